@@ -1,0 +1,53 @@
+package token_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"math/big"
+	"regexp"
+	"testing"
+	"testing/iotest"
+
+	"pgregory.net/rapid"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+func TestNewID(t *testing.T) {
+	t.Parallel()
+	shape := regexp.MustCompile(`^key_[0-9A-Za-z]{16}$`)
+	rapid.Check(t, func(t *rapid.T) {
+		entropy := rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "entropy")
+		got, err := token.NewID(bytes.NewReader(entropy))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "key_" + reference(new(big.Int).SetBytes(entropy), 16); got != want || !shape.MatchString(got) {
+			t.Fatalf("id of %x: got %q, want %q", entropy, got, want)
+		}
+	})
+}
+
+func TestNewIDsDiffer(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for range 10_000 {
+		id, err := token.NewID(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[id] {
+			t.Fatalf("%s came twice", id)
+		}
+		seen[id] = true
+	}
+}
+
+func TestNewIDRefusesBrokenRandom(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	if id, err := token.NewID(iotest.ErrReader(broken)); !errors.Is(err, broken) || id != "" {
+		t.Errorf("got %q, %v; want %v", id, err, broken)
+	}
+}

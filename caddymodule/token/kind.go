@@ -1,0 +1,67 @@
+package token
+
+import "fmt"
+
+// Kind tells what a token was made for. The zero Kind is none.
+type Kind uint8
+
+const (
+	// Key is the kind of the named, long-lived tokens that people make
+	// for their programs.
+	Key Kind = iota + 1
+	// Login is the kind of the finite tokens that a login is answered
+	// with.
+	Login
+)
+
+const (
+	keyPrefix   = "tgk_"
+	loginPrefix = "tgl_"
+)
+
+// String returns the kind's name in the control API: "key" or "login".
+func (k Kind) String() string {
+	switch k {
+	case Key:
+		return "key"
+	case Login:
+		return "login"
+	default:
+		return fmt.Sprintf("kind(%d)", uint8(k))
+	}
+}
+
+// ParseKind returns the kind of that name; it is the inverse of
+// [Kind.String].
+func ParseKind(name string) (Kind, error) {
+	switch name {
+	case "key":
+		return Key, nil
+	case "login":
+		return Login, nil
+	default:
+		return 0, fmt.Errorf("unknown kind of token %q", name)
+	}
+}
+
+func (k Kind) prefix() (string, error) {
+	switch k {
+	case Key:
+		return keyPrefix, nil
+	case Login:
+		return loginPrefix, nil
+	default:
+		return "", fmt.Errorf("making a token: no such kind: %d", uint8(k))
+	}
+}
+
+func kindOf(prefix string) (Kind, bool) {
+	switch prefix {
+	case keyPrefix:
+		return Key, true
+	case loginPrefix:
+		return Login, true
+	default:
+		return 0, false
+	}
+}

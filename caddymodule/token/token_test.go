@@ -1,0 +1,291 @@
+package token_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"log/slog"
+	"math/big"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"pgregory.net/rapid"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+var shape = regexp.MustCompile(`^tg[kl]_[0-9A-Za-z]{49}$`)
+
+// reference spells a number in base62 by big-number arithmetic, another
+// way than the package's own.
+func reference(number *big.Int, width int) string {
+	text := make([]byte, width)
+	rest, digit, base := new(big.Int).Set(number), new(big.Int), big.NewInt(62)
+	for i := width - 1; i >= 0; i-- {
+		rest.DivMod(rest, base, digit)
+		text[i] = digits[digit.Int64()]
+	}
+	return string(text)
+}
+
+// sealed returns the body with its right checksum.
+func sealed(body string) string {
+	sum := crc32.ChecksumIEEE([]byte(body))
+	return body + reference(big.NewInt(int64(sum)), 6)
+}
+
+func mustNew(t testing.TB, kind token.Kind) token.Token {
+	t.Helper()
+	made, err := token.New(kind, rand.Reader)
+	if err != nil {
+		t.Fatalf("New(%v): %v", kind, err)
+	}
+	return made
+}
+
+// A change of the format would lock out every key in use, so it is held
+// to the reference arithmetic above.
+func TestNewFormat(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		secret := rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "secret")
+		kind := rapid.SampledFrom([]token.Kind{token.Key, token.Login}).Draw(t, "kind")
+		prefix := map[token.Kind]string{token.Key: "tgk_", token.Login: "tgl_"}[kind]
+
+		made, err := token.New(kind, bytes.NewReader(secret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, want := made.Reveal(), sealed(prefix+reference(new(big.Int).SetBytes(secret), 43))
+		if got != want {
+			t.Fatalf("text of %x: got %s, want %s", secret, got, want)
+		}
+		if !shape.MatchString(got) {
+			t.Fatalf("%s has not the shape %s", got, shape)
+		}
+		hash, parsed, err := token.Parse(got)
+		if err != nil || parsed != kind {
+			t.Fatalf("Parse: got kind %v, error %v; want %v", parsed, err, kind)
+		}
+		if hash != sha256.Sum256([]byte(want)) || hash != made.Hash() {
+			t.Fatalf("Parse: got hash %x, Hash says %x", hash, made.Hash())
+		}
+	})
+}
+
+func TestNewExtremes(t *testing.T) {
+	t.Parallel()
+	for name, fill := range map[string]byte{"zeros": 0, "ones": 0xff} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			made, err := token.New(token.Key, bytes.NewReader(bytes.Repeat([]byte{fill}, 32)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := made.Reveal(); !shape.MatchString(got) {
+				t.Errorf("got %s, want the shape %s", got, shape)
+			}
+		})
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	if _, err := token.New(0, rand.Reader); err == nil {
+		t.Error("kind 0: got no error")
+	}
+	if _, err := token.New(token.Key, strings.NewReader("too short")); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("short random: got %v, want %v", err, io.ErrUnexpectedEOF)
+	}
+	broken := errors.New("broken")
+	if _, err := token.New(token.Key, iotest.ErrReader(broken)); !errors.Is(err, broken) {
+		t.Errorf("broken random: got %v, want %v", err, broken)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	good := mustNew(t, token.Key).Reveal()
+	body := strings.Repeat("A", 43)
+	cases := map[string]string{
+		"empty":                    "",
+		"prefix alone":             "tgk_",
+		"one short":                good[:52],
+		"one long":                 good + "0",
+		"space before":             " " + good[:52],
+		"other prefix":             sealed("tgx_" + body),
+		"upper-case prefix":        sealed("TGK_" + body),
+		"dash for underscore":      sealed("tgk-" + body),
+		"another's checksum":       "tgl_" + good[4:],
+		"dash inside, sealed":      sealed("tgk_-" + body[1:]),
+		"underscore, sealed":       sealed("tgk__" + body[1:]),
+		"NUL inside, sealed":       sealed("tgk_\x00" + body[1:]),
+		"non-ASCII inside, sealed": sealed("tgk_é" + body[2:]),
+		"no checksum":              "tgk_" + body + "000000",
+		"last byte not a digit":    good[:52] + "=",
+		"huge":                     strings.Repeat("tgk_", 1<<16),
+	}
+	for name, text := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hash, kind, err := token.Parse(text)
+			if !errors.Is(err, token.ErrMalformed) || kind != 0 || hash != (token.Hash{}) {
+				t.Errorf("Parse(%.60q): got %x, %v, %v; want nothing and %v", text, hash, kind, err, token.ErrMalformed)
+			}
+		})
+	}
+}
+
+// A typing or copying mistake of one character must never reach a store:
+// a CRC-32 finds each of them.
+func TestParseFindsEveryWrongCharacter(t *testing.T) {
+	t.Parallel()
+	good := mustNew(t, token.Login).Reveal()
+	for i := range len(good) {
+		for b := range 256 {
+			if byte(b) == good[i] {
+				continue
+			}
+			text := good[:i] + string([]byte{byte(b)}) + good[i+1:]
+			if _, _, err := token.Parse(text); !errors.Is(err, token.ErrMalformed) {
+				t.Fatalf("byte %d of %s as %#x: got %v, want %v", i, good, b, err, token.ErrMalformed)
+			}
+		}
+	}
+}
+
+func TestHint(t *testing.T) {
+	t.Parallel()
+	text := sealed("tgk_" + strings.Repeat("x", 43))
+	cases := map[string]struct{ text, want string }{
+		"token":    {text, "tgk_…" + text[49:]},
+		"empty":    {"", "…"},
+		"password": {"hunter2", "…"},
+		"longer":   {text + text, "…"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := token.Hint(tc.text); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// holder is what a careless caller might print: a struct with a token in
+// a field that fmt may not call methods on.
+type holder struct {
+	Public token.Token
+	hidden token.Token
+}
+
+// Threat: a token ends in a log or an error because some struct that
+// holds it was printed. Request: every verb, logger and encoder there is.
+// Expectation: the random part appears in none of them.
+func TestTokenNeverLeaks(t *testing.T) {
+	t.Parallel()
+	made := mustNew(t, token.Key)
+	secret := made.Reveal()[4:47]
+	hidden := holder{Public: made, hidden: made}
+	if hidden.hidden.Reveal() != made.Reveal() {
+		t.Fatal("the copy lost its secret")
+	}
+
+	var out bytes.Buffer
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "% x", "%d", "%c", "%U", "%t", "%p", "%60v"} {
+		fmt.Fprintf(&out, verb+"\n", made)
+		fmt.Fprintf(&out, verb+"\n", &made)
+		fmt.Fprintf(&out, verb+"\n", hidden)
+		fmt.Fprintf(&out, verb+"\n", []any{hidden, &hidden})
+	}
+	fmt.Fprintln(&out, made, hidden)
+	fmt.Fprintln(&out, fmt.Errorf("storing %v", made))
+	for _, handler := range []slog.Handler{
+		slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil),
+	} {
+		slog.New(handler).Info("made", "token", made, "holder", hidden, slog.Any("list", []token.Token{made}))
+	}
+	if err := json.NewEncoder(&out).Encode(map[string]any{"token": made, "holder": hidden}); err != nil {
+		t.Fatal(err)
+	}
+
+	printed := out.String()
+	for _, spelling := range []string{secret, fmt.Sprintf("%x", secret), fmt.Sprintf("%X", secret)} {
+		if strings.Contains(printed, spelling) {
+			t.Errorf("the secret appears as %s", spelling)
+		}
+	}
+	if !strings.Contains(printed, token.Hint(made.Reveal())) {
+		t.Error("the hint appears nowhere")
+	}
+}
+
+func TestZeroToken(t *testing.T) {
+	t.Parallel()
+	var none token.Token
+	if got := none.Reveal(); got != "" {
+		t.Errorf("Reveal: got %q, want nothing", got)
+	}
+	if got := none.String(); got != "…" {
+		t.Errorf("String: got %q, want an ellipsis", got)
+	}
+}
+
+func TestParseAllocatesNothing(t *testing.T) {
+	good := mustNew(t, token.Key).Reveal()
+	junk := "tgk_" + strings.Repeat("A", 49)
+	for name, text := range map[string]string{"good": good, "wrong checksum": junk, "short": "x"} {
+		got := testing.AllocsPerRun(1000, func() {
+			_, _, err := token.Parse(text)
+			if (err == nil) != (text == good) {
+				t.Error("Parse judged wrong")
+			}
+		})
+		if got != 0 {
+			t.Errorf("%s: got %v allocations, want 0", name, got)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(sealed("tgk_" + strings.Repeat("0", 43)))
+	f.Add(sealed("tgl_" + strings.Repeat("z", 43)))
+	f.Add("tgk_")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, text string) {
+		hash, kind, err := token.Parse(text)
+		valid := shape.MatchString(text) && sealed(text[:47]) == text
+		if valid != (err == nil) {
+			t.Fatalf("Parse(%q): got error %v, want validity %t", text, err, valid)
+		}
+		if err != nil {
+			return
+		}
+		if hash != sha256.Sum256([]byte(text)) {
+			t.Errorf("hash of %q: got %x", text, hash)
+		}
+		if want := map[string]token.Kind{"tgk_": token.Key, "tgl_": token.Login}[text[:4]]; kind != want {
+			t.Errorf("kind of %q: got %v, want %v", text, kind, want)
+		}
+	})
+}
+
+func BenchmarkParse(b *testing.B) {
+	text := mustNew(b, token.Key).Reveal()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := token.Parse(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
