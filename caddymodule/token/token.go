@@ -126,13 +126,8 @@ func Parse(text string) (Hash, Kind, error) {
 		return Hash{}, 0, ErrMalformed
 	}
 	kind, ok := kindOf(text[:prefixLength])
-	if !ok {
+	if !ok || !allDigits(text[prefixLength:]) {
 		return Hash{}, 0, ErrMalformed
-	}
-	for i := prefixLength; i < textLength; i++ {
-		if !isDigit(text[i]) {
-			return Hash{}, 0, ErrMalformed
-		}
 	}
 	// The bytes are read in place: crc32 calls through a function
 	// variable, so that a copy on the stack would escape to the heap.
