@@ -69,6 +69,15 @@ type KeyList struct {
 	Keys []Key `json:"keys" nullable:"false" doc:"Oldest first."`
 }
 
+// KeyFilter chooses which of an account's tokens are listed. Its zero
+// value lists the keys that were not revoked.
+type KeyFilter struct {
+	// Kind is "key", the default, or "login".
+	Kind string
+	// Revoked includes revoked ones, for as long as they are kept.
+	Revoked bool
+}
+
 // KeyRequest asks for a new token. At most one of ExpiresAt and TTL is
 // set.
 type KeyRequest struct {

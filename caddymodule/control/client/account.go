@@ -1,0 +1,70 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+)
+
+// Plans returns the plans and endpoints that the gate is configured with.
+func (c *Client) Plans(ctx context.Context) (plans control.Plans, err error) {
+	err = c.do(ctx, http.MethodGet, "/plans", nil, nil, &plans)
+	return plans, err
+}
+
+// PutAccount creates an account or changes its plan and whether it is
+// disabled; the day's counts stay.
+func (c *Client) PutAccount(ctx context.Context, account string, change control.AccountChange) (result control.Account, err error) {
+	path, err := accountPath(account)
+	if err != nil {
+		return result, err
+	}
+	err = c.do(ctx, http.MethodPut, path, nil, change, &result)
+	return result, err
+}
+
+// Account returns one account. One that the gate does not know is refused
+// with the code not_found; it has plan free.
+func (c *Client) Account(ctx context.Context, account string) (result control.Account, err error) {
+	path, err := accountPath(account)
+	if err != nil {
+		return result, err
+	}
+	err = c.do(ctx, http.MethodGet, path, nil, nil, &result)
+	return result, err
+}
+
+// Accounts returns up to limit accounts after an id ("" from the start).
+// Limit 0 leaves the size of a page to the gate.
+func (c *Client) Accounts(ctx context.Context, after string, limit int) (page control.AccountPage, err error) {
+	query := url.Values{}
+	if after != "" {
+		query.Set("after", after)
+	}
+	if limit != 0 {
+		query.Set("limit", strconv.Itoa(limit))
+	}
+	err = c.do(ctx, http.MethodGet, "/accounts", query, nil, &page)
+	return page, err
+}
+
+// DeleteAccount removes an account with all its tokens and counts.
+func (c *Client) DeleteAccount(ctx context.Context, account string) error {
+	path, err := accountPath(account)
+	if err != nil {
+		return err
+	}
+	return c.do(ctx, http.MethodDelete, path, nil, nil, nil)
+}
+
+// accountPath checks the id before it becomes part of a path: an empty
+// one or a dot would name another resource.
+func accountPath(account string) (string, error) {
+	if !control.ValidAccount(account) {
+		return "", control.ErrInvalidAccount
+	}
+	return "/accounts/" + url.PathEscape(account), nil
+}

@@ -1,0 +1,156 @@
+// Package client speaks to a gate's control API.
+//
+// A Client either reaches the control listener, with the secret that
+// opens it, or Caddy's admin endpoint over a transport of the caller's.
+// Refusals of the gate are *apierror.Error, to be had with errors.As;
+// whenever no gate answered, the error is ErrUnreachable.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+)
+
+// maxAnswer bounds what is read of one answer, in bytes. The largest that
+// a gate gives is a usage document with a hundred long paths.
+const maxAnswer = 8 << 20
+
+// ErrUnreachable says that no gate answered: nothing listens there, it
+// took longer than the context allows, or what answered is no gate. A
+// change may still have been made when only its answer was lost.
+var ErrUnreachable = errors.New("the gate is unreachable")
+
+// Client is a connection to one gate. It is safe for concurrent use. It
+// sets no timeout of its own: the contexts of its methods do.
+type Client struct {
+	base   string
+	secret string
+	http   *http.Client
+}
+
+// Option changes how a Client reaches its gate.
+type Option func(*Client)
+
+// WithTransport sends requests through a transport of the caller's, as a
+// Unix socket needs one. The default is a pool of connections of the
+// client's own that ignores the proxy settings of the environment: the
+// secret is nobody else's business.
+func WithTransport(transport http.RoundTripper) Option {
+	return func(c *Client) { c.http.Transport = transport }
+}
+
+// New returns a client of the gate at a base URL such as
+// "http://127.0.0.1:8081". An empty secret sends none.
+func New(base, secret string, options ...Option) (*Client, error) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, errors.New("parsing the gate's address: it is not a URL")
+	}
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("the gate's address %q is not of the form http://host:port", u.Redacted())
+	}
+	c := &Client{base: strings.TrimSuffix(u.String(), "/"), secret: secret, http: &http.Client{
+		Transport: &http.Transport{
+			MaxIdleConns:        64,
+			MaxIdleConnsPerHost: 64,
+			IdleConnTimeout:     90 * time.Second,
+		},
+		// A gate does not redirect, and the secret must not follow.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	for _, option := range options {
+		option(c)
+	}
+	return c, nil
+}
+
+// do makes one call: in is its body as JSON unless nil, and the answer is
+// decoded into out unless that is nil.
+func (c *Client) do(ctx context.Context, method, path string, query url.Values, in, out any) error {
+	request, err := c.request(ctx, method, path, query, in)
+	if err != nil {
+		return err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return unreachable(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return unreachable(err)
+	case len(body) > maxAnswer:
+		return unreachable(errors.New("the answer is too long"))
+	case response.StatusCode >= 400:
+		return refusal(response, body)
+	case response.StatusCode >= 300:
+		return unreachable(fmt.Errorf("unexpected answer with status %d", response.StatusCode))
+	case out == nil:
+		return nil
+	}
+	if err := json.Unmarshal(body, out); err != nil {
+		return unreachable(errors.New("the answer is not what a gate says"))
+	}
+	return nil
+}
+
+func (c *Client) request(ctx context.Context, method, path string, query url.Values, in any) (*http.Request, error) {
+	var body io.Reader
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the request: %w", err)
+		}
+		body = bytes.NewReader(text)
+	}
+	target := c.base + "/tollgate" + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	request, err := http.NewRequestWithContext(ctx, method, target, body)
+	if err != nil {
+		return nil, fmt.Errorf("building the request: %w", err)
+	}
+	request.Header.Set("Accept", "application/json")
+	if in != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if c.secret != "" {
+		request.Header.Set("Authorization", "Bearer "+c.secret)
+	}
+	return request, nil
+}
+
+// unreachable wraps err. A *url.Error is unwrapped first, because it
+// repeats the whole address.
+func unreachable(err error) error {
+	var at *url.Error
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+}
+
+// refusal decodes what a gate refused with. Retry-After is kept, so that
+// who hands the refusal on can say it too.
+func refusal(response *http.Response, body []byte) error {
+	refused := &apierror.Error{Status: response.StatusCode}
+	if err := json.Unmarshal(body, refused); err != nil {
+		return unreachable(fmt.Errorf("unexpected answer with status %d", response.StatusCode))
+	}
+	if after := response.Header.Get("Retry-After"); after != "" {
+		refused = refused.WithHeader("Retry-After", after)
+	}
+	return refused
+}

@@ -1,0 +1,74 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+)
+
+// CreateKey makes a token for an account. The result is the only place
+// where its secret is ever shown.
+func (c *Client) CreateKey(ctx context.Context, account string, request control.KeyRequest) (key control.IssuedKey, err error) {
+	path, err := accountPath(account)
+	if err != nil {
+		return key, err
+	}
+	err = c.do(ctx, http.MethodPost, path+"/keys", nil, request, &key)
+	return key, err
+}
+
+// Keys lists an account's tokens, oldest first.
+func (c *Client) Keys(ctx context.Context, account string, filter control.KeyFilter) ([]control.Key, error) {
+	path, err := accountPath(account)
+	if err != nil {
+		return nil, err
+	}
+	query := url.Values{}
+	if filter.Kind != "" {
+		query.Set("kind", filter.Kind)
+	}
+	if filter.Revoked {
+		query.Set("include", "revoked")
+	}
+	var list control.KeyList
+	err = c.do(ctx, http.MethodGet, path+"/keys", query, nil, &list)
+	return list.Keys, err
+}
+
+// RevokeKey ends a token for the very next request.
+func (c *Client) RevokeKey(ctx context.Context, account, id string) error {
+	path, err := keyPath(account, id)
+	if err != nil {
+		return err
+	}
+	return c.do(ctx, http.MethodDelete, path, nil, nil, nil)
+}
+
+// RotateKey replaces a live token by a new one with the same name,
+// abilities and remaining life. The old one goes on working for overlap;
+// with 0 it ends at once.
+func (c *Client) RotateKey(ctx context.Context, account, id string, overlap time.Duration) (key control.IssuedKey, err error) {
+	path, err := keyPath(account, id)
+	if err != nil {
+		return key, err
+	}
+	rotation := control.Rotation{Overlap: overlap.String()}
+	err = c.do(ctx, http.MethodPost, path+"/rotate", nil, rotation, &key)
+	return key, err
+}
+
+// keyPath refuses an id that would name another resource the way the
+// gate refuses one that it does not know.
+func keyPath(account, id string) (string, error) {
+	path, err := accountPath(account)
+	if err != nil {
+		return "", err
+	}
+	if id == "" || id == "." || id == ".." {
+		return "", control.ErrNotFound
+	}
+	return path + "/keys/" + url.PathEscape(id), nil
+}
