@@ -1,0 +1,41 @@
+package calendar
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	secondsPerDay = 24 * 60 * 60
+	dayLayout     = time.DateOnly
+)
+
+// Day is a civil day, counted from 1970-01-01 as day 0. It belongs to no
+// time zone. Days are plain numbers: d+1 is the day after d, and d-29 is
+// the first of the thirty days that end with d.
+type Day int32
+
+// ParseDay reads a day as YYYY-MM-DD, in the Gregorian calendar.
+func ParseDay(text string) (Day, error) {
+	t, err := time.Parse(dayLayout, text)
+	if err != nil {
+		return 0, fmt.Errorf("reading a day: %w", err)
+	}
+	return dayOf(t.Unix(), 0), nil
+}
+
+// String returns the day as YYYY-MM-DD.
+func (d Day) String() string {
+	return time.Unix(int64(d)*secondsPerDay, 0).UTC().Format(dayLayout)
+}
+
+// dayOf returns the local day of an instant, both in seconds: sec since
+// the Unix epoch, offset east of UTC.
+func dayOf(sec, offset int64) Day {
+	local := sec + offset
+	day := local / secondsPerDay
+	if local%secondsPerDay < 0 {
+		day--
+	}
+	return Day(day)
+}

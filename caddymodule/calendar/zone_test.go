@@ -1,0 +1,251 @@
+package calendar_test
+
+import (
+	"archive/zip"
+	"crypto/sha256"
+	"io"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+)
+
+// zones returns the names of the time zones that Go ships, one for each
+// set of rules. The list comes from the toolchain that runs the test; it
+// is an error if it has none.
+func zones(t *testing.T) []string {
+	t.Helper()
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatalf("asking for GOROOT: %v", err)
+	}
+	archive, err := zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip"))
+	if err != nil {
+		t.Fatalf("opening the list of time zones: %v", err)
+	}
+	defer archive.Close()
+
+	var names []string
+	seen := map[[sha256.Size]byte]bool{}
+	for _, file := range archive.File {
+		if strings.HasSuffix(file.Name, "/") {
+			continue
+		}
+		content, err := file.Open()
+		if err != nil {
+			t.Fatalf("opening %s: %v", file.Name, err)
+		}
+		rules, err := io.ReadAll(content)
+		if err != nil {
+			t.Fatalf("reading %s: %v", file.Name, err)
+		}
+		if sum := sha256.Sum256(rules); !seen[sum] {
+			seen[sum] = true
+			names = append(names, file.Name)
+		}
+	}
+	if len(names) < 300 {
+		t.Fatalf("got %d time zones, want all", len(names))
+	}
+	return names
+}
+
+// date returns the date of an instant as a number that sorts.
+func date(at time.Time, location *time.Location) int {
+	year, month, day := at.In(location).Date()
+	return (year*100+int(month))*100 + day
+}
+
+// transitions returns the instants from 1900 to 2100 at which the offset
+// of a zone changes, found by bisection between samples and not by
+// ZoneBounds, which the calendar itself goes by.
+func transitions(location *time.Location) []time.Time {
+	offset := func(sec int64) int {
+		_, east := time.Unix(sec, 0).In(location).Zone()
+		return east
+	}
+	const step = 5 * 24 * 60 * 60
+	var found []time.Time
+	last := time.Date(2101, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
+	for from := time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC).Unix(); from < last; from += step {
+		low, high := from, from+step
+		if offset(low) == offset(high) {
+			continue
+		}
+		for high-low > 1 {
+			middle := low + (high-low)/2
+			if offset(middle) == offset(low) {
+				low = middle
+			} else {
+				high = middle
+			}
+		}
+		found = append(found, time.Unix(high, 0))
+	}
+	return found
+}
+
+// check holds the day of at to the definitions of start and midnight, by
+// looking at the dates of instants that lie a step apart.
+func check(t *testing.T, c *calendar.Calendar, location *time.Location, at time.Time, step time.Duration) {
+	t.Helper()
+	span := c.At(at)
+	today := date(at, location)
+	if got, want := span.Day.String(), at.In(location).Format(time.DateOnly); got != want {
+		t.Fatalf("%s at %s: got day %s, want %s", location, at.UTC(), got, want)
+	}
+	if span.Start.After(at) || !span.End.After(at) {
+		t.Fatalf("%s at %s: it is not within %s and %s", location, at.UTC(), span.Start, span.End)
+	}
+	if got := date(span.End, location); got <= today {
+		t.Fatalf("%s at %s: the date of its midnight %s is %d", location, at.UTC(), span.End, got)
+	}
+	if got := date(span.Start.Add(-time.Nanosecond), location); got == today {
+		t.Fatalf("%s at %s: its date began before %s", location, at.UTC(), span.Start)
+	}
+	for before := span.End.Add(-time.Nanosecond); !before.Before(at); before = before.Add(-step) {
+		if date(before, location) > today {
+			t.Fatalf("%s at %s: %s is later already, midnight should be %s", location, at.UTC(), before, span.End)
+		}
+	}
+	for since := span.Start; !since.After(at); since = since.Add(step) {
+		if date(since, location) != today {
+			t.Fatalf("%s at %s: %s has another date, the start should be %s", location, at.UTC(), since, span.Start)
+		}
+	}
+}
+
+// nearMidnight tells the transitions that can disturb a midnight: the
+// clock shows one less than three hours away, before or after it, or it
+// jumps further than that.
+func nearMidnight(at time.Time, location *time.Location) bool {
+	before, after := at.Add(-time.Second).In(location), at.In(location)
+	_, old := before.Zone()
+	_, now := after.Zone()
+	near := func(local time.Time) bool { return local.Hour() < 3 || local.Hour() >= 21 }
+	return near(before) || near(after) || now-old > 3*3600 || old-now > 3*3600
+}
+
+func TestAtInEveryZone(t *testing.T) {
+	t.Parallel()
+	names := zones(t)
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := mustNew(t, name)
+			location, err := time.LoadLocation(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkZone(t, c, location)
+		})
+	}
+}
+
+// rulesOf gives each kind of change in a zone one name: what the clock
+// shows before and after it. The hundred springs of one rule are alike;
+// the first few of them are looked at closely.
+func rulesOf(at time.Time, location *time.Location) string {
+	return at.Add(-time.Second).In(location).Format("15:04:05 ") + at.In(location).Format("15:04:05")
+}
+
+func checkZone(t *testing.T, c *calendar.Calendar, location *time.Location) {
+	const closely = 3
+	first := time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
+	last := time.Date(2101, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
+	random := rand.New(rand.NewPCG(uint64(len(location.String())), 1))
+	for range 200 {
+		check(t, c, location, time.Unix(first+random.Int64N(last-first), random.Int64N(1e9)), time.Hour)
+	}
+	for year := 1904; year < 2100; year += 4 {
+		check(t, c, location, time.Date(year, 12, 31, random.IntN(24), 59, 0, 0, location), time.Hour)
+	}
+	seen := map[string]int{}
+	for _, transition := range transitions(location) {
+		step := time.Hour
+		if rule := rulesOf(transition, location); nearMidnight(transition, location) && seen[rule] < closely {
+			seen[rule]++
+			step = time.Minute
+		}
+		around := []time.Time{
+			transition, transition.Add(-time.Nanosecond), transition.Add(time.Nanosecond),
+			transition.Add(-time.Second), transition.Add(time.Second),
+			transition.Add(-time.Minute), transition.Add(time.Minute),
+			transition.Add(-time.Hour), transition.Add(time.Hour),
+			transition.Add(-24 * time.Hour), transition.Add(24 * time.Hour),
+			transition.Add(time.Duration(random.Int64N(int64(48*time.Hour))) - 24*time.Hour),
+		}
+		random.Shuffle(len(around), func(i, j int) { around[i], around[j] = around[j], around[i] })
+		for _, at := range around {
+			check(t, c, location, at, step)
+		}
+	}
+}
+
+// Every second of the two days around the changes that move midnight
+// itself, judged by nothing but the dates that the zone gives.
+func TestAtEverySecond(t *testing.T) {
+	t.Parallel()
+	changes := map[string]string{
+		"America/St_Johns":    "2006-10-29T02:31:00Z",
+		"America/Santiago":    "2026-04-05T03:00:00Z",
+		"Africa/Cairo":        "2026-04-23T22:00:00Z",
+		"America/Havana":      "2026-11-01T05:00:00Z",
+		"Pacific/Apia":        "2011-12-30T10:00:00Z",
+		"America/Sao_Paulo":   "2018-11-04T03:00:00Z",
+		"Australia/Lord_Howe": "2026-04-04T15:00:00Z",
+	}
+	for zone, change := range changes {
+		t.Run(zone, func(t *testing.T) {
+			t.Parallel()
+			c := mustNew(t, zone)
+			location, err := time.LoadLocation(zone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const day = 24 * 60 * 60
+			from := instant(t, change).Unix() - 2*day
+			dates := make([]int, 5*day)
+			for i := range dates {
+				dates[i] = date(time.Unix(from+int64(i), 0), location)
+			}
+			starts, ends := runs(dates)
+			for i := day; i < 3*day; i++ {
+				got := c.At(time.Unix(from+int64(i), 0))
+				if got.Start.Unix() != from+int64(starts[i]) || got.End.Unix() != from+int64(ends[i]) {
+					t.Fatalf("at %s: got %s to %s, want %s to %s", time.Unix(from+int64(i), 0).UTC(), got.Start, got.End,
+						time.Unix(from+int64(starts[i]), 0), time.Unix(from+int64(ends[i]), 0))
+				}
+			}
+		})
+	}
+}
+
+// runs returns for each date of a list where the unbroken row of it
+// began, and where the first later date stands (the end of the list if
+// nowhere).
+func runs(dates []int) (starts, ends []int) {
+	starts, ends = make([]int, len(dates)), make([]int, len(dates))
+	for i := 1; i < len(dates); i++ {
+		starts[i] = i
+		if dates[i] == dates[i-1] {
+			starts[i] = starts[i-1]
+		}
+	}
+	var waiting []int
+	for i, date := range dates {
+		for len(waiting) > 0 && dates[waiting[len(waiting)-1]] < date {
+			ends[waiting[len(waiting)-1]] = i
+			waiting = waiting[:len(waiting)-1]
+		}
+		waiting = append(waiting, i)
+	}
+	for _, i := range waiting {
+		ends[i] = len(dates)
+	}
+	return starts, ends
+}
