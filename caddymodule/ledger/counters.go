@@ -1,0 +1,147 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// dayShards spreads a day's counters over as many locks, and counterPage
+// is how many are allocated at a time.
+const (
+	dayShards   = 64
+	counterPage = 256
+)
+
+// cellID identifies a counter within a day: the account's number, then
+// the endpoint's in the low 16 bits.
+type cellID uint64
+
+// counters holds the days that were asked for. A day is read from the log
+// once, when its first call arrives; a day that begins has nothing to
+// read. Because every day has counters of its own, a clock that steps
+// back over midnight, or two days ahead and back, finds the counts where
+// it left them.
+type counters struct {
+	log Log
+
+	mu   sync.Mutex // serialises loading
+	days atomic.Pointer[[]*day]
+}
+
+// day is the counters of one day.
+type day struct {
+	day    calendar.Day
+	shards [dayShards]dayShard
+}
+
+type dayShard struct {
+	mu    sync.Mutex
+	index map[cellID]uint32
+	pages []*[counterPage]counter
+	count uint32
+}
+
+// counter is one account's calls to one endpoint on one day: 16 bytes.
+// While it waits in a group, group and place say where, so that several
+// calls within a group are written once.
+type counter struct {
+	used  int64
+	group uint32
+	place uint32
+}
+
+// undo takes back a call whose commit failed.
+func (c *counter) undo() {
+	if c.used > 0 {
+		c.used--
+	}
+}
+
+func newDay(d calendar.Day) *day {
+	n := &day{day: d}
+	for i := range n.shards {
+		n.shards[i].index = make(map[cellID]uint32)
+	}
+	return n
+}
+
+// day returns the counters of a day. cell names a loaded count's cell.
+func (t *counters) day(d calendar.Day, cell func(account, endpoint string) cellID) (*day, error) {
+	if n := t.loaded(d); n != nil {
+		return n, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := t.loaded(d); n != nil {
+		return n, nil
+	}
+	n := newDay(d)
+	if t.log != nil {
+		err := t.log.LoadDay(d, func(account, endpoint string, used int64) {
+			id := cell(account, endpoint)
+			n.shard(id).at(id).used = used
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%w: loading the counts of %s: %w", store.ErrUnavailable, d, err)
+		}
+	}
+	var days []*day
+	if old := t.days.Load(); old != nil {
+		days = slices.Clone(*old)
+	}
+	days = append(days, n)
+	t.days.Store(&days)
+	return n, nil
+}
+
+func (t *counters) loaded(d calendar.Day) *day {
+	days := t.days.Load()
+	if days == nil {
+		return nil
+	}
+	for _, n := range *days {
+		if n.day == d {
+			return n
+		}
+	}
+	return nil
+}
+
+// RetainDays lets go of all days but those for which keep returns true.
+// It waits for the calls under way: a day that somebody still counts in
+// must not be loaded a second time beside it. Without a log nothing is
+// let go, as it could not come back.
+func (l *Ledger) RetainDays(keep func(calendar.Day) bool) {
+	days := l.counters.days.Load()
+	if l.counters.log == nil || days == nil || !slices.ContainsFunc(*days, func(n *day) bool { return !keep(n.day) }) {
+		return
+	}
+	l.life.Lock()
+	defer l.life.Unlock()
+	kept := slices.DeleteFunc(slices.Clone(*l.counters.days.Load()), func(n *day) bool { return !keep(n.day) })
+	l.counters.days.Store(&kept)
+}
+
+// shard spreads by the account's number: an account's endpoints share a
+// lock, neighbours do not.
+func (n *day) shard(id cellID) *dayShard { return &n.shards[(id>>16)%dayShards] }
+
+// at returns a counter, a new one if need be. The shard's lock must be
+// held for as long as the counter is used.
+func (s *dayShard) at(id cellID) *counter {
+	i, ok := s.index[id]
+	if !ok {
+		i = s.count
+		s.count++
+		if i%counterPage == 0 {
+			s.pages = append(s.pages, new([counterPage]counter))
+		}
+		s.index[id] = i
+	}
+	return &s.pages[i/counterPage][i%counterPage]
+}

@@ -1,0 +1,244 @@
+package badgerstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// PutAccount implements store.Accounts.
+func (s *Store) PutAccount(_ context.Context, account store.Account) (store.Account, error) {
+	s.admin.Lock()
+	defer s.admin.Unlock()
+	err := s.ledger.Use(func() error {
+		old, err := s.account(account.ID)
+		switch {
+		case err == nil:
+			account.CreatedAt = old.CreatedAt
+		case !errors.Is(err, store.ErrNotFound):
+			return err
+		}
+		if err == nil && old == account {
+			return nil
+		}
+		account.CreatedAt = account.CreatedAt.UTC()
+		if err := s.ledger.Write(true, ledger.Change{Key: accountKey(account.ID), Value: encodeAccount(account)}); err != nil {
+			return err
+		}
+		s.ledger.PutAccount(account.ID, account.Plan, account.Disabled)
+		return nil
+	})
+	return account, err
+}
+
+// Account implements store.Accounts.
+func (s *Store) Account(_ context.Context, id string) (account store.Account, err error) {
+	err = s.ledger.Use(func() (err error) {
+		account, err = s.account(id)
+		return err
+	})
+	return account, err
+}
+
+func (s *Store) account(id string) (store.Account, error) {
+	var account store.Account
+	err := s.get(accountKey(id), func(value []byte) (err error) {
+		account, err = decodeAccount(id, value)
+		return err
+	})
+	return account, err
+}
+
+// ListAccounts implements store.Accounts.
+func (s *Store) ListAccounts(_ context.Context, after string, limit int) ([]store.Account, error) {
+	var list []store.Account
+	errFull := errors.New("page is full")
+	err := s.ledger.Use(func() error {
+		// No id holds a NUL, so this is the first key behind after's.
+		start := append(accountKey(after), 0)
+		return s.scanFrom([]byte{prefixAccount}, start, func(key, value []byte) error {
+			if len(list) >= limit {
+				return errFull
+			}
+			a, err := decodeAccount(string(key[1:]), value)
+			list = append(list, a)
+			return err
+		})
+	})
+	if errors.Is(err, errFull) {
+		err = nil
+	}
+	return list, err
+}
+
+// DeleteAccount implements store.Accounts. The account itself goes last:
+// were it gone while some of its keys are not, they would come back to
+// life with the next account of that id.
+func (s *Store) DeleteAccount(_ context.Context, id string) error {
+	s.admin.Lock()
+	defer s.admin.Unlock()
+	return s.ledger.Use(func() error {
+		if _, err := s.account(id); err != nil {
+			return err
+		}
+		if err := s.recent.flush(); err != nil {
+			return err
+		}
+		keys, err := s.keys(id)
+		if err != nil {
+			return err
+		}
+		var changes []ledger.Change
+		for _, k := range keys {
+			changes = append(changes, ledger.Change{Key: keyKey(id, k.ID)}, ledger.Change{Key: usedKey(k.ID)})
+		}
+		for slot := range byte(recentSlots) {
+			changes = append(changes, ledger.Change{Key: recentKey(id, slot)})
+		}
+		if err := s.writeAll(changes); err != nil {
+			return err
+		}
+		for _, k := range keys {
+			s.ledger.RemoveToken(k.hash)
+		}
+		if err := s.resetAll(id); err != nil {
+			return err
+		}
+		if err := s.ledger.Write(true, ledger.Change{Key: accountKey(id)}); err != nil {
+			return err
+		}
+		s.ledger.RemoveAccount(id)
+		s.recent.forget(id)
+		return nil
+	})
+}
+
+// writeAll commits any number of changes that need not stand together.
+func (s *Store) writeAll(changes []ledger.Change) error {
+	const most = 500
+	for len(changes) > 0 {
+		n := min(most, len(changes))
+		if err := s.ledger.Write(true, changes[:n]...); err != nil {
+			return err
+		}
+		changes = changes[n:]
+	}
+	return nil
+}
+
+// resetAll sets all counters of an account to zero, whatever the day.
+func (s *Store) resetAll(account string) error {
+	var days []calendar.Day
+	err := s.eachDay(func(day calendar.Day) error {
+		days = append(days, day)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, day := range days {
+		if err := s.resetDay(account, day); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) resetDay(account string, day calendar.Day) error {
+	counts, err := s.counts(account, day)
+	if err != nil {
+		return err
+	}
+	for _, c := range counts {
+		if err := s.ledger.Reset(store.Call{Account: account, Endpoint: c.Endpoint, Day: day}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachDay calls fn with every day that has counts, skipping from one to
+// the next without reading what lies between.
+func (s *Store) eachDay(fn func(calendar.Day) error) error {
+	return s.db.View(func(txn *badger.Txn) error {
+		o := badger.DefaultIteratorOptions
+		o.Prefix = []byte{prefixCount}
+		o.PrefetchValues = false
+		it := txn.NewIterator(o)
+		defer it.Close()
+		for it.Rewind(); it.Valid(); {
+			key := it.Item().Key()
+			if len(key) < 5 {
+				return fmt.Errorf("count %q: %w", key, errCorrupt)
+			}
+			day := calendar.Day(binary.BigEndian.Uint32(key[1:]))
+			if err := fn(day); err != nil {
+				return err
+			}
+			it.Seek(dayPrefix(day + 1))
+		}
+		return nil
+	})
+}
+
+// Counts implements store.Usage.
+func (s *Store) Counts(_ context.Context, account string, first, last calendar.Day) (list []store.Count, err error) {
+	err = s.ledger.Use(func() error {
+		for day := first; day <= last; day++ {
+			counts, err := s.counts(account, day)
+			if err != nil {
+				return err
+			}
+			list = append(list, counts...)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// counts reads a day from the database: what is admitted there is
+// admitted, what is still being committed is not.
+func (s *Store) counts(account string, day calendar.Day) ([]store.Count, error) {
+	var list []store.Count
+	prefix := countsPrefix(day, account)
+	err := s.scan(prefix, func(key, value []byte) error {
+		used, err := parseCount(value)
+		if err == nil && used > 0 {
+			list = append(list, store.Count{Day: day, Endpoint: string(bytes.TrimPrefix(key, prefix)), Used: used})
+		}
+		return err
+	})
+	return list, err
+}
+
+// ResetCounts implements store.Usage.
+func (s *Store) ResetCounts(_ context.Context, account, endpoint string, day calendar.Day) error {
+	return s.ledger.Use(func() error {
+		if endpoint == "" {
+			return s.resetDay(account, day)
+		}
+		return s.ledger.Reset(store.Call{Account: account, Endpoint: endpoint, Day: day})
+	})
+}
+
+// get calls fn with a row's value, or returns store.ErrNotFound.
+func (s *Store) get(key []byte, fn func(value []byte) error) error {
+	return s.db.View(func(txn *badger.Txn) error {
+		item, err := txn.Get(key)
+		if errors.Is(err, badger.ErrKeyNotFound) {
+			return store.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		return item.Value(fn)
+	})
+}

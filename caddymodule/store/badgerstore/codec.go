@@ -1,0 +1,289 @@
+package badgerstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// The first byte of a key says what the row is. Account ids, key ids and
+// endpoint names hold no NUL, which ends them inside a key.
+//
+//	m format              the format's version
+//	a account             an account
+//	k account NUL key     a key without its secret, with the token's hash
+//	u key                 when a key was last used
+//	c day account NUL endpoint   calls of that day; the day is 4 bytes
+//	r account NUL slot    up to recentPerSlot of the last calls
+//	l …                   a row of the login throttle
+const (
+	prefixMeta    = 'm'
+	prefixAccount = 'a'
+	prefixKey     = 'k'
+	prefixUsed    = 'u'
+	prefixCount   = 'c'
+	prefixRecent  = 'r'
+	prefixAttempt = 'l'
+)
+
+// rowVersion is the first byte of every value that has a structure.
+const rowVersion = 1
+
+// errCorrupt says that a row cannot be read.
+var errCorrupt = errors.New("row is damaged")
+
+func accountKey(id string) []byte { return append([]byte{prefixAccount}, id...) }
+
+func keysPrefix(account string) []byte {
+	return append(append([]byte{prefixKey}, account...), 0)
+}
+
+func keyKey(account, id string) []byte { return append(keysPrefix(account), id...) }
+
+func usedKey(id string) []byte { return append([]byte{prefixUsed}, id...) }
+
+func dayPrefix(day calendar.Day) []byte {
+	return binary.BigEndian.AppendUint32([]byte{prefixCount}, uint32(day))
+}
+
+func countsPrefix(day calendar.Day, account string) []byte {
+	return append(append(dayPrefix(day), account...), 0)
+}
+
+// appendCountKey appends to buf, which the log's only writer reuses.
+func appendCountKey(buf []byte, call store.Call) []byte {
+	buf = append(buf, prefixCount)
+	buf = binary.BigEndian.AppendUint32(buf, uint32(call.Day))
+	buf = append(append(buf, call.Account...), 0)
+	return append(buf, call.Endpoint...)
+}
+
+// parseCountKey splits what follows the day.
+func parseCountKey(key []byte) (account, endpoint string, err error) {
+	if len(key) >= 5 {
+		if account, endpoint, ok := strings.Cut(string(key[5:]), "\x00"); ok {
+			return account, endpoint, nil
+		}
+	}
+	return "", "", fmt.Errorf("count %q: %w", key, errCorrupt)
+}
+
+func parseCount(value []byte) (int64, error) {
+	n, size := binary.Uvarint(value)
+	if size <= 0 || size != len(value) || n > uint64(store.Unlimited) {
+		return 0, fmt.Errorf("count: %w", errCorrupt)
+	}
+	return int64(n), nil
+}
+
+func recentPrefix(account string) []byte {
+	return append(append([]byte{prefixRecent}, account...), 0)
+}
+
+func recentKey(account string, slot byte) []byte { return append(recentPrefix(account), slot) }
+
+func attemptKey(key []byte) []byte { return append([]byte{prefixAttempt}, key...) }
+
+// encoder appends the fields of a row.
+type encoder struct{ buf []byte }
+
+func newEncoder() *encoder { return &encoder{buf: []byte{rowVersion}} }
+
+func (e *encoder) uint(v uint64)    { e.buf = binary.AppendUvarint(e.buf, v) }
+func (e *encoder) int(v int64)      { e.buf = binary.AppendVarint(e.buf, v) }
+func (e *encoder) string(s string)  { e.uint(uint64(len(s))); e.buf = append(e.buf, s...) }
+func (e *encoder) time(t time.Time) { e.int(nanos(t)) }
+
+func (e *encoder) bool(v bool) {
+	if v {
+		e.uint(1)
+	} else {
+		e.uint(0)
+	}
+}
+
+// nanos is the time as it is stored: 0 is absent.
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func fromNanos(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, n).UTC()
+}
+
+// decoder reads the fields of a row and remembers the first failure.
+type decoder struct {
+	buf []byte
+	err error
+}
+
+func newDecoder(value []byte) *decoder {
+	if len(value) == 0 || value[0] != rowVersion {
+		return &decoder{err: errCorrupt}
+	}
+	return &decoder{buf: value[1:]}
+}
+
+func (d *decoder) advance(size int) bool {
+	if d.err == nil && (size <= 0 || size > len(d.buf)) {
+		d.err = errCorrupt
+	}
+	if d.err != nil {
+		return false
+	}
+	d.buf = d.buf[size:]
+	return true
+}
+
+func (d *decoder) uint() uint64 {
+	v, size := binary.Uvarint(d.buf)
+	if !d.advance(size) {
+		return 0
+	}
+	return v
+}
+
+func (d *decoder) int() int64 {
+	v, size := binary.Varint(d.buf)
+	if !d.advance(size) {
+		return 0
+	}
+	return v
+}
+
+func (d *decoder) bytes(size uint64) []byte {
+	if size == 0 {
+		return nil
+	}
+	if size > uint64(len(d.buf)) {
+		d.err = errCorrupt
+		return nil
+	}
+	b := d.buf[:size]
+	d.buf = d.buf[size:]
+	return b
+}
+
+func (d *decoder) string() string  { return string(d.bytes(d.uint())) }
+func (d *decoder) time() time.Time { return fromNanos(d.int()) }
+func (d *decoder) bool() bool      { return d.uint() == 1 }
+
+// end returns the first failure, or one if anything is left over.
+func (d *decoder) end() error {
+	if d.err == nil && len(d.buf) > 0 {
+		d.err = errCorrupt
+	}
+	return d.err
+}
+
+func encodeAccount(a store.Account) []byte {
+	e := newEncoder()
+	e.string(a.Plan)
+	e.bool(a.Disabled)
+	e.time(a.CreatedAt)
+	return e.buf
+}
+
+func decodeAccount(id string, value []byte) (store.Account, error) {
+	d := newDecoder(value)
+	a := store.Account{ID: id, Plan: d.string(), Disabled: d.bool(), CreatedAt: d.time()}
+	if err := d.end(); err != nil {
+		return a, fmt.Errorf("account %s: %w", id, err)
+	}
+	return a, nil
+}
+
+// keyRow is a key as it is stored: with the hash that its token is found
+// by.
+type keyRow struct {
+	store.Key
+	hash token.Hash
+}
+
+func encodeKey(k keyRow) []byte {
+	e := newEncoder()
+	e.buf = append(e.buf, k.hash[:]...)
+	e.uint(uint64(k.Kind))
+	e.string(k.Name)
+	e.string(strings.Join(k.Abilities, " "))
+	e.string(k.Hint)
+	e.time(k.CreatedAt)
+	e.time(k.ExpiresAt)
+	e.time(k.RevokedAt)
+	return e.buf
+}
+
+func decodeKey(key, value []byte) (keyRow, error) {
+	var k keyRow
+	account, id, ok := strings.Cut(string(key[1:]), "\x00")
+	d := newDecoder(value)
+	copy(k.hash[:], d.bytes(uint64(len(k.hash))))
+	k.Account, k.ID = account, id
+	k.Kind = token.Kind(d.uint())
+	k.Name = d.string()
+	k.Abilities = strings.Fields(d.string())
+	k.Hint = d.string()
+	k.CreatedAt, k.ExpiresAt, k.RevokedAt = d.time(), d.time(), d.time()
+	if err := d.end(); err != nil || !ok {
+		return k, fmt.Errorf("key %s: %w", id, errCorrupt)
+	}
+	return k, nil
+}
+
+// slotRow is one slot of an account's recent calls, oldest first.
+type slotRow struct {
+	number uint64 // rises with every slot that is begun
+	calls  []store.Record
+}
+
+func encodeSlot(s slotRow) []byte {
+	e := newEncoder()
+	e.uint(s.number)
+	e.uint(uint64(len(s.calls)))
+	for _, c := range s.calls {
+		e.time(c.At)
+		e.string(c.Key)
+		e.string(c.KeyName)
+		e.string(c.Endpoint)
+		e.string(c.Method)
+		e.string(c.Path)
+		e.uint(uint64(c.Status))
+		e.int(int64(c.Duration))
+	}
+	return e.buf
+}
+
+func decodeSlot(account string, value []byte) (slotRow, error) {
+	d := newDecoder(value)
+	s := slotRow{number: d.uint()}
+	for range min(d.uint(), recentPerSlot) {
+		s.calls = append(s.calls, store.Record{
+			Account: account, At: d.time(), Key: d.string(), KeyName: d.string(), Endpoint: d.string(),
+			Method: d.string(), Path: d.string(), Status: int(d.uint()), Duration: time.Duration(d.int()),
+		})
+	}
+	if err := d.end(); err != nil {
+		return s, fmt.Errorf("recent calls: %w", err)
+	}
+	return s, nil
+}
+
+// joinAbilities is the set as store.Grant carries it.
+func joinAbilities(abilities []string) string {
+	sorted := slices.Clone(abilities)
+	slices.Sort(sorted)
+	return strings.Join(slices.Compact(sorted), " ")
+}

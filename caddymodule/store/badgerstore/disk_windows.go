@@ -1,0 +1,12 @@
+package badgerstore
+
+import "golang.org/x/sys/windows"
+
+// freeSpace returns the bytes that this user can still write.
+func freeSpace(dir string) (free uint64, err error) {
+	path, err := windows.UTF16PtrFromString(dir)
+	if err == nil {
+		err = windows.GetDiskFreeSpaceEx(path, &free, nil, nil)
+	}
+	return free, err
+}

@@ -1,0 +1,162 @@
+package badgerstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// maxValue is the size up to which Badger keeps a value beside its key.
+// All our rows are smaller, so its value log stays empty and needs no
+// garbage collection.
+const maxValue = 64 << 10
+
+// journal is the ledger's log in Badger.
+type journal struct {
+	db   *badger.DB
+	disk *disk
+	sync bool
+
+	// What Append needs anew for each group, and only one runs at a time.
+	buf     []byte
+	entries []badger.Entry
+	txn     *badger.Txn
+}
+
+// Append implements ledger.Log. Before it touches Badger it looks at the
+// disk: Badger writes through mapped files, and a page that finds no
+// space kills the process.
+func (j *journal) Append(g *ledger.Group) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", store.ErrUnavailable, r)
+		}
+	}()
+	if err := j.disk.check(); err != nil {
+		return err
+	}
+	if err := j.write(g); err != nil {
+		return fmt.Errorf("%w: writing: %w", store.ErrUnavailable, err)
+	}
+	if g.Sync || j.sync {
+		if err := j.db.Sync(); err != nil {
+			return fmt.Errorf("%w: syncing: %w", store.ErrUnavailable, err)
+		}
+	}
+	return nil
+}
+
+func (j *journal) write(g *ledger.Group) error {
+	n := len(g.Changes) + len(g.Counts)
+	if cap(j.entries) < n {
+		j.entries = make([]badger.Entry, n+n/2)
+	}
+	entries := j.entries[:n]
+	clear(entries)
+	j.buf = j.buf[:0]
+	j.txn = j.db.NewTransaction(true)
+	defer func() { j.txn.Discard() }()
+	for i := range g.Changes {
+		if err := j.change(&entries[i], &g.Changes[i]); err != nil {
+			return err
+		}
+	}
+	entries = entries[len(g.Changes):]
+	for i := range g.Counts {
+		j.encode(&entries[i], &g.Counts[i])
+		if err := j.put(&entries[i]); err != nil {
+			return err
+		}
+	}
+	return j.txn.Commit()
+}
+
+func (j *journal) change(e *badger.Entry, c *ledger.Change) error {
+	if c.Value == nil {
+		err := j.txn.Delete(c.Key)
+		if errors.Is(err, badger.ErrTxnTooBig) {
+			if err = j.next(); err == nil {
+				err = j.txn.Delete(c.Key)
+			}
+		}
+		return err
+	}
+	e.Key, e.Value = c.Key, c.Value
+	if !c.ExpiresAt.IsZero() {
+		e.ExpiresAt = uint64(c.ExpiresAt.Unix())
+	}
+	return j.put(e)
+}
+
+// encode writes a count's row into the shared buffer. Where that grows,
+// earlier rows keep the memory that they were written to.
+func (j *journal) encode(e *badger.Entry, c *ledger.CountChange) {
+	start := len(j.buf)
+	j.buf = appendCountKey(j.buf, c.Call)
+	end := len(j.buf)
+	j.buf = binary.AppendUvarint(j.buf, uint64(c.Used))
+	e.Key, e.Value = j.buf[start:end:end], j.buf[end:]
+	e.ExpiresAt = uint64(expiry(c.Day).Unix())
+}
+
+// put adds an entry; a transaction that is full is committed and another
+// begun. Changes come first in a group and fit into the first, so those
+// that belong together stay together.
+func (j *journal) put(e *badger.Entry) error {
+	err := j.txn.SetEntry(e)
+	if errors.Is(err, badger.ErrTxnTooBig) {
+		if err = j.next(); err == nil {
+			err = j.txn.SetEntry(e)
+		}
+	}
+	return err
+}
+
+func (j *journal) next() error {
+	if err := j.txn.Commit(); err != nil {
+		return err
+	}
+	j.txn = j.db.NewTransaction(true)
+	return nil
+}
+
+// expiry is when the counts of a day may go.
+func expiry(d calendar.Day) time.Time {
+	return time.Unix((int64(d)+store.CountsFor+1)*int64(24*time.Hour/time.Second), 0)
+}
+
+// LoadDay implements ledger.Log.
+func (j *journal) LoadDay(day calendar.Day, fn func(account, endpoint string, used int64)) error {
+	return j.db.View(func(txn *badger.Txn) error {
+		o := badger.DefaultIteratorOptions
+		o.Prefix = dayPrefix(day)
+		o.PrefetchValues = false
+		it := txn.NewIterator(o)
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			item := it.Item()
+			account, endpoint, err := parseCountKey(item.Key())
+			if err != nil {
+				return err
+			}
+			err = item.Value(func(value []byte) error {
+				used, err := parseCount(value)
+				if err == nil {
+					fn(account, endpoint, used)
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

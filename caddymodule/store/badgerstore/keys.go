@@ -1,0 +1,213 @@
+package badgerstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// CreateKey implements store.Keys.
+func (s *Store) CreateKey(_ context.Context, key store.Key, hash token.Hash) error {
+	s.admin.Lock()
+	defer s.admin.Unlock()
+	return s.ledger.Use(func() error {
+		if _, err := s.account(key.Account); err != nil {
+			return err
+		}
+		if err := s.checkKey(key, ""); err != nil {
+			return err
+		}
+		k := keyRow{Key: key, hash: hash}
+		if err := s.ledger.Write(true, k.change()); err != nil {
+			return err
+		}
+		s.admit(k)
+		return nil
+	})
+}
+
+// checkKey holds a new key against the account's live ones. The key that
+// it replaces does not count.
+func (s *Store) checkKey(key store.Key, replaces string) error {
+	if key.Kind != token.Key {
+		return nil
+	}
+	keys, err := s.keys(key.Account)
+	if err != nil {
+		return err
+	}
+	live := 0
+	for _, k := range keys {
+		if k.Kind != token.Key || k.ID == replaces || !k.Live(key.CreatedAt) {
+			continue
+		}
+		live++
+		if k.Name == key.Name {
+			return store.ErrNameTaken
+		}
+	}
+	if live >= store.MaxLiveKeys {
+		return store.ErrTooManyKeys
+	}
+	return nil
+}
+
+// change is the row that stores the key. It goes when nobody wants to see
+// it any more: a login token as soon as it has expired, a key some time
+// after its end.
+func (k keyRow) change() ledger.Change {
+	c := ledger.Change{Key: keyKey(k.Account, k.ID), Value: encodeKey(k)}
+	end := k.RevokedAt
+	if end.IsZero() || (!k.ExpiresAt.IsZero() && k.ExpiresAt.Before(end)) {
+		end = k.ExpiresAt
+	}
+	if end.IsZero() {
+		return c
+	}
+	if c.ExpiresAt = end; k.Kind == token.Key {
+		c.ExpiresAt = end.Add(store.RevokedFor)
+	}
+	return c
+}
+
+// admit lets a live key's token in from now on.
+func (s *Store) admit(k keyRow) {
+	s.ledger.PutToken(&ledger.Token{
+		Hash: k.hash, Account: k.Account, ID: k.ID, Name: k.Name,
+		Abilities: joinAbilities(k.Abilities), ExpiresAt: k.ExpiresAt,
+	})
+}
+
+// Key implements store.Keys.
+func (s *Store) Key(_ context.Context, account, id string) (store.Key, error) {
+	var k keyRow
+	err := s.ledger.Use(func() (err error) {
+		if err = s.recent.flush(); err == nil {
+			k, err = s.key(account, id)
+		}
+		return err
+	})
+	return k.Key, err
+}
+
+func (s *Store) key(account, id string) (keyRow, error) {
+	var k keyRow
+	key := keyKey(account, id)
+	err := s.get(key, func(value []byte) (err error) {
+		k, err = decodeKey(key, value)
+		return err
+	})
+	if err == nil {
+		k.LastUsedAt, err = s.lastUsed(id)
+	}
+	return k, err
+}
+
+// lastUsed is kept apart from the key, so that writing it behind cannot
+// bring back a key that was revoked meanwhile.
+func (s *Store) lastUsed(id string) (at time.Time, err error) {
+	err = s.get(usedKey(id), func(value []byte) error {
+		d := newDecoder(value)
+		at = d.time()
+		return d.end()
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
+	}
+	return at, err
+}
+
+// ListKeys implements store.Keys.
+func (s *Store) ListKeys(_ context.Context, account string) ([]store.Key, error) {
+	var list []store.Key
+	err := s.ledger.Use(func() error {
+		if err := s.recent.flush(); err != nil {
+			return err
+		}
+		rows, err := s.keys(account)
+		if err != nil {
+			return err
+		}
+		for _, k := range rows {
+			if k.LastUsedAt, err = s.lastUsed(k.ID); err != nil {
+				return err
+			}
+			list = append(list, k.Key)
+		}
+		return nil
+	})
+	slices.SortFunc(list, func(a, b store.Key) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return list, err
+}
+
+func (s *Store) keys(account string) ([]keyRow, error) {
+	var list []keyRow
+	err := s.scan(keysPrefix(account), func(key, value []byte) error {
+		k, err := decodeKey(key, value)
+		list = append(list, k)
+		return err
+	})
+	return list, err
+}
+
+// RevokeKey implements store.Keys.
+func (s *Store) RevokeKey(_ context.Context, account, id string, at time.Time) error {
+	s.admin.Lock()
+	defer s.admin.Unlock()
+	return s.ledger.Use(func() error {
+		k, err := s.key(account, id)
+		if err != nil || !k.RevokedAt.IsZero() {
+			return err
+		}
+		k.RevokedAt = at.UTC()
+		if err := s.ledger.Write(true, k.change()); err != nil {
+			return err
+		}
+		s.ledger.RemoveToken(k.hash)
+		return nil
+	})
+}
+
+// RotateKey implements store.Keys.
+func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key, hash token.Hash, oldEnds time.Time) error {
+	s.admin.Lock()
+	defer s.admin.Unlock()
+	return s.ledger.Use(func() error {
+		old, err := s.key(account, id)
+		if err != nil {
+			return err
+		}
+		if !old.Live(next.CreatedAt) {
+			return store.ErrNotFound
+		}
+		if err := s.checkKey(next, id); err != nil {
+			return err
+		}
+		overlap := oldEnds.After(next.CreatedAt)
+		switch {
+		case !overlap:
+			old.RevokedAt = next.CreatedAt.UTC()
+		case old.ExpiresAt.IsZero() || oldEnds.Before(old.ExpiresAt):
+			old.ExpiresAt = oldEnds.UTC()
+		}
+		successor := keyRow{Key: next, hash: hash}
+		if err := s.ledger.Write(true, old.change(), successor.change()); err != nil {
+			return err
+		}
+		if overlap {
+			s.admit(old)
+		} else {
+			s.ledger.RemoveToken(old.hash)
+		}
+		s.admit(successor)
+		return nil
+	})
+}

@@ -1,0 +1,271 @@
+// Package badgerstore keeps the gate's state in an embedded Badger
+// database: one directory, one process.
+//
+// Everything that a call needs to know is in memory, in a
+// ledger.Ledger; Badger is its log and its archive. It is read when the
+// store opens, when a day begins and when somebody asks for keys or
+// history, and never to admit a call. Every admission is in Badger's
+// write-ahead log before Take returns, which survives the death of the
+// process; with Options.Sync it has reached the disk, which survives the
+// loss of power.
+package badgerstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+	"go.uber.org/zap"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// DefaultReserve is the free space below which nothing is written any
+// more: enough for Badger to flush its memtables and finish a compaction.
+const DefaultReserve = 256 << 20
+
+// sweepEvery is how often what is no longer needed leaves the memory.
+const sweepEvery = 10 * time.Minute
+
+// ErrInUse says that another process has the directory open.
+var ErrInUse = errors.New("directory is in use by another process")
+
+// Options change how a store works. The zero value is the default.
+type Options struct {
+	// Sync makes every admission reach the disk before Take returns. It
+	// extends the promise from the death of the process to the loss of
+	// power.
+	Sync bool
+	// Reserve is the free space in bytes to leave on the disk. Below it
+	// every write is refused with store.ErrUnavailable, until there is
+	// space again: Badger does not survive a full disk. Zero means
+	// DefaultReserve.
+	Reserve uint64
+	// Logger receives what goes wrong behind the callers' backs. Nil
+	// discards it.
+	Logger *zap.Logger
+}
+
+// Store is a store.Store in one directory.
+type Store struct {
+	dir    string
+	db     *badger.DB
+	ledger *ledger.Ledger
+	log    *zap.Logger
+	recent *recorder
+
+	// admin serialises changes to accounts and keys, so that a check and
+	// the change that it allows are one step.
+	admin sync.Mutex
+
+	stop    chan struct{}
+	done    sync.WaitGroup
+	closing sync.Once
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open opens the store in a directory, which is made if it is missing.
+// A directory that another process has open is ErrInUse. A store that is
+// damaged is refused: it never begins anew.
+func Open(dir string, o Options) (*Store, error) {
+	logger := cmp.Or(o.Logger, zap.NewNop())
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the directory: %w", err)
+	}
+	if err := inspect(dir); err != nil {
+		return nil, fmt.Errorf("opening %s: %w", dir, err)
+	}
+	disk := &disk{dir: dir, reserve: cmp.Or(o.Reserve, DefaultReserve)}
+	if err := disk.check(); err != nil {
+		return nil, err
+	}
+	db, err := openBadger(dir, logger)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", dir, err)
+	}
+	s := &Store{dir: dir, db: db, log: logger, stop: make(chan struct{})}
+	s.ledger = ledger.New(&journal{db: db, disk: disk, sync: o.Sync})
+	s.recent = newRecorder(s)
+	if err := s.load(); err != nil {
+		return nil, fmt.Errorf("opening %s: %w", dir, errors.Join(err, db.Close()))
+	}
+	s.done.Go(s.sweep)
+	s.done.Go(s.recent.run)
+	return s, nil
+}
+
+// openBadger opens the database with settings for small rows that are
+// overwritten often. Badger panics on some kinds of damage; that is an
+// error like the others.
+func openBadger(dir string, logger *zap.Logger) (db *badger.DB, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			db, err = nil, fmt.Errorf("store is damaged: %v", r)
+		}
+	}()
+	db, err = badger.Open(badger.DefaultOptions(dir).
+		WithLogger(badgerLogger{logger.WithOptions(zap.AddCallerSkip(1)).Sugar()}).
+		WithMemTableSize(8 << 20).
+		WithNumMemtables(2).
+		WithValueLogFileSize(16 << 20).
+		WithValueThreshold(maxValue).
+		WithBlockCacheSize(4 << 20).
+		WithIndexCacheSize(2 << 20).
+		WithCompression(options.None).
+		WithMetricsEnabled(false).
+		WithNumCompactors(2).
+		WithChecksumVerificationMode(options.OnTableAndBlockRead).
+		WithDetectConflicts(false))
+	if err != nil && strings.Contains(err.Error(), "Cannot acquire directory lock") {
+		return nil, ErrInUse
+	}
+	return db, err
+}
+
+// Close writes what waits, refuses all further calls with
+// store.ErrClosed and closes the database. It is idempotent.
+func (s *Store) Close() (err error) {
+	s.closing.Do(func() {
+		close(s.stop)
+		s.done.Wait()
+		err = s.recent.flush()
+		s.ledger.Close()
+		err = errors.Join(err, s.db.Close())
+	})
+	return err
+}
+
+// Grant implements store.Grants.
+func (s *Store) Grant(_ context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
+	return s.ledger.Grant(&hash, now)
+}
+
+// Take implements store.Counter.
+func (s *Store) Take(_ context.Context, call store.Call, limit int64) (int64, bool, error) {
+	return s.ledger.Take(call, limit)
+}
+
+// GiveBack implements store.Counter.
+func (s *Store) GiveBack(_ context.Context, call store.Call) error {
+	return s.ledger.GiveBack(call)
+}
+
+// sweep frees the memory of expired tokens and of days that are over.
+func (s *Store) sweep() {
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case now := <-ticker.C:
+			s.forget(now)
+		}
+	}
+}
+
+// forget keeps the days around now in any time zone. A day that is let go
+// and asked for again is read from the database.
+func (s *Store) forget(now time.Time) {
+	s.ledger.RemoveExpired(now)
+	today := calendar.Day(now.Unix() / int64(24*time.Hour/time.Second))
+	s.ledger.RetainDays(func(d calendar.Day) bool { return d >= today-2 && d <= today+2 })
+}
+
+// load fills the ledger from the database.
+func (s *Store) load() error {
+	if err := s.checkFormat(); err != nil {
+		return err
+	}
+	err := s.scan([]byte{prefixAccount}, func(key, value []byte) error {
+		a, err := decodeAccount(string(key[1:]), value)
+		if err == nil {
+			s.ledger.PutAccount(a.ID, a.Plan, a.Disabled)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	return s.scan([]byte{prefixKey}, func(key, value []byte) error {
+		k, err := decodeKey(key, value)
+		if err == nil && k.Live(now) {
+			s.admit(k)
+		}
+		return err
+	})
+}
+
+// checkFormat refuses a database of another format and marks a new one.
+func (s *Store) checkFormat() error {
+	const format = "tollgate 1"
+	key := append([]byte{prefixMeta}, "format"...)
+	found := ""
+	err := s.db.View(func(txn *badger.Txn) error {
+		item, err := txn.Get(key)
+		if err == nil {
+			err = item.Value(func(v []byte) error { found = string(v); return nil })
+		}
+		return err
+	})
+	switch {
+	case err == nil && found == format:
+		return nil
+	case err == nil:
+		return fmt.Errorf("store has format %q, want %q", found, format)
+	case !errors.Is(err, badger.ErrKeyNotFound):
+		return fmt.Errorf("reading the format: %w", err)
+	}
+	err = s.scan(nil, func([]byte, []byte) error { return fmt.Errorf("store is damaged: its format is missing") })
+	if err != nil {
+		return err
+	}
+	return s.ledger.Write(true, ledger.Change{Key: key, Value: []byte(format)})
+}
+
+// scan calls fn with every row below a prefix, in order. The slices are
+// valid until fn returns.
+func (s *Store) scan(prefix []byte, fn func(key, value []byte) error) error {
+	return s.scanFrom(prefix, prefix, fn)
+}
+
+func (s *Store) scanFrom(prefix, start []byte, fn func(key, value []byte) error) error {
+	return s.db.View(func(txn *badger.Txn) error {
+		o := badger.DefaultIteratorOptions
+		o.Prefix = prefix
+		o.PrefetchValues = false // the values stand beside the keys
+		it := txn.NewIterator(o)
+		defer it.Close()
+		for it.Seek(start); it.Valid(); it.Next() {
+			item := it.Item()
+			err := item.Value(func(value []byte) error { return fn(item.Key(), value) })
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// badgerLogger passes Badger's messages on; its chatter is for debugging.
+type badgerLogger struct{ *zap.SugaredLogger }
+
+func (l badgerLogger) Warningf(format string, args ...any) { l.Warnf(format, args...) }
+func (l badgerLogger) Infof(format string, args ...any)    { l.Debugf(format, args...) }

@@ -1,0 +1,256 @@
+// Package store is the contract between the gate and whatever keeps its
+// accounts, tokens and counts.
+//
+// The contract is small and remote-friendly. One admitted call costs at
+// most one Grant (from memory or a cache) and one Take (one round trip in
+// a distributed store); everything that describes a call after the fact
+// is handed over with Record, which never blocks. Nothing above this
+// package knows which store it talks to, and a store knows neither HTTP
+// nor plans: it is told a limit, it does not look one up.
+//
+// Every implementation passes the suite in storetest.
+package store
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// What every store keeps at the most, and for how long.
+const (
+	// Unlimited is the limit of an endpoint that is counted and never
+	// exhausted.
+	Unlimited int64 = math.MaxInt64
+
+	// MaxLiveKeys is how many live keys an account may have. Login tokens
+	// and revoked keys do not count.
+	MaxLiveKeys = 100
+
+	// MaxRecent is how many recent calls are kept for each account.
+	MaxRecent = 100
+
+	// RecentFor is how long a recent call is kept.
+	RecentFor = 30 * 24 * time.Hour
+
+	// CountsFor is how many days the count of a day is kept.
+	CountsFor = 400
+
+	// RevokedFor is how long a revoked or expired key is still listed.
+	RevokedFor = 90 * 24 * time.Hour
+)
+
+// Errors that a store returns, alone or wrapped. Any other error means
+// that the store could not do its work; the gate treats it as
+// ErrUnavailable.
+var (
+	// ErrNoGrant says that a token opens nothing: it is unknown, expired
+	// or revoked, or its account is disabled. Callers cannot tell which.
+	ErrNoGrant = errors.New("token grants nothing")
+
+	// ErrUnavailable says that the store cannot answer or cannot write
+	// now. Nothing was counted or changed.
+	ErrUnavailable = errors.New("store is unavailable")
+
+	// ErrClosed says that the store was closed, as it is for a request
+	// that outlives its configuration. It is an ErrUnavailable.
+	ErrClosed = closedError{}
+
+	// ErrNotFound says that there is no such account or key.
+	ErrNotFound = errors.New("not found")
+
+	// ErrNameTaken says that a live key of the account has that name.
+	ErrNameTaken = errors.New("a live key has this name")
+
+	// ErrTooManyKeys says that the account has MaxLiveKeys live keys.
+	ErrTooManyKeys = errors.New("too many live keys")
+)
+
+type closedError struct{}
+
+func (closedError) Error() string        { return "store is closed" }
+func (closedError) Is(target error) bool { return target == ErrUnavailable }
+
+// Store is what the gate asks of a store. All methods are safe for
+// concurrent use. Contexts bound waiting, not work already handed to the
+// disk: a call whose context ends may still have been counted.
+type Store interface {
+	Grants
+	Counter
+	Accounts
+	Keys
+	Usage
+	Attempts
+}
+
+// Grants answers what a token opens.
+type Grants interface {
+	// Grant returns what the token with this hash opens at now, or
+	// ErrNoGrant. It never waits for a disk.
+	Grant(ctx context.Context, hash token.Hash, now time.Time) (Grant, error)
+}
+
+// Grant is what a valid token stands for. Its strings are shared and
+// live as long as the store.
+type Grant struct {
+	Account string
+	Plan    string
+	Key     string // the key's id
+	KeyName string
+	// Abilities is sorted, without duplicates, separated by one space.
+	// Equal sets are equal strings.
+	Abilities string
+}
+
+// Call names the counter that a call is taken from.
+type Call struct {
+	Account  string
+	Endpoint string
+	Day      calendar.Day
+}
+
+// Counter admits calls.
+type Counter interface {
+	// Take admits one call if fewer than limit calls were taken from
+	// this counter. When admitted it returns how many were taken with
+	// this one, and the call is in the store's log. When refused it
+	// returns the count that stands in the way, and nothing changed.
+	// With an error nothing was counted.
+	Take(ctx context.Context, call Call, limit int64) (used int64, admitted bool, err error)
+
+	// GiveBack returns one call that Take admitted. A counter never falls
+	// below zero.
+	GiveBack(ctx context.Context, call Call) error
+}
+
+// Account is who is billed.
+type Account struct {
+	ID        string
+	Plan      string
+	Disabled  bool
+	CreatedAt time.Time
+}
+
+// Accounts administers accounts. A change is durable when the method
+// returns and in force for the next Grant.
+type Accounts interface {
+	// PutAccount creates the account or changes its plan and whether it
+	// is disabled. CreatedAt is used on creation only. It returns the
+	// account as stored.
+	PutAccount(ctx context.Context, account Account) (Account, error)
+
+	// Account returns one account or ErrNotFound.
+	Account(ctx context.Context, id string) (Account, error)
+
+	// ListAccounts returns up to limit accounts whose id is greater than
+	// after, in ascending order of their ids.
+	ListAccounts(ctx context.Context, after string, limit int) ([]Account, error)
+
+	// DeleteAccount removes the account with its tokens, counts and
+	// recent calls, or returns ErrNotFound.
+	DeleteAccount(ctx context.Context, id string) error
+}
+
+// Key is a token without its secret. Zero times are absent.
+type Key struct {
+	ID         string
+	Account    string
+	Kind       token.Kind
+	Name       string
+	Abilities  []string // sorted, without duplicates
+	Hint       string
+	CreatedAt  time.Time
+	ExpiresAt  time.Time
+	RevokedAt  time.Time
+	LastUsedAt time.Time // at most a minute old
+}
+
+// Live tells whether the key can be used at now.
+func (k Key) Live(now time.Time) bool {
+	return k.RevokedAt.IsZero() && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
+}
+
+// Keys administers tokens of both kinds. A change is synced to the disk
+// before the method returns and in force for the next Grant; nothing
+// that is written later brings a revoked token back.
+type Keys interface {
+	// CreateKey stores a new key under the hash of its token. It returns
+	// ErrNotFound for an unknown account, and for a token.Key also
+	// ErrNameTaken and ErrTooManyKeys, judged at key.CreatedAt.
+	CreateKey(ctx context.Context, key Key, hash token.Hash) error
+
+	// Key returns one key of the account or ErrNotFound.
+	Key(ctx context.Context, account, id string) (Key, error)
+
+	// ListKeys returns the account's keys, oldest first, dead ones
+	// included for as long as they are kept.
+	ListKeys(ctx context.Context, account string) ([]Key, error)
+
+	// RevokeKey ends a key at a time that is now or past; revoking again
+	// changes nothing. ErrNotFound for a key that is not the account's.
+	RevokeKey(ctx context.Context, account, id string, at time.Time) error
+
+	// RotateKey stores next under hash and ends the live key id at
+	// oldEnds, in one step: both happen or neither. If oldEnds is not
+	// after next.CreatedAt, the old key is revoked. The two may share a
+	// name. ErrNotFound if the key is not the account's or not live.
+	RotateKey(ctx context.Context, account, id string, next Key, hash token.Hash, oldEnds time.Time) error
+}
+
+// Record describes a call after the fact: an admitted one or one that
+// was refused because the quota was used up.
+type Record struct {
+	Account  string
+	Key      string // the key's id
+	KeyName  string
+	At       time.Time
+	Endpoint string
+	Method   string
+	Path     string
+	Status   int
+	Duration time.Duration
+}
+
+// Count is how many calls an account made to one endpoint on one day.
+type Count struct {
+	Day      calendar.Day
+	Endpoint string
+	Used     int64
+}
+
+// Usage tells what was used.
+type Usage interface {
+	// Record notes a call behind the answer: it never blocks and never
+	// fails the call. What is noted reaches the disk within seconds; a
+	// store under more load than its disk bears drops the oldest of what
+	// waits.
+	Record(record Record)
+
+	// Counts returns the counts above zero of the days from first to
+	// last, both included, in no particular order.
+	Counts(ctx context.Context, account string, first, last calendar.Day) ([]Count, error)
+
+	// Recent returns the account's last calls, newest first, at most
+	// MaxRecent and none older than RecentFor. It includes everything
+	// recorded before it was called.
+	Recent(ctx context.Context, account string, now time.Time) ([]Record, error)
+
+	// ResetCounts sets the counter of one endpoint, or of all endpoints
+	// when endpoint is empty, to zero for that day.
+	ResetCounts(ctx context.Context, account, endpoint string, day calendar.Day) error
+}
+
+// Attempts keeps the login throttle's rows for it. They are opaque to the
+// store.
+type Attempts interface {
+	throttle.Journal
+
+	// LoadAttempts calls fn with every row that has not expired, in no
+	// particular order, and stops at its first error.
+	LoadAttempts(ctx context.Context, fn func(key, value []byte) error) error
+}
