@@ -1,0 +1,113 @@
+// Package account knows who may log in: e-mail addresses and password
+// hashes, and nothing else.
+//
+// There is one truth for everything. The gate alone knows plans, keys,
+// counts and who is disabled; this package alone knows e-mails and
+// passwords, and asks the gate through its control API. The two share an
+// account's id. A change that concerns both is agreed with the gate
+// before it is committed here, so that a gate that cannot be reached
+// means a clear error and nothing stored.
+//
+// Service is the way in. The database behind it is an adapter that
+// implements Store; package database has it for SQLite and PostgreSQL.
+package account
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Errors that callers tell apart, alone or wrapped.
+var (
+	// ErrNotFound says that there is no such account.
+	ErrNotFound = errors.New("no such account")
+
+	// ErrEmailTaken says that another account has this e-mail address.
+	ErrEmailTaken = errors.New("an account with this e-mail address exists")
+
+	// ErrEmail says that a text is no e-mail address.
+	ErrEmail = errors.New("invalid e-mail address")
+
+	// ErrPassword says that a password may not be chosen.
+	ErrPassword = errors.New("invalid password")
+
+	// ErrCredentials says that e-mail and password do not open an
+	// account. It does not say why.
+	ErrCredentials = errors.New("e-mail or password is wrong")
+
+	// ErrPlanRequired says that the account's plan gives no access to the
+	// API, so that no token is issued.
+	ErrPlanRequired = errors.New("the account's plan has no access to the API")
+
+	// ErrBusy says that more passwords wait to be checked than the machine
+	// can check in a reasonable time.
+	ErrBusy = errors.New("too many passwords wait to be checked")
+
+	// ErrGate says that the gate could not be reached or could not do its
+	// work. Nothing was changed, unless the error says what was.
+	ErrGate = errors.New("the gate does not answer")
+)
+
+// Account is somebody who can log in.
+type Account struct {
+	// ID is "acc_" and 20 base62 characters. It is what the gate knows.
+	ID string
+	// Email is unique among the accounts.
+	Email Email
+	// CreatedAt and UpdatedAt are in UTC, to the millisecond. UpdatedAt
+	// is when the password was last set.
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// Credential is an account with what proves it.
+type Credential struct {
+	Account
+	// Hash is the PHC string of the password.
+	Hash string
+	// Version counts the passwords that the account has had. It stays the
+	// same when the same password is hashed again at another cost.
+	Version int64
+}
+
+// Store keeps accounts. Its methods are safe for concurrent use.
+type Store interface {
+	Reader
+	Writer
+}
+
+// Reader finds accounts.
+type Reader interface {
+	// ByEmail returns one account or ErrNotFound.
+	ByEmail(ctx context.Context, email Email) (Credential, error)
+
+	// ByID returns one account or ErrNotFound.
+	ByID(ctx context.Context, id string) (Credential, error)
+
+	// List returns up to limit accounts whose e-mail address sorts after
+	// the given one, in the order of their addresses.
+	List(ctx context.Context, after Email, limit int) ([]Account, error)
+}
+
+// Writer changes accounts. Where a method takes agree, it makes its
+// change in a transaction, calls agree, and commits only if that returned
+// nil; otherwise it rolls back and returns agree's error. An error after
+// agree returned nil leaves open whether the change was committed.
+type Writer interface {
+	// Add stores a new account with its password's hash, or returns
+	// ErrEmailTaken without calling agree.
+	Add(ctx context.Context, account Account, hash string, agree func() error) error
+
+	// SetPassword stores another password's hash and counts up the
+	// version, or returns ErrNotFound without calling agree.
+	SetPassword(ctx context.Context, id, hash string, at time.Time, agree func() error) error
+
+	// Remove deletes an account, or returns ErrNotFound without calling
+	// agree.
+	Remove(ctx context.Context, id string, agree func() error) error
+
+	// Rehash stores another hash of the same password. It does nothing
+	// if the password is no longer the one of that version.
+	Rehash(ctx context.Context, id string, version int64, hash string) error
+}

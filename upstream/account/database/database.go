@@ -1,0 +1,198 @@
+// Package database keeps accounts in SQL: in a SQLite file by default, in
+// PostgreSQL when its URL is given. Both have the same schema and get the
+// same statements.
+//
+// A SQLite file may be opened by several processes at once, so that the
+// command line works while the server runs.
+package database
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+// fileName is the SQLite file in its directory.
+const fileName = "accounts.db"
+
+// busyTimeout is how long a SQLite connection waits for another writer,
+// in milliseconds. A writer that agrees a change with the gate holds its
+// lock for as long as the gate takes, which is bounded below this.
+const busyTimeout = "15000"
+
+// maxConnections bounds the pool. Logins read one row each; what limits
+// them is the hashing of passwords.
+const maxConnections = 8
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Store implements account.Store. It is made by OpenFile or OpenURL.
+type Store struct {
+	db *sql.DB
+}
+
+// OpenFile opens the SQLite database in a directory, and makes both if
+// they are missing. The directory and the file are for the owner alone:
+// they hold e-mail addresses and password hashes.
+func OpenFile(ctx context.Context, directory string) (*Store, error) {
+	path, err := prepareFile(directory)
+	if err != nil {
+		return nil, fmt.Errorf("preparing database file: %w", err)
+	}
+	guard, err := openSQLite(path + ".lock")
+	if err != nil {
+		return nil, err
+	}
+	defer guard.Close()
+	db, err := openSQLite(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := exclusively(ctx, guard, func() error { return prepareSQLite(ctx, db) }); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening %s: %w", path, err), db.Close())
+	}
+	return &Store{db: db}, nil
+}
+
+// OpenURL opens a PostgreSQL database by a URL such as
+// postgres://user:password@host:5432/name?sslmode=verify-full.
+func OpenURL(ctx context.Context, address string) (*Store, error) {
+	if !strings.HasPrefix(address, "postgres://") && !strings.HasPrefix(address, "postgresql://") {
+		return nil, errors.New("opening database: the URL does not begin with postgres://")
+	}
+	config, err := pgx.ParseConfig(address)
+	if err != nil {
+		// The cause quotes parts of the URL, and a URL holds a password.
+		return nil, errors.New("opening database: the PostgreSQL URL is malformed")
+	}
+	db := stdlib.OpenDB(*config)
+	db.SetMaxOpenConns(maxConnections)
+	db.SetMaxIdleConns(maxConnections)
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60))
+	if err == nil {
+		err = migrate(ctx, db, goose.DialectPostgres, goose.WithSessionLocker(locker))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening PostgreSQL database: %w", err), db.Close())
+	}
+	return &Store{db: db}, nil
+}
+
+// Close closes the database once all running statements are done.
+func (s *Store) Close() error {
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("closing database: %w", err)
+	}
+	return nil
+}
+
+// Ping tells whether the database answers.
+func (s *Store) Ping(ctx context.Context) error {
+	var one int
+	if err := s.db.QueryRowContext(ctx, "SELECT 1").Scan(&one); err != nil {
+		return fmt.Errorf("asking database: %w", err)
+	}
+	return nil
+}
+
+// prepareFile makes the directory and an empty file with their
+// permissions before SQLite would make it with the process's umask. The
+// log files beside it inherit the permissions.
+func prepareFile(directory string) (string, error) {
+	directory, err := filepath.Abs(directory)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(directory, 0o700); err != nil {
+		return "", err
+	}
+	path := filepath.Join(directory, fileName)
+	for _, name := range []string{path, path + ".lock"} {
+		file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return "", err
+		}
+		if err := errors.Join(file.Chmod(0o600), file.Close()); err != nil {
+			return "", err
+		}
+	}
+	return path, nil
+}
+
+func openSQLite(path string) (*sql.DB, error) {
+	source := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: url.Values{
+		"_busy_timeout": {busyTimeout},
+		"_foreign_keys": {"on"},
+		"_synchronous":  {"FULL"}, // a commit survives a power cut
+		"_txlock":       {"immediate"},
+		"_defensive":    {"1"},
+	}.Encode()}
+	db, err := sql.Open("sqlite", source.String())
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", path, err)
+	}
+	db.SetMaxOpenConns(maxConnections)
+	db.SetMaxIdleConns(maxConnections)
+	return db, nil
+}
+
+// exclusively runs fn while no other process runs one over the same guard
+// database. Two processes that start at once would otherwise both find
+// the schema missing. Unlike a lock file, the lock of a database
+// transaction dies with its process.
+func exclusively(ctx context.Context, guard *sql.DB, fn func() error) error {
+	conn, err := guard.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("locking database: %w", err)
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, "BEGIN EXCLUSIVE"); err != nil {
+		return fmt.Errorf("locking database: %w", err)
+	}
+	err = fn()
+	if _, e := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); e != nil {
+		err = errors.Join(err, fmt.Errorf("unlocking database: %w", e))
+	}
+	return err
+}
+
+func prepareSQLite(ctx context.Context, db *sql.DB) error {
+	var mode string
+	// The mode is kept in the file: readers never wait for a writer.
+	if err := db.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
+		return fmt.Errorf("choosing the write-ahead log: %w", err)
+	}
+	if mode != "wal" {
+		return fmt.Errorf("choosing the write-ahead log: the file system allows only journal mode %q", mode)
+	}
+	return migrate(ctx, db, goose.DialectSQLite3)
+}
+
+func migrate(ctx context.Context, db *sql.DB, dialect goose.Dialect, options ...goose.ProviderOption) error {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return fmt.Errorf("reading migrations: %w", err)
+	}
+	provider, err := goose.NewProvider(dialect, db, files, append(options, goose.WithDisableGlobalRegistry(true))...)
+	if err != nil {
+		return fmt.Errorf("preparing migrations: %w", err)
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("migrating: %w", err)
+	}
+	return nil
+}

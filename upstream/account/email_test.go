@@ -1,0 +1,88 @@
+package account_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/caddy-tollgate/tollgate/upstream/account"
+)
+
+func TestParseEmail(t *testing.T) {
+	t.Parallel()
+	domain := strings.Repeat(strings.Repeat("d", 59)+".", 3) + "example" // 187 bytes
+	cases := map[string]struct {
+		text string
+		want account.Email // empty: refused
+	}{
+		"plain":                    {"ada@example.com", "ada@example.com"},
+		"upper case":               {"Ada@Example.COM", "ada@example.com"},
+		"spaces around":            {" \tada@example.com\r\n", "ada@example.com"},
+		"tag and dots":             {"ada.l+news@mail.example.co", "ada.l+news@mail.example.co"},
+		"apostrophe":               {"o'neil@example.com", "o'neil@example.com"},
+		"single label":             {"root@localhost", "root@localhost"},
+		"punycode":                 {"ada@xn--bcher-kva.example", "ada@xn--bcher-kva.example"},
+		"longest local part":       {strings.Repeat("a", 64) + "@example.com", account.Email(strings.Repeat("a", 64) + "@example.com")},
+		"longest":                  {strings.Repeat("a", 64) + "@a." + domain, account.Email(strings.Repeat("a", 64) + "@a." + domain)},
+		"too long":                 {strings.Repeat("a", 64) + "@ab." + domain, ""},
+		"local part too long":      {strings.Repeat("a", 65) + "@example.com", ""},
+		"label too long":           {"ada@" + strings.Repeat("a", 64) + ".com", ""},
+		"empty":                    {"", ""},
+		"no at":                    {"ada.example.com", ""},
+		"two at":                   {"ada@b@example.com", ""},
+		"nothing before the at":    {"@example.com", ""},
+		"nothing after the at":     {"ada@", ""},
+		"display name":             {"Ada <ada@example.com>", ""},
+		"angle brackets":           {"<ada@example.com>", ""},
+		"comment":                  {"ada@example.com(x)", ""},
+		"two addresses":            {"ada@example.com,bob@example.com", ""},
+		"quoted local part":        {`"ada l"@example.com`, ""},
+		"quoted without need":      {`"ada"@example.com`, ""},
+		"address literal":          {"ada@[127.0.0.1]", ""},
+		"space inside":             {"ada l@example.com", ""},
+		"line break inside":        {"ada@example.com\r\nBcc: bob@example.com", ""},
+		"NUL":                      {"ada\x00@example.com", ""},
+		"dots in a row":            {"ada..l@example.com", ""},
+		"dot at the end":           {"ada@example.com.", ""},
+		"hyphen first":             {"ada@-example.com", ""},
+		"hyphen last":              {"ada@example-.com", ""},
+		"underscore in the domain": {"ada@exa_mple.com", ""},
+		"Kelvin sign for k":        {"\u212aarl@example.com", ""},
+		"dotless i":                {"d\u0131na@example.com", ""},
+		"another script":           {"ada@b\u00fccher.example", ""},
+		"invalid UTF-8":            {"ada\xff@example.com", ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := account.ParseEmail(c.text)
+			if got != c.want {
+				t.Errorf("ParseEmail(%q) = %q, %v; want %q", c.text, got, err, c.want)
+			}
+			if (err != nil) != (c.want == "") || err != nil && !errors.Is(err, account.ErrEmail) {
+				t.Errorf("ParseEmail(%q): error %v", c.text, err)
+			}
+		})
+	}
+}
+
+// The canonical form is a fixed point, whatever comes in, and an error
+// never repeats what was typed: it may end in a log.
+func FuzzParseEmail(f *testing.F) {
+	for _, seed := range []string{"ada@example.com", " Ada@Example.com ", `"a b"@c`, "a@[::1]", "\u212a@k", "a@b@c"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		email, err := account.ParseEmail(text)
+		if err != nil {
+			if len(text) > 8 && strings.Contains(err.Error(), text) {
+				t.Errorf("the error repeats the input: %v", err)
+			}
+			return
+		}
+		again, err := account.ParseEmail(string(email))
+		if err != nil || again != email {
+			t.Errorf("ParseEmail(%q) = %q, but that parses to %q, %v", text, email, again, err)
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package account
+
+import (
+	"context"
+	"iter"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+)
+
+// pageSize is how many accounts are read at once, here and at the gate.
+const pageSize = 1000
+
+// defaultPlan is the plan of an account that the gate does not know.
+const defaultPlan = "free"
+
+// Standing is an account together with what the gate knows of it.
+type Standing struct {
+	Account
+	Plan     string
+	Disabled bool
+}
+
+// List yields all accounts in the order of their e-mail addresses. It
+// holds what the gate knows of every account in memory, about 100 bytes
+// each. The first error ends it.
+func (s *Service) List(ctx context.Context) iter.Seq2[Standing, error] {
+	return func(yield func(Standing, error) bool) {
+		known, err := s.known(ctx)
+		if err != nil {
+			yield(Standing{}, err)
+			return
+		}
+		var after Email
+		for {
+			page, err := s.store.List(ctx, after, pageSize)
+			if err != nil {
+				yield(Standing{}, err)
+				return
+			}
+			for _, a := range page {
+				standing := Standing{Account: a, Plan: defaultPlan}
+				if g, ok := known[a.ID]; ok {
+					standing.Plan, standing.Disabled = g.Plan, g.Disabled
+				}
+				if !yield(standing, nil) {
+					return
+				}
+			}
+			if len(page) < pageSize {
+				return
+			}
+			after = page[len(page)-1].Email
+		}
+	}
+}
+
+// known returns the gate's accounts by their ids.
+func (s *Service) known(ctx context.Context) (map[string]control.Account, error) {
+	accounts := map[string]control.Account{}
+	after := ""
+	for {
+		var page control.AccountPage
+		err := s.ask(ctx, func(ctx context.Context) (err error) {
+			page, err = s.gate.Accounts(ctx, after, pageSize)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range page.Accounts {
+			accounts[a.Account] = a
+		}
+		if page.Next == nil {
+			return accounts, nil
+		}
+		after = *page.Next
+	}
+}

@@ -1,0 +1,197 @@
+package account
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/crypto/argon2"
+	"golang.org/x/text/unicode/norm"
+)
+
+// Bounds of a password. NIST SP 800-63B asks for at least 8 characters,
+// for room for long phrases, and for no rules of composition. The upper
+// bound only keeps the work bounded.
+const (
+	minPasswordRunes = 8
+	maxPasswordBytes = 1024
+)
+
+const (
+	saltLength = 16
+	keyLength  = 32
+
+	// busyAfter is how long a caller waits for its turn to hash. It is
+	// well below the time after which a browser's user gives up, and above
+	// what a short burst needs to drain.
+	busyAfter = 2 * time.Second
+)
+
+// Cost is what one password costs to hash with argon2id (RFC 9106).
+type Cost struct {
+	MemoryKiB uint32
+	Passes    uint32
+	Lanes     uint8
+}
+
+// DefaultCost is the first choice of the OWASP password storage cheat
+// sheet: 19 MiB, two passes, one lane. It is some 30 ms of one core.
+func DefaultCost() Cost { return Cost{MemoryKiB: 19456, Passes: 2, Lanes: 1} }
+
+// Hasher hashes and verifies passwords. Each hash takes Cost.MemoryKiB
+// and a core, so only so many run at once; the others wait, and give up
+// with ErrBusy rather than pile up.
+type Hasher struct {
+	cost  Cost
+	slots chan struct{}
+	dummy string
+}
+
+// NewHasher returns a Hasher that hashes new passwords at the given cost
+// and runs at most parallel hashes at once.
+func NewHasher(cost Cost, parallel int) *Hasher {
+	h := &Hasher{cost: cost, slots: make(chan struct{}, max(parallel, 1))}
+	// A random key under a random salt is a hash that no password has,
+	// and that costs as much to check as a real one.
+	h.dummy = encodeHash(cost, randomBytes(saltLength), randomBytes(keyLength))
+	return h
+}
+
+// Hash returns the PHC string of the password:
+// $argon2id$v=19$m=19456,t=2,p=1$salt$key. The error wraps ErrPassword
+// for a password that must not be chosen, or is ErrBusy, or the
+// context's.
+func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
+	if err := checkPassword(password); err != nil {
+		return "", err
+	}
+	salt := randomBytes(saltLength)
+	key, err := h.derive(ctx, password, h.cost, salt, keyLength)
+	if err != nil {
+		return "", err
+	}
+	return encodeHash(h.cost, salt, key), nil
+}
+
+// Verify tells whether the password is the one behind hash. An empty hash
+// stands for an account that does not exist: the work is the same and the
+// answer is no. The error is ErrBusy, the context's, or says that the
+// hash is damaged.
+func (h *Hasher) Verify(ctx context.Context, hash, password string) (bool, error) {
+	known := hash != ""
+	if !known {
+		hash = h.dummy
+	}
+	cost, salt, want, err := decodeHash(hash)
+	if err != nil {
+		return false, fmt.Errorf("reading password hash: %w", err)
+	}
+	// A password over the bound is nobody's. It is cut, not refused, so
+	// that the work stays the same.
+	fits := len(password) <= maxPasswordBytes && utf8.ValidString(password)
+	if !fits {
+		password = password[:min(len(password), maxPasswordBytes)]
+	}
+	got, err := h.derive(ctx, password, cost, salt, len(want))
+	if err != nil {
+		return false, err
+	}
+	return subtle.ConstantTimeCompare(got, want) == 1 && known && fits, nil
+}
+
+// Outdated tells whether a hash was made at another cost than new ones
+// are, and should be made again when the password is next at hand.
+func (h *Hasher) Outdated(hash string) bool {
+	cost, salt, key, err := decodeHash(hash)
+	return err != nil || cost != h.cost || len(salt) != saltLength || len(key) != keyLength
+}
+
+// derive waits for a slot and hashes. The password is brought to NFC
+// first: the same key presses send composed characters on one system and
+// decomposed ones on another.
+func (h *Hasher) derive(ctx context.Context, password string, cost Cost, salt []byte, length int) ([]byte, error) {
+	patience, cancel := context.WithTimeout(ctx, busyAfter)
+	defer cancel()
+	select {
+	case h.slots <- struct{}{}:
+	case <-patience.Done():
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		return nil, ErrBusy
+	}
+	defer func() { <-h.slots }()
+	plain := norm.NFC.Bytes([]byte(password))
+	return argon2.IDKey(plain, salt, cost.Passes, cost.MemoryKiB, cost.Lanes, uint32(length)), nil //nolint:gosec // the length is keyLength or was bounded by decodeHash
+}
+
+// checkPassword tells whether a password may be chosen.
+func checkPassword(password string) error {
+	switch {
+	case len(password) > maxPasswordBytes:
+		return fmt.Errorf("%w: longer than %d bytes", ErrPassword, maxPasswordBytes)
+	case !utf8.ValidString(password):
+		return fmt.Errorf("%w: not valid UTF-8", ErrPassword)
+	case utf8.RuneCountInString(norm.NFC.String(password)) < minPasswordRunes:
+		return fmt.Errorf("%w: shorter than %d characters", ErrPassword, minPasswordRunes)
+	}
+	return nil
+}
+
+// NewPassword returns a random password of 128 bits, for people who let
+// the program choose.
+func NewPassword() string { return rand.Text() }
+
+func randomBytes(n int) []byte {
+	b := make([]byte, n)
+	// Read of crypto/rand never fails; it ends the program if the system
+	// has no randomness.
+	_, _ = rand.Read(b)
+	return b
+}
+
+func encodeHash(cost Cost, salt, key []byte) string {
+	b64 := base64.RawStdEncoding.EncodeToString
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s",
+		argon2.Version, cost.MemoryKiB, cost.Passes, cost.Lanes, b64(salt), b64(key))
+}
+
+var errHash = errors.New("not an argon2id hash of this program's making")
+
+// decodeHash reads what encodeHash wrote and nothing else. The bounds keep
+// a damaged or planted row from taking the machine's memory.
+func decodeHash(hash string) (Cost, []byte, []byte, error) {
+	var cost Cost
+	var version int
+	fields := strings.Split(hash, "$")
+	if len(fields) != 6 {
+		return cost, nil, nil, errHash
+	}
+	_, err := fmt.Sscanf(fields[2]+" "+fields[3], "v=%d m=%d,t=%d,p=%d",
+		&version, &cost.MemoryKiB, &cost.Passes, &cost.Lanes)
+	if err != nil || version != argon2.Version {
+		return cost, nil, nil, errHash
+	}
+	if cost.MemoryKiB < 8 || cost.MemoryKiB > 1<<20 || cost.Passes < 1 || cost.Passes > 64 ||
+		cost.Lanes < 1 || cost.Lanes > 64 {
+		return cost, nil, nil, errHash
+	}
+	salt, err := base64.RawStdEncoding.DecodeString(fields[4])
+	if err != nil || len(salt) < 8 || len(salt) > 64 {
+		return cost, nil, nil, errHash
+	}
+	key, err := base64.RawStdEncoding.DecodeString(fields[5])
+	if err != nil || len(key) < 16 || len(key) > 64 {
+		return cost, nil, nil, errHash
+	}
+	if encodeHash(cost, salt, key) != hash {
+		return cost, nil, nil, errHash
+	}
+	return cost, salt, key, nil
+}
