@@ -40,6 +40,13 @@ func New(status int, code, message string) *Error {
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
+// Is tells whether target is a refusal with the same status and code, so
+// that errors.Is knows one that came over the network.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Status == e.Status && t.Code == e.Code
+}
+
 // GetStatus returns the status code, as huma.StatusError wants it.
 func (e *Error) GetStatus() int { return e.Status }
 

@@ -1,0 +1,48 @@
+package apierror
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	strict "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// strictJSON reads only what every parser reads alike (RFC 8259, section
+// 4; RFC 7493) and writes as encoding/json does. A name that differs from
+// a member's in case alone is unknown: huma's validation lets it pass and
+// decoding would drop it.
+var strictJSON = huma.Format{
+	Marshal: func(w io.Writer, v any) error {
+		encoder := json.NewEncoder(w)
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(v)
+	},
+	Unmarshal: decode,
+}
+
+// decode reads one JSON value. Its errors are phrases for a person; those
+// of the parser name Go types.
+func decode(data []byte, v any) error {
+	err := strict.Unmarshal(data, v, strict.RejectUnknownMembers(true))
+	var syntactic *jsontext.SyntacticError
+	var semantic *strict.SemanticError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &syntactic) && errors.Is(err, jsontext.ErrDuplicateName):
+		return fmt.Errorf("the member %q stands there twice", shorten(syntactic.JSONPointer.LastToken()))
+	case errors.As(err, &syntactic):
+		return fmt.Errorf("the body is not valid JSON from byte %d on", syntactic.ByteOffset)
+	case errors.As(err, &semantic) && errors.Is(err, strict.ErrUnknownName):
+		return fmt.Errorf("there is no member %q", shorten(semantic.JSONPointer.LastToken()))
+	case errors.As(err, &semantic):
+		return fmt.Errorf("the value at %q is of the wrong kind", shorten(string(semantic.JSONPointer)))
+	default:
+		return errors.New("the body is not valid JSON")
+	}
+}

@@ -1,0 +1,132 @@
+package apierror
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+)
+
+// request names huma's Context so that it can be embedded: a field named
+// Context would hide its method of that name.
+type request = huma.Context
+
+// exchange is a request that was admitted: its body is read already, and
+// its refusal may have another status than huma thinks.
+type exchange struct {
+	request
+	body   []byte
+	status int
+}
+
+// Unwrap returns the context underneath, as humago.Unwrap wants it.
+func (x *exchange) Unwrap() huma.Context { return x.request }
+
+// BodyReader returns the body from its beginning.
+func (x *exchange) BodyReader() io.Reader { return bytes.NewReader(x.body) }
+
+// SetStatus sends the status of the refusal if there is one.
+func (x *exchange) SetStatus(status int) {
+	if x.status != 0 {
+		status = x.status
+	}
+	x.request.SetStatus(status)
+}
+
+// exchangeOf finds the exchange below what other middleware wrapped
+// around it.
+func exchangeOf(ctx huma.Context) *exchange {
+	for {
+		if x, ok := ctx.(*exchange); ok {
+			return x
+		}
+		outer, ok := ctx.(interface{ Unwrap() huma.Context })
+		if !ok {
+			return nil
+		}
+		ctx = outer.Unwrap()
+	}
+}
+
+// admit refuses a request for what huma would let pass or would refuse in
+// its own way: an ambiguous query, a body of another media type, a body
+// that is too long or cannot be read.
+func admit(ctx huma.Context, next func(huma.Context)) {
+	x := &exchange{request: ctx}
+	refused := checkQuery(ctx)
+	if op := ctx.Operation(); refused == nil && op.RequestBody != nil {
+		if refused = checkMediaType(ctx.Header("Content-Type")); refused == nil {
+			x.body, refused = readBody(ctx.BodyReader(), op.MaxBodyBytes-1)
+		}
+	}
+	if refused == nil {
+		next(x)
+		return
+	}
+	_, w := humago.Unwrap(ctx)
+	// Nobody is left to tell when this fails: the client is gone.
+	_ = refused.Write(w)
+}
+
+func invalid(message string) *Error { return New(http.StatusBadRequest, "invalid_request", message) }
+
+// checkQuery refuses a query that gate and upstream could read in two
+// ways.
+func checkQuery(ctx huma.Context) *Error {
+	u := ctx.URL()
+	if u.RawQuery == "" {
+		return nil
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return invalid("The query is not well-formed.")
+	}
+	for name, values := range query {
+		if len(values) > 1 {
+			return invalid(fmt.Sprintf("The query parameter %q stands there more than once.", shorten(name)))
+		}
+	}
+	return nil
+}
+
+// checkMediaType takes a missing header for JSON, as RFC 9110, section
+// 8.3, allows.
+func checkMediaType(contentType string) *Error {
+	if contentType == "" {
+		return nil
+	}
+	media, parameters, err := mime.ParseMediaType(contentType)
+	charset, named := parameters["charset"]
+	if err != nil || media != "application/json" || named && !strings.EqualFold(charset, "utf-8") {
+		return New(http.StatusUnsupportedMediaType, "unsupported_media_type",
+			"The body must be application/json in UTF-8.")
+	}
+	return nil
+}
+
+func readBody(from io.Reader, limit int64) ([]byte, *Error) {
+	if from == nil {
+		return nil, nil
+	}
+	body, err := io.ReadAll(io.LimitReader(from, limit+1))
+	var outside *http.MaxBytesError
+	var network net.Error
+	switch {
+	case int64(len(body)) > limit || errors.As(err, &outside):
+		return nil, New(http.StatusRequestEntityTooLarge, "body_too_large",
+			fmt.Sprintf("The body is longer than %d bytes.", limit))
+	case errors.As(err, &network) && network.Timeout():
+		return nil, New(http.StatusRequestTimeout, "request_timeout", "The body took too long to arrive.")
+	case err != nil:
+		return nil, invalid("The body could not be read.")
+	}
+	return body, nil
+}
