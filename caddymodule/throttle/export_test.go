@@ -1,0 +1,24 @@
+package throttle
+
+// NewSmall makes a Throttle with another capacity per table.
+func NewSmall(journal Journal, capacity int) *Throttle {
+	t := New(journal)
+	t.capacity = capacity / shards
+	return t
+}
+
+// Rows counts the rows of all tables.
+func (t *Throttle) Rows() (clients, failures, known int) {
+	for i := range shards {
+		clients += len(t.clients[i].attempts.index)
+		failures += len(t.accounts[i].failures.index)
+		known += len(t.accounts[i].known.index)
+	}
+	return clients, failures, known
+}
+
+// SameBucket tells whether failures of both accounts count together.
+func SameBucket(a, b Account) bool { return a.bucket == b.bucket }
+
+// Tolerance is how far readings may lie behind.
+const Tolerance = tolerance
