@@ -1,0 +1,175 @@
+package rates
+
+import (
+	"errors"
+	"slices"
+	"sort"
+
+	"github.com/caddy-tollgate/tollgate/upstream/currency"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+)
+
+// LookBack is how many days before the day asked for an answer may come
+// from. The ECB's longest pause is five days (Easter, Christmas), so 14
+// bridge every holiday; and a rate older than that would be taken for
+// current. The krona's hole from 2008 to 2018 is not bridged.
+const LookBack = 14
+
+// ErrNoRate is returned where no day within reach quotes the currencies.
+var ErrNoRate = errors.New("no rate for these currencies on that day or the 14 before it")
+
+// Dataset is all days with their vectors. It never changes once built, so
+// any number of goroutines may read it, and an answer of several parts that
+// keeps to one Dataset is consistent.
+type Dataset struct {
+	codes []currency.Code // sorted; a cell's column is an index here
+	spans []span          // by column
+
+	days   []civil.Date // ascending
+	starts []uint32     // starts[i] to starts[i+1] are the cells of days[i]
+	cells  []cell       // by day, then by column
+
+	version string
+}
+
+// cell is one value of one day. It is a Value spread out, which makes it 16
+// bytes and not 24: with the ECB's history there are some 280,000 of them.
+type cell struct {
+	coefficient int64
+	exponent    int8
+	source      Source
+	column      uint16
+}
+
+func (c cell) value() Value { return Value{c.coefficient, c.exponent} }
+
+// span is the first and last day that quote a currency, and the source of
+// the last.
+type span struct {
+	first, last civil.Date
+	source      Source
+}
+
+// Listing says since when and until when a currency is quoted.
+type Listing struct {
+	Code currency.Code
+	// First and Last are the first and last day with a rate.
+	First, Last civil.Date
+	// Source is where the rate of the last day comes from.
+	Source Source
+}
+
+// Version names the content: two datasets have the same version if and only
+// if they hold the same values. It is 32 hexadecimal digits.
+func (d *Dataset) Version() string { return d.version }
+
+// Days returns the number of days with rates.
+func (d *Dataset) Days() int { return len(d.days) }
+
+// Newest returns the last day with rates, or the zero Date of an empty
+// dataset.
+func (d *Dataset) Newest() civil.Date {
+	if len(d.days) == 0 {
+		return 0
+	}
+	return d.days[len(d.days)-1]
+}
+
+// Listings returns every currency with a rate on any day, sorted by code,
+// the euro included.
+func (d *Dataset) Listings() []Listing {
+	if len(d.days) == 0 {
+		return nil
+	}
+	list := make([]Listing, 0, len(d.codes)+1)
+	for i, code := range d.codes {
+		s := d.spans[i]
+		list = append(list, Listing{code, s.first, s.last, s.source})
+	}
+	newest := Day{d, len(d.days) - 1}
+	euro := Listing{currency.Euro, d.days[0], newest.Date(), newest.Source(currency.Euro)}
+	at := sort.Search(len(list), func(i int) bool { return list[i].Code > currency.Euro })
+	return slices.Insert(list, at, euro)
+}
+
+// Quotes reports whether any day has a rate for the currency.
+func (d *Dataset) Quotes(code currency.Code) bool {
+	if code == currency.Euro {
+		return len(d.days) > 0
+	}
+	_, found := d.column(code)
+	return found
+}
+
+// Latest returns the newest day that quotes all the currencies, however old
+// it is, or ErrNoRate. Without currencies it is the newest day.
+func (d *Dataset) Latest(codes ...currency.Code) (Day, error) {
+	return d.newest(len(d.days)-1, 0, codes)
+}
+
+// At returns the newest day at or before on, at most LookBack days back,
+// that quotes all the currencies, or ErrNoRate.
+func (d *Dataset) At(on civil.Date, codes ...currency.Code) (Day, error) {
+	return d.newest(d.before(on+1), on-LookBack, codes)
+}
+
+// newest searches from day i down to the day oldest.
+func (d *Dataset) newest(i int, oldest civil.Date, codes []currency.Code) (Day, error) {
+	columns := make([]uint16, 0, 8)
+	for _, code := range codes {
+		if code == currency.Euro {
+			continue
+		}
+		column, found := d.column(code)
+		if !found {
+			return Day{}, ErrNoRate
+		}
+		// No day after a currency's last one need be looked at.
+		if last := d.spans[column].last; i >= 0 && d.days[i] > last {
+			i = d.before(last + 1)
+		}
+		columns = append(columns, column)
+	}
+	for ; i >= 0 && d.days[i] >= oldest; i-- {
+		if d.quotesAll(i, columns) {
+			return Day{d, i}, nil
+		}
+	}
+	return Day{}, ErrNoRate
+}
+
+// before returns the index of the newest day before that one, -1 if none.
+func (d *Dataset) before(day civil.Date) int {
+	i, _ := slices.BinarySearch(d.days, day)
+	return i - 1
+}
+
+func (d *Dataset) quotesAll(i int, columns []uint16) bool {
+	for _, column := range columns {
+		if _, found := d.cell(i, column); !found {
+			return false
+		}
+	}
+	return true
+}
+
+// column returns the number of a code, if it is quoted on any day.
+func (d *Dataset) column(code currency.Code) (uint16, bool) {
+	i, found := slices.BinarySearch(d.codes, code)
+	return uint16(i), found
+}
+
+// row returns the cells of day i, by column.
+func (d *Dataset) row(i int) []cell {
+	return d.cells[d.starts[i]:d.starts[i+1]]
+}
+
+// cell returns the value of a column on day i.
+func (d *Dataset) cell(i int, column uint16) (cell, bool) {
+	row := d.row(i)
+	at := sort.Search(len(row), func(k int) bool { return row[k].column >= column })
+	if at == len(row) || row[at].column != column {
+		return cell{}, false
+	}
+	return row[at], true
+}

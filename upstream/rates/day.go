@@ -1,0 +1,174 @@
+package rates
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/apd/v3"
+
+	"github.com/caddy-tollgate/tollgate/upstream/currency"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+)
+
+// Day is the vector of one day. It comes from a Dataset and is as constant.
+type Day struct {
+	data  *Dataset
+	index int
+}
+
+// Quote is one line of a table of rates.
+type Quote struct {
+	Code currency.Code
+	Rate Decimal
+}
+
+// Conversion is an amount of one currency in another, and how it came out.
+type Conversion struct {
+	From, To currency.Code
+	Amount   Decimal
+	// Rate is v(To)/v(From) to 12 significant digits, half-even.
+	Rate Decimal
+	// Result is Amount × Rate to 15 significant digits, half-even.
+	Result Decimal
+	// Rounded is the exact product Amount × Rate to the minor unit of To,
+	// half-even. It keeps its decimals: 12.50. For a currency without a
+	// minor unit (metals, units of account) it is Result.
+	Rounded Decimal
+	// Date is the day of the rate and Source where it comes from.
+	Date   civil.Date
+	Source Source
+}
+
+// Date returns the day that the rates are for.
+func (d Day) Date() civil.Date { return d.data.days[d.index] }
+
+// Source returns where the values of these currencies come from; without
+// any, of the whole vector. The euro has no value to come from anywhere: on
+// its own it takes the best source of the day.
+func (d Day) Source(codes ...currency.Code) Source {
+	var all, some Source
+	for _, code := range codes {
+		if c, found := d.lookup(code); found && code != currency.Euro {
+			some |= c.source
+		}
+	}
+	if some != 0 {
+		return some
+	}
+	for _, c := range d.data.row(d.index) {
+		all |= c.source
+	}
+	if len(codes) > 0 && all&SourceECB != 0 {
+		return SourceECB
+	}
+	return all
+}
+
+// Rate returns how many units of to one unit of from bought, to 12
+// significant digits, or ErrNoRate if the day lacks one of them.
+func (d Day) Rate(from, to currency.Code) (Decimal, error) {
+	a, haveFrom := d.lookup(from)
+	b, haveTo := d.lookup(to)
+	if !haveFrom || !haveTo {
+		return Decimal{}, ErrNoRate
+	}
+	return quotient(b.value(), a.value())
+}
+
+// Rates returns the rates from base to each of the symbols, or to every
+// currency of the day including base if none are given, sorted by code and
+// without repetition. It is ErrNoRate if the day lacks base or a symbol.
+func (d Day) Rates(base currency.Code, symbols ...currency.Code) ([]Quote, error) {
+	from, found := d.lookup(base)
+	if !found {
+		return nil, ErrNoRate
+	}
+	if len(symbols) == 0 {
+		symbols = d.Codes()
+	} else {
+		symbols = slices.Compact(slices.Sorted(slices.Values(symbols)))
+	}
+	quotes := make([]Quote, len(symbols))
+	for i, code := range symbols {
+		to, found := d.lookup(code)
+		if !found {
+			return nil, ErrNoRate
+		}
+		rate, err := quotient(to.value(), from.value())
+		if err != nil {
+			return nil, fmt.Errorf("rate of %s in %s: %w", base, code, err)
+		}
+		quotes[i] = Quote{code, rate}
+	}
+	return quotes, nil
+}
+
+// Codes returns the currencies of the day, sorted, the euro included.
+func (d Day) Codes() []currency.Code {
+	row := d.data.row(d.index)
+	codes := make([]currency.Code, 0, len(row)+1)
+	for _, c := range row {
+		codes = append(codes, d.data.codes[c.column])
+	}
+	at, _ := slices.BinarySearch(codes, currency.Euro)
+	return slices.Insert(codes, at, currency.Euro)
+}
+
+// Convert returns amount of from in to. It is ErrNoRate if the day lacks
+// one of them.
+func (d Day) Convert(from, to currency.Code, amount Decimal) (Conversion, error) {
+	rate, err := d.Rate(from, to)
+	if err != nil {
+		return Conversion{}, err
+	}
+	var exact, result apd.Decimal
+	if _, err := exactContext.Mul(&exact, &amount.number, &rate.number); err != nil {
+		return Conversion{}, fmt.Errorf("multiplying %s by %s: %w", amount, rate, err)
+	}
+	if _, err := resultContext.Round(&result, &exact); err != nil {
+		return Conversion{}, fmt.Errorf("rounding %s: %w", exact.Text('f'), err)
+	}
+	c := Conversion{
+		From: from, To: to, Amount: amount, Rate: rate, Result: trimmed(&result),
+		Date: d.Date(), Source: d.Source(from, to),
+	}
+	if c.Rounded, err = minor(to, &exact, c.Result); err != nil {
+		return Conversion{}, err
+	}
+	return c, nil
+}
+
+// minor rounds the exact product to the minor unit of its currency.
+func minor(code currency.Code, exact *apd.Decimal, result Decimal) (Decimal, error) {
+	known, found := currency.Lookup(code)
+	if !found || known.MinorUnit == currency.NoMinorUnit {
+		return result, nil
+	}
+	var d Decimal
+	if _, err := exactContext.Quantize(&d.number, exact, int32(-known.MinorUnit)); err != nil {
+		return Decimal{}, fmt.Errorf("rounding %s to %d decimals: %w", exact.Text('f'), known.MinorUnit, err)
+	}
+	return d, nil
+}
+
+// lookup returns the value of a code on the day. The euro's is 1, and no
+// source's.
+func (d Day) lookup(code currency.Code) (cell, bool) {
+	if code == currency.Euro {
+		return cell{coefficient: 1}, true
+	}
+	column, found := d.data.column(code)
+	if !found {
+		return cell{}, false
+	}
+	return d.data.cell(d.index, column)
+}
+
+// quotient returns a/b to the precision of a rate.
+func quotient(a, b Value) (Decimal, error) {
+	var rate apd.Decimal
+	if _, err := rateContext.Quo(&rate, a.decimal(), b.decimal()); err != nil {
+		return Decimal{}, fmt.Errorf("dividing %s by %s: %w", a, b, err)
+	}
+	return trimmed(&rate), nil
+}

@@ -1,0 +1,136 @@
+package rates
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/apd/v3"
+)
+
+const (
+	// rateDigits is the precision of a rate. It is more than any source
+	// gives (the ECB up to 7, the snapshot 12) and keeps a rate times its
+	// inverse within 1e-11 of 1.
+	rateDigits = 12
+	// resultDigits is the precision of a converted amount.
+	resultDigits = 15
+	// exactDigits holds the product of an amount (15 digits) and a rate
+	// (12 digits) without rounding, and any amount in minor units.
+	exactDigits = 60
+
+	amountIntegers  = 15
+	amountDecimals  = 10
+	amountDigits    = 15
+	maxNumberLength = 64
+)
+
+// ErrAmount is wrapped by every error about text that is not an amount.
+var ErrAmount = errors.New("not an amount: want a plain number above zero, up to 15 digits before the point and 10 after it, 15 significant in all")
+
+// The contexts of all arithmetic. Their methods do not change them, so they
+// may be shared.
+var (
+	rateContext   = context(rateDigits)
+	resultContext = context(resultDigits)
+	exactContext  = context(exactDigits)
+)
+
+// context returns the arithmetic of the General Decimal Arithmetic
+// specification at one precision, rounding half to even.
+func context(precision uint32) *apd.Context {
+	return &apd.Context{
+		Precision:   precision,
+		MaxExponent: apd.MaxExponent,
+		MinExponent: apd.MinExponent,
+		Rounding:    apd.RoundHalfEven,
+		Traps:       apd.DefaultTraps,
+	}
+}
+
+// Decimal is an exact decimal number that never changes. It prints in plain
+// notation, without exponent, and as a JSON number. The zero Decimal is 0.
+type Decimal struct {
+	number apd.Decimal
+}
+
+// String returns the number in plain notation, such as "0.00804386661967".
+func (d Decimal) String() string { return d.number.Text('f') }
+
+// MarshalJSON writes the number as a JSON number in plain notation.
+func (d Decimal) MarshalJSON() ([]byte, error) {
+	return d.number.Append(nil, 'f'), nil
+}
+
+// trimmed drops trailing zeros: rates and results say 1.1, not 1.10000.
+func trimmed(number *apd.Decimal) Decimal {
+	var d Decimal
+	d.number.Reduce(number)
+	return d
+}
+
+// ParseAmount reads an amount as it stands in a path: up to 15 digits, then
+// a point and up to 10 more if there is one, no sign, no exponent, above
+// zero, and at most 15 digits from the first that is not zero to the last
+// one written. Leading zeros and trailing decimal zeros are dropped from
+// what it returns. Its error wraps ErrAmount.
+func ParseAmount(s string) (Decimal, error) {
+	whole, fraction, point := strings.Cut(s, ".")
+	if !digits(whole, amountIntegers) || (point && !digits(fraction, amountDecimals)) {
+		return Decimal{}, fmt.Errorf("%.40q: %w", s, ErrAmount)
+	}
+	return amount(s, whole+fraction, -len(fraction))
+}
+
+// ParseAmountNumber reads an amount as it stands in JSON, where 1e2 and
+// 1e-7 are numbers too. The bounds are those of ParseAmount, applied to the
+// number written out. Its error wraps ErrAmount.
+func ParseAmountNumber(s string) (Decimal, error) {
+	if len(s) > maxNumberLength {
+		return Decimal{}, fmt.Errorf("%.40q: %w", s, ErrAmount)
+	}
+	mantissa, power := s, 0
+	if i := strings.IndexAny(s, "eE"); i >= 0 {
+		var err error
+		if power, err = strconv.Atoi(s[i+1:]); err != nil || power < -maxNumberLength || power > maxNumberLength {
+			return Decimal{}, fmt.Errorf("%.40q: %w", s, ErrAmount)
+		}
+		mantissa = s[:i]
+	}
+	whole, fraction, point := strings.Cut(mantissa, ".")
+	if !digits(whole, maxNumberLength) || (point && !digits(fraction, maxNumberLength)) {
+		return Decimal{}, fmt.Errorf("%.40q: %w", s, ErrAmount)
+	}
+	return amount(s, whole+fraction, power-len(fraction))
+}
+
+// digits reports whether s is one to limit ASCII digits.
+func digits(s string, limit int) bool {
+	if len(s) == 0 || len(s) > limit {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// amount makes the amount coefficient × 10^exponent, if it is in bounds.
+func amount(text, coefficient string, exponent int) (Decimal, error) {
+	coefficient = strings.TrimLeft(coefficient, "0")
+	significant := len(coefficient)
+	if significant == 0 || significant > amountDigits {
+		return Decimal{}, fmt.Errorf("%.40q: %w", text, ErrAmount)
+	}
+	if significant+exponent > amountIntegers || -exponent > amountDecimals {
+		return Decimal{}, fmt.Errorf("%.40q: %w", text, ErrAmount)
+	}
+	n, err := strconv.ParseInt(coefficient, 10, 64)
+	if err != nil {
+		return Decimal{}, fmt.Errorf("%.40q: %w", text, ErrAmount)
+	}
+	return trimmed(apd.New(n, int32(exponent))), nil
+}

@@ -1,0 +1,106 @@
+package rates
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/upstream/currency"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+)
+
+// Group says how many points of a series one period has.
+type Group uint8
+
+const (
+	// Daily gives a point for each day with a rate.
+	Daily Group = iota
+	// Weekly gives the last rate of each ISO week, Monday to Sunday.
+	Weekly
+	// Monthly gives the last rate of each calendar month.
+	Monthly
+)
+
+// Range asks for the rates of a pair over a time.
+type Range struct {
+	From, To currency.Code
+	// Start and End are the first and the last day, both included.
+	Start, End civil.Date
+	Group      Group
+	// FillPrevious gives a period without a rate the newest rate before its
+	// end, at most LookBack days old, as At would. Without it such a
+	// period has no point.
+	FillPrevious bool
+}
+
+// Point is a rate of a series.
+type Point struct {
+	// Date is the day of the rate. With Filled it is the last day of a
+	// period that has no rate of its own.
+	Date   civil.Date
+	Rate   Decimal
+	Source Source
+	// Filled is set where the rate is an earlier day's.
+	Filled bool
+}
+
+// Series returns the points of a range, by ascending date. Weeks and months
+// that the range cuts count with the days inside it. A grouped rate is one
+// that was quoted, the last of its period, and not an average: so every
+// point can be had again by asking for its date.
+func (d *Dataset) Series(r Range) ([]Point, error) {
+	var points []Point
+	cursor := pairCursor{data: d, from: r.From, to: r.To, next: d.before(r.Start-LookBack) + 1}
+	for begin := r.Start; begin <= r.End; {
+		end := min(r.Group.end(begin), r.End)
+		day, found := cursor.newest(end)
+		own := found && day.Date() >= begin
+		if own || found && r.FillPrevious && day.Date() >= end-LookBack {
+			rate, err := day.Rate(r.From, r.To)
+			if err != nil {
+				return nil, fmt.Errorf("rate of %s: %w", day.Date(), err)
+			}
+			point := Point{Date: day.Date(), Rate: rate, Source: day.Source(r.From, r.To)}
+			if !own {
+				point.Date, point.Filled = end, true
+			}
+			points = append(points, point)
+		}
+		begin = end + 1
+	}
+	return points, nil
+}
+
+// end returns the last day of the period that a day is in.
+func (g Group) end(day civil.Date) civil.Date {
+	switch g {
+	case Weekly:
+		return day + civil.Date(time.Saturday-(day-1).Weekday())
+	case Monthly:
+		t := day.Time()
+		return civil.New(t.Year(), t.Month()+1, 0)
+	}
+	return day
+}
+
+// pairCursor walks the days upwards and remembers the newest that quotes a
+// pair.
+type pairCursor struct {
+	data     *Dataset
+	from, to currency.Code
+	next     int // the first day not looked at yet
+	last     Day // of the days looked at, the newest that quotes the pair
+}
+
+// newest returns the newest day up to end that quotes the pair, if any was
+// met. Calls must not go back in time.
+func (c *pairCursor) newest(end civil.Date) (Day, bool) {
+	for ; c.next < len(c.data.days) && c.data.days[c.next] <= end; c.next++ {
+		day := Day{c.data, c.next}
+		_, haveFrom := day.lookup(c.from)
+		_, haveTo := day.lookup(c.to)
+		if haveFrom && haveTo {
+			c.last = day
+		}
+	}
+	return c.last, c.last.data != nil
+}

@@ -1,0 +1,80 @@
+package rates
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cockroachdb/apd/v3"
+)
+
+// ErrValue is wrapped by every error about text that is not a value.
+var ErrValue = errors.New("not a rate: want a plain decimal above zero of at most 18 digits")
+
+// maxValueDigits is what an int64 holds whatever the digits are.
+const maxValueDigits = 18
+
+// Value is how many units of a currency one euro bought: a coefficient and
+// a power of ten, where a general decimal takes four times the memory. The zero Value is no value.
+type Value struct {
+	coefficient int64
+	exponent    int8
+}
+
+// ParseValue reads a plain decimal above zero, such as "1.0869" or "185":
+// no sign, no exponent, at most 18 digits from the first that is not zero.
+// Trailing decimal zeros are dropped. Its error wraps ErrValue.
+func ParseValue(s string) (Value, error) {
+	whole, fraction, point := strings.Cut(s, ".")
+	if !digits(whole, maxNumberLength) || (point && !digits(fraction, maxNumberLength)) {
+		return Value{}, fmt.Errorf("%.40q: %w", s, ErrValue)
+	}
+	fraction = strings.TrimRight(fraction, "0")
+	var coefficient int64
+	count := 0
+	for _, part := range [2]string{whole, fraction} {
+		for i := range len(part) {
+			coefficient = coefficient*10 + int64(part[i]-'0')
+			if coefficient > 0 {
+				count++
+			}
+			if count > maxValueDigits {
+				return Value{}, fmt.Errorf("%.40q: %w", s, ErrValue)
+			}
+		}
+	}
+	if coefficient == 0 {
+		return Value{}, fmt.Errorf("%.40q: %w", s, ErrValue)
+	}
+	return Value{coefficient: coefficient, exponent: int8(-len(fraction))}, nil
+}
+
+// IsZero reports whether v is no value.
+func (v Value) IsZero() bool { return v.coefficient == 0 }
+
+// String returns the value in plain notation.
+func (v Value) String() string { return v.decimal().Text('f') }
+
+// Jumps reports whether the step from v to next, up or down, is by more
+// than half: |ln(next/v)| > ln 1.5.
+func (v Value) Jumps(next Value) bool {
+	return exceeds(next, v) || exceeds(v, next)
+}
+
+// exceeds reports whether a > 1.5 × b, exactly.
+func exceeds(a, b Value) bool {
+	var left, right apd.Decimal
+	// Both products have at most 19 digits: nothing is rounded, and the
+	// contexts trap nothing that such numbers could raise.
+	if _, err := exactContext.Mul(&left, a.decimal(), apd.New(2, 0)); err != nil {
+		return true
+	}
+	if _, err := exactContext.Mul(&right, b.decimal(), apd.New(3, 0)); err != nil {
+		return true
+	}
+	return left.Cmp(&right) > 0
+}
+
+func (v Value) decimal() *apd.Decimal {
+	return apd.New(v.coefficient, int32(v.exponent))
+}
