@@ -166,8 +166,10 @@ func (d Day) lookup(code currency.Code) (cell, bool) {
 
 // quotient returns a/b to the precision of a rate.
 func quotient(a, b Value) (Decimal, error) {
-	var rate apd.Decimal
-	if _, err := rateContext.Quo(&rate, a.decimal(), b.decimal()); err != nil {
+	var rate, dividend, divisor apd.Decimal
+	dividend.SetFinite(a.coefficient, int32(a.exponent))
+	divisor.SetFinite(b.coefficient, int32(b.exponent))
+	if _, err := rateContext.Quo(&rate, &dividend, &divisor); err != nil {
 		return Decimal{}, fmt.Errorf("dividing %s by %s: %w", a, b, err)
 	}
 	return trimmed(&rate), nil

@@ -1,0 +1,222 @@
+package rates_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-tollgate/tollgate/upstream/currency"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+	"github.com/caddy-tollgate/tollgate/upstream/rates"
+)
+
+// build makes a dataset of lines such as "2026-04-13 USD 1.1 ECB".
+func build(t interface {
+	Helper()
+	Fatal(...any)
+}, lines ...string) *rates.Dataset {
+	t.Helper()
+	var b rates.Builder
+	for _, line := range lines {
+		fields := strings.Fields(line)
+		day, err := civil.Parse(fields[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		source := rates.SourceECB
+		if fields[3] == "snapshot" {
+			source = rates.SourceSnapshot
+		}
+		b.Set(day, currency.Code(fields[1]), value(t, fields[2]), source)
+	}
+	return b.Build()
+}
+
+func date(t *testing.T, text string) civil.Date {
+	t.Helper()
+	d, err := civil.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestAt(t *testing.T) {
+	t.Parallel()
+	data := build(t,
+		"2026-04-10 USD 1.1 ECB", "2026-04-10 KES 150 snapshot",
+		"2026-04-13 USD 1.2 ECB",
+		"2026-05-20 USD 1.3 ECB",
+	)
+	tests := []struct {
+		on    string
+		codes []currency.Code
+		want  string // empty for ErrNoRate
+	}{
+		{"2026-04-13", nil, "2026-04-13"},
+		{"2026-04-12", nil, "2026-04-10"},
+		{"2026-04-09", nil, ""},
+		{"2026-04-13", []currency.Code{"EUR", "USD"}, "2026-04-13"},
+		{"2026-04-13", []currency.Code{"KES", "USD"}, "2026-04-10"}, // the bank's day has no shilling
+		{"2026-04-24", []currency.Code{"KES"}, "2026-04-10"},        // 14 days
+		{"2026-04-25", []currency.Code{"KES"}, ""},                  // 15 days
+		{"2026-04-27", []currency.Code{"USD"}, "2026-04-13"},
+		{"2026-04-28", []currency.Code{"USD"}, ""},
+		{"2026-06-03", []currency.Code{"EUR"}, "2026-05-20"},
+		{"2026-06-04", []currency.Code{"EUR"}, ""},
+		{"2026-04-13", []currency.Code{"ZZZ"}, ""},
+	}
+	for _, test := range tests {
+		day, err := data.At(date(t, test.on), test.codes...)
+		if test.want == "" {
+			if !errors.Is(err, rates.ErrNoRate) {
+				t.Errorf("%s %v: got %v, want ErrNoRate", test.on, test.codes, err)
+			}
+			continue
+		}
+		if err != nil || day.Date().String() != test.want {
+			t.Errorf("%s %v: got %v, want %s", test.on, test.codes, err, test.want)
+		}
+	}
+}
+
+// Without a date the newest rate answers, however old: the date tells.
+func TestLatest(t *testing.T) {
+	t.Parallel()
+	data := build(t, "2025-01-02 KES 150 snapshot", "2025-01-02 USD 1.1 snapshot", "2026-04-13 USD 1.2 ECB")
+	for want, codes := range map[string][]currency.Code{
+		"2026-04-13": {"USD", "EUR"},
+		"2025-01-02": {"USD", "KES"},
+	} {
+		day, err := data.Latest(codes...)
+		if err != nil || day.Date().String() != want {
+			t.Errorf("%v: got %v, want %s", codes, err, want)
+		}
+	}
+	if _, err := data.Latest("GBP"); !errors.Is(err, rates.ErrNoRate) {
+		t.Errorf("got %v, want ErrNoRate", err)
+	}
+	if got := data.Newest().String(); got != "2026-04-13" || data.Days() != 2 {
+		t.Errorf("got %s of %d days", got, data.Days())
+	}
+}
+
+func TestEmptyDataset(t *testing.T) {
+	t.Parallel()
+	data := build(t)
+	if _, err := data.Latest("EUR"); !errors.Is(err, rates.ErrNoRate) {
+		t.Errorf("got %v, want ErrNoRate", err)
+	}
+	if _, err := data.At(civil.New(2026, 1, 1)); !errors.Is(err, rates.ErrNoRate) {
+		t.Errorf("got %v, want ErrNoRate", err)
+	}
+	if !data.Newest().IsZero() || data.Listings() != nil || data.Quotes("EUR") || data.Days() != 0 {
+		t.Error("an empty dataset has something")
+	}
+}
+
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	snapshot := build(t,
+		"2026-04-10 KES 150 snapshot", "2026-04-10 USD 1.09 snapshot",
+		"2026-04-11 KES 151 snapshot", "2026-04-11 USD 1.10 snapshot",
+	)
+	bank := build(t, "2026-04-10 USD 1.1 ECB", "2026-04-13 USD 1.2 ECB")
+	merged := rates.Merge(snapshot, bank)
+
+	tests := []struct {
+		on, usd string
+		source  rates.Source
+		codes   []currency.Code
+	}{
+		// Both have the day: the bank's dollar, the snapshot's shilling.
+		{"2026-04-10", "1.1", rates.SourceECB | rates.SourceSnapshot, []currency.Code{"EUR", "KES", "USD"}},
+		// One of them has it: that one alone answers.
+		{"2026-04-11", "1.1", rates.SourceSnapshot, []currency.Code{"EUR", "KES", "USD"}},
+		{"2026-04-13", "1.2", rates.SourceECB, []currency.Code{"EUR", "USD"}},
+	}
+	for _, test := range tests {
+		day, err := merged.At(date(t, test.on))
+		if err != nil || day.Date().String() != test.on {
+			t.Fatalf("%s: got %v", test.on, err)
+		}
+		rate, err := day.Rate("EUR", "USD")
+		if err != nil || rate.String() != test.usd {
+			t.Errorf("%s: got %s, %v, want %s", test.on, rate, err, test.usd)
+		}
+		if got := day.Source(); got != test.source {
+			t.Errorf("%s: got %s, want %s", test.on, got, test.source)
+		}
+		if got := day.Codes(); !slices.Equal(got, test.codes) {
+			t.Errorf("%s: got %v, want %v", test.on, got, test.codes)
+		}
+	}
+
+	day, err := merged.At(date(t, "2026-04-10"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pair, want := range map[[2]currency.Code]string{
+		{"EUR", "USD"}: "ECB", {"USD", "KES"}: "ECB+snapshot", {"KES", "EUR"}: "snapshot", {"EUR", "EUR"}: "ECB",
+	} {
+		if got := day.Source(pair[0], pair[1]).String(); got != want {
+			t.Errorf("%v: got %s, want %s", pair, got, want)
+		}
+	}
+}
+
+func TestListings(t *testing.T) {
+	t.Parallel()
+	data := build(t,
+		"2026-04-10 BGN 1.95583 ECB", "2026-04-10 USD 1.1 snapshot",
+		"2026-04-13 USD 1.2 ECB", "2026-04-14 KES 150 snapshot",
+	)
+	var got []string
+	for _, l := range data.Listings() {
+		got = append(got, strings.Join([]string{string(l.Code), l.First.String(), l.Last.String(), l.Source.String()}, " "))
+	}
+	want := []string{
+		"BGN 2026-04-10 2026-04-10 ECB",
+		"EUR 2026-04-10 2026-04-14 snapshot",
+		"KES 2026-04-14 2026-04-14 snapshot",
+		"USD 2026-04-10 2026-04-13 ECB",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if !data.Quotes("BGN") || !data.Quotes("EUR") || data.Quotes("GBP") {
+		t.Error("Quotes does not agree with the listings")
+	}
+}
+
+// The version changes if and only if an answer may change.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	base := []string{"2026-04-10 USD 1.1 ECB", "2026-04-10 GBP 0.86 ECB", "2026-04-13 USD 1.2 ECB"}
+	version := build(t, base...).Version()
+	if len(version) != 32 {
+		t.Errorf("got %q", version)
+	}
+	for name, lines := range map[string][]string{
+		"another order":     {base[2], base[1], base[0]},
+		"a later value won": append([]string{"2026-04-13 USD 1.9 ECB"}, base...),
+		"another spelling":  {base[0], base[1], "2026-04-13 USD 1.200 ECB"},
+	} {
+		if got := build(t, lines...).Version(); got != version {
+			t.Errorf("%s: the version changed", name)
+		}
+	}
+	for name, lines := range map[string][]string{
+		"another value":    {base[0], base[1], "2026-04-13 USD 1.21 ECB"},
+		"another scale":    {base[0], base[1], "2026-04-13 USD 12 ECB"},
+		"another source":   {base[0], base[1], "2026-04-13 USD 1.2 snapshot"},
+		"another day":      {base[0], base[1], "2026-04-14 USD 1.2 ECB"},
+		"another currency": {base[0], base[1], "2026-04-13 GBP 1.2 ECB"},
+		"one less":         base[:2],
+	} {
+		if got := build(t, lines...).Version(); got == version {
+			t.Errorf("%s: the version did not change", name)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package rates
+
+import (
+	"errors"
+	"runtime"
+	"testing"
+
+	"github.com/caddy-tollgate/tollgate/upstream/currency"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+)
+
+func TestSnapshot(t *testing.T) {
+	t.Parallel()
+	data, err := Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data.Days() < 200 || data.Newest() < civil.New(2026, 9, 29) {
+		t.Errorf("got %d days up to %s", data.Days(), data.Newest())
+	}
+	for _, l := range data.Listings() {
+		known, found := currency.Lookup(l.Code)
+		if !found || !known.ActiveOn(l.First) || !known.ActiveOn(l.Last) || l.Source != SourceSnapshot {
+			t.Errorf("%s from %s to %s does not belong there", l.Code, l.First, l.Last)
+		}
+	}
+	day, err := data.Latest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(day.Codes()); n < 155 {
+		t.Errorf("got %d currencies on %s", n, day.Date())
+	}
+	// Spot checks against the release of the day.
+	for code, want := range map[currency.Code]string{"USD": "1.13607202", "AED": "4.1722245", "EUR": "1"} {
+		if rate, err := day.Rate(currency.Euro, code); err != nil || rate.String() != want {
+			t.Errorf("%s: got %s, %v, want %s", code, rate, err, want)
+		}
+	}
+	for _, code := range []currency.Code{"SYP", "HRK", "DEM", "BTC"} {
+		if data.Quotes(code) {
+			t.Errorf("%s is quoted", code)
+		}
+	}
+}
+
+func TestTableRefused(t *testing.T) {
+	t.Parallel()
+	for name, table := range map[string]string{
+		"no code":       "date,US\n2026-01-01,1\n",
+		"no date":       "date,USD\n2026-1-1,1\n",
+		"no number":     "date,USD\n2026-01-01,x\n",
+		"a zero":        "date,USD\n2026-01-01,0\n",
+		"too few":       "date,USD,GBP\n2026-01-01,1\n",
+		"too many":      "date,USD\n2026-01-01,1,2\n",
+		"an empty line": "date,USD\n\n",
+	} {
+		if _, err := parseTable(table, SourceSnapshot); !errors.Is(err, errTable) {
+			t.Errorf("%s: got %v, want errTable", name, err)
+		}
+	}
+}
+
+func BenchmarkSnapshot(b *testing.B) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	data, err := Snapshot()
+	if err != nil {
+		b.Fatal(err)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	for b.Loop() {
+		if _, err := Snapshot(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<10), "KiB-kept")
+	runtime.KeepAlive(data)
+}
