@@ -22,3 +22,21 @@ func SameBucket(a, b Account) bool { return a.bucket == b.bucket }
 
 // Tolerance is how far readings may lie behind.
 const Tolerance = tolerance
+
+// Dump returns all rows as they would be saved.
+func (t *Throttle) Dump() map[string]string {
+	rows := make(map[string]string)
+	note := func(key rowKey) { rows[string(key.bytes())] = string(t.row(key).Value) }
+	for i := range shards {
+		for client := range t.clients[i].attempts.index {
+			note(clientKey(client))
+		}
+		for account := range t.accounts[i].failures.index {
+			note(failuresKey(account))
+		}
+		for account := range t.accounts[i].known.index {
+			note(knownKey(account))
+		}
+	}
+	return rows
+}
