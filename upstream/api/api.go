@@ -1,0 +1,97 @@
+package api
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/go-json-experiment/json"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/upstream/rates"
+)
+
+// Source gives the rates. It is used from many goroutines at once.
+type Source interface {
+	// Current returns the rates of the moment, never nil. Each request
+	// takes them once.
+	Current() *rates.Dataset
+	// NextExpected returns when newer rates than those of now may be there.
+	// Clients keep their answers until then.
+	NextExpected(now time.Time) time.Time
+}
+
+// Route is an endpoint.
+type Route struct {
+	// Method is the HTTP method. GET stands for HEAD too.
+	Method string
+	// Path is the path in the pattern language of http.ServeMux.
+	Path string
+}
+
+// Routes returns the endpoints in the order of the reference page, without
+// the document and the page themselves. A gate that admits calls by
+// pattern can be held against it.
+func Routes() []Route {
+	routes := make([]Route, 0, len(endpoints()))
+	for _, e := range endpoints() {
+		routes = append(routes, Route{e.operation.Method, e.operation.Path})
+	}
+	return routes
+}
+
+// New returns the handler of the API: the endpoints below /api/, the
+// OpenAPI document at /openapi.json and the reference page at /docs. It
+// answers everything else with 404, and paths that http.ServeMux would
+// redirect as well. The clock is asked at most twice a request.
+//
+// It authenticates nobody, limits no time and recovers no panic: that is
+// for the server around it. The error is one of the embedded examples or
+// the page's template, so it shows at the first start or never.
+func New(source Source, now func() time.Time) (http.Handler, error) {
+	s := &service{source: source, now: now}
+	mux := http.NewServeMux()
+	api := humago.New(mux, configuration())
+	for _, e := range endpoints() {
+		if err := e.add(s, api); err != nil {
+			return nil, err
+		}
+	}
+	pages, err := newPages(api.OpenAPI())
+	if err != nil {
+		return nil, err
+	}
+	for pattern, page := range pages {
+		mux.Handle(http.MethodGet+" "+pattern, page)
+	}
+	return apierror.Mux(mux), nil
+}
+
+const (
+	mediaType    = "application/json"
+	schemaPrefix = "#/components/schemas/"
+)
+
+// marshal writes an answer.
+func marshal(w io.Writer, v any) error {
+	return json.MarshalWrite(w, v)
+}
+
+// unmarshal hands a request body to its handler undecoded.
+func unmarshal(text []byte, v any) error {
+	body, ok := v.(interface{ keep([]byte) })
+	if !ok {
+		return fmt.Errorf("reading a body into %T: not a raw body", v)
+	}
+	body.keep(text)
+	return nil
+}
+
+// schemaOf returns a reference to the schema of a type.
+func schemaOf[T any](registry huma.Registry) *huma.Schema {
+	return registry.Schema(reflect.TypeFor[T](), true, "")
+}

@@ -1,0 +1,70 @@
+package api
+
+import (
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/upstream/currency"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+	"github.com/caddy-tollgate/tollgate/upstream/rates"
+)
+
+// convertInput is the request of GET /api/convert/{from}/{amount}/{to}.
+type convertInput struct {
+	From   string `path:"from" pattern:"^[A-Za-z]{3}$" example:"EUR" doc:"The currency that the amount is in."`
+	Amount string `path:"amount" pattern:"^[0-9]{1,15}(\\.[0-9]{1,10})?$" example:"100" doc:"The amount: above zero, at most 15 significant digits."`
+	To     string `path:"to" pattern:"^[A-Za-z]{3}$" example:"USD" doc:"The currency to convert to."`
+	Date   string `query:"date" format:"date" example:"2026-09-25" doc:"The day whose rate to use; without it the newest there is. A day without rates takes those of the newest day before it, at most 14 days back."`
+}
+
+// Conversion is the answer to a conversion. Its name is exported because
+// reflection passes over members that are embedded by a private name.
+type Conversion struct {
+	From    currency.Code `json:"from" pattern:"^[A-Z]{3}$" doc:"The currency that was converted from."`
+	To      currency.Code `json:"to" pattern:"^[A-Z]{3}$" doc:"The currency that was converted to."`
+	Amount  number        `json:"amount" doc:"The amount that was converted."`
+	Rate    number        `json:"rate" doc:"How many units of to one unit of from buys, to 12 significant digits, rounded half-even."`
+	Result  number        `json:"result" doc:"amount × rate to 15 significant digits, rounded half-even."`
+	Rounded number        `json:"rounded" doc:"amount × rate, rounded half-even to the minor unit of to. It is result for currencies without a minor unit, such as gold."`
+	Date    civil.Date    `json:"date" format:"date" doc:"The day that the rate is for."`
+	Source  string        `json:"source" doc:"Where the rate comes from: ECB, snapshot (indicative) or ECB+snapshot."`
+}
+
+// convert answers GET /api/convert/{from}/{amount}/{to}.
+func (s *service) convert(in *convertInput) (*Conversion, *apierror.Error) {
+	return s.moment().convert(in)
+}
+
+// convert is what a single conversion and each item of a batch have in
+// common: everything. The text is judged from left to right before any
+// currency is looked up.
+func (m moment) convert(in *convertInput) (*Conversion, *apierror.Error) {
+	from, err := currency.Parse(in.From)
+	if err != nil {
+		return nil, invalidCurrency(in.From)
+	}
+	amount, err := rates.ParseAmount(in.Amount)
+	if err != nil {
+		return nil, invalidAmount(in.Amount)
+	}
+	to, err := currency.Parse(in.To)
+	if err != nil {
+		return nil, invalidCurrency(in.To)
+	}
+	on, refusal := m.date(in.Date)
+	if refusal != nil {
+		return nil, refusal
+	}
+	if refusal := m.known(on, from, to); refusal != nil {
+		return nil, refusal
+	}
+	day, refusal := m.day(on, from, to)
+	if refusal != nil {
+		return nil, refusal
+	}
+	c, err := day.Convert(from, to, amount)
+	must(err)
+	return &Conversion{
+		From: c.From, To: c.To,
+		Amount: number{c.Amount}, Rate: number{c.Rate}, Result: number{c.Result}, Rounded: number{c.Rounded},
+		Date: c.Date, Source: c.Source.String(),
+	}, nil
+}

@@ -1,0 +1,158 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/upstream/currency"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+	"github.com/caddy-tollgate/tollgate/upstream/rates"
+)
+
+const (
+	// defaultHistory is how many days a history has if it is not told when
+	// to start.
+	defaultHistory = 30
+	// longestHistory bounds the days of a history: ten years.
+	longestHistory = 3660
+)
+
+// historyInput is the request of GET /api/history/{from}/{to}.
+type historyInput struct {
+	From      string `path:"from" pattern:"^[A-Za-z]{3}$" example:"EUR" doc:"The currency that one unit is of."`
+	To        string `path:"to" pattern:"^[A-Za-z]{3}$" example:"USD" doc:"The currency that the rates are in."`
+	StartDate string `query:"start_date" format:"date" example:"2026-09-21" doc:"The first day; without it 29 days before the last."`
+	EndDate   string `query:"end_date" format:"date" example:"2026-09-27" doc:"The last day; without it the newest with a rate. Start and end are at most 3660 days, both included."`
+	Group     string `query:"group" enum:"day,week,month" default:"day" doc:"One rate for each day, week (Monday to Sunday) or month. The rate of a week or month is the last that was quoted in it, not an average, so it can be had again by its date."`
+	Fill      string `query:"fill" enum:"none,previous" default:"none" doc:"What to do about a day, week or month without a rate: leave it out, or repeat the newest rate before its end, at most 14 days old."`
+}
+
+// history is the answer to GET /api/history/{from}/{to}.
+type history struct {
+	From      currency.Code  `json:"from" pattern:"^[A-Z]{3}$" doc:"The currency that one unit is of."`
+	To        currency.Code  `json:"to" pattern:"^[A-Z]{3}$" doc:"The currency that the rates are in."`
+	StartDate civil.Date     `json:"start_date" format:"date" doc:"The first day that was asked for."`
+	EndDate   civil.Date     `json:"end_date" format:"date" doc:"The last day that was asked for."`
+	Group     string         `json:"group" enum:"day,week,month" doc:"What there is one rate for."`
+	Count     int            `json:"count" doc:"How many rates there are."`
+	Source    string         `json:"source" doc:"Where the rates come from: ECB, snapshot (indicative) or ECB+snapshot."`
+	Rates     []historyPoint `json:"rates" nullable:"false" doc:"The rates by ascending date."`
+}
+
+// historyPoint is one rate of a history.
+type historyPoint struct {
+	Date   civil.Date `json:"date" format:"date" doc:"The day of the rate; of a rate that was filled in, the last day of its day, week or month."`
+	Rate   number     `json:"rate" doc:"How many units of to one unit of from bought, to 12 significant digits, rounded half-even."`
+	Filled bool       `json:"filled,omitzero" doc:"True for a rate that is an earlier day's."`
+}
+
+// listHistory answers GET /api/history/{from}/{to}.
+func (s *service) listHistory(in *historyInput) (*history, *apierror.Error) {
+	m := s.moment()
+	r, refusal := m.historyRange(in)
+	if refusal != nil {
+		return nil, refusal
+	}
+	series, err := m.data.Series(r)
+	must(err)
+	if len(series) == 0 {
+		return nil, apierror.New(http.StatusNotFound, codeNoRate,
+			fmt.Sprintf("There is no rate for %s, %s from %s to %s.", r.From, r.To, r.Start, r.End))
+	}
+	answer := &history{
+		From: r.From, To: r.To, StartDate: r.Start, EndDate: r.End,
+		Group: in.Group, Count: len(series), Rates: make([]historyPoint, len(series)),
+	}
+	var source rates.Source
+	for i, point := range series {
+		source |= point.Source
+		answer.Rates[i] = historyPoint{point.Date, number{point.Rate}, point.Filled}
+	}
+	answer.Source = source.String()
+	return answer, nil
+}
+
+// historyRange reads what range is asked for and fills in what is not said.
+func (m moment) historyRange(in *historyInput) (rates.Range, *apierror.Error) {
+	var r rates.Range
+	var err error
+	if r.From, err = currency.Parse(in.From); err != nil {
+		return r, invalidCurrency(in.From)
+	}
+	if r.To, err = currency.Parse(in.To); err != nil {
+		return r, invalidCurrency(in.To)
+	}
+	start, refusal := m.date(in.StartDate)
+	if refusal != nil {
+		return r, refusal
+	}
+	end, refusal := m.date(in.EndDate)
+	if refusal != nil {
+		return r, refusal
+	}
+	if r.Group, refusal = parseGroup(in.Group); refusal != nil {
+		return r, refusal
+	}
+	if r.FillPrevious, refusal = parseFill(in.Fill); refusal != nil {
+		return r, refusal
+	}
+	// A range that begins while a currency lived has an answer, even if it
+	// ended since.
+	alive := start
+	if alive.IsZero() && !end.IsZero() {
+		alive = end - defaultHistory + 1
+	}
+	if refusal := m.known(alive, r.From, r.To); refusal != nil {
+		return r, refusal
+	}
+	r.Start, r.End, refusal = m.bounds(start, end, r.From, r.To)
+	return r, refusal
+}
+
+// bounds completes the first and last day of a history and checks them.
+func (m moment) bounds(start, end civil.Date, from, to currency.Code) (civil.Date, civil.Date, *apierror.Error) {
+	if end.IsZero() {
+		newest, refusal := m.day(0, from, to)
+		if refusal != nil {
+			return 0, 0, refusal
+		}
+		end = max(newest.Date(), start)
+	}
+	if start.IsZero() {
+		start = end - defaultHistory + 1
+	}
+	if start > end {
+		return 0, 0, apierror.New(http.StatusBadRequest, codeInvalidDate,
+			fmt.Sprintf("start_date %s is after end_date %s.", start, end))
+	}
+	if days := end - start + 1; days > longestHistory {
+		return 0, 0, apierror.New(http.StatusBadRequest, codeInvalidDate,
+			fmt.Sprintf("From %s to %s are %d days. At most %d can be asked for at once.", start, end, days, longestHistory))
+	}
+	return start, end, nil
+}
+
+// parseGroup reads the query parameter of that name.
+func parseGroup(text string) (rates.Group, *apierror.Error) {
+	switch text {
+	case "day":
+		return rates.Daily, nil
+	case "week":
+		return rates.Weekly, nil
+	case "month":
+		return rates.Monthly, nil
+	}
+	return 0, invalidParameter("group", text, "day", "week", "month")
+}
+
+// parseFill reads the query parameter of that name.
+func parseFill(text string) (previous bool, refusal *apierror.Error) {
+	switch text {
+	case "none":
+		return false, nil
+	case "previous":
+		return true, nil
+	}
+	return false, invalidParameter("fill", text, "none", "previous")
+}

@@ -1,0 +1,78 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/upstream/currency"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+)
+
+// The stable words of this API's refusals. The document names them at each
+// endpoint.
+const (
+	codeInvalidCurrency  = "invalid_currency"
+	codeUnknownCurrency  = "unknown_currency"
+	codeCurrencyRetired  = "currency_retired"
+	codeInvalidAmount    = "invalid_amount"
+	codeInvalidDate      = "invalid_date"
+	codeNoRate           = "no_rate"
+	codeUnknownParameter = "unknown_parameter"
+	codeInvalidRequest   = "invalid_request"
+	codeBodyTooLarge     = "body_too_large"
+	codeUnsupportedMedia = "unsupported_media_type"
+	codeNotAcceptable    = "not_acceptable"
+)
+
+func invalidCurrency(text string) *apierror.Error {
+	return apierror.New(http.StatusBadRequest, codeInvalidCurrency,
+		quote(text)+" is not a currency code. A code is three letters, such as EUR or usd.")
+}
+
+func unknownCurrency(code currency.Code) *apierror.Error {
+	return apierror.New(http.StatusNotFound, codeUnknownCurrency,
+		"There are no rates for the currency "+string(code)+". GET /api/currencies lists those there are.")
+}
+
+// currencyRetired refuses a currency that had ended. The successor is null
+// where a currency went without one.
+func currencyRetired(c currency.Currency) *apierror.Error {
+	message := "The currency " + string(c.Code) + " ended on " + c.End.String() + "."
+	if c.Successor == "" {
+		return apierror.New(http.StatusNotFound, codeCurrencyRetired, message).With("successor", nil)
+	}
+	return apierror.New(http.StatusNotFound, codeCurrencyRetired,
+		message+" Its successor is "+string(c.Successor)+".").With("successor", c.Successor)
+}
+
+func invalidAmount(text string) *apierror.Error {
+	return apierror.New(http.StatusBadRequest, codeInvalidAmount,
+		quote(text)+" is not an amount. An amount is a decimal above zero such as 10 or 0.25, with at most "+
+			"15 digits before the point, 10 after it and 15 significant digits in all.")
+}
+
+func invalidDate(text string) *apierror.Error {
+	return apierror.New(http.StatusBadRequest, codeInvalidDate,
+		quote(text)+" is not a date. A date is a day of the calendar such as 2026-01-31.")
+}
+
+func futureDate(day, today civil.Date) *apierror.Error {
+	return apierror.New(http.StatusBadRequest, codeInvalidDate,
+		"The date "+day.String()+" lies in the future. Today is "+today.String()+" in UTC.")
+}
+
+// invalidParameter refuses a value that is none of a few allowed words.
+func invalidParameter(name, value string, allowed ...string) *apierror.Error {
+	return apierror.New(http.StatusBadRequest, codeInvalidRequest,
+		quote(value)+" is no value of the query parameter "+name+". Allowed: "+strings.Join(allowed, ", ")+".")
+}
+
+func invalidRequest(sentence string) *apierror.Error {
+	return apierror.New(http.StatusBadRequest, codeInvalidRequest, sentence)
+}
+
+func notAcceptable() *apierror.Error {
+	return apierror.New(http.StatusNotAcceptable, codeNotAcceptable,
+		"The Accept header excludes application/json, and nothing else is served here.")
+}

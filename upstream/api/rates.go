@@ -1,0 +1,72 @@
+package api
+
+import (
+	"strings"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/upstream/currency"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+)
+
+// ratesInput is the request of GET /api/rates/{base}.
+type ratesInput struct {
+	Base    string `path:"base" pattern:"^[A-Za-z]{3}$" example:"EUR" doc:"The currency that one unit is of."`
+	Date    string `query:"date" format:"date" example:"2026-09-25" doc:"The day of the rates; without it the newest there is. A day without rates takes those of the newest day before it, at most 14 days back."`
+	Symbols string `query:"symbols" pattern:"^[A-Za-z]{3}(,[A-Za-z]{3})*$" example:"USD,GBP" doc:"The currencies to show beside base, separated by commas; without it all that the day has. The day is then the newest that has them all."`
+}
+
+// rateList is the answer to GET /api/rates/{base}.
+type rateList struct {
+	Base   currency.Code `json:"base" pattern:"^[A-Z]{3}$" doc:"The currency that one unit is of."`
+	Date   civil.Date    `json:"date" format:"date" doc:"The day that the rates are for."`
+	Source string        `json:"source" doc:"Where the rates come from: ECB, snapshot (indicative) or ECB+snapshot."`
+	Rates  rateTable     `json:"rates" doc:"How many units of each currency one unit of base buys, to 12 significant digits, sorted by code. The base itself is included, as 1."`
+}
+
+// listRates answers GET /api/rates/{base}.
+func (s *service) listRates(in *ratesInput) (*rateList, *apierror.Error) {
+	base, err := currency.Parse(in.Base)
+	if err != nil {
+		return nil, invalidCurrency(in.Base)
+	}
+	symbols, refusal := parseSymbols(in.Symbols, base)
+	if refusal != nil {
+		return nil, refusal
+	}
+	m := s.moment()
+	on, refusal := m.date(in.Date)
+	if refusal != nil {
+		return nil, refusal
+	}
+	asked := symbols
+	if len(asked) == 0 {
+		asked = []currency.Code{base}
+	}
+	if refusal := m.known(on, asked...); refusal != nil {
+		return nil, refusal
+	}
+	day, refusal := m.day(on, asked...)
+	if refusal != nil {
+		return nil, refusal
+	}
+	table, err := day.Rates(base, symbols...)
+	must(err)
+	return &rateList{Base: base, Date: day.Date(), Source: day.Source(symbols...).String(), Rates: table}, nil
+}
+
+// parseSymbols reads a comma-separated list of codes and puts base before
+// it. No text is no list, which means every currency.
+func parseSymbols(text string, base currency.Code) ([]currency.Code, *apierror.Error) {
+	if text == "" {
+		return nil, nil
+	}
+	codes := []currency.Code{base}
+	for name := range strings.SplitSeq(text, ",") {
+		code, err := currency.Parse(name)
+		if err != nil {
+			return nil, invalidCurrency(name)
+		}
+		codes = append(codes, code)
+	}
+	return codes, nil
+}
