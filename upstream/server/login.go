@@ -1,0 +1,146 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"strings"
+
+	strict "github.com/go-json-experiment/json"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/upstream/account"
+)
+
+// maxLogin bounds the body of a login in bytes.
+const maxLogin = 4 << 10
+
+// Logins exchanges an e-mail address and a password for a token. Its
+// errors are those of account.Service.Login.
+type Logins interface {
+	Login(ctx context.Context, email, password string) (account.Token, error)
+}
+
+// What a login is refused with.
+var (
+	invalidLogin = apierror.New(http.StatusBadRequest, "invalid_request",
+		`The body must be one JSON object with the texts "email" and "password", each once and not empty.`)
+	tooLarge = apierror.New(http.StatusRequestEntityTooLarge, "body_too_large",
+		"The body is longer than 4096 bytes.")
+	notJSON = apierror.New(http.StatusUnsupportedMediaType, "unsupported_media_type",
+		"The body must be application/json in UTF-8.")
+	invalidCredentials = apierror.New(http.StatusUnauthorized, "invalid_credentials",
+		"E-mail or password is wrong.")
+	planRequired = apierror.New(http.StatusForbidden, "plan_required",
+		"The plan of this account has no access to the API.")
+	busy = apierror.New(http.StatusServiceUnavailable, "busy",
+		"Too many people log in at this moment. Try again shortly.").WithHeader("Retry-After", "2")
+	unavailable = apierror.New(http.StatusServiceUnavailable, "unavailable",
+		"Logging in is not possible at this moment. Try again shortly.").WithHeader("Retry-After", "5")
+)
+
+// login answers POST /api/login.
+type login struct {
+	logins Logins
+	logger *slog.Logger
+}
+
+// loginRequest is the body of a login.
+type loginRequest struct {
+	Email    string `json:"email"`
+	Password string `json:"password"`
+}
+
+// loginAnswer is what a login is answered with (RFC 6749, section 5.1).
+type loginAnswer struct {
+	Token     string `json:"token"`
+	TokenType string `json:"token_type"`
+	ExpiresIn int64  `json:"expires_in"`
+}
+
+func (l *login) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	request, refusal := readLogin(w, r)
+	if refusal != nil {
+		send(w, refusal)
+		return
+	}
+	token, err := l.logins.Login(r.Context(), request.Email, request.Password)
+	if err != nil {
+		send(w, l.refusal(r.Context(), err))
+		return
+	}
+	body, err := json.Marshal(loginAnswer{token.Secret, "Bearer", int64(token.Lifetime.Seconds())})
+	if err != nil {
+		send(w, l.refusal(r.Context(), err))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	// Nobody is left to tell when this fails: the client is gone.
+	_, _ = w.Write(body)
+}
+
+// refusal translates an error of a login. What is no answer but a failure
+// is logged here, and the client learns only that it may try again.
+func (l *login) refusal(ctx context.Context, err error) *apierror.Error {
+	switch {
+	case errors.Is(err, account.ErrCredentials):
+		return invalidCredentials
+	case errors.Is(err, account.ErrPlanRequired):
+		return planRequired
+	case errors.Is(err, account.ErrBusy):
+		return busy
+	}
+	if ctx.Err() == nil {
+		l.logger.Error("logging in", "error", err)
+	}
+	return unavailable
+}
+
+// readLogin reads the body of a login. It takes only what every parser
+// reads alike: the gate counts attempts by the same body, and the two
+// must not see different addresses in it.
+func readLogin(w http.ResponseWriter, r *http.Request) (loginRequest, *apierror.Error) {
+	var request loginRequest
+	if !isJSON(r.Header) {
+		return request, notJSON
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLogin))
+	var long *http.MaxBytesError
+	if errors.As(err, &long) {
+		return request, tooLarge
+	}
+	if err != nil {
+		return request, invalidLogin
+	}
+	// The parser refuses duplicate names, invalid UTF-8 and anything
+	// behind the value by itself, and tells "Email" from "email".
+	if err := strict.Unmarshal(body, &request); err != nil || request.Email == "" || request.Password == "" {
+		return request, invalidLogin
+	}
+	return request, nil
+}
+
+// isJSON tells whether a body is JSON in UTF-8 and not compressed. There
+// must be one Content-Type: a body that only this side takes for JSON
+// would not be counted by the gate.
+func isJSON(header http.Header) bool {
+	types := header.Values("Content-Type")
+	if len(types) != 1 || header.Get("Content-Encoding") != "" {
+		return false
+	}
+	media, parameters, err := mime.ParseMediaType(types[0])
+	if err != nil || media != "application/json" {
+		return false
+	}
+	for name, value := range parameters {
+		if name != "charset" || !strings.EqualFold(value, "utf-8") {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,59 @@
+package server
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+)
+
+var internal = apierror.New(http.StatusInternalServerError, "internal",
+	"Something went wrong on our side.")
+
+// recoverer answers 500 where a handler panics, and logs where. An answer
+// that has begun is cut off instead: the client must not take half of one
+// for the whole.
+func recoverer(logger *slog.Logger, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		watched := &watcher{ResponseWriter: w}
+		defer func() {
+			reason := recover()
+			if reason == nil {
+				return
+			}
+			if reason == http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
+				panic(reason)
+			}
+			logger.Error("handler panicked", "reason", fmt.Sprint(reason), "stack", string(debug.Stack()))
+			if watched.began {
+				panic(http.ErrAbortHandler)
+			}
+			clear(w.Header())
+			send(w, internal)
+		}()
+		next.ServeHTTP(watched, r)
+	})
+}
+
+// watcher notices when an answer begins.
+type watcher struct {
+	http.ResponseWriter
+	began bool
+}
+
+// Unwrap lets http.ResponseController reach the writer underneath.
+func (w *watcher) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader begins the answer, unless the status is informational.
+func (w *watcher) WriteHeader(status int) {
+	w.began = w.began || status >= http.StatusOK
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write begins the answer.
+func (w *watcher) Write(b []byte) (int, error) {
+	w.began = true
+	return w.ResponseWriter.Write(b)
+}

@@ -1,0 +1,93 @@
+// Package server puts the parts of the upstream together: the currency
+// API and the login behind the gate's proof, the health check and the
+// pages for everybody.
+//
+// New returns a plain http.Handler without global state, so that it runs
+// in a process of its own as well as mounted in another server. Serve is
+// that process's part: a listener with timeouts that ends gracefully.
+package server
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+)
+
+// Config is what New needs. Every field must be set unless it says
+// otherwise.
+type Config struct {
+	// Secret is shared with the gate, which proves by it that a call came
+	// through.
+	Secret string
+
+	// API answers the currency API below /api/, /openapi.json and /docs.
+	API http.Handler
+
+	// Logins checks passwords and issues tokens.
+	Logins Logins
+
+	// Database is asked for its health.
+	Database Pinger
+
+	// Rates is asked for the age of its rates.
+	Rates Rates
+
+	// Pages answers every path that is neither API nor health check.
+	// Nil serves one page at / that says what this is.
+	Pages http.Handler
+
+	// Address is the public address of the site, for examples:
+	// "http://localhost:8080".
+	Address string
+
+	// Timezone is the name of the zone whose midnight resets the quotas.
+	Timezone string
+
+	// Now is the clock.
+	Now func() time.Time
+
+	// Logger is told what clients are not.
+	Logger *slog.Logger
+}
+
+// New returns the handler of the whole upstream. The error is one of the
+// built-in page.
+func New(c Config) (http.Handler, error) {
+	pages := c.Pages
+	if pages == nil {
+		var err error
+		if pages, err = front(c.Address, c.Timezone); err != nil {
+			return nil, err
+		}
+	}
+	logins := &login{logins: c.Logins, logger: c.Logger}
+	closed := http.NewServeMux()
+	closed.Handle("/api/login", only("POST /api/login", logins))
+	closed.Handle("/api/", c.API)
+	api := requireProof(c.Secret, apierror.Mux(closed))
+
+	checks := &health{database: c.Database, rates: c.Rates, now: c.Now, logger: c.Logger}
+	open := http.NewServeMux()
+	open.Handle("/api", api)
+	open.Handle("/api/", api)
+	open.Handle("/openapi.json", c.API)
+	open.Handle("/docs", c.API)
+	open.Handle("/docs/", c.API)
+	open.Handle("/healthz", only("GET /healthz", checks))
+	open.Handle("/", pages)
+	return recoverer(c.Logger, apierror.Mux(open)), nil
+}
+
+// only serves one pattern and refuses other methods on its path with 405,
+// where they would fall through to the handler of a shorter path.
+func only(pattern string, handler http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle(pattern, handler)
+	return apierror.Mux(mux)
+}
+
+// send writes a refusal. Nobody is left to tell when that fails: the
+// client is gone.
+func send(w http.ResponseWriter, refusal *apierror.Error) { _ = refusal.Write(w) }
