@@ -1,0 +1,140 @@
+// Package gatetest runs the real control API of a gate, over a real store
+// on the loopback interface, for tests of what asks it. The gate can be
+// made to fail, before or after it did what it was asked.
+package gatetest
+
+import (
+	"crypto/rand"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+)
+
+// Secret opens the control API.
+const Secret = "a-secret-of-at-least-32-characters"
+
+// Gate is a running control API with the plans free (no access), starter
+// and business.
+type Gate struct {
+	// Address is host:port of its listener.
+	Address string
+	// Client asks it.
+	Client *client.Client
+
+	server *httptest.Server
+	fault  atomic.Pointer[Fault]
+}
+
+// Fault makes the gate fail.
+type Fault struct {
+	// Hits tells which requests fail. It is called once for each.
+	Hits func(r *http.Request) bool
+	// Late makes the gate do what it is asked before it fails, as when
+	// an answer is lost.
+	Late bool
+	// Hook, if set, is called before the request is served, after which
+	// it is served without a failure.
+	Hook func()
+}
+
+// backend is what the control API is made over.
+type backend struct {
+	policy *policy.Policy
+	store  store.Store
+}
+
+func (b backend) Policy() *policy.Policy      { return b.policy }
+func (b backend) Store() (store.Store, error) { return b.store, nil }
+func (b backend) Now() time.Time              { return time.Now() }
+func (b backend) Random() io.Reader           { return rand.Reader }
+
+// Start runs a gate until the test ends.
+func Start(t testing.TB) *Gate {
+	t.Helper()
+	rules, err := policy.New(policy.Config{
+		Endpoints: []policy.EndpointConfig{
+			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"},
+			{Name: "rates", Method: "GET", Path: "/api/rates/{base}"},
+		},
+		Plans: []policy.PlanConfig{
+			{Name: "free"},
+			{Name: "starter", Limits: map[string]policy.Limit{"convert": 1000}},
+			{Name: "business", Limits: map[string]policy.Limit{"convert": 100000, "rates": 1000}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := badgerstore.Open(t.TempDir(), badgerstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := kept.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	api := control.RequireSecret(Secret, control.New(backend{rules, kept}, slog.New(slog.DiscardHandler)))
+	g := &Gate{}
+	g.server = httptest.NewServer(g.failing(api))
+	t.Cleanup(g.server.Close)
+	g.Address = strings.TrimPrefix(g.server.URL, "http://")
+	g.Client = g.WithSecret(t, Secret)
+	return g
+}
+
+// WithSecret returns a client that knows another secret.
+func (g *Gate) WithSecret(t testing.TB, secret string) *client.Client {
+	t.Helper()
+	c, err := client.New(g.server.URL, secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Stop ends the gate: nothing listens any more.
+func (g *Gate) Stop() { g.server.Close() }
+
+// Fail makes the gate fail from now on, or no longer when the fault is
+// nil.
+func (g *Gate) Fail(fault *Fault) { g.fault.Store(fault) }
+
+// Requests returns a condition for a Fault: the method, and the end of
+// the path, of which "" is the end of every path.
+func Requests(method, suffix string) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		return r.Method == method && strings.HasSuffix(r.URL.Path, suffix)
+	}
+}
+
+func (g *Gate) failing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fault := g.fault.Load()
+		if fault == nil || !fault.Hits(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if fault.Hook != nil {
+			fault.Hook()
+			next.ServeHTTP(w, r)
+			return
+		}
+		if fault.Late {
+			next.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		// Cuts the connection without an answer.
+		panic(http.ErrAbortHandler)
+	})
+}

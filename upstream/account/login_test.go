@@ -1,0 +1,160 @@
+package account_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
+)
+
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add(t, "ada@example.com", "starter")
+	token, err := w.Login(t.Context(), " Ada@Example.com", password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(token.Secret, "tgl_") || token.Lifetime != 24*time.Hour {
+		t.Errorf("got a token of %d bytes for %v, want a login token for 24h", len(token.Secret), token.Lifetime)
+	}
+	if got := w.logins(t, a.ID); got != 1 {
+		t.Errorf("%d logins live, want 1", got)
+	}
+}
+
+// Threat: the answer tells whether an address has an account, or that a
+// password was right, by its content or by the work that it took.
+func TestLoginRefusalsAreAlike(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ada := w.add(t, "ada@example.com", "starter")
+	closed := w.add(t, "closed@example.com", "starter")
+	if err := w.SetDisabled(t.Context(), closed.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ email, password string }{
+		"wrong password":                     {"ada@example.com", other},
+		"unknown address":                    {"eve@example.com", password},
+		"no address":                         {"not an address", password},
+		"right password, disabled":           {"closed@example.com", password},
+		"wrong password, disabled":           {"closed@example.com", other},
+		"empty password":                     {"ada@example.com", ""},
+		"right password and more than fits":  {"ada@example.com", password + strings.Repeat(" ", 1024)},
+		"password that is no text":           {"ada@example.com", "\xff\xfe"},
+		"unknown address, password too long": {"eve@example.com", strings.Repeat("x", 2000)},
+	} {
+		asked := []string{}
+		var lock sync.Mutex
+		w.gate.Fail(&gatetest.Fault{Hits: func(r *http.Request) bool {
+			lock.Lock()
+			defer lock.Unlock()
+			asked = append(asked, r.Method)
+			return false
+		}})
+		_, err := w.Login(t.Context(), c.email, c.password)
+		w.gate.Fail(nil)
+		if err == nil || err.Error() != account.ErrCredentials.Error() || !errors.Is(err, account.ErrCredentials) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if len(asked) != 1 || asked[0] != http.MethodGet {
+			t.Errorf("%s: the gate was asked %v, want one GET in every case", name, asked)
+		}
+	}
+	if got := w.logins(t, ada.ID) + w.logins(t, closed.ID); got != 0 {
+		t.Errorf("%d logins live, want 0", got)
+	}
+}
+
+func TestLoginNeedsAPlan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add(t, "ada@example.com", "free")
+	if _, err := w.Login(t.Context(), "ada@example.com", password); !errors.Is(err, account.ErrPlanRequired) {
+		t.Errorf("got %v, want ErrPlanRequired", err)
+	}
+	if _, err := w.Login(t.Context(), "ada@example.com", other); !errors.Is(err, account.ErrCredentials) {
+		t.Errorf("wrong password: got %v; the plan is nobody else's business", err)
+	}
+}
+
+// The gate fails when the token is asked for.
+func TestLoginWhenTheGateFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add(t, "ada@example.com", "starter")
+	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodPost, "/keys")})
+	if _, err := w.Login(t.Context(), "ada@example.com", password); !errors.Is(err, account.ErrGate) {
+		t.Errorf("got %v, want ErrGate", err)
+	}
+}
+
+// An account is closed between the check of its password and the token.
+func TestLoginOvertakenByDisabling(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add(t, "ada@example.com", "starter")
+	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodPost, "/keys"), Hook: func() {
+		if err := w.SetDisabled(t.Context(), a.ID, true); err != nil {
+			t.Error(err)
+		}
+	}})
+	if _, err := w.Login(t.Context(), "ada@example.com", password); !errors.Is(err, account.ErrCredentials) {
+		t.Errorf("got %v, want ErrCredentials", err)
+	}
+}
+
+// An account is deleted between the check of its password and the token.
+func TestLoginOvertakenByDeletion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add(t, "ada@example.com", "starter")
+	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodPost, "/keys"), Hook: func() {
+		if err := w.Delete(t.Context(), a.ID); err != nil {
+			t.Error(err)
+		}
+	}})
+	if _, err := w.Login(t.Context(), "ada@example.com", password); err == nil {
+		t.Error("got a token for an account that is gone")
+	}
+	if got := w.atGate(t); len(got) != 0 {
+		t.Errorf("the gate knows %v, want none", got)
+	}
+}
+
+// A password whose hash was made at another cost is hashed again when its
+// owner comes by, once, and stays the same password.
+func TestLoginRenewsTheHash(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add(t, "ada@example.com", "starter")
+	dearer := cheap
+	dearer.Passes = 3
+	s := service(w.store, w.gate, dearer)
+	hash := func() string {
+		c, err := w.store.ByID(t.Context(), a.ID)
+		if err != nil || c.Version != 1 {
+			t.Errorf("got version %d, %v; want 1", c.Version, err)
+		}
+		return c.Hash
+	}
+	old := hash()
+	if _, err := s.Login(t.Context(), "ada@example.com", other); err == nil || hash() != old {
+		t.Error("a wrong password renewed the hash")
+	}
+	if _, err := s.Login(t.Context(), "ada@example.com", password); err != nil {
+		t.Fatal(err)
+	}
+	renewed := hash()
+	if !strings.Contains(renewed, "$m=8,t=3,p=1$") {
+		t.Errorf("got hash %q, want one of the new cost", renewed)
+	}
+	if _, err := s.Login(t.Context(), "ada@example.com", password); err != nil || hash() != renewed {
+		t.Errorf("the second login: %v", err)
+	}
+}
