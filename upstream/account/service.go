@@ -165,10 +165,11 @@ func (s *Service) Delete(ctx context.Context, id string) error {
 	if err := s.store.Remove(ctx, id, forget); err != nil {
 		return err
 	}
-	// Once more, for the login that slipped in before the commit: where
-	// the plan of unknown accounts has access, it made the account anew.
+	// Once more, for what slipped in before the commit: a change of plan
+	// made the account anew, and so did a login where the plan of unknown
+	// accounts has access.
 	if err := forget(); err != nil {
-		return fmt.Errorf("the account is deleted, but a login of the last moment may live on: %w", err)
+		return fmt.Errorf("the account is deleted, but the gate may still know it: %w", err)
 	}
 	return nil
 }
@@ -197,8 +198,11 @@ func (s *Service) Get(ctx context.Context, id string) (Account, error) {
 // ask makes calls of the control API within gateTimeout and tells the
 // gate's refusals, which are an answer and kept as they are, from its
 // failures, which become ErrGate.
+//
+// A caller that leaves does not end the call: the gate might carry out
+// what was abandoned, and do so after it was told to undo it.
 func (s *Service) ask(ctx context.Context, call func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), gateTimeout)
 	defer cancel()
 	err := call(ctx)
 	var refusal *apierror.Error

@@ -219,20 +219,18 @@ func TestAddWhenTheAnswerIsLost(t *testing.T) {
 	w.add(t, "ada@example.com", "starter")
 }
 
-// The caller gave up while the gate was asked: cleaning up has its own
-// time.
+// The caller gave up while the gate was asked: nothing is stored, and the
+// gate is told so although the caller's time is over.
 func TestAddWhenTheCallerLeaves(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx, leave := context.WithCancel(t.Context())
 	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodPut, ""), Hook: leave})
-	if _, err := w.Add(ctx, "ada@example.com", password, "starter"); err == nil {
-		t.Error("got no error")
+	if _, err := w.Add(ctx, "ada@example.com", password, "starter"); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want that the caller left", err)
 	}
-	// The gate may still be at work on the request that was abandoned;
-	// the account is gone when its removal was served after it.
-	if w.stored(t) != 0 {
-		t.Errorf("%d stored, want none", w.stored(t))
+	if got := w.atGate(t); len(got) != 0 || w.stored(t) != 0 {
+		t.Errorf("the gate knows %v, %d stored; want none", got, w.stored(t))
 	}
 }
 
@@ -252,6 +250,29 @@ func (s badCommit) Add(ctx context.Context, a account.Account, hash string, agre
 		return errCommit
 	})
 	return errors.Join(err, errCommit)
+}
+
+// slowCommit is a database in which something happens after the gate has
+// agreed to a change and before it is committed.
+type slowCommit struct {
+	account.Store
+	meanwhile func()
+}
+
+func (s slowCommit) SetPassword(ctx context.Context, id, hash string, at time.Time, agree func() error) error {
+	return s.Store.SetPassword(ctx, id, hash, at, s.then(agree))
+}
+
+func (s slowCommit) Remove(ctx context.Context, id string, agree func() error) error {
+	return s.Store.Remove(ctx, id, s.then(agree))
+}
+
+func (s slowCommit) then(agree func() error) func() error {
+	return func() error {
+		err := agree()
+		s.meanwhile()
+		return err
+	}
 }
 
 func TestAddWhenTheCommitFails(t *testing.T) {
@@ -362,7 +383,7 @@ func TestSetPasswordWhenTheGateFails(t *testing.T) {
 	}
 }
 
-// Threat: who knows the old password logs in at the moment in which it is
+// Threat: somebody who knows the old password logs in at the moment in which it is
 // changed, and keeps a token.
 func TestLoginOvertakenByNewPassword(t *testing.T) {
 	t.Parallel()
@@ -382,6 +403,43 @@ func TestLoginOvertakenByNewPassword(t *testing.T) {
 	}
 	if got := w.logins(t, a.ID); got != 0 {
 		t.Errorf("%d logins live, want 0", got)
+	}
+}
+
+// The same, with a login that is over before the change is committed.
+func TestLoginRightBeforeNewPassword(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add(t, "ada@example.com", "starter")
+	s := service(slowCommit{w.store, func() {
+		if _, err := w.Login(t.Context(), "ada@example.com", password); err != nil {
+			t.Error(err)
+		}
+	}}, w.gate, cheap)
+	if err := s.SetPassword(t.Context(), a.ID, other); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.logins(t, a.ID); got != 0 {
+		t.Errorf("%d logins live, want 0", got)
+	}
+}
+
+// Somebody gives the account another plan while it is deleted, which
+// makes it anew at the gate.
+func TestSetPlanWhileDeleting(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add(t, "ada@example.com", "starter")
+	s := service(slowCommit{w.store, func() {
+		if err := w.SetPlan(t.Context(), a.ID, "business"); err != nil {
+			t.Error(err)
+		}
+	}}, w.gate, cheap)
+	if err := s.Delete(t.Context(), a.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.atGate(t); len(got) != 0 {
+		t.Errorf("the gate knows %v, want none", got)
 	}
 }
 

@@ -1,6 +1,7 @@
 package database
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -97,7 +98,9 @@ func (s *Store) change(ctx context.Context, doing string, none error, agree func
 		return err
 	}
 	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("%s: committing: %w", doing, err)
+		// When the caller left, the transaction is over already, and only
+		// the context tells why.
+		return fmt.Errorf("%s: committing: %w", doing, cmp.Or(ctx.Err(), err))
 	}
 	return nil
 }
