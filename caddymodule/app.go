@@ -1,0 +1,202 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+)
+
+// minSecret is the length of the shortest secret, in bytes: the width of
+// the hash that it keys.
+const minSecret = 32
+
+// App holds everything that the gate knows: endpoints, plans, the store,
+// the secret. The handler tollgate, the handler tollgate_control and the
+// admin endpoint all ask this one app.
+//
+// Counts, tokens and the login throttle's memory outlive it: they are
+// opened once per store and kept across reloads of the configuration.
+type App struct {
+	// StoreRaw chooses where accounts, keys and counts are kept, and how.
+	// Required. The store "badger" is a directory of this machine.
+	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=tollgate.stores inline_key=module"`
+
+	// Secret opens the control API, and proves the gate to the upstream,
+	// which receives an HMAC under it. Required, at least 32 bytes.
+	// Placeholders such as {env.TOLLGATE_SECRET} and
+	// {file./run/secrets/tollgate} are resolved when the configuration is
+	// loaded.
+	Secret string `json:"secret,omitempty"`
+
+	policy.Config
+
+	// Errors decides who words the gate's refusals: "json" (the default)
+	// is the gate itself, "pass" hands them to handle_errors. Headers
+	// such as Retry-After are set either way.
+	Errors string `json:"errors,omitempty"`
+
+	policy *policy.Policy
+	opener StoreOpener
+	gate   *gate.Gate
+	log    *zap.Logger
+
+	state atomic.Pointer[state]
+
+	mu     sync.Mutex
+	pooled string // key of the pooled state that this app holds; "" none
+	ended  bool
+}
+
+// CaddyModule returns the Caddy module information.
+func (*App) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "tollgate", New: func() caddy.Module { return new(App) }}
+}
+
+// Provision compiles the configuration. It opens nothing: a
+// configuration can be validated while another process uses its store.
+func (a *App) Provision(ctx caddy.Context) error {
+	a.log = ctx.Logger()
+	secret, err := caddy.NewReplacer().ReplaceOrErr(a.Secret, true, true)
+	if err != nil {
+		return &policy.Error{Subject: "secret", Err: errors.New("a placeholder in it is empty or unknown")}
+	}
+	errs := []error{checkSecret(secret), checkErrors(a.Errors)}
+	a.policy, err = policy.New(a.Config)
+	errs = append(errs, err)
+	if a.StoreRaw == nil {
+		errs = append(errs, errNoStore)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	module, err := ctx.LoadModule(a, "StoreRaw")
+	if err != nil {
+		return fmt.Errorf("loading the store: %w", err)
+	}
+	a.opener = module.(StoreOpener)
+	a.Secret = secret
+	m, err := newMeter(ctx, a.policy)
+	if err != nil {
+		return err
+	}
+	a.gate = gate.New(gate.Options{
+		Policy: a.policy, Store: a.Store, Throttle: a.Throttle, Secret: secret,
+		PassErrors: a.Errors == errorsPass, Server: server{m}, Now: time.Now, Logger: a.log,
+	})
+	return nil
+}
+
+// errorsPass is the value of App.Errors that leaves refusals to Caddy.
+const errorsPass = "pass"
+
+var errNoStore = &policy.Error{Subject: "store", Err: errors.New("no store is configured")}
+
+func checkErrors(mode string) error {
+	switch mode {
+	case "", "json", errorsPass:
+		return nil
+	}
+	return &policy.Error{Subject: "errors", Err: fmt.Errorf("%q is neither json nor pass", mode)}
+}
+
+func checkSecret(secret string) error {
+	switch {
+	case secret == "":
+		return &policy.Error{Subject: "secret", Err: errors.New("no secret is configured")}
+	case len(secret) < minSecret:
+		return &policy.Error{Subject: "secret", Err: fmt.Errorf("it has %d bytes, at least %d are needed", len(secret), minSecret)}
+	}
+	return nil
+}
+
+// Start opens the store, so that a configuration whose store cannot be
+// opened is refused as a whole and the running one goes on.
+func (a *App) Start() error {
+	_, err := a.open()
+	return err
+}
+
+// Stop does nothing: requests are still under way, and the store is let
+// go in Cleanup.
+func (a *App) Stop() error { return nil }
+
+// Cleanup lets the store go. It is closed when no configuration uses it.
+func (a *App) Cleanup() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended = true
+	if a.pooled == "" {
+		return nil
+	}
+	_, err := states.Delete(a.pooled)
+	a.pooled = ""
+	return err
+}
+
+// open returns the pooled state, opening it if this app is its first
+// user: a request may arrive before Start. A request that outlives the
+// app finds the state that it used, or a closed store.
+func (a *App) open() (*state, error) {
+	if s := a.state.Load(); s != nil {
+		return s, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s := a.state.Load(); s != nil {
+		return s, nil
+	}
+	if a.ended {
+		return nil, store.ErrClosed
+	}
+	key := a.opener.Key()
+	value, loaded, err := states.LoadOrNew(key, func() (caddy.Destructor, error) { return openState(a.opener) })
+	if err != nil {
+		return nil, err
+	}
+	s := value.(*state)
+	a.pooled = key
+	a.state.Store(s)
+	if loaded && s.settings != a.opener.Settings() {
+		a.log.Warn("changed settings of the store take effect after a restart", zap.String("store", key))
+	}
+	return s, nil
+}
+
+// Policy returns the compiled configuration.
+func (a *App) Policy() *policy.Policy { return a.policy }
+
+// Store returns the store, or why there is none.
+func (a *App) Store() (store.Store, error) {
+	s, err := a.open()
+	if err != nil {
+		return nil, err
+	}
+	return s.store, nil
+}
+
+// Throttle returns the login throttle's state, or why there is none.
+func (a *App) Throttle() (*throttle.Throttle, error) {
+	s, err := a.open()
+	if err != nil {
+		return nil, err
+	}
+	return s.throttle, nil
+}
+
+// Interface guards.
+var (
+	_ caddy.App          = (*App)(nil)
+	_ caddy.Provisioner  = (*App)(nil)
+	_ caddy.CleanerUpper = (*App)(nil)
+)

@@ -1,0 +1,382 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/dustin/go-humanize"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+)
+
+// parseApp parses the global option:
+//
+//	tollgate {
+//		store <module> <args...> { ... }
+//		secret <secret>
+//		timezone <zone>
+//		guard <prefixes...>
+//		login <method> <path> {
+//			per_client <attempts> <window>
+//			per_account <free failures> <first wait> <longest wait>
+//		}
+//		login_ttl <duration>
+//		usage <method> <path>
+//		endpoint <name> <method> <path> {
+//			ability <name>
+//		}
+//		plan <name> {
+//			<endpoint> <limit>|unlimited
+//		}
+//		refund never|unreachable|server_errors
+//		errors json|pass
+//	}
+//
+// guard, login, endpoint and plan may stand several times, the others
+// once. What the options mean together is judged here as well as in
+// Provision, because here the line is known.
+func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
+	d.Next() // the option's name
+	if existing != nil {
+		return nil, d.Err("the option tollgate stands there twice")
+	}
+	if d.NextArg() {
+		return nil, d.ArgErr()
+	}
+	p := &parser{d: d, app: &App{}, lines: map[string]position{"": at(d)}}
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		if err := p.option(); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	return httpcaddyfile.App{Name: "tollgate", Value: caddyconfig.JSON(p.app, nil)}, nil
+}
+
+// parseGate parses the directive, which has no arguments:
+//
+//	tollgate
+func parseGate(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	h.Next() // the directive's name
+	if h.NextArg() {
+		return nil, h.ArgErr()
+	}
+	if h.NextBlock(0) {
+		return nil, h.Err("the directive tollgate has no options; they stand in the global option")
+	}
+	return new(Gate), nil
+}
+
+// position is where a part of the configuration stands.
+type position struct {
+	file string
+	line int
+}
+
+func at(d *caddyfile.Dispenser) position { return position{d.File(), d.Line()} }
+
+// parser fills an App and remembers where each part came from.
+type parser struct {
+	d     *caddyfile.Dispenser
+	app   *App
+	lines map[string]position // by the subject of a policy.Error
+}
+
+// options reads the arguments of each option behind its name.
+var options = map[string]func(*parser) error{
+	"store":     (*parser).store,
+	"secret":    func(p *parser) error { return p.text("secret", &p.app.Secret) },
+	"timezone":  func(p *parser) error { return p.text("timezone", &p.app.Timezone) },
+	"guard":     (*parser).guard,
+	"login":     (*parser).login,
+	"login_ttl": func(p *parser) error { return p.duration("login_ttl", &p.app.LoginTTL) },
+	"usage":     (*parser).usage,
+	"endpoint":  (*parser).endpoint,
+	"plan":      (*parser).plan,
+	"refund":    func(p *parser) error { return p.text("refund", (*string)(&p.app.Refund)) },
+	"errors":    func(p *parser) error { return p.text("errors", &p.app.Errors) },
+}
+
+func (p *parser) option() error {
+	parse, known := options[p.d.Val()]
+	if !known {
+		return p.d.Errf("unknown option %q", p.d.Val())
+	}
+	return parse(p)
+}
+
+// once notes where a subject stands, and refuses a second one.
+func (p *parser) once(subject string) error {
+	if first, twice := p.lines[subject]; twice {
+		return p.d.Errf("%s stands there twice, first at %s:%d", subject, first.file, first.line)
+	}
+	p.lines[subject] = at(p.d)
+	return nil
+}
+
+// args reads exactly as many arguments as it is given places for.
+func (p *parser) args(into ...*string) error {
+	if !p.d.AllArgs(into...) {
+		return p.d.ArgErr()
+	}
+	return nil
+}
+
+func (p *parser) text(name string, into *string) error {
+	if err := p.once(name); err != nil {
+		return err
+	}
+	return p.args(into)
+}
+
+func (p *parser) duration(name string, into *policy.Duration) error {
+	var text string
+	if err := p.text(name, &text); err != nil {
+		return err
+	}
+	return p.parseDuration(text, into)
+}
+
+func (p *parser) parseDuration(text string, into *policy.Duration) error {
+	d, err := caddy.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return p.d.Errf("%q is not a duration above zero, such as 90s or 24h", text)
+	}
+	*into = policy.Duration(d)
+	return nil
+}
+
+func (p *parser) store() error {
+	if err := p.once("store"); err != nil {
+		return err
+	}
+	if !p.d.NextArg() {
+		return p.d.ArgErr()
+	}
+	name := p.d.Val()
+	module, err := caddyfile.UnmarshalModule(p.d, "tollgate.stores."+name)
+	if err != nil {
+		return err
+	}
+	p.app.StoreRaw = caddyconfig.JSONModuleObject(module, "module", name, nil)
+	return nil
+}
+
+func (p *parser) guard() error {
+	prefixes := p.d.RemainingArgs()
+	if len(prefixes) == 0 {
+		return p.d.ArgErr()
+	}
+	for _, prefix := range prefixes {
+		if err := p.once("guard " + prefix); err != nil {
+			return err
+		}
+	}
+	p.app.Guard = append(p.app.Guard, prefixes...)
+	return nil
+}
+
+func (p *parser) login() error {
+	var method, path string
+	if err := p.args(&method, &path); err != nil {
+		return err
+	}
+	pattern := method + " " + path
+	if err := p.once("login " + pattern); err != nil {
+		return err
+	}
+	p.app.Logins = append(p.app.Logins, pattern)
+	return p.block(map[string]func() error{"per_client": p.perClient, "per_account": p.perAccount})
+}
+
+// The throttle's limits may stand in one login's block: all logins share
+// them.
+func (p *parser) perClient() error {
+	t := &p.app.LoginThrottle
+	var attempts, window string
+	if err := p.once("per_client"); err != nil {
+		return err
+	}
+	if err := p.args(&attempts, &window); err != nil {
+		return err
+	}
+	return errors.Join(p.number(attempts, &t.PerClient), p.parseDuration(window, &t.Window))
+}
+
+func (p *parser) perAccount() error {
+	t := &p.app.LoginThrottle
+	var free, first, longest string
+	if err := p.once("per_account"); err != nil {
+		return err
+	}
+	if err := p.args(&free, &first, &longest); err != nil {
+		return err
+	}
+	return errors.Join(p.number(free, &t.FreeFailures), p.parseDuration(first, &t.FirstWait), p.parseDuration(longest, &t.MaxWait))
+}
+
+func (p *parser) number(text string, into *int) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return p.d.Errf("%q is not a whole number above zero", text)
+	}
+	*into = n
+	return nil
+}
+
+func (p *parser) usage() error {
+	var method, path string
+	if err := p.once("usage"); err != nil {
+		return err
+	}
+	err := p.args(&method, &path)
+	p.app.Usage = method + " " + path
+	return err
+}
+
+func (p *parser) endpoint() error {
+	var e policy.EndpointConfig
+	if err := p.args(&e.Name, &e.Method, &e.Path); err != nil {
+		return err
+	}
+	subject := "endpoint " + e.Name
+	if err := p.once(subject); err != nil {
+		return err
+	}
+	err := p.block(map[string]func() error{
+		"ability": func() error { return p.text(subject+" ability", &e.Ability) },
+	})
+	p.app.Endpoints = append(p.app.Endpoints, e)
+	return err
+}
+
+func (p *parser) plan() error {
+	plan := policy.PlanConfig{Limits: map[string]policy.Limit{}}
+	if err := p.args(&plan.Name); err != nil {
+		return err
+	}
+	subject := "plan " + plan.Name
+	if err := p.once(subject); err != nil {
+		return err
+	}
+	for nesting := p.d.Nesting(); p.d.NextBlock(nesting); {
+		name := p.d.Val()
+		var text string
+		if err := p.text(subject+" "+name, &text); err != nil {
+			return err
+		}
+		limit, err := policy.ParseLimit(text)
+		if err != nil {
+			return p.d.WrapErr(err)
+		}
+		plan.Limits[name] = limit
+	}
+	p.app.Plans = append(p.app.Plans, plan)
+	return nil
+}
+
+// block reads an optional block of suboptions.
+func (p *parser) block(suboptions map[string]func() error) error {
+	for nesting := p.d.Nesting(); p.d.NextBlock(nesting); {
+		parse, known := suboptions[p.d.Val()]
+		if !known {
+			return p.d.Errf("unknown option %q", p.d.Val())
+		}
+		if err := parse(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check judges the configuration as Provision will, and points each
+// mistake at its line. A secret that is a placeholder is not here yet.
+func (p *parser) check() error {
+	secret := caddy.NewReplacer().ReplaceKnown(p.app.Secret, "")
+	errs := []error{checkErrors(p.app.Errors)}
+	if p.app.Secret == "" || secret != "" {
+		errs = append(errs, checkSecret(secret))
+	}
+	if p.app.StoreRaw == nil {
+		errs = append(errs, errNoStore)
+	}
+	_, err := policy.New(p.app.Config)
+	return p.locate(errors.Join(append(errs, err)...))
+}
+
+// locate gives each error in a tree of joined ones its file and line, or
+// those of the option as a whole.
+func (p *parser) locate(err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var located []error
+		for _, e := range joined.Unwrap() {
+			located = append(located, p.locate(e))
+		}
+		return errors.Join(located...)
+	}
+	if err == nil {
+		return nil
+	}
+	where, known := p.lines[policy.Subject(err)]
+	if !known {
+		where = p.lines[""]
+	}
+	return fmt.Errorf("%w, at %s:%d", err, where.file, where.line)
+}
+
+// UnmarshalCaddyfile parses the store's part of the option store:
+//
+//	store badger <directory> {
+//		sync    on|off
+//		reserve <size>
+//	}
+func (b *BadgerStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	if !d.AllArgs(&b.Directory) {
+		return d.ArgErr()
+	}
+	seen := map[string]bool{}
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		name := d.Val()
+		var value string
+		if seen[name] {
+			return d.Errf("%s stands there twice", name)
+		}
+		seen[name] = true
+		if !d.AllArgs(&value) {
+			return d.ArgErr()
+		}
+		if err := b.set(name, value); err != nil {
+			return d.WrapErr(err)
+		}
+	}
+	return nil
+}
+
+func (b *BadgerStore) set(name, value string) (err error) {
+	switch name {
+	case "sync":
+		if value != "on" && value != "off" {
+			return fmt.Errorf("sync is on or off, not %q", value)
+		}
+		b.Sync = value == "on"
+		return nil
+	case "reserve":
+		b.Reserve, err = humanize.ParseBytes(value)
+		if err != nil || b.Reserve == 0 {
+			return fmt.Errorf("reserve %q is not a size such as 256MiB", value)
+		}
+		return nil
+	}
+	return fmt.Errorf("unknown option %q", name)
+}
+
+// Interface guards.
+var _ caddyfile.Unmarshaler = (*BadgerStore)(nil)

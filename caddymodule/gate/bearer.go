@@ -1,0 +1,70 @@
+package gate
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// maxToken is the length beyond which a token is malformed unseen.
+const maxToken = 256
+
+// bearer reads the token of a request (RFC 6750, 2.1) and returns what
+// the store knows it by. Tokens in the query string are refused rather
+// than ignored (RFC 6750, 5.3): their sender should learn that they have
+// just been written to every log on the way.
+func bearer(r *http.Request) (token.Hash, *Refusal) {
+	if r.URL.RawQuery != "" && carriesToken(r.URL.RawQuery) {
+		return token.Hash{}, refuseRequest
+	}
+	fields := r.Header["Authorization"]
+	if len(fields) > 1 {
+		return token.Hash{}, refuseRequest
+	}
+	if len(fields) == 0 {
+		return token.Hash{}, refuseUnauthenticated
+	}
+	scheme, credentials, _ := strings.Cut(fields[0], " ")
+	credentials = strings.Trim(credentials, " ")
+	if !strings.EqualFold(scheme, "Bearer") || credentials == "" {
+		return token.Hash{}, refuseUnauthenticated
+	}
+	if len(credentials) > maxToken {
+		return token.Hash{}, refuseInvalidToken
+	}
+	hash, _, err := token.Parse(credentials)
+	if err != nil {
+		return token.Hash{}, refuseInvalidToken
+	}
+	return hash, nil
+}
+
+// carriesToken tells whether a query string has a parameter by which
+// tokens are passed, however its name is written.
+func carriesToken(query string) bool {
+	for query != "" {
+		var pair string
+		pair, query = cutAny(query, "&;")
+		name, _, _ := strings.Cut(pair, "=")
+		if strings.ContainsAny(name, "%+") {
+			if plain, err := url.QueryUnescape(name); err == nil {
+				name = plain
+			}
+		}
+		if strings.EqualFold(name, "access_token") || strings.EqualFold(name, "api_key") {
+			return true
+		}
+	}
+	return false
+}
+
+// cutAny splits at the first of several separators. Not every server
+// takes a semicolon for one, but some do.
+func cutAny(s, separators string) (before, after string) {
+	if i := strings.IndexAny(s, separators); i >= 0 {
+		return s[:i], s[i+1:]
+	}
+	return s, ""
+}

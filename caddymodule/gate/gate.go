@@ -1,0 +1,180 @@
+// Package gate decides about one request at a time: who is calling, may
+// they, have they calls left. It needs net/http and no Caddy.
+//
+// Gate.Serve is the way of one request, and its steps stand there in
+// order: the path, the headers, the route, the token, what the account
+// is entitled to, one call of the day's quota, the upstream, the answer,
+// and where nobody answered, the call given back. The first step that
+// objects returns a Refusal, and one place writes it out.
+package gate
+
+import (
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/route"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+)
+
+// Server is the web server that the gate stands in. Its methods are
+// called on the goroutine of the request.
+type Server interface {
+	// Target returns the request target as the client wrote it.
+	Target(r *http.Request) string
+
+	// Client returns the address of the client that made the request, as
+	// far as the server trusts what it was told.
+	Client(r *http.Request) string
+
+	// Identified tells the server whose call this is, before the call is
+	// entitled to anything. The call may be kept for as long as the
+	// request is.
+	Identified(r *http.Request, call *Call)
+
+	// Status returns the status that an error of the next handler will be
+	// answered with.
+	Status(err error) int
+
+	// Count counts an outcome; endpoint is nil where none was reached.
+	Count(endpoint *policy.Endpoint, outcome Outcome)
+}
+
+// Handler answers a request that was let through. An error says that
+// nothing was answered yet.
+type Handler func(w http.ResponseWriter, r *http.Request) error
+
+// Options are what a Gate is made of. All are required.
+type Options struct {
+	Policy *policy.Policy
+	// Store returns the store, or why there is none.
+	Store func() (store.Store, error)
+	// Throttle returns the login throttle's state, or why there is none.
+	Throttle func() (*throttle.Throttle, error)
+	// Secret proves the gate to the upstream.
+	Secret string
+	// PassErrors hands refusals to the server as errors (a *Refusal),
+	// their headers set, instead of writing them.
+	PassErrors bool
+	Server     Server
+	Now        func() time.Time
+	Logger     *zap.Logger
+}
+
+// Gate decides. It is safe for concurrent use and holds no state beyond
+// its options.
+type Gate struct {
+	Options
+
+	proof    []string
+	policies [][]policyField // by Plan.Index and Endpoint.Index
+}
+
+// New returns a gate.
+func New(o Options) *Gate {
+	g := &Gate{Options: o, proof: []string{control.Proof(o.Secret)}}
+	for range o.Policy.Plans {
+		g.policies = append(g.policies, make([]policyField, len(o.Policy.Endpoints)))
+	}
+	return g
+}
+
+// Serve takes a request through the gate.
+func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error {
+	closed, err := g.Policy.Guard.CheckTarget(r.Method, g.Server.Target(r), r.URL)
+	if err != nil {
+		return g.refuse(w, r, nil, badTarget(err))
+	}
+	to, allow, found := g.Policy.Match(r.Method, r.URL.Path)
+	clean(r, found && to.Endpoint != nil)
+	switch {
+	case found && to.Login:
+		return g.login(w, r, next)
+	case found:
+		return g.endpoint(w, r, to.Endpoint, next)
+	case closed && allow != "":
+		return g.refuse(w, r, nil, methodNotAllowed(allow))
+	case closed:
+		return g.refuse(w, r, nil, refuseNotFound)
+	}
+	return next(w, r)
+}
+
+func badTarget(err error) *Refusal {
+	if err == route.ErrBadMethod {
+		return refuseMethod
+	}
+	return refuseBadPath
+}
+
+// endpoint is the way of a metered request.
+func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, next Handler) error {
+	now := g.Now()
+	hash, refusal := bearer(r)
+	if refusal != nil {
+		return g.refuse(w, r, e, refusal)
+	}
+	db, err := g.Store()
+	if err != nil {
+		return g.unavailable(w, r, e, err)
+	}
+	grant, err := db.Grant(r.Context(), hash, now)
+	if err == store.ErrNoGrant {
+		return g.refuse(w, r, e, refuseInvalidToken)
+	}
+	if err != nil {
+		return g.unavailable(w, r, e, err)
+	}
+	c := &Call{gate: g, store: db, endpoint: e, began: now, grant: grant, request: r}
+	g.Server.Identified(r, c)
+
+	if refusal = c.entitle(); refusal != nil {
+		return g.refuse(w, r, e, refusal)
+	}
+	admitted, err := c.take()
+	if err != nil {
+		return g.unavailable(w, r, e, err)
+	}
+	if !admitted {
+		c.record(http.StatusTooManyRequests)
+		return g.refuse(w, r, e, c.exhausted())
+	}
+	g.Server.Count(e, Admitted)
+	return c.serve(w, r, next)
+}
+
+// entitle looks up what the account's plan, as it is now, gives to the
+// endpoint, and whether the token carries the ability.
+func (c *Call) entitle() *Refusal {
+	plan := c.gate.Policy.Plan(c.grant.Plan)
+	if !plan.HasAccess() {
+		return refusePlan
+	}
+	limit, listed := plan.Limit(c.endpoint)
+	if !listed {
+		return refuseEntitlement
+	}
+	effective := plan.Effective(c.grant.Abilities)
+	if !effective.Includes(c.endpoint) {
+		return insufficientScope(c.endpoint)
+	}
+	c.plan, c.limit, c.effective = plan, limit, effective
+	return nil
+}
+
+// take takes one call of the day's quota.
+func (c *Call) take() (admitted bool, err error) {
+	c.day = c.gate.Policy.Calendar.At(c.began)
+	used, admitted, err := c.store.Take(c.request.Context(), c.counter(), c.limit)
+	c.remaining = max(0, c.limit-used)
+	return admitted, err
+}
+
+// counter names where the call is counted.
+func (c *Call) counter() store.Call {
+	return store.Call{Account: c.grant.Account, Endpoint: c.endpoint.Name, Day: c.day.Day}
+}

@@ -1,0 +1,123 @@
+package gate
+
+import (
+	"net/http"
+	"strings"
+)
+
+// overrides are the headers by which some servers take another method or
+// path than the one that was checked here.
+var overrides = map[string]bool{
+	"X-Http-Method":          true,
+	"X-Http-Method-Override": true,
+	"X-Method-Override":      true,
+	"X-Original-Uri":         true,
+	"X-Original-Url":         true,
+	"X-Original-Method":      true,
+	"X-Rewrite-Uri":          true,
+	"X-Rewrite-Url":          true,
+	"X-Forwarded-Uri":        true,
+	"X-Forwarded-Method":     true,
+	"X-Forwarded-Path":       true,
+	"X-Envoy-Original-Path":  true,
+}
+
+// clean removes what no client may say: who it is, what it meant to ask
+// instead, and which headers the proxy should drop on the way.
+func clean(r *http.Request, metered bool) {
+	dropForbidden(r.Header)
+	dropForbidden(r.Trailer)
+	if connection, there := r.Header["Connection"]; there {
+		cleanConnection(r.Header, connection, metered)
+	}
+	if metered {
+		delete(r.Header, "Upgrade")
+		// Trailers arrive after everything was checked, under any name,
+		// and some servers merge them into the headers.
+		delete(r.Header, "Trailer")
+		r.Trailer = nil
+	}
+}
+
+func dropForbidden(h http.Header) {
+	for name := range h {
+		// Most names are none of these: one look at the first letter.
+		if name == "" {
+			continue
+		}
+		switch name[0] {
+		case 'T', 't':
+			if isIdentity(name) {
+				delete(h, name)
+			}
+		case 'X', 'x':
+			if overrides[canonical(name)] {
+				delete(h, name)
+			}
+		}
+	}
+}
+
+// identity begins all headers by which the gate speaks to the upstream.
+const identity = "tollgate-"
+
+// isIdentity recognises the gate's headers in any spelling that a server
+// might take for them: in any case, with an underscore or a dot for the
+// dash, as CGI and its heirs rewrite names.
+func isIdentity(name string) bool {
+	if len(name) < len(identity) {
+		return false
+	}
+	for i := range len(identity) {
+		if plain(name[i]) != identity[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func plain(b byte) byte {
+	switch {
+	case b == '_' || b == '.':
+		return '-'
+	case 'A' <= b && b <= 'Z':
+		return b + 'a' - 'A'
+	}
+	return b
+}
+
+// canonical is the name as net/http writes it, with dashes. It copies
+// only what needs it.
+func canonical(name string) string {
+	if strings.ContainsAny(name, "_.") {
+		name = strings.NewReplacer("_", "-", ".", "-").Replace(name)
+	}
+	return http.CanonicalHeaderKey(name)
+}
+
+// cleanConnection keeps the words that are about the connection. Any
+// other would name a header for the proxy to drop after the gate has set
+// it (RFC 9110, 7.6.1).
+func cleanConnection(h http.Header, values []string, metered bool) {
+	if len(values) == 1 && (values[0] == "close" || values[0] == "keep-alive") {
+		return
+	}
+	var kept []string
+	for _, value := range values {
+		for word := range strings.SplitSeq(value, ",") {
+			switch word = strings.ToLower(strings.TrimSpace(word)); word {
+			case "close", "keep-alive":
+				kept = append(kept, word)
+			case "upgrade":
+				if !metered {
+					kept = append(kept, "Upgrade")
+				}
+			}
+		}
+	}
+	if len(kept) == 0 {
+		delete(h, "Connection")
+		return
+	}
+	h["Connection"] = []string{strings.Join(kept, ", ")}
+}

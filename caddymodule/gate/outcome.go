@@ -1,0 +1,28 @@
+package gate
+
+// Outcome is what became of a request, for metrics.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Admitted Outcome = iota
+	Refunded
+	Exhausted
+	Throttled
+	Unauthenticated
+	NotEntitled
+	NotFound
+	Malformed
+	Unavailable
+	Failed
+	Outcomes int = iota
+)
+
+var outcomes = [Outcomes]string{
+	Admitted: "admitted", Refunded: "refunded", Exhausted: "exhausted", Throttled: "throttled",
+	Unauthenticated: "unauthenticated", NotEntitled: "not_entitled", NotFound: "not_found",
+	Malformed: "malformed", Unavailable: "unavailable", Failed: "failed",
+}
+
+// String returns the outcome as a label.
+func (o Outcome) String() string { return outcomes[o] }

@@ -1,0 +1,181 @@
+package gate
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+)
+
+const contentType = apierror.ContentType
+
+// retryUnavailable is the Retry-After of a store that cannot be reached,
+// in seconds.
+const retryUnavailable = "5"
+
+// Refusal is an answer of the gate's own: everything but the writing is
+// done. As an error it is what Options.PassErrors hands on. Refusals are
+// shared and must not be changed.
+type Refusal struct {
+	// Status is the HTTP status code.
+	Status int
+	// Code is the stable word in the body.
+	Code string
+	// Message is the sentence in the body.
+	Message string
+
+	outcome Outcome
+	header  []field
+	body    []byte
+}
+
+// field is a response header, its name in canonical form.
+type field struct {
+	name   string
+	values []string
+}
+
+// Error returns the message.
+func (f *Refusal) Error() string { return f.Message }
+
+// The refusals that are the same for everybody. What an unknown, an
+// expired, a revoked and a disabled account's token meet is one value:
+// nobody learns which it was.
+var (
+	refuseBadPath  = fixed(http.StatusBadRequest, "bad_path", "The path can be read in more than one way. Send it in its plain form.", Malformed)
+	refuseMethod   = fixed(http.StatusMethodNotAllowed, "method_not_allowed", "This method is not allowed here.", NotFound)
+	refuseNotFound = fixed(http.StatusNotFound, "not_found", "There is nothing here.", NotFound)
+
+	refuseUnauthenticated = fixed(http.StatusUnauthorized, "unauthenticated", "Send an API key in the header Authorization: Bearer <token>.", Unauthenticated, challenge(""))
+	refuseInvalidToken    = fixed(http.StatusUnauthorized, "invalid_token", "The token is not valid. It may be mistyped, expired or revoked.", Unauthenticated, challenge(`, error="invalid_token"`))
+	refuseRequest         = fixed(http.StatusBadRequest, "invalid_request", "Send exactly one token, in the header Authorization and nowhere else.", Malformed, challenge(`, error="invalid_request"`))
+
+	refusePlan        = fixed(http.StatusForbidden, "plan_required", "The account's plan has no access to the API.", NotEntitled)
+	refuseEntitlement = fixed(http.StatusForbidden, "not_entitled", "The account's plan does not include this endpoint.", NotEntitled)
+
+	refuseUnavailable = fixed(http.StatusServiceUnavailable, "unavailable", "The service cannot check the request right now. Try again in a few seconds.", Unavailable, retryAfter(retryUnavailable))
+
+	refuseBody      = fixed(http.StatusBadRequest, "invalid_request", "The body is not a valid login request: a JSON object or a form with email and password.", Malformed)
+	refuseBodySize  = fixed(http.StatusRequestEntityTooLarge, "body_too_large", "A login request has at most 4096 bytes.", Malformed)
+	refuseMediaType = fixed(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the login request as application/json.", Malformed)
+	invalidDays     = fixed(http.StatusBadRequest, "invalid_parameter", "The only parameter is days, a whole number from 1 to 90.", Malformed)
+)
+
+func challenge(parameters string) field {
+	return field{"Www-Authenticate", []string{`Bearer realm="api"` + parameters}}
+}
+
+func retryAfter(seconds string) field { return field{"Retry-After", []string{seconds}} }
+
+// fixed prepares a refusal whose bytes are always the same.
+func fixed(status int, code, message string, outcome Outcome, header ...field) *Refusal {
+	body, err := apierror.New(status, code, message).MarshalJSON()
+	if err != nil {
+		panic(err) // three strings always encode
+	}
+	return prepared(&Refusal{Status: status, Code: code, Message: message, outcome: outcome, header: header, body: body})
+}
+
+var (
+	jsonType = []string{contentType}
+	noSniff  = []string{"nosniff"}
+)
+
+func prepared(f *Refusal) *Refusal {
+	f.header = append(f.header,
+		field{"Content-Type", jsonType},
+		field{"Cache-Control", noStore},
+		field{"X-Content-Type-Options", noSniff},
+		field{"Content-Length", []string{strconv.Itoa(len(f.body))}},
+	)
+	return f
+}
+
+// methodNotAllowed refuses a method at a path that has others.
+func methodNotAllowed(allow string) *Refusal {
+	return fixed(http.StatusMethodNotAllowed, "method_not_allowed", "This method is not allowed here.", NotFound, field{"Allow", []string{allow}})
+}
+
+// insufficientScope says which ability the token lacks (RFC 6750, 3.1).
+func insufficientScope(e *policy.Endpoint) *Refusal {
+	return fixed(http.StatusForbidden, "insufficient_scope", "The token does not have the ability "+e.Ability+".", NotEntitled,
+		challenge(`, error="insufficient_scope", scope="`+e.Ability+`"`))
+}
+
+// unanswered stands for an upstream that did not answer; nil for any
+// other status.
+func unanswered(status int) *Refusal {
+	switch status {
+	case http.StatusBadGateway, http.StatusServiceUnavailable:
+		return fixed(status, "upstream_unreachable", "The service behind the gate did not answer. Try again.", Failed)
+	case http.StatusGatewayTimeout:
+		return fixed(status, "upstream_timeout", "The service behind the gate did not answer in time. Try again.", Failed)
+	}
+	return nil
+}
+
+// exhausted refuses a call whose quota is used up.
+func (c *Call) exhausted() *Refusal {
+	seconds := c.day.RetryAfter(c.began)
+	limit := strconv.FormatInt(c.limit, 10)
+	resets := c.day.End.Format(time.RFC3339)
+	b := make([]byte, 0, 256)
+	b = append(b, `{"message":"Daily API limit exceeded: `...)
+	start := len(`{"message":"`)
+	b = append(append(b, limit...), ` calls a day to `...)
+	b = append(append(b, c.endpoint.Name...), `. It resets at `...)
+	b = append(append(b, resets...), '.')
+	message := string(b[start:])
+	b = append(b, `","code":"quota_exceeded","endpoint":"`...)
+	b = append(append(b, c.endpoint.Name...), `","limit":`...)
+	b = append(append(b, limit...), `,"resets_at":"`...)
+	b = append(append(b, resets...), `"}`...)
+	return prepared(&Refusal{
+		Status: http.StatusTooManyRequests, Code: "quota_exceeded", Message: message,
+		outcome: Exhausted, body: b,
+		header: append(make([]field, 0, 8), retryAfter(strconv.FormatInt(seconds, 10)),
+			field{"Ratelimit-Policy", c.policyValues()}, field{"Ratelimit", c.rateLimit()},
+			field{"Vary", varyAuthorization}),
+	})
+}
+
+// throttled refuses a login for so long.
+func throttled(wait time.Duration) *Refusal {
+	seconds := max(1, int64((wait+time.Second-1)/time.Second))
+	return fixed(http.StatusTooManyRequests, "too_many_attempts", "Too many login attempts. Try again later.", Throttled,
+		retryAfter(strconv.FormatInt(seconds, 10)))
+}
+
+// refuse is the one place that writes refusals.
+func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, f *Refusal) error {
+	g.Server.Count(e, f.outcome)
+	h := w.Header()
+	for i := range f.header {
+		if g.PassErrors && f.header[i].name[:len("Content")] == "Content" {
+			continue // the body is somebody else's
+		}
+		h[f.header[i].name] = f.header[i].values
+	}
+	if g.PassErrors {
+		return f
+	}
+	w.WriteHeader(f.Status)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	if _, err := w.Write(f.body); err != nil {
+		g.Logger.Debug("writing a refusal", zap.Int("status", f.Status), zap.Error(err))
+	}
+	return nil
+}
+
+// unavailable refuses because the store cannot do its work. The cause is
+// for the log alone.
+func (g *Gate) unavailable(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, cause error) error {
+	g.Logger.Error("asking the store", zap.Error(cause))
+	return g.refuse(w, r, e, refuseUnavailable)
+}

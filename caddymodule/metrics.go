@@ -1,0 +1,52 @@
+package caddymodule
+
+import (
+	"errors"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+)
+
+// requests counts over the whole life of the process: Caddy makes a new
+// registry for each configuration, and a counter that went with it would
+// begin anew at each reload. Labels are endpoints and outcomes, never
+// accounts, keys or paths.
+var requests = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Namespace: "caddy",
+	Subsystem: "tollgate",
+	Name:      "requests_total",
+	Help:      "Requests that the gate decided about, by endpoint and outcome. Endpoint is empty where none was reached.",
+}, []string{"endpoint", "outcome"})
+
+// meter counts outcomes with the labels looked up beforehand.
+type meter struct {
+	none      [gate.Outcomes]prometheus.Counter
+	endpoints [][gate.Outcomes]prometheus.Counter // by Endpoint.Index
+}
+
+func newMeter(ctx caddy.Context, p *policy.Policy) (*meter, error) {
+	var already prometheus.AlreadyRegisteredError
+	if err := ctx.GetMetricsRegistry().Register(requests); err != nil && !errors.As(err, &already) {
+		return nil, err
+	}
+	m := &meter{endpoints: make([][gate.Outcomes]prometheus.Counter, len(p.Endpoints))}
+	for o := range gate.Outcomes {
+		label := gate.Outcome(o).String()
+		m.none[o] = requests.WithLabelValues("", label)
+		for i, e := range p.Endpoints {
+			m.endpoints[i][o] = requests.WithLabelValues(e.Name, label)
+		}
+	}
+	return m, nil
+}
+
+func (m *meter) count(endpoint *policy.Endpoint, outcome gate.Outcome) {
+	if endpoint == nil {
+		m.none[outcome].Inc()
+		return
+	}
+	m.endpoints[endpoint.Index][outcome].Inc()
+}

@@ -1,0 +1,221 @@
+// Package policy is what an operator decides, compiled: which endpoints
+// exist, what a plan may do on them, whose midnight resets the counts.
+//
+// A Config is the written form, in the words of the Caddyfile and of the
+// JSON configuration. New checks it as a whole and compiles it into a
+// Policy, which never changes afterwards: a reload makes another one.
+// Policies hold no counts and no accounts; those outlive them in the
+// store.
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// MaxLimit is the largest daily limit that a plan can name.
+const MaxLimit = 1_000_000_000_000_000
+
+// Config is the operator's part of the configuration that needs no Caddy
+// to be understood. Its zero value closes everything and admits nobody.
+type Config struct {
+	// Timezone is the IANA name of the zone whose midnight resets the
+	// daily counts, for example "Europe/Berlin". Default "UTC". "Local"
+	// is refused: the counts must not depend on the machine.
+	Timezone string `json:"timezone,omitempty"`
+
+	// Guard lists the path prefixes that are closed. Below them only
+	// logins and endpoints exist and every other path is answered 404,
+	// compared without regard to case. Outside them requests pass
+	// unauthenticated and uncounted. Default: "/", everything is closed.
+	Guard []string `json:"guard,omitempty"`
+
+	// Logins lists the method and path of the requests that check a
+	// password, for example "POST /api/login". They need no token; all
+	// of them share one throttle.
+	Logins []string `json:"logins,omitempty"`
+
+	// LoginThrottle slows password guessing down. It applies to all
+	// logins together.
+	LoginThrottle LoginThrottle `json:"login_throttle,omitzero"`
+
+	// LoginTTL is how long a login token lives. Default 24h.
+	LoginTTL Duration `json:"login_ttl,omitempty"`
+
+	// Usage is the method and path at which the gate itself answers with
+	// an account's usage, for example "GET /api/usage". It is an endpoint
+	// named "usage", metered like the others. Default: none.
+	Usage string `json:"usage,omitempty"`
+
+	// Endpoints lists what the API behind the gate offers.
+	Endpoints []EndpointConfig `json:"endpoints,omitempty"`
+
+	// Plans lists what accounts can be on.
+	Plans []PlanConfig `json:"plans,omitempty"`
+
+	// Refund decides which failed calls are given back: "unreachable"
+	// (the default) those that no upstream answered, "server_errors"
+	// those and every 5xx of the upstream, "never" none.
+	Refund Refund `json:"refund,omitempty"`
+}
+
+// EndpointConfig is one metered endpoint.
+type EndpointConfig struct {
+	// Name identifies the endpoint in plans, counts and answers. It is
+	// also the ability that a token needs, unless Ability says otherwise.
+	Name string `json:"name"`
+
+	// Method is the HTTP method. GET includes HEAD.
+	Method string `json:"method"`
+
+	// Path is a path pattern of Go's net/http.ServeMux.
+	Path string `json:"path"`
+
+	// Ability puts the endpoint into a group: a token needs the ability
+	// of this name instead of the endpoint's own.
+	Ability string `json:"ability,omitempty"`
+}
+
+// PlanConfig is one plan.
+type PlanConfig struct {
+	// Name identifies the plan.
+	Name string `json:"name"`
+
+	// Limits holds the calls per day of each endpoint that the plan
+	// gives access to. An endpoint that is missing is not accessible; a
+	// plan without any gives no access at all.
+	Limits map[string]Limit `json:"limits,omitempty"`
+}
+
+// LoginThrottle slows password guessing down.
+type LoginThrottle struct {
+	// PerClient is how many attempts one client (an IPv4 address or an
+	// IPv6 /64) may make in any Window. Default 5.
+	PerClient int `json:"per_client,omitempty"`
+
+	// Window is the length of that window. Default 1m.
+	Window Duration `json:"window,omitempty"`
+
+	// FreeFailures is how many failed attempts on one account are free
+	// before waits begin. Default 10.
+	FreeFailures int `json:"free_failures,omitempty"`
+
+	// FirstWait is the wait after the first failure that is not free; it
+	// doubles with each further one. Default 30s.
+	FirstWait Duration `json:"first_wait,omitempty"`
+
+	// MaxWait is the longest wait. Default 15m.
+	MaxWait Duration `json:"max_wait,omitempty"`
+}
+
+// Refund decides which failed calls are given back.
+type Refund string
+
+// The refund rules.
+const (
+	RefundUnreachable  Refund = "unreachable"
+	RefundServerErrors Refund = "server_errors"
+	RefundNever        Refund = "never"
+)
+
+// Limit is a daily number of calls from 0 to MaxLimit, or
+// store.Unlimited. In JSON it is a number or the string "unlimited".
+type Limit int64
+
+// ParseLimit reads a limit as it stands in a Caddyfile.
+func ParseLimit(s string) (Limit, error) {
+	if s == "unlimited" {
+		return Limit(store.Unlimited), nil
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil || n > MaxLimit {
+		return 0, fmt.Errorf("limit %q is neither a whole number from 0 to 10^15 nor unlimited", s)
+	}
+	return Limit(n), nil
+}
+
+// MarshalJSON writes a number or "unlimited".
+func (l Limit) MarshalJSON() ([]byte, error) {
+	if int64(l) == store.Unlimited {
+		return []byte(`"unlimited"`), nil
+	}
+	return strconv.AppendInt(nil, int64(l), 10), nil
+}
+
+// UnmarshalJSON reads a number or "unlimited".
+func (l *Limit) UnmarshalJSON(b []byte) error {
+	var text string
+	if len(b) > 0 && b[0] == '"' {
+		if err := json.Unmarshal(b, &text); err != nil {
+			return err
+		}
+		if text != "unlimited" {
+			return fmt.Errorf("limit %q is neither a number nor \"unlimited\"", text)
+		}
+	} else {
+		text = string(b)
+	}
+	v, err := ParseLimit(text)
+	if err == nil {
+		*l = v
+	}
+	return err
+}
+
+// Duration is a time.Duration that JSON writes as Go does, "1h30m", and
+// reads as that or as a number of nanoseconds.
+type Duration time.Duration
+
+// MarshalJSON writes the duration as a string.
+func (d Duration) MarshalJSON() ([]byte, error) {
+	return json.Marshal(time.Duration(d).String())
+}
+
+// UnmarshalJSON reads a string or a number of nanoseconds.
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] != '"' {
+		return json.Unmarshal(b, (*int64)(d))
+	}
+	var text string
+	if err := json.Unmarshal(b, &text); err != nil {
+		return err
+	}
+	v, err := time.ParseDuration(text)
+	if err == nil {
+		*d = Duration(v)
+	}
+	return err
+}
+
+// Error is a mistake in a Config. Subject names the part at fault, so
+// that a parser can point at the line: "timezone", "guard /api/",
+// "login POST /login", "endpoint convert", "plan starter",
+// "plan starter convert" and so on.
+type Error struct {
+	Subject string
+	Err     error
+}
+
+// Error returns the subject and what is wrong with it.
+func (e *Error) Error() string { return e.Subject + ": " + e.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (e *Error) Unwrap() error { return e.Err }
+
+func mistake(subject, format string, args ...any) error {
+	return &Error{Subject: subject, Err: fmt.Errorf(format, args...)}
+}
+
+// Subject returns the part of the configuration that err blames, or "".
+func Subject(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Subject
+	}
+	return ""
+}

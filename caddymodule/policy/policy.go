@@ -1,0 +1,263 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/route"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+)
+
+// UsageEndpoint is the name of the endpoint that the gate answers itself.
+const UsageEndpoint = "usage"
+
+// FreePlan is the plan of an account that the gate does not know yet.
+const FreePlan = "free"
+
+// names are plans, endpoints and abilities: words that fit into a scope
+// (RFC 6749, section 3.3), a quoted string of a header and a URL alike.
+var names = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
+
+// Policy is a compiled configuration. It is immutable.
+type Policy struct {
+	// Calendar is the zone's days.
+	Calendar *calendar.Calendar
+	// Guard tells which paths are closed.
+	Guard *route.Guard
+	// Endpoints lists all endpoints in the order of the configuration,
+	// the gate's own usage endpoint where it stands.
+	Endpoints []*Endpoint
+	// Plans lists all plans in the order of the configuration.
+	Plans []*Plan
+	// LoginLimits are the throttle's limits.
+	LoginLimits throttle.Limits
+	// LoginTTL is how long a login token lives.
+	LoginTTL time.Duration
+	// Refund decides which failed calls are given back.
+	Refund Refund
+
+	routes route.Table[Route]
+	plans  map[string]*Plan
+}
+
+// Route is what a method and path lead to: a login, or an endpoint.
+type Route struct {
+	Login    bool
+	Endpoint *Endpoint
+}
+
+// Endpoint is one metered endpoint.
+type Endpoint struct {
+	Name    string
+	Method  string
+	Path    string
+	Ability string
+	// Index is the endpoint's place in Policy.Endpoints.
+	Index int
+	// Usage marks the endpoint that the gate answers itself.
+	Usage bool
+}
+
+// New checks a configuration and compiles it. Its errors are *Error, one
+// for each mistake, joined.
+func New(c Config) (*Policy, error) {
+	p := &Policy{
+		LoginTTL: time.Duration(or(c.LoginTTL, Duration(24*time.Hour))),
+		Refund:   or(c.Refund, RefundUnreachable),
+		plans:    make(map[string]*Plan),
+	}
+	err := errors.Join(
+		p.setCalendar(c), p.setGuard(c), p.setLimits(c), p.addLogins(c), p.addEndpoints(c),
+	)
+	return p, errors.Join(err, p.addPlans(c))
+}
+
+func or[T comparable](value, fallback T) T {
+	var zero T
+	if value == zero {
+		return fallback
+	}
+	return value
+}
+
+func (p *Policy) setCalendar(c Config) (err error) {
+	if p.Calendar, err = calendar.New(or(c.Timezone, "UTC")); err != nil {
+		return &Error{"timezone", err}
+	}
+	return nil
+}
+
+func (p *Policy) setGuard(c Config) error {
+	prefixes := c.Guard
+	if len(prefixes) == 0 {
+		prefixes = []string{"/"}
+	}
+	var errs []error
+	for i, prefix := range prefixes {
+		if slices.Contains(prefixes[:i], prefix) {
+			errs = append(errs, mistake("guard "+prefix, "the prefix stands there twice"))
+		}
+		if _, err := route.NewGuard(prefix); err != nil {
+			errs = append(errs, &Error{"guard " + prefix, err})
+		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	var err error
+	p.Guard, err = route.NewGuard(prefixes...)
+	return err
+}
+
+func (p *Policy) setLimits(c Config) error {
+	t := c.LoginThrottle
+	p.LoginLimits = throttle.Limits{
+		PerClient: or(t.PerClient, 5),
+		Window:    time.Duration(or(t.Window, Duration(time.Minute))),
+		Free:      or(t.FreeFailures, 10),
+		FirstWait: time.Duration(or(t.FirstWait, Duration(30*time.Second))),
+		MaxWait:   time.Duration(or(t.MaxWait, Duration(15*time.Minute))),
+	}
+	var errs []error
+	if t.PerClient < 0 || t.Window < 0 {
+		errs = append(errs, mistake("per_client", "attempts and window must be above zero"))
+	}
+	if t.FreeFailures < 0 || t.FirstWait < 0 || p.LoginLimits.MaxWait < p.LoginLimits.FirstWait {
+		errs = append(errs, mistake("per_account", "failures and waits must be above zero and the longest wait at least the first"))
+	}
+	if p.LoginTTL < time.Second {
+		errs = append(errs, mistake("login_ttl", "%s is shorter than a second", p.LoginTTL))
+	}
+	switch p.Refund {
+	case RefundUnreachable, RefundServerErrors, RefundNever:
+	default:
+		errs = append(errs, mistake("refund", "%q is none of never, unreachable, server_errors", p.Refund))
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Policy) addLogins(c Config) error {
+	var errs []error
+	for _, pattern := range c.Logins {
+		method, path, _ := strings.Cut(pattern, " ")
+		if err := p.addRoute(method, path, Route{Login: true}); err != nil {
+			errs = append(errs, &Error{"login " + pattern, err})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Policy) addEndpoints(c Config) error {
+	all := c.Endpoints
+	if c.Usage != "" {
+		method, path, _ := strings.Cut(c.Usage, " ")
+		all = append(slices.Clone(all), EndpointConfig{Name: UsageEndpoint, Method: method, Path: path})
+	}
+	var errs []error
+	for i, e := range all {
+		usage := c.Usage != "" && i == len(all)-1
+		subject := "endpoint " + e.Name
+		if usage {
+			subject = "usage"
+		}
+		if err := p.addEndpoint(e, usage); err != nil {
+			errs = append(errs, &Error{subject, err})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
+	ability := or(e.Ability, e.Name)
+	switch {
+	case !names.MatchString(e.Name):
+		return fmt.Errorf("%q is not a name: a letter, then up to 63 letters, digits, dots, dashes or underscores", e.Name)
+	case !names.MatchString(ability):
+		return fmt.Errorf("ability %q is not a name", ability)
+	case e.Name == UsageEndpoint && !usage:
+		return fmt.Errorf("the name %q is the gate's own: use the option usage", e.Name)
+	case p.Endpoint(e.Name) != nil:
+		return fmt.Errorf("the endpoint stands there twice")
+	case usage && e.Method != "GET":
+		return fmt.Errorf("usage is answered to GET, not to %q", e.Method)
+	}
+	endpoint := &Endpoint{Name: e.Name, Method: e.Method, Path: e.Path, Ability: ability, Index: len(p.Endpoints), Usage: usage}
+	if err := p.addRoute(e.Method, e.Path, Route{Endpoint: endpoint}); err != nil {
+		return err
+	}
+	p.Endpoints = append(p.Endpoints, endpoint)
+	return nil
+}
+
+// addRoute refuses what lies outside the guard as well: such a route
+// would look closed to its author and be open beside itself.
+func (p *Policy) addRoute(method, path string, r Route) error {
+	if err := p.routes.Add(method, path, r); err != nil {
+		return err
+	}
+	if r.Endpoint != nil && p.Guard != nil && !p.Guard.Covers(path) {
+		return fmt.Errorf("%s is not below a guard", path)
+	}
+	return nil
+}
+
+func (p *Policy) addPlans(c Config) error {
+	var errs []error
+	for _, pc := range c.Plans {
+		subject := "plan " + pc.Name
+		switch {
+		case !names.MatchString(pc.Name):
+			errs = append(errs, mistake(subject, "%q is not a name: a letter, then up to 63 letters, digits, dots, dashes or underscores", pc.Name))
+			continue
+		case p.plans[pc.Name] != nil:
+			errs = append(errs, mistake(subject, "the plan stands there twice"))
+			continue
+		}
+		plan, err := newPlan(pc, p.Endpoints)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		plan.Index = len(p.Plans)
+		p.Plans = append(p.Plans, plan)
+		p.plans[plan.Name] = plan
+	}
+	return errors.Join(errs...)
+}
+
+// Match finds the route of a request, and without one the value of its
+// Allow header if other methods exist at the path.
+func (p *Policy) Match(method, path string) (r Route, allow string, ok bool) {
+	r, ok = p.routes.Match(method, path)
+	if !ok {
+		allow = p.routes.Allow(path)
+	}
+	return r, allow, ok
+}
+
+// Plan returns the plan of that name. An account can be on a plan that
+// the configuration no longer has: that is nil, and gives no access.
+func (p *Policy) Plan(name string) *Plan { return p.plans[name] }
+
+// Endpoint returns the endpoint of that name, or nil.
+func (p *Policy) Endpoint(name string) *Endpoint {
+	for _, e := range p.Endpoints {
+		if e.Name == name {
+			return e
+		}
+	}
+	return nil
+}
+
+// checkLimit is the bound of a limit that came as JSON.
+func checkLimit(l Limit) error {
+	if int64(l) != store.Unlimited && (l < 0 || l > MaxLimit) {
+		return fmt.Errorf("limit %d is not from 0 to 10^15", l)
+	}
+	return nil
+}

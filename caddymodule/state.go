@@ -1,0 +1,78 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+)
+
+// StoreOpener is what a module in the namespace tollgate.stores does.
+type StoreOpener interface {
+	// Key names the data, and nothing else: two configurations of the
+	// same data share one open store whatever their settings are.
+	Key() string
+
+	// Settings returns how the store is to be used, as a value that can
+	// be compared.
+	Settings() any
+
+	// Open opens the store. If it is an io.Closer it is closed when the
+	// last configuration lets go of it.
+	Open() (store.Store, error)
+}
+
+// states holds the open stores, so that they outlive the configurations
+// that use them.
+var states = caddy.NewUsagePool()
+
+// state is what outlives a configuration.
+type state struct {
+	store    store.Store
+	throttle *throttle.Throttle
+	settings any
+}
+
+// openState opens a store and the login throttle's memory in it.
+func openState(opener StoreOpener) (*state, error) {
+	db, err := opener.Open()
+	if err != nil {
+		return nil, fmt.Errorf("opening store: %w", err)
+	}
+	s := &state{store: db, throttle: throttle.New(db), settings: opener.Settings()}
+	if err := s.throttle.Restore(time.Now(), attempts(db)); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening store: %w", err), s.Destruct())
+	}
+	return s, nil
+}
+
+// Destruct closes the store. Requests that come later are refused by it.
+func (s *state) Destruct() error {
+	if closer, ok := s.store.(io.Closer); ok {
+		return closer.Close()
+	}
+	return nil
+}
+
+// attempts iterates over the throttle's rows in a store.
+func attempts(db store.Attempts) iter.Seq2[throttle.Row, error] {
+	errStop := errors.New("no more rows are wanted")
+	return func(yield func(throttle.Row, error) bool) {
+		err := db.LoadAttempts(context.Background(), func(key, value []byte) error {
+			if !yield(throttle.Row{Key: key, Value: value}, nil) {
+				return errStop
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errStop) {
+			yield(throttle.Row{}, err)
+		}
+	}
+}
