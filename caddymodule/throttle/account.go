@@ -31,17 +31,15 @@ type view struct {
 func (s *accountShard) view(limits Limits, account bucket, by tag, instant int64) *view {
 	v := &view{of: s, limits: limits, account: account, by: by}
 	v.failures = readLedger(nil, s.failures.get(account))
-	if v.failures.last()+int64(limits.Forget) <= instant {
-		v.failures = nil
-	}
+	v.failures = v.failures.remembered(instant, limits.Forget)
 	// What the table holds was written by appendTo or checked by decode.
 	v.known, _ = readCircle(s.known.get(account))
 	v.known = slices.DeleteFunc(v.known, func(known acquaintance) bool {
 		return known.since+int64(limits.KnownFor) <= instant
 	})
 	v.own = v.known.find(by)
-	if v.own != nil && v.own.failures.last()+int64(limits.Forget) <= instant {
-		v.own.failures = nil
+	if v.own != nil {
+		v.own.failures = v.own.failures.remembered(instant, limits.Forget)
 	}
 	return v
 }
@@ -54,10 +52,15 @@ func (v *view) opens() int64 {
 	return v.failures.last() + int64(v.limits.wait(len(v.failures)))
 }
 
-// fail notes a failure. One entry beyond those that matter is kept, so
-// that an attempt that is released leaves the wait as it found it.
+// spare is how many failures are kept beyond those that matter. So many
+// attempts and one more may be pending at a time at an account with the
+// longest wait, and be taken back, without a shorter wait as the result.
+const spare = 4
+
+// fail notes a failure. A success that clears some of a history longer than
+// what is kept leaves the rest of what is kept.
 func (v *view) fail(at int64) {
-	keep := v.limits.memory()
+	keep := v.limits.memory() + spare - 1
 	if v.own != nil {
 		older := v.own.failures
 		v.own.failures = append(older[max(0, len(older)-keep):], at)

@@ -103,8 +103,8 @@ func decode(kind byte, value []byte) (decoded, error) {
 }
 
 // maxFailures bounds a row's failures: the free ones, the doublings from a
-// second to a day, and one to spare.
-const maxFailures = maxFree + 17 + 1
+// second to a day, and those to spare.
+const maxFailures = maxFree + 17 + spare
 
 func checkTrail(body []byte, longest int) (latest int64, ok bool) {
 	if len(body)%8 != 0 || len(body)/8 > longest {

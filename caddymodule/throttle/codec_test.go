@@ -3,8 +3,10 @@ package throttle_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"iter"
 	"testing"
+	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
 )
@@ -84,7 +86,8 @@ func TestRestoreReportsReadError(t *testing.T) {
 	}
 }
 
-// More rows than fit, as after evictions that were not saved.
+// More rows than fit, as after evictions that were not saved. The held
+// account and the newest of the others stay.
 func TestRestoreKeepsToCapacity(t *testing.T) {
 	t.Parallel()
 	b, d := newDurableBench(t, loose)
@@ -93,6 +96,9 @@ func TestRestoreKeepsToCapacity(t *testing.T) {
 		b.pass(1)
 	}
 	b.fail("192.0.2.1", "victim", 10)
+	for i := range 5 {
+		b.fail("192.0.2.1", fmt.Sprint("recent", i), 9)
+	}
 	b.throttle = throttle.NewSmall(d, 160)
 	if err := b.throttle.Restore(b.now, d.all()); err != nil {
 		t.Fatalf("Restore: %v", err)
@@ -100,9 +106,12 @@ func TestRestoreKeepsToCapacity(t *testing.T) {
 	if clients, failures, _ := b.throttle.Rows(); clients > 160 || failures > 160 {
 		t.Errorf("got %d clients and %d accounts, want at most 160", clients, failures)
 	}
-	b.refuse("192.0.2.1", "victim", 30e9)
-	b.fail("192.0.2.2", "other", 1)
-	if got := len(d.rows); got > 320+2 {
+	b.refuse("192.0.2.1", "victim", 30*time.Second)
+	for i := range 5 {
+		b.fail("192.0.2.2", fmt.Sprint("recent", i), 1)
+		b.refuse("192.0.2.2", fmt.Sprint("recent", i), 30*time.Second)
+	}
+	if got := len(d.rows); got > 320+16 {
 		t.Errorf("got %d rows on disk, want those beyond capacity removed", got)
 	}
 }

@@ -87,6 +87,9 @@ func TestSpellingsCountTogether(t *testing.T) {
 		for _, way := range order {
 			stored = ways[way](stored)
 		}
+		if stored == typed {
+			return
+		}
 		if !throttle.SameBucket(throttle.AccountKey(typed), throttle.AccountKey(stored)) {
 			t.Fatalf("%+q and %+q are counted apart", typed, stored)
 		}

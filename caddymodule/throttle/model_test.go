@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ledger is the naive model: every admitted attempt, for ever, and the
-// rules as the package comment states them.
+// ledger is the naive model: every admitted attempt, and the rules as the
+// package comment states them.
 type ledger struct {
 	limits   throttle.Limits
 	attempts []*entry
@@ -87,6 +87,20 @@ func (l *ledger) opens(client, account int, instant time.Time) time.Time {
 	return opens
 }
 
+// forgetOldest keeps four failures more than the longest wait needs.
+func (l *ledger) forgetOldest(of *entry) {
+	keep := l.limits.Free + 4
+	for wait := l.limits.FirstWait; wait < l.limits.MaxWait; wait *= 2 {
+		keep++
+	}
+	for _, e := range slices.Backward(l.attempts) {
+		if e.account == of.account && e.own == of.own && (!of.own || e.client == of.client) && e.counts {
+			e.counts = keep > 0
+			keep--
+		}
+	}
+}
+
 func (l *ledger) succeed(client, account int, instant time.Time) {
 	for _, e := range l.attempts {
 		if e.client == client && e.account == account {
@@ -151,6 +165,7 @@ func TestThrottleAgainstModel(t *testing.T) {
 				own: m.known(client, account, instant), real: attempt,
 			}
 			m.attempts = append(m.attempts, e)
+			m.forgetOldest(e)
 			pending = append(pending, e)
 		}
 		t.Repeat(map[string]func(*rapid.T){

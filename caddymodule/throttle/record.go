@@ -3,6 +3,7 @@ package throttle
 import (
 	"encoding/binary"
 	"slices"
+	"time"
 )
 
 // maxKnown is how many clients an account knows at a time; the one that
@@ -40,6 +41,19 @@ func countAfter(t trail, instant int64) int {
 		}
 	}
 	return 0
+}
+
+// remembered returns the failures since none came for so long. There may be
+// such a gap within the trail, where an attempt was taken back.
+func (t trail) remembered(instant int64, forget time.Duration) trail {
+	next := instant
+	for i, at := range slices.Backward(t) {
+		if at+int64(forget) <= next {
+			return t[i+1:]
+		}
+		next = at
+	}
+	return t
 }
 
 // without removes one attempt.
@@ -84,6 +98,18 @@ func (l ledger) appendTo(body []byte) []byte {
 		body = append(body, entry.by[:]...)
 	}
 	return body
+}
+
+// remembered is what it is for a trail.
+func (l ledger) remembered(instant int64, forget time.Duration) ledger {
+	next := instant
+	for i, entry := range slices.Backward(l) {
+		if entry.at+int64(forget) <= next {
+			return l[i+1:]
+		}
+		next = entry.at
+	}
+	return l
 }
 
 // without removes one failure.
