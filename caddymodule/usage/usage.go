@@ -1,0 +1,123 @@
+package usage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// ErrDays says that a history of that many days is not to be had: it is
+// neither 0 nor from 1 to MaxDays.
+var ErrDays = errors.New("days must be from 1 to 90")
+
+// Source is where counts and calls come from. A store.Store is one.
+type Source interface {
+	// Counts returns the counts above zero of the days from first to
+	// last, both included, in no particular order.
+	Counts(ctx context.Context, account string, first, last calendar.Day) ([]store.Count, error)
+	// Recent returns the last calls, newest first.
+	Recent(ctx context.Context, account string, now time.Time) ([]store.Record, error)
+}
+
+// Build tells what an account on a plan has used at now, with the history
+// of that many days, today included, or none for 0.
+//
+// It lists the endpoints of the plan as it is now. An endpoint that the
+// plan no longer has is left out of the counts and of the history, even
+// if it was called earlier today: the account cannot call it, so there is
+// no limit to show it against. Its calls stay among the recent ones. A
+// plan that no longer exists has no endpoints.
+func Build(ctx context.Context, p *policy.Policy, source Source, account, plan string, now time.Time, days int) (Document, error) {
+	if days < 0 || days > MaxDays {
+		return Document{}, ErrDays
+	}
+	today := p.Calendar.At(now)
+	first := today.Day - calendar.Day(max(days, 1)-1)
+	counts, err := source.Counts(ctx, account, first, today.Day)
+	if err != nil {
+		return Document{}, fmt.Errorf("reading counts: %w", err)
+	}
+	recent, err := source.Recent(ctx, account, now)
+	if err != nil {
+		return Document{}, fmt.Errorf("reading recent calls: %w", err)
+	}
+	used := make(map[calendar.Day]map[string]int64)
+	for _, c := range counts {
+		if used[c.Day] == nil {
+			used[c.Day] = make(map[string]int64)
+		}
+		used[c.Day][c.Endpoint] += c.Used
+	}
+	document := Document{
+		Account:     account,
+		Plan:        plan,
+		Timezone:    p.Calendar.Zone(),
+		Day:         today.Day.String(),
+		ResetsAt:    today.End,
+		Endpoints:   endpoints(p, plan, used[today.Day]),
+		RecentCalls: calls(recent),
+	}
+	if days > 0 {
+		document.Days = history(document.Endpoints, used, first, today.Day)
+	}
+	return document, nil
+}
+
+// endpoints is today against the limits. The count can be above the limit
+// after a change to a smaller plan; nothing remains then.
+func endpoints(p *policy.Policy, plan string, used map[string]int64) []Endpoint {
+	list := []Endpoint{}
+	for _, e := range p.Endpoints {
+		limit, listed := p.Plan(plan).Limit(e)
+		if !listed {
+			continue
+		}
+		row := Endpoint{Endpoint: e.Name, Method: e.Method, Path: e.Path, Used: used[e.Name]}
+		if limit != store.Unlimited {
+			row.Limit = new(limit)
+			row.Remaining = new(max(0, limit-row.Used))
+		}
+		list = append(list, row)
+	}
+	return list
+}
+
+func calls(recent []store.Record) []Call {
+	list := make([]Call, 0, len(recent))
+	for _, r := range recent {
+		list = append(list, Call{
+			At:         Millis{r.At},
+			Endpoint:   r.Endpoint,
+			Method:     r.Method,
+			Path:       r.Path,
+			Status:     r.Status,
+			DurationMS: milliseconds(r.Duration),
+			Key:        r.KeyName,
+		})
+	}
+	return list
+}
+
+// milliseconds rounds to a microsecond: finer digits are noise of the
+// clock.
+func milliseconds(d time.Duration) float64 {
+	return math.Round(float64(d)/float64(time.Microsecond)) / 1000
+}
+
+func history(endpoints []Endpoint, used map[calendar.Day]map[string]int64, first, last calendar.Day) []Day {
+	days := make([]Day, 0, last-first+1)
+	for day := first; day <= last; day++ {
+		calls := make(map[string]int64, len(endpoints))
+		for _, e := range endpoints {
+			calls[e.Endpoint] = used[day][e.Endpoint]
+		}
+		days = append(days, Day{Day: day.String(), Calls: calls})
+	}
+	return days
+}

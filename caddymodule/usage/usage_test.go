@@ -1,0 +1,237 @@
+package usage_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
+)
+
+// now is ahead of the clock of the machine, by which a store forgets what
+// is over.
+var now = time.Date(2126, 11, 20, 9, 0, 0, 0, time.UTC)
+
+func open(t *testing.T) store.Store {
+	t.Helper()
+	s, err := badgerstore.Open(t.TempDir(), badgerstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func compile(t *testing.T, zone string) *policy.Policy {
+	t.Helper()
+	p, err := policy.New(policy.Config{
+		Timezone: zone,
+		Usage:    "GET /api/usage",
+		Endpoints: []policy.EndpointConfig{
+			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"},
+			{Name: "currencies", Method: "GET", Path: "/api/currencies"},
+		},
+		Plans: []policy.PlanConfig{
+			{Name: "free"},
+			{Name: "starter", Limits: map[string]policy.Limit{"convert": 1000, "usage": 10}},
+			{Name: "business", Limits: map[string]policy.Limit{"convert": policy.Limit(store.Unlimited), "currencies": 0}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func take(t *testing.T, s store.Store, endpoint string, day calendar.Day, calls int) {
+	t.Helper()
+	for range calls {
+		if _, ok, err := s.Take(t.Context(), store.Call{Account: "acc_1", Endpoint: endpoint, Day: day}, store.Unlimited); !ok || err != nil {
+			t.Fatalf("taking a call: %v, %v", ok, err)
+		}
+	}
+}
+
+func account(t *testing.T, s store.Store) {
+	t.Helper()
+	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The document as it is published, byte for byte.
+func TestBuild(t *testing.T) {
+	t.Parallel()
+	s, p := open(t), compile(t, "Europe/Berlin")
+	account(t, s)
+	today := p.Calendar.At(now).Day
+	take(t, s, "convert", today, 12)
+	take(t, s, "currencies", today, 3)
+	take(t, s, "convert", today-2, 7)
+	take(t, s, "convert", today-3, 1)
+	s.Record(store.Record{
+		Account: "acc_1", Key: "key_1", KeyName: "ci", At: now.Add(-time.Hour), Endpoint: "convert", Method: "GET",
+		Path: "/api/convert/EUR/10/USD", Status: 429, Duration: 250 * time.Nanosecond,
+	})
+	s.Record(store.Record{
+		Account: "acc_1", Key: "key_1", KeyName: "ci", At: time.Date(2126, 11, 20, 9, 59, 1, 120999999, time.FixedZone("", 3600)), Endpoint: "convert", Method: "GET",
+		Path: "/api/convert/EUR/10/USD", Status: 200, Duration: 1800400 * time.Nanosecond,
+	})
+	for _, test := range []struct {
+		plan string
+		days int
+		want string
+	}{
+		{"starter", 3, `{"account":"acc_1","plan":"starter","timezone":"Europe/Berlin","day":"2126-11-20","resets_at":"2126-11-21T00:00:00+01:00",` +
+			`"endpoints":[{"endpoint":"convert","method":"GET","path":"/api/convert/{from}/{amount}/{to}","limit":1000,"used":12,"remaining":988},` +
+			`{"endpoint":"usage","method":"GET","path":"/api/usage","limit":10,"used":0,"remaining":10}],` +
+			`"recent_calls":[{"at":"2126-11-20T08:59:01.120Z","endpoint":"convert","method":"GET","path":"/api/convert/EUR/10/USD","status":200,"duration_ms":1.8,"key":"ci"},` +
+			`{"at":"2126-11-20T08:00:00.000Z","endpoint":"convert","method":"GET","path":"/api/convert/EUR/10/USD","status":429,"duration_ms":0,"key":"ci"}],` +
+			`"days":[{"day":"2126-11-18","calls":{"convert":7,"usage":0}},{"day":"2126-11-19","calls":{"convert":0,"usage":0}},{"day":"2126-11-20","calls":{"convert":12,"usage":0}}]}`},
+		{"business", 1, `{"account":"acc_1","plan":"business","timezone":"Europe/Berlin","day":"2126-11-20","resets_at":"2126-11-21T00:00:00+01:00",` +
+			`"endpoints":[{"endpoint":"convert","method":"GET","path":"/api/convert/{from}/{amount}/{to}","limit":null,"used":12,"remaining":null},` +
+			`{"endpoint":"currencies","method":"GET","path":"/api/currencies","limit":0,"used":3,"remaining":0}],` +
+			`"recent_calls":[],"days":[{"day":"2126-11-20","calls":{"convert":12,"currencies":3}}]}`},
+		{"free", 0, `{"account":"acc_1","plan":"free","timezone":"Europe/Berlin","day":"2126-11-20","resets_at":"2126-11-21T00:00:00+01:00","endpoints":[],"recent_calls":[]}`},
+		{"gone", 1, `{"account":"acc_1","plan":"gone","timezone":"Europe/Berlin","day":"2126-11-20","resets_at":"2126-11-21T00:00:00+01:00","endpoints":[],"recent_calls":[],"days":[{"day":"2126-11-20","calls":{}}]}`},
+	} {
+		t.Run(test.plan, func(t *testing.T) {
+			document, err := usage.Build(t.Context(), p, s, "acc_1", test.plan, now, test.days)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.plan != "starter" {
+				document.RecentCalls = []usage.Call{}
+			}
+			got, err := json.Marshal(document)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, string(got)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			var again usage.Document
+			if err := json.Unmarshal(got, &again); err != nil {
+				t.Fatal(err)
+			}
+			if back, err := json.Marshal(again); err != nil || string(back) != string(got) {
+				t.Errorf("decoded and encoded again: %s, %v", back, err)
+			}
+		})
+	}
+}
+
+func TestNothingUsed(t *testing.T) {
+	t.Parallel()
+	s, p := open(t), compile(t, "")
+	account(t, s)
+	document, err := usage.Build(t.Context(), p, s, "acc_1", "free", now, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"account":"acc_1","plan":"free","timezone":"UTC","day":"2126-11-20","resets_at":"2126-11-21T00:00:00Z","endpoints":[],"recent_calls":[]}`
+	if string(got) != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// Where clocks change, the reset is still at midnight, and the history
+// still has one entry for each date.
+func TestResetAcrossClockChange(t *testing.T) {
+	t.Parallel()
+	s, p := open(t), compile(t, "Europe/Berlin")
+	account(t, s)
+	document, err := usage.Build(t.Context(), p, s, "acc_1", "starter", time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := document.ResetsAt.Format(time.RFC3339), "2026-10-26T00:00:00+01:00"; got != want {
+		t.Errorf("resets_at: got %s, want %s", got, want)
+	}
+	if document.Days[0].Day != "2026-10-24" || document.Days[1].Day != "2026-10-25" {
+		t.Errorf("days: got %+v", document.Days)
+	}
+}
+
+func TestDaysOutOfRange(t *testing.T) {
+	t.Parallel()
+	s, p := open(t), compile(t, "")
+	for _, days := range []int{-1, usage.MaxDays + 1} {
+		if _, err := usage.Build(t.Context(), p, s, "acc_1", "starter", now, days); !errors.Is(err, usage.ErrDays) {
+			t.Errorf("%d days: got %v", days, err)
+		}
+	}
+}
+
+func TestStoreFails(t *testing.T) {
+	t.Parallel()
+	s, p := open(t), compile(t, "")
+	if err := s.(*badgerstore.Store).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := usage.Build(t.Context(), p, s, "acc_1", "starter", now, 0); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Whatever was counted: every day of the history is there once, the
+// numbers are those of the store, and nothing remaining is negative.
+func TestBuildAgainstCounts(t *testing.T) {
+	t.Parallel()
+	s, p := open(t), compile(t, "Pacific/Apia")
+	today := p.Calendar.At(now).Day
+	n := 0
+	rapid.Check(t, func(r *rapid.T) {
+		n++
+		id := fmt.Sprintf("acc_%d", n)
+		type place struct {
+			day      calendar.Day
+			endpoint string
+		}
+		model := map[place]int64{}
+		for range rapid.IntRange(0, 30).Draw(r, "calls") {
+			at := place{today - calendar.Day(rapid.IntRange(0, 9).Draw(r, "ago")), rapid.SampledFrom([]string{"convert", "usage", "currencies"}).Draw(r, "endpoint")}
+			if _, ok, err := s.Take(t.Context(), store.Call{Account: id, Endpoint: at.endpoint, Day: at.day}, store.Unlimited); !ok || err != nil {
+				r.Fatalf("taking a call: %v, %v", ok, err)
+			}
+			model[at]++
+		}
+		days := rapid.IntRange(1, 12).Draw(r, "days")
+		document, err := usage.Build(t.Context(), p, s, id, "starter", now, days)
+		if err != nil {
+			r.Fatal(err)
+		}
+		for _, e := range document.Endpoints {
+			if want := model[place{today, e.Endpoint}]; e.Used != want || *e.Remaining != max(0, *e.Limit-want) {
+				r.Fatalf("%s: got %d used, %d remaining, want %d used", e.Endpoint, e.Used, *e.Remaining, want)
+			}
+		}
+		if len(document.Days) != days {
+			r.Fatalf("got %d days, want %d", len(document.Days), days)
+		}
+		for i, d := range document.Days {
+			day := today - calendar.Day(days-1-i)
+			want := map[string]int64{"convert": model[place{day, "convert"}], "usage": model[place{day, "usage"}]}
+			if diff := cmp.Diff(usage.Day{Day: day.String(), Calls: want}, d); diff != "" {
+				r.Fatalf("(-want +got):\n%s", diff)
+			}
+		}
+	})
+}
