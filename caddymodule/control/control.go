@@ -10,3 +10,140 @@
 // Every refusal has the shape of package apierror. The API describes
 // itself at GET /tollgate/openapi.json.
 package control
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// Backend is what the control API administers. It is asked anew at every
+// request, so that a reload shows at once. All methods are safe for
+// concurrent use.
+type Backend interface {
+	// Policy returns the configuration in force.
+	Policy() *policy.Policy
+	// Store returns the store, or why there is none now. Whatever the
+	// error is, the request is answered 503.
+	Store() (store.Store, error)
+	// Now returns the time.
+	Now() time.Time
+	// Random returns where tokens get their random bytes from:
+	// crypto/rand's Reader.
+	Random() io.Reader
+}
+
+// stripes is how many locks the accounts share.
+const stripes = 64
+
+// server answers the control API.
+type server struct {
+	backend Backend
+	log     *slog.Logger
+
+	// locks keep two changes of one account apart, because a change is
+	// read, judged and written back. They are this server's alone: with
+	// several gates on one store, or while a reload replaces one server
+	// by the next, the later of two simultaneous changes wins whole.
+	locks [stripes]sync.Mutex
+	seed  maphash.Seed
+}
+
+// session is what one request works with.
+type session struct {
+	policy *policy.Policy
+	store  store.Store
+	now    time.Time
+}
+
+// New returns the control API's handler. It serves everything below
+// /tollgate/ and checks no secret: RequireSecret does. Causes of a 503
+// are logged, and never shown.
+func New(backend Backend, logger *slog.Logger) http.Handler {
+	s := &server{backend: backend, log: logger, seed: maphash.MakeSeed()}
+	mux := http.NewServeMux()
+	api := apierror.Huma(mux, document(), map[string]*apierror.Error{"path.account": ErrInvalidAccount})
+	api.UseMiddleware(refuseEmpty)
+	s.registerPlans(api)
+	s.registerAccounts(api)
+	s.registerKeys(api)
+	s.registerUsage(api)
+	serveDocument(mux, api)
+	handler := apierror.Mux(mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// lock keeps other changes of the account out until unlock is called.
+func (s *server) lock(account string) (unlock func()) {
+	mu := &s.locks[maphash.String(s.seed, account)%stripes]
+	mu.Lock()
+	return mu.Unlock
+}
+
+func (s *server) open() (*session, error) {
+	opened, err := s.backend.Store()
+	if err != nil {
+		return nil, err
+	}
+	return &session{policy: s.backend.Policy(), store: opened, now: s.backend.Now()}, nil
+}
+
+// reply is an answer with a body.
+type reply[T any] struct{ Body T }
+
+// answer makes a huma handler of a function that has an answer.
+func answer[I, T any](s *server, do func(context.Context, *session, *I) (T, error)) func(context.Context, *I) (*reply[T], error) {
+	return func(ctx context.Context, in *I) (*reply[T], error) {
+		opened, err := s.open()
+		if err != nil {
+			return nil, s.refuse(ctx, err)
+		}
+		body, err := do(ctx, opened, in)
+		if err != nil {
+			return nil, s.refuse(ctx, err)
+		}
+		return &reply[T]{body}, nil
+	}
+}
+
+// perform makes a huma handler of a function that has none.
+func perform[I any](s *server, do func(context.Context, *session, *I) error) func(context.Context, *I) (*struct{}, error) {
+	return func(ctx context.Context, in *I) (*struct{}, error) {
+		opened, err := s.open()
+		if err == nil {
+			err = do(ctx, opened, in)
+		}
+		return nil, s.refuse(ctx, err)
+	}
+}
+
+// refuseEmpty refuses parameters without a value, which huma takes for
+// absent ones: a script whose variable is empty must not reset the counts
+// of all endpoints where it meant one.
+func refuseEmpty(ctx huma.Context, next func(huma.Context)) {
+	u := ctx.URL()
+	for name, values := range u.Query() {
+		if values[0] == "" {
+			_, w := humago.Unwrap(ctx)
+			// Nobody is left to tell when this fails: the client is gone.
+			_ = invalidRequest(fmt.Sprintf("The query parameter %.64q has no value.", name)).Write(w)
+			return
+		}
+	}
+	next(ctx)
+}

@@ -1,26 +1,82 @@
 package control
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
-	"regexp"
+	"strings"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
 // Refusals that the client gives as well, without asking the gate.
 var (
 	// ErrInvalidAccount refuses an account id.
 	ErrInvalidAccount = apierror.New(http.StatusBadRequest, "invalid_account",
-		"An account id has 1 to 64 characters, each a letter, a digit or one of . _ @ -")
+		"An account id has 1 to 64 characters, each a letter, a digit or one of . _ @ - and not dots alone.")
 
 	// ErrNotFound refuses what does not exist, or not for that account.
 	ErrNotFound = apierror.New(http.StatusNotFound, "not_found", "There is no such account or key.")
 )
 
-var accountIDs = regexp.MustCompile(`^[A-Za-z0-9._@-]{1,64}$`)
+var (
+	errNameTaken       = apierror.New(http.StatusConflict, "name_taken", "A live key of the account has this name already.")
+	errTooManyKeys     = apierror.New(http.StatusConflict, "too_many_keys", fmt.Sprintf("The account has %d live keys; revoke one first.", store.MaxLiveKeys))
+	errPlanRequired    = apierror.New(http.StatusForbidden, "plan_required", "The account's plan gives no access to the API.")
+	errAccountDisabled = apierror.New(http.StatusForbidden, "account_disabled", "The account is disabled.")
+	errInvalidName     = apierror.New(http.StatusBadRequest, "invalid_name", "A key's name has 1 to 64 characters and no control characters.")
+	errUnavailable     = apierror.New(http.StatusServiceUnavailable, "unavailable", "The gate cannot do this now. Please try again shortly.").
+				WithHeader("Retry-After", "5")
+)
 
-// ValidAccount tells whether id can be the id of an account. A single
-// and a double dot cannot: as a segment of a path they are not an id.
-func ValidAccount(id string) bool {
-	return accountIDs.MatchString(id) && id != "." && id != ".."
+// refuse turns any error into a refusal, and nil into nil. What is not
+// the client's doing is logged here, where it ends.
+func (s *server) refuse(ctx context.Context, err error) error {
+	var refused *apierror.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refused):
+		return refused
+	case errors.Is(err, store.ErrNotFound):
+		return ErrNotFound
+	case errors.Is(err, store.ErrNameTaken):
+		return errNameTaken
+	case errors.Is(err, store.ErrTooManyKeys):
+		return errTooManyKeys
+	}
+	if ctx.Err() == nil {
+		s.log.LogAttrs(ctx, slog.LevelError, "control call failed", slog.Any("error", err))
+	}
+	return errUnavailable
+}
+
+func unknownPlan(name string, p *policy.Policy) error {
+	var known []string
+	for _, plan := range p.Plans {
+		known = append(known, plan.Name)
+	}
+	return apierror.New(http.StatusBadRequest, "unknown_plan",
+		fmt.Sprintf("There is no plan %.64q. Plans: %s.", name, strings.Join(known, ", ")))
+}
+
+func unknownEndpoint(name string) error {
+	return apierror.New(http.StatusBadRequest, "unknown_endpoint", fmt.Sprintf("There is no endpoint %.64q.", name))
+}
+
+func notEntitled(plan, ability string) error {
+	return apierror.New(http.StatusForbidden, "not_entitled",
+		fmt.Sprintf("The account's plan %s does not include the ability %.64q.", plan, ability))
+}
+
+func invalidExpiry(message string) error {
+	return apierror.New(http.StatusBadRequest, "invalid_expiry", message)
+}
+
+func invalidRequest(message string) *apierror.Error {
+	return apierror.New(http.StatusBadRequest, "invalid_request", message)
 }

@@ -1,0 +1,151 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"regexp"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// accountPattern is 1 to 64 letters, digits and . _ @ - that are not dots
+// alone: one or two dots are no name as a segment of a path. The length
+// is bounded apart.
+const (
+	accountPattern = `^\.{0,63}[A-Za-z0-9_@-][A-Za-z0-9._@-]*$`
+	maxAccount     = 64
+)
+
+var accountIDs = regexp.MustCompile(accountPattern)
+
+// ValidAccount tells whether id can be the id of an account: 1 to 64
+// letters, digits and . _ @ - and not dots alone.
+func ValidAccount(id string) bool { return len(id) <= maxAccount && accountIDs.MatchString(id) }
+
+// accountID is a ValidAccount in a path; huma holds it to its schema.
+type accountID string
+
+// Schema describes the ids, as huma.SchemaProvider wants it.
+func (accountID) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Pattern: accountPattern, MaxLength: new(maxAccount), Description: "The account's id."}
+}
+
+type accountInput struct {
+	Account accountID `path:"account"`
+}
+
+type putAccountInput struct {
+	Account accountID `path:"account"`
+	Body    AccountChange
+}
+
+type listAccountsInput struct {
+	After string `query:"after" maxLength:"64" doc:"Lists the accounts behind this id."`
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many accounts to list."`
+}
+
+func (s *server) registerAccounts(api huma.API) {
+	const path = "/tollgate/accounts/{account}"
+	huma.Register(api, operation(huma.Operation{
+		OperationID: "list-accounts", Method: http.MethodGet, Path: "/tollgate/accounts", Tags: []string{"accounts"},
+		Summary: "List accounts",
+	}), answer(s, s.listAccounts))
+	huma.Register(api, operation(huma.Operation{
+		OperationID: "get-account", Method: http.MethodGet, Path: path, Tags: []string{"accounts"},
+		Summary:     "Show an account",
+		Description: "An account that the gate does not know has the plan free.",
+	}, http.StatusNotFound), answer(s, s.getAccount))
+	huma.Register(api, operation(huma.Operation{
+		OperationID: "put-account", Method: http.MethodPut, Path: path, Tags: []string{"accounts"},
+		Summary:     "Create or change an account",
+		Description: "What the body does not name stays as it is, and so do the day's counts. In force for the next call of the account.",
+	}), answer(s, s.putAccount))
+	huma.Register(api, operation(huma.Operation{
+		OperationID: "delete-account", Method: http.MethodDelete, Path: path, Tags: []string{"accounts"},
+		Summary: "Remove an account with all its tokens and counts",
+	}, http.StatusNotFound), perform(s, s.deleteAccount))
+}
+
+func (s *server) listAccounts(ctx context.Context, with *session, in *listAccountsInput) (AccountPage, error) {
+	// One more than asked for tells whether there is a next page.
+	found, err := with.store.ListAccounts(ctx, in.After, in.Limit+1)
+	if err != nil {
+		return AccountPage{}, err
+	}
+	page := AccountPage{Accounts: []Account{}}
+	if len(found) > in.Limit {
+		found = found[:in.Limit]
+		page.Next = new(found[in.Limit-1].ID)
+	}
+	for _, account := range found {
+		page.Accounts = append(page.Accounts, showAccount(account))
+	}
+	return page, nil
+}
+
+func (s *server) getAccount(ctx context.Context, with *session, in *accountInput) (Account, error) {
+	account, err := with.store.Account(ctx, string(in.Account))
+	return showAccount(account), err
+}
+
+func (s *server) putAccount(ctx context.Context, with *session, in *putAccountInput) (Account, error) {
+	// Plan free is known even to a configuration that does not list it:
+	// it is what every account starts on, and gives no access then.
+	if plan := in.Body.Plan; plan != nil && *plan != policy.FreePlan && with.policy.Plan(*plan) == nil {
+		return Account{}, unknownPlan(*plan, with.policy)
+	}
+	defer s.lock(string(in.Account))()
+	account, err := with.knownOrFree(ctx, string(in.Account))
+	if err != nil {
+		return Account{}, err
+	}
+	if in.Body.Plan != nil {
+		account.Plan = *in.Body.Plan
+	}
+	if in.Body.Disabled != nil {
+		account.Disabled = *in.Body.Disabled
+	}
+	account, err = with.store.PutAccount(ctx, account)
+	return showAccount(account), err
+}
+
+func (s *server) deleteAccount(ctx context.Context, with *session, in *accountInput) error {
+	defer s.lock(string(in.Account))()
+	return with.store.DeleteAccount(ctx, string(in.Account))
+}
+
+// adopt makes an account that the gate does not know, on plan free. Asked
+// for one that somebody else made meanwhile, it changes nothing.
+func (s *server) adopt(ctx context.Context, with *session, id string) (store.Account, error) {
+	defer s.lock(id)()
+	account, err := with.store.Account(ctx, id)
+	if !errors.Is(err, store.ErrNotFound) {
+		return account, err
+	}
+	return with.store.PutAccount(ctx, with.free(id))
+}
+
+// knownOrFree returns the account as stored, or as it would start.
+func (with *session) knownOrFree(ctx context.Context, id string) (store.Account, error) {
+	account, err := with.store.Account(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return with.free(id), nil
+	}
+	return account, err
+}
+
+func (with *session) free(id string) store.Account {
+	return store.Account{ID: id, Plan: policy.FreePlan, CreatedAt: round(with.now)}
+}
+
+func showAccount(a store.Account) Account {
+	return Account{Account: a.ID, Plan: a.Plan, Disabled: a.Disabled, CreatedAt: round(a.CreatedAt)}
+}
+
+// round cuts a time to what is shown: UTC, in milliseconds.
+func round(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }

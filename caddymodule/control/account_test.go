@@ -1,0 +1,217 @@
+package control_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+)
+
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	const want = `{"plans":[{"name":"free","limits":{}},` +
+		`{"name":"starter","limits":{"batch":50,"convert":1000,"currencies":100,"usage":1000}},` +
+		`{"name":"business","limits":{"convert":100000,"currencies":null}}],` +
+		`"endpoints":[{"name":"currencies","method":"GET","path":"/api/currencies","ability":"currencies"},` +
+		`{"name":"convert","method":"GET","path":"/api/convert/{from}/{amount}/{to}","ability":"convert"},` +
+		`{"name":"batch","method":"POST","path":"/api/convert/batch","ability":"convert"},` +
+		`{"name":"usage","method":"GET","path":"/api/usage","ability":"usage"}],"timezone":"Europe/Berlin"}` + "\n"
+	if got := g.call(t, "GET", "/tollgate/plans", "").Body.String(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	g.Configure(t, policy.Config{})
+	const empty = `{"plans":[],"endpoints":[],"timezone":"UTC"}` + "\n"
+	if got := g.call(t, "GET", "/tollgate/plans", "").Body.String(); got != empty {
+		t.Errorf("after a reload: got %s, want %s", got, empty)
+	}
+}
+
+func TestPutAccount(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	const path = "/tollgate/accounts/acc_1"
+	created := "2126-11-20T09:00:00Z"
+	for i, step := range []struct {
+		body     string
+		plan     string
+		disabled bool
+	}{
+		{`{}`, "free", false},
+		{`{"plan":"starter"}`, "starter", false},
+		{`{"disabled":true}`, "starter", true},
+		{`{"plan":"business"}`, "business", true},
+		{`{"plan":null,"disabled":null}`, "business", true},
+		{`{"plan":"free","disabled":false}`, "free", false},
+	} {
+		want := map[string]any{"account": "acc_1", "plan": step.plan, "disabled": step.disabled, "created_at": created}
+		got := g.must(t, http.StatusOK, "PUT", path, step.body)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("step %d %s (-want +got):\n%s", i, step.body, diff)
+		}
+		if diff := cmp.Diff(want, g.must(t, http.StatusOK, "GET", path, "")); diff != "" {
+			t.Errorf("step %d %s, read again (-want +got):\n%s", i, step.body, diff)
+		}
+		g.Advance(time.Hour)
+	}
+}
+
+func TestPutAccountRefusals(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	for _, test := range []struct {
+		id, body string
+		status   int
+		code     string
+	}{
+		{"acc_1", `{"plan":"gold"}`, 400, "unknown_plan"},
+		{"acc_1", `{"plan":""}`, 400, "unknown_plan"},
+		{"acc_1", `{"plan":1}`, 400, "invalid_request"},
+		{"acc_1", `{"disabled":"yes"}`, 400, "invalid_request"},
+		{"acc_1", `{"plan":"free","plan":"starter"}`, 400, "invalid_request"},
+		{"acc_1", `{"Plan":"starter"}`, 400, "invalid_request"},
+		{"acc_1", `{"limit":7}`, 400, "invalid_request"},
+		{"acc_1", ``, 400, "invalid_request"},
+		{"acc_1", `[]`, 400, "invalid_request"},
+		{"acc_1", `{"plan":"starter"} x`, 400, "invalid_request"},
+		{"acc_1", `{"plan":"` + strings.Repeat("x", 16<<10) + `"}`, 413, "body_too_large"},
+		{"acc%201", `{}`, 400, "invalid_account"},
+		{"acc%2F1", `{}`, 400, "invalid_account"},
+		{"%2e%2e", `{}`, 400, "invalid_account"},
+		{"%2e", `{}`, 400, "invalid_account"},
+		{"%C3%A9", `{}`, 400, "invalid_account"},
+		{"acc%0a", `{}`, 400, "invalid_account"},
+		{strings.Repeat("x", 65), `{}`, 400, "invalid_account"},
+	} {
+		g.refused(t, test.status, test.code, "PUT", "/tollgate/accounts/"+test.id, test.body)
+	}
+	if got := g.must(t, http.StatusOK, "GET", "/tollgate/accounts", "")["accounts"]; len(got.([]any)) != 0 {
+		t.Errorf("a refused call created %v", got)
+	}
+	for _, id := range []string{strings.Repeat("x", 64), "a", ".a", "a@example.com", "0", "-", "_"} {
+		g.account(t, id, "free")
+	}
+}
+
+// An operator who removes a plan from the configuration must still be
+// able to move accounts away from it, and to free.
+func TestPlanThatIsGone(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.account(t, "acc_1", "starter")
+	g.Configure(t, policy.Config{Plans: []policy.PlanConfig{{Name: "gold"}}})
+	if got := g.must(t, http.StatusOK, "PUT", "/tollgate/accounts/acc_1", `{"disabled":true}`)["plan"]; got != "starter" {
+		t.Errorf("the plan changed to %v by itself", got)
+	}
+	g.refused(t, http.StatusForbidden, "account_disabled", "POST", "/tollgate/accounts/acc_1/keys", `{"name":"ci"}`)
+	g.must(t, http.StatusOK, "PUT", "/tollgate/accounts/acc_1", `{"disabled":false}`)
+	g.refused(t, http.StatusForbidden, "plan_required", "POST", "/tollgate/accounts/acc_1/keys", `{"name":"ci"}`)
+	g.must(t, http.StatusOK, "GET", "/tollgate/accounts/acc_1/usage", "")
+	g.account(t, "acc_1", "free")
+}
+
+func TestListAccounts(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	list := func(query string) (ids []string, next any) {
+		answer := g.must(t, http.StatusOK, "GET", "/tollgate/accounts"+query, "")
+		for _, account := range answer["accounts"].([]any) {
+			ids = append(ids, account.(map[string]any)["account"].(string))
+		}
+		return ids, answer["next"]
+	}
+	if got := g.call(t, "GET", "/tollgate/accounts", "").Body.String(); got != `{"accounts":[],"next":null}`+"\n" {
+		t.Errorf("none: got %s", got)
+	}
+	for _, id := range []string{"c", "a", "e", "b", "d"} {
+		g.account(t, id, "starter")
+	}
+	for _, test := range []struct {
+		query string
+		ids   []string
+		next  any
+	}{
+		{"", []string{"a", "b", "c", "d", "e"}, nil},
+		{"?limit=2", []string{"a", "b"}, "b"},
+		{"?limit=2&after=b", []string{"c", "d"}, "d"},
+		{"?limit=2&after=d", []string{"e"}, nil},
+		{"?limit=5", []string{"a", "b", "c", "d", "e"}, nil},
+		{"?after=bb", []string{"c", "d", "e"}, nil},
+		{"?after=z", nil, nil},
+	} {
+		ids, next := list(test.query)
+		if diff := cmp.Diff(test.ids, ids); diff != "" || next != test.next {
+			t.Errorf("%s: next %v, want %v (-want +got):\n%s", test.query, next, test.next, diff)
+		}
+	}
+	for _, query := range []string{"?limit=0", "?limit=1001", "?limit=x", "?limit=", "?after=", "?limit=1&limit=2", "?after=" + strings.Repeat("x", 65)} {
+		g.refused(t, http.StatusBadRequest, "invalid_request", "GET", "/tollgate/accounts"+query, "")
+	}
+	g.refused(t, http.StatusBadRequest, "unknown_parameter", "GET", "/tollgate/accounts?page=2", "")
+}
+
+func TestDeleteAccount(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	const path = "/tollgate/accounts/acc_1"
+	g.account(t, "acc_1", "starter")
+	g.must(t, http.StatusCreated, "POST", path+"/keys", `{"name":"ci"}`)
+	g.must(t, http.StatusNoContent, "DELETE", path, "")
+	g.refused(t, http.StatusNotFound, "not_found", "GET", path, "")
+	g.refused(t, http.StatusNotFound, "not_found", "DELETE", path, "")
+	g.refused(t, http.StatusNotFound, "not_found", "GET", path+"/keys", "")
+	g.refused(t, http.StatusNotFound, "not_found", "GET", path+"/usage", "")
+	g.account(t, "acc_1", "starter")
+	if got := g.must(t, http.StatusOK, "GET", path+"/keys?include=revoked", "")["keys"]; len(got.([]any)) != 0 {
+		t.Errorf("the account came back with its keys: %v", got)
+	}
+}
+
+// Two changes of different members at once must both be there afterwards:
+// reading, judging and writing back without a lock loses one.
+func TestSimultaneousChangesKeepEachOther(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	for i := range 50 {
+		id := fmt.Sprintf("acc_%d", i)
+		path := "/tollgate/accounts/" + id
+		var done sync.WaitGroup
+		done.Go(func() { g.call(t, "PUT", path, `{"plan":"starter"}`) })
+		done.Go(func() { g.call(t, "PUT", path, `{"disabled":true}`) })
+		done.Wait()
+		got := g.must(t, http.StatusOK, "GET", path, "")
+		if got["plan"] != "starter" || got["disabled"] != true {
+			t.Fatalf("a change was lost: %v", got)
+		}
+	}
+}
+
+func TestValidAccount(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]bool{
+		"a": true, "acc_1": true, "a.b@c-d": true, ".a": true, strings.Repeat("a", 64): true,
+		"": false, ".": false, "..": false, "a/b": false, "a b": false, "é": false, "a\n": false, strings.Repeat("a", 65): false,
+		strings.Repeat(".", 64): false, strings.Repeat(".", 64) + "a": false,
+	} {
+		if got := control.ValidAccount(id); got != want {
+			t.Errorf("%q: got %v, want %v", id, got, want)
+		}
+	}
+}
+
+func TestProof(t *testing.T) {
+	t.Parallel()
+	// printf tollgate-proof | openssl dgst -sha256 -hmac "$secret"
+	const want = "e89d22e7ea1b37df0521cc4d268db12286cd5f4d577fae7414e6444a442a072d"
+	if got := control.Proof(controltest.Secret); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,160 @@
+// Package controltest runs a gate's control API in a test: over a real
+// store in a temporary directory, with the plans of an ordinary
+// configuration and a clock that the test moves.
+package controltest
+
+import (
+	"bytes"
+	"crypto/rand"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+)
+
+// Secret opens the control API of every Gate.
+const Secret = "a secret of at least 32 characters"
+
+// Start is when the clock of every Gate begins: in the morning of
+// 2126-11-20 in Berlin. A store forgets what is over by the clock of the
+// machine, so a test's time must be ahead of that.
+var Start = time.Date(2126, 11, 20, 9, 0, 0, 0, time.UTC)
+
+// Gate is a control.Backend. It is safe for concurrent use.
+type Gate struct {
+	store *badgerstore.Store
+
+	mu     sync.Mutex
+	policy *policy.Policy
+	now    time.Time
+	down   error
+	log    bytes.Buffer
+}
+
+// New opens a store that is closed when the test ends.
+func New(t testing.TB) *Gate {
+	t.Helper()
+	opened, err := badgerstore.Open(t.TempDir(), badgerstore.Options{})
+	if err != nil {
+		t.Fatalf("opening the store: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := opened.Close(); err != nil {
+			t.Errorf("closing the store: %v", err)
+		}
+	})
+	g := &Gate{store: opened, now: Start}
+	g.Configure(t, Config())
+	return g
+}
+
+// Config is the configuration that a Gate starts with.
+func Config() policy.Config {
+	const unlimited = policy.Limit(store.Unlimited)
+	return policy.Config{
+		Timezone: "Europe/Berlin",
+		Guard:    []string{"/api/"},
+		Usage:    "GET /api/usage",
+		Endpoints: []policy.EndpointConfig{
+			{Name: "currencies", Method: "GET", Path: "/api/currencies"},
+			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"},
+			{Name: "batch", Method: "POST", Path: "/api/convert/batch", Ability: "convert"},
+		},
+		Plans: []policy.PlanConfig{
+			{Name: "free"},
+			{Name: "starter", Limits: map[string]policy.Limit{"currencies": 100, "convert": 1000, "batch": 50, "usage": 1000}},
+			{Name: "business", Limits: map[string]policy.Limit{"currencies": unlimited, "convert": 100000}},
+		},
+	}
+}
+
+// Configure puts a configuration in force, as a reload does.
+func (g *Gate) Configure(t testing.TB, config policy.Config) {
+	t.Helper()
+	compiled, err := policy.New(config)
+	if err != nil {
+		t.Fatalf("compiling the configuration: %v", err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.policy = compiled
+}
+
+// Advance moves the clock.
+func (g *Gate) Advance(d time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.now = g.now.Add(d)
+}
+
+// Break makes the store unreachable for that reason; nil mends it.
+func (g *Gate) Break(reason error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.down = reason
+}
+
+// Log returns what was logged.
+func (g *Gate) Log() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.log.String()
+}
+
+// Write adds to the log.
+func (g *Gate) Write(p []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.log.Write(p)
+}
+
+// Policy returns the configuration in force.
+func (g *Gate) Policy() *policy.Policy {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.policy
+}
+
+// Store returns the store, or why it is unreachable.
+func (g *Gate) Store() (store.Store, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.down != nil {
+		return nil, g.down
+	}
+	return g.store, nil
+}
+
+// Now returns the time on the clock.
+func (g *Gate) Now() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.now
+}
+
+// Random returns crypto/rand's Reader.
+func (g *Gate) Random() io.Reader { return rand.Reader }
+
+// Handler returns the control API, behind Secret.
+func (g *Gate) Handler() http.Handler {
+	return control.RequireSecret(Secret, control.New(g, slog.New(slog.NewTextHandler(g, nil))))
+}
+
+// Serve listens on the loopback interface until the test ends, and
+// returns the base URL.
+func (g *Gate) Serve(t testing.TB) string {
+	t.Helper()
+	server := httptest.NewServer(g.Handler())
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+var _ control.Backend = (*Gate)(nil)

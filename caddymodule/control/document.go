@@ -1,0 +1,74 @@
+package control
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// maxBody is how many bytes a request's body may have.
+const maxBody = 16 << 10
+
+// document is the head of the API's OpenAPI document.
+func document() huma.Config {
+	return huma.Config{OpenAPI: &huma.OpenAPI{
+		OpenAPI: "3.1.0",
+		Info: &huma.Info{
+			Title:   "Tollgate control API",
+			Version: "1",
+			Description: "Administers the accounts, keys and counts of a gate. All times are RFC 3339 in UTC. " +
+				"A refusal is a JSON object with a message for people and a code for programs.",
+		},
+		Components: &huma.Components{
+			Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName),
+			SecuritySchemes: map[string]*huma.SecurityScheme{"secret": {
+				Type: "http", Scheme: "bearer", Description: "The secret that the gate is configured with.",
+			}},
+		},
+		Security: []map[string][]string{{"secret": {}}},
+	}}
+}
+
+// schemaName tells the endpoint of a plan from that of a usage document:
+// a name alone must tell a schema.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if strings.HasSuffix(t.PkgPath(), "/usage") {
+		return "Usage" + name
+	}
+	return name
+}
+
+// operation completes an operation by what all have in common and by the
+// refusals of its own.
+func operation(op huma.Operation, refusals ...int) huma.Operation {
+	op.MaxBodyBytes = maxBody
+	op.Errors = append(refusals, http.StatusBadRequest, http.StatusUnauthorized, http.StatusServiceUnavailable)
+	if op.Method == http.MethodPut || op.Method == http.MethodPost {
+		op.Errors = append(op.Errors, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+	}
+	slices.Sort(op.Errors)
+	return op
+}
+
+// serveDocument adds the OpenAPI document, which is complete only now.
+func serveDocument(mux *http.ServeMux, api huma.API) {
+	text, err := json.Marshal(api.OpenAPI())
+	if err != nil {
+		// The document is made of constants: nothing but a mistake in
+		// this package can be the cause.
+		panic("control: rendering the OpenAPI document: " + err.Error())
+	}
+	mux.HandleFunc("GET /tollgate/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		// Nobody is left to tell when this fails: the client is gone.
+		_, _ = w.Write(text)
+	})
+}

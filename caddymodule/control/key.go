@@ -1,0 +1,242 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// maxName is how many characters a key's name may have.
+const maxName = 64
+
+// loginName is what a login token is called when it is given no name, so
+// that lists and recent calls have a word for it.
+const loginName = "login"
+
+type createKeyInput struct {
+	Account accountID `path:"account"`
+	Body    KeyRequest
+}
+
+type listKeysInput struct {
+	Account accountID `path:"account"`
+	Kind    string    `query:"kind" enum:"key,login" default:"key" doc:"Whether to list keys or login tokens."`
+	Include string    `query:"include" enum:"revoked" doc:"Lists revoked ones too, for as long as they are kept."`
+}
+
+type keyInput struct {
+	Account accountID `path:"account"`
+	ID      string    `path:"id" minLength:"1" maxLength:"64" doc:"The key's id."`
+}
+
+type rotateKeyInput struct {
+	Account accountID `path:"account"`
+	ID      string    `path:"id" minLength:"1" maxLength:"64" doc:"The key's id."`
+	Body    *Rotation
+}
+
+func (s *server) registerKeys(api huma.API) {
+	const path = "/tollgate/accounts/{account}/keys"
+	huma.Register(api, operation(huma.Operation{
+		OperationID: "create-key", Method: http.MethodPost, Path: path, Tags: []string{"keys"}, DefaultStatus: http.StatusCreated,
+		Summary:     "Make a key or a login token",
+		Description: "The answer is the only place where the token is shown. An account that the gate does not know has the plan free, and is created if that gives access.",
+	}, http.StatusForbidden, http.StatusConflict), answer(s, s.createKey))
+	huma.Register(api, operation(huma.Operation{
+		OperationID: "list-keys", Method: http.MethodGet, Path: path, Tags: []string{"keys"},
+		Summary: "List an account's keys, or its login tokens, without secrets",
+	}, http.StatusNotFound), answer(s, s.listKeys))
+	huma.Register(api, operation(huma.Operation{
+		OperationID: "revoke-key", Method: http.MethodDelete, Path: path + "/{id}", Tags: []string{"keys"},
+		Summary:     "Revoke a key or a login token",
+		Description: "In force for the very next call. Revoking again changes nothing.",
+	}, http.StatusNotFound), perform(s, s.revokeKey))
+	huma.Register(api, operation(huma.Operation{
+		OperationID: "rotate-key", Method: http.MethodPost, Path: path + "/{id}/rotate", Tags: []string{"keys"}, DefaultStatus: http.StatusCreated,
+		Summary:     "Replace a live key",
+		Description: "The new one has the same name, abilities and remaining life. The old one ends at once, or after the overlap.",
+	}, http.StatusForbidden, http.StatusNotFound, http.StatusConflict), answer(s, s.rotateKey))
+}
+
+func (s *server) createKey(ctx context.Context, with *session, in *createKeyInput) (IssuedKey, error) {
+	key := store.Key{Account: string(in.Account), Kind: token.Key, Name: in.Body.Name, CreatedAt: round(with.now)}
+	if in.Body.Kind == token.Login.String() {
+		key.Kind = token.Login
+		if key.Name == "" {
+			key.Name = loginName
+		}
+	}
+	if !validName(key.Name) {
+		return IssuedKey{}, errInvalidName
+	}
+	var err error
+	if key.ExpiresAt, err = with.expiry(in.Body, key); err != nil {
+		return IssuedKey{}, err
+	}
+	if in.Body.Abilities != nil && len(in.Body.Abilities) == 0 {
+		return IssuedKey{}, invalidRequest("A key needs at least one ability. Leave abilities out for all that the account is entitled to.")
+	}
+	plan, err := s.entitled(ctx, with, string(in.Account))
+	if err != nil {
+		return IssuedKey{}, err
+	}
+	if key.Abilities, err = grantable(plan, in.Body.Abilities); err != nil {
+		return IssuedKey{}, err
+	}
+	return s.issue(key, func(key store.Key, hash token.Hash) error { return with.store.CreateKey(ctx, key, hash) })
+}
+
+// entitled returns the plan of an account that may make tokens. One that
+// the gate does not know is created, but only if plan free gives access:
+// otherwise a stranger's refused attempts would leave accounts behind.
+func (s *server) entitled(ctx context.Context, with *session, id string) (*policy.Plan, error) {
+	account, err := with.store.Account(ctx, id)
+	if errors.Is(err, store.ErrNotFound) && with.policy.Plan(policy.FreePlan).HasAccess() {
+		account, err = s.adopt(ctx, with, id)
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, errPlanRequired
+	case err != nil:
+		return nil, err
+	}
+	plan := with.policy.Plan(account.Plan)
+	switch {
+	case account.Disabled:
+		return nil, errAccountDisabled
+	case !plan.HasAccess():
+		return nil, errPlanRequired
+	}
+	return plan, nil
+}
+
+// grantable returns the abilities of a new key: those that are asked for,
+// or all of the plan's.
+func grantable(plan *policy.Plan, asked []string) ([]string, error) {
+	if asked == nil {
+		return slices.Clone(plan.Abilities), nil
+	}
+	for _, ability := range asked {
+		if !slices.Contains(plan.Abilities, ability) {
+			return nil, notEntitled(plan.Name, ability)
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(asked))), nil
+}
+
+// validName counts characters, not bytes. An invalid byte cannot come
+// from JSON, and would count as one character if it did.
+func validName(name string) bool {
+	n := utf8.RuneCountInString(name)
+	return n >= 1 && n <= maxName && utf8.ValidString(name) && !slices.ContainsFunc([]rune(name), unicode.IsControl)
+}
+
+// issue gives a key its id and its secret and stores it. The secret leaves
+// with the answer and is kept nowhere.
+func (s *server) issue(key store.Key, keep func(store.Key, token.Hash) error) (IssuedKey, error) {
+	secret, err := token.New(key.Kind, s.backend.Random())
+	if err != nil {
+		return IssuedKey{}, err
+	}
+	if key.ID, err = token.NewID(s.backend.Random()); err != nil {
+		return IssuedKey{}, err
+	}
+	key.Hint = secret.String()
+	if err := keep(key, secret.Hash()); err != nil {
+		return IssuedKey{}, err
+	}
+	return IssuedKey{Key: showKey(key), Token: secret.Reveal()}, nil
+}
+
+// listKeys leaves out login tokens that have ended: the store prunes them
+// in its own time, and nobody wants to see a login that is over.
+func (s *server) listKeys(ctx context.Context, with *session, in *listKeysInput) (KeyList, error) {
+	if _, err := with.store.Account(ctx, string(in.Account)); err != nil {
+		return KeyList{}, err
+	}
+	keys, err := with.store.ListKeys(ctx, string(in.Account))
+	if err != nil {
+		return KeyList{}, err
+	}
+	list := KeyList{Keys: []Key{}}
+	for _, key := range keys {
+		expired := !key.ExpiresAt.IsZero() && !with.now.Before(key.ExpiresAt)
+		switch {
+		case key.Kind.String() != in.Kind:
+		case !key.RevokedAt.IsZero() && in.Include != "revoked":
+		case expired && key.Kind == token.Login:
+		default:
+			list.Keys = append(list.Keys, showKey(key))
+		}
+	}
+	return list, nil
+}
+
+func (s *server) revokeKey(ctx context.Context, with *session, in *keyInput) error {
+	return with.store.RevokeKey(ctx, string(in.Account), in.ID, with.now)
+}
+
+// rotateKey keeps the abilities that the old key has, those too that the
+// plan lost since: they give nothing now, and come back with the plan.
+func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInput) (IssuedKey, error) {
+	var overlap time.Duration
+	if in.Body != nil && in.Body.Overlap != "" {
+		var err error
+		if overlap, err = parseDuration(in.Body.Overlap); err != nil {
+			return IssuedKey{}, invalidRequest("The overlap is not a duration such as 90m, 24h or 7d, at most 36500d.")
+		}
+	}
+	old, err := with.store.Key(ctx, string(in.Account), in.ID)
+	switch {
+	case err != nil:
+		return IssuedKey{}, err
+	case !old.Live(with.now):
+		return IssuedKey{}, ErrNotFound
+	}
+	if _, err := s.entitled(ctx, with, string(in.Account)); err != nil {
+		return IssuedKey{}, err
+	}
+	next := store.Key{
+		Account: old.Account, Kind: old.Kind, Name: old.Name, Abilities: old.Abilities,
+		CreatedAt: round(with.now), ExpiresAt: old.ExpiresAt,
+	}
+	oldEnds := next.CreatedAt.Add(overlap)
+	if !old.ExpiresAt.IsZero() && old.ExpiresAt.Before(oldEnds) {
+		oldEnds = old.ExpiresAt
+	}
+	return s.issue(next, func(next store.Key, hash token.Hash) error {
+		return with.store.RotateKey(ctx, string(in.Account), in.ID, next, hash, oldEnds)
+	})
+}
+
+func showKey(key store.Key) Key {
+	return Key{
+		ID:         key.ID,
+		Account:    key.Account,
+		Kind:       key.Kind.String(),
+		Name:       key.Name,
+		Abilities:  append([]string{}, key.Abilities...),
+		Hint:       key.Hint,
+		CreatedAt:  round(key.CreatedAt),
+		ExpiresAt:  roundOrNil(key.ExpiresAt),
+		RevokedAt:  roundOrNil(key.RevokedAt),
+		LastUsedAt: roundOrNil(key.LastUsedAt),
+	}
+}
+
+func roundOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(round(t))
+}

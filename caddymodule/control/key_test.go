@@ -1,0 +1,386 @@
+package control_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+const keysPath = "/tollgate/accounts/acc_1/keys"
+
+// issue makes a key of acc_1.
+func (g *gate) issue(t *testing.T, body string) (key control.IssuedKey) {
+	t.Helper()
+	w := g.call(t, "POST", keysPath, body)
+	if w.Code != http.StatusCreated {
+		t.Fatalf("%s: got %d %s", body, w.Code, w.Body)
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &key); err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// opens tells what the token of a key opens now, or that it opens nothing.
+func (g *gate) opens(t *testing.T, secret string) (store.Grant, bool) {
+	t.Helper()
+	hash, _, err := token.Parse(secret)
+	if err != nil {
+		t.Fatalf("parsing the token: %v", err)
+	}
+	opened, err := g.Store()
+	if err != nil {
+		t.Fatal(err)
+	}
+	grant, err := opened.Grant(t.Context(), hash, g.Now())
+	if err != nil && !errors.Is(err, store.ErrNoGrant) {
+		t.Fatal(err)
+	}
+	return grant, err == nil
+}
+
+func (g *gate) names(t *testing.T, query string) (names []string) {
+	t.Helper()
+	for _, key := range g.must(t, http.StatusOK, "GET", keysPath+query, "")["keys"].([]any) {
+		names = append(names, key.(map[string]any)["name"].(string))
+	}
+	return names
+}
+
+func TestCreateKey(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.account(t, "acc_1", "starter")
+	got := g.must(t, http.StatusCreated, "POST", keysPath, `{"name":"ci"}`)
+	secret, id, hint := got["token"].(string), got["id"].(string), got["hint"].(string)
+	if !regexp.MustCompile(`^tgk_[0-9A-Za-z]{49}$`).MatchString(secret) {
+		t.Errorf("token: got %q", secret)
+	}
+	if want := "tgk_…" + secret[len(secret)-4:]; hint != want {
+		t.Errorf("hint: got %q, want %q", hint, want)
+	}
+	want := map[string]any{
+		"id": id, "account": "acc_1", "kind": "key", "name": "ci", "abilities": []any{"convert", "currencies", "usage"}, "hint": hint,
+		"created_at": "2126-11-20T09:00:00Z", "expires_at": nil, "revoked_at": nil, "last_used_at": nil, "token": secret,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("created (-want +got):\n%s", diff)
+	}
+	delete(want, "token")
+	list := g.call(t, "GET", keysPath, "").Body.String()
+	var listed struct{ Keys []map[string]any }
+	if err := json.Unmarshal([]byte(list), &listed); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]map[string]any{want}, listed.Keys); diff != "" {
+		t.Errorf("listed (-want +got):\n%s", diff)
+	}
+	if strings.Contains(list, secret) || strings.Contains(g.Log(), secret) {
+		t.Error("the secret is shown again")
+	}
+	grant, ok := g.opens(t, secret)
+	if !ok || grant.Account != "acc_1" || grant.Key != id || grant.KeyName != "ci" || grant.Abilities != "convert currencies usage" {
+		t.Errorf("the token opens %v %+v", ok, grant)
+	}
+}
+
+func TestKeyRequests(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.account(t, "acc_1", "starter")
+	g.issue(t, `{"name":"taken"}`)
+	for _, test := range []struct {
+		name, body string
+		status     int
+		code       string // of the refusal
+		expires    string
+	}{
+		{"longest name", `{"name":"` + strings.Repeat("é", 64) + `"}`, 201, "", ""},
+		{"too long a name", `{"name":"` + strings.Repeat("é", 65) + `"}`, 400, "invalid_name", ""},
+		{"no name", `{}`, 400, "invalid_name", ""},
+		{"empty name", `{"name":""}`, 400, "invalid_name", ""},
+		{"control character in the name", `{"name":"a\nb"}`, 400, "invalid_name", ""},
+		{"C1 control character in the name", `{"name":"a\u0085b"}`, 400, "invalid_name", ""},
+		{"emoji in the name", `{"name":"🚀 rocket"}`, 201, "", ""},
+		{"name taken", `{"name":"taken"}`, 409, "name_taken", ""},
+		{"name in another case", `{"name":"Taken"}`, 201, "", ""},
+		{"some abilities", `{"name":"a1","abilities":["usage","convert","usage"]}`, 201, "", ""},
+		{"null abilities", `{"name":"a2","abilities":null}`, 201, "", ""},
+		{"no abilities", `{"name":"a3","abilities":[]}`, 400, "invalid_request", ""},
+		{"unknown ability", `{"name":"a4","abilities":["convert","admin"]}`, 403, "not_entitled", ""},
+		{"endpoint that is in a group", `{"name":"a5","abilities":["batch"]}`, 403, "not_entitled", ""},
+		{"ability of the wrong type", `{"name":"a6","abilities":[1]}`, 400, "invalid_request", ""},
+		{"abilities as a string", `{"name":"a7","abilities":"convert"}`, 400, "invalid_request", ""},
+		{"ttl in hours", `{"name":"t1","ttl":"720h"}`, 201, "", "2126-12-20T09:00:00Z"},
+		{"ttl in days", `{"name":"t2","ttl":"30d"}`, 201, "", "2126-12-20T09:00:00Z"},
+		{"ttl in days and hours", `{"name":"t3","ttl":"1d12h"}`, 201, "", "2126-11-21T21:00:00Z"},
+		{"longest ttl", `{"name":"t4","ttl":"36500d"}`, 201, "", "2226-10-27T09:00:00Z"},
+		{"too long a ttl", `{"name":"t5","ttl":"36501d"}`, 400, "invalid_expiry", ""},
+		{"ttl that overflows", `{"name":"t6","ttl":"9999999999999d"}`, 400, "invalid_expiry", ""},
+		{"ttl zero", `{"name":"t7","ttl":"0s"}`, 400, "invalid_expiry", ""},
+		{"negative ttl", `{"name":"t8","ttl":"-1h"}`, 400, "invalid_expiry", ""},
+		{"ttl that is none", `{"name":"t9","ttl":"soon"}`, 400, "invalid_expiry", ""},
+		{"ttl as a number", `{"name":"t10","ttl":3600}`, 400, "invalid_request", ""},
+		{"expiry", `{"name":"e1","expires_at":"2127-01-01T00:00:00+01:00"}`, 201, "", "2126-12-31T23:00:00Z"},
+		{"null expiry", `{"name":"e2","expires_at":null}`, 201, "", ""},
+		{"expiry now", `{"name":"e3","expires_at":"2126-11-20T09:00:00Z"}`, 400, "invalid_expiry", ""},
+		{"expiry in the past", `{"name":"e4","expires_at":"2020-01-01T00:00:00Z"}`, 400, "invalid_expiry", ""},
+		{"expiry beyond four digits", `{"name":"e5","expires_at":"9999-12-31T23:59:59-12:00"}`, 400, "invalid_expiry", ""},
+		{"expiry that is no time", `{"name":"e6","expires_at":"tomorrow"}`, 400, "invalid_request", ""},
+		{"both expiries", `{"name":"e7","expires_at":"2127-01-01T00:00:00Z","ttl":"1h"}`, 400, "invalid_expiry", ""},
+		{"unknown kind", `{"name":"k1","kind":"admin"}`, 400, "invalid_request", ""},
+		{"unknown member", `{"name":"k2","token":"tgk_x"}`, 400, "invalid_request", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.status != http.StatusCreated {
+				before := g.names(t, "?include=revoked")
+				g.refused(t, test.status, test.code, "POST", keysPath, test.body)
+				if diff := cmp.Diff(before, g.names(t, "?include=revoked")); diff != "" {
+					t.Errorf("the refused call made a key:\n%s", diff)
+				}
+				return
+			}
+			got := g.must(t, test.status, "POST", keysPath, test.body)
+			if expires, _ := got["expires_at"].(string); expires != test.expires {
+				t.Errorf("expires_at: got %v, want %q", got["expires_at"], test.expires)
+			}
+			if test.name == "some abilities" {
+				if diff := cmp.Diff([]any{"convert", "usage"}, got["abilities"]); diff != "" {
+					t.Errorf("abilities (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+func TestLoginToken(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.account(t, "acc_1", "starter")
+	key := g.issue(t, `{"kind":"login"}`)
+	if !strings.HasPrefix(key.Token, "tgl_") || key.Kind != "login" || key.Name != "login" {
+		t.Errorf("got %+v", key)
+	}
+	if got := key.ExpiresAt.Sub(key.CreatedAt); got != 24*time.Hour {
+		t.Errorf("it lives %v", got)
+	}
+	g.issue(t, `{"kind":"login"}`) // of the same name
+	named := g.issue(t, `{"kind":"login","name":"phone","ttl":"1h"}`)
+	g.issue(t, `{"kind":"key","name":"ci"}`)
+	if diff := cmp.Diff([]string{"ci"}, g.names(t, "")); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"login", "login", "phone"}, g.names(t, "?kind=login")); diff != "" {
+		t.Errorf("login tokens (-want +got):\n%s", diff)
+	}
+	g.Advance(time.Hour)
+	if _, ok := g.opens(t, named.Token); ok {
+		t.Error("an expired login token still opens")
+	}
+	if diff := cmp.Diff([]string{"login", "login"}, g.names(t, "?kind=login&include=revoked")); diff != "" {
+		t.Errorf("login tokens that have not ended (-want +got):\n%s", diff)
+	}
+	g.must(t, http.StatusNoContent, "DELETE", keysPath+"/"+key.ID, "")
+	if _, ok := g.opens(t, key.Token); ok {
+		t.Error("a revoked login token still opens")
+	}
+	config := controltest.Config()
+	config.LoginTTL = policy.Duration(time.Hour)
+	g.Configure(t, config)
+	key = g.issue(t, `{"kind":"login"}`)
+	if got := key.ExpiresAt.Sub(key.CreatedAt); got != time.Hour {
+		t.Errorf("after a reload it lives %v", got)
+	}
+}
+
+func TestNoTokenWithoutAccess(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.account(t, "acc_1", "free")
+	for _, body := range []string{`{"name":"ci"}`, `{"kind":"login"}`, `{"name":"ci","abilities":["convert"]}`} {
+		g.refused(t, http.StatusForbidden, "plan_required", "POST", keysPath, body)
+		g.refused(t, http.StatusForbidden, "plan_required", "POST", "/tollgate/accounts/stranger/keys", body)
+	}
+	g.refused(t, http.StatusNotFound, "not_found", "GET", "/tollgate/accounts/stranger", "")
+
+	g.account(t, "acc_1", "starter")
+	key := g.issue(t, `{"name":"ci"}`)
+	g.account(t, "acc_1", "free")
+	g.refused(t, http.StatusForbidden, "plan_required", "POST", keysPath+"/"+key.ID+"/rotate", "")
+	if _, ok := g.opens(t, key.Token); !ok {
+		t.Error("the refused rotation ended the key")
+	}
+	g.must(t, http.StatusOK, "PUT", "/tollgate/accounts/acc_1", `{"plan":"starter","disabled":true}`)
+	for _, body := range []string{`{"name":"ci2"}`, `{"kind":"login"}`} {
+		g.refused(t, http.StatusForbidden, "account_disabled", "POST", keysPath, body)
+	}
+	if diff := cmp.Diff([]string{"ci"}, g.names(t, "?include=revoked")); diff != "" {
+		t.Errorf("a refused call made a key:\n%s", diff)
+	}
+}
+
+// A service in front of everybody lists endpoints in plan free: there the
+// gate gets to know an account when it makes its first key.
+func TestFreePlanWithAccess(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	config := controltest.Config()
+	config.Plans[0].Limits = map[string]policy.Limit{"currencies": 10}
+	g.Configure(t, config)
+	g.refused(t, http.StatusForbidden, "not_entitled", "POST", keysPath, `{"name":"ci","abilities":["convert"]}`)
+	key := g.issue(t, `{"name":"ci"}`)
+	if diff := cmp.Diff([]string{"currencies"}, key.Abilities); diff != "" {
+		t.Errorf("abilities (-want +got):\n%s", diff)
+	}
+	if got := g.must(t, http.StatusOK, "GET", "/tollgate/accounts/acc_1", "")["plan"]; got != "free" {
+		t.Errorf("plan: got %v", got)
+	}
+}
+
+func TestAtMostAHundredLiveKeys(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.account(t, "acc_1", "starter")
+	var first control.IssuedKey
+	for i := range store.MaxLiveKeys {
+		key := g.issue(t, fmt.Sprintf(`{"name":"key %d"}`, i))
+		if i == 0 {
+			first = key
+		}
+	}
+	g.refused(t, http.StatusConflict, "too_many_keys", "POST", keysPath, `{"name":"one more"}`)
+	g.issue(t, `{"kind":"login"}`) // does not count
+	g.must(t, http.StatusCreated, "POST", keysPath+"/"+first.ID+"/rotate", "")
+	g.refused(t, http.StatusConflict, "too_many_keys", "POST", keysPath, `{"name":"one more"}`)
+	keys := g.must(t, http.StatusOK, "GET", keysPath, "")["keys"].([]any)
+	g.must(t, http.StatusNoContent, "DELETE", keysPath+"/"+keys[0].(map[string]any)["id"].(string), "")
+	g.issue(t, `{"name":"one more"}`)
+}
+
+func TestRevokeKey(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.account(t, "acc_1", "starter")
+	g.account(t, "acc_2", "starter")
+	key := g.issue(t, `{"name":"ci"}`)
+	g.refused(t, http.StatusNotFound, "not_found", "DELETE", "/tollgate/accounts/acc_2/keys/"+key.ID, "")
+	g.refused(t, http.StatusNotFound, "not_found", "DELETE", "/tollgate/accounts/stranger/keys/"+key.ID, "")
+	g.refused(t, http.StatusNotFound, "not_found", "DELETE", keysPath+"/key_unknown", "")
+	g.refused(t, http.StatusNotFound, "not_found", "POST", "/tollgate/accounts/acc_2/keys/"+key.ID+"/rotate", "")
+	if _, ok := g.opens(t, key.Token); !ok {
+		t.Fatal("a refused call ended the key")
+	}
+	for range 2 {
+		g.must(t, http.StatusNoContent, "DELETE", keysPath+"/"+key.ID, "")
+		if _, ok := g.opens(t, key.Token); ok {
+			t.Fatal("the key opens after it was revoked")
+		}
+		g.Advance(time.Hour)
+	}
+	if names := g.names(t, ""); len(names) != 0 {
+		t.Errorf("keys that were not revoked: %q", names)
+	}
+	revoked := g.must(t, http.StatusOK, "GET", keysPath+"?include=revoked", "")["keys"].([]any)[0].(map[string]any)
+	if got := revoked["revoked_at"]; got != "2126-11-20T09:00:00Z" {
+		t.Errorf("revoked_at: got %v", got)
+	}
+	g.refused(t, http.StatusNotFound, "not_found", "POST", keysPath+"/"+key.ID+"/rotate", "")
+	g.issue(t, `{"name":"ci"}`) // the name is free again
+	g.refused(t, http.StatusBadRequest, "invalid_request", "GET", keysPath+"?include=all", "")
+	g.refused(t, http.StatusBadRequest, "invalid_request", "GET", keysPath+"?kind=admin", "")
+	g.refused(t, http.StatusNotFound, "not_found", "GET", "/tollgate/accounts/stranger/keys", "")
+}
+
+func TestRotateKey(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, ttl, body string
+		overlap         time.Duration // how long the old key must go on
+	}{
+		{"at once, without a body", "", ``, 0},
+		{"at once, with an empty body", "", `{}`, 0},
+		{"at once, in so many words", "", `{"overlap":"0s"}`, 0},
+		{"with an overlap", "", `{"overlap":"24h"}`, 24 * time.Hour},
+		{"with an overlap in days", "", `{"overlap":"2d"}`, 48 * time.Hour},
+		{"with a shorter life than the overlap", "1h", `{"overlap":"24h"}`, time.Hour},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			g := newGate(t)
+			g.account(t, "acc_1", "starter")
+			old := g.issue(t, fmt.Sprintf(`{"name":"ci","abilities":["convert"],"ttl":%q}`, test.ttl))
+			g.Advance(time.Minute)
+			w := g.call(t, "POST", keysPath+"/"+old.ID+"/rotate", test.body)
+			var next control.IssuedKey
+			if err := json.Unmarshal(w.Body.Bytes(), &next); err != nil || w.Code != http.StatusCreated {
+				t.Fatalf("got %d %s", w.Code, w.Body)
+			}
+			want := old.Key
+			want.ID, want.Hint, want.CreatedAt = next.ID, next.Hint, old.CreatedAt.Add(time.Minute)
+			if diff := cmp.Diff(want, next.Key); diff != "" {
+				t.Errorf("the new key (-want +got):\n%s", diff)
+			}
+			if next.ID == old.ID || next.Token == old.Token {
+				t.Error("the new key is the old one")
+			}
+			if _, ok := g.opens(t, next.Token); !ok {
+				t.Error("the new token opens nothing")
+			}
+			if test.overlap > 0 {
+				g.Advance(min(test.overlap, test.overlap-time.Minute) - time.Millisecond)
+				if _, ok := g.opens(t, old.Token); !ok {
+					t.Error("the old token ended before the overlap")
+				}
+				g.Advance(time.Minute + time.Millisecond)
+			}
+			if _, ok := g.opens(t, old.Token); ok {
+				t.Error("the old token opens after the overlap")
+			}
+		})
+	}
+}
+
+func TestRotateRefusals(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.account(t, "acc_1", "starter")
+	key := g.issue(t, `{"name":"ci","ttl":"1h"}`)
+	path := keysPath + "/" + key.ID + "/rotate"
+	for _, body := range []string{`{"overlap":"-1s"}`, `{"overlap":"soon"}`, `{"overlap":1}`, `{"overlap":"36501d"}`, `{"overlap":"d"}`, `{"name":"x"}`, `[]`} {
+		g.refused(t, http.StatusBadRequest, "invalid_request", "POST", path, body)
+	}
+	g.refused(t, http.StatusNotFound, "not_found", "POST", keysPath+"/key_unknown/rotate", "")
+	if _, ok := g.opens(t, key.Token); !ok {
+		t.Error("a refused rotation ended the key")
+	}
+	g.Advance(time.Hour)
+	g.refused(t, http.StatusNotFound, "not_found", "POST", path, "")
+	if diff := cmp.Diff([]string{"ci"}, g.names(t, "")); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+}
+
+// The login token of a session can be replaced like a key.
+func TestRotateLoginToken(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.account(t, "acc_1", "starter")
+	old := g.issue(t, `{"kind":"login"}`)
+	next := g.must(t, http.StatusCreated, "POST", keysPath+"/"+old.ID+"/rotate", "")
+	if next["kind"] != "login" || !strings.HasPrefix(next["token"].(string), "tgl_") {
+		t.Errorf("got %v", next)
+	}
+}

@@ -1,0 +1,44 @@
+package control
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// registerPlans adds the one call that needs no store: it answers while
+// the store is away.
+func (s *server) registerPlans(api huma.API) {
+	huma.Register(api, operation(huma.Operation{
+		OperationID: "list-plans", Method: http.MethodGet, Path: "/tollgate/plans", Tags: []string{"plans"},
+		Summary: "Show the plans, the endpoints and the time zone that the gate is configured with",
+	}), func(context.Context, *struct{}) (*reply[Plans], error) {
+		return &reply[Plans]{showPlans(s.backend.Policy())}, nil
+	})
+}
+
+func showPlans(p *policy.Policy) Plans {
+	shown := Plans{Plans: []Plan{}, Endpoints: []Endpoint{}, Timezone: p.Calendar.Zone()}
+	for _, e := range p.Endpoints {
+		shown.Endpoints = append(shown.Endpoints, Endpoint{Name: e.Name, Method: e.Method, Path: e.Path, Ability: e.Ability})
+	}
+	for _, plan := range p.Plans {
+		limits := make(map[string]*int64, len(p.Endpoints))
+		for _, e := range p.Endpoints {
+			limit, listed := plan.Limit(e)
+			if !listed {
+				continue
+			}
+			limits[e.Name] = nil
+			if limit != store.Unlimited {
+				limits[e.Name] = new(limit)
+			}
+		}
+		shown.Plans = append(shown.Plans, Plan{Name: plan.Name, Limits: limits})
+	}
+	return shown
+}

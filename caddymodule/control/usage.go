@@ -1,0 +1,50 @@
+package control
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
+)
+
+type getUsageInput struct {
+	Account accountID `path:"account"`
+	Days    int       `query:"days" minimum:"1" maximum:"90" doc:"Adds the history of so many days, today included."`
+}
+
+type resetUsageInput struct {
+	Account  accountID `path:"account"`
+	Endpoint string    `query:"endpoint" maxLength:"64" doc:"The endpoint whose calls to give back. Default: all."`
+}
+
+func (s *server) registerUsage(api huma.API) {
+	const path = "/tollgate/accounts/{account}/usage"
+	huma.Register(api, operation(huma.Operation{
+		OperationID: "get-usage", Method: http.MethodGet, Path: path, Tags: []string{"usage"},
+		Summary: "Show what an account used",
+	}, http.StatusNotFound), answer(s, s.getUsage))
+	huma.Register(api, operation(huma.Operation{
+		OperationID: "reset-usage", Method: http.MethodDelete, Path: path, Tags: []string{"usage"},
+		Summary: "Give today's calls back",
+	}, http.StatusNotFound), perform(s, s.resetUsage))
+}
+
+func (s *server) getUsage(ctx context.Context, with *session, in *getUsageInput) (usage.Document, error) {
+	account, err := with.store.Account(ctx, string(in.Account))
+	if err != nil {
+		return usage.Document{}, err
+	}
+	return usage.Build(ctx, with.policy, with.store, account.ID, account.Plan, with.now, in.Days)
+}
+
+func (s *server) resetUsage(ctx context.Context, with *session, in *resetUsageInput) error {
+	if in.Endpoint != "" && with.policy.Endpoint(in.Endpoint) == nil {
+		return unknownEndpoint(in.Endpoint)
+	}
+	if _, err := with.store.Account(ctx, string(in.Account)); err != nil {
+		return err
+	}
+	return with.store.ResetCounts(ctx, string(in.Account), in.Endpoint, with.policy.Calendar.At(with.now).Day)
+}
