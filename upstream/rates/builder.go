@@ -19,9 +19,10 @@ type Builder struct {
 
 // entry is one value on its way into a Dataset.
 type entry struct {
-	day    civil.Date
 	code   currency.Code
 	value  Value
+	day    civil.Date
+	order  uint32 // in which it was set
 	source Source
 }
 
@@ -30,24 +31,15 @@ type entry struct {
 // ignored: it is 1 by definition.
 func (b *Builder) Set(day civil.Date, code currency.Code, value Value, source Source) {
 	if code != currency.Euro {
-		b.entries = append(b.entries, entry{day, code, value, source})
+		b.entries = append(b.entries, entry{code, value, day, uint32(len(b.entries)), source})
 	}
 }
 
-// Add records all values of a dataset over those set so far.
-func (b *Builder) Add(d *Dataset) {
-	for i, day := range d.days {
-		for _, c := range d.row(i) {
-			b.Set(day, d.codes[c.column], c.value(), c.source)
-		}
-	}
-}
-
-// Build returns what was collected. The Builder may be used on.
+// Build returns what was collected. The Builder is used up by it.
 func (b *Builder) Build() *Dataset {
 	sorted := b.entries
-	slices.SortStableFunc(sorted, func(x, y entry) int {
-		return cmp.Or(cmp.Compare(x.day, y.day), cmp.Compare(x.code, y.code))
+	slices.SortFunc(sorted, func(x, y entry) int {
+		return cmp.Or(cmp.Compare(x.day, y.day), cmp.Compare(x.code, y.code), cmp.Compare(x.order, y.order))
 	})
 	d := &Dataset{}
 	d.codes = codesOf(sorted)
@@ -56,22 +48,10 @@ func (b *Builder) Build() *Dataset {
 		if i+1 < len(sorted) && sorted[i+1].day == e.day && sorted[i+1].code == e.code {
 			continue // a later value for the same day and code follows
 		}
-		d.append(e)
+		column, _ := d.column(e.code)
+		d.append(e.day, cell{e.value.coefficient, e.value.exponent, e.source, column})
 	}
-	d.starts = append(d.starts, uint32(len(d.cells)))
-	d.cells = slices.Clip(d.cells)
-	d.version = d.hash()
-	return d
-}
-
-// Merge returns a dataset of the values of both, those of over winning
-// where both have one for the same day and currency.
-func Merge(base, over *Dataset) *Dataset {
-	var b Builder
-	b.entries = make([]entry, 0, len(base.cells)+len(over.cells))
-	b.Add(base)
-	b.Add(over)
-	return b.Build()
+	return d.finish()
 }
 
 // codesOf returns the codes that occur, sorted, so that a column's number
@@ -89,19 +69,26 @@ func codesOf(entries []entry) []currency.Code {
 	return codes
 }
 
-// append adds the next entry in the order of days and codes.
-func (d *Dataset) append(e entry) {
-	if n := len(d.days); n == 0 || d.days[n-1] != e.day {
-		d.days = append(d.days, e.day)
+// append adds the next cell in the order of days and columns.
+func (d *Dataset) append(day civil.Date, c cell) {
+	if n := len(d.days); n == 0 || d.days[n-1] != day {
+		d.days = append(d.days, day)
 		d.starts = append(d.starts, uint32(len(d.cells)))
 	}
-	column, _ := d.column(e.code)
-	d.cells = append(d.cells, cell{e.value.coefficient, e.value.exponent, e.source, column})
-	s := &d.spans[column]
+	d.cells = append(d.cells, c)
+	s := &d.spans[c.column]
 	if s.first.IsZero() {
-		s.first = e.day
+		s.first = day
 	}
-	s.last, s.source = e.day, e.source
+	s.last, s.source = day, c.source
+}
+
+// finish seals a dataset after its last cell.
+func (d *Dataset) finish() *Dataset {
+	d.starts = append(d.starts, uint32(len(d.cells)))
+	d.cells = slices.Clip(d.cells)
+	d.version = d.hash()
+	return d
 }
 
 // hash digests every value, so that two datasets have one version if and

@@ -2,6 +2,7 @@ package rates
 
 import (
 	"errors"
+	"iter"
 	"slices"
 	"sort"
 
@@ -99,6 +100,23 @@ func (d *Dataset) Quotes(code currency.Code) bool {
 	}
 	_, found := d.column(code)
 	return found
+}
+
+// All yields every day, by ascending date.
+func (d *Dataset) All() iter.Seq[Day] {
+	return func(yield func(Day) bool) {
+		for i := range d.days {
+			if !yield(Day{d, i}) {
+				return
+			}
+		}
+	}
+}
+
+// On returns exactly that day, if it has rates.
+func (d *Dataset) On(day civil.Date) (Day, bool) {
+	i, found := slices.BinarySearch(d.days, day)
+	return Day{d, i}, found
 }
 
 // Latest returns the newest day that quotes all the currencies, however old

@@ -2,6 +2,7 @@ package rates
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/cockroachdb/apd/v3"
@@ -62,6 +63,24 @@ func (d Day) Source(codes ...currency.Code) Source {
 		return SourceECB
 	}
 	return all
+}
+
+// Values yields the value of each currency of the day but the euro, by code.
+func (d Day) Values() iter.Seq2[currency.Code, Value] {
+	return func(yield func(currency.Code, Value) bool) {
+		for _, c := range d.data.row(d.index) {
+			if !yield(d.data.codes[c.column], c.value()) {
+				return
+			}
+		}
+	}
+}
+
+// Value returns how many units of the currency one euro bought, if the day
+// quotes it.
+func (d Day) Value(code currency.Code) (Value, bool) {
+	c, found := d.lookup(code)
+	return c.value(), found
 }
 
 // Rate returns how many units of to one unit of from bought, to 12

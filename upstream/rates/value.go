@@ -55,6 +55,9 @@ func (v Value) IsZero() bool { return v.coefficient == 0 }
 // String returns the value in plain notation.
 func (v Value) String() string { return v.decimal().Text('f') }
 
+// Cmp returns -1, 0 or +1 as v is less than, equal to or more than other.
+func (v Value) Cmp(other Value) int { return v.decimal().Cmp(other.decimal()) }
+
 // Jumps reports whether the step from v to next, up or down, is by more
 // than half: |ln(next/v)| > ln 1.5.
 func (v Value) Jumps(next Value) bool {
