@@ -1,0 +1,191 @@
+package ecb_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+	"github.com/caddy-tollgate/tollgate/upstream/rates"
+	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
+)
+
+func parseDate(t *testing.T, text string) civil.Date {
+	t.Helper()
+	day, err := civil.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return day
+}
+
+func parseValue(t *testing.T, text string) rates.Value {
+	t.Helper()
+	value, err := rates.ParseValue(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// Threat: the bank's server, or whoever answers in its name, is down, slow,
+// broken or lying. Whatever it does, the refresh fails with an error that
+// says so, and every rate stays as it was, in memory and on disk.
+func TestMisbehavingServer(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		handler http.HandlerFunc
+		want    error
+		tries   int64
+	}{
+		{"down for a while", status(http.StatusServiceUnavailable), ecb.ErrStatus, 3},
+		{"too busy", status(http.StatusTooManyRequests), ecb.ErrStatus, 3},
+		{"moved away", status(http.StatusNotFound), ecb.ErrStatus, 1},
+		{"forbidden", status(http.StatusForbidden), ecb.ErrStatus, 1},
+		{"no content", status(http.StatusNoContent), ecb.ErrStatus, 1},
+		{"slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, context.DeadlineExceeded, 3},
+		{"stalls in the middle", func(w http.ResponseWriter, r *http.Request) {
+			writeAll(w, "Date,USD,\n2026-04-14,")
+			<-r.Context().Done()
+		}, context.DeadlineExceeded, 3},
+		{"cuts the line", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "5000")
+			writeAll(w, "Date,USD,\n2026-04-14,1.2,\n")
+		}, nil, 3},
+		{"an empty answer", content(""), ecb.ErrMalformed, 1},
+		{"a page", content("<html><body>Maintenance</body></html>"), ecb.ErrMalformed, 1},
+		{"cut XML", content(`<Envelope><Cube><Cube time="2026-04-14"><Cube currency="USD" rate="1.1`), ecb.ErrMalformed, 1},
+		{"no rates", content(`<Envelope><Cube><Cube time="2026-04-14"></Cube></Cube></Envelope>`), ecb.ErrMalformed, 1},
+		{"too few rates", content("Date,USD,JPY,\n2026-04-14,1.2,187,\n"), ecb.ErrTooFew, 1},
+		{"rates of tomorrow", content("Date,USD,\n2026-04-15,1.2,\n"), ecb.ErrMalformed, 1},
+		{"zero and less", content("Date,USD,JPY,\n2026-04-14,0,-1,\n"), ecb.ErrMalformed, 1},
+		{"another past", content("Date,USD,JPY,\n2026-04-13,11.684,18.6,\n"), ecb.ErrMalformed, 1},
+		{"endless", func(w http.ResponseWriter, _ *http.Request) {
+			for chunk := bytes.Repeat([]byte("Date,USD,\n"), 1000); ; {
+				if _, err := w.Write(chunk); err != nil {
+					return
+				}
+			}
+		}, ecb.ErrTooLarge, 1},
+		{"nothing new where nothing was asked", status(http.StatusNotModified), nil, 1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			options := ecb.Options{
+				Base: base(t), Directory: t.TempDir(),
+				Timeout: 200 * time.Millisecond, RetryWait: time.Millisecond,
+				Now: func() time.Time { return evening.AddDate(0, 0, 1) },
+			}
+			good := open(t, options)
+			if _, err := good.Import("testdata/eurofxref-hist.csv"); err != nil {
+				t.Fatal(err)
+			}
+			version := good.Current().Version()
+
+			var tries atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				tries.Add(1)
+				test.handler(w, r)
+			}))
+			defer server.Close()
+			options.DailyURL = server.URL
+			p := open(t, options)
+			err := p.Refresh(t.Context())
+			harmless := strings.HasPrefix(test.name, "nothing new")
+			if (err == nil) != harmless || !errors.Is(err, test.want) && test.want != nil {
+				t.Errorf("got %v, want %v", err, test.want)
+			}
+			if (p.Status().Err == nil) != harmless {
+				t.Errorf("the status says %v", p.Status().Err)
+			}
+			if got := tries.Load(); got != test.tries {
+				t.Errorf("got %d tries, want %d", got, test.tries)
+			}
+			if p.Current().Version() != version {
+				t.Error("a rate changed")
+			}
+			if open(t, options).Current().Version() != version {
+				t.Error("a rate changed on disk")
+			}
+		})
+	}
+}
+
+func status(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}
+
+func content(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { writeAll(w, text) }
+}
+
+// writeAll sends a part of an answer at once. That the client may be gone is
+// the test's own doing.
+func writeAll(w http.ResponseWriter, text string) {
+	if _, err := w.Write([]byte(text)); err != nil {
+		return
+	}
+	if flusher, ok := w.(http.Flusher); ok {
+		flusher.Flush()
+	}
+}
+
+// Nobody listens: the error is the network's, and a later refresh recovers.
+func TestServerIsDown(t *testing.T) {
+	t.Parallel()
+	b := newBank(t)
+	options := b.options(t)
+	b.Close()
+	p := open(t, options)
+	version := p.Current().Version()
+	if err := p.Refresh(t.Context()); err == nil || p.Status().Err == nil {
+		t.Error("got no error")
+	}
+	if p.Current().Version() != version || !p.Status().CheckedAt.IsZero() {
+		t.Errorf("got %+v", p.Status())
+	}
+}
+
+// One of the two files is broken: the other's rates are taken.
+func TestHalfAFailure(t *testing.T) {
+	t.Parallel()
+	b := newBank(t)
+	b.put(historyPath, "<html></html>")
+	b.put(dailyPath, fixture(t, "eurofxref-daily.xml"))
+	p := open(t, b.options(t))
+	if err := p.Refresh(t.Context()); !errors.Is(err, ecb.ErrMalformed) {
+		t.Errorf("got %v, want ErrMalformed", err)
+	}
+	want(t, p, "2026-04-13", "USD", "1.1684", "ECB")
+
+	b.put(historyPath, fixture(t, "eurofxref-hist.csv"))
+	if err := p.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if p.Status().Err != nil {
+		t.Errorf("the failure is still told: %v", p.Status().Err)
+	}
+}
+
+// A refresh that is called off leaves at once.
+func TestRefreshIsCalledOff(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	p := open(t, ecb.Options{Base: base(t), DailyURL: server.URL})
+	if err := p.Refresh(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want canceled", err)
+	}
+}

@@ -1,0 +1,74 @@
+package ecb
+
+import (
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+)
+
+const (
+	// The rates appear at about 16:00 in Frankfurt, 14:00 or 15:00 UTC by
+	// the season. Polling from 14:00 to 17:00 UTC finds them in both, and
+	// still on a late day.
+	windowStart = 14 * time.Hour
+	windowEnd   = 17 * time.Hour
+	// pollInterval is the time between two polls of the window, and after
+	// a failure at any time.
+	pollInterval = 30 * time.Minute
+)
+
+// publishes reports whether the bank publishes rates on a day: Monday to
+// Friday but for the six holidays of its payment system TARGET.
+func publishes(day civil.Date) bool {
+	switch day.Weekday() {
+	case time.Saturday, time.Sunday:
+		return false
+	}
+	t := day.Time()
+	switch month, dom := t.Month(), t.Day(); {
+	case month == time.January && dom == 1,
+		month == time.May && dom == 1,
+		month == time.December && (dom == 25 || dom == 26):
+		return false
+	}
+	easter := easterSunday(t.Year())
+	return day != easter-2 && day != easter+1
+}
+
+// easterSunday returns the day of Western Easter, by the anonymous Gregorian
+// algorithm (Meeus, Astronomical Algorithms, chapter 8).
+func easterSunday(year int) civil.Date {
+	golden, century := year%19, year/100
+	corrected := (19*golden + century - century/4 - (century-(century+8)/25+1)/3 + 15) % 30
+	weekday := (32 + 2*(century%4) + 2*(year%100/4) - corrected - year%100%4) % 7
+	shift := (golden + 11*corrected + 22*weekday) / 451
+	n := corrected + weekday - 7*shift + 114
+	return civil.New(year, time.Month(n/31), n%31+1)
+}
+
+// publicationBefore returns the last publication day before a day.
+func publicationBefore(day civil.Date) civil.Date {
+	for day--; !publishes(day); day-- {
+	}
+	return day
+}
+
+// nextPoll returns when to look for rates again: within the window of a
+// publication day every half hour until the day's rates are held, otherwise
+// at the start of the next window.
+func nextPoll(now time.Time, newest civil.Date) time.Time {
+	now = now.UTC()
+	day := civil.Of(now)
+	if publishes(day) && newest < day {
+		midnight := day.Time()
+		if now.Before(midnight.Add(windowStart)) {
+			return midnight.Add(windowStart)
+		}
+		if next := now.Add(pollInterval); !next.After(midnight.Add(windowEnd)) {
+			return next
+		}
+	}
+	for day++; !publishes(day); day++ {
+	}
+	return day.Time().Add(windowStart)
+}

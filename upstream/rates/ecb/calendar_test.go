@@ -1,0 +1,94 @@
+package ecb
+
+import (
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+)
+
+func TestEaster(t *testing.T) {
+	t.Parallel()
+	for year, want := range map[int]string{
+		1961: "1961-04-02", 2000: "2000-04-23", 2008: "2008-03-23", 2011: "2011-04-24",
+		2024: "2024-03-31", 2025: "2025-04-20", 2026: "2026-04-05", 2027: "2027-03-28", 2038: "2038-04-25",
+	} {
+		if got := easterSunday(year).String(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// The days of the bank's own file are the days it is taken to publish on.
+func TestPublishesAgreesWithTheFile(t *testing.T) {
+	t.Parallel()
+	records, err := parse(fixture(t, "eurofxref-hist.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := make(map[civil.Date]bool)
+	for _, r := range records {
+		listed[r.day] = true
+	}
+	// From 26 March to 13 April 2026: Easter and three weekends.
+	for day := civil.New(2026, 3, 26); day <= civil.New(2026, 4, 13); day++ {
+		if got := publishes(day); got != listed[day] {
+			t.Errorf("%s: got %v, want %v", day, got, listed[day])
+		}
+	}
+	for _, holiday := range []string{"2026-01-01", "2026-05-01", "2026-12-25", "2028-12-26"} {
+		day, err := civil.Parse(holiday)
+		if err != nil || publishes(day) {
+			t.Errorf("%s is a holiday, %v", day, err)
+		}
+	}
+}
+
+func TestNextPoll(t *testing.T) {
+	t.Parallel()
+	// 13 April 2026 is a Monday.
+	tests := []struct {
+		name, now, newest, want string
+	}{
+		{"before the window", "2026-04-13T08:00:00Z", "2026-04-10", "2026-04-13T14:00:00Z"},
+		{"in the window", "2026-04-13T14:00:05Z", "2026-04-10", "2026-04-13T14:30:05Z"},
+		{"the last of the window", "2026-04-13T16:30:00Z", "2026-04-10", "2026-04-13T17:00:00Z"},
+		{"the window is over", "2026-04-13T16:31:00Z", "2026-04-10", "2026-04-14T14:00:00Z"},
+		{"the day's rates are here", "2026-04-13T14:30:00Z", "2026-04-13", "2026-04-14T14:00:00Z"},
+		{"Friday evening", "2026-04-10T18:00:00Z", "2026-04-10", "2026-04-13T14:00:00Z"},
+		{"Maundy Thursday", "2026-04-02T18:00:00Z", "2026-04-02", "2026-04-07T14:00:00Z"},
+		{"another zone", "2026-04-14T01:00:00+13:00", "2026-04-10", "2026-04-13T14:00:00Z"},
+		{"nothing held", "2026-04-11T12:00:00Z", "", "2026-04-13T14:00:00Z"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			now, err := time.Parse(time.RFC3339, test.now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var newest civil.Date
+			if err := newest.UnmarshalText([]byte(test.newest)); err != nil {
+				t.Fatal(err)
+			}
+			if got := nextPoll(now, newest).Format(time.RFC3339); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestPublicationBefore(t *testing.T) {
+	t.Parallel()
+	for after, want := range map[string]string{
+		"2026-04-14": "2026-04-13", "2026-04-13": "2026-04-10", "2026-04-07": "2026-04-02", "2026-01-02": "2025-12-31",
+	} {
+		day, err := civil.Parse(after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := publicationBefore(day).String(); got != want {
+			t.Errorf("before %s: got %s, want %s", after, got, want)
+		}
+	}
+}

@@ -1,0 +1,365 @@
+package ecb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+	"github.com/caddy-tollgate/tollgate/upstream/rates"
+)
+
+const (
+	defaultUserAgent = "tollgate (+https://github.com/caddy-tollgate/tollgate)"
+	defaultTimeout   = 10 * time.Second
+	defaultRetryWait = time.Second
+	// maxJitter spreads the polls of many installations over a minute.
+	maxJitter = time.Minute
+)
+
+// Options configure a Provider.
+type Options struct {
+	// Base is what the bank's rates are laid over. It must not be nil.
+	Base *rates.Dataset
+	// Directory is where the bank's rates are kept over restarts. It is
+	// made when it is first needed. Empty: they are kept in memory alone.
+	Directory string
+	// HistoryURL is where eurofxref-hist.zip is fetched, once and whenever
+	// a publication day was missed; DailyURL where eurofxref-daily.xml is
+	// fetched otherwise. An empty URL is never fetched. With both empty
+	// the provider is off: it serves Base and what is on disk.
+	HistoryURL, DailyURL string
+	// UserAgent introduces the program to the bank's web server. Default:
+	// the program's name and home page.
+	UserAgent string
+	// Timeout bounds one request, body included. Default: 10 seconds.
+	Timeout time.Duration
+	// RetryWait is the pause before a failed request is tried again; it
+	// grows from try to try. Default: one second.
+	RetryWait time.Duration
+	// Client makes the requests. Default: a client of its own.
+	Client *http.Client
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
+	// Logger receives what a background refresh did. Default: nothing is
+	// logged.
+	Logger *slog.Logger
+}
+
+// Provider serves rates and keeps them fresh. Its methods may be called
+// concurrently; Current never waits for a refresh.
+type Provider struct {
+	options Options
+	fetcher fetcher
+	bounds  bounds
+	logger  *slog.Logger
+
+	current atomic.Pointer[view]
+	planned atomic.Int64 // Unix nanoseconds of the next poll, 0 for none
+
+	mu       sync.Mutex // held by a refresh or an import
+	disk     disk
+	held     *rates.Dataset // every value accepted, believed or waiting
+	believed *rates.Dataset
+	waiting  []Quote
+	merged   *rates.Dataset // believed over Base
+	state    state
+}
+
+// view is what readers see, swapped as one.
+type view struct {
+	data   *rates.Dataset
+	status Status
+}
+
+// Status tells how fresh the rates are.
+type Status struct {
+	// Live is set if the provider has a URL to fetch.
+	Live bool
+	// Newest is the last day with rates of the bank, zero without any, and
+	// Days the number of such days.
+	Newest civil.Date
+	Days   int
+	// FetchedAt is when rates last came in and CheckedAt when the bank was
+	// last asked with success, zero if never.
+	FetchedAt, CheckedAt time.Time
+	// Err is why the last refresh failed, nil if it did not.
+	Err error
+	// Waiting are values that jumped and are held back until they are
+	// confirmed.
+	Waiting []Quote
+}
+
+// Open returns a provider that serves Base and the rates on disk. A table
+// on disk that cannot be read is set aside under another name and reported
+// by Status: rates can be fetched again, so it is no reason not to start.
+func Open(options Options) (*Provider, error) {
+	if options.Base == nil {
+		return nil, errors.New("opening rates: no base")
+	}
+	bounds, err := newBounds()
+	if err != nil {
+		return nil, fmt.Errorf("opening rates: %w", err)
+	}
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	p := &Provider{
+		options: options,
+		fetcher: newFetcher(options),
+		bounds:  bounds,
+		logger:  options.Logger,
+		disk:    disk{folder: options.Directory},
+	}
+	if p.logger == nil {
+		p.logger = slog.New(slog.DiscardHandler)
+	}
+	p.hold(new(rates.Builder).Build())
+	failed := p.load()
+	if failed != nil && options.Directory != "" {
+		failed = errors.Join(failed, p.disk.setAside())
+	}
+	p.publish(failed)
+	return p, nil
+}
+
+func newFetcher(options Options) fetcher {
+	f := fetcher{
+		client: options.Client, userAgent: options.UserAgent,
+		timeout: options.Timeout, wait: options.RetryWait,
+	}
+	if f.client == nil {
+		f.client = &http.Client{}
+	}
+	if f.userAgent == "" {
+		f.userAgent = defaultUserAgent
+	}
+	if f.timeout <= 0 {
+		f.timeout = defaultTimeout
+	}
+	if f.wait <= 0 {
+		f.wait = defaultRetryWait
+	}
+	return f
+}
+
+// Current returns the rates to serve now. It costs nothing and never
+// returns nil.
+func (p *Provider) Current() *rates.Dataset { return p.current.Load().data }
+
+// Status tells how fresh the rates are.
+func (p *Provider) Status() Status { return p.current.Load().status }
+
+// NextExpected returns when the rates may next change: at the next poll, or,
+// without a URL to poll, not before the next UTC midnight.
+func (p *Provider) NextExpected(now time.Time) time.Time {
+	status := p.Status()
+	if !status.Live {
+		return (civil.Of(now.UTC()) + 1).Time()
+	}
+	if planned := time.Unix(0, p.planned.Load()); planned.After(now) {
+		return planned.UTC()
+	}
+	return nextPoll(now, status.Newest)
+}
+
+// Run refreshes the rates when they are due until the context ends, first
+// within a minute of the start. It returns nil then, and at once if there is
+// nothing to fetch. A failed refresh is logged and tried again after half an
+// hour.
+func (p *Provider) Run(ctx context.Context) error {
+	if !p.Status().Live {
+		return nil
+	}
+	wait := jitter()
+	p.planned.Store(p.options.Now().Add(wait).UnixNano())
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		err := p.Refresh(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		status, now := p.Status(), p.options.Now()
+		next := nextPoll(now, status.Newest)
+		if err != nil {
+			p.logger.Error("refreshing rates failed", "error", err, "newest", status.Newest.String())
+			next = now.Add(pollInterval)
+		}
+		next = next.Add(jitter())
+		p.planned.Store(next.UnixNano())
+		timer.Reset(next.Sub(now))
+	}
+}
+
+// jitter returns a random part of a minute. It spreads load and protects
+// nothing, so its randomness need not be strong.
+func jitter() time.Duration { return rand.N(maxJitter) }
+
+// Refresh fetches what is due and takes it in. Where one of the two URLs
+// fails, the other's rates are taken all the same. The error tells all that
+// failed; good rates stay as they were.
+func (p *Provider) Refresh(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var failed error
+	if p.disk.folder != "" && p.disk.changed() {
+		failed = p.load() // another process imported rates
+	}
+	today := civil.Of(p.options.Now().UTC())
+	if p.options.HistoryURL != "" && (p.options.DailyURL == "" || p.incomplete(today)) {
+		failed = errors.Join(failed, p.fetch(ctx, p.options.HistoryURL))
+	}
+	if p.options.DailyURL != "" {
+		failed = errors.Join(failed, p.fetch(ctx, p.options.DailyURL))
+	}
+	p.publish(failed)
+	return failed
+}
+
+// incomplete reports whether the daily file alone would leave a hole: it
+// holds the last publication, so the one before must be here.
+func (p *Provider) incomplete(today civil.Date) bool {
+	last := publicationBefore(today + 1)
+	return p.held.Newest() < publicationBefore(last)
+}
+
+// Import takes in the publication in a file, of any of the bank's formats.
+func (p *Provider) Import(path string) (Report, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return Report{}, fmt.Errorf("importing rates: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	report, err := p.take(content)
+	if err != nil {
+		err = fmt.Errorf("importing rates: %w", err)
+	}
+	p.publish(err)
+	return report, err
+}
+
+// fetch brings one URL up to date.
+func (p *Provider) fetch(ctx context.Context, url string) error {
+	got, err := p.fetcher.get(ctx, url, p.state.Validators[url])
+	if err != nil {
+		return err
+	}
+	now := p.options.Now().UTC()
+	if got.content != nil {
+		report, err := p.take(got.content)
+		if err != nil {
+			return fmt.Errorf("taking in rates: %w", err)
+		}
+		p.state.FetchedAt = now
+		p.logger.Info("rates fetched", "accepted", report.Accepted, "dropped", report.Dropped(), "newest", p.held.Newest().String())
+	}
+	p.state.CheckedAt = now
+	known := maps.Clone(p.state.Validators)
+	if known == nil {
+		known = make(map[string]validators)
+	}
+	known[url] = got.validators
+	p.state.Validators = known
+	if err := p.disk.writeState(p.state); err != nil {
+		return fmt.Errorf("keeping the state of the rates: %w", err)
+	}
+	return nil
+}
+
+// take adds a publication to what is held, in memory and on disk. Good rates
+// count whether or not they could be kept.
+func (p *Provider) take(content []byte) (Report, error) {
+	records, err := parse(content)
+	if err != nil {
+		return Report{}, err
+	}
+	before := p.held.Version()
+	report, err := p.add(records)
+	if err != nil || p.held.Version() == before {
+		return report, err
+	}
+	if err := p.disk.writeTable(p.held); err != nil {
+		return report, fmt.Errorf("keeping the rates: %w", err)
+	}
+	return report, nil
+}
+
+// add screens records and holds what is left with what was held before.
+func (p *Provider) add(records []record) (Report, error) {
+	quotes, report := p.bounds.screen(records, p.believed, civil.Of(p.options.Now().UTC()))
+	if len(quotes) == 0 {
+		return report, fmt.Errorf("%w: none of %d values can be used", ErrMalformed, len(records))
+	}
+	if err := enough(quotes, p.held); err != nil {
+		return report, err
+	}
+	var builder rates.Builder
+	for _, q := range quotes {
+		builder.Set(q.Day, q.Code, q.Value, rates.SourceECB)
+	}
+	p.hold(rates.Merge(p.held, builder.Build()))
+	return report, nil
+}
+
+// hold replaces the values held and all that follows from them.
+func (p *Provider) hold(held *rates.Dataset) {
+	if p.held != nil && held.Version() == p.held.Version() {
+		return
+	}
+	p.held = held
+	p.believed, p.waiting = believe(held)
+	p.merged = rates.Merge(p.options.Base, p.believed)
+	for _, q := range p.waiting {
+		p.logger.Warn("rate held back until it is confirmed", "currency", q.Code, "date", q.Day.String(), "value", q.Value.String())
+	}
+}
+
+// load replaces what is held by what is on disk, if it can be read.
+func (p *Provider) load() error {
+	records, kept, err := p.disk.read()
+	if err != nil {
+		return fmt.Errorf("reading the rates kept: %w", err)
+	}
+	if records == nil {
+		return nil
+	}
+	before := p.held
+	p.hold(new(rates.Builder).Build())
+	if _, err := p.add(records); err != nil {
+		p.hold(before)
+		return fmt.Errorf("reading the rates kept: %w", err)
+	}
+	p.state = kept
+	return nil
+}
+
+// publish swaps in what readers see.
+func (p *Provider) publish(failed error) {
+	p.current.Store(&view{
+		data: p.merged,
+		status: Status{
+			Live:      p.options.HistoryURL != "" || p.options.DailyURL != "",
+			Newest:    p.believed.Newest(),
+			Days:      p.believed.Days(),
+			FetchedAt: p.state.FetchedAt,
+			CheckedAt: p.state.CheckedAt,
+			Err:       failed,
+			Waiting:   p.waiting,
+		},
+	})
+}

@@ -1,0 +1,198 @@
+package ecb
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/csv"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/upstream/currency"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+)
+
+// maxTable bounds the history unpacked. It has 2 MB and grows by 70 KB a
+// year; without a bound a few kilobytes of zip could fill the memory.
+const maxTable = 32 << 20
+
+// notQuoted marks a currency without a rate on a day.
+const notQuoted = "N/A"
+
+// record is one value as it was written, of a well-formed code on a real
+// day.
+type record struct {
+	day  civil.Date
+	code currency.Code
+	text string
+}
+
+// parse reads a publication of any kind: the zipped history, its CSV, or
+// the daily XML.
+func parse(content []byte) ([]record, error) {
+	var records []record
+	var err error
+	switch {
+	case bytes.HasPrefix(content, []byte("PK")):
+		if content, err = unzip(content); err == nil {
+			records, err = parseTable(content)
+		}
+	case bytes.HasPrefix(bytes.TrimSpace(content), []byte("<")):
+		records, err = parseDaily(content)
+	default:
+		records, err = parseTable(content)
+	}
+	if errors.Is(err, ErrTooLarge) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if len(records) == 0 {
+		return nil, fmt.Errorf("%w: no rates in it", ErrMalformed)
+	}
+	return records, nil
+}
+
+// unzip returns the one CSV file of an archive.
+func unzip(content []byte) ([]byte, error) {
+	archive, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
+	if err != nil {
+		return nil, err
+	}
+	for _, member := range archive.File {
+		if !strings.HasSuffix(member.Name, ".csv") {
+			continue
+		}
+		file, err := member.Open()
+		if err != nil {
+			return nil, err
+		}
+		// The size in the archive's directory is a claim: what counts is
+		// what comes out.
+		table, err := readBounded(file, maxTable)
+		return table, errors.Join(err, file.Close())
+	}
+	return nil, errors.New("no CSV file in the archive")
+}
+
+// readBounded reads all there is, or fails with ErrTooLarge.
+func readBounded(r io.Reader, limit int64) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(content)) > limit {
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
+	}
+	return content, nil
+}
+
+// parseTable reads the CSV: a header "Date,USD,JPY,…", then a line a day.
+// The bank ends each line with a comma, that is with an empty last column.
+func parseTable(content []byte) ([]record, error) {
+	reader := csv.NewReader(bytes.NewReader(content))
+	reader.TrimLeadingSpace = true
+	reader.ReuseRecord = true
+	header, err := reader.Read()
+	if err != nil {
+		return nil, err
+	}
+	codes, err := parseHeader(header)
+	if err != nil {
+		return nil, err
+	}
+	var records []record
+	seen := make(map[civil.Date]struct{})
+	for {
+		line, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return records, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		day, err := parseDay(line[0])
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := seen[day]; twice {
+			return nil, fmt.Errorf("%s stands twice", day)
+		}
+		seen[day] = struct{}{}
+		for i, text := range line[1:] {
+			text = strings.TrimSpace(text)
+			if codes[i] != "" && text != notQuoted && text != "" {
+				records = append(records, record{day, codes[i], text})
+			}
+		}
+	}
+}
+
+// parseHeader returns the codes of the columns after the first, "" for an
+// empty column.
+func parseHeader(header []string) ([]currency.Code, error) {
+	if header[0] != "Date" || len(header) < 2 {
+		return nil, fmt.Errorf("a table that begins with %.32q", header[0])
+	}
+	codes := make([]currency.Code, len(header)-1)
+	seen := make(map[currency.Code]struct{})
+	for i, field := range header[1:] {
+		if field = strings.TrimSpace(field); field == "" {
+			continue
+		}
+		code, err := currency.Parse(field)
+		if err != nil {
+			return nil, fmt.Errorf("currency %w", err)
+		}
+		if _, twice := seen[code]; twice {
+			return nil, fmt.Errorf("%s stands twice", code)
+		}
+		seen[code] = struct{}{}
+		codes[i] = code
+	}
+	return codes, nil
+}
+
+// parseDay reads 2026-04-13, or 13 April 2026 as the daily CSV has it.
+func parseDay(text string) (civil.Date, error) {
+	if t, err := time.Parse("2 January 2006", text); err == nil {
+		return civil.Of(t), nil
+	}
+	return civil.Parse(text)
+}
+
+// parseDaily reads eurofxref-daily.xml, or a longer one of its kind.
+func parseDaily(content []byte) ([]record, error) {
+	var envelope struct {
+		XMLName xml.Name `xml:"Envelope"`
+		Days    []struct {
+			Day   string `xml:"time,attr"`
+			Rates []struct {
+				Code  string `xml:"currency,attr"`
+				Value string `xml:"rate,attr"`
+			} `xml:"Cube"`
+		} `xml:"Cube>Cube"`
+	}
+	if err := xml.Unmarshal(content, &envelope); err != nil {
+		return nil, err
+	}
+	var records []record
+	for _, cube := range envelope.Days {
+		day, err := civil.Parse(cube.Day)
+		if err != nil {
+			return nil, err
+		}
+		for _, rate := range cube.Rates {
+			code, err := currency.Parse(rate.Code)
+			if err != nil {
+				return nil, fmt.Errorf("currency %w", err)
+			}
+			records = append(records, record{day, code, rate.Value})
+		}
+	}
+	return records, nil
+}

@@ -1,0 +1,125 @@
+package ecb_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
+)
+
+// wire answers requests without a network, whose waiting a bubble of
+// testing/synctest cannot see through.
+type wire func(*http.Request) string
+
+func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	code, body := http.StatusOK, w(r)
+	if body == "" {
+		code = http.StatusForbidden
+	}
+	return &http.Response{
+		StatusCode: code, Header: make(http.Header), Request: r,
+		Body: io.NopCloser(strings.NewReader(body)),
+	}, nil
+}
+
+// A bubble's clock starts on Saturday, 1 January 2000: the first window is
+// Monday the 3rd from 14:00 UTC.
+func TestRunPollsWhenRatesAreDue(t *testing.T) {
+	t.Parallel()
+	publication := fixture(t, "eurofxref-daily.xml")
+	synctest.Test(t, func(t *testing.T) {
+		var polls []time.Time
+		published := strings.Replace(publication, "2026-04-13", "1999-12-31", 1)
+		p := open(t, ecb.Options{
+			Base: base(t), DailyURL: "http://bank.invalid/daily",
+			Client: &http.Client{Transport: wire(func(*http.Request) string {
+				polls = append(polls, time.Now().UTC())
+				if time.Now().Day() == 3 && time.Now().UTC().Hour() >= 15 {
+					return strings.Replace(publication, "2026-04-13", "2000-01-03", 1)
+				}
+				return published
+			})},
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- p.Run(ctx) }()
+		synctest.Wait()
+		start := time.Now()
+		if next := p.NextExpected(start); next.After(start.Add(time.Minute)) {
+			t.Errorf("the first poll is expected at %s", next)
+		}
+
+		time.Sleep(4 * 24 * time.Hour) // to Wednesday the 5th
+		synctest.Wait()
+		// Start, three times on Monday until the rates came at 15:00, then
+		// Tuesday's window to its end, as nothing came.
+		want := []string{
+			"01 00:00", "03 14:0", "03 14:3", "03 15:0", "04 14:0", "04 14:3", "04 15:0", "04 15:3", "04 16:0", "04 16:3",
+		}
+		if len(polls) < len(want) {
+			t.Fatalf("got %d polls: %v", len(polls), polls)
+		}
+		for i, prefix := range want {
+			if got := polls[i].Format("02 15:04"); !strings.HasPrefix(got, prefix) {
+				t.Errorf("poll %d was at %s, want %s", i, got, prefix)
+			}
+		}
+		if got := p.Status().Newest.String(); got != "2000-01-03" {
+			t.Errorf("got %s", got)
+		}
+		if next, window := p.NextExpected(time.Now()), time.Date(2000, 1, 5, 14, 0, 0, 0, time.UTC); next.Before(window) || next.After(window.Add(time.Minute)) {
+			t.Errorf("rates are expected at %s", next)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// After a failure the next try comes in half an hour, window or not.
+func TestRunTriesAgainAfterAFailure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var polls []time.Time
+		p := open(t, ecb.Options{
+			Base: base(t), DailyURL: "http://bank.invalid/daily",
+			Client: &http.Client{Transport: wire(func(*http.Request) string {
+				polls = append(polls, time.Now())
+				return ""
+			})},
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- p.Run(ctx) }()
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		if len(polls) != 6 {
+			t.Errorf("got %d polls in three hours: %v", len(polls), polls)
+		}
+		for i := 1; i < len(polls); i++ {
+			if pause := polls[i].Sub(polls[i-1]); pause < 30*time.Minute || pause > 31*time.Minute {
+				t.Errorf("a pause of %s", pause)
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// Without anything to poll, rates can change at the turn of the day at most.
+func TestNextExpectedWhenOff(t *testing.T) {
+	t.Parallel()
+	p := open(t, ecb.Options{Base: base(t)})
+	want := time.Date(2026, time.April, 14, 0, 0, 0, 0, time.UTC)
+	if got := p.NextExpected(evening.In(time.FixedZone("", -5*3600))); !got.Equal(want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
