@@ -1,0 +1,297 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
+)
+
+func connect(t *testing.T, base, secret string, options ...client.Option) *client.Client {
+	t.Helper()
+	c, err := client.New(base, secret, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// code returns the stable word of a refusal, or the whole error.
+func code(err error) string {
+	var refused *apierror.Error
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &refused):
+		return refused.Code
+	default:
+		return err.Error()
+	}
+}
+
+// Every call, once, against a gate on the loopback interface.
+func TestEveryCall(t *testing.T) {
+	t.Parallel()
+	gate, ctx := controltest.New(t), t.Context()
+	c := connect(t, gate.Serve(t), controltest.Secret)
+	check := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+
+	plans, err := c.Plans(ctx)
+	check("plans", err)
+	if len(plans.Plans) != 3 || *plans.Plans[1].Limits["convert"] != 1000 || plans.Timezone != "Europe/Berlin" || len(plans.Endpoints) != 4 {
+		t.Errorf("plans: got %+v", plans)
+	}
+	if limit, listed := plans.Plans[2].Limits["currencies"]; !listed || limit != nil {
+		t.Errorf("an unlimited endpoint: got %v, %v", limit, listed)
+	}
+
+	account, err := c.PutAccount(ctx, "acc_1", control.AccountChange{Plan: new("starter")})
+	check("put", err)
+	want := control.Account{Account: "acc_1", Plan: "starter", CreatedAt: controltest.Start}
+	if diff := cmp.Diff(want, account); diff != "" {
+		t.Errorf("put (-want +got):\n%s", diff)
+	}
+	account, err = c.Account(ctx, "acc_1")
+	check("account", err)
+	if diff := cmp.Diff(want, account); diff != "" {
+		t.Errorf("account (-want +got):\n%s", diff)
+	}
+	_, err = c.PutAccount(ctx, "acc_2@example.com", control.AccountChange{Disabled: new(true)})
+	check("put", err)
+	page, err := c.Accounts(ctx, "", 1)
+	check("accounts", err)
+	if len(page.Accounts) != 1 || page.Next == nil || *page.Next != "acc_1" {
+		t.Errorf("first page: got %+v", page)
+	}
+	page, err = c.Accounts(ctx, *page.Next, 0)
+	check("accounts", err)
+	if len(page.Accounts) != 1 || !page.Accounts[0].Disabled || page.Next != nil {
+		t.Errorf("second page: got %+v", page)
+	}
+
+	key, err := c.CreateKey(ctx, "acc_1", control.KeyRequest{Name: "ci", Abilities: []string{"convert"}, TTL: "30d"})
+	check("create", err)
+	if !strings.HasPrefix(key.Token, "tgk_") || key.ExpiresAt.Sub(key.CreatedAt) != 30*24*time.Hour {
+		t.Errorf("create: got %+v", key.Key)
+	}
+	_, err = c.CreateKey(ctx, "acc_1", control.KeyRequest{Kind: "login"})
+	check("login", err)
+	next, err := c.RotateKey(ctx, "acc_1", key.ID, 90*time.Minute)
+	check("rotate", err)
+	check("revoke", c.RevokeKey(ctx, "acc_1", next.ID))
+	for _, test := range []struct {
+		filter control.KeyFilter
+		want   int
+	}{{control.KeyFilter{}, 1}, {control.KeyFilter{Revoked: true}, 2}, {control.KeyFilter{Kind: "login"}, 1}} {
+		keys, err := c.Keys(ctx, "acc_1", test.filter)
+		check("keys", err)
+		if len(keys) != test.want {
+			t.Errorf("%+v: got %d keys, want %d", test.filter, len(keys), test.want)
+		}
+	}
+
+	document, err := c.Usage(ctx, "acc_1", 7)
+	check("usage", err)
+	if document.Plan != "starter" || len(document.Endpoints) != 4 || len(document.Days) != 7 {
+		t.Errorf("usage: got %+v", document)
+	}
+	check("reset one", c.ResetUsage(ctx, "acc_1", "convert"))
+	check("reset all", c.ResetUsage(ctx, "acc_1", ""))
+	check("delete", c.DeleteAccount(ctx, "acc_1"))
+	if _, err := c.Account(ctx, "acc_1"); !errors.Is(err, control.ErrNotFound) {
+		t.Errorf("after deletion: got %v", err)
+	}
+}
+
+func TestRefusalsKeepTheirCode(t *testing.T) {
+	t.Parallel()
+	gate, ctx := controltest.New(t), t.Context()
+	base := gate.Serve(t)
+	c := connect(t, base, controltest.Secret)
+	if _, err := c.PutAccount(ctx, "acc_1", control.AccountChange{Plan: new("starter")}); err != nil {
+		t.Fatal(err)
+	}
+	_, unknownPlan := c.PutAccount(ctx, "acc_1", control.AccountChange{Plan: new("gold")})
+	_, notEntitled := c.CreateKey(ctx, "acc_1", control.KeyRequest{Name: "ci", Abilities: []string{"admin"}})
+	_, noAbility := c.CreateKey(ctx, "acc_1", control.KeyRequest{Name: "ci", Abilities: []string{}})
+	_, planRequired := c.CreateKey(ctx, "stranger", control.KeyRequest{Kind: "login"})
+	_, wrongSecret := connect(t, base, "wrong").Plans(ctx)
+	_, noSecret := connect(t, base, "").Plans(ctx)
+	_, invalidAccount := c.Account(ctx, "../plans")
+	_, emptyAccount := c.Keys(ctx, "", control.KeyFilter{})
+	_, overlap := c.RotateKey(ctx, "acc_1", "key_x", -1)
+	for _, test := range []struct {
+		err  error
+		code string
+	}{
+		{unknownPlan, "unknown_plan"},
+		{notEntitled, "not_entitled"},
+		{noAbility, "invalid_request"},
+		{planRequired, "plan_required"},
+		{wrongSecret, "unauthenticated"},
+		{noSecret, "unauthenticated"},
+		{invalidAccount, "invalid_account"},
+		{emptyAccount, "invalid_account"},
+		{c.DeleteAccount(ctx, ".."), "invalid_account"},
+		{c.RevokeKey(ctx, "acc_1", ""), "not_found"},
+		{c.RevokeKey(ctx, "acc_1", ".."), "not_found"},
+		{c.RevokeKey(ctx, "acc_1", "../../acc_1"), "not_found"},
+		{c.RevokeKey(ctx, "acc_1", "?x=/"), "not_found"},
+		{overlap, "invalid_request"},
+		{c.ResetUsage(ctx, "acc_1", "a&b=c"), "unknown_endpoint"},
+	} {
+		if got := code(test.err); got != test.code {
+			t.Errorf("got %q, want %q", got, test.code)
+		}
+		if errors.Is(test.err, client.ErrUnreachable) {
+			t.Errorf("%s is taken for an unreachable gate", test.code)
+		}
+	}
+
+	gate.Break(errors.New("no store"))
+	_, err := c.Account(ctx, "acc_1")
+	var refused *apierror.Error
+	if !errors.As(err, &refused) || refused.Code != "unavailable" || refused.Status != 503 || refused.GetHeaders().Get("Retry-After") != "5" {
+		t.Errorf("a gate without a store: got %v", err)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := "http://" + listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name    string
+		handler http.HandlerFunc // nil: nobody listens
+	}{
+		{"nobody listens", nil},
+		{"a page of a proxy", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadGateway)
+			_, _ = fmt.Fprint(w, "<html>Bad Gateway</html>")
+		}},
+		{"a page that says OK", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "<html>welcome</html>") }},
+		{"an empty answer", func(http.ResponseWriter, *http.Request) {}},
+		{"somebody else's JSON", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = fmt.Fprint(w, `{"error":"not found"}`)
+		}},
+		{"an answer without end", func(w http.ResponseWriter, _ *http.Request) {
+			for range 9 << 10 {
+				if _, err := fmt.Fprint(w, strings.Repeat(" ", 1<<10)); err != nil {
+					return
+				}
+			}
+		}},
+		{"an answer that breaks off", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = fmt.Fprint(w, `{"plans"`)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			base := nobody
+			if test.handler != nil {
+				server := httptest.NewServer(test.handler)
+				t.Cleanup(server.Close)
+				base = server.URL
+			}
+			_, err := connect(t, base, controltest.Secret).Plans(t.Context())
+			if !errors.Is(err, client.ErrUnreachable) {
+				t.Errorf("got %v", err)
+			}
+			if err != nil && (strings.Contains(err.Error(), controltest.Secret) || strings.Contains(err.Error(), "/tollgate/")) {
+				t.Errorf("the error says too much: %v", err)
+			}
+		})
+	}
+}
+
+func TestContextEndsTheWait(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(release) })
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err := connect(t, server.URL, "").Plans(ctx)
+	if !errors.Is(err, client.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Threat: something on the gate's port redirects to a host that collects
+// what it is sent.
+func TestSecretDoesNotFollowRedirects(t *testing.T) {
+	t.Parallel()
+	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("the client followed, with Authorization %q", r.Header.Get("Authorization"))
+	}))
+	t.Cleanup(thief.Close)
+	server := httptest.NewServer(http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect))
+	t.Cleanup(server.Close)
+	if _, err := connect(t, server.URL, controltest.Secret).Plans(t.Context()); !errors.Is(err, client.ErrUnreachable) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestUnixSocket(t *testing.T) {
+	t.Parallel()
+	gate := controltest.New(t)
+	path := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: gate.Handler()}}
+	server.Start()
+	t.Cleanup(server.Close)
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	if _, err := connect(t, "http://gate", controltest.Secret, client.WithTransport(transport)).Plans(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAddress(t *testing.T) {
+	t.Parallel()
+	for base, ok := range map[string]bool{
+		"http://127.0.0.1:8081": true, "https://gate.internal/": true, "http://[::1]:8081": true,
+		"": false, "127.0.0.1:8081": false, "localhost:8081": false, "ftp://gate": false, "http://": false,
+		"http://user:hunter2@gate": false, "http://gate?x=1": false, "http://gate#x": false, "http://gate\x7f": false,
+	} {
+		_, err := client.New(base, "")
+		if (err == nil) != ok {
+			t.Errorf("%q: got %v", base, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: the error shows the password: %v", base, err)
+		}
+	}
+}
