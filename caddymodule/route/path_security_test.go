@@ -9,11 +9,8 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"path"
 	"strings"
 	"testing"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/route"
 )
@@ -93,7 +90,8 @@ func TestAmbiguousTargetsAreRefused(t *testing.T) {
 		{"broken escape of one digit", "/open/%2"},
 		{"no hexadecimal", "/open/%zz"},
 		{"IIS escape", "/open/%u002e"},
-		{"fragment", "/open#/../api"},
+		{"fragment", "/open#x"},
+		{"fragment before a parent", "/open#/../api"},
 		{"asterisk", "*"},
 		{"authority", "example.com:443"},
 		{"authority without a port", "example.com"},
@@ -332,147 +330,4 @@ func TestGateAndUpstreamAgree(t *testing.T) {
 			t.Errorf("%s: got status %d, want %d", method, got, http.StatusMethodNotAllowed)
 		}
 	}
-}
-
-// seeds are targets for the fuzz tests to start from.
-var seeds = [...]string{
-	"/api/convert/EUR/10/USD", "/api/rates/%45UR", "/api/rates/a%2Fb", "/api/x/../rates/EUR", "//api", "/api/%2e%2E/x",
-	"/api;v=1/x", "/%2561pi/x", "/open/%252e%252e/api/x", "/API/rates/EUR", "/ap%C4%B1/x", `/api\x`, "/api/é", "/api/%c0%af",
-	"http://example.com/api/usage", "http://example.com", "*", "/tree", "/tree/", "/open/..;/api", "/;/api", "/api%3Fx", "/a#b",
-}
-
-// Whatever is let through below the guard is matched exactly as the
-// ServeMux of the server behind routes the request that it is sent.
-func FuzzPathAgreement(f *testing.F) {
-	for _, seed := range seeds {
-		f.Add("GET", seed)
-		f.Add("HEAD", seed)
-	}
-	patterns := append(api[:], "GET /tree/", "GET /a/{rest...}", "GET /b/{$}", "GET /c/{x}/d", "HEAD /c/e/d")
-	table := newTable(f, patterns...)
-	guard := newGuard(f)
-	var mux http.ServeMux
-	for _, pattern := range patterns {
-		if err := register(&mux, pattern); err != nil {
-			f.Fatal(err)
-		}
-	}
-	f.Fuzz(func(t *testing.T, method, target string) {
-		r := read(method, target)
-		if r == nil {
-			return
-		}
-		if _, err := guard.CheckTarget(r.Method, r.RequestURI, r.URL); err != nil {
-			return
-		}
-		forwarded := read(method, r.URL.RequestURI())
-		if forwarded == nil {
-			t.Fatalf("%s %q is sent on as %q, which cannot be read", method, target, r.URL.RequestURI())
-		}
-		want := served(&mux, forwarded)
-		if got, ok := table.Match(r.Method, r.URL.Path); got != want || ok != (want != "") {
-			t.Fatalf("%s %q: got %q, but %q serves it", method, target, got, want)
-		}
-	})
-}
-
-// The check is a single pass over bytes; this is the same in the words of
-// the library.
-func FuzzCheckTarget(f *testing.F) {
-	for _, seed := range seeds {
-		f.Add(seed)
-	}
-	guard := newGuard(f)
-	f.Fuzz(func(t *testing.T, target string) {
-		r := read(http.MethodGet, target)
-		if r == nil {
-			return
-		}
-		closed, err := guard.CheckTarget(r.Method, r.RequestURI, r.URL)
-		if want := hasOneReading(r); !closed || (err == nil) != want {
-			t.Fatalf("%q: got closed %t, error %v; want it let through: %t", target, closed, err, want)
-		}
-	})
-}
-
-func hasOneReading(r *http.Request) bool {
-	raw, _, _ := strings.Cut(r.RequestURI, "?")
-	if r.URL.Opaque != "" || r.URL.User != nil || strings.Contains(raw, "#") || strings.Contains(strings.ToLower(raw), "%2f") {
-		return false
-	}
-	if raw[0] != '/' && (r.URL.Scheme != "http" && r.URL.Scheme != "https" || r.URL.Host == "") {
-		return false
-	}
-	decoded := r.URL.Path
-	if !utf8.ValidString(decoded) || strings.ContainsAny(decoded, `\%;?#`) || strings.ContainsFunc(decoded, unicode.IsControl) {
-		return false
-	}
-	if decoded == "" {
-		return true
-	}
-	segments := strings.Split(decoded, "/")
-	for i, segment := range segments[1:] {
-		last := i == len(segments)-2
-		if segment == "" && !last || segment == "." || segment == ".." {
-			return false
-		}
-	}
-	return segments[0] == ""
-}
-
-// Threat: a server that resolves more than HTTP asks for (escapes of
-// escapes, parameters, dots, empty segments, case, backslashes) is led
-// below the guard by a path that the gate took for an open one.
-// Expectation: however it resolves, an open path stays open.
-func FuzzOpenPathStaysOpen(f *testing.F) {
-	for _, seed := range seeds {
-		f.Add(seed)
-	}
-	guard := newGuard(f, "/api/")
-	f.Fuzz(func(t *testing.T, target string) {
-		r := read(http.MethodGet, target)
-		if r == nil {
-			return
-		}
-		if closed, err := guard.CheckTarget(r.Method, r.RequestURI, r.URL); closed || err != nil {
-			return
-		}
-		resolved := r.URL.Path
-		for range 8 {
-			resolved = resolve(resolved)
-			if lower := strings.ToLower(resolved); lower == "/api" || strings.HasPrefix(lower, "/api/") {
-				t.Fatalf("%q is open and leads to %q", target, resolved)
-			}
-			resolved = unescape(resolved)
-		}
-	})
-}
-
-// resolve does to a path what careless servers do.
-func resolve(text string) string {
-	text = strings.ReplaceAll(text, `\`, "/")
-	if end := strings.IndexAny(text, "?#"); end >= 0 {
-		text = text[:end]
-	}
-	segments := strings.Split(text, "/")
-	for i := range segments {
-		segments[i], _, _ = strings.Cut(segments[i], ";")
-	}
-	return path.Clean("/" + strings.Join(segments, "/"))
-}
-
-// unescape decodes each escape that can be decoded.
-func unescape(text string) string {
-	var plain strings.Builder
-	for i := 0; i < len(text); i++ {
-		if i+3 <= len(text) {
-			if one, err := url.PathUnescape(text[i : i+3]); err == nil && len(one) == 1 {
-				plain.WriteString(one)
-				i += 2
-				continue
-			}
-		}
-		plain.WriteByte(text[i])
-	}
-	return plain.String()
 }

@@ -63,9 +63,9 @@ func (g *Guard) CheckTarget(method, requestURI string, u *url.URL) (closed bool,
 	if u.RawPath != "" {
 		found |= examine(u.RawPath, true)
 	}
-	// One look is enough where both are the same, letter by letter, and
-	// nothing in them means something else once decoded.
-	if found != 0 || written != u.Path || strings.IndexByte(written, '%') >= 0 {
+	// One look is enough where both are the same and nothing was found: a
+	// '%' would have been.
+	if found != 0 || written != u.Path {
 		found |= examine(written, true)
 	}
 	switch {

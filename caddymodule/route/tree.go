@@ -79,11 +79,11 @@ func (n *node[T]) literal(seg string) *node[T] {
 }
 
 // match finds the pattern for the part of a path that lies below n; with
-// slash, for that part with a slash put behind it, which must be the only
-// one there. Where several fit, a
-// literal goes before a wildcard and that before a multi-segment one. A
-// choice that leads nowhere is taken back, so that "/a/b/c" finds
-// "/a/{x}/c" beside "/a/b/z". Each node is visited at most once.
+// slash, for that part with a slash put behind it, which must not end in
+// one itself. Where several fit, a literal goes before a wildcard and that
+// before a multi-segment one. A choice that leads nowhere is taken back,
+// so that "/a/b/c" finds "/a/{x}/c" beside "/a/b/z". Each node is visited
+// at most once.
 func (n *node[T]) match(path string, slash bool) match[T] {
 	if path == "" && slash {
 		path, slash = "/", false

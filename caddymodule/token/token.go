@@ -48,8 +48,9 @@ type Hash [sha256.Size]byte
 // Token is a freshly made secret. Its text is meant for one reader, once:
 // [Token.Reveal] is the only way to it. Formatting, logging and encoding
 // give the hint instead. The text stands behind a pointer because fmt
-// follows no pointer below the top level, so that not even a %+v of a
-// struct with a private Token field shows it.
+// follows no pointer to a string, so that neither a %d nor a %+v of a
+// struct with a private Token field, on which fmt cannot call String,
+// shows it.
 //
 // The zero Token holds no secret; only [New] makes useful ones.
 type Token struct {
@@ -93,14 +94,6 @@ func (t Token) Hash() Hash {
 // String returns the token's hint; see [Hint].
 func (t Token) String() string {
 	return Hint(t.Reveal())
-}
-
-// Format writes the token's hint whatever the verb and its flags are, so
-// that no format string can spell the secret.
-func (t Token) Format(state fmt.State, _ rune) {
-	// A Formatter has no way to report a failed write: fmt's own printer
-	// keeps and returns it.
-	_, _ = io.WriteString(state, t.String())
 }
 
 // LogValue gives structured logs the token's hint.
