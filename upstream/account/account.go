@@ -46,7 +46,7 @@ var (
 
 	// ErrGate says that the gate could not be reached or could not do its
 	// work. Nothing was changed, unless the error says what was.
-	ErrGate = errors.New("the gate does not answer")
+	ErrGate = errors.New("asking the gate failed")
 )
 
 // Account is somebody who can log in.

@@ -10,6 +10,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
+	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
 )
 
 // pingTimeout is how long the database may take to answer a health check.
@@ -20,9 +21,10 @@ type Pinger interface {
 	Ping(ctx context.Context) error
 }
 
-// Rates gives the rates of the moment.
+// Rates gives the rates of the moment and tells how they came.
 type Rates interface {
 	Current() *rates.Dataset
+	Status() ecb.Status
 }
 
 // health answers GET /healthz: 200 while the upstream can serve, 503 when
@@ -42,15 +44,33 @@ type healthAnswer struct {
 }
 
 // ratesAge tells how old the newest rates are. AgeDays counts calendar
-// days in UTC; 3 is usual on a Monday morning.
+// days in UTC; 3 is usual on a Monday morning. Live tells whether rates
+// are fetched, Failing whether the last attempt failed, CheckedAt when the
+// last one succeeded.
 type ratesAge struct {
-	Date    civil.Date `json:"date"`
-	AgeDays int        `json:"age_days"`
+	Date      civil.Date `json:"date"`
+	AgeDays   int        `json:"age_days"`
+	Live      bool       `json:"live"`
+	Failing   bool       `json:"failing"`
+	CheckedAt *time.Time `json:"checked_at"`
+}
+
+func (h *health) age() ratesAge {
+	newest, status := h.rates.Current().Newest(), h.rates.Status()
+	age := ratesAge{
+		Date:    newest,
+		AgeDays: int(civil.Of(h.now().UTC()) - newest),
+		Live:    status.Live,
+		Failing: status.Err != nil,
+	}
+	if !status.CheckedAt.IsZero() {
+		age.CheckedAt = &status.CheckedAt
+	}
+	return age
 }
 
 func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	newest := h.rates.Current().Newest()
-	age := ratesAge{Date: newest, AgeDays: int(civil.Of(h.now().UTC()) - newest)}
+	age := h.age()
 	ctx, cancel := context.WithTimeout(r.Context(), pingTimeout)
 	defer cancel()
 	if err := h.database.Ping(ctx); err != nil {

@@ -1,0 +1,292 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/caddy-tollgate/tollgate/upstream/account"
+)
+
+// maxPasswordLine bounds what is read of a password's line: more than a
+// password may have, so that one that is too long is refused, not cut.
+const maxPasswordLine = 8 << 10
+
+func accountCommand() *cobra.Command {
+	group := &cobra.Command{
+		Use:                   "account COMMAND",
+		DisableFlagsInUseLine: true,
+		Short:                 "Administer accounts",
+		Long: `Administer accounts. The gate must be running: it knows the plans, and who
+is disabled. Nothing is changed when it cannot be reached.
+
+The commands work while "upstream serve" runs.`,
+		Args: cobra.NoArgs,
+		RunE: needCommand,
+	}
+	group.AddCommand(accountAdd(), accountList(), accountSetPlan(), accountSetDisabled(true),
+		accountSetDisabled(false), accountSetPassword(), accountDelete())
+	return group
+}
+
+// withAccounts runs work with the accounts opened, and closes them.
+func (s *settings) withAccounts(c *cobra.Command, work func(*account.Service) error) (err error) {
+	secret, err := s.secret()
+	if err != nil {
+		return err
+	}
+	store, err := s.open(c.Context())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	accounts, err := s.accounts(store, secret, newLogger(c))
+	if err != nil {
+		return err
+	}
+	return work(accounts)
+}
+
+func accountAdd() *cobra.Command {
+	var s settings
+	var email, plan string
+	var generate bool
+	c := &cobra.Command{
+		Use:   "add --email ADDRESS --plan PLAN",
+		Short: "Make an account and print its id",
+		Long: `Make an account and print its id on a line of its own.
+
+The password is the first line of standard input, 8 characters to 1024
+bytes long. With --generate the program makes one and prints it on a second
+line.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			address, err := account.ParseEmail(email)
+			if err != nil {
+				return misuse("--email: %w", err)
+			}
+			password, err := choosePassword(c, generate)
+			if err != nil {
+				return err
+			}
+			return s.withAccounts(c, func(accounts *account.Service) error {
+				added, err := accounts.Add(c.Context(), address, password, plan)
+				if err != nil {
+					return fmt.Errorf("adding account: %w", err)
+				}
+				return printLines(c, added.ID, password, generate)
+			})
+		},
+	}
+	s.withGate(c)
+	c.Flags().StringVar(&email, "email", "", "e-mail `address` of the account")
+	c.Flags().StringVar(&plan, "plan", "", "`name` of a plan that the gate knows")
+	c.Flags().BoolVar(&generate, "generate", false, "make a password and print it")
+	require(c, "email", "plan")
+	return c
+}
+
+// printLines prints the id, and the password if the program chose it.
+func printLines(c *cobra.Command, id, password string, generated bool) error {
+	lines := id + "\n"
+	if generated {
+		lines += password + "\n"
+	}
+	_, err := io.WriteString(c.OutOrStdout(), lines)
+	return err
+}
+
+// listed is an account as the list shows it in JSON.
+type listed struct {
+	Account   string        `json:"account"`
+	Email     account.Email `json:"email"`
+	Plan      string        `json:"plan"`
+	Disabled  bool          `json:"disabled"`
+	CreatedAt time.Time     `json:"created_at"`
+	UpdatedAt time.Time     `json:"updated_at"`
+}
+
+func accountList() *cobra.Command {
+	var s settings
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List accounts by their e-mail addresses",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return s.withAccounts(c, func(accounts *account.Service) error {
+				all := []listed{}
+				for a, err := range accounts.List(c.Context()) {
+					if err != nil {
+						return fmt.Errorf("listing accounts: %w", err)
+					}
+					all = append(all, listed{a.ID, a.Email, a.Plan, a.Disabled, a.CreatedAt, a.UpdatedAt})
+				}
+				if asJSON {
+					return printJSON(c.OutOrStdout(), all)
+				}
+				return printTable(c.OutOrStdout(), all)
+			})
+		},
+	}
+	s.withGate(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of a table")
+	return c
+}
+
+func printJSON(w io.Writer, accounts []listed) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(map[string][]listed{"accounts": accounts})
+}
+
+func printTable(w io.Writer, accounts []listed) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ACCOUNT\tE-MAIL\tPLAN\tSTATE\tCREATED")
+	for _, a := range accounts {
+		state := "active"
+		if a.Disabled {
+			state = "disabled"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", a.Account, a.Email, a.Plan, state, a.CreatedAt.Format(time.RFC3339))
+	}
+	return table.Flush()
+}
+
+func accountSetPlan() *cobra.Command {
+	var plan string
+	c := changeCommand("set-plan", "Put an account on another plan", func(c *cobra.Command, accounts *account.Service, id string) error {
+		return accounts.SetPlan(c.Context(), id, plan)
+	})
+	c.Long = "Put an account on another plan. It counts from the account's next call on."
+	c.Flags().StringVar(&plan, "plan", "", "`name` of a plan that the gate knows")
+	require(c, "plan")
+	return c
+}
+
+func accountSetDisabled(disabled bool) *cobra.Command {
+	name, short := "enable", "Open a disabled account again"
+	if disabled {
+		name, short = "disable", "Close an account: its tokens and its login stop working at once"
+	}
+	return changeCommand(name, short, func(c *cobra.Command, accounts *account.Service, id string) error {
+		return accounts.SetDisabled(c.Context(), id, disabled)
+	})
+}
+
+func accountSetPassword() *cobra.Command {
+	var generate bool
+	c := changeCommand("set-password", "Change the password of an account", func(c *cobra.Command, accounts *account.Service, id string) error {
+		password, err := choosePassword(c, generate)
+		if err != nil {
+			return err
+		}
+		err = accounts.SetPassword(c.Context(), id, password)
+		if err == nil && generate {
+			_, err = fmt.Fprintln(c.OutOrStdout(), password)
+		}
+		return err
+	})
+	c.Long = `Change the password of an account and end its login tokens. API keys live on.
+
+The password is the first line of standard input, 8 characters to 1024
+bytes long. With --generate the program makes one and prints it.`
+	c.Flags().BoolVar(&generate, "generate", false, "make a password and print it")
+	return c
+}
+
+func accountDelete() *cobra.Command {
+	return changeCommand("delete", "Delete an account with its tokens and counts, for good", func(c *cobra.Command, accounts *account.Service, id string) error {
+		return accounts.Delete(c.Context(), id)
+	})
+}
+
+// changeCommand is a command that changes one account, named by its
+// e-mail address or its id.
+func changeCommand(name, short string, change func(*cobra.Command, *account.Service, string) error) *cobra.Command {
+	var s settings
+	var email string
+	c := &cobra.Command{
+		Use:   name + " ACCOUNT",
+		Short: short,
+		Long:  short + ".",
+		RunE: func(c *cobra.Command, args []string) error {
+			named := append(args, email)[0]
+			return s.withAccounts(c, func(accounts *account.Service) error {
+				a, err := find(c.Context(), accounts, named)
+				if err == nil {
+					err = change(c, accounts, a.ID)
+				}
+				if err != nil {
+					return fmt.Errorf("account %s: %w", name, err)
+				}
+				return nil
+			})
+		},
+	}
+	c.Args = func(_ *cobra.Command, args []string) error {
+		if given := len(args) + min(len(email), 1); given != 1 {
+			return errors.New("name one account, by its id or e-mail address")
+		}
+		return nil
+	}
+	s.withGate(c)
+	c.Flags().StringVar(&email, "email", "", "e-mail `address` of the account, instead of ACCOUNT")
+	return c
+}
+
+// find returns the account that a person named. An id has no @.
+func find(ctx context.Context, accounts *account.Service, name string) (account.Account, error) {
+	if !strings.Contains(name, "@") {
+		return accounts.Get(ctx, name)
+	}
+	email, err := account.ParseEmail(name)
+	if err != nil {
+		return account.Account{}, err
+	}
+	return accounts.Find(ctx, email)
+}
+
+// choosePassword returns the first line of standard input, asked for
+// without echo on a terminal, or a random password.
+func choosePassword(c *cobra.Command, generate bool) (string, error) {
+	if generate {
+		return account.NewPassword(), nil
+	}
+	if file, ok := c.InOrStdin().(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		fmt.Fprint(c.ErrOrStderr(), "Password: ")
+		line, err := term.ReadPassword(int(file.Fd()))
+		fmt.Fprintln(c.ErrOrStderr())
+		if err != nil {
+			return "", fmt.Errorf("reading password: %w", err)
+		}
+		return string(line), nil
+	}
+	line, err := bufio.NewReader(io.LimitReader(c.InOrStdin(), maxPasswordLine)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("reading password: %w", err)
+	}
+	if line == "" {
+		return "", errors.New("reading password: standard input is empty; its first line is the password")
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), nil
+}
+
+// require marks flags that must be given.
+func require(c *cobra.Command, flags ...string) {
+	for _, flag := range flags {
+		if err := c.MarkFlagRequired(flag); err != nil {
+			panic(err) // only a flag that was not declared
+		}
+	}
+}

@@ -1,0 +1,118 @@
+// Command upstream serves the currency API behind a Tollgate gate, and
+// administers the accounts that may use it.
+//
+//	upstream serve
+//	upstream account add --email ada@example.com --plan starter < password
+//	upstream account list
+//	upstream rates status
+//
+// The gate knows plans, keys and counts; this program knows e-mails and
+// passwords and asks the gate through its control API. Both read the same
+// environment variables, which "upstream help" lists.
+//
+// The exit status is 0 after success, 1 after a failure and 2 after a
+// command line that makes no sense. Answers go to standard output, errors
+// and logs to standard error.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	_ "time/tzdata" // zones are known on machines that have none
+)
+
+const about = `upstream serves the currency API behind a Tollgate gate.
+
+Settings come from flags or from the environment:
+
+  TOLLGATE_ADDRESS        --address        public address of the site
+  TOLLGATE_CONTROL        --control        the gate's control listener
+  TOLLGATE_UPSTREAM       --upstream       where to listen
+  TOLLGATE_DATA           --data           data directory; ours is upstream/ in it
+  TOLLGATE_TIMEZONE       --timezone       zone whose midnight resets the quotas
+  TOLLGATE_SECRET         --secret-file    what gate and upstream share
+  TOLLGATE_DATABASE                        PostgreSQL URL; SQLite when empty
+  TOLLGATE_RATES_HISTORY  --rates-history  URL of the ECB's history, or off
+  TOLLGATE_RATES_DAILY    --rates-daily    URL of the ECB's newest rates, or off
+
+Secrets are no flags, since every user of a machine can read those. Without
+TOLLGATE_SECRET the secret is read from the file "secret" in the data
+directory.`
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// usageError is an error of the command line.
+type usageError struct{ error }
+
+// Unwrap returns what is wrong with it.
+func (e usageError) Unwrap() error { return e.error }
+
+func misuse(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := &cobra.Command{
+		Use:                   "upstream COMMAND",
+		Short:                 "The currency API behind a Tollgate gate",
+		Long:                  about,
+		SilenceErrors:         true,
+		SilenceUsage:          true,
+		DisableFlagsInUseLine: true,
+		Args:                  cobra.NoArgs,
+		RunE:                  needCommand,
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.AddCommand(serveCommand(), accountCommand(), ratesCommand())
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	began := watch(root)
+	command, err := root.ExecuteC()
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(stderr, "upstream: %v\n", err)
+	if *began && !errors.As(err, new(usageError)) {
+		return 1
+	}
+	fmt.Fprintf(stderr, "\nUsage: %s\n\n\"%s --help\" tells more.\n", command.UseLine(), command.CommandPath())
+	return 2
+}
+
+// watch makes every command note that it began: an error before that is
+// one of the command line.
+func watch(command *cobra.Command) *bool {
+	began := new(bool)
+	var wrap func(*cobra.Command)
+	wrap = func(c *cobra.Command) {
+		if work := c.RunE; work != nil {
+			c.RunE = func(c *cobra.Command, args []string) error {
+				*began = true
+				return work(c, args)
+			}
+		}
+		for _, sub := range c.Commands() {
+			wrap(sub)
+		}
+	}
+	wrap(command)
+	return began
+}
+
+// needCommand is what a command does that only groups others.
+func needCommand(c *cobra.Command, _ []string) error {
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return misuse("%s needs a command: %s", c.CommandPath(), strings.Join(names, ", "))
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"upstream": main})
+}
+
+// Each script runs against a gate of its own.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			runScript(t, file)
+		})
+	}
+}
+
+// runScript runs one script with these further commands:
+//
+//	gate stop                       nothing listens at the control address
+//	await URL                       waits until the URL answers 200
+//	[!] post URL FILE STATUS        posts a JSON file through the gate's proof
+//	                                and prints the answer
+func runScript(t *testing.T, file string) {
+	gate := gatetest.Start(t)
+	testscript.Run(t, testscript.Params{
+		Files: []string{file},
+		Setup: func(env *testscript.Env) error {
+			listen, err := freeAddress()
+			env.Setenv("TOLLGATE_CONTROL", gate.Address)
+			env.Setenv("TOLLGATE_SECRET", gatetest.Secret)
+			env.Setenv("TOLLGATE_DATA", filepath.Join(env.WorkDir, "data"))
+			env.Setenv("TOLLGATE_UPSTREAM", listen)
+			env.Setenv("TOLLGATE_RATES_HISTORY", "off")
+			env.Setenv("TOLLGATE_RATES_DAILY", "off")
+			return err
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"gate":  func(*testscript.TestScript, bool, []string) { gate.Stop() },
+			"await": await,
+			"post":  post,
+		},
+	})
+}
+
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
+
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for ctx.Err() == nil {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, args[0], nil)
+		ts.Check(err)
+		answer, err := http.DefaultClient.Do(request)
+		if err == nil {
+			ts.Check(answer.Body.Close())
+			if answer.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	ts.Fatalf("%s does not answer 200", args[0])
+}
+
+func post(ts *testscript.TestScript, _ bool, args []string) {
+	request, err := http.NewRequest(http.MethodPost, args[0], bytes.NewReader([]byte(ts.ReadFile(args[1]))))
+	ts.Check(err)
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set(control.ProofHeader, control.Proof(gatetest.Secret))
+	answer, err := http.DefaultClient.Do(request)
+	ts.Check(err)
+	body, err := io.ReadAll(answer.Body)
+	ts.Check(err)
+	ts.Check(answer.Body.Close())
+	_, err = fmt.Fprintf(ts.Stdout(), "%s\n", body)
+	ts.Check(err)
+	if got, want := fmt.Sprint(answer.StatusCode), args[2]; got != want {
+		ts.Fatalf("got status %s, want %s: %s", got, want, body)
+	}
+}
+
+// A database that is reached by its URL is used instead of a file.
+func TestDatabaseURL(t *testing.T) {
+	gate := gatetest.Start(t)
+	data := t.TempDir()
+	t.Setenv("TOLLGATE_SECRET", gatetest.Secret)
+	t.Setenv("TOLLGATE_DATABASE", "postgres://u:hunter2@127.0.0.1:1/x")
+	var stdout, stderr bytes.Buffer
+	status := run([]string{"account", "list", "--data", data, "--control", gate.Address}, os.Stdin, &stdout, &stderr)
+	if status != 1 || !strings.Contains(stderr.String(), "PostgreSQL") || strings.Contains(stderr.String(), "hunter2") {
+		t.Errorf("got status %d, %q; want 1 and a word about PostgreSQL", status, stderr.String())
+	}
+	if left, err := os.ReadDir(data); err != nil || len(left) != 0 {
+		t.Errorf("the data directory has %v, %v; want nothing", left, err)
+	}
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/upstream/currency"
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+	"github.com/caddy-tollgate/tollgate/upstream/rates"
+	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
+)
+
+// Where the European Central Bank publishes its reference rates.
+const (
+	historyURL = "https://www.ecb.europa.eu/stats/eurofxref/eurofxref-hist.zip"
+	dailyURL   = "https://www.ecb.europa.eu/stats/eurofxref/eurofxref-daily.xml"
+)
+
+// off is the word for a URL that is never fetched.
+const off = "off"
+
+func ratesCommand() *cobra.Command {
+	group := &cobra.Command{
+		Use:                   "rates COMMAND",
+		DisableFlagsInUseLine: true,
+		Short:                 "Look after the exchange rates",
+		Long: `Look after the exchange rates: those of the European Central Bank, kept in
+the data directory, laid over the rates that came with the program.
+
+A server that runs takes in what these commands change when it refreshes
+its rates next, and when it starts.`,
+		Args: cobra.NoArgs,
+		RunE: needCommand,
+	}
+	group.AddCommand(ratesStatus(), ratesRefresh(), ratesImport())
+	return group
+}
+
+// withRates declares the flags of commands that fetch rates.
+func (s *settings) withRates(c *cobra.Command) {
+	fromEnvironment(c, &s.history, "rates-history", "TOLLGATE_RATES_HISTORY", historyURL, "`URL` of the bank's whole history, or off")
+	fromEnvironment(c, &s.daily, "rates-daily", "TOLLGATE_RATES_DAILY", dailyURL, "`URL` of the bank's newest rates, or off")
+}
+
+// rates opens the rates that are there. Without the flags of withRates
+// nothing is fetched.
+func (s *settings) rates(logger *slog.Logger) (*ecb.Provider, error) {
+	base, err := rates.Snapshot()
+	if err != nil {
+		return nil, fmt.Errorf("reading the rates of the program: %w", err)
+	}
+	return ecb.Open(ecb.Options{
+		Base:       base,
+		Directory:  filepath.Join(s.directory(), "rates"),
+		HistoryURL: unlessOff(s.history),
+		DailyURL:   unlessOff(s.daily),
+		Now:        time.Now,
+		Logger:     logger,
+	})
+}
+
+func unlessOff(url string) string {
+	if url == off {
+		return ""
+	}
+	return url
+}
+
+// ratesState is what "rates status" tells.
+type ratesState struct {
+	Newest  civil.Date `json:"date"`
+	Days    int        `json:"days"`
+	Version string     `json:"version"`
+	Bank    bankState  `json:"ecb"`
+}
+
+type bankState struct {
+	Newest    *civil.Date `json:"date"`
+	Days      int         `json:"days"`
+	FetchedAt *time.Time  `json:"fetched_at"`
+	CheckedAt *time.Time  `json:"checked_at"`
+	Waiting   []heldBack  `json:"waiting"`
+}
+
+// heldBack is a value that jumped and is not believed yet.
+type heldBack struct {
+	Date     civil.Date    `json:"date"`
+	Currency currency.Code `json:"currency"`
+	Rate     json.Number   `json:"rate"`
+}
+
+func newRatesState(provider *ecb.Provider) ratesState {
+	data, status := provider.Current(), provider.Status()
+	waiting := make([]heldBack, 0, len(status.Waiting))
+	for _, q := range status.Waiting {
+		waiting = append(waiting, heldBack{q.Day, q.Code, json.Number(q.Value.String())})
+	}
+	return ratesState{
+		Newest: data.Newest(), Days: data.Days(), Version: data.Version(),
+		Bank: bankState{
+			Newest: orNull(status.Newest), Days: status.Days,
+			FetchedAt: orNull(status.FetchedAt), CheckedAt: orNull(status.CheckedAt),
+			Waiting: waiting,
+		},
+	}
+}
+
+// orNull makes a zero value null in JSON.
+func orNull[T comparable](value T) *T {
+	var zero T
+	if value == zero {
+		return nil
+	}
+	return &value
+}
+
+func ratesStatus() *cobra.Command {
+	var s settings
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Tell how old the rates are",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			provider, err := s.rates(newLogger(c))
+			if err != nil {
+				return err
+			}
+			if err := provider.Status().Err; err != nil {
+				return fmt.Errorf("reading rates: %w", err)
+			}
+			state := newRatesState(provider)
+			if asJSON {
+				return json.NewEncoder(c.OutOrStdout()).Encode(state)
+			}
+			return printRates(c, state)
+		},
+	}
+	s.withData(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of a table")
+	return c
+}
+
+func printRates(c *cobra.Command, state ratesState) error {
+	when := func(t *time.Time) string {
+		if t == nil {
+			return "never"
+		}
+		return t.UTC().Format(time.RFC3339)
+	}
+	newest := "none"
+	if state.Bank.Newest != nil {
+		newest = state.Bank.Newest.String()
+	}
+	table := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "Newest rates\t%s\nDays with rates\t%d\n", state.Newest, state.Days)
+	fmt.Fprintf(table, "ECB: newest rates\t%s\nECB: days with rates\t%d\n", newest, state.Bank.Days)
+	fmt.Fprintf(table, "ECB: last fetched\t%s\nECB: last asked\t%s\n", when(state.Bank.FetchedAt), when(state.Bank.CheckedAt))
+	for _, q := range state.Bank.Waiting {
+		fmt.Fprintf(table, "ECB: held back\t%s on %s: %s\n", q.Currency, q.Date, q.Rate)
+	}
+	return table.Flush()
+}
+
+func ratesRefresh() *cobra.Command {
+	var s settings
+	c := &cobra.Command{
+		Use:   "refresh",
+		Short: "Fetch the bank's newest rates",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if cmp.Or(unlessOff(s.history), unlessOff(s.daily)) == "" {
+				return misuse("both URLs are off")
+			}
+			provider, err := s.rates(newLogger(c))
+			if err != nil {
+				return err
+			}
+			if err := provider.Refresh(c.Context()); err != nil {
+				return fmt.Errorf("refreshing rates: %w", err)
+			}
+			return printRates(c, newRatesState(provider))
+		},
+	}
+	s.withData(c)
+	s.withRates(c)
+	return c
+}
+
+func ratesImport() *cobra.Command {
+	var s settings
+	c := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Take in a file of the bank's, fetched by other means",
+		Long: `Take in a file of the bank's, fetched by other means: eurofxref-hist.zip,
+eurofxref-hist.csv or eurofxref-daily.xml.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			provider, err := s.rates(newLogger(c))
+			if err != nil {
+				return err
+			}
+			report, err := provider.Import(args[0])
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%d values taken, %d dropped, newest rates of %s\n",
+				report.Accepted, report.Dropped(), provider.Status().Newest)
+			return err
+		},
+	}
+	s.withData(c)
+	return c
+}

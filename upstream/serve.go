@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/caddy-tollgate/tollgate/upstream/account/database"
+	"github.com/caddy-tollgate/tollgate/upstream/api"
+	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
+	"github.com/caddy-tollgate/tollgate/upstream/server"
+)
+
+func serveCommand() *cobra.Command {
+	var s settings
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the currency API to the gate",
+		Long: `Serve the currency API to the gate, until SIGINT or SIGTERM.
+
+It may start before the gate does: the gate is asked when somebody logs in.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return s.serve(c) },
+	}
+	s.withGate(c)
+	s.withRates(c)
+	fromEnvironment(c, &s.listen, "upstream", "TOLLGATE_UPSTREAM", "127.0.0.1:9000", "`address` to listen at")
+	fromEnvironment(c, &s.address, "address", "TOLLGATE_ADDRESS", "http://localhost:8080", "public `URL` of the site, for examples")
+	fromEnvironment(c, &s.timezone, "timezone", "TOLLGATE_TIMEZONE", "UTC", "IANA `zone` whose midnight resets the quotas")
+	return c
+}
+
+func (s *settings) serve(c *cobra.Command) (err error) {
+	if _, err := time.LoadLocation(s.timezone); err != nil || s.timezone == "Local" {
+		return misuse("--timezone %q is not the name of a zone", s.timezone)
+	}
+	secret, err := s.secret()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	logger := newLogger(c)
+	store, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	provider, err := s.rates(logger)
+	if err != nil {
+		return err
+	}
+	handler, err := s.handler(store, provider, secret, logger)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", s.listen)
+	if err != nil {
+		return fmt.Errorf("listening: %w", err)
+	}
+	logger.Info("listening", "address", listener.Addr().String())
+	// A second signal ends the process at once.
+	context.AfterFunc(ctx, stop)
+	work, ctx := errgroup.WithContext(ctx)
+	work.Go(func() error { return provider.Run(ctx) })
+	work.Go(func() error { return server.Serve(ctx, listener, handler, logger) })
+	err = work.Wait()
+	logger.Info("stopped")
+	return err
+}
+
+// handler puts the upstream together.
+func (s *settings) handler(store *database.Store, provider *ecb.Provider, secret string, logger *slog.Logger) (http.Handler, error) {
+	accounts, err := s.accounts(store, secret, logger)
+	if err != nil {
+		return nil, err
+	}
+	currencies, err := api.New(provider, time.Now)
+	if err != nil {
+		return nil, fmt.Errorf("preparing API: %w", err)
+	}
+	return server.New(server.Config{
+		Secret:   secret,
+		API:      currencies,
+		Logins:   accounts,
+		Database: store,
+		Rates:    provider,
+		Address:  s.address,
+		Timezone: s.timezone,
+		Now:      time.Now,
+		Logger:   logger,
+	})
+}
