@@ -1,0 +1,183 @@
+package gate_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// memory is a ledger without a log: the counting alone.
+type memory struct {
+	store.Store // what the gate does not ask for in this benchmark
+	ledger      *ledger.Ledger
+}
+
+func (m memory) Grant(_ context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
+	return m.ledger.Grant(&hash, now)
+}
+
+func (m memory) Take(_ context.Context, call store.Call, limit int64) (int64, bool, error) {
+	return m.ledger.Take(call, limit)
+}
+
+func (m memory) Record(store.Record) {}
+
+// plain is a server without metrics or placeholders.
+type plain struct{}
+
+func (plain) Target(r *http.Request) string        { return r.RequestURI }
+func (plain) Client(r *http.Request) string        { return r.RemoteAddr }
+func (plain) Identified(*http.Request, *gate.Call) {}
+func (plain) Status(error) int                     { return http.StatusBadGateway }
+func (plain) Count(*policy.Endpoint, gate.Outcome) {}
+
+func newGate(t testing.TB, db store.Store, limit policy.Limit) *gate.Gate {
+	t.Helper()
+	p, err := policy.New(policy.Config{
+		Endpoints: []policy.EndpointConfig{{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"}},
+		Plans:     []policy.PlanConfig{{Name: "starter", Limits: map[string]policy.Limit{"convert": limit}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gate.New(gate.Options{
+		Policy: p, Store: func() (store.Store, error) { return db, nil },
+		Throttle: func() (*throttle.Throttle, error) { return throttle.New(nil), nil },
+		Secret:   "0123456789abcdef0123456789abcdef", Server: plain{}, Now: time.Now, Logger: zap.NewNop(),
+	})
+}
+
+func newToken(t testing.TB) token.Token {
+	t.Helper()
+	tok, err := token.New(token.Key, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+// BenchmarkMemory is the gate's own cost of an admitted call: path,
+// token, plan, count and headers, with a handler behind it that does
+// nothing and a log that keeps nothing.
+func BenchmarkMemory(b *testing.B) {
+	for _, accounts := range []int{1, 10_000, 1_000_000} {
+		b.Run(fmt.Sprintf("accounts=%d", accounts), func(b *testing.B) {
+			l := ledger.New(nil)
+			bearers := make([]string, 0, min(accounts, 100_000))
+			for i := range accounts {
+				account := fmt.Sprintf("acc_%d", i)
+				l.PutAccount(account, "starter", false)
+				tok := newToken(b)
+				l.PutToken(&ledger.Token{Hash: tok.Hash(), Account: account, ID: fmt.Sprintf("key_%d", i), Name: "ci", Abilities: "convert"})
+				if len(bearers) < cap(bearers) {
+					bearers = append(bearers, "Bearer "+tok.Reveal())
+				}
+			}
+			g := newGate(b, memory{ledger: l}, policy.Limit(policy.MaxLimit))
+			b.ReportAllocs()
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				c := newCaller(bearers)
+				for pb.Next() {
+					c.call(b, g)
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkDurable is the same with every call in Badger's log before it
+// is let through, by 256 callers at a time.
+func BenchmarkDurable(b *testing.B) {
+	db, err := badgerstore.Open(b.TempDir(), badgerstore.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close()
+	var bearers []string
+	for i := range 100 {
+		account := fmt.Sprintf("acc_%d", i)
+		if _, err := db.PutAccount(b.Context(), store.Account{ID: account, Plan: "starter", CreatedAt: time.Now()}); err != nil {
+			b.Fatal(err)
+		}
+		tok := newToken(b)
+		key := store.Key{ID: fmt.Sprintf("key_%d", i), Account: account, Kind: token.Key, Name: "ci", Abilities: []string{"convert"}, CreatedAt: time.Now()}
+		if err := db.CreateKey(b.Context(), key, tok.Hash()); err != nil {
+			b.Fatal(err)
+		}
+		bearers = append(bearers, "Bearer "+tok.Reveal())
+	}
+	g := newGate(b, db, policy.Limit(policy.MaxLimit))
+	for _, callers := range []int{2, 256} {
+		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
+			b.SetParallelism(callers / 2)
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				c := newCaller(bearers)
+				for pb.Next() {
+					c.call(b, g)
+				}
+			})
+		})
+	}
+}
+
+// caller repeats a request without making a new one each time.
+type caller struct {
+	bearers []string
+	next    int
+	request *http.Request
+	header  http.Header
+	writer  *discard
+}
+
+func newCaller(bearers []string) *caller {
+	r := httptest.NewRequest("GET", "/api/convert/EUR/10/USD", nil)
+	r.Header = http.Header{"Accept": {"application/json"}, "User-Agent": {"bench/1"}, "Accept-Encoding": {"gzip"}, "Authorization": {""}}
+	return &caller{bearers: bearers, request: r, header: r.Header, writer: &discard{header: http.Header{}}}
+}
+
+func (c *caller) call(b *testing.B, g *gate.Gate) {
+	c.next = (c.next + 7919) % len(c.bearers)
+	clear(c.header)
+	c.header["Accept"], c.header["User-Agent"], c.header["Accept-Encoding"] = accept, agent, encoding
+	authorization := c.authorization()
+	c.header["Authorization"] = authorization
+	clear(c.writer.header)
+	c.writer.status = 0
+	if err := g.Serve(c.writer, c.request, noop); err != nil || c.writer.status != 200 {
+		b.Fatalf("got status %d, error %v", c.writer.status, err)
+	}
+}
+
+var accept, agent, encoding = []string{"application/json"}, []string{"bench/1"}, []string{"gzip"}
+
+func (c *caller) authorization() []string { return c.bearers[c.next : c.next+1 : c.next+1] }
+
+func noop(w http.ResponseWriter, _ *http.Request) error {
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+type discard struct {
+	header http.Header
+	status int
+}
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discard) WriteHeader(status int)      { d.status = status }

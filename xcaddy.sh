@@ -1,0 +1,151 @@
+#!/bin/sh
+# Builds, runs, tests and measures Tollgate. See README.md.
+set -eu
+
+usage() {
+	cat <<'TEXT'
+usage: ./xcaddy.sh build | run | test | bench
+
+  build   build bin/caddy (Caddy with the modules) and bin/upstream
+  run     build, start both with Caddyfile, make a demo account; Ctrl-C stops
+  test    install what the tests need, then vet, lint and test everything
+  bench   measure what the gate costs, as ratios within one run
+
+Settings come from the environment: TOLLGATE_ADDRESS, TOLLGATE_CONTROL,
+TOLLGATE_UPSTREAM, TOLLGATE_DATA, TOLLGATE_TIMEZONE, TOLLGATE_SECRET.
+TEXT
+}
+
+cd "$(dirname "$0")"
+
+# build leaves nothing to the network once the modules are there: xcaddy
+# resolves from the module cache, which go.sum has verified.
+build() {
+	module=$(go list -m)
+	caddy=$(go list -m -f '{{.Version}}' github.com/caddyserver/caddy/v2)
+	go mod download
+	mkdir -p bin
+	GOPROXY="file://$(go env GOMODCACHE)/cache/download" GONOSUMDB='*' GOFLAGS=-buildvcs=false XCADDY_PRINT_VERSION=0 \
+		go tool xcaddy build "$caddy" --with "$module/caddymodule" --replace "$module=." --output bin/caddy >bin/build.log 2>&1 || {
+		cat bin/build.log >&2
+		exit 1
+	}
+	go build -trimpath -ldflags '-s -w' -o bin/upstream ./upstream
+}
+
+# random prints 64 random hexadecimal digits.
+random() {
+	od -An -N32 -tx1 /dev/urandom | tr -d ' \n'
+}
+
+# keep prints the contents of a private file of the data directory, made
+# at the first time from what the command behind its name prints.
+keep() {
+	file="$TOLLGATE_DATA/$1"
+	shift
+	if [ ! -s "$file" ]; then
+		(umask 077 && "$@" >"$file.new" && mv "$file.new" "$file")
+	fi
+	cat "$file"
+}
+
+# demo makes the demo account and prints its e-mail and password.
+demo() {
+	password=$(random | cut -c1-20)
+	printf '%s\n' "$password" | bin/upstream account add --email demo@example.com --plan starter >&2
+	printf 'demo@example.com %s\n' "$password"
+}
+
+# answers tells whether something answers at a URL.
+answers() {
+	curl -fsS -o "$1" --max-time 2 "$2" 2>"$1.err"
+}
+
+run() {
+	TOLLGATE_ADDRESS=${TOLLGATE_ADDRESS:-http://localhost:8080}
+	TOLLGATE_CONTROL=${TOLLGATE_CONTROL:-127.0.0.1:8081}
+	TOLLGATE_UPSTREAM=${TOLLGATE_UPSTREAM:-127.0.0.1:9000}
+	TOLLGATE_DATA=${TOLLGATE_DATA:-./data}
+	TOLLGATE_TIMEZONE=${TOLLGATE_TIMEZONE:-UTC}
+	build
+	(umask 077 && mkdir -p "$TOLLGATE_DATA")
+	TOLLGATE_SECRET=${TOLLGATE_SECRET:-$(keep secret random)}
+	export TOLLGATE_ADDRESS TOLLGATE_CONTROL TOLLGATE_UPSTREAM TOLLGATE_DATA TOLLGATE_TIMEZONE TOLLGATE_SECRET
+
+	pids=
+	trap 'stop' EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
+	bin/upstream serve &
+	pids=$!
+	bin/caddy run --config Caddyfile --adapter caddyfile &
+	pids="$pids $!"
+	await
+	account=$(keep demo demo)
+	greet "${account% *}" "${account#* }"
+	while alive; do
+		sleep 1 &
+		wait $!
+	done
+	echo "xcaddy.sh: a process ended by itself" >&2
+	exit 1
+}
+
+alive() {
+	for pid in $pids; do
+		kill -0 "$pid" 2>&- || return 1
+	done
+}
+
+# stop ends both and waits for them: nothing stays behind.
+stop() {
+	trap '' INT TERM
+	for pid in $pids; do
+		kill -TERM "$pid" 2>&- || :
+	done
+	for pid in $pids; do
+		wait "$pid" || :
+	done
+	pids=
+}
+
+# await waits until the gate serves and upstream behind it answers.
+await() {
+	tries=0
+	until bin/upstream account list >bin/await.log 2>&1; do
+		tries=$((tries + 1))
+		if [ $tries -ge 150 ] || ! alive; then
+			cat bin/await.log >&2
+			exit 1
+		fi
+		sleep 0.2
+	done
+}
+
+greet() {
+	cat <<TEXT
+
+Tollgate is running at $TOLLGATE_ADDRESS. Ctrl-C stops it.
+
+  account   $1
+  password  $2
+
+Try it:
+
+  TOKEN=\$(curl -s $TOLLGATE_ADDRESS/api/login -H 'Content-Type: application/json' -d '{"email":"$1","password":"$2"}' | sed 's/.*"token":"\([^"]*\)".*/\1/')
+  curl -i -H "Authorization: Bearer \$TOKEN" $TOLLGATE_ADDRESS/api/convert/USD/100/EUR
+  curl -s -H "Authorization: Bearer \$TOKEN" $TOLLGATE_ADDRESS/api/usage
+
+TEXT
+}
+
+case "${1:-}" in
+build) build ;;
+run) run ;;
+test) exec ./tools/test.sh ;;
+bench) shift && build && exec go run ./tools/bench "$@" ;;
+*)
+	usage >&2
+	exit 2
+	;;
+esac
