@@ -129,11 +129,16 @@ type answer struct {
 // do sends a request and holds the answer against the document.
 func (s *serving) do(t testing.TB, r *http.Request) answer {
 	t.Helper()
-	w := httptest.NewRecorder()
-	s.handler.ServeHTTP(w, r)
-	a := answer{w.Code, w.Header(), w.Body.Bytes()}
+	a := s.send(r)
 	s.conforms(t, r, a)
 	return a
+}
+
+// send sends a request and returns what came back as it is.
+func (s *serving) send(r *http.Request) answer {
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	return answer{w.Code, w.Header(), w.Body.Bytes()}
 }
 
 // conforms fails the test if the document does not allow the answer.

@@ -54,7 +54,7 @@ func configuration() huma.Config {
 				Schemas: schemas,
 				SecuritySchemes: map[string]*huma.SecurityScheme{securityName: {
 					Type: "http", Scheme: "bearer",
-					Description: "An API key, made in Settings, or a login token of POST /api/login.",
+					Description: "The token is an API key, made in Settings, or comes from POST /api/login. GET /api/usage tells what remains of the day's calls.",
 				}},
 			},
 			Security: []map[string][]string{{securityName: {}}},

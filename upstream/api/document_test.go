@@ -4,6 +4,7 @@ import (
 	"flag"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,4 +100,80 @@ func TestExamples(t *testing.T) {
 		}
 		golden(t, filepath.Join("examples", name+".json"), append(text, '\n'))
 	}
+}
+
+// TestDocument holds the document to a golden file, so that no change of
+// the API goes unseen, and to what a reader needs of every endpoint. That
+// it is valid, and its examples too, is checked wherever it is loaded.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	a := s.get(t, "/openapi.json")
+	if got, want := a.header.Get("Content-Type"), "application/json"; a.status != http.StatusOK || got != want {
+		t.Fatalf("got %d %s, want 200 %s", a.status, got, want)
+	}
+	golden(t, "testdata/openapi.json", append(a.body, '\n'))
+	document := s.document(t)
+	if err := document.Validate(t.Context()); err != nil {
+		t.Errorf("the document is not valid: %v", err)
+	}
+	if got, want := document.OpenAPI, "3.1.0"; got != want {
+		t.Errorf("openapi = %s, want %s", got, want)
+	}
+	for path, item := range document.Paths.Map() {
+		for method, operation := range item.Operations() {
+			name := method + " " + path
+			if operation.Summary == "" || operation.Description == "" || operation.OperationID == "" {
+				t.Errorf("%s lacks a summary, a description or an id", name)
+			}
+			for _, parameter := range operation.Parameters {
+				schema := parameter.Value.Schema.Value
+				if parameter.Value.Description == "" || (len(schema.Examples) == 0 && schema.Default == nil) {
+					t.Errorf("%s: %s lacks a description or an example", name, parameter.Value.Name)
+				}
+			}
+			if operation.Responses.Status(http.StatusOK).Value.Content.Get("application/json").Example == nil {
+				t.Errorf("%s has no example", name)
+			}
+			for _, status := range []int{400, 401, 403, 405, 406, 429, 500, 503} {
+				response := operation.Responses.Status(status)
+				if response == nil {
+					t.Errorf("%s does not document %d", name, status)
+					continue
+				}
+				if got, want := response.Value.Content.Get("application/json").Schema.Ref, "#/components/schemas/Refusal"; got != want {
+					t.Errorf("%s: %d is a %s, want %s", name, status, got, want)
+				}
+			}
+		}
+	}
+}
+
+// FuzzTarget: whatever is asked for, the answer is one that the document
+// knows.
+func FuzzTarget(f *testing.F) {
+	for _, target := range targets {
+		f.Add(target)
+	}
+	f.Add("/api/convert/us%64/1%2F2/%00?date=%zz;&&date")
+	f.Add("/api/history/EUR/USD?start_date=2026-09-01&group=month&fill=previous&end_date=2026-09-29")
+	f.Add("/api/rates/EUR?symbols=USD,,GBP")
+	s := serve(f)
+	f.Fuzz(func(t *testing.T, target string) {
+		u, err := url.ParseRequestURI(target)
+		if err != nil || !strings.HasPrefix(target, "/api/") {
+			t.Skip("no request target below /api/")
+		}
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.URL = u
+		a := s.send(r)
+		switch a.status {
+		case http.StatusOK:
+			s.conforms(t, r, a)
+		case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed:
+			a.refusal(t)
+		default:
+			t.Errorf("%q: %d %s", target, a.status, a.body)
+		}
+	})
 }

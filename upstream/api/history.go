@@ -25,7 +25,7 @@ type historyInput struct {
 	StartDate string `query:"start_date" format:"date" example:"2026-09-21" doc:"The first day; without it 29 days before the last."`
 	EndDate   string `query:"end_date" format:"date" example:"2026-09-27" doc:"The last day; without it the newest with a rate. Start and end are at most 3660 days, both included."`
 	Group     string `query:"group" enum:"day,week,month" default:"day" doc:"One rate for each day, week (Monday to Sunday) or month. The rate of a week or month is the last that was quoted in it, not an average, so it can be had again by its date."`
-	Fill      string `query:"fill" enum:"none,previous" default:"none" doc:"What to do about a day, week or month without a rate: leave it out, or repeat the newest rate before its end, at most 14 days old."`
+	Fill      string `query:"fill" enum:"none,previous" default:"none" example:"previous" doc:"What to do about a day, week or month without a rate: leave it out, or repeat the newest rate before its end, at most 14 days old."`
 }
 
 // history is the answer to GET /api/history/{from}/{to}.

@@ -89,8 +89,9 @@ func (s *service) serve(known query, ctx huma.Context, next func(huma.Context)) 
 	s.answers.giveBack(held)
 }
 
-// negotiated hides the Accept field, which has been judged already. huma
-// reads it once more otherwise, and panics on "a;b,c".
+// negotiated hides the fields that have been judged already. huma would
+// read them once more and by other rules: it panics on "Accept: a;b,c" and
+// takes "Application/JSON" for unknown.
 type negotiated struct{ request }
 
 // request is huma's Context under a name that can be embedded: a field
@@ -99,8 +100,11 @@ type request = huma.Context
 
 // Header returns a field of the request.
 func (n negotiated) Header(name string) string {
-	if name == "Accept" {
+	switch name {
+	case "Accept":
 		return ""
+	case "Content-Type":
+		return mediaType
 	}
 	return n.request.Header(name)
 }

@@ -1,0 +1,146 @@
+package api_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+)
+
+// history is a history as a client reads it.
+type history struct {
+	From      string `json:"from"`
+	To        string `json:"to"`
+	StartDate string `json:"start_date"`
+	EndDate   string `json:"end_date"`
+	Group     string `json:"group"`
+	Count     int    `json:"count"`
+	Source    string `json:"source"`
+	Rates     []struct {
+		Date   string     `json:"date"`
+		Rate   jsonNumber `json:"rate"`
+		Filled bool       `json:"filled"`
+	} `json:"rates"`
+}
+
+// jsonNumber is the text of a number.
+type jsonNumber string
+
+func (n *jsonNumber) UnmarshalJSON(text []byte) error {
+	*n = jsonNumber(text)
+	return nil
+}
+
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	week := `{"date":"2026-09-21","rate":1.1789},{"date":"2026-09-22","rate":1.1808},{"date":"2026-09-23","rate":1.1779},` +
+		`{"date":"2026-09-24","rate":1.1732},{"date":"2026-09-25","rate":1.1701}`
+	for query, want := range map[string]string{
+		"": `{"from":"EUR","to":"USD","start_date":"2026-08-27","end_date":"2026-09-25","group":"day","count":7,"source":"ECB","rates":[` +
+			`{"date":"2026-08-31","rate":1.1688},{"date":"2026-09-18","rate":1.1778},` + week + `]}`,
+		"?start_date=2026-09-19":                               `{"from":"EUR","to":"USD","start_date":"2026-09-19","end_date":"2026-09-25","group":"day","count":5,"source":"ECB","rates":[` + week + `]}`,
+		"?start_date=2026-09-21&end_date=2026-09-27&fill=none": `{"from":"EUR","to":"USD","start_date":"2026-09-21","end_date":"2026-09-27","group":"day","count":5,"source":"ECB","rates":[` + week + `]}`,
+		"?start_date=2026-09-19&end_date=2026-09-29&fill=previous": `{"from":"EUR","to":"USD","start_date":"2026-09-19","end_date":"2026-09-29","group":"day","count":11,"source":"ECB","rates":[` +
+			`{"date":"2026-09-19","rate":1.1778,"filled":true},{"date":"2026-09-20","rate":1.1778,"filled":true},` + week +
+			`,{"date":"2026-09-26","rate":1.1701,"filled":true},{"date":"2026-09-27","rate":1.1701,"filled":true}` +
+			`,{"date":"2026-09-28","rate":1.1701,"filled":true},{"date":"2026-09-29","rate":1.1701,"filled":true}]}`,
+		"?start_date=2026-08-31&end_date=2026-09-24&group=week": `{"from":"EUR","to":"USD","start_date":"2026-08-31","end_date":"2026-09-24","group":"week","count":3,"source":"ECB","rates":[` +
+			`{"date":"2026-08-31","rate":1.1688},{"date":"2026-09-18","rate":1.1778},{"date":"2026-09-24","rate":1.1732}]}`,
+		"?start_date=2026-08-01&group=month": `{"from":"EUR","to":"USD","start_date":"2026-08-01","end_date":"2026-09-25","group":"month","count":2,"source":"ECB","rates":[` +
+			`{"date":"2026-08-31","rate":1.1688},{"date":"2026-09-25","rate":1.1701}]}`,
+		"?end_date=2026-09-18": `{"from":"EUR","to":"USD","start_date":"2026-08-20","end_date":"2026-09-18","group":"day","count":2,"source":"ECB","rates":[` +
+			`{"date":"2026-08-31","rate":1.1688},{"date":"2026-09-18","rate":1.1778}]}`,
+		// Beyond 14 days nothing is carried.
+		"?start_date=2026-09-14&end_date=2026-09-16&fill=previous": `{"from":"EUR","to":"USD","start_date":"2026-09-14","end_date":"2026-09-16","group":"day","count":1,"source":"ECB","rates":[` +
+			`{"date":"2026-09-14","rate":1.1688,"filled":true}]}`,
+	} {
+		t.Run(query, func(t *testing.T) {
+			t.Parallel()
+			a := s.get(t, "/api/history/eur/usd"+query)
+			if a.status != http.StatusOK || string(a.body) != want {
+				t.Errorf("got  %d %s\nwant 200 %s", a.status, a.body, want)
+			}
+		})
+	}
+}
+
+func TestHistoryBounds(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	for query, want := range map[string]string{
+		"start_date=2026-09-25&end_date=2026-09-24": "is after",
+		"start_date=2016-09-17&end_date=2026-09-25": "3661 days",
+		"start_date=1999-01-04":                     "At most 3660",
+	} {
+		p := s.get(t, "/api/history/EUR/USD?"+query).refused(t, 400, "invalid_date")
+		if !strings.Contains(p.Message, want) {
+			t.Errorf("%s: %q does not say %q", query, p.Message, want)
+		}
+	}
+	var h history
+	s.get(t, "/api/history/EUR/USD?start_date=2016-09-18&end_date=2026-09-25").decode(t, &h)
+	if h.Count != 9 {
+		t.Errorf("got %d rates in 3660 days, want 9", h.Count)
+	}
+	s.get(t, "/api/history/EUR/USD?start_date=2026-09-26").refused(t, 404, "no_rate")
+	s.get(t, "/api/history/BGN/EUR?start_date=2026-01-01").refused(t, 404, "currency_retired")
+	s.get(t, "/api/history/BGN/EUR?start_date=2025-12-31&end_date=2026-01-05").refused(t, 404, "no_rate")
+	s.get(t, "/api/history/BGN/EUR?start_date=2025-12-01&end_date=2026-01-05").decode(t, &h)
+	if h.Count != 1 || h.Rates[0].Date != "2025-12-30" {
+		t.Errorf("the lev's last month: got %+v", h)
+	}
+}
+
+// TestHistoryIsOrdered: ascending, unique and inside the range; every rate
+// that was not filled in is the rate of its date, and a filled one that of
+// the newest day before it.
+func TestHistoryIsOrdered(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	first, last := civil.Of(now)-60, civil.Of(now)
+	rapid.Check(t, func(rt *rapid.T) {
+		from, to := anyCode.Draw(rt, "from"), anyCode.Draw(rt, "to")
+		start := civil.Date(rapid.IntRange(int(first), int(last)).Draw(rt, "start"))
+		end := civil.Date(rapid.IntRange(int(start), int(last)).Draw(rt, "end"))
+		group := rapid.SampledFrom([]string{"day", "week", "month"}).Draw(rt, "group")
+		fill := rapid.SampledFrom([]string{"none", "previous"}).Draw(rt, "fill")
+		a := s.get(t, "/api/history/"+from+"/"+to+"?start_date="+start.String()+"&end_date="+end.String()+"&group="+group+"&fill="+fill)
+		if a.status == http.StatusNotFound {
+			a.refused(t, 404, "no_rate")
+			return
+		}
+		var h history
+		a.decode(t, &h)
+		if h.Count != len(h.Rates) || h.Count == 0 || h.StartDate != start.String() || h.EndDate != end.String() || h.Group != group {
+			rt.Fatalf("%s does not answer the question", a.body)
+		}
+		before := ""
+		for _, point := range h.Rates {
+			if point.Date <= before || point.Date < h.StartDate || point.Date > h.EndDate {
+				rt.Fatalf("%s after %q in %s", point.Date, before, a.body)
+			}
+			before = point.Date
+			var c conversion
+			s.get(t, "/api/convert/"+from+"/1/"+to+"?date="+point.Date).decode(t, &c)
+			if string(c.Rate) != string(point.Rate) {
+				rt.Fatalf("%s has %s, convert says %s", point.Date, point.Rate, c.Rate)
+			}
+			if point.Filled != (c.Date != point.Date) || (point.Filled && fill == "none") {
+				rt.Fatalf("%s filled: %v, but its rate is of %s", point.Date, point.Filled, c.Date)
+			}
+		}
+		if group == "day" && fill == "previous" && !h.Rates[0].Filled {
+			opening, err := civil.Parse(h.Rates[0].Date)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if want := min(int(end-opening)+1, h.Count); h.Count != want {
+				rt.Fatalf("%d rates from %s to %s, want %d", h.Count, opening, end, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,54 @@
+package api
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"text/template"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// sample is a program that makes a call.
+type sample struct{ Language, Code string }
+
+// samples writes a call in every language.
+func samples(method, target, body string) ([]sample, error) {
+	layouts, err := template.ParseFS(pageFiles, "page/*.txt")
+	if err != nil {
+		return nil, fmt.Errorf("reading the samples: %w", err)
+	}
+	var all []sample
+	for _, language := range [...]struct{ name, file string }{
+		{"curl", "curl.txt"}, {"Go", "go.txt"}, {"Python", "python.txt"}, {"JavaScript", "javascript.txt"},
+	} {
+		var code strings.Builder
+		call := struct{ Method, Target, Body string }{method, target, body}
+		if err := layouts.ExecuteTemplate(&code, language.file, call); err != nil {
+			return nil, fmt.Errorf("writing the sample in %s: %w", language.name, err)
+		}
+		all = append(all, sample{language.name, strings.TrimSpace(code.String())})
+	}
+	return all, nil
+}
+
+// exampleTarget returns a request target made of the examples of an
+// operation's parameters.
+func exampleTarget(operation *huma.Operation) string {
+	target, query := operation.Path, []string{}
+	for _, p := range operation.Parameters {
+		if len(p.Schema.Examples) == 0 {
+			continue
+		}
+		example := fmt.Sprint(p.Schema.Examples[0])
+		if p.In == "path" {
+			target = strings.ReplaceAll(target, "{"+p.Name+"}", url.PathEscape(example))
+		} else {
+			query = append(query, p.Name+"="+strings.ReplaceAll(url.QueryEscape(example), "%2C", ","))
+		}
+	}
+	if len(query) > 0 {
+		target += "?" + strings.Join(query, "&")
+	}
+	return target
+}
