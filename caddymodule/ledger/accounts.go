@@ -110,7 +110,7 @@ func (t *accounts) lookup(hash uint64, id string) (uint32, bool) {
 // PutAccount sets an account's plan and whether it is disabled, from the
 // next call on.
 func (l *Ledger) PutAccount(id, plan string, disabled bool) {
-	state := stateExists | accountState(l.names.index(plan))
+	state := stateExists | accountState(l.plans.index(plan))
 	if disabled {
 		state |= stateDisabled
 	}
@@ -120,4 +120,9 @@ func (l *Ledger) PutAccount(id, plan string, disabled bool) {
 // RemoveAccount ends an account: its tokens open nothing from now on.
 func (l *Ledger) RemoveAccount(id string) {
 	l.accounts.at(l.accounts.index(id)).row.state.Store(0)
+}
+
+// Exists tells whether there is an account of that id.
+func (l *Ledger) Exists(id string) bool {
+	return l.accounts.at(l.accounts.index(id)).load().exists()
 }

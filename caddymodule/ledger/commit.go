@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +22,7 @@ type Group struct {
 	// Counts holds the new value of each counter that moved.
 	Counts []CountChange
 	// Changes holds other rows. Those that were handed over together
-	// stand together.
+	// stand together, and those that asked for Sync come first.
 	Changes []Change
 	// Sync asks that the group has reached the disk, not only the
 	// operating system, before Append returns.
@@ -36,6 +38,14 @@ type Group struct {
 type CountChange struct {
 	store.Call
 	Used int64
+
+	// What it takes to undo it: the counter and its lock, both nil if its
+	// day is not in memory, the value before, and whether the counter was
+	// reset, which makes what was before irrelevant.
+	shard   *dayShard
+	counter *counter
+	before  int64
+	reset   bool
 }
 
 // commits is the group commit. A caller that finds no commit under way
@@ -59,24 +69,42 @@ type ticket struct {
 	leads bool
 }
 
-// count adds a counter's value to the group that is gathering. The
-// counter's lock is held, so the values of one counter enter the groups
-// in their order.
-func (c *commits) count(call store.Call, n *counter) ticket {
+// count sets a counter, here and in the group that is gathering. The
+// shard's lock is held, so the values of one counter enter the groups in
+// their order.
+func (c *commits) count(call store.Call, shard *dayShard, n *counter, used int64, reset bool) ticket {
 	if c.log == nil {
+		if n != nil {
+			n.used = used
+		}
 		return ticket{}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.join()
 	g := t.group
-	if n.group == g.number && int(n.place) < len(g.Counts) && g.Counts[n.place].Call == call {
-		g.Counts[n.place].Used = n.used
+	if n == nil {
+		g.Counts = append(g.Counts, CountChange{Call: call, Used: used, reset: reset})
 		return t
 	}
-	n.group, n.place = g.number, uint32(len(g.Counts))
-	g.Counts = append(g.Counts, CountChange{Call: call, Used: n.used})
+	e := g.find(n)
+	if e == nil {
+		n.group, n.place = g.number, uint32(len(g.Counts))
+		g.Counts = append(g.Counts, CountChange{Call: call, shard: shard, counter: n, before: n.used})
+		e = &g.Counts[n.place]
+	}
+	n.used, e.Used = used, used
+	e.reset = e.reset || reset
 	return t
+}
+
+// find returns the counter's entry in the group, if it has one. Numbers
+// of groups come round again, hence the second look.
+func (g *Group) find(n *counter) *CountChange {
+	if n.group == g.number && int(n.place) < len(g.Counts) && g.Counts[n.place].counter == n {
+		return &g.Counts[n.place]
+	}
+	return nil
 }
 
 // changes adds rows to the group that is gathering.
@@ -87,8 +115,12 @@ func (c *commits) changes(rows []Change, sync bool) ticket {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.join()
-	t.group.Changes = append(t.group.Changes, rows...)
-	t.group.Sync = t.group.Sync || sync
+	if sync {
+		t.group.Changes = slices.Insert(t.group.Changes, 0, rows...)
+		t.group.Sync = true
+	} else {
+		t.group.Changes = append(t.group.Changes, rows...)
+	}
 	return t
 }
 
@@ -125,8 +157,7 @@ func (c *commits) wait(t ticket) error {
 		return nil
 	}
 	if t.leads {
-		err := c.log.Append(g)
-		c.pass()
+		err := c.commit(g)
 		c.recycle(g)
 		return err
 	}
@@ -136,8 +167,7 @@ func (c *commits) wait(t ticket) error {
 		c.mu.Lock()
 		c.open = nil
 		c.mu.Unlock()
-		g.err = c.log.Append(g)
-		c.pass()
+		g.err = c.commit(g)
 		close(g.turn)
 	}
 	err := g.err
@@ -145,6 +175,59 @@ func (c *commits) wait(t ticket) error {
 		c.recycle(g)
 	}
 	return err
+}
+
+// commit writes a group and hands the log on, whatever happens: nobody
+// may be left waiting for a commit that never comes.
+func (c *commits) commit(g *Group) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: the log panicked: %v", store.ErrUnavailable, r)
+		}
+		if err != nil {
+			c.undo(g)
+		}
+		c.pass()
+	}()
+	if err = c.log.Append(g); err != nil {
+		err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	return err
+}
+
+// undo takes back what a group that failed had decided. The log has not
+// been handed on yet, so one later group exists at the most, and it has
+// not been written: what it holds is put right as well, or the next
+// commit would make the failed calls count after all.
+func (c *commits) undo(g *Group) {
+	for i := range g.Counts {
+		e := &g.Counts[i]
+		if e.counter == nil {
+			continue
+		}
+		e.shard.mu.Lock()
+		c.mu.Lock()
+		c.takeBack(e)
+		c.mu.Unlock()
+		e.shard.mu.Unlock()
+	}
+}
+
+// takeBack undoes one entry of a failed group. Where calls were given
+// back meanwhile that a reset had forgotten, the difference could lead
+// below zero.
+func (c *commits) takeBack(e *CountChange) {
+	shift := e.Used - e.before
+	if c.open != nil {
+		if later := c.open.find(e.counter); later != nil {
+			later.before = max(0, later.before-shift)
+			if later.reset {
+				return
+			}
+			later.Used = max(0, later.Used-shift)
+		}
+	}
+	e.counter.used = max(0, e.counter.used-shift)
 }
 
 // pass hands the log to the group that gathered meanwhile, if any.

@@ -18,7 +18,7 @@ const (
 )
 
 // cellID identifies a counter within a day: the account's number, then
-// the endpoint's in the low 16 bits.
+// the endpoint's in the low 32 bits.
 type cellID uint64
 
 // counters holds the days that were asked for. A day is read from the log
@@ -53,13 +53,6 @@ type counter struct {
 	used  int64
 	group uint32
 	place uint32
-}
-
-// undo takes back a call whose commit failed.
-func (c *counter) undo() {
-	if c.used > 0 {
-		c.used--
-	}
 }
 
 func newDay(d calendar.Day) *day {
@@ -113,23 +106,23 @@ func (t *counters) loaded(d calendar.Day) *day {
 }
 
 // RetainDays lets go of all days but those for which keep returns true.
-// It waits for the calls under way: a day that somebody still counts in
-// must not be loaded a second time beside it. Without a log nothing is
-// let go, as it could not come back.
+// It waits for the calls under way, as long as a commit takes: a day that
+// somebody still counts in must not be loaded a second time beside it.
+// Without a log nothing is let go, as it could not come back.
 func (l *Ledger) RetainDays(keep func(calendar.Day) bool) {
 	days := l.counters.days.Load()
 	if l.counters.log == nil || days == nil || !slices.ContainsFunc(*days, func(n *day) bool { return !keep(n.day) }) {
 		return
 	}
-	l.life.Lock()
-	defer l.life.Unlock()
+	l.calls.Lock()
+	defer l.calls.Unlock()
 	kept := slices.DeleteFunc(slices.Clone(*l.counters.days.Load()), func(n *day) bool { return !keep(n.day) })
 	l.counters.days.Store(&kept)
 }
 
 // shard spreads by the account's number: an account's endpoints share a
 // lock, neighbours do not.
-func (n *day) shard(id cellID) *dayShard { return &n.shards[(id>>16)%dayShards] }
+func (n *day) shard(id cellID) *dayShard { return &n.shards[(id>>32)%dayShards] }
 
 // at returns a counter, a new one if need be. The shard's lock must be
 // held for as long as the counter is used.

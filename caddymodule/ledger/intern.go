@@ -8,43 +8,53 @@ import (
 	"unsafe"
 )
 
-// intern numbers the few strings that a configuration knows: plans, sets
-// of abilities, endpoints. Reading takes no lock. Strings are never
-// removed; there are as many as configurations have named.
+// intern numbers strings that occur over and over: plans, endpoints, sets
+// of abilities. They are as many as configurations and people have named,
+// and are never removed. Turning a number into its string takes no lock,
+// nor does the way back for strings that have settled.
 type intern struct {
-	mu    sync.Mutex
-	table atomic.Pointer[internTable]
+	list    atomic.Pointer[[]string]
+	settled atomic.Pointer[map[string]uint32] // never written to
+
+	mu  sync.Mutex
+	all map[string]uint32
 }
 
-type internTable struct {
-	list  []string
-	index map[string]uint32
-}
+// fewNames is up to how many strings settle at once. Beyond, they do each
+// time that their number has doubled, so that many cost little each.
+const fewNames = 64
 
 // at returns the string of a number that index returned.
-func (n *intern) at(i uint32) string { return n.table.Load().list[i] }
+func (n *intern) at(i uint32) string { return (*n.list.Load())[i] }
 
 // index returns the number of a string, a new one if need be.
 func (n *intern) index(s string) uint32 {
-	if t := n.table.Load(); t != nil {
-		if i, ok := t.index[s]; ok {
+	settled := n.settled.Load()
+	if settled != nil {
+		if i, ok := (*settled)[s]; ok {
 			return i
 		}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	next := &internTable{index: map[string]uint32{}}
-	if t := n.table.Load(); t != nil {
-		if i, ok := t.index[s]; ok {
-			return i
-		}
-		next.list, next.index = t.list, maps.Clone(t.index)
+	if i, ok := n.all[s]; ok {
+		return i
+	}
+	var list []string
+	if old := n.list.Load(); old != nil {
+		list = *old
+	} else {
+		n.all = map[string]uint32{}
 	}
 	s = strings.Clone(s)
-	i := uint32(len(next.list))
-	next.list = append(next.list[:i:i], s)
-	next.index[s] = i
-	n.table.Store(next)
+	i := uint32(len(list))
+	list = append(list, s) // readers look at their own length of it
+	n.list.Store(&list)
+	n.all[s] = i
+	if settled = n.settled.Load(); len(list) <= fewNames || len(list) >= 2*len(*settled) {
+		all := maps.Clone(n.all)
+		n.settled.Store(&all)
+	}
 	return i
 }
 

@@ -13,7 +13,6 @@
 package ledger
 
 import (
-	"errors"
 	"sync"
 	"time"
 
@@ -26,7 +25,8 @@ import (
 type Log interface {
 	// Append writes a group as one transaction: all of it or nothing.
 	// It is never called by two goroutines at once, and must not keep
-	// the group.
+	// the group. When it fails or panics, the ledger takes back what the
+	// group decided and tells its callers store.ErrUnavailable.
 	Append(group *Group) error
 
 	// LoadDay calls fn with every count of that day.
@@ -35,16 +35,22 @@ type Log interface {
 
 // Ledger is the state of a store. It is safe for concurrent use.
 type Ledger struct {
-	names    intern // plans, ability sets and endpoints
-	accounts accounts
-	tokens   tokens
-	counters counters
-	commits  commits
+	plans     intern
+	abilities intern // sets, as store.Grant has them
+	endpoints intern
+	accounts  accounts
+	tokens    tokens
+	counters  counters
+	commits   commits
 
-	// life is held for reading by every call and for writing to close
-	// the ledger or to let go of a day, which nobody may be using then.
+	// calls is held for reading while a call is decided, and for writing
+	// to let go of a day, which nobody may be counting in then. life is
+	// held for reading by Use. They are two, so that a long look at the
+	// log holds up no call. Close holds both for writing, in the order
+	// life, calls, which is that of Reset within Use as well.
+	calls  sync.RWMutex
 	life   sync.RWMutex
-	closed bool
+	closed bool // guarded by either
 }
 
 // New returns an empty ledger. With a nil log it counts in memory only.
@@ -62,6 +68,8 @@ func New(log Log) *Ledger {
 func (l *Ledger) Close() {
 	l.life.Lock()
 	defer l.life.Unlock()
+	l.calls.Lock()
+	defer l.calls.Unlock()
 	l.closed = true
 }
 
@@ -78,8 +86,8 @@ func (l *Ledger) Use(fn func() error) error {
 
 // Grant returns what a token opens at now. See store.Grants.
 func (l *Ledger) Grant(hash *token.Hash, now time.Time) (store.Grant, error) {
-	l.life.RLock()
-	defer l.life.RUnlock()
+	l.calls.RLock()
+	defer l.calls.RUnlock()
 	if l.closed {
 		return store.Grant{}, store.ErrClosed
 	}
@@ -94,17 +102,19 @@ func (l *Ledger) Grant(hash *token.Hash, now time.Time) (store.Grant, error) {
 	}
 	return store.Grant{
 		Account:   a.id,
-		Plan:      l.names.at(state.plan()),
+		Plan:      l.plans.at(state.plan()),
 		Key:       t.id,
 		KeyName:   t.name,
-		Abilities: l.names.at(t.abilities),
+		Abilities: l.abilities.at(t.abilities),
 	}, nil
 }
 
-// Take admits one call. See store.Counter.
+// Take admits one call. See store.Counter. Calls that are being committed
+// count already: should their commit fail, a call that was refused or
+// numbered meanwhile has seen a count that was too high, never too low.
 func (l *Ledger) Take(call store.Call, limit int64) (used int64, admitted bool, err error) {
-	l.life.RLock()
-	defer l.life.RUnlock()
+	l.calls.RLock()
+	defer l.calls.RUnlock()
 	if l.closed {
 		return 0, false, store.ErrClosed
 	}
@@ -117,65 +127,74 @@ func (l *Ledger) Take(call store.Call, limit int64) (used int64, admitted bool, 
 
 	shard.mu.Lock()
 	c := shard.at(id)
-	if c.used >= limit {
-		used = c.used
+	if used = c.used; used >= limit {
 		shard.mu.Unlock()
 		return used, false, nil
 	}
-	c.used++
-	used = c.used
-	ticket := l.commits.count(call, c)
+	ticket := l.commits.count(call, shard, c, used+1, false)
 	shard.mu.Unlock()
 
 	if err = l.commits.wait(ticket); err != nil {
-		shard.mu.Lock()
-		shard.at(id).undo()
-		shard.mu.Unlock()
-		return 0, false, errors.Join(store.ErrUnavailable, err)
+		return 0, false, err
 	}
-	return used, true, nil
+	return used + 1, true, nil
 }
 
-// GiveBack returns one call. See store.Counter. If the log cannot be
-// written the call is given back in memory all the same, and in the log
-// with the next call that is counted there.
+// GiveBack returns one call. See store.Counter.
 func (l *Ledger) GiveBack(call store.Call) error {
-	return l.Use(func() error {
-		return l.set(call, func(c *counter) bool {
-			if c.used == 0 {
-				return false
-			}
-			c.used--
-			return true
-		})
-	})
-}
-
-// Reset sets a counter to zero. Call it within Use.
-func (l *Ledger) Reset(call store.Call) error {
-	return l.set(call, func(c *counter) bool {
-		c.used = 0
-		return true
-	})
-}
-
-// set changes a counter and commits it if change says that it did.
-func (l *Ledger) set(call store.Call, change func(*counter) bool) error {
+	l.calls.RLock()
+	defer l.calls.RUnlock()
+	if l.closed {
+		return store.ErrClosed
+	}
 	day, err := l.counters.day(call.Day, l.cell)
 	if err != nil {
 		return err
 	}
 	id := l.cell(call.Account, call.Endpoint)
 	shard := day.shard(id)
+
 	shard.mu.Lock()
 	c := shard.at(id)
-	if !change(c) {
+	if c.used == 0 {
 		shard.mu.Unlock()
 		return nil
 	}
-	ticket := l.commits.count(call, c)
+	ticket := l.commits.count(call, shard, c, c.used-1, false)
 	shard.mu.Unlock()
 	return l.commits.wait(ticket)
+}
+
+// Reset sets a counter to zero. Call it within Use.
+func (l *Ledger) Reset(call store.Call) error {
+	l.calls.RLock()
+	defer l.calls.RUnlock()
+	day := l.counters.loaded(call.Day)
+	if day == nil {
+		return l.resetUnloaded(call)
+	}
+	return l.reset(day, call)
+}
+
+func (l *Ledger) reset(day *day, call store.Call) error {
+	id := l.cell(call.Account, call.Endpoint)
+	shard := day.shard(id)
+	shard.mu.Lock()
+	ticket := l.commits.count(call, shard, shard.at(id), 0, true)
+	shard.mu.Unlock()
+	return l.commits.wait(ticket)
+}
+
+// resetUnloaded resets a counter of a day that is in the log only. To
+// load the day for that would be a waste, and nobody may load it
+// meanwhile.
+func (l *Ledger) resetUnloaded(call store.Call) error {
+	l.counters.mu.Lock()
+	defer l.counters.mu.Unlock()
+	if day := l.counters.loaded(call.Day); day != nil {
+		return l.reset(day, call)
+	}
+	return l.commits.wait(l.commits.count(call, nil, nil, 0, true))
 }
 
 // Write commits changes together with whatever else is waiting. With
@@ -186,5 +205,5 @@ func (l *Ledger) Write(sync bool, changes ...Change) error {
 
 // cell returns the identity of an account's counter for an endpoint.
 func (l *Ledger) cell(account, endpoint string) cellID {
-	return cellID(l.accounts.index(account))<<16 | cellID(l.names.index(endpoint))&0xffff
+	return cellID(l.accounts.index(account))<<32 | cellID(l.endpoints.index(endpoint))
 }

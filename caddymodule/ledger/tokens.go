@@ -109,7 +109,7 @@ func (s *tokenShard) search(key uint64, h *token.Hash) (row, before *tokenRow) {
 // next call on.
 func (l *Ledger) PutToken(t *Token) {
 	s, key := l.tokens.shard(&t.Hash)
-	account, abilities := l.accounts.index(t.Account), l.names.index(t.Abilities)
+	account, abilities := l.accounts.index(t.Account), l.abilities.index(t.Abilities)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	row, _ := s.search(key, &t.Hash)

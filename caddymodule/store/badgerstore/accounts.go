@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -25,9 +26,6 @@ func (s *Store) PutAccount(_ context.Context, account store.Account) (store.Acco
 			account.CreatedAt = old.CreatedAt
 		case !errors.Is(err, store.ErrNotFound):
 			return err
-		}
-		if err == nil && old == account {
-			return nil
 		}
 		account.CreatedAt = account.CreatedAt.UTC()
 		if err := s.ledger.Write(true, ledger.Change{Key: accountKey(account.ID), Value: encodeAccount(account)}); err != nil {
@@ -81,7 +79,8 @@ func (s *Store) ListAccounts(_ context.Context, after string, limit int) ([]stor
 
 // DeleteAccount implements store.Accounts. The account itself goes last:
 // were it gone while some of its keys are not, they would come back to
-// life with the next account of that id.
+// life with the next account of that id. After an error some of it may be
+// gone; deleting it again completes the deletion.
 func (s *Store) DeleteAccount(_ context.Context, id string) error {
 	s.admin.Lock()
 	defer s.admin.Unlock()
@@ -89,47 +88,45 @@ func (s *Store) DeleteAccount(_ context.Context, id string) error {
 		if _, err := s.account(id); err != nil {
 			return err
 		}
-		if err := s.recent.flush(); err != nil {
+		if err := s.deleteKeys(id); err != nil {
 			return err
-		}
-		keys, err := s.keys(id)
-		if err != nil {
-			return err
-		}
-		var changes []ledger.Change
-		for _, k := range keys {
-			changes = append(changes, ledger.Change{Key: keyKey(id, k.ID)}, ledger.Change{Key: usedKey(k.ID)})
-		}
-		for slot := range byte(recentSlots) {
-			changes = append(changes, ledger.Change{Key: recentKey(id, slot)})
-		}
-		if err := s.writeAll(changes); err != nil {
-			return err
-		}
-		for _, k := range keys {
-			s.ledger.RemoveToken(k.hash)
 		}
 		if err := s.resetAll(id); err != nil {
 			return err
 		}
-		if err := s.ledger.Write(true, ledger.Change{Key: accountKey(id)}); err != nil {
-			return err
-		}
-		s.ledger.RemoveAccount(id)
-		s.recent.forget(id)
-		return nil
+		return s.recent.remove(id, func() error {
+			changes := []ledger.Change{{Key: accountKey(id)}}
+			for slot := range byte(recentSlots) {
+				changes = append(changes, ledger.Change{Key: recentKey(id, slot)})
+			}
+			if err := s.ledger.Write(true, changes...); err != nil {
+				return err
+			}
+			s.ledger.RemoveAccount(id)
+			return nil
+		})
 	})
 }
 
-// writeAll commits any number of changes that need not stand together.
-func (s *Store) writeAll(changes []ledger.Change) error {
-	const most = 500
-	for len(changes) > 0 {
-		n := min(most, len(changes))
-		if err := s.ledger.Write(true, changes[:n]...); err != nil {
+// deleteKeys removes an account's keys, some at a time: a token must not
+// outlive its row, or nobody could revoke it.
+func (s *Store) deleteKeys(account string) error {
+	const most = 256
+	keys, err := s.keys(account)
+	if err != nil {
+		return err
+	}
+	for part := range slices.Chunk(keys, most) {
+		var changes []ledger.Change
+		for _, k := range part {
+			changes = append(changes, ledger.Change{Key: keyKey(account, k.ID)}, ledger.Change{Key: usedKey(k.ID)})
+		}
+		if err := s.ledger.Write(true, changes...); err != nil {
 			return err
 		}
-		changes = changes[n:]
+		for _, k := range part {
+			s.ledger.RemoveToken(k.hash)
+		}
 	}
 	return nil
 }

@@ -2,8 +2,6 @@ package badgerstore
 
 import (
 	"fmt"
-
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
 // disk watches the space of a directory's file system.
@@ -12,16 +10,24 @@ type disk struct {
 	reserve uint64
 }
 
+// openShare is the part of the reserve that Badger may need to open or
+// to close: it writes out memtables and begins new files.
+const openShare = 4
+
 // check refuses when less than the reserve is free. It is one system
 // call, cheap beside the write that it precedes.
-func (d *disk) check() error {
+func (d *disk) check() error { return d.checkFree(d.reserve) }
+
+// checkOpen refuses when it is not safe to open or close the database.
+func (d *disk) checkOpen() error { return d.checkFree(d.reserve / openShare) }
+
+func (d *disk) checkFree(least uint64) error {
 	free, err := freeSpace(d.dir)
 	if err != nil {
-		return fmt.Errorf("%w: asking for free space: %w", store.ErrUnavailable, err)
+		return fmt.Errorf("asking for free space: %w", err)
 	}
-	if free < d.reserve {
-		return fmt.Errorf("%w: %d MiB are free on the disk of %s, below the reserve of %d MiB",
-			store.ErrUnavailable, free>>20, d.dir, d.reserve>>20)
+	if free < least {
+		return fmt.Errorf("%d MiB are free on the disk of %s, less than %d MiB", free>>20, d.dir, least>>20)
 	}
 	return nil
 }

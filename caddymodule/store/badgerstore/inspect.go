@@ -3,6 +3,7 @@ package badgerstore
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,43 +11,105 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// inspect looks at a directory before Badger does, for the damage that
-// Badger would mend by throwing data away: without its manifest it begins
-// a new database, and of a manifest that was cut short it takes the rest.
-func inspect(dir string) error {
-	path := filepath.Join(dir, badger.ManifestFilename)
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return inspectEmpty(dir)
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	_, end, err := badger.ReplayManifestFile(f, 0, badger.DefaultOptions(dir))
-	if err != nil {
-		return fmt.Errorf("store is damaged: its manifest: %w", err)
-	}
-	if end != info.Size() {
-		return fmt.Errorf("store is damaged: its manifest is cut short at %d of %d bytes", end, info.Size())
-	}
-	return nil
+// errDamaged begins every message about a directory that cannot be
+// trusted.
+var errDamaged = errors.New("store is damaged")
+
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", errDamaged, fmt.Errorf(format, args...))
 }
 
-// inspectEmpty refuses data without a manifest.
+// inspect looks at a directory before Badger does, for the damage that
+// Badger mends by throwing data away, and for that which ends the process
+// because Badger meets it in a goroutine of its own. It changes nothing
+// but a value log that holds nothing.
+func inspect(dir string) error {
+	manifest, err := readManifest(dir)
+	if err != nil {
+		return err
+	}
+	wals, err := inspectWALs(dir)
+	if err != nil {
+		return err
+	}
+	if err := inspectTables(dir, manifest, wals); err != nil {
+		return err
+	}
+	return inspectValueLogs(dir)
+}
+
+// readManifest returns what the manifest lists. A torn end is left to
+// Badger, which cuts it off: what it could have listed is found, or
+// missed, when the tables are inspected.
+func readManifest(dir string) (badger.Manifest, error) {
+	f, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
+	if errors.Is(err, fs.ErrNotExist) {
+		return badger.Manifest{}, inspectEmpty(dir)
+	}
+	if err != nil {
+		return badger.Manifest{}, err
+	}
+	defer f.Close()
+	manifest, _, err := badger.ReplayManifestFile(f, 0, badger.DefaultOptions(dir).WithLogger(nil))
+	if err != nil {
+		return badger.Manifest{}, damaged("its manifest: %w", err)
+	}
+	return manifest, nil
+}
+
+// inspectEmpty refuses data without a manifest, which Badger writes before
+// anything else and without which it begins a new database.
 func inspectEmpty(dir string) error {
-	for _, pattern := range []string{"*.sst", "*.mem", "*.vlog"} {
+	for _, pattern := range []string{"*.sst", "*.mem", "*.vlog", "KEYREGISTRY", "DISCARD"} {
 		found, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			return err
 		}
 		if len(found) > 0 {
-			return fmt.Errorf("store is damaged: there is data but no manifest")
+			return damaged("there is data but no manifest")
 		}
 	}
 	return nil
+}
+
+// inspectValueLogs refuses a value log that holds something, as no row is
+// large enough to go there: it is not ours, or a header is overwritten.
+// An empty file is what a crash leaves that came while it was made; it
+// would make Badger fail.
+func inspectValueLogs(dir string) error {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.vlog"))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		head, err := readHead(path, walHeader+maxEntryHeader)
+		if err != nil {
+			return err
+		}
+		if len(head) == 0 {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+			continue
+		}
+		if len(head) < walHeader || lastNonZero(head[walHeader:]) >= 0 {
+			return damaged("%s should hold nothing", filepath.Base(path))
+		}
+	}
+	return nil
+}
+
+// readHead returns the first bytes of a file, fewer if it is shorter.
+func readHead(path string, size int) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	head := make([]byte, size)
+	n, err := f.ReadAt(head, 0)
+	if n < size && errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return head[:n], err
 }

@@ -28,27 +28,26 @@ type journal struct {
 	buf     []byte
 	entries []badger.Entry
 	txn     *badger.Txn
+	durable bool // the group is to be synced
+
+	// broken is the sync that failed. The kernel may have dropped what it
+	// could not write, and says so once only: no later sync can be
+	// believed, so nothing is admitted until the store is opened anew.
+	broken error
 }
 
 // Append implements ledger.Log. Before it touches Badger it looks at the
 // disk: Badger writes through mapped files, and a page that finds no
 // space kills the process.
-func (j *journal) Append(g *ledger.Group) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%w: %v", store.ErrUnavailable, r)
-		}
-	}()
+func (j *journal) Append(g *ledger.Group) error {
+	if j.broken != nil {
+		return j.broken
+	}
 	if err := j.disk.check(); err != nil {
 		return err
 	}
 	if err := j.write(g); err != nil {
-		return fmt.Errorf("%w: writing: %w", store.ErrUnavailable, err)
-	}
-	if g.Sync || j.sync {
-		if err := j.db.Sync(); err != nil {
-			return fmt.Errorf("%w: syncing: %w", store.ErrUnavailable, err)
-		}
+		return fmt.Errorf("writing: %w", err)
 	}
 	return nil
 }
@@ -62,6 +61,7 @@ func (j *journal) write(g *ledger.Group) error {
 	clear(entries)
 	j.buf = j.buf[:0]
 	j.txn = j.db.NewTransaction(true)
+	j.durable = g.Sync || j.sync
 	defer func() { j.txn.Discard() }()
 	for i := range g.Changes {
 		if err := j.change(&entries[i], &g.Changes[i]); err != nil {
@@ -75,56 +75,71 @@ func (j *journal) write(g *ledger.Group) error {
 			return err
 		}
 	}
-	return j.txn.Commit()
+	return j.commit()
+}
+
+// commit ends the transaction, and syncs it if the group asks for that:
+// once Badger has begun another memtable, it no longer syncs the log of
+// this one.
+func (j *journal) commit() error {
+	if err := j.txn.Commit(); err != nil || !j.durable {
+		return err
+	}
+	if err := j.db.Sync(); err != nil {
+		j.broken = fmt.Errorf("syncing: %w", err)
+	}
+	return j.broken
 }
 
 func (j *journal) change(e *badger.Entry, c *ledger.Change) error {
-	if c.Value == nil {
-		err := j.txn.Delete(c.Key)
-		if errors.Is(err, badger.ErrTxnTooBig) {
-			if err = j.next(); err == nil {
-				err = j.txn.Delete(c.Key)
-			}
-		}
-		return err
-	}
 	e.Key, e.Value = c.Key, c.Value
+	if c.Value == nil {
+		return j.put(e)
+	}
+	if len(c.Value) >= maxValue {
+		return fmt.Errorf("row of %d bytes is too large", len(c.Value))
+	}
 	if !c.ExpiresAt.IsZero() {
-		e.ExpiresAt = uint64(c.ExpiresAt.Unix())
+		e.ExpiresAt = uint64(c.ExpiresAt.Unix()) + 1 // rounded up to Badger's whole seconds
 	}
 	return j.put(e)
 }
 
 // encode writes a count's row into the shared buffer. Where that grows,
-// earlier rows keep the memory that they were written to.
+// earlier rows keep the memory that they were written to. A count of zero
+// needs no row.
 func (j *journal) encode(e *badger.Entry, c *ledger.CountChange) {
 	start := len(j.buf)
 	j.buf = appendCountKey(j.buf, c.Call)
 	end := len(j.buf)
+	if e.Key = j.buf[start:end:end]; c.Used == 0 {
+		return
+	}
 	j.buf = binary.AppendUvarint(j.buf, uint64(c.Used))
-	e.Key, e.Value = j.buf[start:end:end], j.buf[end:]
+	e.Value = j.buf[end:len(j.buf):len(j.buf)]
 	e.ExpiresAt = uint64(expiry(c.Day).Unix())
 }
 
-// put adds an entry; a transaction that is full is committed and another
-// begun. Changes come first in a group and fit into the first, so those
-// that belong together stay together.
+// put adds an entry, or a deletion if it has no value; a transaction that
+// is full is committed and another begun. The changes that ask for a sync
+// come first in a group and fit into the first transaction, so those that
+// belong together stay together.
 func (j *journal) put(e *badger.Entry) error {
-	err := j.txn.SetEntry(e)
+	err := j.add(e)
 	if errors.Is(err, badger.ErrTxnTooBig) {
-		if err = j.next(); err == nil {
-			err = j.txn.SetEntry(e)
+		if err = j.commit(); err == nil {
+			j.txn = j.db.NewTransaction(true)
+			err = j.add(e)
 		}
 	}
 	return err
 }
 
-func (j *journal) next() error {
-	if err := j.txn.Commit(); err != nil {
-		return err
+func (j *journal) add(e *badger.Entry) error {
+	if e.Value == nil {
+		return j.txn.Delete(e.Key)
 	}
-	j.txn = j.db.NewTransaction(true)
-	return nil
+	return j.txn.SetEntry(e)
 }
 
 // expiry is when the counts of a day may go.

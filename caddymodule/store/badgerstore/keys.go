@@ -20,7 +20,7 @@ func (s *Store) CreateKey(_ context.Context, key store.Key, hash token.Hash) err
 		if _, err := s.account(key.Account); err != nil {
 			return err
 		}
-		if err := s.checkKey(key, ""); err != nil {
+		if err := s.checkKey(key, keyRow{}); err != nil {
 			return err
 		}
 		k := keyRow{Key: key, hash: hash}
@@ -33,8 +33,9 @@ func (s *Store) CreateKey(_ context.Context, key store.Key, hash token.Hash) err
 }
 
 // checkKey holds a new key against the account's live ones. The key that
-// it replaces does not count.
-func (s *Store) checkKey(key store.Key, replaces string) error {
+// it replaces does not count, and lends it its name: the one before that
+// may still live for its overlap.
+func (s *Store) checkKey(key store.Key, replaces keyRow) error {
 	if key.Kind != token.Key {
 		return nil
 	}
@@ -44,11 +45,11 @@ func (s *Store) checkKey(key store.Key, replaces string) error {
 	}
 	live := 0
 	for _, k := range keys {
-		if k.Kind != token.Key || k.ID == replaces || !k.Live(key.CreatedAt) {
+		if k.Kind != token.Key || k.ID == replaces.ID || !k.Live(key.CreatedAt) {
 			continue
 		}
 		live++
-		if k.Name == key.Name {
+		if k.Name == key.Name && key.Name != replaces.Name {
 			return store.ErrNameTaken
 		}
 	}
@@ -88,9 +89,7 @@ func (s *Store) admit(k keyRow) {
 func (s *Store) Key(_ context.Context, account, id string) (store.Key, error) {
 	var k keyRow
 	err := s.ledger.Use(func() (err error) {
-		if err = s.recent.flush(); err == nil {
-			k, err = s.key(account, id)
-		}
+		k, err = s.key(account, id)
 		return err
 	})
 	return k.Key, err
@@ -127,9 +126,6 @@ func (s *Store) lastUsed(id string) (at time.Time, err error) {
 func (s *Store) ListKeys(_ context.Context, account string) ([]store.Key, error) {
 	var list []store.Key
 	err := s.ledger.Use(func() error {
-		if err := s.recent.flush(); err != nil {
-			return err
-		}
 		rows, err := s.keys(account)
 		if err != nil {
 			return err
@@ -158,16 +154,19 @@ func (s *Store) keys(account string) ([]keyRow, error) {
 	return list, err
 }
 
-// RevokeKey implements store.Keys.
+// RevokeKey implements store.Keys. A key that is revoked already is
+// written again: whoever did that may have been told that it failed.
 func (s *Store) RevokeKey(_ context.Context, account, id string, at time.Time) error {
 	s.admin.Lock()
 	defer s.admin.Unlock()
 	return s.ledger.Use(func() error {
 		k, err := s.key(account, id)
-		if err != nil || !k.RevokedAt.IsZero() {
+		if err != nil {
 			return err
 		}
-		k.RevokedAt = at.UTC()
+		if k.RevokedAt.IsZero() {
+			k.RevokedAt = at.UTC()
+		}
 		if err := s.ledger.Write(true, k.change()); err != nil {
 			return err
 		}
@@ -188,7 +187,7 @@ func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key,
 		if !old.Live(next.CreatedAt) {
 			return store.ErrNotFound
 		}
-		if err := s.checkKey(next, id); err != nil {
+		if err := s.checkKey(next, old); err != nil {
 			return err
 		}
 		overlap := oldEnds.After(next.CreatedAt)

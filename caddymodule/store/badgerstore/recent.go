@@ -70,7 +70,7 @@ func (s *Store) Record(r store.Record) { s.recent.add(r) }
 
 func (r *recorder) add(record store.Record) {
 	if len(record.Path) > maxPath {
-		record.Path = record.Path[:maxPath]
+		record.Path = strings.ToValidUTF8(record.Path[:maxPath], "")
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,8 +105,9 @@ func (r *recorder) run() {
 	}
 }
 
-// flush writes what waits. Calls that cannot be written are dropped:
-// they describe what happened, they do not count it.
+// flush writes what waits, for the accounts that exist. Calls that cannot
+// be written are dropped: they describe what happened, they do not count
+// it.
 func (r *recorder) flush() error {
 	r.flushing.Lock()
 	defer r.flushing.Unlock()
@@ -121,8 +122,9 @@ func (r *recorder) flush() error {
 	if len(batch) == 0 {
 		return nil
 	}
-	changes := r.usedChanges(batch)
 	slices.SortStableFunc(batch, func(a, b store.Record) int { return strings.Compare(a.Account, b.Account) })
+	batch = slices.DeleteFunc(batch, func(b store.Record) bool { return !r.store.ledger.Exists(b.Account) })
+	changes := r.usedChanges(batch)
 	for len(batch) > 0 {
 		n := 1
 		for n < len(batch) && batch[n].Account == batch[0].Account {
@@ -182,11 +184,24 @@ func (r *recorder) newest(account string) (slotRow, error) {
 	return slots[len(slots)-1], nil
 }
 
-// forget drops what is known of a deleted account.
-func (r *recorder) forget(account string) {
+// remove deletes an account by calling fn, and drops what waits for it:
+// nothing may be written for it any more, not even by the next account of
+// that id.
+func (r *recorder) remove(account string, fn func() error) error {
 	r.flushing.Lock()
 	defer r.flushing.Unlock()
+	if err := fn(); err != nil {
+		return err
+	}
 	delete(r.rings, account)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.waiting {
+		if r.waiting[i].Account == account {
+			r.waiting[i] = store.Record{}
+		}
+	}
+	return nil
 }
 
 // usedChanges returns the rows of the keys whose last use is due to be
@@ -200,7 +215,7 @@ func (r *recorder) usedChanges(batch []store.Record) []ledger.Change {
 	}
 	var changes []ledger.Change
 	for key, at := range latest {
-		if age := at.Sub(r.used[key]); age > -usedEvery && age < usedEvery {
+		if at.Sub(r.used[key]) < usedEvery {
 			continue
 		}
 		r.used[key] = at

@@ -35,6 +35,9 @@ import (
 // more: enough for Badger to flush its memtables and finish a compaction.
 const DefaultReserve = 256 << 20
 
+// blockSize is the unit in which Badger reads its tables.
+const blockSize = 4 << 10
+
 // sweepEvery is how often what is no longer needed leaves the memory.
 const sweepEvery = 10 * time.Minute
 
@@ -59,7 +62,7 @@ type Options struct {
 
 // Store is a store.Store in one directory.
 type Store struct {
-	dir    string
+	disk   *disk
 	db     *badger.DB
 	ledger *ledger.Ledger
 	log    *zap.Logger
@@ -88,18 +91,18 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the directory: %w", err)
 	}
-	if err := inspect(dir); err != nil {
+	if err := inspectLocked(dir); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
 	disk := &disk{dir: dir, reserve: cmp.Or(o.Reserve, DefaultReserve)}
-	if err := disk.check(); err != nil {
-		return nil, err
+	if err := disk.checkOpen(); err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
 	db, err := openBadger(dir, logger)
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
-	s := &Store{dir: dir, db: db, log: logger, stop: make(chan struct{})}
+	s := &Store{disk: disk, db: db, log: logger, stop: make(chan struct{})}
 	s.ledger = ledger.New(&journal{db: db, disk: disk, sync: o.Sync})
 	s.recent = newRecorder(s)
 	if err := s.load(); err != nil {
@@ -110,13 +113,21 @@ func Open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
+func inspectLocked(dir string) error {
+	release, err := lock(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(inspect(dir), release())
+}
+
 // openBadger opens the database with settings for small rows that are
 // overwritten often. Badger panics on some kinds of damage; that is an
 // error like the others.
 func openBadger(dir string, logger *zap.Logger) (db *badger.DB, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			db, err = nil, fmt.Errorf("store is damaged: %v", r)
+			db, err = nil, damaged("%v", r)
 		}
 	}()
 	db, err = badger.Open(badger.DefaultOptions(dir).
@@ -128,9 +139,10 @@ func openBadger(dir string, logger *zap.Logger) (db *badger.DB, err error) {
 		WithBlockCacheSize(4 << 20).
 		WithIndexCacheSize(2 << 20).
 		WithCompression(options.None).
+		WithBlockSize(blockSize).
 		WithMetricsEnabled(false).
 		WithNumCompactors(2).
-		WithChecksumVerificationMode(options.OnTableAndBlockRead).
+		WithChecksumVerificationMode(options.OnBlockRead). // inspect has verified the tables
 		WithDetectConflicts(false))
 	if err != nil && strings.Contains(err.Error(), "Cannot acquire directory lock") {
 		return nil, ErrInUse
@@ -139,13 +151,20 @@ func openBadger(dir string, logger *zap.Logger) (db *badger.DB, err error) {
 }
 
 // Close writes what waits, refuses all further calls with
-// store.ErrClosed and closes the database. It is idempotent.
+// store.ErrClosed and closes the database. It is idempotent. On a disk
+// that is full the database stays as it is, with an error that is
+// store.ErrUnavailable: closing writes, which Badger would not survive,
+// and everything is in its write-ahead log.
 func (s *Store) Close() (err error) {
 	s.closing.Do(func() {
 		close(s.stop)
 		s.done.Wait()
 		err = s.recent.flush()
 		s.ledger.Close()
+		if full := s.disk.checkOpen(); full != nil {
+			err = errors.Join(err, fmt.Errorf("%w: leaving the database open: %w", store.ErrUnavailable, full))
+			return
+		}
 		err = errors.Join(err, s.db.Close())
 	})
 	return err
@@ -233,7 +252,7 @@ func (s *Store) checkFormat() error {
 	case !errors.Is(err, badger.ErrKeyNotFound):
 		return fmt.Errorf("reading the format: %w", err)
 	}
-	err = s.scan(nil, func([]byte, []byte) error { return fmt.Errorf("store is damaged: its format is missing") })
+	err = s.scan(nil, func([]byte, []byte) error { return damaged("its format is missing") })
 	if err != nil {
 		return err
 	}

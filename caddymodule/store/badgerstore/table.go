@@ -1,0 +1,98 @@
+package badgerstore
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+	"github.com/dgraph-io/badger/v4/table"
+	"github.com/dgraph-io/ristretto/v2/z"
+	"golang.org/x/sync/errgroup"
+)
+
+// tableReaders is how many tables are verified at the same time.
+const tableReaders = 4
+
+// inspectTables verifies the checksums of all tables that the manifest
+// lists, and explains those that it does not list, which Badger deletes.
+func inspectTables(dir string, manifest badger.Manifest, wals []uint64) error {
+	versions := make([]uint64, 0, len(manifest.Tables))
+	results := make(chan uint64, len(manifest.Tables))
+	var g errgroup.Group
+	g.SetLimit(tableReaders)
+	for id, listed := range manifest.Tables {
+		g.Go(func() error {
+			path := table.NewFilename(id, dir)
+			version, err := readTable(path, options.OnTableAndBlockRead, listed.Compression)
+			if err != nil {
+				return damaged("%s: %w", filepath.Base(path), err)
+			}
+			results <- version
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	close(results)
+	for version := range results {
+		versions = append(versions, version)
+	}
+	newest := uint64(0)
+	if len(versions) > 0 {
+		newest = slices.Max(versions)
+	}
+	return inspectOrphans(dir, manifest, newest, wals)
+}
+
+// inspectOrphans refuses a directory whose manifest has lost its end. A
+// crash leaves tables that the manifest does not list, too: a memtable
+// that was being written out, whose log is still there with the same
+// newest version, or the result of a compaction, which is no newer than
+// the tables that it was made of. A table that is newer than all that is
+// listed and has no log was listed once.
+func inspectOrphans(dir string, manifest badger.Manifest, newest uint64, wals []uint64) error {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		id, ok := table.ParseFileID(path)
+		if _, listed := manifest.Tables[id]; !ok || listed {
+			continue
+		}
+		version, err := readTable(path, options.NoVerification, options.None)
+		if err != nil {
+			continue // it was never complete
+		}
+		if version > newest && !slices.Contains(wals, version) {
+			return damaged("its manifest does not know %s", filepath.Base(path))
+		}
+	}
+	return nil
+}
+
+// readTable returns the newest version in a table. Badger panics on some
+// kinds of damage, which here is an error like the others.
+func readTable(path string, mode options.ChecksumVerificationMode, compression options.CompressionType) (version uint64, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("its structure is broken: %.80q", fmt.Sprint(r))
+		}
+	}()
+	file, err := z.OpenMmapFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close(-1)
+	t, err := table.OpenTable(file, table.Options{
+		ReadOnly: true, ChkMode: mode, Compression: compression, BlockSize: blockSize,
+	})
+	if err != nil {
+		return 0, err
+	}
+	return t.MaxVersion(), nil
+}

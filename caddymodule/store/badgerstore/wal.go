@@ -1,0 +1,183 @@
+package badgerstore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// How Badger 4 lays out the write-ahead log of a memtable: a header of 20
+// bytes, then entries, then zeros. An entry is
+//
+//	meta, user meta             1 byte each
+//	key length, value length,
+//	expiry                      uvarints
+//	key                         ends with 8 bytes of its version
+//	value
+//	CRC-32C of all that         4 bytes, big-endian
+//
+// The entries of a transaction carry walTxn and its version, and the one
+// that completes it carries walTxnEnd and has the version as its value,
+// in decimal.
+const (
+	walHeader      = 20
+	maxEntryHeader = 22
+	maxEntry       = maxEntryHeader + 1<<16 + maxValue + crc32.Size
+
+	walTxn    = 1 << 6
+	walTxnEnd = 1 << 7
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// inspectWALs reads the write-ahead logs as Badger will, which stops at
+// the first entry that it cannot read and cuts the file there, so that a
+// flipped bit costs all that was written after it. Only what a crash
+// leaves may be cut: an entry or a transaction that is incomplete, and
+// then nothing but zeros. It returns the newest version in each log.
+func inspectWALs(dir string) (versions []uint64, err error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.mem"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		version, at, err := inspectWAL(data)
+		if err != nil {
+			return nil, damaged("%s at byte %d of %d: %w", filepath.Base(path), at, len(data), err)
+		}
+		versions = append(versions, version)
+	}
+	return versions, nil
+}
+
+// inspectWAL returns the newest version that is complete in a log, and an
+// error with its place.
+func inspectWAL(data []byte) (newest uint64, at int, err error) {
+	if len(data) < walHeader {
+		return 0, 0, fmt.Errorf("the header is cut short")
+	}
+	// at is where an entry begins, complete where the last complete
+	// transaction ends, and txn the version of one that is not.
+	at = walHeader
+	complete, txn := at, uint64(0)
+	for {
+		e, ok := parseEntry(data[at:])
+		if !ok {
+			break
+		}
+		switch {
+		case e.meta&walTxn != 0 && (txn == 0 || txn == e.version):
+			txn = e.version
+		case e.meta&walTxnEnd != 0 && txn == e.ends:
+			newest = max(newest, txn)
+			txn, complete = 0, at+e.size
+		case e.meta&(walTxn|walTxnEnd) == 0 && txn == 0:
+			newest, complete = max(newest, e.version), at+e.size
+		default:
+			return 0, at, fmt.Errorf("an entry does not belong to its transaction")
+		}
+		at += e.size
+	}
+	if at == len(data) {
+		if complete != at {
+			return 0, at, fmt.Errorf("the file is cut short")
+		}
+		return newest, at, nil
+	}
+	return newest, at, inspectTail(data[at:])
+}
+
+// inspectTail judges what follows the last readable entry. A process that
+// dies while it writes leaves the beginning of one entry.
+func inspectTail(tail []byte) error {
+	last := lastNonZero(tail)
+	if last < 0 {
+		return nil
+	}
+	if last >= maxEntry {
+		return fmt.Errorf("an entry cannot be read and data follows it")
+	}
+	if last == len(tail)-1 {
+		return fmt.Errorf("the file is cut short")
+	}
+	if size, ok := entrySize(tail); !ok || last >= size-1 {
+		return fmt.Errorf("an entry that is complete cannot be read")
+	}
+	for i := 1; i <= last; i++ {
+		if _, ok := parseEntry(tail[i:]); ok {
+			return fmt.Errorf("an entry cannot be read and another follows it")
+		}
+	}
+	return nil
+}
+
+func lastNonZero(b []byte) int {
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i] != 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// walEntry is an entry whose checksum is right.
+type walEntry struct {
+	meta    byte
+	size    int
+	version uint64
+	ends    uint64 // the version that it completes
+}
+
+func parseEntry(b []byte) (e walEntry, ok bool) {
+	keyAt, keySize, valueSize, ok := entryHeader(b)
+	end := keyAt + keySize + valueSize
+	if !ok || keySize < 8 || end+crc32.Size > len(b) ||
+		crc32.Checksum(b[:end], castagnoli) != binary.BigEndian.Uint32(b[end:]) {
+		return e, false
+	}
+	e = walEntry{meta: b[0], size: end + crc32.Size}
+	e.version = math.MaxUint64 - binary.BigEndian.Uint64(b[keyAt+keySize-8:])
+	if e.meta&walTxnEnd != 0 {
+		n, err := strconv.ParseUint(string(b[keyAt+keySize:end]), 10, 64)
+		if err != nil {
+			return e, false
+		}
+		e.ends = n
+	}
+	return e, true
+}
+
+// entryHeader reads the lengths that an entry begins with.
+func entryHeader(b []byte) (keyAt, keySize, valueSize int, ok bool) {
+	if len(b) < 2 {
+		return 0, 0, 0, false
+	}
+	at := 2
+	var fields [3]uint64
+	for i := range fields {
+		v, n := binary.Uvarint(b[at:])
+		if n <= 0 {
+			return 0, 0, 0, false
+		}
+		fields[i] = v
+		at += n
+	}
+	if fields[0] > 1<<16 || fields[1] >= maxValue {
+		return 0, 0, 0, false
+	}
+	return at, int(fields[0]), int(fields[1]), true
+}
+
+// entrySize is how long an entry says it is.
+func entrySize(b []byte) (int, bool) {
+	keyAt, keySize, valueSize, ok := entryHeader(b)
+	return keyAt + keySize + valueSize + crc32.Size, ok
+}
