@@ -1,0 +1,260 @@
+package cli_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/cli"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// shell runs commands against a gate on the loopback interface.
+type shell struct {
+	*controltest.Gate
+	base string
+}
+
+func newShell(t *testing.T) *shell {
+	t.Helper()
+	gate := controltest.New(t)
+	return &shell{gate, gate.Serve(t)}
+}
+
+func (s *shell) run(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	root := &cobra.Command{Use: "tollgate", SilenceUsage: true}
+	cli.Add(root, func(address string) (*client.Client, error) {
+		if address != "" {
+			return nil, errors.New("no such address: " + address)
+		}
+		return client.New(s.base, controltest.Secret)
+	})
+	var out, complaints bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&complaints)
+	root.SetArgs(args)
+	err = root.ExecuteContext(t.Context())
+	return out.String(), complaints.String(), err
+}
+
+// ok runs a command that has to succeed and say nothing on standard
+// error.
+func (s *shell) ok(t *testing.T, args ...string) string {
+	t.Helper()
+	out, complaints, err := s.run(t, args...)
+	if err != nil || complaints != "" {
+		t.Fatalf("%q: %v\n%s", args, err, complaints)
+	}
+	return out
+}
+
+var (
+	ids    = regexp.MustCompile(`key_[0-9A-Za-z]{16}`)
+	tokens = regexp.MustCompile(`tgk_[0-9A-Za-z]{49}`)
+	hints  = regexp.MustCompile(`tgk_…[0-9A-Za-z]{4}`)
+)
+
+// steady replaces what is random by what is equally long.
+func steady(out string) string {
+	out = ids.ReplaceAllString(out, "key_xxxxxxxxxxxxxxxx")
+	out = tokens.ReplaceAllString(out, "tgk_"+strings.Repeat("x", 49))
+	return hints.ReplaceAllString(out, "tgk_…xxxx")
+}
+
+func expect(t *testing.T, got, want string) {
+	t.Helper()
+	// Tables end without trailing blanks in the source of this test.
+	got = regexp.MustCompile(`(?m) +$`).ReplaceAllString(steady(got), "")
+	if diff := cmp.Diff(strings.TrimLeft(want, "\n"), got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	expect(t, newShell(t).ok(t, "plans"), `
+PLAN      ENDPOINT    CALLS A DAY
+free      -           no access
+starter   currencies  100
+starter   convert     1000
+starter   batch       50
+starter   usage       1000
+business  currencies  unlimited
+business  convert     100000
+
+ENDPOINT    METHOD  PATH                               ABILITY
+currencies  GET     /api/currencies                    currencies
+convert     GET     /api/convert/{from}/{amount}/{to}  convert
+batch       POST    /api/convert/batch                 convert
+usage       GET     /api/usage                         usage
+
+Days end at midnight in Europe/Berlin.
+`)
+}
+
+func TestAccounts(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	expect(t, s.ok(t, "account", "list"), "ACCOUNT  PLAN  STATE  CREATED\n")
+	expect(t, s.ok(t, "account", "set", "acc_1", "--plan", "starter"), `
+ACCOUNT  PLAN     STATE   CREATED
+acc_1    starter  active  2126-11-20 09:00:00Z
+`)
+	s.ok(t, "account", "set", "acc_2", "--plan", "free", "--disabled")
+	s.ok(t, "account", "set", "acc_2", "--plan", "business")
+	expect(t, s.ok(t, "account", "list"), `
+ACCOUNT  PLAN      STATE     CREATED
+acc_1    starter   active    2126-11-20 09:00:00Z
+acc_2    business  disabled  2126-11-20 09:00:00Z
+`)
+	s.ok(t, "account", "set", "acc_2", "--disabled=false")
+	expect(t, s.ok(t, "account", "show", "acc_2"), `
+ACCOUNT  PLAN      STATE   CREATED
+acc_2    business  active  2126-11-20 09:00:00Z
+`)
+	expect(t, s.ok(t, "account", "delete", "acc_1"), "Deleted acc_1.\n")
+	expect(t, s.ok(t, "account", "list", "--json"), `{"accounts":[{"account":"acc_2","plan":"business","disabled":false,"created_at":"2126-11-20T09:00:00Z"}],"next":null}`+"\n")
+	expect(t, s.ok(t, "account", "delete", "acc_2", "--json"), "")
+}
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.ok(t, "account", "set", "acc_1", "--plan", "starter")
+	created := s.ok(t, "key", "create", "acc_1", "--name", "ci", "--ability", "usage", "--ability", "convert", "--ttl", "720h")
+	expect(t, created, `
+ID         key_xxxxxxxxxxxxxxxx
+Account    acc_1
+Name       ci
+Abilities  convert usage
+Expires    2126-12-20 09:00:00Z
+Token      tgk_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+
+The token is not shown again.
+`)
+	id := ids.FindString(created)
+	rotated := s.ok(t, "key", "rotate", "acc_1", id, "--overlap", "24h", "--json")
+	var next struct{ ID, Token string }
+	if err := json.Unmarshal([]byte(rotated), &next); err != nil || next.ID == id || !tokens.MatchString(next.Token) {
+		t.Fatalf("rotated: %v: %s", err, rotated)
+	}
+	expect(t, s.ok(t, "key", "revoke", "acc_1", next.ID), "Revoked key_xxxxxxxxxxxxxxxx.\n")
+	expect(t, s.ok(t, "key", "list", "acc_1"), `
+ID                    NAME  TOKEN      ABILITIES      CREATED               LAST USED  EXPIRES               REVOKED
+key_xxxxxxxxxxxxxxxx  ci    tgk_…xxxx  convert usage  2126-11-20 09:00:00Z  never      2126-11-21 09:00:00Z  -
+`)
+	if got := strings.Count(s.ok(t, "key", "list", "acc_1", "--revoked"), "key_"); got != 2 {
+		t.Errorf("with revoked ones: got %d keys", got)
+	}
+	expect(t, s.ok(t, "key", "list", "acc_1", "--kind", "login", "--json"), `{"keys":[]}`+"\n")
+	if out := s.ok(t, "key", "list", "acc_1", "--kind", "login"); !strings.Contains(out, "There are none.") {
+		t.Errorf("got %s", out)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.ok(t, "account", "set", "acc_1", "--plan", "business")
+	opened, err := s.Store()
+	if err != nil {
+		t.Fatal(err)
+	}
+	day := s.Policy().Calendar.At(s.Now()).Day
+	for range 3 {
+		if _, _, err := opened.Take(t.Context(), store.Call{Account: "acc_1", Endpoint: "convert", Day: day}, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	opened.Record(store.Record{
+		Account: "acc_1", KeyName: "\x1b[31mred", At: s.Now(), Endpoint: "convert", Method: "GET",
+		Path: "/api/convert/EUR/10/\u202eUSD", Status: 200, Duration: 1800 * time.Microsecond,
+	})
+	expect(t, s.ok(t, "usage", "show", "acc_1", "--days", "2"), `
+Account    acc_1
+Plan       business
+Day        2126-11-20 (Europe/Berlin)
+Resets at  2126-11-21 00:00:00 +01:00
+
+ENDPOINT    USED  LIMIT      REMAINING
+currencies  0     unlimited  unlimited
+convert     3     100000     99997
+
+DAY         currencies  convert
+2126-11-19  0           0
+2126-11-20  0           3
+
+RECENT CALL           STATUS  METHOD  PATH                      MS   KEY
+2126-11-20 09:00:00Z  200     GET     /api/convert/EUR/10/�USD  1.8  �[31mred
+`)
+	if out := s.ok(t, "usage", "show", "acc_1", "--json"); !strings.HasPrefix(out, `{"account":"acc_1","plan":"business"`) || strings.Contains(out, `"days"`) {
+		t.Errorf("got %s", out)
+	}
+	expect(t, s.ok(t, "usage", "reset", "acc_1", "--endpoint", "convert"), "Gave today's calls to convert back to acc_1.\n")
+	expect(t, s.ok(t, "usage", "reset", "acc_1"), "Gave today's calls to all endpoints back to acc_1.\n")
+	if out := s.ok(t, "usage", "show", "acc_1"); !strings.Contains(out, "convert     0 ") {
+		t.Errorf("after a reset: %s", out)
+	}
+	s.ok(t, "account", "set", "acc_1", "--plan", "free")
+	if out := s.ok(t, "usage", "show", "acc_1", "--days", "2"); !strings.Contains(out, "The plan gives no access.") || strings.Contains(out, "DAY") {
+		t.Errorf("without access: %s", out)
+	}
+}
+
+// What goes wrong is told on standard error, with a status that a script
+// sees, and leaves standard output empty.
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.ok(t, "account", "set", "acc_1", "--plan", "starter")
+	s.ok(t, "key", "create", "acc_1", "--name", "ci")
+	for _, test := range []struct {
+		args    string
+		message string
+	}{
+		{"account show stranger", "There is no such account or key."},
+		{"account show ..", "An account id has 1 to 64 characters"},
+		{"account set acc_1 --plan gold", `There is no plan "gold". Plans: free, starter, business.`},
+		{"account set acc_1", "at least one of the flags"},
+		{"account set --plan starter", "accepts 1 arg"},
+		{"account delete stranger", "There is no such account or key."},
+		{"key create acc_1", `required flag(s) "name" not set`},
+		{"key create acc_1 --name ci", "A live key of the account has this name already."},
+		{"key create acc_1 --name x --ability admin", `does not include the ability "admin"`},
+		{"key create acc_1 --name x --ttl soon", "The ttl is not a duration"},
+		{"key create acc_1 --name x --ttl=", "--ttl has no value"},
+		{"key revoke acc_1 key_x", "There is no such account or key."},
+		{"key rotate acc_1 key_x --overlap soon", "invalid argument"},
+		{"key list acc_1 --kind admin", "The request is not valid"},
+		{"usage show acc_1 --days 91", "The request is not valid"},
+		{"usage reset acc_1 --endpoint=", "--endpoint has no value"},
+		{"usage reset acc_1 --endpoint other", `There is no endpoint "other".`},
+		{"plans --address nowhere", "no such address: nowhere"},
+		{"plans extra", "unknown command"},
+		{"", "a command is missing"},
+		{"account", "a command is missing"},
+		{"accounts", "unknown command"},
+		{"key make", "unknown command"},
+	} {
+		for _, flag := range []string{"", " --json"} {
+			out, complaints, err := s.run(t, strings.Fields(test.args+flag)...)
+			if err == nil || !strings.Contains(complaints, test.message) || out != "" {
+				t.Errorf("%s%s: got %v\nstdout: %s\nstderr: %s", test.args, flag, err, out, complaints)
+			}
+		}
+	}
+	s.Break(errors.New("no store"))
+	if _, complaints, err := s.run(t, "account", "list"); err == nil || !strings.Contains(complaints, "The gate cannot do this now.") {
+		t.Errorf("without a store: got %v, %s", err, complaints)
+	}
+}

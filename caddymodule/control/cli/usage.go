@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
+)
+
+var errNoEndpoint = errors.New("--endpoint has no value; leave it out to mean all endpoints")
+
+// shownCalls is how many recent calls a table has; --json has all.
+const shownCalls = 10
+
+func (t *tool) showUsage() *cobra.Command {
+	var days int
+	c := &cobra.Command{
+		Use: "show <account>", Short: "Shows what an account used today", Args: cobra.ExactArgs(1),
+		Example: "caddy tollgate usage show acc_1 --days 30",
+		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (usage.Document, error) {
+			return gate.Usage(ctx, args[0], days)
+		}, showUsage),
+	}
+	c.Flags().IntVar(&days, "days", 0, fmt.Sprintf("Show the history of so many days too, up to %d", usage.MaxDays))
+	return c
+}
+
+func (t *tool) resetUsage() *cobra.Command {
+	var endpoint string
+	c := &cobra.Command{
+		Use: "reset <account>", Short: "Gives today's calls back", Args: cobra.ExactArgs(1),
+	}
+	c.Flags().StringVar(&endpoint, "endpoint", "", "The endpoint whose calls to give back (default: all)")
+	c.RunE = perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
+		what := "all endpoints"
+		if c.Flags().Changed("endpoint") {
+			// A script whose variable is empty does not mean all of them.
+			if endpoint == "" {
+				return "", errNoEndpoint
+			}
+			what = plain(endpoint)
+		}
+		return "Gave today's calls to " + what + " back to " + plain(args[0]) + ".", gate.ResetUsage(ctx, args[0], endpoint)
+	})
+	return c
+}
+
+func showUsage(table io.Writer, d usage.Document) {
+	row(table, "Account", d.Account)
+	row(table, "Plan", d.Plan)
+	row(table, "Day", d.Day+" ("+d.Timezone+")")
+	row(table, "Resets at", d.ResetsAt.Format("2006-01-02 15:04:05 -07:00"))
+	row(table)
+	row(table, "ENDPOINT", "USED", "LIMIT", "REMAINING")
+	for _, e := range d.Endpoints {
+		row(table, e.Endpoint, strconv.FormatInt(e.Used, 10), limit(e.Limit), limit(e.Remaining))
+	}
+	if len(d.Endpoints) == 0 {
+		row(table, "The plan gives no access.")
+	}
+	showHistory(table, d)
+	if len(d.RecentCalls) == 0 {
+		return
+	}
+	row(table)
+	row(table, "RECENT CALL", "STATUS", "METHOD", "PATH", "MS", "KEY")
+	for _, call := range d.RecentCalls[:min(len(d.RecentCalls), shownCalls)] {
+		row(table, moment(call.At.Time), strconv.Itoa(call.Status), call.Method, call.Path,
+			strconv.FormatFloat(call.DurationMS, 'f', -1, 64), call.Key)
+	}
+}
+
+// showHistory has one column for each endpoint.
+func showHistory(table io.Writer, d usage.Document) {
+	if len(d.Days) == 0 || len(d.Endpoints) == 0 {
+		return
+	}
+	head := []string{"DAY"}
+	for _, e := range d.Endpoints {
+		head = append(head, e.Endpoint)
+	}
+	row(table)
+	row(table, head...)
+	for _, day := range d.Days {
+		cells := []string{day.Day}
+		for _, e := range d.Endpoints {
+			cells = append(cells, strconv.FormatInt(day.Calls[e.Endpoint], 10))
+		}
+		row(table, cells...)
+	}
+}
