@@ -363,3 +363,45 @@ func TestOpenNeedsABase(t *testing.T) {
 		t.Error("got no error")
 	}
 }
+
+// Readers never wait for a refresh and never see half of one.
+func TestReadersDuringRefreshes(t *testing.T) {
+	t.Parallel()
+	b := newBank(t)
+	b.put(historyPath, fixture(t, "eurofxref-hist.csv"))
+	p := open(t, b.options(t))
+	versions := make(map[string]bool)
+	var readers sync.WaitGroup
+	stop := make(chan struct{})
+	var seen sync.Map
+	for range 4 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					seen.Store(p.Current().Version(), true)
+					p.NextExpected(evening)
+				}
+			}
+		})
+	}
+	versions[p.Current().Version()] = true
+	for _, dollar := range []string{"1.1684", "1.1685", "1.1686"} {
+		b.put(dailyPath, daily(t, "2026-04-13", dollar))
+		refresh(t, p)
+		versions[p.Current().Version()] = true
+	}
+	close(stop)
+	readers.Wait()
+	if len(versions) != 4 {
+		t.Errorf("got %d versions, want 4", len(versions))
+	}
+	seen.Range(func(version, _ any) bool {
+		if !versions[version.(string)] {
+			t.Errorf("a reader saw %v, which was never complete", version)
+		}
+		return true
+	})
+}
