@@ -252,7 +252,11 @@ func send(t *testing.T, server *httptest.Server, method, target string) *http.Re
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { connection.Close() })
+	t.Cleanup(func() {
+		if err := connection.Close(); err != nil {
+			t.Errorf("closing the connection: %v", err)
+		}
+	})
 	if _, err := io.WriteString(connection, method+" "+target+" HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +264,9 @@ func send(t *testing.T, server *httptest.Server, method, target string) *http.Re
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { response.Body.Close() })
+	if err := response.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
 	return response
 }
 
