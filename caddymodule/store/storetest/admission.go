@@ -1,0 +1,168 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+func (s *suite) limit() {
+	s.account("acc_1")
+	call := s.call("acc_1", "convert")
+	s.take(call, 0, 0, false)
+	for used := range int64(3) {
+		s.take(call, 3, used+1, true)
+	}
+	s.take(call, 3, 3, false)
+	s.take(call, 3, 3, false)
+	s.take(call, 1, 3, false) // a downgrade
+	s.take(call, 5, 4, true)  // an upgrade
+	s.take(call, store.Unlimited, 5, true)
+	s.take(call, 0, 5, false)
+	s.wantUsed(call, 5)
+}
+
+// limitUnderConcurrency lets many callers run for few calls.
+func (s *suite) limitUnderConcurrency() {
+	const callers, limit, rounds = 50, 5, 20
+	s.account("acc_1")
+	for round := range rounds {
+		call := s.call("acc_1", fmt.Sprintf("endpoint%d", round))
+		var admitted atomic.Int64
+		var seen sync.Map // counts that were given out
+		s.together(callers, func(int) error {
+			used, ok, err := s.store.Take(s.Context(), call, limit)
+			if ok {
+				admitted.Add(1)
+				if _, twice := seen.LoadOrStore(used, true); twice || used < 1 || used > limit {
+					return fmt.Errorf("count %d was given out twice or is out of range", used)
+				}
+			}
+			return err
+		})
+		if got := admitted.Load(); got != limit {
+			s.Errorf("round %d: admitted %d calls of %d", round, got, limit)
+		}
+		s.wantUsed(call, limit)
+	}
+}
+
+// countersAreIndependent counts on many accounts, endpoints and days at
+// once and expects each to have its own.
+func (s *suite) countersAreIndependent() {
+	const accounts, endpoints, days, callers, limit = 12, 4, 3, 8, 5
+	var calls []store.Call
+	for a := range accounts {
+		s.account(fmt.Sprintf("acc_%d", a))
+		for e := range endpoints {
+			for d := range days {
+				calls = append(calls, store.Call{
+					Account: fmt.Sprintf("acc_%d", a), Endpoint: fmt.Sprintf("e%d", e), Day: s.today - calendar.Day(d),
+				})
+			}
+		}
+	}
+	admitted := make([]atomic.Int64, len(calls))
+	s.together(callers, func(caller int) error {
+		for i := range calls {
+			at := (i + caller) % len(calls)
+			_, ok, err := s.store.Take(s.Context(), calls[at], limit)
+			if err != nil {
+				return err
+			}
+			if ok {
+				admitted[at].Add(1)
+			}
+		}
+		return nil
+	})
+	for i, call := range calls {
+		if got := admitted[i].Load(); got != limit {
+			s.Errorf("%+v: admitted %d calls, want %d", call, got, limit)
+		}
+		s.wantUsed(call, limit)
+	}
+}
+
+func (s *suite) giveBack() {
+	s.account("acc_1")
+	call := s.call("acc_1", "convert")
+	s.must(s.store.GiveBack(s.Context(), call)) // nothing was taken
+	s.wantUsed(call, 0)
+	s.take(call, 2, 1, true)
+	s.take(call, 2, 2, true)
+	s.must(s.store.GiveBack(s.Context(), call))
+	s.wantUsed(call, 1)
+	s.take(call, 2, 2, true)
+	s.take(call, 2, 2, false)
+	for range 5 {
+		s.must(s.store.GiveBack(s.Context(), call))
+	}
+	s.wantUsed(call, 0)
+	s.take(call, 2, 1, true)
+}
+
+// giveBackUnderConcurrency takes and gives back at once: in the end as
+// many are taken as were admitted and kept, and never more than the limit
+// were out.
+func (s *suite) giveBackUnderConcurrency() {
+	const callers, rounds, limit = 32, 40, 10
+	s.account("acc_1")
+	call := s.call("acc_1", "convert")
+	var kept, out atomic.Int64
+	s.together(callers, func(caller int) error {
+		for round := range rounds {
+			_, ok, err := s.store.Take(s.Context(), call, limit)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				continue
+			}
+			if n := out.Add(1); n > limit {
+				return fmt.Errorf("%d calls are out, limit %d", n, limit)
+			}
+			if caller == 0 && round%10 == 0 {
+				kept.Add(1)
+				continue
+			}
+			out.Add(-1)
+			if err := s.store.GiveBack(s.Context(), call); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	s.wantUsed(call, kept.Load())
+	for used := kept.Load(); used < limit; used++ {
+		s.take(call, limit, used+1, true)
+	}
+	s.take(call, limit, limit, false)
+}
+
+// together runs fn in n goroutines that start at once, and fails the test
+// with the first error.
+func (s *suite) together(n int, fn func(i int) error) {
+	s.Helper()
+	start := make(chan struct{})
+	failed := make(chan error, n)
+	var running sync.WaitGroup
+	for i := range n {
+		running.Go(func() {
+			<-start
+			if err := fn(i); err != nil {
+				failed <- err
+			}
+		})
+	}
+	close(start)
+	running.Wait()
+	select {
+	case err := <-failed:
+		s.Fatalf("%v", err)
+	default:
+	}
+}

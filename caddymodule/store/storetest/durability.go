@@ -1,0 +1,212 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+func (s *suite) wantAttempts(want map[string]string) {
+	s.Helper()
+	got := map[string]string{}
+	err := s.store.LoadAttempts(s.Context(), func(key, value []byte) error {
+		got[string(key)] = string(value)
+		return nil
+	})
+	if err != nil || !maps.Equal(got, want) {
+		s.Errorf("attempts: got %q, %v, want %q", got, err, want)
+	}
+}
+
+// attempts: the login throttle's rows are any bytes.
+func (s *suite) attempts() {
+	s.wantAttempts(nil)
+	later := s.now.Add(time.Hour)
+	row := func(key, value string) throttle.Row {
+		return throttle.Row{Key: []byte(key), Value: []byte(value), ExpiresAt: later}
+	}
+	s.must(s.store.Save(s.Context(), []throttle.Row{
+		row("0123456789", "one"), row("\x00\xff\x00\xff\x00\xff\x00\xff\x00\xff", "\x00two\xff"),
+		row("0123456789abcdefg", "three"), row("expired...", "gone"),
+	}))
+	s.must(s.store.Save(s.Context(), []throttle.Row{
+		row("0123456789", "one again"),
+		{Key: []byte("0123456789abcdefg")},
+		{Key: []byte("never there")},
+		{Key: []byte("expired..."), Value: []byte("gone"), ExpiresAt: s.now.Add(-time.Second * 2)},
+	}))
+	s.must(s.store.Save(s.Context(), nil))
+	want := map[string]string{
+		"0123456789": "one again",
+		"\x00\xff\x00\xff\x00\xff\x00\xff\x00\xff": "\x00two\xff",
+	}
+	s.wantAttempts(want)
+	stop, calls := errors.New("stop"), 0
+	err := s.store.LoadAttempts(s.Context(), func([]byte, []byte) error { calls++; return stop })
+	if s.wantError("loading after an error", err, stop); calls != 1 {
+		s.Errorf("loading went on after an error: %d calls", calls)
+	}
+
+	// Many in one batch, some of them larger than usual.
+	var rows []throttle.Row
+	for i := range 3000 {
+		r := row(fmt.Sprintf("many%06d", i), string(bytes.Repeat([]byte{byte(i)}, i%300)))
+		rows = append(rows, r)
+		want[string(r.Key)] = string(r.Value)
+	}
+	s.must(s.store.Save(s.Context(), rows))
+	s.wantAttempts(want)
+	if s.reopen != nil {
+		s.store = s.reopen()
+		s.wantAttempts(want)
+	}
+}
+
+// reopened: a stop of the process changes nothing.
+func (s *suite) reopened() {
+	if s.reopen == nil {
+		s.Skip("this store keeps nothing")
+	}
+	s.account("acc_1", "acc_2", "acc_3")
+	_, err := s.store.PutAccount(s.Context(), store.Account{ID: "acc_2", Plan: "business", Disabled: true})
+	s.must(err)
+	s.must(s.store.DeleteAccount(s.Context(), "acc_3"))
+	live, expiring, revoked, rotated := s.newKey("acc_1", "live"), s.newKey("acc_1", "expiring"),
+		s.newKey("acc_1", "revoked"), s.newKey("acc_1", "rotated")
+	expiring.Kind, expiring.ExpiresAt = token.Login, s.now.Add(time.Hour)
+	for _, key := range []store.Key{live, expiring, revoked, rotated, s.newKey("acc_2", "disabled")} {
+		s.create(key)
+	}
+	s.must(s.store.RevokeKey(s.Context(), "acc_1", revoked.ID, s.now))
+	next := s.successor(rotated, "key_next")
+	s.must(s.store.RotateKey(s.Context(), "acc_1", rotated.ID, next, hashOf(next.ID), s.now.Add(time.Hour)))
+	call, yesterday := s.call("acc_1", "convert"), s.call("acc_1", "convert")
+	yesterday.Day--
+	for i := range int64(5) {
+		s.take(call, 5, i+1, true)
+		s.take(yesterday, 5, i+1, true)
+	}
+	s.must(s.store.GiveBack(s.Context(), call))
+	s.must(s.store.ResetCounts(s.Context(), "acc_1", "convert", yesterday.Day))
+	s.store.Record(s.record("acc_1", 0))
+	before, err := s.store.ListKeys(s.Context(), "acc_1")
+	s.must(err)
+
+	for range 2 {
+		s.store = s.reopen()
+		for _, key := range []store.Key{live, expiring, rotated, next} {
+			s.wantGrant(hashOf(key.ID), key, "starter")
+		}
+		s.wantNoGrant("a login token at its expiry", hashOf(expiring.ID), expiring.ExpiresAt)
+		s.wantNoGrant("a rotated key after its overlap", hashOf(rotated.ID), s.now.Add(time.Hour))
+		s.wantNoGrant("a revoked key", hashOf(revoked.ID), s.now)
+		s.wantNoGrant("a disabled account's key", hashOf("key_acc_2_disabled"), s.now)
+		s.wantReopenedRows(before, call)
+		s.wantUsed(yesterday, 0)
+	}
+	s.take(call, 5, 5, true)
+	s.take(call, 5, 5, false)
+	s.take(yesterday, 1, 1, true)
+}
+
+func (s *suite) wantReopenedRows(keys []store.Key, call store.Call) {
+	s.Helper()
+	got, err := s.store.ListKeys(s.Context(), "acc_1")
+	s.must(err)
+	if len(got) != len(keys) {
+		s.Fatalf("keys after reopening: got %+v, want %+v", got, keys)
+	}
+	for i := range keys {
+		s.wantKey(got[i], keys[i])
+	}
+	accounts, err := s.store.ListAccounts(s.Context(), "", 10)
+	s.must(err)
+	want := []store.Account{
+		{ID: "acc_1", Plan: "starter", CreatedAt: s.now},
+		{ID: "acc_2", Plan: "business", Disabled: true, CreatedAt: s.now},
+	}
+	if len(accounts) != 2 || accounts[0] != want[0] || accounts[1] != want[1] {
+		s.Errorf("accounts after reopening: got %+v, want %+v", accounts, want)
+	}
+	s.wantUsed(call, 4)
+	s.wantRecent("acc_1", s.now, []store.Record{s.record("acc_1", 0)})
+}
+
+// closed: a store that was closed says so, to whoever comes late.
+func (s *suite) closed() {
+	s.account("acc_1")
+	key := s.newKey("acc_1", "ci")
+	hash := s.create(key)
+	s.must(s.store.Close())
+	s.must(s.store.Close())
+
+	st, ctx, call := s.store, context.Background(), s.call("acc_1", "convert")
+	st.Record(s.record("acc_1", 0))
+	tests := map[string]func() error{
+		"Grant":         func() error { _, err := st.Grant(ctx, hash, s.now); return err },
+		"Take":          func() error { _, _, err := st.Take(ctx, call, 1); return err },
+		"GiveBack":      func() error { return st.GiveBack(ctx, call) },
+		"PutAccount":    func() error { _, err := st.PutAccount(ctx, store.Account{ID: "acc_1", Plan: "free"}); return err },
+		"Account":       func() error { _, err := st.Account(ctx, "acc_1"); return err },
+		"ListAccounts":  func() error { _, err := st.ListAccounts(ctx, "", 1); return err },
+		"DeleteAccount": func() error { return st.DeleteAccount(ctx, "acc_1") },
+		"CreateKey":     func() error { return st.CreateKey(ctx, s.newKey("acc_1", "late"), hashOf("late")) },
+		"Key":           func() error { _, err := st.Key(ctx, "acc_1", key.ID); return err },
+		"ListKeys":      func() error { _, err := st.ListKeys(ctx, "acc_1"); return err },
+		"RevokeKey":     func() error { return st.RevokeKey(ctx, "acc_1", key.ID, s.now) },
+		"RotateKey":     func() error { return st.RotateKey(ctx, "acc_1", key.ID, key, hash, s.now) },
+		"Counts":        func() error { _, err := st.Counts(ctx, "acc_1", s.today, s.today); return err },
+		"Recent":        func() error { _, err := st.Recent(ctx, "acc_1", s.now); return err },
+		"ResetCounts":   func() error { return st.ResetCounts(ctx, "acc_1", "", s.today) },
+		"Save":          func() error { return st.Save(ctx, []throttle.Row{{Key: []byte("0123456789")}}) },
+		"LoadAttempts":  func() error { return st.LoadAttempts(ctx, func(_, _ []byte) error { return nil }) },
+	}
+	for name, late := range tests {
+		err := late()
+		s.wantError(name+" after closing", err, store.ErrClosed)
+		s.wantError(name+" after closing", err, store.ErrUnavailable)
+	}
+}
+
+// closeUnderLoad: calls that are under way when the store closes are
+// counted or refused, and those that were admitted are there afterwards.
+func (s *suite) closeUnderLoad() {
+	const callers = 16
+	s.account("acc_1")
+	call := s.call("acc_1", "convert")
+	var admitted atomic.Int64
+	warm := make(chan struct{}, callers)
+	s.together(callers+1, func(i int) error {
+		if i == callers {
+			for range callers {
+				<-warm
+			}
+			return s.store.Close()
+		}
+		for {
+			_, ok, err := s.store.Take(context.Background(), call, store.Unlimited)
+			if err != nil {
+				return ignore(err, store.ErrClosed)
+			}
+			if ok {
+				admitted.Add(1)
+			}
+			select {
+			case warm <- struct{}{}:
+			default:
+			}
+		}
+	})
+	if s.reopen != nil {
+		s.store = s.reopen()
+		s.wantUsed(call, admitted.Load())
+	}
+}

@@ -1,0 +1,106 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+func (s *suite) grant() {
+	s.account("acc_1", "acc_2")
+	s.wantNoGrant("an unknown token", hashOf("unknown"), s.now)
+
+	first := s.newKey("acc_1", "first")
+	bare := s.newKey("acc_1", "bare")
+	bare.Abilities = nil
+	login := s.newKey("acc_2", "login")
+	login.Kind, login.ExpiresAt = token.Login, s.now.Add(24*time.Hour)
+	for _, key := range []store.Key{first, bare, login} {
+		s.wantGrant(s.create(key), key, "starter")
+	}
+
+	// Hashes that begin or end alike are different all the same.
+	for _, i := range []int{0, 7, 8, 31} {
+		near := hashOf(first.ID)
+		near[i] ^= 1
+		s.wantNoGrant("a neighbour of a token", near, s.now)
+	}
+
+	_, err := s.store.PutAccount(s.Context(), store.Account{ID: "acc_1", Plan: "business", CreatedAt: s.now})
+	s.must(err)
+	s.wantGrant(hashOf(first.ID), first, "business")
+	s.wantGrant(hashOf(login.ID), login, "starter")
+}
+
+// grantExpires holds the store to the instant: a token is dead at its
+// expiry, not after it.
+func (s *suite) grantExpires() {
+	s.account("acc_1")
+	key := s.newKey("acc_1", "short")
+	key.ExpiresAt = s.now.Add(time.Hour + 123456789*time.Nanosecond)
+	hash := s.create(key)
+	s.wantGrant(hash, key, "starter")
+	if _, err := s.store.Grant(s.Context(), hash, key.ExpiresAt.Add(-1)); err != nil {
+		s.Errorf("grant a nanosecond before its expiry: %v", err)
+	}
+	s.wantNoGrant("a token at its expiry", hash, key.ExpiresAt)
+	s.wantNoGrant("an expired token", hash, key.ExpiresAt.Add(time.Hour))
+	s.wantGrant(hash, key, "starter") // a clock that was wrong is put back
+}
+
+func (s *suite) grantAfterDisabling() {
+	s.account("acc_1", "acc_2")
+	key, other := s.newKey("acc_1", "ci"), s.newKey("acc_2", "ci")
+	hash, otherHash := s.create(key), s.create(other)
+
+	account := store.Account{ID: "acc_1", Plan: "starter", Disabled: true, CreatedAt: s.now}
+	_, err := s.store.PutAccount(s.Context(), account)
+	s.must(err)
+	s.wantNoGrant("a disabled account's token", hash, s.now)
+	s.wantGrant(otherHash, other, "starter")
+
+	account.Disabled = false
+	_, err = s.store.PutAccount(s.Context(), account)
+	s.must(err)
+	s.wantGrant(hash, key, "starter")
+}
+
+// deletedAccountStaysDead makes sure that an account's tokens do not come
+// back with the next account of its id, nor after a restart.
+func (s *suite) deletedAccountStaysDead() {
+	s.account("acc_1", "acc_10")
+	key, neighbour := s.newKey("acc_1", "ci"), s.newKey("acc_10", "ci")
+	hash, neighbourHash := s.create(key), s.create(neighbour)
+	s.take(s.call("acc_1", "convert"), 10, 1, true)
+	s.take(s.call("acc_10", "convert"), 10, 1, true)
+	s.store.Record(store.Record{Account: "acc_1", Key: key.ID, At: s.now, Endpoint: "convert"})
+
+	s.must(s.store.DeleteAccount(s.Context(), "acc_1"))
+	s.wantNoGrant("a deleted account's token", hash, s.now)
+	s.wantError("deleting again", s.store.DeleteAccount(s.Context(), "acc_1"), store.ErrNotFound)
+	_, err := s.store.Account(s.Context(), "acc_1")
+	s.wantError("a deleted account", err, store.ErrNotFound)
+
+	check := func() {
+		s.Helper()
+		s.account("acc_1")
+		s.wantNoGrant("the former account's token", hash, s.now)
+		keys, err := s.store.ListKeys(s.Context(), "acc_1")
+		s.must(err)
+		recent, err := s.store.Recent(s.Context(), "acc_1", s.now)
+		s.must(err)
+		if len(keys) > 0 || len(recent) > 0 {
+			s.Errorf("the new account has the former one's keys %v or calls %v", keys, recent)
+		}
+		s.wantUsed(s.call("acc_1", "convert"), 0)
+		s.wantGrant(neighbourHash, neighbour, "starter")
+		s.wantUsed(s.call("acc_10", "convert"), 1)
+	}
+	check()
+	if s.reopen != nil {
+		s.store = s.reopen()
+		check()
+	}
+	s.take(s.call("acc_1", "convert"), 10, 1, true)
+}

@@ -1,0 +1,207 @@
+package storetest
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+func (s *suite) keys() {
+	s.account("acc_1", "acc_2")
+	s.wantError("a key of an unknown account",
+		s.store.CreateKey(s.Context(), s.newKey("nobody", "ci"), hashOf("nobody")), store.ErrNotFound)
+	s.wantNoGrant("a key that was refused", hashOf("nobody"), s.now)
+
+	first := s.newKey("acc_1", "z first")
+	first.CreatedAt, first.ExpiresAt = s.now.Add(-time.Hour), s.now.Add(time.Hour)
+	second := s.newKey("acc_1", "a second")
+	second.Abilities = nil
+	login := s.newKey("acc_1", "")
+	login.ID, login.Kind, login.CreatedAt, login.ExpiresAt = "key_l", token.Login, s.now.Add(time.Second), s.now.Add(time.Hour)
+	want := []store.Key{first, second, login}
+	for _, i := range []int{2, 0, 1} {
+		s.create(want[i])
+	}
+	s.create(s.newKey("acc_2", "other"))
+
+	got, err := s.store.ListKeys(s.Context(), "acc_1")
+	s.must(err)
+	if len(got) != len(want) {
+		s.Fatalf("list of keys: got %+v, want %+v", got, want)
+	}
+	for i := range want {
+		s.wantKey(got[i], want[i])
+		one, err := s.store.Key(s.Context(), "acc_1", want[i].ID)
+		s.must(err)
+		s.wantKey(one, want[i])
+		if !one.LastUsedAt.IsZero() {
+			s.Errorf("last use of an unused key: got %v", one.LastUsedAt)
+		}
+	}
+	_, err = s.store.Key(s.Context(), "acc_2", first.ID)
+	s.wantError("another account's key", err, store.ErrNotFound)
+	_, err = s.store.Key(s.Context(), "acc_1", "key_unknown")
+	s.wantError("an unknown key", err, store.ErrNotFound)
+	if got, err = s.store.ListKeys(s.Context(), "nobody"); err != nil || len(got) != 0 {
+		s.Errorf("keys of an unknown account: got %v, %v", got, err)
+	}
+}
+
+// keyNames: a name belongs to one live key of an account at a time.
+func (s *suite) keyNames() {
+	s.account("acc_1", "acc_2")
+	expiring := s.newKey("acc_1", "ci")
+	expiring.ExpiresAt = s.now.Add(time.Minute)
+	s.create(expiring)
+	s.create(s.newKey("acc_2", "ci"))
+
+	again := s.newKey("acc_1", "ci")
+	again.ID = "key_again"
+	s.wantError("a taken name", s.store.CreateKey(s.Context(), again, hashOf(again.ID)), store.ErrNameTaken)
+	s.wantNoGrant("a key that was refused", hashOf(again.ID), s.now)
+	s.wantGrant(hashOf(expiring.ID), expiring, "starter")
+
+	login := again
+	login.ID, login.Kind = "key_login", token.Login
+	s.create(login) // login tokens have no names of their own
+
+	again.CreatedAt = expiring.ExpiresAt
+	s.create(again) // the former is dead by then
+	s.must(s.store.RevokeKey(s.Context(), "acc_1", again.ID, again.CreatedAt))
+	again.ID = "key_third"
+	s.create(again)
+
+	// Of many that want a name at once, one gets it.
+	var created atomic.Int64
+	s.together(16, func(i int) error {
+		key := s.newKey("acc_2", "contested")
+		key.ID = fmt.Sprintf("key_contested_%d", i)
+		err := s.store.CreateKey(s.Context(), key, hashOf(key.ID))
+		if err == nil {
+			created.Add(1)
+		}
+		return ignore(err, store.ErrNameTaken)
+	})
+	if got := created.Load(); got != 1 {
+		s.Errorf("%d keys have one name", got)
+	}
+}
+
+func (s *suite) keyLimit() {
+	s.account("acc_1")
+	for i := range store.MaxLiveKeys - 1 {
+		s.create(s.newKey("acc_1", fmt.Sprintf("k%d", i)))
+	}
+	login := s.newKey("acc_1", "login")
+	login.Kind = token.Login
+	s.create(login)
+	dying := s.newKey("acc_1", "dying")
+	dying.ExpiresAt = s.now.Add(time.Minute)
+	s.create(dying)
+
+	extra := s.newKey("acc_1", "extra")
+	s.wantError("a key too many", s.store.CreateKey(s.Context(), extra, hashOf(extra.ID)), store.ErrTooManyKeys)
+	login.ID = "key_login_2"
+	s.create(login)
+	next := s.newKey("acc_1", "next")
+	s.must(s.store.RotateKey(s.Context(), "acc_1", "key_acc_1_k0", next, hashOf(next.ID), s.now))
+	extra.CreatedAt = dying.ExpiresAt
+	s.create(extra)
+}
+
+func (s *suite) revoke() {
+	s.account("acc_1", "acc_2")
+	key, other := s.newKey("acc_1", "ci"), s.newKey("acc_1", "other")
+	login := s.newKey("acc_1", "")
+	login.ID, login.Kind, login.ExpiresAt = "key_l", token.Login, s.now.Add(time.Hour)
+	hash, otherHash, loginHash := s.create(key), s.create(other), s.create(login)
+
+	s.wantError("revoking an unknown key",
+		s.store.RevokeKey(s.Context(), "acc_1", "key_unknown", s.now), store.ErrNotFound)
+	s.wantError("revoking another account's key",
+		s.store.RevokeKey(s.Context(), "acc_2", key.ID, s.now), store.ErrNotFound)
+	s.wantGrant(hash, key, "starter")
+
+	s.must(s.store.RevokeKey(s.Context(), "acc_1", key.ID, s.now))
+	s.must(s.store.RevokeKey(s.Context(), "acc_1", login.ID, s.now))
+	s.wantNoGrant("a revoked key", hash, s.now)
+	s.wantNoGrant("a revoked key in the past", hash, s.now.Add(-time.Hour))
+	s.wantNoGrant("a revoked login token", loginHash, s.now)
+	s.wantGrant(otherHash, other, "starter")
+
+	// Again changes nothing.
+	s.must(s.store.RevokeKey(s.Context(), "acc_1", key.ID, s.now.Add(time.Hour)))
+	got, err := s.store.Key(s.Context(), "acc_1", key.ID)
+	s.must(err)
+	key.RevokedAt = s.now
+	s.wantKey(got, key)
+
+	// Nothing that is written later brings it back.
+	s.store.Record(store.Record{Account: "acc_1", Key: key.ID, At: s.now, Endpoint: "convert"})
+	_, err = s.store.Recent(s.Context(), "acc_1", s.now)
+	s.must(err)
+	s.account("acc_1")
+	s.wantNoGrant("a revoked key after a late record", hash, s.now)
+}
+
+// revokeUnderLoad: once RevokeKey has returned, no Grant that begins
+// finds the key, however many are under way.
+func (s *suite) revokeUnderLoad() {
+	const rounds, readers = 30, 4
+	s.account("acc_1")
+	for round := range rounds {
+		hash := s.create(s.newKey("acc_1", fmt.Sprint(round)))
+		var revoked atomic.Bool
+		s.together(readers+1, func(i int) error {
+			if i == 0 {
+				err := s.store.RevokeKey(s.Context(), "acc_1", fmt.Sprintf("key_acc_1_%d", round), s.now)
+				revoked.Store(true)
+				return err
+			}
+			for {
+				before := revoked.Load()
+				_, err := s.store.Grant(s.Context(), hash, s.now)
+				if before && err == nil {
+					return fmt.Errorf("round %d: a revoked key was granted", round)
+				}
+				if err != nil {
+					return ignore(err, store.ErrNoGrant)
+				}
+			}
+		})
+	}
+}
+
+func (s *suite) lastUse() {
+	s.account("acc_1")
+	key := s.newKey("acc_1", "ci")
+	s.create(key)
+	use := func(at time.Time) {
+		s.store.Record(store.Record{Account: "acc_1", Key: key.ID, KeyName: "ci", At: at, Endpoint: "convert"})
+		_, err := s.store.Recent(s.Context(), "acc_1", s.now)
+		s.must(err)
+	}
+	want := func(at time.Time) {
+		s.Helper()
+		one, err := s.store.Key(s.Context(), "acc_1", key.ID)
+		s.must(err)
+		list, err := s.store.ListKeys(s.Context(), "acc_1")
+		s.must(err)
+		for _, got := range []time.Time{one.LastUsedAt, list[0].LastUsedAt} {
+			if age := at.Sub(got); age < 0 || age > time.Minute {
+				s.Errorf("last use: got %v, want %v or up to a minute before", got, at)
+			}
+		}
+	}
+	use(s.now)
+	want(s.now)
+	use(s.now.Add(10 * time.Second))
+	want(s.now.Add(10 * time.Second))
+	use(s.now.Add(2 * time.Minute))
+	want(s.now.Add(2 * time.Minute))
+	use(s.now.Add(-time.Hour)) // a slow call that ends late
+	want(s.now.Add(2 * time.Minute))
+}

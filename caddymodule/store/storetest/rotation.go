@@ -1,0 +1,133 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// ignore drops the error that a test expects.
+func ignore(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}
+
+// successor is the key that replaces another one, at now.
+func (s *suite) successor(old store.Key, id string) store.Key {
+	old.ID, old.Hint, old.CreatedAt = id, "tgk_…"+id, s.now
+	return old
+}
+
+// rotate replaces keys of both kinds, without an overlap.
+func (s *suite) rotate() {
+	s.account("acc_1")
+	for _, kind := range []token.Kind{token.Key, token.Login} {
+		old := s.newKey("acc_1", kind.String())
+		old.Kind, old.ExpiresAt = kind, s.now.Add(time.Hour)
+		hash := s.create(old)
+		next := s.successor(old, "key_next_"+kind.String())
+		s.must(s.store.RotateKey(s.Context(), "acc_1", old.ID, next, hashOf(next.ID), s.now))
+
+		s.wantNoGrant("the old "+kind.String(), hash, s.now)
+		s.wantGrant(hashOf(next.ID), next, "starter")
+		got, err := s.store.Key(s.Context(), "acc_1", old.ID)
+		s.must(err)
+		old.RevokedAt = s.now
+		s.wantKey(got, old)
+		got, err = s.store.Key(s.Context(), "acc_1", next.ID)
+		s.must(err)
+		s.wantKey(got, next)
+	}
+
+	// Of many rotations at once, one happens: the key is dead for the rest.
+	old := s.newKey("acc_1", "contested")
+	s.create(old)
+	var rotated atomic.Int64
+	s.together(16, func(i int) error {
+		next := s.successor(old, fmt.Sprintf("key_contested_%d", i))
+		err := s.store.RotateKey(s.Context(), "acc_1", old.ID, next, hashOf(next.ID), s.now)
+		if err == nil {
+			rotated.Add(1)
+		}
+		return ignore(err, store.ErrNotFound)
+	})
+	if got := rotated.Load(); got != 1 {
+		s.Errorf("%d rotations of one key", got)
+	}
+}
+
+func (s *suite) rotateWithOverlap() {
+	s.account("acc_1")
+	old := s.newKey("acc_1", "ci")
+	hash := s.create(old)
+	ends := s.now.Add(time.Hour)
+	next := s.successor(old, "key_2")
+	s.must(s.store.RotateKey(s.Context(), "acc_1", old.ID, next, hashOf(next.ID), ends))
+	s.wantGrant(hash, old, "starter")
+	s.wantGrant(hashOf(next.ID), next, "starter")
+	s.wantNoGrant("the old key when its overlap ends", hash, ends)
+	if _, err := s.store.Grant(s.Context(), hash, ends.Add(-1)); err != nil {
+		s.Errorf("grant of the old key just before its overlap ends: %v", err)
+	}
+	got, err := s.store.Key(s.Context(), "acc_1", old.ID)
+	s.must(err)
+	old.ExpiresAt = ends
+	s.wantKey(got, old)
+
+	// Once more before the overlap has ended.
+	third := s.successor(next, "key_3")
+	s.must(s.store.RotateKey(s.Context(), "acc_1", next.ID, third, hashOf(third.ID), ends.Add(time.Hour)))
+	s.wantGrant(hash, old, "starter")
+	s.wantGrant(hashOf(third.ID), third, "starter")
+
+	// An overlap does not make a key live longer.
+	short := s.newKey("acc_1", "short")
+	short.ExpiresAt = s.now.Add(time.Minute)
+	shortHash := s.create(short)
+	next = s.successor(short, "key_short_2")
+	s.must(s.store.RotateKey(s.Context(), "acc_1", short.ID, next, hashOf(next.ID), ends))
+	s.wantNoGrant("an old key at its own expiry", shortHash, short.ExpiresAt)
+	got, err = s.store.Key(s.Context(), "acc_1", short.ID)
+	s.must(err)
+	s.wantKey(got, short)
+}
+
+// rotateRefusals: a rotation that is refused changes neither key.
+func (s *suite) rotateRefusals() {
+	s.account("acc_1", "acc_2")
+	key, taken := s.newKey("acc_1", "ci"), s.newKey("acc_1", "taken")
+	hash := s.create(key)
+	s.create(taken)
+	revoked, expired := s.newKey("acc_1", "revoked"), s.newKey("acc_1", "expired")
+	s.create(revoked)
+	s.must(s.store.RevokeKey(s.Context(), "acc_1", revoked.ID, s.now))
+	expired.CreatedAt, expired.ExpiresAt = s.now.Add(-time.Hour), s.now
+	s.create(expired)
+
+	tests := []struct {
+		name, account, id, next string
+		want                    error
+	}{
+		{"unknown", "acc_1", "key_unknown", "x", store.ErrNotFound},
+		{"of another account", "acc_2", key.ID, "x", store.ErrNotFound},
+		{"revoked", "acc_1", revoked.ID, "x", store.ErrNotFound},
+		{"expired", "acc_1", expired.ID, "x", store.ErrNotFound},
+		{"to a taken name", "acc_1", key.ID, "taken", store.ErrNameTaken},
+	}
+	for _, test := range tests {
+		next := s.newKey(test.account, test.next)
+		next.ID = "key_refused"
+		err := s.store.RotateKey(s.Context(), test.account, test.id, next, hashOf(next.ID), s.now)
+		s.wantError("rotation "+test.name, err, test.want)
+		s.wantNoGrant("the successor of a key "+test.name, hashOf(next.ID), s.now)
+		_, err = s.store.Key(s.Context(), test.account, next.ID)
+		s.wantError("the successor of a key "+test.name, err, store.ErrNotFound)
+	}
+	s.wantGrant(hash, key, "starter")
+}

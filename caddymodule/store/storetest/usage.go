@@ -1,0 +1,142 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// record is the i-th of an account's calls, one a second.
+func (s *suite) record(account string, i int) store.Record {
+	return store.Record{
+		Account: account, Key: "key_1", KeyName: "ci", At: s.now.Add(time.Duration(i) * time.Second),
+		Endpoint: "convert", Method: "GET", Path: fmt.Sprintf("/api/convert/EUR/%d/USD", i),
+		Status: 200 + i%2*229, Duration: time.Duration(i) * time.Microsecond,
+	}
+}
+
+func (s *suite) wantRecent(account string, now time.Time, want []store.Record) {
+	s.Helper()
+	got, err := s.store.Recent(s.Context(), account, now)
+	if err != nil || !slices.Equal(got, want) {
+		s.Errorf("recent calls of %s: got %d, %v, %+v\nwant %d, %+v", account, len(got), err, got, len(want), want)
+	}
+}
+
+// recent: the last calls are kept, of each account its own, and include
+// what was recorded just before.
+func (s *suite) recent() {
+	s.account("acc_1", "acc_2", "acc_3")
+	s.wantRecent("acc_1", s.now, nil)
+	var want []store.Record
+	for i := range store.MaxRecent*2 + 7 {
+		r := s.record("acc_1", i)
+		s.store.Record(r)
+		want = slices.Insert(want, 0, r)
+		if i%37 == 0 {
+			s.wantRecent("acc_1", r.At, want[:min(len(want), store.MaxRecent)])
+		}
+		if i < 3 {
+			s.store.Record(s.record("acc_2", i))
+		}
+	}
+	want = want[:store.MaxRecent]
+	last := want[0].At
+	s.wantRecent("acc_1", last, want)
+	s.wantRecent("acc_2", last, []store.Record{s.record("acc_2", 2), s.record("acc_2", 1), s.record("acc_2", 0)})
+	s.wantRecent("acc_3", last, nil)
+
+	// Each is shown for as long as it is kept.
+	s.wantRecent("acc_2", s.record("acc_2", 1).At.Add(store.RecentFor),
+		[]store.Record{s.record("acc_2", 2), s.record("acc_2", 1)})
+	s.wantRecent("acc_2", last.Add(store.RecentFor), nil)
+}
+
+// recentOrder: the newest comes first, whatever ended first.
+func (s *suite) recentOrder() {
+	s.account("acc_1")
+	for _, i := range []int{3, 1, 2, 0} {
+		s.store.Record(s.record("acc_1", i))
+	}
+	s.wantRecent("acc_1", s.now.Add(time.Minute), []store.Record{
+		s.record("acc_1", 3), s.record("acc_1", 2), s.record("acc_1", 1), s.record("acc_1", 0),
+	})
+
+	// From many at once, none is lost.
+	const callers, each = 8, 10
+	s.together(callers, func(caller int) error {
+		for i := range each {
+			s.store.Record(s.record("acc_1", 10+caller*each+i))
+		}
+		return nil
+	})
+	got, err := s.store.Recent(s.Context(), "acc_1", s.now.Add(time.Hour))
+	if s.must(err); len(got) != 4+callers*each {
+		s.Fatalf("recent calls: got %d, want %d", len(got), 4+callers*each)
+	}
+	if !slices.IsSortedFunc(got, func(a, b store.Record) int { return b.At.Compare(a.At) }) {
+		s.Errorf("recent calls are not newest first: %+v", got)
+	}
+}
+
+func (s *suite) counts() {
+	s.account("acc_1", "acc_10")
+	take := func(call store.Call, n int64) {
+		for i := range n {
+			s.take(call, 100, i+1, true)
+		}
+	}
+	day := func(endpoint string, ago calendar.Day) store.Call {
+		return store.Call{Account: "acc_1", Endpoint: endpoint, Day: s.today - ago}
+	}
+	take(day("convert", 0), 3)
+	take(day("rates", 0), 1)
+	take(day("convert", 1), 2)
+	take(day("convert", 29), 4)
+	take(day("convert", 30), 5)
+	take(s.call("acc_10", "convert"), 7)
+	take(day("given back", 0), 1)
+	s.must(s.store.GiveBack(s.Context(), day("given back", 0)))
+
+	got, err := s.store.Counts(s.Context(), "acc_1", s.today-29, s.today)
+	s.must(err)
+	want := []store.Count{
+		{Day: s.today - 29, Endpoint: "convert", Used: 4},
+		{Day: s.today - 1, Endpoint: "convert", Used: 2},
+		{Day: s.today, Endpoint: "convert", Used: 3},
+		{Day: s.today, Endpoint: "rates", Used: 1},
+	}
+	if !slices.Equal(sorted(got), want) {
+		s.Errorf("counts: got %+v, want %+v", got, want)
+	}
+	if got, err = s.store.Counts(s.Context(), "nobody", s.today-29, s.today); err != nil || len(got) != 0 {
+		s.Errorf("counts of an unknown account: got %+v, %v", got, err)
+	}
+}
+
+func (s *suite) resetCounts() {
+	s.account("acc_1", "acc_2")
+	convert, rates, other := s.call("acc_1", "convert"), s.call("acc_1", "rates"), s.call("acc_2", "convert")
+	yesterday := convert
+	yesterday.Day--
+	for _, call := range []store.Call{convert, rates, other, yesterday} {
+		s.take(call, 1, 1, true)
+		s.take(call, 1, 1, false)
+	}
+	s.must(s.store.ResetCounts(s.Context(), "acc_1", "convert", s.today))
+	s.wantUsed(convert, 0)
+	s.wantUsed(rates, 1)
+	s.take(convert, 1, 1, true)
+	s.must(s.store.ResetCounts(s.Context(), "acc_1", "", s.today))
+	s.wantUsed(convert, 0)
+	s.wantUsed(rates, 0)
+	s.take(convert, 1, 1, true)
+	s.take(rates, 1, 1, true)
+	s.take(other, 1, 1, false)
+	s.take(yesterday, 1, 1, false)
+	s.must(s.store.ResetCounts(s.Context(), "nobody", "", s.today))
+	s.must(s.store.ResetCounts(s.Context(), "acc_1", "unknown", s.today))
+}
