@@ -66,6 +66,7 @@ func New(c Config) (http.Handler, error) {
 	closed := http.NewServeMux()
 	closed.Handle("/api/login", only("POST /api/login", logins))
 	closed.Handle("/api/", c.API)
+	closed.Handle("/api", apierror.Mux(http.NewServeMux())) // 404 instead of a redirect to /api/
 	api := requireProof(c.Secret, apierror.Mux(closed))
 
 	checks := &health{database: c.Database, rates: c.Rates, now: c.Now, logger: c.Logger}

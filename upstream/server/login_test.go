@@ -1,0 +1,206 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
+	"github.com/caddy-tollgate/tollgate/upstream/server"
+)
+
+func (s *site) login(body string) *httptest.ResponseRecorder {
+	return s.proven(http.MethodPost, "/api/login", strings.NewReader(body), "Content-Type", "application/json")
+}
+
+func credentials(email, password string) string {
+	return fmt.Sprintf(`{"email":%q,"password":%q}`, email, password)
+}
+
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.add(t, "ada@example.com", "starter")
+	for name, body := range map[string]string{
+		"plain":           credentials("ada@example.com", password),
+		"another case":    credentials(" ADA@example.com ", password),
+		"unknown members": `{"device":{"name":["x"]},"email":"ada@example.com","Password":1,"password":"` + password + `"}`,
+		"spaces":          "\r\n\t " + credentials("ada@example.com", password) + " \n",
+		"escapes":         `{"email":"\u0061da@example.com","password":"` + password + `"}`,
+		"exactly 4 KiB":   credentials("ada@example.com", password) + strings.Repeat(" ", 4096-len(credentials("ada@example.com", password))),
+	} {
+		w := s.login(body)
+		var token, kind string
+		var seconds int
+		_, err := fmt.Sscanf(strings.NewReplacer(`"`, " ", ",", " ").Replace(w.Body.String()),
+			"{ token : %s token_type : %s expires_in :%d}", &token, &kind, &seconds)
+		if w.Code != http.StatusOK || err != nil || !strings.HasPrefix(token, "tgl_") || kind != "Bearer" || seconds != 86400 {
+			t.Errorf("%s: got %d %s (%v)", name, w.Code, w.Body, err)
+		}
+		if got := w.Header().Get("Cache-Control"); got != "no-store" {
+			t.Errorf("%s: got Cache-Control %q, want no-store", name, got)
+		}
+		if got := w.Header().Get("Content-Type"); got != "application/json; charset=utf-8" {
+			t.Errorf("%s: got Content-Type %q", name, got)
+		}
+	}
+}
+
+// Bodies that two parsers could read differently are refused, before any
+// work is done for them.
+func TestLoginBodies(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(c *server.Config) { c.Logins = nobodyAsks{t} })
+	for name, c := range map[string]struct {
+		body   string
+		status int
+		code   string
+	}{
+		"empty":                    {"", 400, "invalid_request"},
+		"no JSON":                  {"email=ada@example.com&password=x", 400, "invalid_request"},
+		"cut off":                  {`{"email":"ada@example.com","password":"x"`, 400, "invalid_request"},
+		"duplicate e-mail":         {`{"email":"eve@example.com","email":"ada@example.com","password":"x"}`, 400, "invalid_request"},
+		"duplicate by escape":      {`{"email":"eve@example.com","\u0065mail":"ada@example.com","password":"x"}`, 400, "invalid_request"},
+		"duplicate unknown member": {`{"email":"ada@example.com","password":"x","a":1,"a":2}`, 400, "invalid_request"},
+		"trailing data":            {`{"email":"ada@example.com","password":"x"}{}`, 400, "invalid_request"},
+		"trailing NUL":             {`{"email":"ada@example.com","password":"x"}` + "\x00", 400, "invalid_request"},
+		"byte order mark":          {"\ufeff" + `{"email":"ada@example.com","password":"x"}`, 400, "invalid_request"},
+		"array":                    {`["ada@example.com","x"]`, 400, "invalid_request"},
+		"null":                     {`null`, 400, "invalid_request"},
+		"text":                     {`"ada@example.com"`, 400, "invalid_request"},
+		"number for e-mail":        {`{"email":1,"password":"x"}`, 400, "invalid_request"},
+		"list for password":        {`{"email":"ada@example.com","password":["x"]}`, 400, "invalid_request"},
+		"null password":            {`{"email":"ada@example.com","password":null}`, 400, "invalid_request"},
+		"no password":              {`{"email":"ada@example.com"}`, 400, "invalid_request"},
+		"no e-mail":                {`{"password":"x"}`, 400, "invalid_request"},
+		"empty password":           {`{"email":"ada@example.com","password":""}`, 400, "invalid_request"},
+		"members of another case":  {`{"Email":"ada@example.com","PASSWORD":"x"}`, 400, "invalid_request"},
+		"invalid UTF-8":            {"{\"email\":\"ada@example.com\",\"password\":\"\xff\"}", 400, "invalid_request"},
+		"lone surrogate":           {`{"email":"ada@example.com","password":"\ud800"}`, 400, "invalid_request"},
+		"comment":                  {`{"email":"ada@example.com",/**/"password":"x"}`, 400, "invalid_request"},
+		"4 KiB and one byte":       {credentials("ada@example.com", strings.Repeat("x", 4097-len(credentials("ada@example.com", "")))), 413, "body_too_large"},
+		"4 KiB and a space":        {credentials("ada@example.com", "x") + strings.Repeat(" ", 4096), 413, "body_too_large"},
+	} {
+		t.Run(name, func(t *testing.T) { checkRefusal(t, s.login(c.body), c.status, c.code) })
+	}
+	body := credentials("ada@example.com", password)
+	for name, header := range map[string][]string{
+		"none":             {},
+		"form":             {"Content-Type", "application/x-www-form-urlencoded"},
+		"text":             {"Content-Type", "text/plain"},
+		"like JSON":        {"Content-Type", "application/json5"},
+		"another charset":  {"Content-Type", "application/json; charset=utf-16"},
+		"another argument": {"Content-Type", "application/json; boundary=x"},
+		"malformed":        {"Content-Type", "application/json; charset"},
+		"two":              {"Content-Type", "application/json", "Content-Type", "text/plain"},
+		"compressed":       {"Content-Type", "application/json", "Content-Encoding", "gzip"},
+	} {
+		t.Run("media type, "+name, func(t *testing.T) {
+			w := s.proven(http.MethodPost, "/api/login", strings.NewReader(body), header...)
+			checkRefusal(t, w, http.StatusUnsupportedMediaType, "unsupported_media_type")
+		})
+	}
+}
+
+// nobodyAsks fails the test when a login gets as far as the password.
+type nobodyAsks struct{ t *testing.T }
+
+func (n nobodyAsks) Login(context.Context, string, string) (account.Token, error) {
+	n.t.Error("a refused body led to a login")
+	return account.Token{}, account.ErrCredentials
+}
+
+// Threat: the answer tells whether an address has an account.
+func TestLoginRefusalsHaveTheSameBytes(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.add(t, "ada@example.com", "starter")
+	closed := s.add(t, "closed@example.com", "starter")
+	if err := s.accounts.SetDisabled(t.Context(), closed.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	first := s.login(credentials("ada@example.com", "wrong password"))
+	checkRefusal(t, first, http.StatusUnauthorized, "invalid_credentials")
+	for name, body := range map[string]string{
+		"unknown address":      credentials("eve@example.com", password),
+		"no address":           credentials("eve", password),
+		"address of 300 bytes": credentials(strings.Repeat("e", 300)+"@example.com", password),
+		"disabled":             credentials("closed@example.com", password),
+		"password too long":    credentials("ada@example.com", strings.Repeat("x", 2000)),
+	} {
+		w := s.login(body)
+		if w.Code != first.Code || w.Body.String() != first.Body.String() || !reflect.DeepEqual(w.Header(), first.Header()) {
+			t.Errorf("%s: got %d %v %s, want %d %v %s", name, w.Code, w.Header(), w.Body, first.Code, first.Header(), first.Body)
+		}
+	}
+}
+
+func TestLoginFailures(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.add(t, "ada@example.com", "free")
+	checkRefusal(t, s.login(credentials("ada@example.com", password)), http.StatusForbidden, "plan_required")
+
+	s.gate.Stop()
+	w := s.login(credentials("ada@example.com", password))
+	checkRefusal(t, w, http.StatusServiceUnavailable, "unavailable")
+	if got := w.Header().Get("Retry-After"); got != "5" {
+		t.Errorf("got Retry-After %q, want 5", got)
+	}
+	if strings.Contains(w.Body.String(), "127.0.0.1") {
+		t.Errorf("got %s: where the gate is, is nobody's business", w.Body)
+	}
+	if log := s.log.String(); !strings.Contains(log, "logging in") || strings.Contains(log, "ada@") || strings.Contains(log, "horse") {
+		t.Errorf("got log %q, want the cause without the address and the password", log)
+	}
+}
+
+// More logins at once than can be checked are told to come back.
+func TestLoginBusy(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(c *server.Config) { c.Logins = busy{} })
+	w := s.login(credentials("ada@example.com", password))
+	checkRefusal(t, w, http.StatusServiceUnavailable, "busy")
+	if got := w.Header().Get("Retry-After"); got != "2" {
+		t.Errorf("got Retry-After %q, want 2", got)
+	}
+}
+
+// busy answers as a Hasher does whose every slot is taken.
+type busy struct{}
+
+func (busy) Login(context.Context, string, string) (account.Token, error) {
+	return account.Token{}, fmt.Errorf("checking password: %w", account.ErrBusy)
+}
+
+// Whatever the body, the answer is one of the documented ones.
+func FuzzLogin(f *testing.F) {
+	for _, seed := range []string{credentials("ada@example.com", password), `{"email":"a","email":"b"}`, "null", "[]", "{", "\xff", `{"email":"\ud800"}`} {
+		f.Add([]byte(seed))
+	}
+	handler, err := server.New(server.Config{Secret: gatetest.Secret, Logins: refusing{}, API: http.NotFoundHandler()})
+	if err != nil {
+		f.Fatal(err)
+	}
+	s := &site{Handler: handler}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		w := s.login(string(body))
+		switch w.Code {
+		case http.StatusUnauthorized, http.StatusBadRequest, http.StatusRequestEntityTooLarge:
+		default:
+			t.Errorf("got %d %s", w.Code, w.Body)
+		}
+	})
+}
+
+// refusing knows nobody.
+type refusing struct{}
+
+func (refusing) Login(context.Context, string, string) (account.Token, error) {
+	return account.Token{}, account.ErrCredentials
+}

@@ -1,0 +1,300 @@
+package server_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/account/database"
+	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
+	"github.com/caddy-tollgate/tollgate/upstream/api"
+	"github.com/caddy-tollgate/tollgate/upstream/rates"
+	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
+	"github.com/caddy-tollgate/tollgate/upstream/server"
+)
+
+const password = "correct horse battery staple"
+
+// site is the whole upstream over real parts.
+type site struct {
+	http.Handler
+	accounts *account.Service
+	hasher   *account.Hasher
+	store    *database.Store
+	gate     *gatetest.Gate
+	log      *lockedBuffer
+}
+
+// lockedBuffer is a log that several goroutines write.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// newSite returns an upstream, changed by edit.
+func newSite(t *testing.T, edit ...func(*server.Config)) *site {
+	t.Helper()
+	store, err := database.OpenFile(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() }) // some tests closed it
+	base, err := rates.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider, err := ecb.Open(ecb.Options{Base: base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	currencies, err := api.New(provider, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{store: store, gate: gatetest.Start(t), log: &lockedBuffer{}}
+	logger := slog.New(slog.NewTextHandler(s.log, nil))
+	s.hasher = account.NewHasher(account.Cost{MemoryKiB: 8, Passes: 1, Lanes: 1}, 4)
+	s.accounts = account.NewService(store, s.gate.Client, s.hasher, time.Now, logger)
+	config := server.Config{
+		Secret: gatetest.Secret, API: currencies, Logins: s.accounts, Database: store, Rates: provider,
+		Address: "https://rates.example", Timezone: "Europe/Berlin", Now: time.Now, Logger: logger,
+	}
+	for _, e := range edit {
+		e(&config)
+	}
+	if s.Handler, err = server.New(config); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// add makes an account.
+func (s *site) add(t *testing.T, email account.Email, plan string) account.Account {
+	t.Helper()
+	a, err := s.accounts.Add(t.Context(), email, password, plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// do makes a request that did not come through the gate.
+func (s *site) do(method, target string, body io.Reader, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, body)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w
+}
+
+// proven makes a request that came through the gate.
+func (s *site) proven(method, target string, body io.Reader, header ...string) *httptest.ResponseRecorder {
+	return s.do(method, target, body, append(header, control.ProofHeader, control.Proof(gatetest.Secret))...)
+}
+
+// checkRefusal holds an answer against the one shape of refusals.
+func checkRefusal(t *testing.T, w *httptest.ResponseRecorder, status int, code string) {
+	t.Helper()
+	var body struct{ Message, Code string }
+	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+		t.Errorf("got %q: %v", w.Body, err)
+	}
+	if w.Code != status || body.Code != code || body.Message == "" {
+		t.Errorf("got %d %+v, want %d %s", w.Code, body, status, code)
+	}
+	h := w.Header()
+	if h.Get("Content-Type") != "application/json; charset=utf-8" || h.Get("Cache-Control") != "no-store" {
+		t.Errorf("got headers %v, want JSON that is not stored", h)
+	}
+}
+
+// Threat: somebody reaches the upstream around the gate, and has the API
+// without a token, a quota or a login throttle.
+func TestProof(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	right := control.Proof(gatetest.Secret)
+	for _, target := range []string{
+		"/api/currencies", "/api/login", "/api/nothing", "/api/", "/api", "/%61pi/currencies", "/api/convert/EUR/10/USD",
+	} {
+		for name, header := range map[string][]string{
+			"no proof":        {},
+			"empty":           {control.ProofHeader, ""},
+			"wrong":           {control.ProofHeader, control.Proof("another secret")},
+			"upper case":      {control.ProofHeader, strings.ToUpper(right)},
+			"a part":          {control.ProofHeader, right[:32]},
+			"and more":        {control.ProofHeader, right + "0"},
+			"twice":           {control.ProofHeader, right, control.ProofHeader, right},
+			"the secret":      {control.ProofHeader, gatetest.Secret},
+			"another header":  {"Tollgate_Proof", right},
+			"identity claims": {"Tollgate-Account", "acc_1", "Tollgate-Plan", "business"},
+		} {
+			w := s.do(http.MethodGet, target, nil, header...)
+			if w.Code != http.StatusForbidden {
+				t.Errorf("GET %s, %s: got %d, want 403", target, name, w.Code)
+				continue
+			}
+			checkRefusal(t, w, http.StatusForbidden, "forbidden")
+		}
+	}
+	if w := s.do(http.MethodGet, "/api/currencies", nil, control.ProofHeader, right); w.Code != http.StatusOK {
+		t.Errorf("right proof: got %d, want 200", w.Code)
+	}
+	if w := s.do(http.MethodGet, "/API/currencies", nil); w.Code != http.StatusNotFound {
+		t.Errorf("another case of the path: got %d, want 404", w.Code)
+	}
+}
+
+// What anybody may see needs no proof.
+func TestOpenPaths(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for target, want := range map[string]string{
+		"/":             "text/html; charset=utf-8",
+		"/healthz":      "application/json; charset=utf-8",
+		"/docs":         "text/html; charset=utf-8",
+		"/openapi.json": "application/json",
+	} {
+		w := s.do(http.MethodGet, target, nil)
+		if got := w.Header().Get("Content-Type"); w.Code != http.StatusOK || !strings.HasPrefix(got, want) {
+			t.Errorf("GET %s: got %d, %s; want 200, %s", target, w.Code, got, want)
+		}
+	}
+}
+
+// What is not there is refused in the one shape, and never redirected.
+func TestRefusedPaths(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, c := range []struct {
+		method, target string
+		status         int
+		code, allow    string
+	}{
+		{"GET", "/nothing", 404, "not_found", ""},
+		{"GET", "/docs/nothing", 404, "not_found", ""},
+		{"GET", "/healthz/", 404, "not_found", ""},
+		{"GET", "//healthz", 404, "not_found", ""},
+		{"GET", "/a/../healthz", 404, "not_found", ""},
+		{"GET", "/api", 404, "not_found", ""},
+		{"GET", "/api/", 404, "not_found", ""},
+		{"GET", "/api/login/", 404, "not_found", ""},
+		{"GET", "//api/currencies", 404, "not_found", ""},
+		{"POST", "/healthz", 405, "method_not_allowed", "GET, HEAD"},
+		{"DELETE", "/", 405, "method_not_allowed", "GET, HEAD"},
+		{"GET", "/api/login", 405, "method_not_allowed", "POST"},
+		{"POST", "/api/currencies", 405, "method_not_allowed", "GET, HEAD"},
+	} {
+		t.Run(c.method+" "+c.target, func(t *testing.T) {
+			w := s.proven(c.method, c.target, nil)
+			checkRefusal(t, w, c.status, c.code)
+			if got := w.Header().Get("Allow"); got != c.allow {
+				t.Errorf("Allow is %q, want %q", got, c.allow)
+			}
+		})
+	}
+}
+
+// Pages of the caller's take the place of the built-in one, and of every
+// other path that is free.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(c *server.Config) {
+		c.Pages = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "page "+r.URL.Path) })
+	})
+	for target, want := range map[string]string{"/": "page /", "/settings": "page /settings", "/login": "page /login"} {
+		if got := s.do(http.MethodGet, target, nil).Body.String(); got != want {
+			t.Errorf("GET %s: got %q, want %q", target, got, want)
+		}
+	}
+	if w := s.do(http.MethodGet, "/api/settings", nil); w.Code != http.StatusForbidden {
+		t.Errorf("GET /api/settings: got %d, want 403", w.Code)
+	}
+}
+
+// Threat: a script, a frame or a request to somebody else on the page.
+func TestFrontPage(t *testing.T) {
+	t.Parallel()
+	w := newSite(t).do(http.MethodGet, "/", nil)
+	policy := w.Header().Get("Content-Security-Policy")
+	for _, want := range []string{"default-src 'none'", "style-src 'sha256-", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"} {
+		if !strings.Contains(policy, want) {
+			t.Errorf("the policy %q lacks %q", policy, want)
+		}
+	}
+	page := w.Body.String()
+	for _, want := range []string{"https://rates.example/api/login", "Europe/Berlin", `<html lang="en">`, `href="/docs"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	for _, never := range []string{"<script", "<link", "<img", "src=", "url(", "@import"} {
+		if strings.Contains(page, never) {
+			t.Errorf("the page has %q", never)
+		}
+	}
+}
+
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(c *server.Config) {
+		newest := c.Rates.Current().Newest().Time()
+		c.Now = func() time.Time { return newest.Add(3*24*time.Hour + time.Hour) }
+	})
+	var got struct {
+		Status string
+		Rates  struct {
+			Date      string
+			AgeDays   int `json:"age_days"`
+			Live      bool
+			Failing   bool
+			CheckedAt *time.Time `json:"checked_at"`
+		}
+	}
+	w := s.do(http.MethodGet, "/healthz", nil)
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if w.Code != http.StatusOK || got.Status != "ok" || got.Rates.AgeDays != 3 || len(got.Rates.Date) != len("2026-11-20") {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+	if w := s.do(http.MethodHead, "/healthz", nil); w.Code != http.StatusOK {
+		t.Errorf("HEAD: got %d", w.Code)
+	}
+
+	s.gate.Stop()
+	if w := s.do(http.MethodGet, "/healthz", nil); w.Code != http.StatusOK {
+		t.Errorf("without the gate: got %d, want 200: it may be the gate that asks", w.Code)
+	}
+	if err := s.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w = s.do(http.MethodGet, "/healthz", nil)
+	checkRefusal(t, w, http.StatusServiceUnavailable, "unavailable")
+	if !strings.Contains(w.Body.String(), `"status":"unavailable"`) || !strings.Contains(w.Body.String(), `"age_days":3`) {
+		t.Errorf("got %s", w.Body)
+	}
+}
