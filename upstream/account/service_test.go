@@ -1,13 +1,10 @@
 package account_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -154,154 +151,6 @@ func TestAddRefuses(t *testing.T) {
 	}
 }
 
-// When the gate cannot be reached, no change is made, and all say why.
-func TestGateDown(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a := w.add(t, "ada@example.com", "starter")
-	w.gate.Stop()
-
-	ctx := t.Context()
-	_, add := w.Add(ctx, "bob@example.com", password, "starter")
-	_, login := w.Login(ctx, "ada@example.com", password)
-	_, stranger := w.Login(ctx, "eve@example.com", password)
-	var list error
-	for _, err := range w.List(ctx) {
-		list = err
-	}
-	for name, err := range map[string]error{
-		"Add":             add,
-		"Login":           login,
-		"Login, stranger": stranger,
-		"List":            list,
-		"SetPlan":         w.SetPlan(ctx, a.ID, "business"),
-		"SetDisabled":     w.SetDisabled(ctx, a.ID, true),
-		"SetPassword":     w.SetPassword(ctx, a.ID, other),
-		"Delete":          w.Delete(ctx, a.ID),
-	} {
-		if !errors.Is(err, account.ErrGate) {
-			t.Errorf("%s: got %v, want ErrGate", name, err)
-		}
-	}
-	c, err := w.store.ByID(ctx, a.ID)
-	if err != nil || c.Version != 1 || w.stored(t) != 1 {
-		t.Errorf("got %+v, %v, %d stored; want the one account unchanged", c.Account, err, w.stored(t))
-	}
-}
-
-// A secret that the gate does not accept is a failure of the gate's, not
-// an answer about the account.
-func TestGateRefusesTheSecret(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	stranger := gatetest.Start(t)
-	stranger.Client = stranger.WithSecret(t, "another-secret-of-32-characters!")
-	_, err := service(w.store, stranger, cheap).Login(t.Context(), "ada@example.com", password)
-	if !errors.Is(err, account.ErrGate) {
-		t.Errorf("got %v, want ErrGate", err)
-	}
-}
-
-// The gate made the account and its answer was lost: the upstream stores
-// nothing, so the gate must forget it again.
-func TestAddWhenTheAnswerIsLost(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodPut, ""), Late: true})
-	_, err := w.Add(t.Context(), "ada@example.com", password, "starter")
-	if !errors.Is(err, account.ErrGate) {
-		t.Errorf("got %v, want ErrGate", err)
-	}
-	if got := w.atGate(t); len(got) != 0 || w.stored(t) != 0 {
-		t.Errorf("the gate knows %v, %d stored; want none", got, w.stored(t))
-	}
-	w.gate.Fail(nil)
-	w.add(t, "ada@example.com", "starter")
-}
-
-// The caller gave up while the gate was asked: nothing is stored, and the
-// gate is told so although the caller's time is over.
-func TestAddWhenTheCallerLeaves(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	ctx, leave := context.WithCancel(t.Context())
-	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodPut, ""), Hook: leave})
-	if _, err := w.Add(ctx, "ada@example.com", password, "starter"); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want that the caller left", err)
-	}
-	if got := w.atGate(t); len(got) != 0 || w.stored(t) != 0 {
-		t.Errorf("the gate knows %v, %d stored; want none", got, w.stored(t))
-	}
-}
-
-// badCommit is a database whose commits are reported as failed.
-type badCommit struct {
-	account.Store
-	made bool // although they were made
-}
-
-var errCommit = errors.New("connection lost")
-
-func (s badCommit) Add(ctx context.Context, a account.Account, hash string, agree func() error) error {
-	err := s.Store.Add(ctx, a, hash, func() error {
-		if err := agree(); err != nil || s.made {
-			return err
-		}
-		return errCommit
-	})
-	return errors.Join(err, errCommit)
-}
-
-// slowCommit is a database in which something happens after the gate has
-// agreed to a change and before it is committed.
-type slowCommit struct {
-	account.Store
-	meanwhile func()
-}
-
-func (s slowCommit) SetPassword(ctx context.Context, id, hash string, at time.Time, agree func() error) error {
-	return s.Store.SetPassword(ctx, id, hash, at, s.then(agree))
-}
-
-func (s slowCommit) Remove(ctx context.Context, id string, agree func() error) error {
-	return s.Store.Remove(ctx, id, s.then(agree))
-}
-
-func (s slowCommit) then(agree func() error) func() error {
-	return func() error {
-		err := agree()
-		s.meanwhile()
-		return err
-	}
-}
-
-func TestAddWhenTheCommitFails(t *testing.T) {
-	t.Parallel()
-	t.Run("not made", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		s := service(badCommit{w.store, false}, w.gate, cheap)
-		if _, err := s.Add(t.Context(), "ada@example.com", password, "starter"); !errors.Is(err, errCommit) {
-			t.Errorf("got %v, want the commit's error", err)
-		}
-		if got := w.atGate(t); len(got) != 0 || w.stored(t) != 0 {
-			t.Errorf("the gate knows %v, %d stored; want none", got, w.stored(t))
-		}
-	})
-	t.Run("made all the same", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		s := service(badCommit{w.store, true}, w.gate, cheap)
-		a, err := s.Add(t.Context(), "ada@example.com", password, "starter")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := w.atGate(t); !slices.Equal(got, []string{a.ID}) || w.stored(t) != 1 {
-			t.Errorf("the gate knows %v, %d stored; want the one", got, w.stored(t))
-		}
-	})
-}
-
 func TestSetPlanAndDisabled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -363,86 +212,6 @@ func TestSetPassword(t *testing.T) {
 	}
 }
 
-// The gate fails in the middle of the revocations: the old password
-// stays, and nobody is told otherwise.
-func TestSetPasswordWhenTheGateFails(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	ctx := t.Context()
-	a := w.add(t, "ada@example.com", "starter")
-	if _, err := w.Login(ctx, "ada@example.com", password); err != nil {
-		t.Fatal(err)
-	}
-	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodDelete, "")})
-	if err := w.SetPassword(ctx, a.ID, other); !errors.Is(err, account.ErrGate) {
-		t.Errorf("got %v, want ErrGate", err)
-	}
-	w.gate.Fail(nil)
-	if _, err := w.Login(ctx, "ada@example.com", password); err != nil {
-		t.Errorf("old password: got %v", err)
-	}
-}
-
-// Threat: somebody who knows the old password logs in at the moment in which it is
-// changed, and keeps a token.
-func TestLoginOvertakenByNewPassword(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a := w.add(t, "ada@example.com", "starter")
-	var once atomic.Bool
-	w.gate.Fail(&gatetest.Fault{
-		Hits: func(r *http.Request) bool { return r.Method == http.MethodPost && once.CompareAndSwap(false, true) },
-		Hook: func() {
-			if err := w.SetPassword(t.Context(), a.ID, other); err != nil {
-				t.Error(err)
-			}
-		},
-	})
-	if _, err := w.Login(t.Context(), "ada@example.com", password); !errors.Is(err, account.ErrCredentials) {
-		t.Errorf("got %v, want ErrCredentials", err)
-	}
-	if got := w.logins(t, a.ID); got != 0 {
-		t.Errorf("%d logins live, want 0", got)
-	}
-}
-
-// The same, with a login that is over before the change is committed.
-func TestLoginRightBeforeNewPassword(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a := w.add(t, "ada@example.com", "starter")
-	s := service(slowCommit{w.store, func() {
-		if _, err := w.Login(t.Context(), "ada@example.com", password); err != nil {
-			t.Error(err)
-		}
-	}}, w.gate, cheap)
-	if err := s.SetPassword(t.Context(), a.ID, other); err != nil {
-		t.Fatal(err)
-	}
-	if got := w.logins(t, a.ID); got != 0 {
-		t.Errorf("%d logins live, want 0", got)
-	}
-}
-
-// Somebody gives the account another plan while it is deleted, which
-// makes it anew at the gate.
-func TestSetPlanWhileDeleting(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a := w.add(t, "ada@example.com", "starter")
-	s := service(slowCommit{w.store, func() {
-		if err := w.SetPlan(t.Context(), a.ID, "business"); err != nil {
-			t.Error(err)
-		}
-	}}, w.gate, cheap)
-	if err := s.Delete(t.Context(), a.ID); err != nil {
-		t.Fatal(err)
-	}
-	if got := w.atGate(t); len(got) != 0 {
-		t.Errorf("the gate knows %v, want none", got)
-	}
-}
-
 func TestDelete(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -459,26 +228,6 @@ func TestDelete(t *testing.T) {
 	}
 	if b := w.add(t, "ada@example.com", "starter"); b.ID == a.ID {
 		t.Errorf("the new account has the old one's id %s", b.ID)
-	}
-}
-
-// The gate forgot the account and its answer was lost: what is left has
-// no token, and deleting again completes the work.
-func TestDeleteWhenTheAnswerIsLost(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	ctx := t.Context()
-	a := w.add(t, "ada@example.com", "starter")
-	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodDelete, ""), Late: true})
-	if err := w.Delete(ctx, a.ID); !errors.Is(err, account.ErrGate) {
-		t.Errorf("got %v, want ErrGate", err)
-	}
-	w.gate.Fail(nil)
-	if _, err := w.Login(ctx, "ada@example.com", password); !errors.Is(err, account.ErrPlanRequired) {
-		t.Errorf("login in between: got %v, want ErrPlanRequired", err)
-	}
-	if err := w.Delete(ctx, a.ID); err != nil || w.stored(t) != 0 {
-		t.Errorf("again: %v, %d stored", err, w.stored(t))
 	}
 }
 
