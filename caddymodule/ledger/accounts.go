@@ -69,7 +69,10 @@ func (t *accounts) at(i uint32) account {
 
 // index returns the number of an account id, a new one if need be.
 func (t *accounts) index(id string) uint32 {
-	hash := maphash.String(t.seed, id)
+	return t.indexHashed(maphash.String(t.seed, id), id)
+}
+
+func (t *accounts) indexHashed(hash uint64, id string) uint32 {
 	t.mu.RLock()
 	i, ok := t.lookup(hash, id)
 	t.mu.RUnlock()
@@ -86,9 +89,10 @@ func (t *accounts) index(id string) uint32 {
 	if i%accountPage == 0 {
 		t.pages = append(t.pages, new([accountPage]accountRow))
 	}
-	t.pages[i/accountPage][i%accountPage].id = t.ids.add(id)
+	row := &t.pages[i/accountPage][i%accountPage]
+	row.id = t.ids.add(id)
 	if _, taken := t.byHash[hash]; taken {
-		t.clash[t.ids.at(t.pages[i/accountPage][i%accountPage].id)] = i
+		t.clash[t.ids.at(row.id)] = i
 	} else {
 		t.byHash[hash] = i
 	}

@@ -63,11 +63,8 @@ func newDay(d calendar.Day) *day {
 	return n
 }
 
-// day returns the counters of a day. cell names a loaded count's cell.
-func (t *counters) day(d calendar.Day, cell func(account, endpoint string) cellID) (*day, error) {
-	if n := t.loaded(d); n != nil {
-		return n, nil
-	}
+// load reads a day, if nobody has meanwhile. cell names a count's cell.
+func (t *counters) load(d calendar.Day, cell func(account, endpoint string) cellID) (*day, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if n := t.loaded(d); n != nil {
@@ -92,6 +89,7 @@ func (t *counters) day(d calendar.Day, cell func(account, endpoint string) cellI
 	return n, nil
 }
 
+// loaded returns the counters of a day, or nil if it is not in memory.
 func (t *counters) loaded(d calendar.Day) *day {
 	days := t.days.Load()
 	if days == nil {

@@ -118,7 +118,7 @@ func (l *Ledger) Take(call store.Call, limit int64) (used int64, admitted bool, 
 	if l.closed {
 		return 0, false, store.ErrClosed
 	}
-	day, err := l.counters.day(call.Day, l.cell)
+	day, err := l.day(call.Day)
 	if err != nil {
 		return 0, false, err
 	}
@@ -147,7 +147,7 @@ func (l *Ledger) GiveBack(call store.Call) error {
 	if l.closed {
 		return store.ErrClosed
 	}
-	day, err := l.counters.day(call.Day, l.cell)
+	day, err := l.day(call.Day)
 	if err != nil {
 		return err
 	}
@@ -201,6 +201,14 @@ func (l *Ledger) resetUnloaded(call store.Call) error {
 // sync they have reached the disk when it returns. Call it within Use.
 func (l *Ledger) Write(sync bool, changes ...Change) error {
 	return l.commits.wait(l.commits.changes(changes, sync))
+}
+
+// day returns the counters of a day.
+func (l *Ledger) day(d calendar.Day) (*day, error) {
+	if n := l.counters.loaded(d); n != nil {
+		return n, nil
+	}
+	return l.counters.load(d, l.cell)
 }
 
 // cell returns the identity of an account's counter for an endpoint.

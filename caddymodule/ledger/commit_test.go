@@ -1,0 +1,278 @@
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+const today = 20777
+
+func callOf(account int) store.Call {
+	return store.Call{Account: fmt.Sprintf("acc_%d", account), Endpoint: "convert", Day: today}
+}
+
+func wantTake(t *testing.T, l *ledger.Ledger, call store.Call, limit, wantUsed int64, wantAdmitted bool) {
+	t.Helper()
+	used, admitted, err := l.Take(call, limit)
+	if used != wantUsed || admitted != wantAdmitted || err != nil {
+		t.Errorf("take of %v with limit %d: got %d, %v, %v, want %d, %v", call, limit, used, admitted, err, wantUsed, wantAdmitted)
+	}
+}
+
+// TestCommitAlone: a caller that is alone commits for itself at once.
+func TestCommitAlone(t *testing.T) {
+	t.Parallel()
+	log := newLog()
+	l := ledger.New(log)
+	for i := range int64(5) {
+		wantTake(t, l, callOf(1), 10, i+1, true)
+	}
+	if got := len(log.seen()); got != 5 {
+		t.Errorf("got %d groups, want 5", got)
+	}
+	if got := log.count(callOf(1)); got != 5 {
+		t.Errorf("the log has %d, want 5", got)
+	}
+}
+
+// TestCommitGathers: those that come while somebody commits are committed
+// together, each counter once.
+func TestCommitGathers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const accounts, each = 10, 4
+		log, release := newLog(), make(chan struct{})
+		log.before = func(group int) error {
+			if group == 0 {
+				<-release
+			}
+			return nil
+		}
+		l := ledger.New(log)
+		var callers sync.WaitGroup
+		take := func(account int) {
+			callers.Go(func() {
+				if _, admitted, err := l.Take(callOf(account), 100); !admitted || err != nil {
+					t.Errorf("take: %v, %v", admitted, err)
+				}
+			})
+		}
+		take(0)
+		synctest.Wait()
+		for i := range accounts * each {
+			take(i % accounts)
+		}
+		synctest.Wait()
+		close(release)
+		callers.Wait()
+
+		groups := log.seen()
+		if len(groups) != 2 || groups[0].entries != 1 || groups[1].entries != accounts {
+			t.Fatalf("got %d groups, %+v, want one of 1 and one of %d", len(groups), groups, accounts)
+		}
+		for i := range accounts {
+			want := int64(each)
+			if i == 0 {
+				want++
+			}
+			if got := groups[1].counts[callOf(i)]; got != want {
+				t.Errorf("account %d: the group has %d, want %d", i, got, want)
+			}
+		}
+	})
+}
+
+// TestCommitFails: what a failed group decided is taken back exactly, in
+// memory and in the group that gathered behind it.
+func TestCommitFails(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		// first is done while the log is stuck, and fails; then is done
+		// meanwhile and succeeds.
+		first step
+		then  []step
+		want  int64 // of 5 taken before
+	}{
+		{"take", take, nil, 5},
+		{"take after a take", take, []step{take}, 6},
+		{"give back after a take", take, []step{giveBack}, 4},
+		{"give back", giveBack, nil, 5},
+		{"take after giving back", giveBack, []step{take}, 6},
+		{"reset", reset, nil, 5},
+		{"take after a reset", reset, []step{take}, 6},
+		{"reset after a take", take, []step{reset}, 0},
+		{"reset and take after a take", take, []step{reset, take, take}, 2},
+		{"take and reset after a take", take, []step{take, reset}, 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { testCommitFails(t, test.first, test.then, test.want) })
+		})
+	}
+}
+
+// step is something that a caller does.
+type step func(*ledger.Ledger) error
+
+func take(l *ledger.Ledger) error     { _, _, err := l.Take(callOf(1), 100); return err }
+func giveBack(l *ledger.Ledger) error { return l.GiveBack(callOf(1)) }
+func reset(l *ledger.Ledger) error    { return l.Use(func() error { return l.Reset(callOf(1)) }) }
+func testCommitFails(t *testing.T, first step, then []step, want int64) {
+	const before = 5
+	log, release := newLog(), make(chan struct{})
+	log.before = func(group int) error {
+		if group != before {
+			return nil
+		}
+		<-release
+		return errDisk
+	}
+	l := ledger.New(log)
+	for i := range int64(before) {
+		wantTake(t, l, callOf(1), 100, i+1, true)
+	}
+	var callers sync.WaitGroup
+	callers.Go(func() {
+		if err := first(l); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, errDisk) {
+			t.Errorf("the call that fails: got %v", err)
+		}
+	})
+	synctest.Wait()
+	for _, step := range then {
+		callers.Go(func() {
+			if err := step(l); err != nil {
+				t.Errorf("a call behind it: %v", err)
+			}
+		})
+		synctest.Wait()
+	}
+	close(release)
+	callers.Wait()
+
+	if got := log.count(callOf(1)); got != want {
+		t.Errorf("the log has %d, want %d", got, want)
+	}
+	wantTake(t, l, callOf(1), 0, want, false)
+}
+
+// TestCommitFailsAlways: calls that nobody could write leave no trace.
+func TestCommitFailsAlways(t *testing.T) {
+	t.Parallel()
+	const callers, rounds, limit = 16, 50, 3
+	log := newLog()
+	failing := true
+	log.before = func(int) error {
+		if failing {
+			return errDisk
+		}
+		return nil
+	}
+	l := ledger.New(log)
+	var running sync.WaitGroup
+	for range callers {
+		running.Go(func() {
+			for range rounds {
+				if used, admitted, err := l.Take(callOf(1), limit); admitted {
+					t.Errorf("admitted without a log: %d, %v", used, err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	failing = false
+	for i := range int64(limit) {
+		wantTake(t, l, callOf(1), limit, i+1, true)
+	}
+	wantTake(t, l, callOf(1), limit, limit, false)
+}
+
+// TestCommitPanics: a log that panics fails its group and wedges nobody.
+func TestCommitPanics(t *testing.T) {
+	t.Parallel()
+	log := newLog()
+	log.before = func(group int) error {
+		if group%3 == 1 {
+			panic("log is broken")
+		}
+		return nil
+	}
+	l := ledger.New(log)
+	const callers, rounds = 8, 100
+	admitted := make([]int64, callers)
+	var running sync.WaitGroup
+	for i := range callers {
+		running.Go(func() {
+			for range rounds {
+				_, ok, err := l.Take(callOf(1), store.Unlimited)
+				if ok != (err == nil) || (err != nil && !errors.Is(err, store.ErrUnavailable)) {
+					t.Errorf("take: %v, %v", ok, err)
+				}
+				if ok {
+					admitted[i]++
+				}
+			}
+		})
+	}
+	running.Wait()
+	want := int64(0)
+	for _, n := range admitted {
+		want += n
+	}
+	wantTake(t, l, callOf(1), 0, want, false)
+}
+
+// TestWriteSync: a group is synced if one of its callers asks for it, and
+// rows that were handed over together stand together at its beginning.
+func TestWriteSync(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log, release := newLog(), make(chan struct{})
+		log.before = func(group int) error {
+			if group == 0 {
+				<-release
+			}
+			return nil
+		}
+		l := ledger.New(log)
+		var callers sync.WaitGroup
+		write := func(sync bool, keys ...string) {
+			var changes []ledger.Change
+			for _, key := range keys {
+				changes = append(changes, ledger.Change{Key: []byte(key), Value: []byte("x")})
+			}
+			callers.Go(func() {
+				if err := l.Use(func() error { return l.Write(sync, changes...) }); err != nil {
+					t.Errorf("write: %v", err)
+				}
+			})
+			synctest.Wait()
+		}
+		write(false, "alone")
+		write(false, "a", "b")
+		write(true, "c", "d")
+		write(false, "e")
+		close(release)
+		callers.Wait()
+		write(false, "last")
+
+		groups := log.seen()
+		if len(groups) != 3 {
+			t.Fatalf("got %d groups, %+v", len(groups), groups)
+		}
+		if groups[0].sync || !groups[1].sync || groups[2].sync {
+			t.Errorf("synced: got %v, %v, %v, want only the second", groups[0].sync, groups[1].sync, groups[2].sync)
+		}
+		if want := []string{"c", "d", "a", "b", "e"}; !slices.Equal(groups[1].changes, want) {
+			t.Errorf("changes: got %v, want %v", groups[1].changes, want)
+		}
+	})
+}

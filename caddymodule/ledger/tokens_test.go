@@ -1,0 +1,153 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// clashing is a hash that shares its shard and its eight bytes with
+// others.
+func clashing(i int) token.Hash {
+	var h token.Hash
+	h[0], h[8] = byte(i%3), 7
+	binary.LittleEndian.PutUint32(h[16:], uint32(i))
+	return h
+}
+
+// TestTokenCollisions drives tokens whose hashes collide against a map.
+func TestTokenCollisions(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		l := New(nil)
+		l.PutAccount("acc_1", "starter", false)
+		want := map[int]string{}
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			i := rapid.IntRange(0, 20).Draw(t, "token")
+			hash := clashing(i)
+			if rapid.Bool().Draw(t, "put") {
+				if _, ok := want[i]; !ok {
+					want[i] = fmt.Sprintf("key_%d", i)
+				}
+				l.PutToken(&Token{Hash: hash, Account: "acc_1", ID: want[i]})
+			} else {
+				delete(want, i)
+				l.RemoveToken(hash)
+			}
+			for j := range 21 {
+				hash := clashing(j)
+				got, err := l.Grant(&hash, time.Time{})
+				if (err == nil) != (want[j] != "") || got.Key != want[j] {
+					t.Fatalf("token %d: got %q, %v, want %q", j, got.Key, err, want[j])
+				}
+			}
+		}
+	})
+}
+
+// TestAccountCollisions: ids that share a hash are different accounts.
+func TestAccountCollisions(t *testing.T) {
+	t.Parallel()
+	var a accounts
+	a.init()
+	numbers := map[uint32]string{}
+	for _, id := range []string{"a", "b", "c", "a", "b", "c"} {
+		i := a.indexHashed(7, id)
+		if other, ok := numbers[i]; ok && other != id {
+			t.Errorf("%q and %q have one number", id, other)
+		}
+		numbers[i] = id
+		if got := a.at(i).id; got != id {
+			t.Errorf("account %d: got %q, want %q", i, got, id)
+		}
+	}
+	if len(numbers) != 3 {
+		t.Errorf("got %d accounts, want 3", len(numbers))
+	}
+}
+
+// TestCompactionUnderReaders: readers keep the strings that they hold
+// while the table forgets and moves them.
+func TestCompactionUnderReaders(t *testing.T) {
+	t.Parallel()
+	const tokens, rounds = 200, 60
+	l := New(nil)
+	l.PutAccount("acc_1", "starter", false)
+	name := func(i int) string { return strings.Repeat(fmt.Sprintf("%08d", i), 8) }
+	put := func(i int) { l.PutToken(&Token{Hash: clashing(i), Account: "acc_1", ID: name(i), Name: name(i)}) }
+	for i := range tokens {
+		put(i)
+	}
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			held := map[int]string{}
+			for i := 0; ; i = (i + 1) % tokens {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				hash := clashing(i)
+				if got, err := l.Grant(&hash, time.Time{}); err == nil {
+					if got.Key != name(i) || got.KeyName != name(i) {
+						t.Errorf("token %d: got %q, %q", i, got.Key, got.KeyName)
+					}
+					if old, ok := held[i]; ok && old != name(i) {
+						t.Errorf("token %d: what was held became %q", i, old)
+					}
+					held[i] = got.Key
+				}
+			}
+		})
+	}
+	for range rounds {
+		for i := range tokens / 2 {
+			l.RemoveToken(clashing(i))
+			put(i)
+		}
+	}
+	close(stop)
+	readers.Wait()
+	probe := clashing(0)
+	shard, _ := l.tokens.shard(&probe)
+	if live := tokens * 2 * len(name(0)); shard.text.size > 2*live+2*chunkSize {
+		t.Errorf("the text of %d bytes takes %d", live, shard.text.size)
+	}
+	if rows := len(shard.pages) * tokenPage; rows > 2*tokenPage {
+		t.Errorf("%d rows for %d tokens: rows are not used again", rows, tokens)
+	}
+}
+
+// TestRemoveExpired: what has expired leaves the memory, the rest stays.
+func TestRemoveExpired(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	l := New(nil)
+	l.PutAccount("acc_1", "starter", false)
+	for i := range 300 {
+		tok := Token{Hash: clashing(i), Account: "acc_1", ID: fmt.Sprint(i)}
+		if i%3 > 0 {
+			tok.ExpiresAt = now.Add(time.Duration(i-150) * time.Second)
+		}
+		l.PutToken(&tok)
+	}
+	if got := l.RemoveExpired(now); got != 100 {
+		t.Errorf("removed %d tokens, want 100", got)
+	}
+	for i := range 300 {
+		hash := clashing(i)
+		_, err := l.Grant(&hash, now.Add(-time.Hour))
+		if live := i%3 == 0 || i > 150; live != (err == nil) {
+			t.Errorf("token %d: got %v, want live %v", i, err, live)
+		}
+	}
+}
