@@ -38,7 +38,7 @@ type Route struct {
 // the document and the page themselves. A gate that admits calls by
 // pattern can be held against it.
 func Routes() []Route {
-	routes := make([]Route, 0, len(endpoints()))
+	var routes []Route
 	for _, e := range endpoints() {
 		routes = append(routes, Route{e.operation.Method, e.operation.Path})
 	}
@@ -61,6 +61,10 @@ func New(source Source, now func() time.Time) (http.Handler, error) {
 		if err := e.add(s, api); err != nil {
 			return nil, err
 		}
+	}
+	// huma describes errors of its own, which nothing here answers with.
+	for _, name := range [...]string{"ErrorModel", "ErrorDetail"} {
+		delete(api.OpenAPI().Components.Schemas.Map(), name)
 	}
 	pages, err := newPages(api.OpenAPI())
 	if err != nil {

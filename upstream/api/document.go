@@ -74,10 +74,9 @@ func refusalSchema() *huma.Schema {
 		Type:        huma.TypeObject,
 		Description: "A refusal.",
 		Properties: map[string]*huma.Schema{
-			"message": text("A sentence for a person."),
-			"code":    text("A stable word for a program."),
-			"successor": {Type: huma.TypeString, Nullable: true,
-				Description: "With currency_retired: the currency that replaced the one asked for, or null."},
+			"message":   text("A sentence for a person."),
+			"code":      text("A stable word for a program."),
+			"successor": text("With currency_retired: the currency that replaced the one asked for."),
 			"endpoint":  text("With quota_exceeded: the endpoint whose calls are used up."),
 			"limit":     {Type: huma.TypeInteger, Description: "With quota_exceeded: the calls a day."},
 			"resets_at": {Type: huma.TypeString, Format: "date-time", Description: "With quota_exceeded: when the next day begins."},

@@ -120,6 +120,11 @@ func TestDocument(t *testing.T) {
 	if got, want := document.OpenAPI, "3.1.0"; got != want {
 		t.Errorf("openapi = %s, want %s", got, want)
 	}
+	for name := range document.Components.Schemas {
+		if !strings.Contains(string(a.body), `"#/components/schemas/`+name+`"`) {
+			t.Errorf("nothing in the document is a %s", name)
+		}
+	}
 	for path, item := range document.Paths.Map() {
 		for method, operation := range item.Operations() {
 			name := method + " " + path

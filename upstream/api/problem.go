@@ -35,21 +35,17 @@ func unknownCurrency(code currency.Code) *apierror.Error {
 		"There are no rates for the currency "+string(code)+". GET /api/currencies lists those there are.")
 }
 
-// currencyRetired refuses a currency that had ended. The successor is null
-// where a currency went without one.
+// currencyRetired refuses a currency that had ended.
 func currencyRetired(c currency.Currency) *apierror.Error {
-	message := "The currency " + string(c.Code) + " ended on " + c.End.String() + "."
-	if c.Successor == "" {
-		return apierror.New(http.StatusNotFound, codeCurrencyRetired, message).With("successor", nil)
-	}
 	return apierror.New(http.StatusNotFound, codeCurrencyRetired,
-		message+" Its successor is "+string(c.Successor)+".").With("successor", c.Successor)
+		"The currency "+string(c.Code)+" ended on "+c.End.String()+". Its successor is "+string(c.Successor)+".").
+		With("successor", c.Successor)
 }
 
 func invalidAmount(text string) *apierror.Error {
 	return apierror.New(http.StatusBadRequest, codeInvalidAmount,
-		quote(text)+" is not an amount. An amount is a decimal above zero such as 10 or 0.25, with at most "+
-			"15 digits before the point, 10 after it and 15 significant digits in all.")
+		quote(text)+" is not an amount. An amount is a decimal above zero in plain notation, such as 10 or 0.25, "+
+			"with at most 15 digits before the point, 10 after it and 15 significant digits in all.")
 }
 
 func invalidDate(text string) *apierror.Error {
