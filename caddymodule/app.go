@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
@@ -17,8 +19,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
 )
 
-// minSecret is the length of the shortest secret, in bytes: the width of
-// the hash that it keys.
+// minSecret is the length of the shortest secret, in characters: with
+// hexadecimal ones that is 128 bits, which nobody guesses.
 const minSecret = 32
 
 // App holds everything that the gate knows: endpoints, plans, the store,
@@ -33,7 +35,7 @@ type App struct {
 	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=tollgate.stores inline_key=module"`
 
 	// Secret opens the control API, and proves the gate to the upstream,
-	// which receives an HMAC under it. Required, at least 32 bytes.
+	// which receives an HMAC under it. Required, at least 32 characters.
 	// Placeholders such as {env.TOLLGATE_SECRET} and
 	// {file./run/secrets/tollgate} are resolved when the configuration is
 	// loaded.
@@ -110,14 +112,22 @@ func checkErrors(mode string) error {
 	return &policy.Error{Subject: "errors", Err: fmt.Errorf("%q is neither json nor pass", mode)}
 }
 
+// checkSecret never shows the secret. One with a character that cannot be
+// sent in a header would open nothing.
 func checkSecret(secret string) error {
-	switch {
+	var err error
+	unsendable := func(r rune) bool { return r < ' ' || r > '~' }
+	switch n := utf8.RuneCountInString(secret); {
 	case secret == "":
-		return &policy.Error{Subject: "secret", Err: errors.New("no secret is configured")}
-	case len(secret) < minSecret:
-		return &policy.Error{Subject: "secret", Err: fmt.Errorf("it has %d bytes, at least %d are needed", len(secret), minSecret)}
+		err = errors.New("no secret is configured")
+	case n < minSecret:
+		err = fmt.Errorf("it has %d characters, at least %d are needed", n, minSecret)
+	case strings.ContainsFunc(secret, unsendable) || strings.TrimSpace(secret) != secret:
+		err = errors.New("it has a character outside of ASCII, a control character or a space at an end")
+	default:
+		return nil
 	}
-	return nil
+	return &policy.Error{Subject: "secret", Err: err}
 }
 
 // Start opens the store, so that a configuration whose store cannot be

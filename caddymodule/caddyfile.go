@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -298,12 +299,12 @@ func (p *parser) block(suboptions map[string]func() error) error {
 }
 
 // check judges the configuration as Provision will, and points each
-// mistake at its line. A secret that is a placeholder is not here yet.
+// mistake at its line. A secret with a placeholder is not known before
+// that.
 func (p *parser) check() error {
-	secret := caddy.NewReplacer().ReplaceKnown(p.app.Secret, "")
 	errs := []error{checkErrors(p.app.Errors)}
-	if p.app.Secret == "" || secret != "" {
-		errs = append(errs, checkSecret(secret))
+	if !strings.Contains(p.app.Secret, "{") {
+		errs = append(errs, checkSecret(p.app.Secret))
 	}
 	if p.app.StoreRaw == nil {
 		errs = append(errs, errNoStore)
@@ -339,6 +340,7 @@ func (p *parser) locate(err error) error {
 //		reserve <size>
 //	}
 func (b *BadgerStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the store's name
 	if !d.AllArgs(&b.Directory) {
 		return d.ArgErr()
 	}

@@ -15,120 +15,146 @@ type answer struct {
 	http.ResponseWriter
 	call   *Call
 	status int // of the answer; 0 while there is none
-	failed int // of the error that stands for an answer
 }
 
 // Unwrap gives http.ResponseController the writer below.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
+// begin notes the status of the answer, the first time that there is one.
+func (a *answer) begin(status int) {
+	if a.status != 0 {
+		return
+	}
+	a.status = status
+	a.call.settle(status, true)
+	a.complete(a.Header())
+}
+
 // WriteHeader completes the headers of the final answer.
 func (a *answer) WriteHeader(status int) {
-	if a.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
-		a.status = status
-		a.complete(a.Header())
+	if status >= 200 || status == http.StatusSwitchingProtocols {
+		a.begin(status)
 	}
 	a.ResponseWriter.WriteHeader(status)
 }
 
 // Write answers 200 if nothing was answered yet.
 func (a *answer) Write(b []byte) (int, error) {
-	if a.status == 0 {
-		a.WriteHeader(http.StatusOK)
-	}
+	a.begin(http.StatusOK)
 	return a.ResponseWriter.Write(b)
 }
 
 // ReadFrom lets the writer below take the body by its fastest way.
 func (a *answer) ReadFrom(r io.Reader) (int64, error) {
-	if a.status == 0 {
-		a.WriteHeader(http.StatusOK)
-	}
+	a.begin(http.StatusOK)
 	return io.Copy(a.ResponseWriter, r)
 }
 
-// recorded is the status for the list of recent calls.
-func (a *answer) recorded() int {
-	switch {
-	case a.status != 0:
-		return a.status
-	case a.failed != 0:
-		return a.failed
-	}
-	return http.StatusOK // net/http's, for a handler that wrote nothing
+// FlushError sends the headers if they are not sent, so it has to
+// complete them too.
+func (a *answer) FlushError() error {
+	a.begin(http.StatusOK)
+	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
 // complete sets what every gated answer carries. What the upstream says
-// of rate limits is replaced: it cannot know ours.
+// of rate limits under the names of the draft, old ones included, is
+// replaced: it cannot know ours.
 func (a *answer) complete(h http.Header) {
-	delete(h, "Ratelimit")
-	delete(h, "Ratelimit-Policy")
-	if c := a.call; c.limit != store.Unlimited {
-		h["Ratelimit-Policy"] = c.policyValues()
-		h["Ratelimit"] = c.rateLimit()
+	for name := range h {
+		if strings.HasPrefix(name, "Ratelimit") {
+			delete(h, name)
+		}
 	}
-	keepPrivate(h)
+	c := a.call
+	if c.limit != store.Unlimited {
+		c.header(h, "Ratelimit-Policy", atQuotaPolicy, c.quotaPolicy())
+		c.header(h, "Ratelimit", atRateLimit, c.rateLimit())
+	}
+	c.keepPrivate(h)
 }
 
-var (
-	noStore           = []string{"no-store"}
-	varyAuthorization = []string{"Authorization"}
+const (
+	noStore           = "no-store"
+	varyAuthorization = "Authorization"
 )
 
 // keepPrivate makes sure that no shared cache answers anybody with what
 // was metered for somebody: not by Cache-Control, not by the variants of
 // it that single caches obey (RFC 9213), not for want of Vary.
-func keepPrivate(h http.Header) {
-	h["Cache-Control"] = private(h["Cache-Control"])
+func (c *Call) keepPrivate(h http.Header) {
 	for name := range h {
-		if strings.HasSuffix(name, "-Cache-Control") || name == "Surrogate-Control" || name == "X-Accel-Expires" {
+		if strings.HasSuffix(name, "-Cache-Control") || name == "Surrogate-Control" || name == "Edge-Control" || name == "X-Accel-Expires" {
 			delete(h, name)
 		}
 	}
-	vary, there := h["Vary"]
-	if !there {
-		h["Vary"] = varyAuthorization
+	switch given := h["Cache-Control"]; {
+	case len(given) == 0:
+		c.header(h, "Cache-Control", atCacheControl, noStore)
+	case len(given) > 1 || !isPrivate(given[0]):
+		c.header(h, "Cache-Control", atCacheControl, private(given))
+	}
+	if len(h["Vary"]) == 0 {
+		c.header(h, "Vary", atVary, varyAuthorization)
 		return
 	}
-	for _, value := range vary {
+	varyByToken(h)
+}
+
+// varyByToken tells caches that the answer is for one token only.
+func varyByToken(h http.Header) {
+	for _, value := range h["Vary"] {
 		for field := range strings.SplitSeq(value, ",") {
-			if field = strings.TrimSpace(field); field == "*" || strings.EqualFold(field, "Authorization") {
+			if field = strings.TrimSpace(field); field == "*" || strings.EqualFold(field, varyAuthorization) {
 				return
 			}
 		}
 	}
-	h["Vary"] = append(vary[:len(vary):len(vary)], "Authorization")
+	h.Add("Vary", varyAuthorization)
 }
 
 // private returns Cache-Control without what speaks to shared caches, and
 // with the word that turns them away.
-func private(values []string) []string {
-	if len(values) == 0 {
-		return noStore
-	}
-	if len(values) == 1 && isPrivate(values[0]) {
-		return values
-	}
+func private(values []string) string {
 	kept := []string{"private"}
 	for _, value := range values {
-		for directive := range strings.SplitSeq(value, ",") {
-			directive = strings.TrimSpace(directive)
+		for value != "" {
+			var directive string
+			directive, value = cutDirective(value)
 			name, _, _ := strings.Cut(directive, "=")
 			switch strings.ToLower(strings.TrimSpace(name)) {
 			case "", "public", "private", "s-maxage", "proxy-revalidate":
-			case "no-store":
+			case noStore:
 				return noStore
 			default:
 				kept = append(kept, directive)
 			}
 		}
 	}
-	return []string{strings.Join(kept, ", ")}
+	return strings.Join(kept, ", ")
+}
+
+// cutDirective cuts the first directive off a list. A comma within quotes
+// is part of an argument, as in no-cache="Set-Cookie, X-Name".
+func cutDirective(list string) (directive, rest string) {
+	quoted := false
+	for i := 0; i < len(list); i++ {
+		switch b := list[i]; {
+		case b == '"':
+			quoted = !quoted
+		case b == '\\' && quoted:
+			i++
+		case b == ',' && !quoted:
+			return strings.TrimSpace(list[:i]), list[i+1:]
+		}
+	}
+	return strings.TrimSpace(list), ""
 }
 
 // isPrivate recognises the common forms that need no change. A quoted
 // argument can hide a word, so anything with one takes the long way.
 func isPrivate(value string) bool {
-	if value == "no-store" || value == "private" {
+	if value == noStore || value == "private" {
 		return true
 	}
 	return strings.HasPrefix(value, "private, max-age=") && !strings.ContainsAny(value[len("private, "):], ", \"")

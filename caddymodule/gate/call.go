@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -34,13 +35,37 @@ type Call struct {
 	effective *policy.Effective
 	limit     int64
 
+	history int // days of it that a call to usage asks for
+
 	// Known once a call was asked for.
 	day       calendar.Span
 	remaining int64
+	settled   bool // it is decided whether the call is given back
 
+	body   body
 	answer answer
-	values [4]string // account, plan and key for the upstream; RateLimit
+	values [9]string // of the headers that are set, each in a place of its own
 	text   [112]byte // of RateLimit
+}
+
+// The places of headers in Call.values.
+const (
+	atAccount = iota
+	atPlan
+	atKey
+	atAbilities
+	atProof
+	atQuotaPolicy
+	atRateLimit
+	atCacheControl
+	atVary
+)
+
+// header sets a header to a value that belongs to this call: servers have
+// handlers that edit the values of headers in place.
+func (c *Call) header(h http.Header, name string, at int, value string) {
+	c.values[at] = value
+	h[name] = c.values[at : at+1 : at+1]
 }
 
 // Lookup returns the value of one of the gate's placeholders.
@@ -76,66 +101,80 @@ func (c *Call) quota(n int64) any {
 func (c *Call) serve(w http.ResponseWriter, r *http.Request, next Handler) error {
 	c.answer = answer{ResponseWriter: w, call: c}
 	// Also when the handler panics, as a proxy does whose upstream breaks
-	// off in the middle of an answer.
-	defer func() { c.record(c.answer.recorded()) }()
+	// off in the middle of an answer. Before the answer, that is an error
+	// of the server.
+	otherwise := http.StatusInternalServerError
+	defer func() {
+		c.answer.begin(otherwise)
+		c.record(c.answer.status)
+	}()
 	if c.endpoint.Usage {
 		return c.serveUsage(&c.answer, r)
 	}
-	c.identify(r.Header)
+	c.identify(r)
 	err := next(&c.answer, r)
-	if err == nil || c.answer.status != 0 {
-		c.settle(c.answer.status)
-		return err
+	if err != nil && c.answer.status == 0 {
+		return c.fail(r, err)
 	}
+	otherwise = http.StatusOK // net/http's, for a handler that wrote nothing
+	return err
+}
+
+// fail answers for an upstream that did not. What the gate has no words
+// for goes on to the server, with the headers of a gated answer.
+func (c *Call) fail(r *http.Request, err error) error {
 	status := c.gate.Server.Status(err)
-	c.answer.failed = status
-	c.settleError(status)
+	c.settle(status, false)
 	if refusal := unanswered(status); refusal != nil && !c.gate.PassErrors {
 		c.gate.Logger.Error("calling the upstream", zap.String("endpoint", c.endpoint.Name), zap.Int("status", status), zap.Error(err))
-		return c.gate.refuse(w, r, c.endpoint, refusal)
+		return c.gate.refuse(&c.answer, r, c.endpoint, refusal)
 	}
+	c.answer.begin(status)
 	return err
 }
 
 // identify tells the upstream whose call this is, and takes away what it
 // must not see.
-func (c *Call) identify(h http.Header) {
-	v := &c.values
-	v[0], v[1], v[2] = c.grant.Account, c.grant.Plan, c.grant.Key
-	h["Tollgate-Account"] = v[0:1:1]
-	h["Tollgate-Plan"] = v[1:2:2]
-	h["Tollgate-Key"] = v[2:3:3]
-	h["Tollgate-Abilities"] = c.effective.Header
-	h["Tollgate-Proof"] = c.gate.proof
+func (c *Call) identify(r *http.Request) {
+	h := r.Header
+	c.header(h, "Tollgate-Account", atAccount, c.grant.Account)
+	c.header(h, "Tollgate-Plan", atPlan, c.grant.Plan)
+	c.header(h, "Tollgate-Key", atKey, c.grant.Key)
+	c.header(h, "Tollgate-Abilities", atAbilities, c.effective.Abilities)
+	c.header(h, "Tollgate-Proof", atProof, c.gate.proof)
 	delete(h, "Authorization")
 	delete(h, "Cookie")
-}
-
-// settle gives the call back if the upstream's answer asks for it.
-func (c *Call) settle(status int) {
-	if status >= 500 && c.gate.Policy.Refund == policy.RefundServerErrors {
-		c.refund()
+	if r.Body != nil && r.Body != http.NoBody {
+		c.body.ReadCloser = r.Body
+		r.Body = &c.body
 	}
 }
 
-// settleError gives the call back if no upstream answered. A client that
-// goes away before the answer (499) has had the upstream's work.
-func (c *Call) settleError(status int) {
+// settle decides, once, whether the call is given back. A client that
+// goes away before the answer (499) has had the upstream's work, and so
+// has one whose body breaks off, which proxies report as their own
+// failure: it would call for nothing as often as it likes.
+func (c *Call) settle(status int, answered bool) {
+	if c.settled {
+		return
+	}
+	c.settled = true
+	failed := !answered && !c.body.broken.Load()
 	switch c.gate.Policy.Refund {
 	case policy.RefundUnreachable:
-		switch status {
-		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		if failed && unanswered(status) != nil {
 			c.refund()
 		}
 	case policy.RefundServerErrors:
-		if status >= 500 {
+		if status >= 500 && (answered || failed) {
 			c.refund()
 		}
 	}
 }
 
+// refund gives the call back, whether or not the client still waits.
 func (c *Call) refund() {
-	if err := c.store.GiveBack(c.request.Context(), c.counter()); err != nil {
+	if err := c.store.GiveBack(context.WithoutCancel(c.request.Context()), c.counter()); err != nil {
 		c.gate.Logger.Error("giving a call back", zap.String("endpoint", c.endpoint.Name), zap.Error(err))
 		return
 	}
@@ -154,13 +193,10 @@ func (c *Call) record(status int) {
 
 // serveUsage answers the gate's own endpoint.
 func (c *Call) serveUsage(w http.ResponseWriter, r *http.Request) error {
-	days, refusal := usageDays(r)
-	if refusal != nil {
-		return c.gate.refuse(w, r, c.endpoint, refusal)
-	}
-	doc, err := usage.Build(r.Context(), c.gate.Policy, c.store, c.grant.Account, c.grant.Plan, c.began, days)
+	doc, err := usage.Build(r.Context(), c.gate.Policy, c.store, c.grant.Account, c.grant.Plan, c.began, c.history)
 	if err != nil {
-		c.refund()
+		c.settled = true
+		c.refund() // it is the gate itself that failed
 		return c.gate.unavailable(w, r, c.endpoint, err)
 	}
 	var body bytes.Buffer
@@ -201,12 +237,11 @@ func usageDays(r *http.Request) (int, *Refusal) {
 	return days, nil
 }
 
-// rateLimit writes the RateLimit header of this call. The text stands in
-// the call itself and is not changed afterwards.
-func (c *Call) rateLimit() []string {
+// rateLimit is the RateLimit header of this call. To be had once: the
+// text stands in the call itself and must not change afterwards.
+func (c *Call) rateLimit() string {
 	b := appendQuota(c.text[:0], c.endpoint.Name, c.remaining, c.day.RetryAfter(c.began))
-	c.values[3] = unsafe.String(unsafe.SliceData(b), len(b))
-	return c.values[3:4:4]
+	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
 // appendQuota appends what is left of a quota and the seconds until it
@@ -217,29 +252,24 @@ func appendQuota(b []byte, name string, remaining, seconds int64) []byte {
 	return strconv.AppendInt(append(b, ";t="...), seconds, 10)
 }
 
-// quotaPolicy is the quota as it is when it is full: so many calls within
-// a window of a day's true length.
-func quotaPolicy(name string, limit int64, window time.Duration) string {
-	return `"` + name + `";q=` + strconv.FormatInt(limit, 10) + ";w=" + strconv.FormatInt(int64(window/time.Second), 10)
-}
-
 // policyField is a RateLimit-Policy header as it was last written for a
 // plan and an endpoint: it changes with the length of the day only.
 type policyField struct{ last atomic.Pointer[dayField] }
 
 type dayField struct {
 	length time.Duration
-	values []string
+	value  string
 }
 
-// policyValues returns the RateLimit-Policy header of this call.
-func (c *Call) policyValues() []string {
+// quotaPolicy is the RateLimit-Policy header of this call: so many calls
+// within a window of the day's true length.
+func (c *Call) quotaPolicy() string {
 	f := &c.gate.policies[c.plan.Index][c.endpoint.Index]
 	length := c.day.Length()
 	if last := f.last.Load(); last != nil && last.length == length {
-		return last.values
+		return last.value
 	}
-	next := &dayField{length: length, values: []string{quotaPolicy(c.endpoint.Name, c.limit, length)}}
-	f.last.Store(next)
-	return next.values
+	value := `"` + c.endpoint.Name + `";q=` + strconv.FormatInt(c.limit, 10) + ";w=" + strconv.FormatInt(int64(length/time.Second), 10)
+	f.last.Store(&dayField{length, value})
+	return value
 }

@@ -9,6 +9,7 @@
 package gate
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -70,13 +71,13 @@ type Options struct {
 type Gate struct {
 	Options
 
-	proof    []string
+	proof    string
 	policies [][]policyField // by Plan.Index and Endpoint.Index
 }
 
 // New returns a gate.
 func New(o Options) *Gate {
-	g := &Gate{Options: o, proof: []string{control.Proof(o.Secret)}}
+	g := &Gate{Options: o, proof: control.Proof(o.Secret)}
 	for range o.Policy.Plans {
 		g.policies = append(g.policies, make([]policyField, len(o.Policy.Endpoints)))
 	}
@@ -87,29 +88,33 @@ func New(o Options) *Gate {
 func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error {
 	closed, err := g.Policy.Guard.CheckTarget(r.Method, g.Server.Target(r), r.URL)
 	if err != nil {
-		return g.refuse(w, r, nil, badTarget(err))
+		return g.refuse(w, r, nil, g.badTarget(r, err))
 	}
-	to, allow, found := g.Policy.Match(r.Method, r.URL.Path)
-	clean(r, found && to.Endpoint != nil)
+	to, found := g.Policy.Match(r.Method, r.URL.Path)
+	clean(r, found)
 	switch {
 	case found && to.Login:
 		return g.login(w, r, next)
 	case found:
 		return g.endpoint(w, r, to.Endpoint, next)
-	case closed && allow != "":
-		return g.refuse(w, r, nil, methodNotAllowed(allow))
-	case closed:
-		return g.refuse(w, r, nil, refuseNotFound)
+	case !closed:
+		return next(w, r)
 	}
-	return next(w, r)
+	if allow := g.Policy.Allow(r.URL.Path); allow != "" {
+		return g.refuse(w, r, nil, methodNotAllowed(allow))
+	}
+	return g.refuse(w, r, nil, refuseNotFound)
 }
 
-func badTarget(err error) *Refusal {
+func (g *Gate) badTarget(r *http.Request, err error) *Refusal {
 	if err == route.ErrBadMethod {
-		return refuseMethod
+		return methodNotAllowed(cmp.Or(g.Policy.Allow(r.URL.Path), anyMethod))
 	}
 	return refuseBadPath
 }
+
+// anyMethod is what a path allows that the gate knows nothing about.
+const anyMethod = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 
 // endpoint is the way of a metered request.
 func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, next Handler) error {
@@ -132,7 +137,10 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 	c := &Call{gate: g, store: db, endpoint: e, began: now, grant: grant, request: r}
 	g.Server.Identified(r, c)
 
-	if refusal = c.entitle(); refusal != nil {
+	if refusal = c.entitle(); refusal == nil && e.Usage {
+		c.history, refusal = usageDays(r)
+	}
+	if refusal != nil {
 		return g.refuse(w, r, e, refusal)
 	}
 	admitted, err := c.take()

@@ -10,6 +10,7 @@ import (
 var overrides = map[string]bool{
 	"X-Http-Method":          true,
 	"X-Http-Method-Override": true,
+	"X-Http-Path-Override":   true,
 	"X-Method-Override":      true,
 	"X-Original-Uri":         true,
 	"X-Original-Url":         true,
@@ -17,26 +18,48 @@ var overrides = map[string]bool{
 	"X-Rewrite-Uri":          true,
 	"X-Rewrite-Url":          true,
 	"X-Forwarded-Uri":        true,
+	"X-Forwarded-Url":        true,
 	"X-Forwarded-Method":     true,
 	"X-Forwarded-Path":       true,
 	"X-Envoy-Original-Path":  true,
+	"X-Waws-Unencoded-Url":   true,
 }
 
 // clean removes what no client may say: who it is, what it meant to ask
-// instead, and which headers the proxy should drop on the way.
-func clean(r *http.Request, metered bool) {
+// instead, and which headers the proxy should drop on the way. On the
+// routes of the gate nothing but plain requests exist.
+func clean(r *http.Request, routed bool) {
 	dropForbidden(r.Header)
 	dropForbidden(r.Trailer)
-	if connection, there := r.Header["Connection"]; there {
-		cleanConnection(r.Header, connection, metered)
-	}
-	if metered {
+	if upgrade, there := r.Header["Upgrade"]; there && (routed || escapes(upgrade)) {
 		delete(r.Header, "Upgrade")
+	}
+	if connection, there := r.Header["Connection"]; there {
+		_, upgrade := r.Header["Upgrade"]
+		cleanConnection(r.Header, connection, upgrade)
+	}
+	if routed {
 		// Trailers arrive after everything was checked, under any name,
 		// and some servers merge them into the headers.
 		delete(r.Header, "Trailer")
 		r.Trailer = nil
 	}
+}
+
+// escapes recognises an upgrade to another HTTP or to TLS. An upstream
+// that agrees would go on to take requests out of a connection that the
+// gate no longer sees: all of the API would be open to them.
+func escapes(upgrade []string) bool {
+	for _, value := range upgrade {
+		for protocol := range strings.SplitSeq(strings.ToLower(value), ",") {
+			protocol, _, _ = strings.Cut(strings.TrimSpace(protocol), "/")
+			switch protocol {
+			case "h2c", "h2", "http", "tls":
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func dropForbidden(h http.Header) {
@@ -98,7 +121,7 @@ func canonical(name string) string {
 // cleanConnection keeps the words that are about the connection. Any
 // other would name a header for the proxy to drop after the gate has set
 // it (RFC 9110, 7.6.1).
-func cleanConnection(h http.Header, values []string, metered bool) {
+func cleanConnection(h http.Header, values []string, upgrade bool) {
 	if len(values) == 1 && (values[0] == "close" || values[0] == "keep-alive") {
 		return
 	}
@@ -109,7 +132,7 @@ func cleanConnection(h http.Header, values []string, metered bool) {
 			case "close", "keep-alive":
 				kept = append(kept, word)
 			case "upgrade":
-				if !metered {
+				if upgrade {
 					kept = append(kept, "Upgrade")
 				}
 			}

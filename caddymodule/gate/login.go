@@ -2,14 +2,17 @@ package gate
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
 	"net/url"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
@@ -37,12 +40,19 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 	if attempt == nil {
 		return g.refuse(w, r, nil, throttled(wait))
 	}
-	r.Header["Tollgate-Proof"] = g.proof
-	answer := &loginAnswer{ResponseWriter: w}
-	// Also when the handler panics: an attempt that is never settled
-	// stands as a failure.
-	defer func() { g.settleLogin(r, attempt, answer.status) }()
-	return next(answer, r)
+	r.Header["Tollgate-Proof"] = []string{g.proof}
+	answer := &loginAnswer{ResponseWriter: w, settle: func(status int) { g.settleLogin(r, attempt, status) }}
+	defer answer.begin(0) // nobody answered, or the handler panicked
+	err = next(answer, r)
+	if err == nil || answer.begun {
+		return err
+	}
+	status := g.Server.Status(err)
+	if refusal := unanswered(status); refusal != nil && !g.PassErrors {
+		g.Logger.Error("calling the upstream to log in", zap.Int("status", status), zap.Error(err))
+		return g.refuse(answer, r, nil, refusal)
+	}
+	return err
 }
 
 // settleLogin tells the throttle what the upstream answered: 401 is a
@@ -50,13 +60,14 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 // a success; anything else says nothing about the password.
 func (g *Gate) settleLogin(r *http.Request, attempt *throttle.Attempt, status int) {
 	var err error
+	ctx := context.WithoutCancel(r.Context())
 	switch {
 	case status == http.StatusUnauthorized:
 		attempt.Failed()
 	case status >= 200 && status < 300 || status == http.StatusSeeOther:
-		err = attempt.Succeeded(r.Context(), g.Now())
+		err = attempt.Succeeded(ctx, g.Now())
 	default:
-		err = attempt.Abandoned(r.Context())
+		err = attempt.Abandoned(ctx)
 	}
 	if err != nil {
 		g.Logger.Error("settling a login attempt", zap.Error(err))
@@ -65,15 +76,20 @@ func (g *Gate) settleLogin(r *http.Request, attempt *throttle.Attempt, status in
 
 // loginAccount reads the e-mail out of a login request and puts the body
 // back. It is as strict as a gate must be that shall never understand
-// another account than the upstream does: no member twice, nothing after
-// the end, no encoding that hides the text.
+// another account than the upstream does: no member twice, in whatever
+// spelling, none in the query, nothing after the end, no encoding that
+// hides the text.
 func loginAccount(w http.ResponseWriter, r *http.Request) (string, *Refusal) {
-	if len(r.Header["Content-Type"]) > 1 || r.Header.Get("Content-Encoding") != "" {
+	if len(r.Header["Content-Type"]) > 1 || len(r.Header["Content-Encoding"]) > 0 {
 		return "", refuseMediaType
 	}
 	media, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || !isUTF8(parameters["charset"]) {
+	charset, named := parameters["charset"]
+	if err != nil || named && !strings.EqualFold(charset, "utf-8") {
 		return "", refuseMediaType
+	}
+	if query, err := readForm(r.URL.RawQuery); err != nil || query.named() {
+		return "", refuseBody
 	}
 	read := formEmail
 	switch media {
@@ -101,62 +117,102 @@ func loginAccount(w http.ResponseWriter, r *http.Request) (string, *Refusal) {
 	return email, nil
 }
 
-func isUTF8(charset string) bool {
-	switch charset {
-	case "", "utf-8", "UTF-8", "utf8":
-		return true
-	}
-	return false
-}
-
 // jsonEmail reads the member email. The decoder refuses duplicate names,
-// invalid UTF-8, wrong types and whatever follows the object.
+// invalid UTF-8, wrong types and whatever follows the object. It takes
+// "EMAIL" for email as well, which upstreams in several languages do: an
+// account that is named so must not go unseen.
 func jsonEmail(body []byte) (string, bool) {
 	var request struct {
-		Email    string `json:"email"`
-		Password string `json:"password"`
+		Email    jsonString `json:"email"`
+		Password jsonString `json:"password"`
 	}
 	trimmed := bytes.TrimLeft(body, " \t\r\n")
 	if len(trimmed) == 0 || trimmed[0] != '{' {
 		return "", false // null would decode into anything
 	}
-	if err := json.Unmarshal(body, &request); err != nil {
+	if err := json.Unmarshal(body, &request, json.MatchCaseInsensitiveNames(true)); err != nil {
 		return "", false
 	}
-	return request.Email, true
+	return string(request.Email), true
 }
+
+// jsonString is a string that null is not taken for.
+type jsonString string
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (s *jsonString) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	t, err := d.ReadToken()
+	if err != nil {
+		return err
+	}
+	if t.Kind() != '"' {
+		return errNotString
+	}
+	*s = jsonString(t.String())
+	return nil
+}
+
+var errNotString = errors.New("not a string")
 
 // formEmail reads the field email.
 func formEmail(body []byte) (string, bool) {
-	form, err := url.ParseQuery(string(body))
-	if err != nil || len(form["email"]) > 1 || len(form["password"]) > 1 {
+	form, err := readForm(string(body))
+	if err != nil || len(form.email) > 1 || len(form.password) > 1 {
 		return "", false
 	}
-	email := form.Get("email")
+	email := strings.Join(form.email, "")
 	return email, utf8.ValidString(email)
 }
 
-// loginAnswer is the ResponseWriter of a login: it sees the status.
+// form is what a form says to a login, by any spelling of its fields that
+// a server might take for them: in any case, with space around.
+type form struct{ email, password []string }
+
+func readForm(text string) (f form, err error) {
+	values, err := url.ParseQuery(text)
+	for name, given := range values {
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "email":
+			f.email = append(f.email, given...)
+		case "password":
+			f.password = append(f.password, given...)
+		}
+	}
+	return f, err
+}
+
+// named tells whether the form says anything.
+func (f form) named() bool { return len(f.email)+len(f.password) > 0 }
+
+// loginAnswer is the ResponseWriter of a login. The attempt is settled
+// before the client can read the answer and try again.
 type loginAnswer struct {
 	http.ResponseWriter
-	status int
+	settle func(status int)
+	begun  bool
 }
 
 // Unwrap gives http.ResponseController the writer below.
 func (a *loginAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// WriteHeader notes the status of the final answer.
+// begin settles the attempt, the first time that there is a status.
+func (a *loginAnswer) begin(status int) {
+	if !a.begun {
+		a.begun = true
+		a.settle(status)
+	}
+}
+
+// WriteHeader sees the status of the final answer.
 func (a *loginAnswer) WriteHeader(status int) {
-	if a.status == 0 && status >= 200 {
-		a.status = status
+	if status >= 200 {
+		a.begin(status)
 	}
 	a.ResponseWriter.WriteHeader(status)
 }
 
 // Write answers 200 if nothing was answered yet.
 func (a *loginAnswer) Write(b []byte) (int, error) {
-	if a.status == 0 {
-		a.status = http.StatusOK
-	}
+	a.begin(http.StatusOK)
 	return a.ResponseWriter.Write(b)
 }

@@ -3,6 +3,7 @@ package gate
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -34,10 +35,7 @@ type Refusal struct {
 }
 
 // field is a response header, its name in canonical form.
-type field struct {
-	name   string
-	values []string
-}
+type field struct{ name, value string }
 
 // Error returns the message.
 func (f *Refusal) Error() string { return f.Message }
@@ -47,7 +45,6 @@ func (f *Refusal) Error() string { return f.Message }
 // nobody learns which it was.
 var (
 	refuseBadPath  = fixed(http.StatusBadRequest, "bad_path", "The path can be read in more than one way. Send it in its plain form.", Malformed)
-	refuseMethod   = fixed(http.StatusMethodNotAllowed, "method_not_allowed", "This method is not allowed here.", NotFound)
 	refuseNotFound = fixed(http.StatusNotFound, "not_found", "There is nothing here.", NotFound)
 
 	refuseUnauthenticated = fixed(http.StatusUnauthorized, "unauthenticated", "Send an API key in the header Authorization: Bearer <token>.", Unauthenticated, challenge(""))
@@ -66,10 +63,10 @@ var (
 )
 
 func challenge(parameters string) field {
-	return field{"Www-Authenticate", []string{`Bearer realm="api"` + parameters}}
+	return field{"Www-Authenticate", `Bearer realm="api"` + parameters}
 }
 
-func retryAfter(seconds string) field { return field{"Retry-After", []string{seconds}} }
+func retryAfter(seconds string) field { return field{"Retry-After", seconds} }
 
 // fixed prepares a refusal whose bytes are always the same.
 func fixed(status int, code, message string, outcome Outcome, header ...field) *Refusal {
@@ -80,24 +77,19 @@ func fixed(status int, code, message string, outcome Outcome, header ...field) *
 	return prepared(&Refusal{Status: status, Code: code, Message: message, outcome: outcome, header: header, body: body})
 }
 
-var (
-	jsonType = []string{contentType}
-	noSniff  = []string{"nosniff"}
-)
-
 func prepared(f *Refusal) *Refusal {
 	f.header = append(f.header,
-		field{"Content-Type", jsonType},
+		field{"Content-Type", contentType},
 		field{"Cache-Control", noStore},
-		field{"X-Content-Type-Options", noSniff},
-		field{"Content-Length", []string{strconv.Itoa(len(f.body))}},
+		field{"X-Content-Type-Options", "nosniff"},
+		field{"Content-Length", strconv.Itoa(len(f.body))},
 	)
 	return f
 }
 
 // methodNotAllowed refuses a method at a path that has others.
 func methodNotAllowed(allow string) *Refusal {
-	return fixed(http.StatusMethodNotAllowed, "method_not_allowed", "This method is not allowed here.", NotFound, field{"Allow", []string{allow}})
+	return fixed(http.StatusMethodNotAllowed, "method_not_allowed", "This method is not allowed here.", NotFound, field{"Allow", allow})
 }
 
 // insufficientScope says which ability the token lacks (RFC 6750, 3.1).
@@ -138,8 +130,7 @@ func (c *Call) exhausted() *Refusal {
 		Status: http.StatusTooManyRequests, Code: "quota_exceeded", Message: message,
 		outcome: Exhausted, body: b,
 		header: append(make([]field, 0, 8), retryAfter(strconv.FormatInt(seconds, 10)),
-			field{"Ratelimit-Policy", c.policyValues()}, field{"Ratelimit", c.rateLimit()},
-			field{"Vary", varyAuthorization}),
+			field{"Ratelimit-Policy", c.quotaPolicy()}, field{"Ratelimit", c.rateLimit()}),
 	})
 }
 
@@ -150,15 +141,21 @@ func throttled(wait time.Duration) *Refusal {
 		retryAfter(strconv.FormatInt(seconds, 10)))
 }
 
-// refuse is the one place that writes refusals.
+// refuse is the one place that writes refusals. The values of its headers
+// belong to the answer: servers have handlers that edit them in place.
 func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, f *Refusal) error {
 	g.Server.Count(e, f.outcome)
 	h := w.Header()
-	for i := range f.header {
-		if g.PassErrors && f.header[i].name[:len("Content")] == "Content" {
+	values := make([]string, len(f.header))
+	for i, line := range f.header {
+		if g.PassErrors && strings.HasPrefix(line.name, "Content-") {
 			continue // the body is somebody else's
 		}
-		h[f.header[i].name] = f.header[i].values
+		values[i] = line.value
+		h[line.name] = values[i : i+1 : i+1]
+	}
+	if e != nil {
+		varyByToken(h)
 	}
 	if g.PassErrors {
 		return f

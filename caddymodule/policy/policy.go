@@ -117,19 +117,17 @@ func (p *Policy) setGuard(c Config) error {
 
 func (p *Policy) setLimits(c Config) error {
 	t := c.LoginThrottle
-	p.LoginLimits = throttle.Limits{
-		PerClient: or(t.PerClient, 5),
-		Window:    time.Duration(or(t.Window, Duration(time.Minute))),
-		Free:      or(t.FreeFailures, 10),
-		FirstWait: time.Duration(or(t.FirstWait, Duration(30*time.Second))),
-		MaxWait:   time.Duration(or(t.MaxWait, Duration(15*time.Minute))),
-	}
+	client := throttle.Limits{PerClient: t.PerClient, Window: time.Duration(t.Window)}
+	account := throttle.Limits{Free: t.FreeFailures, FirstWait: time.Duration(t.FirstWait), MaxWait: time.Duration(t.MaxWait)}
+	p.LoginLimits = account
+	p.LoginLimits.PerClient, p.LoginLimits.Window = client.PerClient, client.Window
 	var errs []error
-	if t.PerClient < 0 || t.Window < 0 {
-		errs = append(errs, mistake("per_client", "attempts and window must be above zero"))
+	// Apart, so that each mistake is blamed on its own option.
+	if err := client.Validate(); err != nil {
+		errs = append(errs, &Error{"per_client", err})
 	}
-	if t.FreeFailures < 0 || t.FirstWait < 0 || p.LoginLimits.MaxWait < p.LoginLimits.FirstWait {
-		errs = append(errs, mistake("per_account", "failures and waits must be above zero and the longest wait at least the first"))
+	if err := account.Validate(); err != nil {
+		errs = append(errs, &Error{"per_account", err})
 	}
 	if p.LoginTTL < time.Second {
 		errs = append(errs, mistake("login_ttl", "%s is shorter than a second", p.LoginTTL))
@@ -230,15 +228,12 @@ func (p *Policy) addPlans(c Config) error {
 	return errors.Join(errs...)
 }
 
-// Match finds the route of a request, and without one the value of its
-// Allow header if other methods exist at the path.
-func (p *Policy) Match(method, path string) (r Route, allow string, ok bool) {
-	r, ok = p.routes.Match(method, path)
-	if !ok {
-		allow = p.routes.Allow(path)
-	}
-	return r, allow, ok
-}
+// Match finds the route of a request.
+func (p *Policy) Match(method, path string) (Route, bool) { return p.routes.Match(method, path) }
+
+// Allow returns the methods that a path has routes for, as the value of
+// an Allow header, and "" if it has none.
+func (p *Policy) Allow(path string) string { return p.routes.Allow(path) }
 
 // Plan returns the plan of that name. An account can be on a plan that
 // the configuration no longer has: that is nil, and gives no access.

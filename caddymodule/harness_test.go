@@ -1,0 +1,405 @@
+package caddymodule_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/encode"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
+	_ "github.com/caddyserver/caddy/v2/modules/logging"
+	_ "github.com/caddyserver/caddy/v2/modules/metrics"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// Caddy's configuration is one for the process: no test that loads one
+// runs in parallel with others.
+
+const secret = "0123456789abcdef0123456789abcdef"
+
+// setup is a configuration by its parts; empty ones have a default.
+type setup struct {
+	dir      string // of the store
+	bind     string // of the site
+	global   string // options beside tollgate
+	zone     string
+	gate     string // options instead of the usual plans and endpoints
+	more     string // options beside them
+	before   string // directives in front of the gate
+	behind   string // instead of a reverse_proxy to the upstream
+	upstream http.HandlerFunc
+}
+
+// usual are options that most tests are about.
+const usual = `
+		guard /api/
+		login POST /api/login
+		login POST /login
+		usage GET /api/usage
+		endpoint convert GET /api/convert/{from}/{amount}/{to}
+		endpoint rates   GET /api/rates/{base}
+		endpoint batch   POST /api/convert/batch {
+			ability convert
+		}
+		plan free
+		plan small {
+			convert 5
+			rates   5
+			usage   5
+		}
+		plan starter {
+			convert 1000
+			batch   1000
+			usage   1000
+		}
+		plan business {
+			convert unlimited
+			rates   unlimited
+			batch   unlimited
+			usage   unlimited
+		}
+`
+
+// text is the Caddyfile of a setup in front of an upstream.
+func (s setup) text(upstream string) string {
+	or := func(value, fallback string) string {
+		if value == "" {
+			return fallback
+		}
+		return value
+	}
+	return fmt.Sprintf(`{
+	admin off
+	auto_https off
+	persist_config off
+	grace_period 5s
+	%s
+	tollgate {
+		store badger %s {
+			reserve 1MiB
+		}
+		secret %s
+		timezone %s
+		%s
+		%s
+	}
+}
+http://:0 {
+	bind %s
+	%s
+	tollgate
+	%s
+}
+`, s.global, s.dir, secret, or(s.zone, "UTC"), or(s.gate, usual), s.more, or(s.bind, "127.0.0.1"), s.before, or(s.behind, "reverse_proxy "+upstream))
+}
+
+// site is a running Caddy with the gate in front of an upstream.
+type site struct {
+	setup
+	upstream *upstream
+	client   *http.Client
+	accounts int
+}
+
+// start runs a setup until the test ends.
+func start(t testing.TB, s setup) *site {
+	t.Helper()
+	running := &site{setup: s, upstream: newUpstream(t, s.upstream)}
+	if s.dir == "" {
+		running.dir = filepath.Join(t.TempDir(), "gate")
+	}
+	running.client = &http.Client{
+		Timeout:       20 * time.Second,
+		Transport:     &http.Transport{DialContext: running.dial, DisableCompression: true, MaxIdleConnsPerHost: 64},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	t.Cleanup(func() {
+		running.client.CloseIdleConnections()
+		if err := caddy.Stop(); err != nil {
+			t.Errorf("stopping Caddy: %v", err)
+		}
+	})
+	if err := running.reload(); err != nil {
+		t.Fatalf("starting Caddy: %v", err)
+	}
+	return running
+}
+
+// reload loads the setup as it is now.
+func (s *site) reload() error {
+	return load(s.text(s.upstream.address()))
+}
+
+func load(text string) error {
+	config, err := adapt(text)
+	if err != nil {
+		return err
+	}
+	return caddy.Load(config, true)
+}
+
+func adapt(text string) ([]byte, error) {
+	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
+	return config, err
+}
+
+// dial connects to where the site listens now.
+func (s *site) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	app, err := caddy.ActiveContext().AppIfConfigured("http")
+	if err != nil {
+		return nil, err
+	}
+	for _, server := range app.(*caddyhttp.App).Servers {
+		for _, listener := range server.Listeners() {
+			address := listener.Addr()
+			return new(net.Dialer).DialContext(ctx, address.Network(), address.String())
+		}
+	}
+	return nil, fmt.Errorf("the site does not listen")
+}
+
+// app is the running app.
+func app(t testing.TB) *caddymodule.App {
+	t.Helper()
+	running, err := caddy.ActiveContext().AppIfConfigured("tollgate")
+	if err != nil {
+		t.Fatalf("finding the app: %v", err)
+	}
+	return running.(*caddymodule.App)
+}
+
+func (s *site) store(t testing.TB) store.Store {
+	t.Helper()
+	db, err := app(t).Store()
+	if err != nil {
+		t.Fatalf("opening the store: %v", err)
+	}
+	return db
+}
+
+// account makes an account of its own on a plan, and a key to it with
+// these abilities, or all there are.
+func (s *site) account(t testing.TB, plan string, abilities ...string) (id, bearer string) {
+	t.Helper()
+	s.accounts++
+	id = fmt.Sprintf("acc_%d", s.accounts)
+	if len(abilities) == 0 {
+		abilities = []string{"convert", "rates", "usage"}
+	}
+	db := s.store(t)
+	if _, err := db.PutAccount(t.Context(), store.Account{ID: id, Plan: plan, CreatedAt: time.Now()}); err != nil {
+		t.Fatalf("making an account: %v", err)
+	}
+	return id, s.key(t, store.Key{ID: "key_" + id, Account: id, Name: "ci", Abilities: abilities})
+}
+
+func (s *site) key(t testing.TB, key store.Key) (bearer string) {
+	t.Helper()
+	tok, err := token.New(token.Key, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key.Kind, key.CreatedAt = token.Key, time.Now()
+	if err := s.store(t).CreateKey(t.Context(), key, tok.Hash()); err != nil {
+		t.Fatalf("making a key: %v", err)
+	}
+	return tok.Reveal()
+}
+
+// used is how many calls of an account were counted today.
+func (s *site) used(t testing.TB, account, endpoint string) int64 {
+	t.Helper()
+	a := app(t)
+	day := a.Policy().Calendar.At(time.Now()).Day
+	counts, err := s.store(t).Counts(t.Context(), account, day, day)
+	if err != nil {
+		t.Fatalf("reading counts: %v", err)
+	}
+	for _, c := range counts {
+		if c.Endpoint == endpoint {
+			return c.Used
+		}
+	}
+	return 0
+}
+
+// answered is a response that was read to its end.
+type answered struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// code is the stable word of a refusal.
+func (a answered) code() string {
+	var refusal struct{ Code string }
+	if json.Unmarshal([]byte(a.body), &refusal) != nil {
+		return ""
+	}
+	return refusal.Code
+}
+
+// ask sends a request; headers are "Name: value".
+func (s *site) ask(t testing.TB, method, target, body string, headers ...string) answered {
+	t.Helper()
+	got, err := s.try(t.Context(), method, target, body, headers...)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, target, err)
+	}
+	return got
+}
+
+func (s *site) try(ctx context.Context, method, target, body string, headers ...string) (answered, error) {
+	r, err := http.NewRequestWithContext(ctx, method, "http://gate.test"+target, strings.NewReader(body))
+	if err != nil {
+		return answered{}, err
+	}
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		r.Header.Add(name, value)
+	}
+	response, err := s.client.Do(r)
+	if err != nil {
+		return answered{}, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return answered{response.StatusCode, response.Header, string(text)}, err
+}
+
+func (s *site) get(t testing.TB, target, bearer string) answered {
+	t.Helper()
+	return s.ask(t, "GET", target, "", "Authorization: Bearer "+bearer)
+}
+
+// raw writes bytes to the site and returns what comes back before the
+// site closes the connection. It is for what no client library sends.
+func (s *site) raw(t testing.TB, request string) string {
+	t.Helper()
+	conn, err := s.dial(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, request); err != nil {
+		t.Fatalf("writing: %v", err)
+	}
+	if half, ok := conn.(interface{ CloseWrite() error }); ok {
+		if err := half.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What was read before an error is what the test is about.
+	got, _ := io.ReadAll(conn)
+	return string(got)
+}
+
+// upstream is a real server that remembers what reached it.
+type upstream struct {
+	server *httptest.Server
+
+	mu       sync.Mutex
+	requests []*http.Request
+	bodies   []string
+	answer   http.HandlerFunc
+}
+
+func newUpstream(t testing.TB, answer http.HandlerFunc) *upstream {
+	u := &upstream{answer: answer}
+	u.server = httptest.NewServer(u)
+	t.Cleanup(u.server.Close)
+	return u
+}
+
+func (u *upstream) address() string { return u.server.Listener.Addr().String() }
+
+func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var body bytes.Buffer
+	// A body that breaks off has reached the upstream as well.
+	_, _ = body.ReadFrom(r.Body)
+	u.mu.Lock()
+	u.requests = append(u.requests, r)
+	u.bodies = append(u.bodies, body.String())
+	answer := u.answer
+	u.mu.Unlock()
+	if answer != nil {
+		answer(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain")
+	io.WriteString(w, "rates")
+}
+
+// answers changes how the upstream answers.
+func (u *upstream) answers(how http.HandlerFunc) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.answer = how
+}
+
+// seen is how many requests reached the upstream.
+func (u *upstream) seen() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.requests)
+}
+
+// last is the newest request that reached the upstream, and its body.
+func (u *upstream) last(t testing.TB) (*http.Request, string) {
+	t.Helper()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.requests) == 0 {
+		t.Fatal("no request reached the upstream")
+	}
+	n := len(u.requests) - 1
+	return u.requests[n], u.bodies[n]
+}
+
+// calmZone is a zone in which it is around noon, so that no test runs
+// over midnight.
+func calmZone() string {
+	hours := 12 - time.Now().UTC().Hour() // -11 to 12, to be added to UTC
+	if hours == 0 {
+		return "UTC"
+	}
+	return fmt.Sprintf("Etc/GMT%+d", -hours) // POSIX counts westwards
+}
+
+// compiled is the policy of the running app.
+func compiled(t testing.TB) *policy.Policy { return app(t).Policy() }
+
+// eventually waits for a condition.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if condition() {
+			return
+		}
+	}
+	t.Fatalf("never came: %s", what)
+}
