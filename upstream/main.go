@@ -22,8 +22,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/spf13/cobra"
 	_ "time/tzdata" // zones are known on machines that have none
+
+	"github.com/spf13/cobra"
 )
 
 const about = `upstream serves the currency API behind a Tollgate gate.

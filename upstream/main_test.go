@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -104,7 +105,7 @@ func post(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(answer.Body.Close())
 	_, err = fmt.Fprintf(ts.Stdout(), "%s\n", body)
 	ts.Check(err)
-	if got, want := fmt.Sprint(answer.StatusCode), args[2]; got != want {
+	if got, want := strconv.Itoa(answer.StatusCode), args[2]; got != want {
 		ts.Fatalf("got status %s, want %s: %s", got, want, body)
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
@@ -64,6 +67,22 @@ func TestParseEmail(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Threat: an address is spelled in a way that this side takes for the
+// account's and the gate's throttle for another one, so that guesses at one
+// password are counted apart.
+func TestParseEmailAgreesWithTheThrottle(t *testing.T) {
+	t.Parallel()
+	spaces := rapid.SampledFrom([]string{"", " ", "\t", "\r\n", "\u00a0", "\u2003", "\u3000", "\u0085", "\u200b", "\ufeff"})
+	letters := rapid.StringOfN(rapid.SampledFrom([]rune("aAkKsSiI1.+-'_\u212a\u017f\u0130\u0131\uff41\u00df")), 1, 6, -1)
+	rapid.Check(t, func(t *rapid.T) {
+		text := spaces.Draw(t, "before") + letters.Draw(t, "local") + "@" + letters.Draw(t, "domain") + spaces.Draw(t, "behind")
+		email, err := account.ParseEmail(text)
+		if err == nil && throttle.AccountKey(text) != throttle.AccountKey(string(email)) {
+			t.Fatalf("%q is %q here and another account for the throttle", text, email)
+		}
+	})
 }
 
 // The canonical form is a fixed point, whatever comes in, and an error

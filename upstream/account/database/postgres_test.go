@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -74,7 +75,7 @@ func postgresBinaries() (string, error) {
 		found = append(found, path)
 	}
 	if len(found) == 0 {
-		return "", fmt.Errorf("PostgreSQL is not installed: Debian's package postgresql has it")
+		return "", errors.New("PostgreSQL is not installed: Debian's package postgresql has it")
 	}
 	return filepath.Dir(slices.Max(found)), nil
 }
