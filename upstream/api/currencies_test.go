@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
+	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
 
 // TestCurrencies: what is listed can be converted, and what can be
@@ -51,5 +52,33 @@ func TestCurrencies(t *testing.T) {
 	}
 	if gold := list.Currencies[7]; gold.MinorUnit != nil {
 		t.Errorf("gold has %d decimals, want null", *gold.MinorUnit)
+	}
+}
+
+// TestSnapshot asks for everything the embedded rates have, so that no
+// currency of the real table falls out of what the document promises.
+func TestSnapshot(t *testing.T) {
+	t.Parallel()
+	snapshot, err := rates.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serveWith(t, snapshot)
+	var list struct {
+		Date       string `json:"date"`
+		Currencies []struct {
+			Code string `json:"code"`
+		} `json:"currencies"`
+	}
+	s.get(t, "/api/currencies").decode(t, &list)
+	if len(list.Currencies) < 150 {
+		t.Errorf("got %d currencies, want 150 or more", len(list.Currencies))
+	}
+	for _, listed := range list.Currencies {
+		for _, target := range []string{"/api/rates/" + listed.Code, "/api/history/" + listed.Code + "/EUR", "/api/convert/" + listed.Code + "/1/XAU"} {
+			if a := s.get(t, target); a.status != http.StatusOK {
+				t.Errorf("%s: %d %s", target, a.status, a.body)
+			}
+		}
 	}
 }
