@@ -16,6 +16,7 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/legacy"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 )
 
@@ -182,6 +183,21 @@ func TestEveryCallNeedsTheSecret(t *testing.T) {
 					t.Errorf("got %s", w.Body)
 				}
 			})
+		}
+	}
+}
+
+// Threat: a gate whose secret got lost takes "Bearer" and nothing for it.
+func TestEmptySecretOpensNothing(t *testing.T) {
+	t.Parallel()
+	handler := control.RequireSecret("", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the request got through") }))
+	for _, fields := range [][]string{nil, {""}, {"Bearer"}, {"Bearer "}, {"Bearer x"}} {
+		r := httptest.NewRequest(http.MethodGet, "/tollgate/plans", nil)
+		r.Header["Authorization"] = fields
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if w.Code != http.StatusUnauthorized {
+			t.Errorf("%q: got %d", fields, w.Code)
 		}
 	}
 }

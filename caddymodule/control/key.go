@@ -197,11 +197,8 @@ func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInpu
 		}
 	}
 	old, err := with.store.Key(ctx, string(in.Account), in.ID)
-	switch {
-	case err != nil:
+	if err != nil {
 		return IssuedKey{}, err
-	case !old.Live(with.now):
-		return IssuedKey{}, ErrNotFound
 	}
 	if _, err := s.entitled(ctx, with, string(in.Account)); err != nil {
 		return IssuedKey{}, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,7 @@ func (g *gate) names(t *testing.T, query string) (names []string) {
 	for _, key := range g.must(t, http.StatusOK, "GET", keysPath+query, "")["keys"].([]any) {
 		names = append(names, key.(map[string]any)["name"].(string))
 	}
+	slices.Sort(names) // keys of the same instant have no order
 	return names
 }
 
@@ -302,6 +304,23 @@ func TestRevokeKey(t *testing.T) {
 	g.refused(t, http.StatusBadRequest, "invalid_request", "GET", keysPath+"?include=all", "")
 	g.refused(t, http.StatusBadRequest, "invalid_request", "GET", keysPath+"?kind=admin", "")
 	g.refused(t, http.StatusNotFound, "not_found", "GET", "/tollgate/accounts/stranger/keys", "")
+}
+
+func TestKeysAreListedOldestFirst(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.account(t, "acc_1", "starter")
+	for _, name := range []string{"c", "a", "b"} {
+		g.issue(t, fmt.Sprintf(`{"name":%q}`, name))
+		g.Advance(time.Millisecond)
+	}
+	var got string
+	for _, key := range g.must(t, http.StatusOK, "GET", keysPath, "")["keys"].([]any) {
+		got += key.(map[string]any)["name"].(string)
+	}
+	if got != "cab" {
+		t.Errorf("got %s, want cab", got)
+	}
 }
 
 func TestRotateKey(t *testing.T) {

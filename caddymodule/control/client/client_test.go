@@ -200,6 +200,7 @@ func TestUnreachable(t *testing.T) {
 			_, _ = fmt.Fprint(w, `{"error":"not found"}`)
 		}},
 		{"an answer without end", func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = fmt.Fprint(w, `{"plans":[],"endpoints":[],"timezone":"UTC"}`)
 			for range 9 << 10 {
 				if _, err := fmt.Fprint(w, strings.Repeat(" ", 1<<10)); err != nil {
 					return
@@ -256,6 +257,25 @@ func TestSecretDoesNotFollowRedirects(t *testing.T) {
 	t.Cleanup(server.Close)
 	if _, err := connect(t, server.URL, controltest.Secret).Plans(t.Context()); !errors.Is(err, client.ErrUnreachable) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Threat: a proxy on the way cleans paths up, so that ending a key with
+// the id ".." removes its account.
+func TestIdsAreNoPaths(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("%s %s was sent", r.Method, r.RequestURI)
+	}))
+	t.Cleanup(server.Close)
+	c := connect(t, server.URL, controltest.Secret)
+	for _, id := range []string{"", ".", ".."} {
+		if err := c.RevokeKey(t.Context(), "acc_1", id); !errors.Is(err, control.ErrNotFound) {
+			t.Errorf("key %q: got %v", id, err)
+		}
+		if err := c.DeleteAccount(t.Context(), id); !errors.Is(err, control.ErrInvalidAccount) {
+			t.Errorf("account %q: got %v", id, err)
+		}
 	}
 }
 
