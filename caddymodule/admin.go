@@ -1,0 +1,59 @@
+package caddymodule
+
+import (
+	"net/http"
+	"sync/atomic"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+)
+
+func init() { caddy.RegisterModule((*Admin)(nil)) }
+
+// Admin serves the control API below /tollgate/ of Caddy's admin
+// endpoint, for the command caddy tollgate. It needs no secret of its
+// own: whoever reaches that endpoint can replace the whole configuration.
+type Admin struct {
+	mounted atomic.Pointer[mount]
+}
+
+// mount is the API of one app.
+type mount struct {
+	app     *App
+	handler http.Handler
+}
+
+// CaddyModule returns the Caddy module information.
+func (*Admin) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "admin.api.tollgate", New: func() caddy.Module { return new(Admin) }}
+}
+
+// Routes returns what the admin endpoint is to route here.
+func (a *Admin) Routes() []caddy.AdminRoute {
+	return []caddy.AdminRoute{{Pattern: "/tollgate/", Handler: caddy.AdminHandlerFunc(a.serve)}}
+}
+
+var errNoGate = apierror.New(http.StatusServiceUnavailable, "unavailable",
+	"The running configuration has no working global option tollgate.")
+
+// serve asks for the running app at each request. The one that was
+// running when this module was made may be gone: after a reload that
+// failed, Caddy keeps the admin routes of the configuration that failed.
+func (a *Admin) serve(w http.ResponseWriter, r *http.Request) error {
+	ctx := caddy.ActiveContext()
+	app, err := configured(ctx)
+	if err != nil {
+		return errNoGate.Write(w)
+	}
+	m := a.mounted.Load()
+	if m == nil || m.app != app {
+		m = &mount{app, newControl(app, ctx.Slogger())}
+		a.mounted.Store(m)
+	}
+	m.handler.ServeHTTP(w, r)
+	return nil
+}
+
+// Interface guards.
+var _ caddy.AdminRouter = (*Admin)(nil)

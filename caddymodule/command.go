@@ -1,0 +1,78 @@
+package caddymodule
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/cli"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+)
+
+func init() {
+	caddycmd.RegisterCommand(caddycmd.Command{
+		Name:  "tollgate",
+		Usage: "<command> [--address <interface>] [--json]",
+		Short: "Administers the accounts, keys and counts of a running gate",
+		Long: `
+Talks to the admin endpoint of a running Caddy whose configuration has the
+global option tollgate. --address names that endpoint where it is not the
+default, as for the command reload; Unix sockets are written unix//path.
+
+Prints tables, or with --json the documents of the control API. What goes
+wrong is told on standard error, with exit status 1.`,
+		CobraFunc: func(c *cobra.Command) { cli.Add(c, connectAdmin) },
+	})
+}
+
+// connectAdmin returns a client of the admin endpoint at an address as
+// Caddy writes them.
+func connectAdmin(address string) (*client.Client, error) {
+	address, err := caddycmd.DetermineAdminAPIAddress(address, nil, "", "")
+	if err != nil {
+		return nil, fmt.Errorf("finding the admin endpoint: %w", err)
+	}
+	parsed, err := caddy.ParseNetworkAddress(address)
+	if err != nil || parsed.PortRangeSize() > 1 {
+		return nil, fmt.Errorf("%q is not the address of an admin endpoint", address)
+	}
+	if !parsed.IsUnixNetwork() {
+		endpoint := parsed.JoinHostPort(0)
+		return client.New("http://"+endpoint, "", client.WithTransport(newAdminTransport(parsed.Network, endpoint, "http://"+endpoint)))
+	}
+	// A socket may be written with the permissions it is made with.
+	path, _, _ := strings.Cut(parsed.Host, "|")
+	// The endpoint takes no other host from a socket.
+	return client.New("http://127.0.0.1", "", client.WithTransport(newAdminTransport(parsed.Network, path, "")))
+}
+
+// adminTransport speaks to an admin endpoint, which wants to be told the
+// origin of a request over TCP.
+type adminTransport struct {
+	http.Transport
+	origin string
+}
+
+func newAdminTransport(network, endpoint, origin string) *adminTransport {
+	t := &adminTransport{origin: origin}
+	t.DisableKeepAlives = true
+	t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, endpoint)
+	}
+	return t
+}
+
+// RoundTrip sends a request to the endpoint.
+func (t *adminTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.origin != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Origin", t.origin)
+	}
+	return t.Transport.RoundTrip(r)
+}

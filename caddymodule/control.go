@@ -1,0 +1,87 @@
+package caddymodule
+
+import (
+	"crypto/rand"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+)
+
+func init() {
+	caddy.RegisterModule((*Control)(nil))
+	httpcaddyfile.RegisterHandlerDirective("tollgate_control", parseControl)
+	// It answers everything, so it stands where answers are made. The
+	// place does not touch that of the directive tollgate.
+	httpcaddyfile.RegisterDirectiveOrder("tollgate_control", httpcaddyfile.Before, "respond")
+}
+
+// Control serves the control API below /tollgate/ to applications that
+// carry the secret of the app tollgate as a Bearer token. It answers every
+// request that reaches it and calls no next handler: give it a listener of
+// its own, and none that is public.
+type Control struct {
+	handler http.Handler
+}
+
+// CaddyModule returns the Caddy module information.
+func (*Control) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.tollgate_control", New: func() caddy.Module { return new(Control) }}
+}
+
+// Provision finds the app and makes the API for it.
+func (c *Control) Provision(ctx caddy.Context) error {
+	app, err := configured(ctx)
+	if err != nil {
+		return err
+	}
+	c.handler = control.RequireSecret(app.Secret, newControl(app, ctx.Slogger()))
+	return nil
+}
+
+// ServeHTTP answers a request to the control API.
+func (c *Control) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	c.handler.ServeHTTP(w, r)
+	return nil
+}
+
+// parseControl parses the directive, which has no arguments:
+//
+//	tollgate_control
+func parseControl(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	h.Next() // the directive's name
+	if h.NextArg() {
+		return nil, h.ArgErr()
+	}
+	if h.NextBlock(0) {
+		return nil, h.Err("the directive tollgate_control has no options")
+	}
+	return new(Control), nil
+}
+
+// newControl makes the control API of an app, without the secret.
+func newControl(app *App, logger *slog.Logger) http.Handler {
+	return control.New(backend{app}, logger)
+}
+
+// backend is an app as the control API wants it.
+type backend struct{ *App }
+
+// Now implements control.Backend.
+func (backend) Now() time.Time { return time.Now() }
+
+// Random implements control.Backend.
+func (backend) Random() io.Reader { return rand.Reader }
+
+// Interface guards.
+var (
+	_ caddy.Provisioner           = (*Control)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Control)(nil)
+	_ control.Backend             = backend{}
+)

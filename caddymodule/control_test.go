@@ -1,0 +1,293 @@
+package caddymodule_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule"
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+)
+
+const controlSecret = "a secret of at least 32 characters"
+
+// controlledCaddy is a Caddy in this process whose control API listens on
+// a Unix socket, and its admin endpoint where a test wants it.
+type controlledCaddy struct {
+	dir   string
+	admin string
+	// enforceOrigin makes the admin endpoint ask for the origin of each
+	// request.
+	enforceOrigin bool
+}
+
+func newControlledCaddy(t *testing.T) *controlledCaddy {
+	t.Helper()
+	dir := t.TempDir()
+	c := &controlledCaddy{dir: dir, admin: "unix/" + filepath.Join(dir, "admin.sock")}
+	t.Cleanup(func() {
+		if err := caddy.Stop(); err != nil {
+			t.Errorf("stopping Caddy: %v", err)
+		}
+	})
+	return c
+}
+
+// object is a part of a JSON configuration.
+type object = map[string]any
+
+// gateApp is the app with one plan besides free.
+func (c *controlledCaddy) gateApp(plan string) object {
+	return object{
+		"store":     object{"module": "badger", "directory": filepath.Join(c.dir, "gate")},
+		"secret":    controlSecret,
+		"guard":     []string{"/api/"},
+		"endpoints": []object{{"name": "convert", "method": "GET", "path": "/api/convert"}},
+		"plans":     []object{{"name": "free"}, {"name": plan, "limits": object{"convert": 10}}},
+	}
+}
+
+// load puts a configuration in force that serves the control API on its
+// socket and on further addresses; without an app there is nothing.
+func (c *controlledCaddy) load(t *testing.T, app object, listen ...string) error {
+	t.Helper()
+	apps := object{}
+	if app != nil {
+		apps["tollgate"] = app
+		apps["http"] = object{"servers": object{"control": object{
+			"listen":          append(listen, "unix/"+filepath.Join(c.dir, "control.sock")),
+			"automatic_https": object{"disable": true},
+			"routes":          []object{{"handle": []object{{"handler": "tollgate_control"}}}},
+		}}}
+	}
+	config, err := json.Marshal(object{
+		"admin": object{"listen": c.admin, "enforce_origin": c.enforceOrigin, "config": object{"persist": false}},
+		"apps":  apps,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return caddy.Load(config, true)
+}
+
+// client speaks to the control listener.
+func (c *controlledCaddy) client(t *testing.T, secret string) *client.Client {
+	t.Helper()
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(c.dir, "control.sock"))
+	}}
+	made, err := client.New("http://gate", secret, client.WithTransport(transport))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// TestCommandProcess is no test: it is the command caddy, when command
+// starts this binary again.
+func TestCommandProcess(*testing.T) {
+	args, set := os.LookupEnv("TOLLGATE_TEST_COMMAND")
+	if !set {
+		return
+	}
+	if err := json.Unmarshal([]byte(args), &os.Args); err != nil {
+		panic(err)
+	}
+	caddycmd.Main()
+	os.Exit(0)
+}
+
+// command runs "caddy tollgate" in a process of its own.
+func (c *controlledCaddy) command(t *testing.T, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	line, err := json.Marshal(append([]string{"caddy", "tollgate", "--address", c.admin}, args...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCommandProcess$")
+	process.Env = append(os.Environ(), "TOLLGATE_TEST_COMMAND="+string(line))
+	var out, complaints bytes.Buffer
+	process.Stdout, process.Stderr = &out, &complaints
+	err = process.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), complaints.String(), process.ProcessState.ExitCode()
+}
+
+// What an application changes over the control listener, the operator's
+// command sees over the admin endpoint, and the other way round.
+func TestControlAndCommand(t *testing.T) {
+	c := newControlledCaddy(t)
+	if err := c.load(t, c.gateApp("starter")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, application := t.Context(), c.client(t, controlSecret)
+	if _, err := application.PutAccount(ctx, "acc_1", control.AccountChange{Plan: new("starter")}); err != nil {
+		t.Fatal(err)
+	}
+	out, complaints, status := c.command(t, "key", "create", "acc_1", "--name", "ci", "--json")
+	if status != 0 || complaints != "" {
+		t.Fatalf("creating a key: status %d: %s", status, complaints)
+	}
+	var issued control.IssuedKey
+	if err := json.Unmarshal([]byte(out), &issued); err != nil || !strings.HasPrefix(issued.Token, "tgk_") {
+		t.Fatalf("creating a key: %v: %s", err, out)
+	}
+	keys, err := application.Keys(ctx, "acc_1", control.KeyFilter{})
+	if err != nil || len(keys) != 1 || keys[0].ID != issued.ID {
+		t.Errorf("the application sees %+v, %v", keys, err)
+	}
+	out, complaints, status = c.command(t, "account", "show", "stranger")
+	if status != 1 || out != "" || complaints != "Error: There is no such account or key.\n" {
+		t.Errorf("a mistake: got status %d, %q, %q", status, out, complaints)
+	}
+
+	for _, secret := range []string{"", "wrong"} {
+		var refused *apierror.Error
+		if _, err := c.client(t, secret).Plans(ctx); !errors.As(err, &refused) || refused.Code != "unauthenticated" {
+			t.Errorf("secret %q: got %v", secret, err)
+		}
+	}
+}
+
+// The admin endpoint must speak of the configuration that runs, whatever
+// was loaded or failed to load since.
+func TestAdminAfterReloads(t *testing.T) {
+	c := newControlledCaddy(t)
+	plans := func() string {
+		t.Helper()
+		out, complaints, status := c.command(t, "plans")
+		return fmt.Sprint(status, out, complaints)
+	}
+	if err := c.load(t, c.gateApp("starter")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, status := c.command(t, "account", "set", "acc_1", "--plan", "starter"); status != 0 {
+		t.Fatal("the account could not be made")
+	}
+	if err := c.load(t, c.gateApp("gold")); err != nil {
+		t.Fatal(err)
+	}
+	if got := plans(); !strings.HasPrefix(got, "0") || !strings.Contains(got, "gold") || strings.Contains(got, "starter") {
+		t.Errorf("after a reload: %s", got)
+	}
+	// A second listener on a port that is taken fails when it starts.
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	if err := c.load(t, c.gateApp("silver"), taken.Addr().String()); err == nil {
+		t.Fatal("the broken configuration was loaded")
+	}
+	if got := plans(); !strings.HasPrefix(got, "0") || !strings.Contains(got, "gold") {
+		t.Errorf("after a reload that failed: %s", got)
+	}
+	if out, _, status := c.command(t, "account", "list"); status != 0 || !strings.Contains(out, "acc_1") {
+		t.Errorf("after a reload that failed: %s", out)
+	}
+	if err := c.load(t, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := plans(); !strings.HasPrefix(got, "1") || !strings.Contains(got, "no working global option tollgate") {
+		t.Errorf("without the option: %s", got)
+	}
+}
+
+// While a configuration is loaded, its admin endpoint already answers and
+// the one before it still runs: what it finds then must not stick.
+func TestAdminWhileLoading(t *testing.T) {
+	c := newControlledCaddy(t)
+	admin := new(caddymodule.Admin).Routes()[0]
+	for _, plan := range []string{"starter", "gold"} {
+		if err := c.load(t, c.gateApp(plan)); err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		if err := admin.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/tollgate/plans", nil)); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(w.Body.String(), plan) {
+			t.Errorf("with plan %s: got %s", plan, w.Body)
+		}
+	}
+}
+
+// Over TCP the admin endpoint judges the host and the origin.
+func TestCommandOverTCP(t *testing.T) {
+	c := newControlledCaddy(t)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.admin, c.enforceOrigin = free.Addr().String(), true
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if out, complaints, status := c.command(t, "plans"); status != 1 || out != "" || !strings.Contains(complaints, "the gate is unreachable") {
+		t.Errorf("nobody listens: got %d, %q, %q", status, out, complaints)
+	}
+	if err := c.load(t, c.gateApp("starter")); err != nil {
+		t.Fatal(err)
+	}
+	if out, complaints, status := c.command(t, "plans"); status != 0 || !strings.Contains(out, "starter") {
+		t.Errorf("got %d, %q, %q", status, out, complaints)
+	}
+	c.admin = "unix//nowhere-at-all.sock|0200"
+	if _, complaints, status := c.command(t, "plans"); status != 1 || !strings.Contains(complaints, "the gate is unreachable") || strings.Contains(complaints, "0200") {
+		t.Errorf("a socket that is not there: got %d, %q", status, complaints)
+	}
+	c.admin = "localhost:2019-2020"
+	if _, complaints, status := c.command(t, "plans"); status != 1 || !strings.Contains(complaints, "is not the address of an admin endpoint") {
+		t.Errorf("a range of ports: got %d, %q", status, complaints)
+	}
+}
+
+func TestControlDirective(t *testing.T) {
+	for site, want := range map[string]string{
+		"tollgate_control":               "",
+		"tollgate_control /tollgate/*":   "",
+		"tollgate_control /x y":          "wrong argument count",
+		"tollgate_control {\n\t\tx\n\t}": "the directive tollgate_control has no options",
+	} {
+		source := fmt.Sprintf("http:// {\n\t%s\n}\n", site)
+		config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(source), map[string]any{"filename": "Caddyfile"})
+		switch {
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Caddyfile:")):
+			t.Errorf("%s: got %v", site, err)
+		case want == "" && (err != nil || !strings.Contains(string(config), `"handle":[{"handler":"tollgate_control"}]`)):
+			t.Errorf("%s: got %s, %v", site, config, err)
+		}
+	}
+}
+
+// A control API that made the app up would have no secret.
+func TestControlNeedsTheApp(t *testing.T) {
+	var config caddy.Config
+	const text = `{"admin":{"disabled":true},"apps":{"http":{"servers":{"control":{"routes":[{"handle":[{"handler":"tollgate_control"}]}]}}}}}`
+	if err := json.Unmarshal([]byte(text), &config); err != nil {
+		t.Fatal(err)
+	}
+	if err := caddy.Validate(&config); err == nil || !strings.Contains(err.Error(), "the global option tollgate is missing") {
+		t.Errorf("got %v", err)
+	}
+}
