@@ -39,7 +39,9 @@ func TestClockMoves(t *testing.T) {
 func TestRetainDaysUnderLoad(t *testing.T) {
 	t.Parallel()
 	const callers, days, limit = 8, 3, 400
-	l := ledger.New(newLog())
+	log := newLog()
+	log.before = func(int) error { yield(); return nil }
+	l := ledger.New(log)
 	var admitted [days]atomic.Int64
 	var running, retaining sync.WaitGroup
 	stop := make(chan struct{})
@@ -97,6 +99,61 @@ func TestResetOfUnloadedDay(t *testing.T) {
 	}
 	wantTake(t, l, callOf(1), 9, 1, true)
 	wantTake(t, l, callOf(2), 9, 2, true)
+}
+
+// TestDayBeginsUnderLoad: of many callers that a day begins with, all
+// count in the same place, and a reset at that moment hits the log and
+// the memory alike.
+func TestDayBeginsUnderLoad(t *testing.T) {
+	t.Parallel()
+	const rounds, callers, limit = 100, 4, 3
+	for range rounds {
+		log := newLog()
+		log.before = func(int) error { yield(); return nil }
+		log.counts[callOf(1)] = 1
+		l := ledger.New(log)
+		var admitted atomic.Int64
+		var running sync.WaitGroup
+		for range callers {
+			running.Go(func() {
+				_, ok, err := l.Take(callOf(0), limit)
+				if err != nil {
+					t.Errorf("take: %v", err)
+				}
+				if ok {
+					admitted.Add(1)
+				}
+			})
+		}
+		running.Go(func() {
+			if err := reset(l); err != nil {
+				t.Errorf("reset: %v", err)
+			}
+		})
+		running.Wait()
+		if admitted.Load() != limit {
+			t.Errorf("admitted %d, want %d", admitted.Load(), limit)
+		}
+		wantTake(t, l, callOf(1), 0, 0, false)
+		if got := log.count(callOf(1)); got != 0 {
+			t.Errorf("the log has %d after a reset", got)
+		}
+	}
+}
+
+// TestExpiry: a token is dead at its expiry, to the nanosecond.
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	l := ledger.New(nil)
+	l.PutAccount("acc_1", "starter", false)
+	hash := token.Hash{1}
+	l.PutToken(&ledger.Token{Hash: hash, Account: "acc_1", ID: "key_1", ExpiresAt: now})
+	if _, err := l.Grant(&hash, now.Add(-1)); err != nil {
+		t.Errorf("just before: %v", err)
+	}
+	if _, err := l.Grant(&hash, now); !errors.Is(err, store.ErrNoGrant) {
+		t.Errorf("at its expiry: got %v, want %v", err, store.ErrNoGrant)
+	}
 }
 
 // TestLoadDayFails: without the day's counts nothing is admitted, and the

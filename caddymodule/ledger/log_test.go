@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"errors"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -24,6 +25,13 @@ type memoryLog struct {
 	// before is called with the number of each group, from 0, before it
 	// is kept, and fails it with an error.
 	before func(group int) error
+}
+
+// yield lets others run in the middle of the log's work, as a disk does.
+func yield() {
+	for range 20 {
+		runtime.Gosched()
+	}
 }
 
 // group is what a test may want to know of a ledger.Group.
@@ -77,6 +85,9 @@ func (l *memoryLog) LoadDay(day calendar.Day, fn func(account, endpoint string, 
 			fn(call.Account, call.Endpoint, used)
 		}
 	}
+	l.mu.Unlock()
+	defer l.mu.Lock()
+	yield()
 	return nil
 }
 
