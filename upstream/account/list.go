@@ -10,8 +10,8 @@ import (
 // pageSize is how many accounts are read at once, here and at the gate.
 const pageSize = 1000
 
-// defaultPlan is the plan of an account that the gate does not know.
-const defaultPlan = "free"
+// FreePlan is the plan of an account that the gate does not know.
+const FreePlan = "free"
 
 // Standing is an account together with what the gate knows of it.
 type Standing struct {
@@ -38,7 +38,7 @@ func (s *Service) List(ctx context.Context) iter.Seq2[Standing, error] {
 				return
 			}
 			for _, a := range page {
-				standing := Standing{Account: a, Plan: defaultPlan}
+				standing := Standing{Account: a, Plan: FreePlan}
 				if g, ok := known[a.ID]; ok {
 					standing.Plan, standing.Disabled = g.Plan, g.Disabled
 				}

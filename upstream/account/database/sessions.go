@@ -1,0 +1,113 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/upstream/account"
+)
+
+const sessionColumns = "id, account, password_version, agent, created_at, seen_at, expires_at"
+
+// AddSession stores a new session. An id that is taken is an error: a
+// session is never brought back or handed on by writing it again.
+func (s *Store) AddSession(ctx context.Context, a account.Session) error {
+	const statement = "INSERT INTO sessions (" + sessionColumns + ") VALUES ($1, $2, $3, $4, $5, $6, $7)"
+	return s.exec(ctx, "adding session", statement, a.ID, a.Account, a.Version, a.Agent,
+		a.CreatedAt.UnixMilli(), a.SeenAt.UnixMilli(), a.ExpiresAt.UnixMilli())
+}
+
+// Session returns one session, which may be over, or
+// account.ErrNotFound.
+func (s *Store) Session(ctx context.Context, id string) (account.Session, error) {
+	a, err := scanSession(s.db.QueryRowContext(ctx, "SELECT "+sessionColumns+" FROM sessions WHERE id = $1", id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return account.Session{}, account.ErrNotFound
+	}
+	return a, err
+}
+
+// Sessions returns the sessions of an account, those over included, the
+// one seen last first.
+func (s *Store) Sessions(ctx context.Context, of string) ([]account.Session, error) {
+	rows, err := s.db.QueryContext(ctx,
+		"SELECT "+sessionColumns+" FROM sessions WHERE account = $1 ORDER BY seen_at DESC, id", of)
+	if err != nil {
+		return nil, fmt.Errorf("listing sessions: %w", err)
+	}
+	defer rows.Close()
+	var sessions []account.Session
+	for rows.Next() {
+		a, err := scanSession(rows)
+		if err != nil {
+			return nil, err
+		}
+		sessions = append(sessions, a)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("listing sessions: %w", err)
+	}
+	return sessions, nil
+}
+
+// TouchSession notes that the person was there. It does nothing if the
+// session is gone.
+func (s *Store) TouchSession(ctx context.Context, id string, at time.Time) error {
+	return s.exec(ctx, "touching session", "UPDATE sessions SET seen_at = $2 WHERE id = $1", id, at.UnixMilli())
+}
+
+// TryPassword counts one more password tried from within a session and
+// returns how many those are now, or account.ErrNotFound. It is one
+// statement, so that parallel guesses cannot share a number.
+func (s *Store) TryPassword(ctx context.Context, id string) (int, error) {
+	var tried int
+	err := s.db.QueryRowContext(ctx,
+		"UPDATE sessions SET attempts = attempts + 1 WHERE id = $1 RETURNING attempts", id).Scan(&tried)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, account.ErrNotFound
+	}
+	if err != nil {
+		return 0, fmt.Errorf("counting password attempt: %w", err)
+	}
+	return tried, nil
+}
+
+// RemoveSession ends one session, if it is there.
+func (s *Store) RemoveSession(ctx context.Context, id string) error {
+	return s.exec(ctx, "removing session", "DELETE FROM sessions WHERE id = $1", id)
+}
+
+// RemoveOtherSessions ends all sessions of an account but one.
+func (s *Store) RemoveOtherSessions(ctx context.Context, of, except string) error {
+	return s.exec(ctx, "removing sessions", "DELETE FROM sessions WHERE account = $1 AND id <> $2", of, except)
+}
+
+// PruneSessions deletes sessions that expired or were last seen at those
+// times or before.
+func (s *Store) PruneSessions(ctx context.Context, expired, seen time.Time) error {
+	return s.exec(ctx, "pruning sessions", "DELETE FROM sessions WHERE expires_at <= $1 OR seen_at <= $2",
+		expired.UnixMilli(), seen.UnixMilli())
+}
+
+func (s *Store) exec(ctx context.Context, doing, statement string, args ...any) error {
+	if _, err := s.db.ExecContext(ctx, statement, args...); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return nil
+}
+
+// scanSession reads the columns of one session.
+func scanSession(row interface{ Scan(...any) error }) (account.Session, error) {
+	var a account.Session
+	var created, seen, expires int64
+	if err := row.Scan(&a.ID, &a.Account, &a.Version, &a.Agent, &created, &seen, &expires); err != nil {
+		return account.Session{}, fmt.Errorf("reading session: %w", err)
+	}
+	a.CreatedAt = time.UnixMilli(created).UTC()
+	a.SeenAt = time.UnixMilli(seen).UTC()
+	a.ExpiresAt = time.UnixMilli(expires).UTC()
+	return a, nil
+}

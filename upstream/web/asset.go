@@ -1,0 +1,75 @@
+package web
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+//go:embed static
+var static embed.FS
+
+const staticPrefix = "/static/"
+
+// assetTypes are the files that pages load, with their media types.
+var assetTypes = map[string]string{
+	"app.css":  "text/css; charset=utf-8",
+	"app.js":   "text/javascript; charset=utf-8",
+	"icon.svg": "image/svg+xml",
+}
+
+// assets serves the files that pages load. Their addresses carry a hash
+// of what is in them, so that browsers need never ask twice.
+type assets struct {
+	paths map[string]string // by name
+	files map[string]asset  // by path
+}
+
+type asset struct {
+	mediaType string
+	content   []byte
+}
+
+func newAssets() (*assets, error) {
+	a := &assets{paths: map[string]string{}, files: map[string]asset{}}
+	for name, mediaType := range assetTypes {
+		content, err := static.ReadFile("static/" + name)
+		if err != nil {
+			return nil, fmt.Errorf("reading asset: %w", err)
+		}
+		hash := sha256.Sum256(content)
+		path := staticPrefix + hex.EncodeToString(hash[:6]) + "/" + name
+		a.paths[name], a.files[path] = path, asset{mediaType, content}
+	}
+	return a, nil
+}
+
+// path returns the address of a file.
+func (a *assets) path(name string) string { return a.paths[name] }
+
+// ServeHTTP serves a file. The address of an older one, which a page from
+// before an update may ask for, is answered with the present one, but not
+// to be kept.
+func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	keep := "public, max-age=31536000, immutable"
+	file, found := a.files[r.URL.Path]
+	if !found {
+		keep = "no-store"
+		file, found = a.files[a.paths[r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]]]
+	}
+	if !found {
+		http.NotFound(w, r)
+		return
+	}
+	h := w.Header()
+	h.Set("Cache-Control", keep)
+	h.Set("Content-Type", file.mediaType)
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("X-Content-Type-Options", "nosniff")
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(file.content))
+}

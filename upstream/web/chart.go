@@ -1,0 +1,146 @@
+package web
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
+)
+
+// The chart is drawn on a canvas of dayWidth for each day by chartHeight,
+// and stretched to the width of the page.
+const (
+	dayWidth    = 10
+	barWidth    = 8
+	chartHeight = 100
+
+	// maxSeries is how many colours there are to tell apart. Endpoints
+	// beyond are drawn in the last one.
+	maxSeries = 6
+)
+
+// chart is the calls of each day, stacked by endpoint.
+type chart struct {
+	Width, Height int
+	// Top and Middle label the axis.
+	Top, Middle string
+	Series      []series
+	Columns     []column
+	// First and Last label the other axis.
+	First, Last string
+	// Summary says in a sentence what the chart shows.
+	Summary string
+}
+
+// series is one endpoint: its bars as the path of an SVG, and what to
+// write in the legend.
+type series struct {
+	Name, Total string
+	Colour      int
+	Bars        string
+}
+
+// column is one day.
+type column struct {
+	X          int
+	Day, Short string
+	Total      string
+	// Cells are the counts of each series, for the table.
+	Cells []string
+	// Label says all of it, for who points at the column.
+	Label string
+}
+
+// newChart draws the history. It is nil when there is none.
+func newChart(endpoints []usage.Endpoint, days []usage.Day) *chart {
+	if len(days) == 0 || len(endpoints) == 0 {
+		return nil
+	}
+	c := &chart{Width: len(days) * dayWidth, Height: chartHeight}
+	var most, sum int64
+	var best usage.Day
+	for _, d := range days {
+		n := total(d)
+		sum += n
+		if n > most {
+			most, best = n, d
+		}
+	}
+	top := roundUp(most)
+	c.Top, c.Middle = humanize.Comma(top), humanize.Comma(top/2)
+	for i, e := range endpoints {
+		c.Series = append(c.Series, series{Name: e.Endpoint, Colour: min(i, maxSeries-1)})
+	}
+	c.draw(days, top)
+	c.First, c.Last = c.Columns[0].Short, c.Columns[len(days)-1].Short
+	c.Summary = "Calls a day from " + c.First + " to " + c.Last + ": " + humanize.Comma(sum) + " in all"
+	if most > 0 {
+		c.Summary += ", most on " + shortDay(best.Day) + " with " + humanize.Comma(most)
+	}
+	return c
+}
+
+// draw fills in the bars and the columns of all days.
+func (c *chart) draw(days []usage.Day, top int64) {
+	bars := make([]strings.Builder, len(c.Series))
+	totals := make([]int64, len(c.Series))
+	for i, d := range days {
+		col := column{X: i * dayWidth, Day: d.Day, Short: shortDay(d.Day), Total: humanize.Comma(total(d))}
+		col.Label = col.Short + ": " + col.Total
+		base := 0.0
+		for j := range c.Series {
+			n := d.Calls[c.Series[j].Name]
+			totals[j] += n
+			col.Cells = append(col.Cells, humanize.Comma(n))
+			if n == 0 {
+				continue
+			}
+			height := chartHeight * float64(n) / float64(top)
+			bar(&bars[j], float64(i*dayWidth)+1, chartHeight-base-height, height)
+			base += height
+			col.Label += ", " + c.Series[j].Name + " " + humanize.Comma(n)
+		}
+		c.Columns = append(c.Columns, col)
+	}
+	for j := range c.Series {
+		c.Series[j].Bars, c.Series[j].Total = bars[j].String(), humanize.Comma(totals[j])
+	}
+}
+
+// bar adds a rectangle to a path.
+func bar(path *strings.Builder, x, y, height float64) {
+	f := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	tenth := func(v float64) string { return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0") }
+	path.WriteString("M" + f(x) + " " + tenth(y) + "h" + f(barWidth) + "v" + tenth(height) + "h-" + f(barWidth) + "z")
+}
+
+func total(d usage.Day) (sum int64) {
+	for _, n := range d.Calls {
+		sum += n
+	}
+	return sum
+}
+
+// roundUp returns the next number that makes a good axis: an even digit
+// and zeros, so that its half is a whole number too.
+func roundUp(n int64) int64 {
+	for power := int64(1); ; power *= 10 {
+		for _, digit := range []int64{2, 4, 6, 8, 10} {
+			if top := digit * power; top >= n {
+				return top
+			}
+		}
+	}
+}
+
+// shortDay is a date without its year.
+func shortDay(text string) string {
+	d, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return text
+	}
+	return d.Format("2 Jan")
+}

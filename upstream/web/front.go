@@ -1,0 +1,18 @@
+package web
+
+import "net/http"
+
+// frontView is the page that says what this is.
+type frontView struct {
+	Address string
+	SignUp  bool
+}
+
+// front shows what this is, or where the day stands to who is signed in.
+func (s *site) front(w http.ResponseWriter, r *http.Request) error {
+	if _, found := s.sessions.Current(r.Context()); found {
+		redirect(w, usagePath, nil)
+		return nil
+	}
+	return s.views.show(w, http.StatusOK, "front", page{Title: "Currency API", Body: frontView{s.Address, s.SignUp}})
+}

@@ -1,0 +1,201 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+)
+
+// keysPerPage is how many keys a page lists. An account has at most 100
+// live ones, and a page of all of them would be slow on a phone.
+const keysPerPage = 50
+
+// soon is how long before its end a key is said to expire soon.
+const soon = 7 * day
+
+// keysView is the list of keys.
+type keysView struct {
+	Keys    []keyRow
+	Total   int
+	Revoked bool // revoked ones are listed too
+	// Previous and Next are numbers of pages, 0 where there is none.
+	Previous, Next int
+	// Offer is set where the plan has no access.
+	Offer *offer
+}
+
+// keyRow is a key in the list or on its own page.
+type keyRow struct {
+	ID, Name, Hint    string
+	Abilities         []string
+	Created           moment
+	LastUsed, Expires *moment
+	State             state
+	// Live says that the key can be rotated and revoked.
+	Live bool
+}
+
+// state is what a person needs to know of a key. Kind is ok, near or
+// over, and chooses the sign beside the words.
+type state struct{ Kind, Text string }
+
+func (s *site) keys(w http.ResponseWriter, r *http.Request, v *visit) error {
+	query := r.URL.Query()
+	view := keysView{Revoked: query.Has("revoked")}
+	keys, err := s.keyList(r.Context(), v, view.Revoked)
+	if err != nil {
+		return err
+	}
+	view.fill(v, keys, query.Get("page"))
+	p := v.page("API keys", "settings", view)
+	p.Notice = notices[query.Get("done")]
+	return s.views.show(w, http.StatusOK, "keys", p)
+}
+
+// fill puts one page of the keys into the view, the newest first.
+func (view *keysView) fill(v *visit, keys []control.Key, number string) {
+	slices.Reverse(keys)
+	view.Total = len(keys)
+	page, err := strconv.Atoi(number)
+	pages := max(1, (len(keys)+keysPerPage-1)/keysPerPage)
+	if err != nil || page < 1 || page > pages {
+		page = 1
+	}
+	view.Previous = page - 1
+	if page < pages {
+		view.Next = page + 1
+	}
+	start := (page - 1) * keysPerPage
+	for _, key := range keys[start:min(start+keysPerPage, len(keys))] {
+		view.Keys = append(view.Keys, v.keyRow(key))
+	}
+	view.Offer = v.offer()
+}
+
+// keyList asks for the account's keys. One that the gate does not know
+// has none.
+func (s *site) keyList(ctx context.Context, v *visit, revoked bool) ([]control.Key, error) {
+	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	keys, err := s.Gate.Keys(ctx, v.who.ID, control.KeyFilter{Revoked: revoked})
+	if isRefused(err, http.StatusNotFound) {
+		return nil, nil
+	}
+	return keys, err
+}
+
+func (v *visit) keyRow(key control.Key) keyRow {
+	row := keyRow{
+		ID: key.ID, Name: key.Name, Hint: key.Hint, Abilities: key.Abilities,
+		Created: v.clock.moment(key.CreatedAt), State: state{"ok", "Active"}, Live: true,
+	}
+	if key.LastUsedAt != nil {
+		row.LastUsed = new(v.clock.moment(*key.LastUsedAt))
+	}
+	if key.ExpiresAt != nil {
+		row.Expires = new(v.clock.moment(*key.ExpiresAt))
+		switch left := key.ExpiresAt.Sub(v.clock.now); {
+		case left <= 0:
+			row.State, row.Live = state{"over", "Expired"}, false
+		case left < soon:
+			row.State = state{"near", "Expires " + row.Expires.Text}
+		}
+	}
+	if key.RevokedAt != nil {
+		row.State, row.Live = state{"over", "Revoked"}, false
+	}
+	return row
+}
+
+// findKey returns the account's key that the path names. A key of another
+// account is not found: the list that is searched is the account's own.
+func (s *site) findKey(r *http.Request, v *visit) (control.Key, error) {
+	keys, err := s.keyList(r.Context(), v, true)
+	if err != nil {
+		return control.Key{}, err
+	}
+	for _, key := range keys {
+		if key.ID == r.PathValue("id") {
+			return key, nil
+		}
+	}
+	return control.Key{}, errNotFound
+}
+
+// keyView is the page of one key, and those that ask before it changes.
+type keyView struct {
+	keyRow
+	Overlaps []choice
+}
+
+func (s *site) key(w http.ResponseWriter, r *http.Request, v *visit) error {
+	return s.showKey(w, r, v, "key", false)
+}
+
+func (s *site) rotateForm(w http.ResponseWriter, r *http.Request, v *visit) error {
+	return s.showKey(w, r, v, "rotate", true)
+}
+
+func (s *site) revokeForm(w http.ResponseWriter, r *http.Request, v *visit) error {
+	return s.showKey(w, r, v, "revoke", true)
+}
+
+// showKey shows a page about one key, which must be live if it is to be
+// changed there.
+func (s *site) showKey(w http.ResponseWriter, r *http.Request, v *visit, name string, live bool) error {
+	key, err := s.findKey(r, v)
+	if err != nil {
+		return err
+	}
+	view := keyView{v.keyRow(key), overlaps}
+	if live && !view.Live {
+		return errNotFound
+	}
+	return s.views.show(w, http.StatusOK, name, v.page(keyTitles[name]+key.Name, "settings", view))
+}
+
+// keyTitles are the titles of the pages about one key.
+var keyTitles = map[string]string{"key": "Key ", "rotate": "Rotate ", "revoke": "Revoke "}
+
+// choice is one of several values of a field.
+type choice struct{ Value, Text string }
+
+// overlaps are how long an old token may go on working.
+var overlaps = []choice{{"0", "At once"}, {"1", "1 hour"}, {"24", "24 hours"}, {"168", "7 days"}}
+
+func (s *site) rotateKey(w http.ResponseWriter, r *http.Request, v *visit) error {
+	form, err := readForm(w, r)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(overlaps, func(c choice) bool { return c.Value == form.Get("overlap") }) {
+		return errForm
+	}
+	hours, err := strconv.Atoi(form.Get("overlap"))
+	if err != nil {
+		return errForm
+	}
+	issued, err := change(r.Context(), func(ctx context.Context) (control.IssuedKey, error) {
+		return s.Gate.RotateKey(ctx, v.who.ID, r.PathValue("id"), time.Duration(hours)*time.Hour)
+	})
+	if err != nil {
+		return err
+	}
+	return s.showToken(w, v, issued, true)
+}
+
+func (s *site) revokeKey(w http.ResponseWriter, r *http.Request, v *visit) error {
+	_, err := change(r.Context(), func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.Gate.RevokeKey(ctx, v.who.ID, r.PathValue("id"))
+	})
+	if err != nil {
+		return err
+	}
+	redirect(w, keysPath, url.Values{"done": {"revoked"}})
+	return nil
+}

@@ -1,0 +1,132 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/caddy-tollgate/tollgate/upstream/account"
+)
+
+// maxForm is the size of the largest form, in bytes. Nothing that people
+// enter here is long.
+const maxForm = 16 << 10
+
+// loginView is the page with the sign-in form.
+type loginView struct {
+	Email, Next, Problem string
+	Ended                bool
+	SignUp               bool
+}
+
+// loginForm shows the sign-in.
+func (s *site) loginForm(w http.ResponseWriter, r *http.Request) error {
+	query := r.URL.Query()
+	next := localPath(query.Get("next"))
+	if _, found := s.sessions.Current(r.Context()); found {
+		redirect(w, next, nil)
+		return nil
+	}
+	return s.showLogin(w, http.StatusOK, loginView{Next: next, Ended: query.Has("ended")},
+		notices[query.Get("done")])
+}
+
+func (s *site) showLogin(w http.ResponseWriter, status int, view loginView, notice string) error {
+	view.SignUp = s.SignUp
+	return s.views.show(w, status, "login", page{Title: "Sign in", Notice: notice, Body: view})
+}
+
+// login signs in. The gate has throttled the attempt, and learns from the
+// status what became of it: 401 is a wrong password, 303 the right one.
+func (s *site) login(w http.ResponseWriter, r *http.Request) error {
+	form, err := readForm(w, r)
+	if err != nil {
+		return err
+	}
+	view := loginView{Email: form.Get("email"), Next: localPath(form.Get("next"))}
+	who, err := s.Accounts.SignIn(r.Context(), view.Email, form.Get("password"))
+	if errors.Is(err, account.ErrCredentials) {
+		view.Problem = "E-mail or password is wrong."
+		return s.showLogin(w, http.StatusUnauthorized, view, "")
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.sessions.Open(w, r, who); err != nil {
+		return err
+	}
+	redirect(w, view.Next, nil)
+	return nil
+}
+
+// logout ends the session.
+func (s *site) logout(w http.ResponseWriter, r *http.Request) error {
+	if err := s.sessions.Close(w, r); err != nil {
+		return err
+	}
+	redirect(w, loginPath, url.Values{"done": {"signed-out"}})
+	return nil
+}
+
+// maxWait bounds the wait that a refused sign-in may ask for, in seconds.
+// The gate never asks for more than the quarter of an hour.
+const maxWait = 24 * 60 * 60
+
+// loginRefused shows what the gate refused before it got here: the server
+// in front asks for this page in place of the gate's JSON, and says what
+// the gate said in the parameters status and wait.
+func (s *site) loginRefused(w http.ResponseWriter, r *http.Request) error {
+	query := r.URL.Query()
+	if query.Get("status") != strconv.Itoa(http.StatusTooManyRequests) {
+		s.views.problem(w, loginProblem)
+		return nil
+	}
+	wait, err := strconv.Atoi(query.Get("wait"))
+	if err != nil || wait < 1 || wait > maxWait {
+		wait = 60
+	}
+	w.Header().Set("Retry-After", strconv.Itoa(wait))
+	view := loginView{
+		Next:    usagePath,
+		Problem: "Too many attempts. Wait " + inWords(wait) + ", then try again.",
+	}
+	return s.showLogin(w, http.StatusTooManyRequests, view, "")
+}
+
+// inWords is a wait in seconds as a person says it, rounded up.
+func inWords(seconds int) string {
+	if seconds <= 90 {
+		return plural(seconds, "second")
+	}
+	return plural((seconds+59)/60, "minute")
+}
+
+// errForm says that a form is none of ours.
+var errForm = errors.New("reading form")
+
+// readForm returns the fields in a form's body, and only those: what a
+// link carries in its query must not fill in a form.
+func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		return nil, errForm
+	}
+	return r.PostForm, nil
+}
+
+// localPath returns where to go after a sign-in: a page of ours that
+// needs one, never what a stranger's link names. Browsers read "//host"
+// and "/\host" as another site.
+func localPath(next string) string {
+	if next == path.Clean(next) && !strings.ContainsAny(next, "\\?#%") {
+		for _, root := range []string{"/settings", usagePath} {
+			if next == root || strings.HasPrefix(next, root+"/") {
+				return next
+			}
+		}
+	}
+	return usagePath
+}

@@ -1,0 +1,91 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+)
+
+// planView is the page that compares what the plans give.
+type planView struct {
+	Plans     []planColumn
+	Endpoints []planRow
+	Zone      string
+}
+
+type planColumn struct {
+	Name    string
+	Current bool
+}
+
+type planRow struct {
+	control.Endpoint
+	// Limits has a cell for each plan.
+	Limits []planCell
+}
+
+// planCell is a limit in words, empty where the plan gives no access.
+type planCell struct {
+	Limit   string
+	Current bool
+}
+
+func (s *site) plan(w http.ResponseWriter, _ *http.Request, v *visit) error {
+	view := planView{Zone: v.plans.Timezone}
+	for _, plan := range v.plans.Plans {
+		view.Plans = append(view.Plans, planColumn{plan.Name, plan.Name == v.plan.Name})
+	}
+	for _, e := range v.plans.Endpoints {
+		row := planRow{Endpoint: e}
+		for _, plan := range v.plans.Plans {
+			row.Limits = append(row.Limits, planCell{limitOf(plan, e.Name), plan.Name == v.plan.Name})
+		}
+		view.Endpoints = append(view.Endpoints, row)
+	}
+	return s.views.show(w, http.StatusOK, "plan", v.page("Plan", "settings", view))
+}
+
+// offer is what somebody without access would get: the first plan that
+// gives any.
+type offer struct {
+	Own, Plan string
+	Endpoints []offerRow
+}
+
+type offerRow struct{ Endpoint, Limit string }
+
+// offer returns nil for who has access.
+func (v *visit) offer() *offer {
+	if len(v.plan.Limits) > 0 {
+		return nil
+	}
+	o := &offer{Own: v.plan.Name}
+	for _, plan := range v.plans.Plans {
+		if len(plan.Limits) == 0 {
+			continue
+		}
+		o.Plan = plan.Name
+		for _, e := range v.plans.Endpoints {
+			if limit := limitOf(plan, e.Name); limit != "" {
+				o.Endpoints = append(o.Endpoints, offerRow{e.Name, limit})
+			}
+		}
+		break
+	}
+	return o
+}
+
+// limitOf is a plan's limit on an endpoint in words, empty if there is no
+// access.
+func limitOf(plan control.Plan, endpoint string) string {
+	limit, listed := plan.Limits[endpoint]
+	switch {
+	case !listed:
+		return ""
+	case limit == nil:
+		return "Unlimited"
+	}
+	return humanize.Comma(*limit)
+}

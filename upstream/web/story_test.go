@@ -1,0 +1,336 @@
+package web
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
+	"github.com/caddy-tollgate/tollgate/upstream/account"
+)
+
+// storybook is where to write every state of every page, to look at them
+// without any data:
+//
+//	go test ./upstream/web -run Storybook -storybook DIRECTORY
+//
+// and then serve the directory at the root of some web server.
+var storybook = flag.String("storybook", "", "`directory` to write every state of every page to")
+
+// story is a page in one state, rendered from fixtures.
+type story func(s *site, w http.ResponseWriter) error
+
+var storyTime = time.Date(2026, 11, 20, 18, 47, 30, 0, time.UTC)
+
+func storyPlans() control.Plans {
+	names := []string{"currencies", "convert", "rates", "history", "batch", "usage"}
+	paths := []string{"/api/currencies", "/api/convert/{from}/{amount}/{to}", "/api/rates/{base}",
+		"/api/history/{from}/{to}", "/api/convert/batch", "/api/usage"}
+	limits := []int64{100, 1000, 1000, 100, 50, 1000}
+	plans := control.Plans{Timezone: "Europe/Berlin", Plans: []control.Plan{
+		{Name: "free"},
+		{Name: "starter", Limits: map[string]*int64{}},
+		{Name: "business", Limits: map[string]*int64{"currencies": nil, "convert": new(int64(100000))}},
+	}}
+	for i, name := range names {
+		e := control.Endpoint{Name: name, Method: "GET", Path: paths[i], Ability: name}
+		if name == "batch" {
+			e.Method, e.Ability = "POST", "convert"
+		}
+		plans.Endpoints = append(plans.Endpoints, e)
+		plans.Plans[1].Limits[name] = new(limits[i])
+	}
+	return plans
+}
+
+// storyVisit is somebody on a plan.
+func storyVisit(plan string) *visit {
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		panic(err)
+	}
+	v := &visit{plans: storyPlans(), clock: clock{storyTime, zone}}
+	v.who.Email = "ada@example.com"
+	v.who.Version = 1
+	v.plan = planOf(v.plans, plan)
+	return v
+}
+
+// storyKeys returns n keys in all states.
+func storyKeys(n int) []control.Key {
+	names := []string{"ci", "shop backend", "nightly report", "Ada's laptop", "old importer", "a name that is as long as a name may be, sixty-four characters!!"}
+	keys := make([]control.Key, n)
+	for i := range keys {
+		k := control.Key{
+			ID: fmt.Sprintf("key_%022d", i), Name: names[i%len(names)], Hint: fmt.Sprintf("tgk_…%04d", i*37%10000),
+			Abilities: []string{"convert", "currencies", "history", "rates", "usage"},
+			CreatedAt: storyTime.Add(-time.Duration(i*i) * 26 * time.Hour),
+		}
+		switch i % len(names) {
+		case 0:
+			k.LastUsedAt = new(storyTime.Add(-20 * time.Second))
+		case 1:
+			k.LastUsedAt, k.ExpiresAt = new(storyTime.Add(-3*time.Hour)), new(storyTime.Add(3*24*time.Hour))
+			k.Abilities = []string{"convert", "rates"}
+		case 2:
+			k.ExpiresAt = new(storyTime.Add(80 * 24 * time.Hour))
+		case 3:
+			k.LastUsedAt, k.ExpiresAt = new(storyTime.Add(-9*24*time.Hour)), new(storyTime.Add(-24*time.Hour))
+		case 4:
+			k.LastUsedAt, k.RevokedAt = new(storyTime.Add(-40*24*time.Hour)), new(storyTime.Add(-30*24*time.Hour))
+		}
+		keys[i] = k
+	}
+	return keys
+}
+
+// storyUsage is a day of the plan starter on which each endpoint used a
+// part of its limit, with a history and some calls.
+func storyUsage(share map[string]float64, calls int) usage.Document {
+	plans := storyPlans()
+	d := usage.Document{Account: "acc_1", Plan: "starter", Timezone: plans.Timezone, Day: "2026-11-20",
+		ResetsAt: time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)}
+	for _, e := range plans.Endpoints {
+		limit := plans.Plans[1].Limits[e.Name]
+		row := usage.Endpoint{Endpoint: e.Name, Method: e.Method, Path: e.Path, Limit: limit}
+		row.Used = int64(share[e.Name] * float64(*limit))
+		row.Remaining = new(*limit - row.Used)
+		d.Endpoints = append(d.Endpoints, row)
+	}
+	for i := range historyDays {
+		counts := map[string]int64{}
+		for j, e := range d.Endpoints {
+			if len(share) > 0 {
+				weekend := int64((i + 1) % 7 / 5 * 3)
+				counts[e.Endpoint] = *e.Limit * int64((i*7+j*13)%23) / 40 / (1 + weekend)
+			}
+			if i == historyDays-1 {
+				counts[e.Endpoint] = e.Used
+			}
+		}
+		d.Days = append(d.Days, usage.Day{Day: storyTime.AddDate(0, 0, i-historyDays+1).Format(time.DateOnly), Calls: counts})
+	}
+	paths := []string{"/api/convert/EUR/10/USD", "/api/rates/GBP", "/api/convert/USD/1250.50/JPY", "/api/history/EUR/CHF"}
+	for i := range calls {
+		d.RecentCalls = append(d.RecentCalls, usage.Call{
+			At: usage.Millis{Time: storyTime.Add(-time.Duration(i*i*7) * time.Second)}, Endpoint: "convert", Method: "GET",
+			Path: paths[i%4], Status: []int{200, 200, 200, 304, 404, 200, 429, 200, 502}[i%9],
+			DurationMS: 0.8 + float64(i*i%29)/3, Key: []string{"ci", "shop backend"}[i%2],
+		})
+	}
+	return d
+}
+
+func usageStory(plan string, d usage.Document) story {
+	return func(s *site, w http.ResponseWriter) error {
+		v := storyVisit(plan)
+		p := v.page("My usage", "usage", v.usageView(d))
+		p.Updates = "/usage?background=1"
+		return s.views.show(w, http.StatusOK, "usage", p)
+	}
+}
+
+func keysStory(plan string, keys []control.Key, notice string) story {
+	return func(s *site, w http.ResponseWriter) error {
+		v := storyVisit(plan)
+		var view keysView
+		view.fill(v, keys, "1")
+		p := v.page("API keys", "settings", view)
+		p.Notice = notice
+		return s.views.show(w, http.StatusOK, "keys", p)
+	}
+}
+
+func keyStory(name string) story {
+	return func(s *site, w http.ResponseWriter) error {
+		v := storyVisit("starter")
+		return s.views.show(w, http.StatusOK, name, v.page(keyTitles[name]+"ci", "settings", keyView{v.keyRow(storyKeys(1)[0]), overlaps}))
+	}
+}
+
+func newKeyStory(plan string, view newKeyView, checked []string) story {
+	return func(s *site, w http.ResponseWriter) error {
+		view.Life = defaultLife
+		return s.showNewKey(w, http.StatusOK, storyVisit(plan), view, checked)
+	}
+}
+
+func loginStory(status int, view loginView, notice string) story {
+	return func(s *site, w http.ResponseWriter) error {
+		view.Next = usagePath
+		return s.showLogin(w, status, view, notice)
+	}
+}
+
+func problemStory(err error, plan string) story {
+	return func(s *site, w http.ResponseWriter) error {
+		var v *visit
+		if plan != "" {
+			v = storyVisit(plan)
+		}
+		s.fail(w, httptest.NewRequest(http.MethodGet, "/", nil), v, err)
+		return nil
+	}
+}
+
+func unlimitedUsage() usage.Document {
+	d := storyUsage(map[string]float64{"convert": 0.4, "currencies": 0.5}, 4)
+	d.Plan, d.Endpoints = "business", d.Endpoints[:2]
+	d.Endpoints[0].Limit, d.Endpoints[0].Remaining = nil, nil
+	return d
+}
+
+// stories are all states of all pages.
+func stories() map[string]story {
+	busyDay := map[string]float64{"currencies": 0.12, "convert": 0.83, "rates": 0.41, "history": 1, "batch": 0.24, "usage": 0.05}
+	return map[string]story{
+		"front": func(s *site, w http.ResponseWriter) error {
+			return s.front(w, loaded(s, httptest.NewRequest(http.MethodGet, "/", nil)))
+		},
+		"login":           loginStory(http.StatusOK, loginView{}, ""),
+		"login-signedout": loginStory(http.StatusOK, loginView{}, notices["signed-out"]),
+		"login-expired":   loginStory(http.StatusOK, loginView{Ended: true}, ""),
+		"login-wrong":     loginStory(http.StatusUnauthorized, loginView{Email: "ada@example.com", Problem: "E-mail or password is wrong."}, ""),
+		"login-throttled": func(s *site, w http.ResponseWriter) error {
+			return s.loginRefused(w, httptest.NewRequest(http.MethodGet, "/login/refused?status=429&wait=240", nil))
+		},
+		"signup": func(s *site, w http.ResponseWriter) error { return s.showSignUp(w, http.StatusOK, signUpView{}) },
+		"signup-taken": func(s *site, w http.ResponseWriter) error {
+			return s.showSignUp(w, http.StatusUnprocessableEntity, signUpView{Email: "ada@example.com", Field: "email", Problem: "There is an account with this e-mail address. Sign in instead."})
+		},
+		"keys":         keysStory("starter", storyKeys(6), ""),
+		"keys-empty":   keysStory("starter", nil, ""),
+		"keys-free":    keysStory("free", nil, ""),
+		"keys-revoked": keysStory("starter", storyKeys(3), notices["revoked"]),
+		"keys-hundred": keysStory("starter", storyKeys(100), ""),
+		"key":          keyStory("key"),
+		"key-rotate":   keyStory("rotate"),
+		"key-revoke":   keyStory("revoke"),
+		"new":          newKeyStory("starter", newKeyView{}, nil),
+		"new-free":     newKeyStory("free", newKeyView{}, nil),
+		"new-mistake":  newKeyStory("starter", newKeyView{Name: "ci", Field: "name", Problem: "You have a key with this name. Choose another, or rotate or revoke that one."}, []string{"convert"}),
+		"token": func(s *site, w http.ResponseWriter) error {
+			return s.showToken(w, storyVisit("starter"), control.IssuedKey{Key: storyKeys(2)[1], Token: "tgk_" + strings.Repeat("EXAMPLE", 7)}, false)
+		},
+		"plan":      func(s *site, w http.ResponseWriter) error { return s.plan(w, nil, storyVisit("starter")) },
+		"plan-free": func(s *site, w http.ResponseWriter) error { return s.plan(w, nil, storyVisit("free")) },
+		"password": func(s *site, w http.ResponseWriter) error {
+			return s.showPassword(w, http.StatusOK, storyVisit("starter"), passwordView{})
+		},
+		"password-wrong": func(s *site, w http.ResponseWriter) error {
+			return s.showPassword(w, http.StatusUnauthorized, storyVisit("starter"), passwordView{Field: "current", Problem: "This is not your password."})
+		},
+		"sessions": func(s *site, w http.ResponseWriter) error {
+			v := storyVisit("starter")
+			return s.views.show(w, http.StatusOK, "sessions", v.page("Sessions", "settings", sessionsView{Others: true, Sessions: []sessionRow{
+				{Browser: "Firefox on Linux", Current: true, Since: v.clock.moment(storyTime.Add(-26 * time.Hour)), LastSeen: v.clock.moment(storyTime)},
+				{Browser: "Safari on iPhone", Since: v.clock.moment(storyTime.Add(-90 * time.Hour)), LastSeen: v.clock.moment(storyTime.Add(-5 * time.Hour))},
+			}}))
+		},
+		"usage":             usageStory("starter", storyUsage(map[string]float64{"currencies": 0.12, "convert": 0.43, "rates": 0.41, "history": 0.6, "batch": 0.24, "usage": 0.05}, 40)),
+		"usage-empty":       usageStory("starter", storyUsage(nil, 0)),
+		"usage-warn":        usageStory("starter", storyUsage(busyDay, 40)),
+		"usage-unlimited":   usageStory("business", unlimitedUsage()),
+		"usage-free":        usageStory("free", usage.Document{Plan: "free", Timezone: "Europe/Berlin"}),
+		"calls":             callsStory,
+		"gate-unreachable":  problemStory(client.ErrUnreachable, ""),
+		"not-found":         problemStory(errNotFound, "starter"),
+		"broken":            problemStory(errors.New("the disk is on fire"), ""),
+		"busy":              problemStory(account.ErrBusy, ""),
+		"cross-origin":      func(s *site, w http.ResponseWriter) error { s.views.problem(w, crossOrigin); return nil },
+		"login-unavailable": func(s *site, w http.ResponseWriter) error { s.views.problem(w, loginProblem); return nil },
+	}
+}
+
+func callsStory(s *site, w http.ResponseWriter) error {
+	v := storyVisit("starter")
+	return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage",
+		usageView{Calls: v.callRows(storyUsage(nil, 100).RecentCalls)}))
+}
+
+// loaded is a request as pages get it.
+func loaded(s *site, r *http.Request) *http.Request {
+	r, err := s.sessions.Load(r)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+// tell renders a story.
+func tell(t *testing.T, s *site, name string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	if err := stories()[name](s, w); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// maxPage is what a page may weigh with its style, script and icon.
+const maxPage = 50 << 10
+
+func TestStorybook(t *testing.T) {
+	t.Parallel()
+	s := storySite(t)
+	shared := 0
+	for name := range assetTypes {
+		content := s.views.assets.files[s.views.assets.path(name)].content
+		shared += len(content)
+		write(t, s.views.assets.path(name), content)
+	}
+	var index bytes.Buffer
+	for _, name := range slices.Sorted(maps.Keys(stories())) {
+		t.Run(name, func(t *testing.T) {
+			w := tell(t, s, name)
+			body := w.Body.Bytes()
+			if got := len(body) + shared; got > maxPage {
+				t.Errorf("%d bytes with style, script and icon, want at most %d", got, maxPage)
+			}
+			for _, wrong := range []string{"<no value>", "ZgotmplZ", " style=", " onclick="} {
+				if bytes.Contains(body, []byte(wrong)) {
+					t.Errorf("has %q in it", wrong)
+				}
+			}
+			write(t, name+".html", body)
+			fmt.Fprintf(&index, "<p><a href=\"%s.html\">%s</a> %d</p>\n", name, name, w.Code)
+		})
+	}
+	write(t, "index.html", index.Bytes())
+}
+
+// write keeps a file of the storybook, if somebody wants to look at it.
+func write(t *testing.T, name string, content []byte) {
+	t.Helper()
+	if *storybook == "" {
+		return
+	}
+	path := filepath.Join(*storybook, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// storySite is a site that shows stories: nobody is signed in, and there
+// is nothing behind it.
+func storySite(t *testing.T) *site {
+	t.Helper()
+	s, err := newSite(Config{Address: "http://localhost:8080", SignUp: true, Now: func() time.Time { return storyTime }, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

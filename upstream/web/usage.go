@@ -1,0 +1,150 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
+)
+
+const (
+	// historyDays is what the chart shows.
+	historyDays = 30
+
+	// fewCalls is how many recent calls My usage lists; the page of all
+	// calls has the rest.
+	fewCalls = 15
+)
+
+// usageView is My usage.
+type usageView struct {
+	Plan, Zone string
+	Resets     moment
+	// ResetClock is the time of day of the reset, Countdown what is left
+	// until then.
+	ResetClock, Countdown string
+	Meters                []meter
+	Chart                 *chart
+	Calls                 []callRow
+	More                  bool
+	Offer                 *offer
+}
+
+// meter is what is used of one endpoint's limit. State is ok, near, full
+// or unlimited.
+type meter struct {
+	Name, Method, Path string
+	State              string
+	Used, Limit, Left  string
+	// Percent is a whole number from 0 to 100, Width a length of the bar
+	// in its hundredths.
+	Percent int
+	Width   string
+}
+
+// callRow is one recent call.
+type callRow struct {
+	At                     moment
+	Endpoint, Method, Path string
+	Status                 int
+	// Kind is ok, near or over by the class of the status.
+	Kind, Meaning string
+	Duration      string
+	Key           string
+}
+
+func (s *site) usage(w http.ResponseWriter, r *http.Request, v *visit) error {
+	document, err := s.usageOf(r.Context(), v, historyDays)
+	if err != nil {
+		return err
+	}
+	p := v.page("My usage", "usage", v.usageView(document))
+	p.Updates = usagePath + "?" + backgroundParameter + "=1"
+	return s.views.show(w, http.StatusOK, "usage", p)
+}
+
+// calls lists all recent calls.
+func (s *site) calls(w http.ResponseWriter, r *http.Request, v *visit) error {
+	document, err := s.usageOf(r.Context(), v, 0)
+	if err != nil {
+		return err
+	}
+	view := usageView{Zone: document.Timezone, Calls: v.callRows(document.RecentCalls)}
+	return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage", view))
+}
+
+// usageOf asks what the account used. One that the gate does not know
+// used nothing, and its plan has nothing to use.
+func (s *site) usageOf(ctx context.Context, v *visit, days int) (usage.Document, error) {
+	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	document, err := s.Gate.Usage(ctx, v.who.ID, days)
+	if isRefused(err, http.StatusNotFound) {
+		return usage.Document{Plan: v.plan.Name, Timezone: v.plans.Timezone}, nil
+	}
+	return document, err
+}
+
+func (v *visit) usageView(document usage.Document) usageView {
+	view := usageView{
+		Plan: document.Plan, Zone: document.Timezone,
+		Resets: v.clock.moment(document.ResetsAt), ResetClock: document.ResetsAt.In(v.clock.zone).Format("15:04"),
+		Countdown: v.clock.countdown(document.ResetsAt),
+		Chart:     newChart(document.Endpoints, document.Days),
+		Calls:     v.callRows(document.RecentCalls[:min(fewCalls, len(document.RecentCalls))]),
+		More:      len(document.RecentCalls) > fewCalls,
+		Offer:     v.offer(),
+	}
+	for _, e := range document.Endpoints {
+		view.Meters = append(view.Meters, newMeter(e))
+	}
+	return view
+}
+
+// warnPercent is the part of a limit from which on its meter warns.
+const warnPercent = 80
+
+func newMeter(e usage.Endpoint) meter {
+	m := meter{Name: e.Endpoint, Method: e.Method, Path: e.Path, Used: humanize.Comma(e.Used), State: "unlimited"}
+	if e.Limit == nil || e.Remaining == nil {
+		return m
+	}
+	m.State, m.Limit, m.Left = "ok", humanize.Comma(*e.Limit), humanize.Comma(*e.Remaining)
+	share := 100.0
+	if *e.Limit > 0 {
+		share = min(100, 100*float64(e.Used)/float64(*e.Limit))
+	}
+	m.Percent, m.Width = int(share), strconv.FormatFloat(share, 'f', 1, 64)
+	switch {
+	case *e.Remaining == 0:
+		m.State = "full"
+	case share >= warnPercent:
+		m.State = "near"
+	}
+	return m
+}
+
+func (v *visit) callRows(calls []usage.Call) []callRow {
+	rows := make([]callRow, 0, len(calls))
+	for _, c := range calls {
+		rows = append(rows, callRow{
+			At: v.clock.moment(c.At.Time), Endpoint: c.Endpoint, Method: c.Method, Path: c.Path,
+			Status: c.Status, Kind: statusKind(c.Status), Meaning: http.StatusText(c.Status),
+			Duration: strconv.FormatFloat(c.DurationMS, 'f', 1, 64), Key: c.Key,
+		})
+	}
+	return rows
+}
+
+func statusKind(status int) string {
+	switch {
+	case status < 400:
+		return "ok"
+	case status < 500:
+		return "near"
+	}
+	return "over"
+}

@@ -1,0 +1,108 @@
+package web
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+//go:embed template/*.html
+var templates embed.FS
+
+// page is what the frame around every page needs.
+type page struct {
+	Title string
+	// Section is "settings" or "usage", and chooses what is marked in the
+	// menu.
+	Section string
+	// Email and Plan are empty when nobody is signed in, or the plan is
+	// not known.
+	Email, Plan string
+	// Notice says what the person has just done.
+	Notice string
+	// Updates is where the page gets its latest from, if it changes by
+	// itself.
+	Updates             string
+	Style, Script, Icon string
+	Body                any
+}
+
+// page begins a page for who is signed in.
+func (v *visit) page(title, section string, body any) page {
+	return page{Title: title, Section: section, Email: string(v.who.Email), Plan: v.plan.Name, Body: body}
+}
+
+// notices are what a page says after something was done, by the parameter
+// "done" of its address. A link cannot make it say anything else.
+var notices = map[string]string{
+	"revoked":    "The key is revoked. It stopped working at once.",
+	"password":   "Your password is changed. Other browsers are signed out.",
+	"elsewhere":  "You are signed out everywhere else.",
+	"signed-out": "You are signed out.",
+}
+
+// views renders pages.
+type views struct {
+	pages  map[string]*template.Template
+	assets *assets
+}
+
+// newViews reads all templates: frame.html is around all pages, part.html
+// has what several of them show, and each other file is a page.
+func newViews() (*views, error) {
+	assets, err := newAssets()
+	if err != nil {
+		return nil, err
+	}
+	files, err := fs.Glob(templates, "template/*.html")
+	if err != nil {
+		return nil, fmt.Errorf("listing templates: %w", err)
+	}
+	v := &views{pages: map[string]*template.Template{}, assets: assets}
+	for _, file := range files {
+		name := strings.TrimSuffix(strings.TrimPrefix(file, "template/"), ".html")
+		if name == "frame" || name == "part" {
+			continue
+		}
+		t, err := template.ParseFS(templates, "template/frame.html", "template/part.html", file)
+		if err != nil {
+			return nil, fmt.Errorf("parsing page %s: %w", name, err)
+		}
+		v.pages[name] = t
+	}
+	return v, nil
+}
+
+// show answers with a page. An error says that nothing was answered yet.
+func (v *views) show(w http.ResponseWriter, status int, name string, p page) error {
+	p.Style, p.Script, p.Icon = v.assets.path("app.css"), v.assets.path("app.js"), v.assets.path("icon.svg")
+	var body bytes.Buffer
+	if err := v.pages[name].ExecuteTemplate(&body, "frame.html", p); err != nil {
+		return fmt.Errorf("rendering page %s: %w", name, err)
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(body.Len()))
+	w.WriteHeader(status)
+	// Nobody is left to tell when this fails: the client is gone.
+	_, _ = w.Write(body.Bytes())
+	return nil
+}
+
+// problem answers somebody of whom nothing is known with a problem.
+func (v *views) problem(w http.ResponseWriter, shown problem) {
+	v.showProblem(w, page{Title: shown.Title, Body: shown}, shown)
+}
+
+func (v *views) showProblem(w http.ResponseWriter, p page, shown problem) {
+	if shown.Retry != "" {
+		w.Header().Set("Retry-After", shown.Retry)
+	}
+	if err := v.show(w, shown.Status, "problem", p); err != nil {
+		panic(err) // the page has no input that it could fail on
+	}
+}

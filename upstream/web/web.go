@@ -1,0 +1,126 @@
+// Package web is what people see in their browsers: Settings, where they
+// make API keys, and My usage, where they watch what is left of the day.
+//
+// Pages are rendered here and work without JavaScript; one small script
+// adds a copy button, a countdown and a usage page that updates itself.
+// Nothing is loaded from elsewhere, and nothing is built.
+//
+// What the pages show is asked for when they are asked for: plans, keys
+// and counts from the gate, people and passwords from package account. No
+// page has a second list of anything.
+package web
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/web/session"
+)
+
+// Config is what New needs. Every field must be set unless it says
+// otherwise.
+type Config struct {
+	// Accounts checks and changes passwords, and signs people up.
+	Accounts *account.Service
+
+	// Sessions keeps who is signed in.
+	Sessions Sessions
+
+	// Gate knows plans, keys and counts.
+	Gate *client.Client
+
+	// Address is the public address of the site, "https://example.com".
+	// With https the session's cookie is sent over TLS only.
+	Address string
+
+	// SignUp lets strangers make an account on the plan free. Off by
+	// default.
+	SignUp bool
+
+	// Now is the clock.
+	Now func() time.Time
+
+	// Logger is told what people are not.
+	Logger *slog.Logger
+}
+
+// site is the web application.
+type site struct {
+	Config
+	sessions *session.Manager
+	views    *views
+}
+
+// New returns the handler of all pages. It answers every path: one that
+// is none of its own with a page that says so.
+func New(c Config) (http.Handler, error) {
+	s, err := newSite(c)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", s.guard(s.loadSession(s.routes())))
+	mux.Handle("GET "+staticPrefix, s.views.assets)
+	return mux, nil
+}
+
+func newSite(c Config) (*site, error) {
+	c.Address = strings.TrimSuffix(c.Address, "/")
+	address, err := url.Parse(c.Address)
+	if err != nil || address.Host == "" {
+		return nil, fmt.Errorf("the public address %q is not of the form http://host", c.Address)
+	}
+	views, err := newViews()
+	if err != nil {
+		return nil, err
+	}
+	sessions := session.NewManager(c.Sessions, c.Now, address.Scheme == "https")
+	return &site{Config: c, sessions: sessions, views: views}, nil
+}
+
+// routes is the map of the site.
+func (s *site) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", s.open(s.front))
+	mux.HandleFunc("GET /login", s.open(s.loginForm))
+	mux.HandleFunc("POST /login", s.open(s.login))
+	mux.HandleFunc("GET /login/refused", s.open(s.loginRefused))
+	mux.HandleFunc("POST /logout", s.open(s.logout))
+	if s.SignUp {
+		mux.HandleFunc("GET /signup", s.open(s.signUpForm))
+		mux.HandleFunc("POST /signup", s.open(s.signUp))
+	}
+	mux.HandleFunc("GET /usage", s.signedIn(s.usage))
+	mux.HandleFunc("GET /usage/calls", s.signedIn(s.calls))
+	mux.Handle("GET /settings", http.RedirectHandler(keysPath, http.StatusSeeOther))
+	mux.HandleFunc("GET /settings/keys", s.signedIn(s.keys))
+	mux.HandleFunc("GET /settings/keys/new", s.signedIn(s.newKey))
+	mux.HandleFunc("POST /settings/keys/new", s.signedIn(s.createKey))
+	mux.HandleFunc("GET /settings/keys/{id}", s.signedIn(s.key))
+	mux.HandleFunc("GET /settings/keys/{id}/rotate", s.signedIn(s.rotateForm))
+	mux.HandleFunc("POST /settings/keys/{id}/rotate", s.signedIn(s.rotateKey))
+	mux.HandleFunc("GET /settings/keys/{id}/revoke", s.signedIn(s.revokeForm))
+	mux.HandleFunc("POST /settings/keys/{id}/revoke", s.signedIn(s.revokeKey))
+	mux.HandleFunc("GET /settings/plan", s.signedIn(s.plan))
+	mux.HandleFunc("GET /settings/password", s.signedIn(s.passwordForm))
+	mux.HandleFunc("POST /settings/password", s.signedIn(s.changePassword))
+	mux.HandleFunc("GET /settings/sessions", s.signedIn(s.sessionList))
+	mux.HandleFunc("POST /settings/sessions", s.signedIn(s.endSessions))
+	mux.HandleFunc("/", s.open(func(w http.ResponseWriter, r *http.Request) error {
+		return errNotFound
+	}))
+	return mux
+}
+
+// Paths that pages refer to each other by.
+const (
+	keysPath  = "/settings/keys"
+	usagePath = "/usage"
+	loginPath = "/login"
+)
