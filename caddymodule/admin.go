@@ -9,8 +9,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 )
 
-func init() { caddy.RegisterModule((*Admin)(nil)) }
-
 // Admin serves the control API below /tollgate/ of Caddy's admin
 // endpoint, for the command caddy tollgate. It needs no secret of its
 // own: whoever reaches that endpoint can replace the whole configuration.

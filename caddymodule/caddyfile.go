@@ -10,7 +10,6 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/dustin/go-humanize"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
@@ -65,15 +64,19 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 // parseGate parses the directive, which has no arguments:
 //
 //	tollgate
-func parseGate(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+//
+// Not even a matcher: the guard says what is closed, and requests that
+// went around the gate would reach the upstream with whatever identity
+// they claim.
+func parseGate(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	h.Next() // the directive's name
 	if h.NextArg() {
-		return nil, h.ArgErr()
+		return nil, h.Err("the directive tollgate has no arguments and no matcher; the option guard says what is closed")
 	}
 	if h.NextBlock(0) {
 		return nil, h.Err("the directive tollgate has no options; they stand in the global option")
 	}
-	return new(Gate), nil
+	return h.NewRoute(nil, new(Gate)), nil
 }
 
 // position is where a part of the configuration stands.

@@ -15,8 +15,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
-func init() {
-	caddycmd.RegisterCommand(caddycmd.Command{
+// command is "caddy tollgate".
+func command() caddycmd.Command {
+	return caddycmd.Command{
 		Name:  "tollgate",
 		Usage: "<command> [--address <interface>] [--json]",
 		Short: "Administers the accounts, keys and counts of a running gate",
@@ -28,7 +29,7 @@ default, as for the command reload; Unix sockets are written unix//path.
 Prints tables, or with --json the documents of the control API. What goes
 wrong is told on standard error, with exit status 1.`,
 		CobraFunc: func(c *cobra.Command) { cli.Add(c, connectAdmin) },
-	})
+	}
 }
 
 // connectAdmin returns a client of the admin endpoint at an address as

@@ -14,14 +14,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 )
 
-func init() {
-	caddy.RegisterModule((*Control)(nil))
-	httpcaddyfile.RegisterHandlerDirective("tollgate_control", parseControl)
-	// It answers everything, so it stands where answers are made. The
-	// place does not touch that of the directive tollgate.
-	httpcaddyfile.RegisterDirectiveOrder("tollgate_control", httpcaddyfile.Before, "respond")
-}
-
 // Control serves the control API below /tollgate/ to applications that
 // carry the secret of the app tollgate as a Bearer token. It answers every
 // request that reaches it and calls no next handler: give it a listener of

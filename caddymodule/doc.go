@@ -22,6 +22,7 @@ package caddymodule
 import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 )
 
 // All registrations stand in one place because the order of directives
@@ -30,10 +31,18 @@ func init() {
 	caddy.RegisterModule((*App)(nil))
 	caddy.RegisterModule((*Gate)(nil))
 	caddy.RegisterModule((*BadgerStore)(nil))
+	caddy.RegisterModule((*Control)(nil))
+	caddy.RegisterModule((*Admin)(nil))
 
 	httpcaddyfile.RegisterGlobalOption("tollgate", parseApp)
-	httpcaddyfile.RegisterHandlerDirective("tollgate", parseGate)
+	httpcaddyfile.RegisterDirective("tollgate", parseGate)
 	// After everything that rewrites a request, so that the gate judges
 	// what the upstream will be sent; before everything that answers.
 	httpcaddyfile.RegisterDirectiveOrder("tollgate", httpcaddyfile.Before, "request_header")
+
+	httpcaddyfile.RegisterHandlerDirective("tollgate_control", parseControl)
+	// It answers everything, so it stands where answers are made.
+	httpcaddyfile.RegisterDirectiveOrder("tollgate_control", httpcaddyfile.Before, "respond")
+
+	caddycmd.RegisterCommand(command())
 }
