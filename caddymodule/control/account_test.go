@@ -1,8 +1,10 @@
 package control_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
 func TestPlans(t *testing.T) {
@@ -175,14 +178,25 @@ func TestDeleteAccount(t *testing.T) {
 	}
 }
 
+// leisurely is a store that takes its time between reading an account and
+// telling it, so that two changes at once really meet.
+type leisurely struct{ store.Store }
+
+func (l leisurely) Account(ctx context.Context, id string) (store.Account, error) {
+	account, err := l.Store.Account(ctx, id)
+	for range 1000 {
+		runtime.Gosched()
+	}
+	return account, err
+}
+
 // Two changes of different members at once must both be there afterwards:
 // reading, judging and writing back without a lock loses one.
 func TestSimultaneousChangesKeepEachOther(t *testing.T) {
 	t.Parallel()
-	g := newGate(t)
+	g := newGateOver(t, func(s store.Store) store.Store { return leisurely{s} })
 	for i := range 50 {
-		id := fmt.Sprintf("acc_%d", i)
-		path := "/tollgate/accounts/" + id
+		path := fmt.Sprintf("/tollgate/accounts/acc_%d", i)
 		var done sync.WaitGroup
 		done.Go(func() { g.call(t, "PUT", path, `{"plan":"starter"}`) })
 		done.Go(func() { g.call(t, "PUT", path, `{"disabled":true}`) })
@@ -190,6 +204,26 @@ func TestSimultaneousChangesKeepEachOther(t *testing.T) {
 		got := g.must(t, http.StatusOK, "GET", path, "")
 		if got["plan"] != "starter" || got["disabled"] != true {
 			t.Fatalf("a change was lost: %v", got)
+		}
+	}
+}
+
+// The same for an account that is made by its first key while it is put
+// on a plan: it must not fall back to plan free.
+func TestFirstKeyKeepsAPlanGivenMeanwhile(t *testing.T) {
+	t.Parallel()
+	g := newGateOver(t, func(s store.Store) store.Store { return leisurely{s} })
+	config := controltest.Config()
+	config.Plans[0].Limits = map[string]policy.Limit{"currencies": 10}
+	g.Configure(t, config)
+	for i := range 50 {
+		path := fmt.Sprintf("/tollgate/accounts/acc_%d", i)
+		var done sync.WaitGroup
+		done.Go(func() { g.call(t, "POST", path+"/keys", `{"name":"ci"}`) })
+		done.Go(func() { g.call(t, "PUT", path, `{"plan":"starter"}`) })
+		done.Wait()
+		if got := g.must(t, http.StatusOK, "GET", path, "")["plan"]; got != "starter" {
+			t.Fatalf("the account is on plan %v", got)
 		}
 	}
 }

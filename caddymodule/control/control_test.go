@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
 // gate is a control API whose answers are all held against its own
@@ -33,6 +35,27 @@ func newGate(t *testing.T) *gate {
 	g := &gate{Gate: controltest.New(t)}
 	g.handler = g.Handler()
 	g.router = router(t, g.handler)
+	return g
+}
+
+// over is a backend whose store a test watches or slows down.
+type over struct {
+	*controltest.Gate
+	wrap func(store.Store) store.Store
+}
+
+func (o over) Store() (store.Store, error) {
+	opened, err := o.Gate.Store()
+	if err != nil {
+		return nil, err
+	}
+	return o.wrap(opened), nil
+}
+
+func newGateOver(t *testing.T, wrap func(store.Store) store.Store) *gate {
+	t.Helper()
+	g := newGate(t)
+	g.handler = control.RequireSecret(controltest.Secret, control.New(over{g.Gate, wrap}, slog.New(slog.DiscardHandler)))
 	return g
 }
 

@@ -1,0 +1,37 @@
+package control
+
+import (
+	"testing"
+	"time"
+)
+
+func TestParseDuration(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{
+		"0s": 0, "0d": 0, "90m": 90 * time.Minute, "1h30m": 90 * time.Minute, "1d": 24 * time.Hour, "1d12h": 36 * time.Hour, "36500d": maxLife,
+	} {
+		if got, err := parseDuration(text); err != nil || got != want {
+			t.Errorf("%q: got %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "d", "1", "-1d", "+1d", "1.5d", "1d1d", "1d-1h", "1 d", "30days", "36500d1ns", "65535d", "65536d", "-1ns", "999999h999999h"} {
+		if got, err := parseDuration(text); err == nil {
+			t.Errorf("%q: got %v", text, got)
+		}
+	}
+}
+
+func FuzzParseDuration(f *testing.F) {
+	for _, seed := range []string{"720h", "30d", "1d12h", "36500d", "99999d99999h", "d", "1d-1h"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := parseDuration(text)
+		if err == nil && (got < 0 || got > maxLife) {
+			t.Errorf("%q: got %v", text, got)
+		}
+		if want, stdErr := time.ParseDuration(text); stdErr == nil && want >= 0 && want <= maxLife && (err != nil || got != want) {
+			t.Errorf("%q: got %v, %v, want %v", text, got, err, want)
+		}
+	})
+}
