@@ -41,7 +41,7 @@ const secret = "0123456789abcdef0123456789abcdef"
 // setup is a configuration by its parts; empty ones have a default.
 type setup struct {
 	dir      string // of the store
-	bind     string // of the site
+	port     int    // of the site; 0 takes another one at each load
 	global   string // options beside tollgate
 	zone     string
 	gate     string // options instead of the usual plans and endpoints
@@ -105,13 +105,13 @@ func (s setup) text(upstream string) string {
 		%s
 	}
 }
-http://:0 {
-	bind %s
+http://:%d {
+	bind 127.0.0.1
 	%s
 	tollgate
 	%s
 }
-`, s.global, s.dir, secret, or(s.zone, "UTC"), or(s.gate, usual), s.more, or(s.bind, "127.0.0.1"), s.before, or(s.behind, "reverse_proxy "+upstream))
+`, s.global, s.dir, secret, or(s.zone, "UTC"), or(s.gate, usual), s.more, s.port, s.before, or(s.behind, "reverse_proxy "+upstream))
 }
 
 // site is a running Caddy with the gate in front of an upstream.
@@ -378,6 +378,17 @@ func (u *upstream) last(t testing.TB) (*http.Request, string) {
 	}
 	n := len(u.requests) - 1
 	return u.requests[n], u.bodies[n]
+}
+
+// freePort is a port that a site can listen on across reloads.
+func freePort(t testing.TB) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // calmZone is a zone in which it is around noon, so that no test runs

@@ -1,0 +1,305 @@
+package caddymodule_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+const convert = "/api/convert/EUR/10/USD"
+
+// refused is a row of the table of answers: a request, and the refusal that it meets.
+type refused struct {
+	name   string
+	method string // GET if empty
+	target string // convert if empty
+	header []string
+	status int
+	code   string
+	// has are headers that must be there with this value, lacks those
+	// that must not be there.
+	has   map[string]string
+	lacks []string
+}
+
+// refusals is the table of section "Errors", with every way that leads
+// to a row.
+func refusals(t *testing.T, s *site) []refused {
+	_, good := s.account(t, "starter")
+	_, free := s.account(t, "free")
+	_, gone := s.account(t, "no_longer_there")
+	_, narrow := s.account(t, "business", "rates")
+	disabled, off := s.account(t, "starter")
+	if _, err := s.store(t).PutAccount(t.Context(), store.Account{ID: disabled, Plan: "starter", Disabled: true}); err != nil {
+		t.Fatal(err)
+	}
+	holder, _ := s.account(t, "starter")
+	revoked := s.key(t, store.Key{ID: "key_revoked", Account: holder, Name: "revoked", Abilities: []string{"convert"}})
+	if err := s.store(t).RevokeKey(t.Context(), holder, "key_revoked", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	expired := s.key(t, store.Key{ID: "key_expired", Account: holder, Name: "expired", Abilities: []string{"convert"}, ExpiresAt: time.Now().Add(-time.Second)})
+
+	const realm = `Bearer realm="api"`
+	none := map[string]string{"Www-Authenticate": realm}
+	invalid := map[string]string{"Www-Authenticate": realm + `, error="invalid_token"`}
+	request := map[string]string{"Www-Authenticate": realm + `, error="invalid_request"`}
+	scope := map[string]string{"Www-Authenticate": realm + `, error="insufficient_scope", scope="convert"`}
+	bearer := func(b string) []string { return []string{"Authorization: Bearer " + b} }
+	quiet := []string{"Www-Authenticate"}
+	// A token with one digit changed: its checksum is wrong.
+	mistyped := good[:10] + flip(good[10]) + good[11:]
+	// One that is well-formed and nobody's.
+	_, unknown := s.account(t, "starter")
+	if err := s.store(t).DeleteAccount(t.Context(), fmt.Sprintf("acc_%d", s.accounts)); err != nil {
+		t.Fatal(err)
+	}
+	return []refused{
+		{name: "no token", status: 401, code: "unauthenticated", has: none},
+		{name: "another scheme", header: []string{"Authorization: Basic YTpi"}, status: 401, code: "unauthenticated", has: none},
+		{name: "scheme alone", header: []string{"Authorization: Bearer"}, status: 401, code: "unauthenticated", has: none},
+		{name: "scheme and spaces", header: []string{"Authorization: Bearer   "}, status: 401, code: "unauthenticated", has: none},
+		{name: "empty field", header: []string{"Authorization: "}, status: 401, code: "unauthenticated", has: none},
+		{name: "token in another header", header: []string{"X-Api-Key: " + good}, status: 401, code: "unauthenticated", has: none},
+		{name: "token in a cookie", header: []string{"Cookie: token=" + good}, status: 401, code: "unauthenticated", has: none},
+		{name: "token as basic password", header: []string{"Proxy-Authorization: Bearer " + good}, status: 401, code: "unauthenticated", has: none},
+
+		{name: "mistyped", header: bearer(mistyped), status: 401, code: "invalid_token", has: invalid},
+		{name: "unknown", header: bearer(unknown), status: 401, code: "invalid_token", has: invalid},
+		{name: "expired", header: bearer(expired), status: 401, code: "invalid_token", has: invalid},
+		{name: "revoked", header: bearer(revoked), status: 401, code: "invalid_token", has: invalid},
+		{name: "disabled", header: bearer(off), status: 401, code: "invalid_token", has: invalid},
+		{name: "junk", header: bearer("junk"), status: 401, code: "invalid_token", has: invalid},
+		{name: "257 bytes", header: bearer(strings.Repeat("a", 257)), status: 401, code: "invalid_token", has: invalid},
+		{name: "8 KiB", header: bearer(strings.Repeat("a", 8<<10)), status: 401, code: "invalid_token", has: invalid},
+		{name: "two in one field", header: bearer(good + " " + good), status: 401, code: "invalid_token", has: invalid},
+		{name: "two in a list", header: bearer(good + ", Bearer " + good), status: 401, code: "invalid_token", has: invalid},
+
+		{name: "two fields", header: append(bearer(good), bearer(good)...), status: 400, code: "invalid_request", has: request},
+		{name: "good and bad field", header: append(bearer(good), "Authorization: Basic YTpi"), status: 400, code: "invalid_request", has: request},
+		{name: "access_token", target: convert + "?access_token=" + good, status: 400, code: "invalid_request", has: request},
+		{name: "api_key", target: convert + "?api_key=" + good, header: bearer(good), status: 400, code: "invalid_request", has: request},
+		{name: "access_token encoded", target: convert + "?a=1&%61ccess%5Ftoken=x", header: bearer(good), status: 400, code: "invalid_request", has: request},
+		{name: "access_token in capitals", target: convert + "?ACCESS_TOKEN=x", header: bearer(good), status: 400, code: "invalid_request", has: request},
+		{name: "access_token behind a semicolon", target: convert + "?a=1;access_token=x", header: bearer(good), status: 400, code: "invalid_request", has: request},
+		{name: "access_token without a value", target: convert + "?access_token", header: bearer(good), status: 400, code: "invalid_request", has: request},
+
+		{name: "plan without access", header: bearer(free), status: 403, code: "plan_required", lacks: quiet},
+		{name: "plan that is gone", header: bearer(gone), status: 403, code: "plan_required", lacks: quiet},
+		{name: "endpoint not on the plan", target: "/api/rates/EUR", header: bearer(good), status: 403, code: "not_entitled", lacks: quiet},
+		{name: "ability not in the token", header: bearer(narrow), status: 403, code: "insufficient_scope", has: scope},
+		{name: "ability of a group", method: "POST", target: "/api/convert/batch", header: bearer(narrow), status: 403, code: "insufficient_scope", has: scope},
+
+		{name: "nothing there", target: "/api/nothing", header: bearer(good), status: 404, code: "not_found"},
+		{name: "nothing there, no token", target: "/api/nothing", status: 404, code: "not_found"},
+		{name: "the guard itself", target: "/api/", status: 404, code: "not_found"},
+		{name: "the guard without its slash", target: "/api", status: 404, code: "not_found"},
+		{name: "trailing slash", target: convert + "/", header: bearer(good), status: 404, code: "not_found"},
+		{name: "another case", target: "/API/convert/EUR/10/USD", header: bearer(good), status: 404, code: "not_found"},
+		{name: "segment too few", target: "/api/convert/EUR/10", header: bearer(good), status: 404, code: "not_found"},
+		{name: "another method", method: "DELETE", header: bearer(good), status: 405, code: "method_not_allowed", has: map[string]string{"Allow": "GET, HEAD"}},
+		{name: "another method, no token", method: "OPTIONS", status: 405, code: "method_not_allowed", has: map[string]string{"Allow": "GET, HEAD"}},
+		{name: "method in small letters", method: "get", header: bearer(good), status: 405, code: "method_not_allowed", has: map[string]string{"Allow": "GET, HEAD"}},
+		{name: "GET of a login", target: "/api/login", status: 405, code: "method_not_allowed", has: map[string]string{"Allow": "POST"}},
+		{name: "two methods at a path", method: "PUT", target: "/api/convert/batch", status: 405, code: "method_not_allowed", has: map[string]string{"Allow": "POST"}},
+		{name: "TRACE", method: "TRACE", header: bearer(good), status: 405, code: "method_not_allowed", has: map[string]string{"Allow": "GET, HEAD"}},
+		{name: "TRACE outside", method: "TRACE", target: "/page", status: 405, code: "method_not_allowed"},
+
+		{name: "dots", target: "/api/x/../convert/EUR/10/USD", header: bearer(good), status: 400, code: "bad_path"},
+		{name: "dots outside", target: "/a/../api/convert/EUR/10/USD", header: bearer(good), status: 400, code: "bad_path"},
+		{name: "two slashes", target: "//api/convert/EUR/10/USD", header: bearer(good), status: 400, code: "bad_path"},
+		{name: "encoded slash", target: "/api/convert/EUR%2F10/USD/x", header: bearer(good), status: 400, code: "bad_path"},
+		{name: "encoded dots, no token, unknown path", target: "/api/%2e%2e/nothing", status: 400, code: "bad_path"},
+
+		{name: "unknown parameter of usage", target: "/api/usage?month=1", header: bearer(good), status: 400, code: "invalid_parameter"},
+		{name: "days out of range", target: "/api/usage?days=91", header: bearer(good), status: 400, code: "invalid_parameter"},
+		{name: "days twice", target: "/api/usage?days=1&days=2", header: bearer(good), status: 400, code: "invalid_parameter"},
+		{name: "usage without a token first", target: "/api/usage?days=91", status: 401, code: "unauthenticated"},
+	}
+}
+
+func flip(b byte) string {
+	if b == 'a' {
+		return "b"
+	}
+	return "a"
+}
+
+// TestRefusals asks for every refusal, and that it cost nothing: the
+// upstream saw no request, and no account has a count.
+func TestRefusals(t *testing.T) {
+	s := start(t, setup{zone: calmZone()})
+	for _, c := range refusals(t, s) {
+		t.Run(c.name, func(t *testing.T) {
+			got := s.ask(t, or(c.method, "GET"), or(c.target, convert), "", c.header...)
+			if got.status != c.status || got.code() != c.code {
+				t.Fatalf("got %d %s, want %d %s", got.status, got.body, c.status, c.code)
+			}
+			checkRefusal(t, got, c)
+			if got.header.Get("Content-Type") != "application/json; charset=utf-8" || got.header.Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("got headers %v", got.header)
+			}
+			if length := fmt.Sprint(len(got.body)); got.header.Get("Content-Length") != length {
+				t.Errorf("got Content-Length %q, want %s", got.header.Get("Content-Length"), length)
+			}
+			checkBody(t, got.body)
+		})
+	}
+	checkFree(t, s)
+}
+
+// TestRefusalsPassed asks for the same with handle_errors wording them.
+func TestRefusalsPassed(t *testing.T) {
+	s := start(t, setup{zone: calmZone(), more: "errors pass", behind: ""})
+	s.behind = "reverse_proxy " + s.upstream.address() + `
+	handle_errors {
+		header Content-Type text/plain
+		respond "{err.status_code}: {err.message}"
+	}`
+	if err := s.reload(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range refusals(t, s) {
+		t.Run(c.name, func(t *testing.T) {
+			got := s.ask(t, or(c.method, "GET"), or(c.target, convert), "", c.header...)
+			if got.status != c.status || !strings.HasPrefix(got.body, fmt.Sprintf("%d: ", c.status)) {
+				t.Fatalf("got %d %q, want %d in the operator's words", got.status, got.body, c.status)
+			}
+			if got.header.Get("Content-Type") != "text/plain" {
+				t.Errorf("got Content-Type %q, want the operator's", got.header.Get("Content-Type"))
+			}
+			checkRefusal(t, got, c)
+		})
+	}
+	checkFree(t, s)
+}
+
+// TestRefusalOfHead has the headers of the refusal and no body.
+func TestRefusalOfHead(t *testing.T) {
+	s := start(t, setup{})
+	got := s.ask(t, "HEAD", convert, "")
+	if got.status != 401 || got.body != "" || got.header.Get("Content-Length") == "" || got.header.Get("Www-Authenticate") == "" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestSameBytes has one answer for every token that opens nothing: nobody
+// learns from it whether a token ever existed.
+func TestSameBytes(t *testing.T) {
+	s := start(t, setup{})
+	answers := map[string][]string{}
+	for _, c := range refusals(t, s) {
+		if c.code != "invalid_token" {
+			continue
+		}
+		got := s.ask(t, "GET", convert, "", c.header...)
+		got.header.Del("Date")
+		text := fmt.Sprint(got)
+		answers[text] = append(answers[text], c.name)
+	}
+	if len(answers) != 1 {
+		t.Errorf("got %d different answers: %v", len(answers), slices.Collect(maps.Values(answers)))
+	}
+}
+
+// TestGuardDefault closes everything where no guard is given.
+func TestGuardDefault(t *testing.T) {
+	s := start(t, setup{gate: "endpoint home GET /{$}\nplan starter {\nhome 10\n}"})
+	_, bearer := s.account(t, "starter", "home")
+	for target, want := range map[string]int{"/page": 404, "/favicon.ico": 404, "/api": 404, "/": 200} {
+		if got := s.get(t, target, bearer); got.status != want {
+			t.Errorf("got %d for %s, want %d", got.status, target, want)
+		}
+	}
+	if n := s.upstream.seen(); n != 1 {
+		t.Errorf("the upstream saw %d requests, want 1", n)
+	}
+}
+
+// TestOutsideTheGuard lets requests pass with all they carry but an
+// identity.
+func TestOutsideTheGuard(t *testing.T) {
+	s := start(t, setup{})
+	got := s.ask(t, "PATCH", "/page/x?access_token=1", "text",
+		"Authorization: Bearer x", "Cookie: session=1", "Tollgate-Account: acc_1")
+	if got.status != 200 || got.header.Get("Ratelimit") != "" || got.header.Get("Cache-Control") != "" {
+		t.Errorf("got %+v", got)
+	}
+	r, body := s.upstream.last(t)
+	if r.URL.Path != "/page/x" || r.Method != "PATCH" || body != "text" ||
+		r.Header.Get("Authorization") == "" || r.Header.Get("Cookie") == "" || r.Header.Get("Tollgate-Account") != "" {
+		t.Errorf("the upstream saw %s %s %v %q", r.Method, r.URL, r.Header, body)
+	}
+}
+
+func or(value, fallback string) string {
+	if value == "" {
+		return fallback
+	}
+	return value
+}
+
+func checkRefusal(t *testing.T, got answered, c refused) {
+	t.Helper()
+	for name, want := range c.has {
+		if values := got.header[name]; !slices.Equal(values, []string{want}) {
+			t.Errorf("got %s %q, want %q", name, values, want)
+		}
+	}
+	lacks := append([]string{"Ratelimit", "Ratelimit-Policy", "Retry-After"}, c.lacks...)
+	if c.status != http.StatusMethodNotAllowed {
+		lacks = append(lacks, "Allow")
+	} else if got.header.Get("Allow") == "" {
+		t.Error("got no Allow with 405")
+	}
+	for _, name := range lacks {
+		if values, there := got.header[name]; there {
+			t.Errorf("got %s %q, want none", name, values)
+		}
+	}
+	if got.header.Get("Cache-Control") != "no-store" {
+		t.Errorf("got Cache-Control %q, want no-store", got.header.Get("Cache-Control"))
+	}
+}
+
+// checkBody wants a message and a code, and nothing that the client sent.
+func checkBody(t *testing.T, body string) {
+	t.Helper()
+	var members map[string]any
+	if err := json.Unmarshal([]byte(body), &members); err != nil {
+		t.Fatalf("reading the body %q: %v", body, err)
+	}
+	if message, _ := members["message"].(string); message == "" || len(members) != 2 {
+		t.Errorf("got body %s", body)
+	}
+	for _, secret := range []string{"tgk_", "/api/", "127.0.0.1", "acc_"} {
+		if strings.Contains(body, secret) {
+			t.Errorf("the body %s contains %q", body, secret)
+		}
+	}
+}
+
+// checkFree wants that nothing reached the upstream and nothing was
+// counted.
+func checkFree(t *testing.T, s *site) {
+	t.Helper()
+	if n := s.upstream.seen(); n != 0 {
+		r, _ := s.upstream.last(t)
+		t.Errorf("the upstream saw %d requests, the last %s %s", n, r.Method, r.URL)
+	}
+	for i := range s.accounts {
+		account := fmt.Sprintf("acc_%d", i+1)
+		for _, endpoint := range compiled(t).Endpoints {
+			if n := s.used(t, account, endpoint.Name); n != 0 {
+				t.Errorf("%s has %d calls to %s", account, n, endpoint.Name)
+			}
+		}
+	}
+}

@@ -1,0 +1,408 @@
+package caddymodule_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// TestQuota admits exactly as many calls as the plan says, however many
+// come at once, and tells each how many are left.
+func TestQuota(t *testing.T) {
+	s := start(t, setup{zone: calmZone()})
+	id, bearer := s.account(t, "small")
+	midnight := compiled(t).Calendar.At(time.Now()).End
+	answers := make([]answered, 50)
+	var wg sync.WaitGroup
+	before := time.Now()
+	for i := range answers {
+		wg.Go(func() { answers[i] = s.get(t, convert, bearer) })
+	}
+	wg.Wait()
+	after := time.Now()
+
+	// Whoever waits so long finds the next day: whole seconds, rounded up.
+	most, least := ceil(midnight.Sub(before)), ceil(midnight.Sub(after))
+	left := map[int64]int{}
+	refused := 0
+	for _, got := range answers {
+		if policy := got.header.Get("Ratelimit-Policy"); policy != `"convert";q=5;w=86400` {
+			t.Errorf("got RateLimit-Policy %s", policy)
+		}
+		var r, seconds int64
+		if _, err := fmt.Sscanf(got.header.Get("Ratelimit"), `"convert";r=%d;t=%d`, &r, &seconds); err != nil || seconds > most || seconds < least {
+			t.Errorf("got RateLimit %q (%v), want t from %d to %d", got.header.Get("Ratelimit"), err, least, most)
+		}
+		if vary := got.header.Get("Vary"); vary != "Authorization" {
+			t.Errorf("got Vary %q", vary)
+		}
+		switch got.status {
+		case 200:
+			left[r]++
+			if retry := got.header.Get("Retry-After"); retry != "" {
+				t.Errorf("got Retry-After %q with 200", retry)
+			}
+		case 429:
+			refused++
+			checkExhausted(t, got, midnight, seconds)
+		default:
+			t.Errorf("got %+v", got)
+		}
+	}
+	for r := range int64(5) {
+		if left[r] != 1 {
+			t.Errorf("%d answers said that %d calls are left, want 1", left[r], r)
+		}
+	}
+	if refused != 45 || s.upstream.seen() != 5 || s.used(t, id, "convert") != 5 {
+		t.Errorf("got %d refusals, %d calls at the upstream, %d counted; want 45, 5, 5", refused, s.upstream.seen(), s.used(t, id, "convert"))
+	}
+}
+
+func ceil(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+
+// checkExhausted looks at the body of a 429 whose RateLimit said t.
+func checkExhausted(t *testing.T, got answered, midnight time.Time, seconds int64) {
+	t.Helper()
+	if retry := got.header.Get("Retry-After"); retry != strconv.FormatInt(seconds, 10) {
+		t.Errorf("got Retry-After %q, want %d", retry, seconds)
+	}
+	if got.header.Get("Cache-Control") != "no-store" || !strings.HasPrefix(got.header.Get("Ratelimit"), `"convert";r=0;`) {
+		t.Errorf("got headers %v", got.header)
+	}
+	var body struct {
+		Message, Code, Endpoint string
+		Limit                   int
+		ResetsAt                time.Time `json:"resets_at"`
+	}
+	decoder := json.NewDecoder(strings.NewReader(got.body))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&body); err != nil || body.Code != "quota_exceeded" || body.Endpoint != "convert" ||
+		body.Limit != 5 || !body.ResetsAt.Equal(midnight) || !strings.Contains(strings.ToLower(body.Message), "daily api limit exceeded") {
+		t.Errorf("got body %s (%v)", got.body, err)
+	}
+}
+
+// TestQuotaIsPerAccountAndEndpoint shares a count between the keys of an
+// account, and nothing else.
+func TestQuotaIsPerAccountAndEndpoint(t *testing.T) {
+	s := start(t, setup{zone: calmZone()})
+	id, first := s.account(t, "small")
+	second := s.key(t, store.Key{ID: "key_second", Account: id, Name: "second", Abilities: []string{"convert"}})
+	_, stranger := s.account(t, "small")
+	for i := range 5 {
+		bearer := []string{first, second}[i%2]
+		if got := s.get(t, convert, bearer); got.status != 200 {
+			t.Fatalf("call %d: got %+v", i, got)
+		}
+	}
+	for _, c := range []struct {
+		what, target, bearer string
+		want                 int
+	}{
+		{"the first key", convert, first, 429},
+		{"the second key", convert, second, 429},
+		{"other amounts", "/api/convert/GBP/7.5/JPY", second, 429},
+		{"another endpoint", "/api/rates/EUR", first, 200},
+		{"another account", convert, stranger, 200},
+	} {
+		if got := s.get(t, c.target, c.bearer); got.status != c.want {
+			t.Errorf("%s: got %d, want %d", c.what, got.status, c.want)
+		}
+	}
+	if got := s.ask(t, "HEAD", convert, "", "Authorization: Bearer "+stranger); got.status != 200 || !strings.HasPrefix(got.header.Get("Ratelimit"), `"convert";r=3;`) {
+		t.Errorf("HEAD: got %+v, want it counted as GET", got)
+	}
+}
+
+// TestUnlimited sends no RateLimit fields, not even the upstream's, and
+// counts all the same.
+func TestUnlimited(t *testing.T) {
+	s := start(t, setup{zone: calmZone(), upstream: func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("RateLimit", `"burst";r=1;t=1`)
+	}})
+	id, bearer := s.account(t, "business")
+	for range 10 {
+		got := s.get(t, convert, bearer)
+		if got.status != 200 || got.header.Get("Ratelimit") != "" || got.header.Get("Ratelimit-Policy") != "" {
+			t.Fatalf("got %+v", got)
+		}
+	}
+	if n := s.used(t, id, "convert"); n != 10 {
+		t.Errorf("counted %d, want 10", n)
+	}
+}
+
+// TestChangeOfPlan acts on the next call.
+func TestChangeOfPlan(t *testing.T) {
+	s := start(t, setup{zone: calmZone()})
+	id, bearer := s.account(t, "starter", "convert")
+	for _, step := range []struct {
+		plan     string
+		disabled bool
+		want     int
+		code     string
+	}{
+		{plan: "starter", want: 200},
+		{plan: "free", want: 403, code: "plan_required"},
+		{plan: "small", want: 200},
+		{plan: "small", disabled: true, want: 401, code: "invalid_token"},
+		{plan: "business", want: 200},
+	} {
+		if _, err := s.store(t).PutAccount(t.Context(), store.Account{ID: id, Plan: step.plan, Disabled: step.disabled}); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.get(t, convert, bearer); got.status != step.want || got.code() != step.code {
+			t.Errorf("on %+v: got %d %s", step, got.status, got.body)
+		}
+	}
+	if n := s.used(t, id, "convert"); n != 3 {
+		t.Errorf("counted %d, want the 3 that were admitted", n)
+	}
+}
+
+// TestRestart finds the counts again.
+func TestRestart(t *testing.T) {
+	s := start(t, setup{zone: calmZone()})
+	id, bearer := s.account(t, "small")
+	for range 5 {
+		s.get(t, convert, bearer)
+	}
+	if err := caddy.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.get(t, convert, bearer); got.status != 429 || s.used(t, id, "convert") != 5 {
+		t.Errorf("got %d with %d counted, want 429 with 5", got.status, s.used(t, id, "convert"))
+	}
+}
+
+// TestReload changes the configuration under load: no request fails, and
+// every one is counted once.
+func TestReload(t *testing.T) {
+	s := start(t, setup{zone: calmZone(), port: freePort(t)})
+	id, bearer := s.account(t, "business")
+	var admitted, cut atomic.Int64
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				got, err := s.try(t.Context(), "GET", convert, "", "Authorization: Bearer "+bearer)
+				switch {
+				case err != nil:
+					cut.Add(1)
+				case got.status != 200:
+					t.Errorf("got %d %s", got.status, got.body)
+				default:
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	for i := range 200 {
+		s.more = fmt.Sprintf("plan extra%d {\nrates %d\n}", i, i)
+		if err := s.reload(); err != nil {
+			t.Fatalf("reload %d: %v", i, err)
+		}
+	}
+	close(done)
+	wg.Wait()
+	// A connection that is new or idle when its server stops can be closed
+	// under a request, which net/http's server does on paths without a
+	// gate as well.
+	n := s.used(t, id, "convert")
+	if n < admitted.Load() || n > admitted.Load()+cut.Load() || admitted.Load() == 0 {
+		t.Errorf("counted %d calls, admitted %d, cut off %d", n, admitted.Load(), cut.Load())
+	}
+	t.Logf("admitted %d, cut off %d", admitted.Load(), cut.Load())
+	if compiled(t).Plan("extra199") == nil {
+		t.Error("the last configuration is not in force")
+	}
+}
+
+// TestReloadWithRequestUnderWay lets a request end that began in a
+// configuration which is gone, and gives its call back where it belongs.
+func TestReloadWithRequestUnderWay(t *testing.T) {
+	arrived, release := make(chan struct{}), make(chan struct{})
+	s := start(t, setup{zone: calmZone(), port: freePort(t), more: "refund server_errors", upstream: func(w http.ResponseWriter, _ *http.Request) {
+		close(arrived)
+		<-release
+		w.WriteHeader(http.StatusInternalServerError)
+	}})
+	id, bearer := s.account(t, "small")
+	got := make(chan answered)
+	go func() {
+		answer, _ := s.try(t.Context(), "GET", convert, "", "Authorization: Bearer "+bearer)
+		got <- answer
+	}()
+	<-arrived
+	if n := s.used(t, id, "convert"); n != 1 {
+		t.Errorf("counted %d while under way, want 1", n)
+	}
+	s.more = ""
+	if err := s.reload(); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	if answer := <-got; answer.status != 500 || s.used(t, id, "convert") != 0 {
+		t.Errorf("got %+v with %d counted, want 500 with none", answer, s.used(t, id, "convert"))
+	}
+}
+
+// TestRequestOutlivesStore answers 503 to a request that is judged when
+// its configuration and the store are gone: no panic, no 401.
+func TestRequestOutlivesStore(t *testing.T) {
+	s := start(t, setup{zone: calmZone()})
+	_, bearer := s.account(t, "small")
+	old := app(t)
+	if err := old.Cleanup(); err != nil {
+		t.Fatal(err)
+	}
+	for _, request := range []struct{ method, target, body, header string }{
+		{"GET", convert, "", "Authorization: Bearer " + bearer},
+		{"GET", "/api/usage", "", "Authorization: Bearer " + bearer},
+		{"POST", "/api/login", `{"email":"a@example.com","password":"x"}`, "Content-Type: application/json"},
+	} {
+		got := s.ask(t, request.method, request.target, request.body, request.header)
+		if got.status != 503 || got.code() != "unavailable" || got.header.Get("Retry-After") != "5" || got.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: got %+v", request.target, got)
+		}
+	}
+	if got := s.get(t, convert, "junk"); got.status != 401 {
+		t.Errorf("junk: got %d, want 401, which needs no store", got.status)
+	}
+	if n := s.upstream.seen(); n != 0 {
+		t.Errorf("the upstream saw %d requests", n)
+	}
+	if err := old.Cleanup(); err != nil {
+		t.Errorf("cleaning up again: %v", err)
+	}
+}
+
+// TestReloadThatFails keeps the running configuration serving, and its
+// counts.
+func TestReloadThatFails(t *testing.T) {
+	s := start(t, setup{zone: calmZone(), port: freePort(t)})
+	id, bearer := s.account(t, "small")
+	s.get(t, convert, bearer)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	running := s.setup
+	for name, broken := range map[string]func(*setup){
+		"mistake":             func(b *setup) { b.more = "plan x {\nnothing 1\n}" },
+		"directory is a file": func(b *setup) { b.dir = "/dev/null/gate" },
+		"no directory":        func(b *setup) { b.dir = "{env.TOLLGATE_TEST_NOT_SET}" },
+		// The app tollgate may have been started by then, or not.
+		"another app does not start": func(b *setup) {
+			b.behind = fmt.Sprintf("respond x\n}\nhttp://:%d {\nbind 127.0.0.1", taken.Addr().(*net.TCPAddr).Port)
+		},
+	} {
+		s.setup = running
+		broken(&s.setup)
+		if err := s.reload(); err == nil {
+			t.Errorf("%s: the configuration was loaded", name)
+		}
+		if got := s.get(t, "/api/rates/EUR", bearer); got.status == 503 {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+	if n := s.used(t, id, "convert"); n != 1 {
+		t.Errorf("counted %d, want 1", n)
+	}
+}
+
+// TestOtherStore lets a reload change the directory: the old one is
+// closed and can be used again, the new one is another world.
+func TestOtherStore(t *testing.T) {
+	s := start(t, setup{zone: calmZone()})
+	_, bearer := s.account(t, "small")
+	first := s.dir
+	s.dir = t.TempDir() + "/other"
+	if err := s.reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.get(t, convert, bearer); got.status != 401 {
+		t.Errorf("got %d, want 401: the other store knows no such token", got.status)
+	}
+	s.dir = first
+	if err := s.reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.get(t, convert, bearer); got.status != 200 {
+		t.Errorf("got %d, want 200", got.status)
+	}
+}
+
+// TestUsage answers with what was used, the call itself included, and
+// does not ask the upstream.
+func TestUsage(t *testing.T) {
+	s := start(t, setup{zone: calmZone()})
+	id, bearer := s.account(t, "small")
+	s.get(t, convert, bearer)
+	got := s.get(t, "/api/usage?days=2", bearer)
+	var document struct {
+		Account   string
+		Endpoints []struct {
+			Endpoint  string
+			Used      int
+			Remaining int
+		}
+		RecentCalls []struct {
+			Endpoint, Method, Path, Key string
+			Status                      int
+		} `json:"recent_calls"`
+		Days []struct{ Calls map[string]int }
+	}
+	if err := json.Unmarshal([]byte(got.body), &document); err != nil || got.status != 200 {
+		t.Fatalf("got %+v (%v)", got, err)
+	}
+	if document.Account != id || len(document.Days) != 2 || document.Days[1].Calls["convert"] != 1 || document.Days[1].Calls["usage"] != 1 {
+		t.Errorf("got %s", got.body)
+	}
+	if calls := document.RecentCalls; len(calls) != 1 || calls[0].Path != convert || calls[0].Status != 200 || calls[0].Key != "ci" || calls[0].Method != "GET" {
+		t.Errorf("got recent calls %+v", calls)
+	}
+	if got.header.Get("Cache-Control") != "no-store" || !strings.HasPrefix(got.header.Get("Ratelimit"), `"usage";r=4;`) || got.header.Get("Content-Type") != "application/json; charset=utf-8" {
+		t.Errorf("got headers %v", got.header)
+	}
+	head := s.ask(t, "HEAD", "/api/usage", "", "Authorization: Bearer "+bearer)
+	if head.status != 200 || head.body != "" {
+		t.Errorf("HEAD: got %+v", head)
+	}
+	if n := s.upstream.seen(); n != 1 {
+		t.Errorf("the upstream saw %d requests, want 1", n)
+	}
+	for range 3 {
+		s.get(t, "/api/usage", bearer)
+	}
+	if got := s.get(t, "/api/usage", bearer); got.status != 429 {
+		t.Errorf("got %d, want usage to be metered like the others", got.status)
+	}
+	// The 429s are among the recent calls.
+	recent, err := s.store(t).Recent(t.Context(), id, time.Now())
+	if err != nil || len(recent) == 0 || recent[0].Status != 429 {
+		t.Errorf("got recent calls %+v (%v)", recent, err)
+	}
+}
