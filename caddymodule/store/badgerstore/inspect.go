@@ -21,8 +21,8 @@ func damaged(format string, args ...any) error {
 
 // inspect looks at a directory before Badger does, for the damage that
 // Badger mends by throwing data away, and for that which ends the process
-// because Badger meets it in a goroutine of its own. It changes nothing
-// but a value log that holds nothing.
+// because Badger meets it in a goroutine of its own. It changes nothing,
+// but removes logs that are empty.
 func inspect(dir string) error {
 	manifest, err := readManifest(dir)
 	if err != nil {

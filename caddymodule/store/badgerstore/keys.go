@@ -60,19 +60,18 @@ func (s *Store) checkKey(key store.Key, replaces keyRow) error {
 }
 
 // change is the row that stores the key. It goes when nobody wants to see
-// it any more: a login token as soon as it has expired, a key some time
-// after its end.
+// it any more: a login token, revoked or not, as soon as it has expired,
+// a key some time after its end.
 func (k keyRow) change() ledger.Change {
 	c := ledger.Change{Key: keyKey(k.Account, k.ID), Value: encodeKey(k)}
-	end := k.RevokedAt
-	if end.IsZero() || (!k.ExpiresAt.IsZero() && k.ExpiresAt.Before(end)) {
-		end = k.ExpiresAt
-	}
-	if end.IsZero() {
-		return c
-	}
-	if c.ExpiresAt = end; k.Kind == token.Key {
-		c.ExpiresAt = end.Add(store.RevokedFor)
+	switch {
+	case k.Kind == token.Login && !k.ExpiresAt.IsZero():
+		c.ExpiresAt = k.ExpiresAt
+	case k.RevokedAt.IsZero() && k.ExpiresAt.IsZero():
+	case k.RevokedAt.IsZero(), !k.ExpiresAt.IsZero() && k.ExpiresAt.Before(k.RevokedAt):
+		c.ExpiresAt = k.ExpiresAt.Add(store.RevokedFor)
+	default:
+		c.ExpiresAt = k.RevokedAt.Add(store.RevokedFor)
 	}
 	return c
 }

@@ -24,5 +24,9 @@ func lock(dir string) (release func() error, err error) {
 		}
 		return nil, errors.Join(err, f.Close())
 	}
-	return f.Close, nil
+	return func() error {
+		// Closing alone would not do while a process that was just forked
+		// still has a copy of the file.
+		return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
+	}, nil
 }

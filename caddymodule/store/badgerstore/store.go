@@ -74,7 +74,8 @@ type Store struct {
 
 	stop    chan struct{}
 	done    sync.WaitGroup
-	closing sync.Once
+	closing sync.Mutex
+	stopped bool
 }
 
 var _ store.Store = (*Store)(nil)
@@ -152,22 +153,28 @@ func openBadger(dir string, logger *zap.Logger) (db *badger.DB, err error) {
 
 // Close writes what waits, refuses all further calls with
 // store.ErrClosed and closes the database. It is idempotent. On a disk
-// that is full the database stays as it is, with an error that is
+// that is full the database is left open, with an error that is
 // store.ErrUnavailable: closing writes, which Badger would not survive,
-// and everything is in its write-ahead log.
-func (s *Store) Close() (err error) {
-	s.closing.Do(func() {
+// and all is in its write-ahead log for the next process. Once there is
+// space again Close can be repeated.
+func (s *Store) Close() error {
+	s.closing.Lock()
+	defer s.closing.Unlock()
+	var err error
+	if !s.stopped {
+		s.stopped = true
 		close(s.stop)
 		s.done.Wait()
 		err = s.recent.flush()
 		s.ledger.Close()
-		if full := s.disk.checkOpen(); full != nil {
-			err = errors.Join(err, fmt.Errorf("%w: leaving the database open: %w", store.ErrUnavailable, full))
-			return
-		}
-		err = errors.Join(err, s.db.Close())
-	})
-	return err
+	}
+	if s.db.IsClosed() {
+		return err
+	}
+	if full := s.disk.checkOpen(); full != nil {
+		return errors.Join(err, fmt.Errorf("%w: leaving the database open: %w", store.ErrUnavailable, full))
+	}
+	return errors.Join(err, s.db.Close())
 }
 
 // Grant implements store.Grants.

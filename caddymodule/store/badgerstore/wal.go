@@ -1,6 +1,7 @@
 package badgerstore
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -38,7 +39,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // the first entry that it cannot read and cuts the file there, so that a
 // flipped bit costs all that was written after it. Only what a crash
 // leaves may be cut: an entry or a transaction that is incomplete, and
-// then nothing but zeros. It returns the newest version in each log.
+// then nothing but zeros. An empty log is what is left of one whose rows
+// are in a table, or that was just begun; Badger would trip over it. It
+// returns the newest version in each log.
 func inspectWALs(dir string) (versions []uint64, err error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.mem"))
 	if err != nil {
@@ -46,8 +49,14 @@ func inspectWALs(dir string) (versions []uint64, err error) {
 	}
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
+		if err == nil && len(data) == 0 {
+			err = os.Remove(path)
+		}
 		if err != nil {
 			return nil, err
+		}
+		if len(data) == 0 {
+			continue
 		}
 		version, at, err := inspectWAL(data)
 		if err != nil {
@@ -96,19 +105,18 @@ func inspectWAL(data []byte) (newest uint64, at int, err error) {
 }
 
 // inspectTail judges what follows the last readable entry. A process that
-// dies while it writes leaves the beginning of one entry.
+// dies while it writes leaves a part of one entry, in the zeros that the
+// file consists of.
 func inspectTail(tail []byte) error {
 	last := lastNonZero(tail)
-	if last < 0 {
+	switch {
+	case last < 0:
 		return nil
-	}
-	if last >= maxEntry {
+	case last >= maxEntry:
 		return fmt.Errorf("an entry cannot be read and data follows it")
-	}
-	if last == len(tail)-1 {
+	case last == len(tail)-1:
 		return fmt.Errorf("the file is cut short")
-	}
-	if size, ok := entrySize(tail); !ok || last >= size-1 {
+	case !torn(tail[:last+1]):
 		return fmt.Errorf("an entry that is complete cannot be read")
 	}
 	for i := 1; i <= last; i++ {
@@ -117,6 +125,20 @@ func inspectTail(tail []byte) error {
 		}
 	}
 	return nil
+}
+
+// torn tells whether what there is of an entry lacks something. Processors
+// copy a short entry from its beginning on, and of a long one the aligned
+// middle first: it may have its end and a hole, or lack its head.
+func torn(entry []byte) bool {
+	const short, hole, head = 256, 32, 64
+	keyAt, keySize, valueSize, ok := entryHeader(entry)
+	if !ok || keySize == 0 {
+		first := bytes.IndexFunc(entry, func(r rune) bool { return r != 0 })
+		return len(entry) < maxEntryHeader || (first >= 3 && first < head)
+	}
+	size := keyAt + keySize + valueSize + crc32.Size
+	return len(entry) < size || (len(entry) == size && size > short && bytes.Contains(entry, make([]byte, hole)))
 }
 
 func lastNonZero(b []byte) int {
@@ -174,10 +196,4 @@ func entryHeader(b []byte) (keyAt, keySize, valueSize int, ok bool) {
 		return 0, 0, 0, false
 	}
 	return at, int(fields[0]), int(fields[1]), true
-}
-
-// entrySize is how long an entry says it is.
-func entrySize(b []byte) (int, bool) {
-	keyAt, keySize, valueSize, ok := entryHeader(b)
-	return keyAt + keySize + valueSize + crc32.Size, ok
 }

@@ -1,0 +1,242 @@
+package badgerstore_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// crashCallers is how many goroutines count in the child, each on a
+// counter of its own and on one that all share.
+const crashCallers = 16
+
+// runChild is what a child process does, until it is killed.
+func runChild(task, dir string) {
+	s, err := badgerstore.Open(dir, badgerstore.Options{Sync: task == "sync"})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	switch task {
+	case "hold":
+		fmt.Println("open")
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	case "load", "sync":
+		var callers sync.WaitGroup
+		for i := range crashCallers {
+			callers.Go(func() { load(s, i) })
+		}
+		callers.Go(func() { churn(s) })
+		callers.Wait()
+	}
+	os.Exit(0)
+}
+
+// load takes calls, makes keys and revokes them, and acknowledges each
+// with a line on standard output, as a gate does with a request.
+func load(s *badgerstore.Store, caller int) {
+	ctx := context.Background()
+	for n := 0; ; n++ {
+		for _, counter := range []string{"shared", fmt.Sprint(caller)} {
+			if _, admitted, err := s.Take(ctx, crashCall(counter), store.Unlimited); err != nil || !admitted {
+				return
+			}
+			fmt.Println("take", counter)
+		}
+		if n%20 != caller {
+			continue
+		}
+		id := fmt.Sprintf("%d_%d_%d", os.Getpid(), caller, n)
+		if s.CreateKey(ctx, crashKey(id), crashHash(id)) != nil {
+			return
+		}
+		fmt.Println("key", id)
+		if n%40 == caller {
+			if s.RevokeKey(ctx, "acc_1", id, time.Now()) != nil {
+				return
+			}
+			fmt.Println("revoke", id)
+		}
+	}
+}
+
+// churn overwrites large rows, so that memtables are written out and
+// compacted all the time.
+func churn(s *badgerstore.Store) {
+	value := make([]byte, 60<<10)
+	for n := 0; ; n++ {
+		var rows []throttle.Row
+		for i := range 5 {
+			rows = append(rows, throttle.Row{Key: fmt.Appendf(nil, "churn%05d", n%7*5+i), Value: value, ExpiresAt: now.Add(time.Hour)})
+		}
+		if s.Save(context.Background(), rows) != nil {
+			return
+		}
+	}
+}
+
+func crashCall(counter string) store.Call {
+	return store.Call{Account: "acc_1", Endpoint: counter, Day: today}
+}
+
+func crashKey(id string) store.Key {
+	return store.Key{ID: id, Account: "acc_1", Kind: token.Login, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+}
+
+func crashHash(id string) (hash token.Hash) {
+	copy(hash[:], id)
+	return hash
+}
+
+// acknowledged is what a child has promised before it died.
+type acknowledged struct {
+	takes map[string]int64
+	keys  map[string]bool // false once revoked
+}
+
+// TestKill kills a process under load, over and over: the store opens,
+// every call that was acknowledged is counted, none is counted twice, no
+// key is lost and no revoked one is back.
+//
+// Tests that start processes do not run beside others: between fork and
+// exec a child has a copy of every lock that its parent holds.
+func TestKill(t *testing.T) {
+	const rounds = 20
+	dir := t.TempDir()
+	s := open(t, dir)
+	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
+		t.Fatalf("creating the account: %v", err)
+	}
+	acks := acknowledged{takes: map[string]int64{}, keys: map[string]bool{}}
+	for round := range rounds {
+		if err := s.Close(); err != nil {
+			t.Fatalf("closing: %v", err)
+		}
+		task := "load"
+		if round%4 == 3 {
+			task = "sync"
+		}
+		acks.killed(t, task, dir, 50+round*31)
+		s = open(t, dir)
+		acks.check(t, s)
+		if t.Failed() {
+			t.Fatalf("after %d kills", round+1)
+		}
+	}
+}
+
+// killed runs a child until it has acknowledged so much, kills it and
+// reads what it had written by then.
+func (a *acknowledged) killed(t *testing.T, task, dir string, after int) {
+	t.Helper()
+	cmd, lines := start(t, task, dir)
+	for n := 0; lines.Scan(); n++ {
+		what, id, _ := strings.Cut(lines.Text(), " ")
+		switch what {
+		case "take":
+			a.takes[id]++
+		case "key":
+			a.keys[id] = true
+		case "revoke":
+			a.keys[id] = false
+		}
+		if n == after {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatalf("killing: %v", err)
+			}
+		}
+	}
+	if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("the child ended on its own: %v", err)
+	}
+}
+
+// start starts a child on a directory.
+func start(t *testing.T, task, dir string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], dir)
+	cmd.Env = append(os.Environ(), child+"="+task)
+	cmd.Stderr = os.Stderr
+	_, inErr := cmd.StdinPipe() // it ends with this process
+	out, outErr := cmd.StdoutPipe()
+	if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
+		t.Fatalf("starting a child: %v", err)
+	}
+	return cmd, bufio.NewScanner(out)
+}
+
+// check compares a store with what was acknowledged. A call that was
+// under way may be counted, and is from then on.
+func (a *acknowledged) check(t *testing.T, s *badgerstore.Store) {
+	t.Helper()
+	counts, err := s.Counts(t.Context(), "acc_1", today, today)
+	if err != nil {
+		t.Fatalf("reading the counts: %v", err)
+	}
+	got := map[string]int64{}
+	for _, c := range counts {
+		got[c.Endpoint] = c.Used
+	}
+	inFlight := int64(0)
+	for counter, want := range a.takes {
+		most := want + 1
+		if counter == "shared" {
+			most = want + crashCallers
+		}
+		if got[counter] < want || got[counter] > most {
+			t.Errorf("%s: counted %d, acknowledged %d, at most %d", counter, got[counter], want, most)
+		}
+		inFlight += got[counter] - want
+		a.takes[counter] = got[counter]
+	}
+	if inFlight > crashCallers {
+		t.Errorf("%d calls more than acknowledged, with %d callers", inFlight, crashCallers)
+	}
+	for id, live := range a.keys {
+		_, err := s.Grant(t.Context(), crashHash(id), now)
+		if live && errors.Is(err, store.ErrNoGrant) {
+			// Its revocation may have been under way.
+			key, err := s.Key(t.Context(), "acc_1", id)
+			if err != nil || key.RevokedAt.IsZero() {
+				t.Errorf("key %s is lost: %+v, %v", id, key, err)
+			}
+			a.keys[id] = false
+		}
+		if !live && err == nil {
+			t.Errorf("key %s is back after its revocation", id)
+		}
+	}
+}
+
+// TestInUse: a second process is refused with the directory's name, and
+// disturbs nothing.
+func TestInUse(t *testing.T) {
+	dir := t.TempDir()
+	cmd, lines := start(t, "hold", dir)
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if !lines.Scan() {
+		t.Fatalf("the child did not open the store")
+	}
+	for range 2 {
+		s, err := badgerstore.Open(dir, badgerstore.Options{})
+		if !errors.Is(err, badgerstore.ErrInUse) || !strings.Contains(fmt.Sprint(err), dir) {
+			t.Fatalf("opening a store in use: got %v, %v", s, err)
+		}
+	}
+}
