@@ -25,7 +25,7 @@ build() {
 	caddy=$(go list -m -f '{{.Version}}' github.com/caddyserver/caddy/v2)
 	go mod download
 	mkdir -p bin
-	GOPROXY="file://$(go env GOMODCACHE)/cache/download" GONOSUMDB='*' GOFLAGS=-buildvcs=false XCADDY_PRINT_VERSION=0 \
+	GOPROXY="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)" GONOSUMDB='*' GOFLAGS=-buildvcs=false XCADDY_PRINT_VERSION=0 \
 		go tool xcaddy build "$caddy" --with "$module/caddymodule" --replace "$module=." --output bin/caddy >bin/build.log 2>&1 || {
 		cat bin/build.log >&2
 		exit 1
@@ -139,10 +139,65 @@ Try it:
 TEXT
 }
 
+# debian installs packages where this machine is a Debian and we are root;
+# elsewhere the tests say what they miss.
+debian() {
+	missing=
+	for package in "$@"; do
+		[ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>&-)" = installed ] || missing="$missing $package"
+	done
+	[ -n "$missing" ] || return 0
+	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+		echo "xcaddy.sh: cannot install:$missing" >&2
+		return 0
+	fi
+	apt-get update -qq
+	# shellcheck disable=SC2086 # one word per package
+	DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends $missing >bin/apt.log 2>&1 || {
+		cat bin/apt.log >&2
+		exit 1
+	}
+}
+
+# linter installs the linter at its pinned version.
+linter() {
+	lint_version=v2.15.0
+	lint="$PWD/.cache/bin/golangci-lint"
+	case "$("$lint" version 2>&-)" in
+	*" ${lint_version#v} "*) ;;
+	*) GOBIN="$PWD/.cache/bin" go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$lint_version" ;;
+	esac
+}
+
+# fuzz runs every fuzz target for a few seconds.
+fuzz() {
+	for package in $(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...); do
+		for target in $(go test -list '^Fuzz' "$package" | grep '^Fuzz' || :); do
+			go test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-3s}" "$package"
+		done
+	done
+}
+
+check() {
+	mkdir -p bin .cache
+	debian ca-certificates chromium curl gcc libc6-dev postgresql wrk
+	command -v npm >/dev/null || debian nodejs npm
+	build
+	linter
+	go vet ./...
+	"$lint" run ./...
+	CGO_ENABLED=1 go test -race -timeout 30m ./...
+	fuzz
+	bin/caddy fmt --diff Caddyfile >bin/fmt.diff || {
+		cat bin/fmt.diff >&2
+		exit 1
+	}
+}
+
 case "${1:-}" in
 build) build ;;
 run) run ;;
-test) exec ./tools/test.sh ;;
+test) check ;;
 bench) shift && build && exec go run ./tools/bench "$@" ;;
 *)
 	usage >&2

@@ -1,0 +1,3 @@
+// Package e2e tests the built programs from outside, as an operator and
+// a client meet them.
+package e2e

@@ -1,0 +1,205 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
+)
+
+// used is the count of an endpoint as the operator's command shows it.
+func used(t *testing.T, s *stack.Stack, account, endpoint string) int64 {
+	t.Helper()
+	usage := decode[struct {
+		Endpoints []struct {
+			Endpoint string
+			Used     int64
+		}
+	}](t, s.Tollgate("usage", "show", account, "--json"))
+	for _, e := range usage.Endpoints {
+		if e.Endpoint == endpoint {
+			return e.Used
+		}
+	}
+	t.Fatalf("no endpoint %s in the usage of %s", endpoint, account)
+	return 0
+}
+
+// load calls an endpoint from several goroutines until stop is closed,
+// and counts the answers by status; -1 are broken connections.
+func load(s *stack.Stack, token string, callers int, stop <-chan struct{}) (counts func() map[int]int64) {
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	answers := map[int]int64{}
+	for range callers {
+		group.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				status := -1
+				if response, _, err := s.TryCall("GET", "/api/rates/EUR?symbols=USD", token, nil); err == nil {
+					status = response.StatusCode
+				}
+				mu.Lock()
+				answers[status]++
+				mu.Unlock()
+			}
+		})
+	}
+	return func() map[int]int64 {
+		group.Wait()
+		return answers
+	}
+}
+
+// TestReloadUnderLoad reloads the configuration while clients call: not
+// one answer is anything but 200, and not one call is lost or doubled.
+func TestReloadUnderLoad(t *testing.T) {
+	s := stack.Start(t, stack.Shipped(t, "rates 1000\n", "rates unlimited\n"))
+	account := newAccount(t, s, "ada@example.com", "starter")
+	key := newKey(t, s, account, "ci")
+	stop := make(chan struct{})
+	counts := load(s, key.Token, 8, stop)
+	for i := range 20 {
+		s.Configure(stack.Shipped(t, "rates 1000\n", fmt.Sprintf("rates %d\n", 1_000_000+i)))
+		if err := s.Reload(); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	answers := counts()
+	if len(answers) != 1 || answers[http.StatusOK] == 0 {
+		t.Errorf("got answers %v, want nothing but 200", answers)
+	}
+	if got := used(t, s, account, "rates"); got != answers[http.StatusOK] {
+		t.Errorf("counted %d calls, clients got %d", got, answers[http.StatusOK])
+	}
+}
+
+// TestKillUnderLoad kills Caddy while clients call: every call that was
+// answered is counted when it comes back, and none beyond those that
+// were under way.
+func TestKillUnderLoad(t *testing.T) {
+	const callers = 8
+	s := stack.Start(t, stack.Shipped(t, "rates 1000\n", "rates unlimited\n"))
+	account := newAccount(t, s, "ada@example.com", "starter")
+	key := newKey(t, s, account, "ci")
+	var answered, atMost int64
+	for range 3 {
+		stop := make(chan struct{})
+		counts := load(s, key.Token, callers, stop)
+		time.Sleep(300 * time.Millisecond) // let calls be under way
+		s.KillCaddy()
+		close(stop)
+		answers := counts()
+		answered += answers[http.StatusOK]
+		atMost += answers[http.StatusOK] + callers
+		s.StartCaddy()
+		if got := used(t, s, account, "rates"); got < answered || got > atMost {
+			t.Fatalf("counted %d calls, want %d to %d", got, answered, atMost)
+		}
+	}
+	if answered == 0 {
+		t.Error("no call was answered")
+	}
+}
+
+// TestWrongConfiguration loads configurations with mistakes into a
+// running Caddy: each names its line, and the running one goes on.
+func TestWrongConfiguration(t *testing.T) {
+	s := stack.Start(t, stack.Shipped(t))
+	key := newKey(t, s, newAccount(t, s, "ada@example.com", "starter"), "ci")
+	mistakes := []struct{ name, old, wrong, want string }{
+		{"unknown endpoint in a plan", "batch 50\n", "betch 50\n", "betch"},
+		{"zone", "timezone {$TOLLGATE_TIMEZONE:UTC}", "timezone Mars/Olympus", "Mars/Olympus"},
+		{"short secret", "secret {env.TOLLGATE_SECRET}", "secret short", "secret"},
+		{"duplicate endpoint", "endpoint rates GET /api/rates/{base}", "endpoint convert GET /api/rates/{base}", "endpoint convert"},
+	}
+	for _, m := range mistakes {
+		t.Run(m.name, func(t *testing.T) {
+			text := stack.Shipped(t, m.old, m.wrong)
+			line := 1 + strings.Count(text[:strings.Index(text, m.wrong)], "\n")
+			s.Configure(text)
+			err := s.Reload()
+			where := fmt.Sprintf("%s:%d", s.Caddyfile, line)
+			if err == nil || !strings.Contains(err.Error(), m.want) || !strings.Contains(err.Error(), where) {
+				t.Errorf("got error %v, want one with %q and %q", err, m.want, where)
+			}
+			if response, _ := s.Call("GET", "/api/rates/EUR", key.Token, nil); response.StatusCode != http.StatusOK {
+				t.Errorf("the running configuration answers %d", response.StatusCode)
+			}
+		})
+	}
+}
+
+// TestValidateWhileRunning validates the configuration of a Caddy that
+// runs and holds the store.
+func TestValidateWhileRunning(t *testing.T) {
+	s := stack.Start(t, stack.Shipped(t))
+	if _, err := s.Try("caddy", "", "validate", "--config", s.Caddyfile, "--adapter", "caddyfile"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSecondProcess starts a second Caddy on the same store: it is
+// refused by name, and the first goes on.
+func TestSecondProcess(t *testing.T) {
+	s := stack.Start(t, stack.Shipped(t))
+	key := newKey(t, s, newAccount(t, s, "ada@example.com", "starter"), "ci")
+	other := stack.Shipped(t, "{$TOLLGATE_ADDRESS:http://localhost:8080}", "http://127.0.0.1:0", "http://{$TOLLGATE_CONTROL:127.0.0.1:8081}", "http://127.0.0.1:0")
+	s.Configure(strings.Replace(other, "{\n", "{\n\tadmin off\n", 1))
+	_, err := s.Try("caddy", "", "run", "--config", s.Caddyfile, "--adapter", "caddyfile")
+	if err == nil || !strings.Contains(err.Error(), s.Data+"/gate") || !strings.Contains(err.Error(), "in use by another process") {
+		t.Errorf("got error %v, want one that names the directory", err)
+	}
+	if response, _ := s.Call("GET", "/api/rates/EUR", key.Token, nil); response.StatusCode != http.StatusOK {
+		t.Errorf("the first process answers %d", response.StatusCode)
+	}
+}
+
+// TestDownUpstream calls through a gate whose upstream is gone: the call
+// is given back.
+func TestDownUpstream(t *testing.T) {
+	s := stack.Start(t, stack.Shipped(t))
+	account := newAccount(t, s, "ada@example.com", "starter")
+	key := newKey(t, s, account, "ci")
+	s.StopUpstream()
+	var refused atomic.Int64
+	for range 10 {
+		response, text := s.Call("GET", "/api/rates/EUR", key.Token, nil)
+		if response.StatusCode != http.StatusBadGateway || code(t, text) != "upstream_unreachable" {
+			t.Errorf("got %d %s", response.StatusCode, text)
+		}
+		refused.Add(1)
+	}
+	if got := used(t, s, account, "rates"); got != 0 {
+		t.Errorf("%d calls are counted, want none", got)
+	}
+}
+
+// TestNoSecrets looks for secrets in what the programs wrote.
+func TestNoSecrets(t *testing.T) {
+	s := stack.Start(t, stack.Shipped(t, "\ttollgate\n", "\tlog\n\ttollgate\n"))
+	key := newKey(t, s, newAccount(t, s, "ada@example.com", "starter"), "ci")
+	s.Call("GET", "/api/rates/EUR", key.Token, nil)
+	s.Call("GET", "/api/rates/EUR", key.Token[:len(key.Token)-1]+"0", nil)
+	s.Call("POST", "/api/login", "", strings.NewReader(`{"email":"ada@example.com","password":"correct horse battery staple"}`))
+	s.StopCaddy()
+	s.StopUpstream()
+	for _, secret := range []string{key.Token, stack.Secret, "correct horse", "ada@example.com"} {
+		if strings.Contains(s.Log(), secret) {
+			t.Errorf("the programs wrote %q:\n%s", secret, s.Log())
+		}
+	}
+	if !strings.Contains(s.Log(), `"user_id":"acc_`) {
+		t.Error("the access log does not name the account")
+	}
+}
