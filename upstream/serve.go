@@ -14,28 +14,33 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 	"github.com/caddy-tollgate/tollgate/upstream/api"
 	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
 	"github.com/caddy-tollgate/tollgate/upstream/server"
+	"github.com/caddy-tollgate/tollgate/upstream/web"
 )
 
 func serveCommand() *cobra.Command {
 	var s settings
 	c := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve the currency API to the gate",
-		Long: `Serve the currency API to the gate, until SIGINT or SIGTERM.
+		Short: "Serve the currency API and the web pages to the gate",
+		Long: `Serve the currency API and the web pages to the gate, until SIGINT or
+SIGTERM.
 
-It may start before the gate does: the gate is asked when somebody logs in.`,
+It may start before the gate does: the gate is asked when somebody logs in
+or opens a page.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.serve(c) },
 	}
 	s.withGate(c)
 	s.withRates(c)
 	fromEnvironment(c, &s.listen, "upstream", "TOLLGATE_UPSTREAM", "127.0.0.1:9000", "`address` to listen at")
-	fromEnvironment(c, &s.address, "address", "TOLLGATE_ADDRESS", "http://localhost:8080", "public `URL` of the site, for examples")
+	fromEnvironment(c, &s.address, "address", "TOLLGATE_ADDRESS", "http://localhost:8080", "public `URL` of the site; with https, sessions are kept to TLS")
 	fromEnvironment(c, &s.timezone, "timezone", "TOLLGATE_TIMEZONE", "UTC", "IANA `zone` whose midnight resets the quotas")
+	c.Flags().BoolVar(&s.signUp, "signup", false, "let strangers make an account, on the plan free")
 	return c
 }
 
@@ -88,14 +93,35 @@ func (s *settings) handler(store *database.Store, provider *ecb.Provider, secret
 	if err != nil {
 		return nil, fmt.Errorf("preparing API: %w", err)
 	}
+	pages, err := s.pages(store, accounts, secret, logger)
+	if err != nil {
+		return nil, fmt.Errorf("preparing pages: %w", err)
+	}
 	return server.New(server.Config{
 		Secret:   secret,
 		API:      currencies,
 		Logins:   accounts,
 		Database: store,
 		Rates:    provider,
+		Pages:    pages,
+		Now:      time.Now,
+		Logger:   logger,
+	}), nil
+}
+
+// pages returns the web pages.
+func (s *settings) pages(store *database.Store, accounts *account.Service, secret string, logger *slog.Logger) (http.Handler, error) {
+	gate, err := s.gate(secret)
+	if err != nil {
+		return nil, err
+	}
+	return web.New(web.Config{
+		Accounts: accounts,
+		Sessions: store,
+		Gate:     gate,
 		Address:  s.address,
 		Timezone: s.timezone,
+		SignUp:   s.signUp,
 		Now:      time.Now,
 		Logger:   logger,
 	})

@@ -34,6 +34,7 @@ type settings struct {
 	data       string
 	timezone   string
 	secretFile string
+	signUp     bool
 	history    string
 	daily      string
 }

@@ -183,11 +183,9 @@ func FuzzLogin(f *testing.F) {
 	for _, seed := range []string{credentials("ada@example.com", password), `{"email":"a","email":"b"}`, "null", "[]", "{", "\xff", `{"email":"\ud800"}`} {
 		f.Add([]byte(seed))
 	}
-	handler, err := server.New(server.Config{Secret: gatetest.Secret, Logins: refusing{}, API: http.NotFoundHandler()})
-	if err != nil {
-		f.Fatal(err)
-	}
-	s := &site{Handler: handler}
+	s := &site{Handler: server.New(server.Config{
+		Secret: gatetest.Secret, Logins: refusing{}, API: http.NotFoundHandler(), Pages: http.NotFoundHandler(),
+	})}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		w := s.login(string(body))
 		switch w.Code {

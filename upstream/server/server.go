@@ -1,6 +1,6 @@
 // Package server puts the parts of the upstream together: the currency
 // API and the login behind the gate's proof, the health check and the
-// pages for everybody.
+// web pages.
 //
 // New returns a plain http.Handler without global state, so that it runs
 // in a process of its own as well as mounted in another server. Serve is
@@ -15,8 +15,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 )
 
-// Config is what New needs. Every field must be set unless it says
-// otherwise.
+// Config is what New needs. Every field must be set.
 type Config struct {
 	// Secret is shared with the gate, which proves by it that a call came
 	// through.
@@ -34,16 +33,10 @@ type Config struct {
 	// Rates is asked for the age of its rates.
 	Rates Rates
 
-	// Pages answers every path that is neither API nor health check.
-	// Nil serves one page at / that says what this is.
+	// Pages answers every path that is neither API nor health check. Its
+	// POST /login checks passwords too, and gets only what came through
+	// the gate.
 	Pages http.Handler
-
-	// Address is the public address of the site, for examples:
-	// "http://localhost:8080".
-	Address string
-
-	// Timezone is the name of the zone whose midnight resets the quotas.
-	Timezone string
 
 	// Now is the clock.
 	Now func() time.Time
@@ -52,16 +45,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// New returns the handler of the whole upstream. The error is one of the
-// built-in page.
-func New(c Config) (http.Handler, error) {
-	pages := c.Pages
-	if pages == nil {
-		var err error
-		if pages, err = front(c.Address, c.Timezone); err != nil {
-			return nil, err
-		}
-	}
+// New returns the handler of the whole upstream.
+func New(c Config) http.Handler {
 	logins := &login{logins: c.Logins, logger: c.Logger}
 	closed := http.NewServeMux()
 	closed.Handle("/api/login", only("POST /api/login", logins))
@@ -77,8 +62,9 @@ func New(c Config) (http.Handler, error) {
 	open.Handle("/docs", c.API)
 	open.Handle("/docs/", c.API)
 	open.Handle("/healthz", only("GET /healthz", checks))
-	open.Handle("/", pages)
-	return recoverer(c.Logger, apierror.Mux(open)), nil
+	open.Handle("POST /login", requireProof(c.Secret, c.Pages))
+	open.Handle("/", c.Pages)
+	return recoverer(c.Logger, apierror.Mux(open))
 }
 
 // only serves one pattern and refuses other methods on its path with 405,

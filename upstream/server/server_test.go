@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
 	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
 	"github.com/caddy-tollgate/tollgate/upstream/server"
+	"github.com/caddy-tollgate/tollgate/upstream/web"
 )
 
 const password = "correct horse battery staple"
@@ -78,14 +79,19 @@ func newSite(t *testing.T, edit ...func(*server.Config)) *site {
 	s.accounts = account.NewService(store, s.gate.Client, s.hasher, time.Now, logger)
 	config := server.Config{
 		Secret: gatetest.Secret, API: currencies, Logins: s.accounts, Database: store, Rates: provider,
+		Now: time.Now, Logger: logger,
+	}
+	config.Pages, err = web.New(web.Config{
+		Accounts: s.accounts, Sessions: store, Gate: s.gate.Client,
 		Address: "https://rates.example", Timezone: "Europe/Berlin", Now: time.Now, Logger: logger,
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, e := range edit {
 		e(&config)
 	}
-	if s.Handler, err = server.New(config); err != nil {
-		t.Fatal(err)
-	}
+	s.Handler = server.New(config)
 	return s
 }
 
@@ -194,9 +200,7 @@ func TestRefusedPaths(t *testing.T) {
 		status         int
 		code, allow    string
 	}{
-		{"GET", "/nothing", 404, "not_found", ""},
 		{"GET", "/docs/nothing", 404, "not_found", ""},
-		{"GET", "/healthz/", 404, "not_found", ""},
 		{"GET", "//healthz", 404, "not_found", ""},
 		{"GET", "/a/../healthz", 404, "not_found", ""},
 		{"GET", "/api", 404, "not_found", ""},
@@ -204,7 +208,6 @@ func TestRefusedPaths(t *testing.T) {
 		{"GET", "/api/login/", 404, "not_found", ""},
 		{"GET", "//api/currencies", 404, "not_found", ""},
 		{"POST", "/healthz", 405, "method_not_allowed", "GET, HEAD"},
-		{"DELETE", "/", 405, "method_not_allowed", "GET, HEAD"},
 		{"GET", "/api/login", 405, "method_not_allowed", "POST"},
 		{"POST", "/api/currencies", 405, "method_not_allowed", "GET, HEAD"},
 	} {
@@ -218,8 +221,7 @@ func TestRefusedPaths(t *testing.T) {
 	}
 }
 
-// Pages of the caller's take the place of the built-in one, and of every
-// other path that is free.
+// The pages have every path that is free.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *server.Config) {
@@ -235,26 +237,23 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Threat: a script, a frame or a request to somebody else on the page.
-func TestFrontPage(t *testing.T) {
+// Threat: the sign-in form of the web pages is a password oracle beside
+// the throttle, for who reaches the upstream around the gate.
+func TestSignInNeedsProof(t *testing.T) {
 	t.Parallel()
-	w := newSite(t).do(http.MethodGet, "/", nil)
-	policy := w.Header().Get("Content-Security-Policy")
-	for _, want := range []string{"default-src 'none'", "style-src 'sha256-", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"} {
-		if !strings.Contains(policy, want) {
-			t.Errorf("the policy %q lacks %q", policy, want)
-		}
+	s := newSite(t)
+	s.add(t, "ada@example.com", "starter")
+	form := func() io.Reader {
+		return strings.NewReader("email=ada@example.com&password=correct+horse+battery+staple")
 	}
-	page := w.Body.String()
-	for _, want := range []string{"https://rates.example/api/login", "Europe/Berlin", `<html lang="en">`, `href="/docs"`} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page lacks %q", want)
-		}
+	w := s.do(http.MethodPost, "/login", form(), "Content-Type", "application/x-www-form-urlencoded")
+	checkRefusal(t, w, http.StatusForbidden, "forbidden")
+	if got := w.Header().Get("Set-Cookie"); got != "" {
+		t.Errorf("got the cookie %q", got)
 	}
-	for _, never := range []string{"<script", "<link", "<img", "src=", "url(", "@import"} {
-		if strings.Contains(page, never) {
-			t.Errorf("the page has %q", never)
-		}
+	w = s.proven(http.MethodPost, "/login", form(), "Content-Type", "application/x-www-form-urlencoded")
+	if w.Code != http.StatusSeeOther || w.Header().Get("Set-Cookie") == "" {
+		t.Errorf("through the gate: got %d %v, want 303 and a cookie", w.Code, w.Header())
 	}
 }
 

@@ -124,12 +124,17 @@ func total(d usage.Day) (sum int64) {
 	return sum
 }
 
-// roundUp returns the next number that makes a good axis: an even digit
-// and zeros, so that its half is a whole number too.
+// roundUp returns the next number that makes a good axis: short, and with
+// a half that is a whole number too.
 func roundUp(n int64) int64 {
+	for _, top := range []int64{2, 4, 6, 8} {
+		if top >= n {
+			return top
+		}
+	}
 	for power := int64(1); ; power *= 10 {
-		for _, digit := range []int64{2, 4, 6, 8, 10} {
-			if top := digit * power; top >= n {
+		for _, digits := range []int64{10, 12, 16, 20, 24, 30, 40, 50, 60, 80} {
+			if top := digits * power; top >= n {
 				return top
 			}
 		}

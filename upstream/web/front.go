@@ -4,8 +4,8 @@ import "net/http"
 
 // frontView is the page that says what this is.
 type frontView struct {
-	Address string
-	SignUp  bool
+	Address, Timezone string
+	SignUp            bool
 }
 
 // front shows what this is, or where the day stands to who is signed in.
@@ -14,5 +14,5 @@ func (s *site) front(w http.ResponseWriter, r *http.Request) error {
 		redirect(w, usagePath, nil)
 		return nil
 	}
-	return s.views.show(w, http.StatusOK, "front", page{Title: "Currency API", Body: frontView{s.Address, s.SignUp}})
+	return s.views.show(w, http.StatusOK, "front", page{Title: "Currency API", Body: frontView{s.Address, s.Timezone, s.SignUp}})
 }

@@ -1,6 +1,10 @@
 package web
 
-import "net/http"
+import (
+	"fmt"
+	"net/http"
+	"runtime/debug"
+)
 
 // policy lets a page load its own style, script and icon, send its forms
 // home, and nothing else. Styles and scripts in the page itself do not
@@ -38,6 +42,21 @@ func (s *site) guard(next http.Handler) http.Handler {
 		for name, value := range headers {
 			w.Header().Set(name, value)
 		}
+		defer s.rescue(w)
 		protected.ServeHTTP(w, r)
 	})
+}
+
+// rescue answers with a page where a handler panics. Pages are rendered
+// whole before the answer begins, so that there is none to be cut off.
+func (s *site) rescue(w http.ResponseWriter) {
+	reason := recover()
+	if reason == nil {
+		return
+	}
+	if reason == http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
+		panic(reason)
+	}
+	s.Logger.Error("page panicked", "reason", fmt.Sprint(reason), "stack", string(debug.Stack()))
+	s.views.problem(w, broken)
 }

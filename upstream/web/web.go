@@ -39,6 +39,11 @@ type Config struct {
 	// With https the session's cookie is sent over TLS only.
 	Address string
 
+	// Timezone is the name of the zone whose midnight resets the quotas,
+	// for the page that people see before they sign in. All others ask
+	// the gate.
+	Timezone string
+
 	// SignUp lets strangers make an account on the plan free. Off by
 	// default.
 	SignUp bool
