@@ -52,13 +52,8 @@ keep() {
 # demo makes the demo account and prints its e-mail and password.
 demo() {
 	password=$(random | cut -c1-20)
-	printf '%s\n' "$password" | bin/upstream account add --email demo@example.com --plan starter >&2
+	printf '%s\n' "$password" | bin/upstream account add --email demo@example.com --plan starter >bin/demo.log
 	printf 'demo@example.com %s\n' "$password"
-}
-
-# answers tells whether something answers at a URL.
-answers() {
-	curl -fsS -o "$1" --max-time 2 "$2" 2>"$1.err"
 }
 
 run() {
@@ -72,7 +67,7 @@ run() {
 	TOLLGATE_SECRET=${TOLLGATE_SECRET:-$(keep secret random)}
 	export TOLLGATE_ADDRESS TOLLGATE_CONTROL TOLLGATE_UPSTREAM TOLLGATE_DATA TOLLGATE_TIMEZONE TOLLGATE_SECRET
 
-	pids=
+	pids= nap=
 	trap 'stop' EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM
@@ -85,7 +80,8 @@ run() {
 	greet "${account% *}" "${account#* }"
 	while alive; do
 		sleep 1 &
-		wait $!
+		nap=$!
+		wait $nap
 	done
 	echo "xcaddy.sh: a process ended by itself" >&2
 	exit 1
@@ -100,13 +96,13 @@ alive() {
 # stop ends both and waits for them: nothing stays behind.
 stop() {
 	trap '' INT TERM
-	for pid in $pids; do
+	for pid in $pids $nap; do
 		kill -TERM "$pid" 2>&- || :
 	done
-	for pid in $pids; do
+	for pid in $pids $nap; do
 		wait "$pid" || :
 	done
-	pids=
+	pids= nap=
 }
 
 # await waits until the gate serves and upstream behind it answers.

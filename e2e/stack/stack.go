@@ -96,7 +96,7 @@ func Start(t testing.TB, caddyfile string, settings ...string) *Stack {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	ports := freePorts(t, 4)
+	ports := FreePorts(t, 4)
 	s := &Stack{
 		Address:   "http://127.0.0.1:" + ports[0],
 		Data:      filepath.Join(dir, "data"),
@@ -134,18 +134,21 @@ func (s *Stack) Configure(caddyfile string) {
 	}
 }
 
-// StartCaddy starts Caddy and waits until the gate answers.
+// StartCaddy starts Caddy and waits until the gate answers, to clients
+// and to the operator: Caddy serves a moment before its admin endpoint
+// knows the configuration.
 func (s *Stack) StartCaddy() {
 	s.t.Helper()
 	s.caddy = s.start("caddy", "run", "--config", s.Caddyfile, "--adapter", "caddyfile")
-	s.await("Caddy", s.Address+"/api/usage", s.caddy)
+	s.await("the gate", s.Address+"/api/usage", http.StatusUnauthorized, s.caddy)
+	s.await("the admin endpoint", "http://"+s.admin+"/tollgate/plans", http.StatusOK, s.caddy)
 }
 
 // StartUpstream starts upstream and waits until it answers.
 func (s *Stack) StartUpstream() {
 	s.t.Helper()
 	s.upstream = s.start("upstream", "serve")
-	s.await("upstream", "http://"+s.listen+"/healthz", s.upstream)
+	s.await("upstream", "http://"+s.listen+"/healthz", http.StatusOK, s.upstream)
 }
 
 // StopUpstream ends upstream and waits for its end.
@@ -294,28 +297,30 @@ func (s *Stack) stop(p *process) {
 	}
 }
 
-// await waits until something answers at a URL.
-func (s *Stack) await(name, url string, p *process) {
+// await waits until a URL answers with a status.
+func (s *Stack) await(name, url string, status int, p *process) {
 	s.t.Helper()
 	deadline := time.After(patience)
 	for {
 		response, err := client.Get(url)
 		if err == nil {
 			response.Body.Close()
-			return
+			if response.StatusCode == status {
+				return
+			}
 		}
 		select {
 		case <-p.ended:
 			s.t.Fatalf("%s ended: %s", name, s.log)
 		case <-deadline:
-			s.t.Fatalf("%s does not answer: %v", name, err)
+			s.t.Fatalf("%s does not answer with %d: %v", name, status, err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// freePorts returns ports that nobody listens on at the moment.
-func freePorts(t testing.TB, n int) []string {
+// FreePorts returns ports that nobody listens on at the moment.
+func FreePorts(t testing.TB, n int) []string {
 	t.Helper()
 	ports := make([]string, n)
 	for i := range ports {

@@ -1,0 +1,63 @@
+package e2e_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule"
+	"github.com/caddy-tollgate/tollgate/caddymodule/route"
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
+	"github.com/caddy-tollgate/tollgate/upstream/api"
+)
+
+// TestCaddyfileFitsUpstream holds the endpoints of the shipped Caddyfile
+// against the routes of the upstream: one that only one side knows could
+// be called for nothing, or not at all.
+func TestCaddyfileFitsUpstream(t *testing.T) {
+	app := shippedApp(t)
+	var gate []api.Route
+	for _, e := range app.Endpoints {
+		gate = append(gate, api.Route{Method: e.Method, Path: e.Path})
+	}
+	upstream := slices.Clone(api.Routes())
+	byPath := func(a, b api.Route) int { return cmp.Compare(a.Path, b.Path) }
+	slices.SortFunc(gate, byPath)
+	slices.SortFunc(upstream, byPath)
+	if !slices.Equal(gate, upstream) {
+		t.Errorf("the Caddyfile has %v, the upstream %v", gate, upstream)
+	}
+	if want := http.MethodGet + " /api/usage"; app.Usage != want {
+		t.Errorf("usage is at %q, want %q", app.Usage, want)
+	}
+	guard, err := route.NewGuard(app.Guard...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range upstream {
+		if !guard.Covers(r.Path) {
+			t.Errorf("%s is open", r.Path)
+		}
+	}
+}
+
+func shippedApp(t *testing.T) *caddymodule.App {
+	t.Helper()
+	t.Setenv("TOLLGATE_SECRET", stack.Secret)
+	adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(stack.Shipped(t)), map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		Apps struct{ Tollgate *caddymodule.App }
+	}
+	if err := json.Unmarshal(adapted, &config); err != nil {
+		t.Fatal(err)
+	}
+	return config.Apps.Tollgate
+}

@@ -1,0 +1,96 @@
+package e2e_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
+)
+
+// output collects what a program writes.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// TestRun starts the product as the README says, pastes the lines that it
+// prints, and ends it as Ctrl-C does: nothing stays behind.
+func TestRun(t *testing.T) {
+	dir := t.TempDir()
+	ports := stack.FreePorts(t, 4)
+	cmd := exec.Command(filepath.Join(stack.Root(), "xcaddy.sh"), "run")
+	cmd.Env = append(os.Environ(),
+		"TOLLGATE_ADDRESS=http://127.0.0.1:"+ports[0], "TOLLGATE_CONTROL=127.0.0.1:"+ports[1],
+		"TOLLGATE_UPSTREAM=127.0.0.1:"+ports[2], "CADDY_ADMIN=127.0.0.1:"+ports[3],
+		"TOLLGATE_DATA="+filepath.Join(dir, "data"), "TOLLGATE_RATES_HISTORY=off", "TOLLGATE_RATES_DAILY=off",
+		"XDG_DATA_HOME="+filepath.Join(dir, "share"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
+	// A group of its own, as a terminal makes one: Ctrl-C goes to all.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var out output
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	defer syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+
+	lines := awaitLines(t, &out, ended)
+	answer, err := exec.Command("sh", "-c", strings.Join(lines, "\n")).CombinedOutput()
+	for _, want := range []string{"200 OK", `"from":"USD","to":"EUR","amount":100`, `"endpoint":"convert"`, `"used":1,"remaining":999`} {
+		if err != nil || !bytes.Contains(answer, []byte(want)) {
+			t.Errorf("the printed lines answer %s (%v), want %q in it", answer, err, want)
+		}
+	}
+	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Fatalf("it does not end:\n%s", &out)
+	}
+	if err := syscall.Kill(-cmd.Process.Pid, 0); err == nil {
+		t.Errorf("processes stay behind:\n%s", &out)
+	}
+}
+
+var curl = regexp.MustCompile(`(?m)^  ((?:TOKEN=|curl ).*)$`)
+
+// awaitLines waits for the lines to paste.
+func awaitLines(t *testing.T, out *output, ended <-chan error) []string {
+	t.Helper()
+	deadline := time.After(10 * time.Minute) // it builds first
+	for {
+		if found := curl.FindAllStringSubmatch(out.String(), -1); len(found) == 3 {
+			return []string{found[0][1], found[1][1], found[2][1]}
+		}
+		select {
+		case err := <-ended:
+			t.Fatalf("it ended (%v):\n%s", err, out)
+		case <-deadline:
+			t.Fatalf("it prints no lines to paste:\n%s", out)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
