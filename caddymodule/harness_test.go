@@ -308,11 +308,6 @@ func (s *site) raw(t testing.TB, request string) string {
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatalf("writing: %v", err)
 	}
-	if half, ok := conn.(interface{ CloseWrite() error }); ok {
-		if err := half.CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
-	}
 	// What was read before an error is what the test is about.
 	got, _ := io.ReadAll(conn)
 	return string(got)

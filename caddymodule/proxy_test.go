@@ -1,0 +1,531 @@
+package caddymodule_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestWhatTheUpstreamGets is the identity that the gate vouches for, and
+// neither token nor cookie.
+func TestWhatTheUpstreamGets(t *testing.T) {
+	s := start(t, setup{zone: calmZone()})
+	id, bearer := s.account(t, "small", "convert", "nothing", "rates")
+	got := s.ask(t, "GET", convert+"?date=2026-01-02&x=a%20b", "", "Authorization: bEaReR  "+bearer, "Cookie: session=1", "Accept: application/json")
+	if got.status != 200 || got.body != "rates" {
+		t.Fatalf("got %+v", got)
+	}
+	r, _ := s.upstream.last(t)
+	for name, want := range map[string]string{
+		"Tollgate-Account":   id,
+		"Tollgate-Plan":      "small",
+		"Tollgate-Key":       "key_" + id,
+		"Tollgate-Abilities": "convert rates",
+		// printf tollgate-proof | openssl dgst -sha256 -hmac $secret
+		"Tollgate-Proof": "3431c040b75496ddb3835c467022466a8c8028e2aac699e1d4a536f20cc6c9cd",
+		"Accept":         "application/json",
+		"Authorization":  "",
+		"Cookie":         "",
+	} {
+		if got := r.Header.Values(name); strings.Join(got, "|") != want {
+			t.Errorf("the upstream got %s %q, want %q", name, got, want)
+		}
+	}
+	if r.URL.RequestURI() != convert+"?date=2026-01-02&x=a%20b" {
+		t.Errorf("the upstream got %s", r.URL.RequestURI())
+	}
+}
+
+// TestBodyReachesTheUpstream as it was sent, however it is framed.
+func TestBodyReachesTheUpstream(t *testing.T) {
+	s := start(t, setup{zone: calmZone()})
+	_, bearer := s.account(t, "starter", "convert")
+	body := strings.Repeat("0123456789", 100_000)
+	if got := s.ask(t, "POST", "/api/convert/batch", body, "Authorization: Bearer "+bearer); got.status != 200 {
+		t.Fatalf("got %+v", got)
+	}
+	if _, got := s.upstream.last(t); got != body {
+		t.Errorf("the upstream got %d bytes, want %d", len(got), len(body))
+	}
+	answer := s.raw(t, "POST /api/convert/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+bearer+
+		"\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
+	if _, got := s.upstream.last(t); got != "abcde" || !strings.HasPrefix(answer, "HTTP/1.1 200") {
+		t.Errorf("the upstream got %q; answer %s", got, answer)
+	}
+}
+
+// deadAddress is where nobody listens.
+func deadAddress(t testing.TB) string {
+	t.Helper()
+	return fmt.Sprintf("127.0.0.1:%d", freePort(t))
+}
+
+// TestRefund gives calls back that nobody answered, once, and by default
+// no others.
+func TestRefund(t *testing.T) {
+	status := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+	}
+	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	hangUp := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	type want struct {
+		status int
+		code   string
+		used   map[string]int64 // by refund rule
+	}
+	always := func(n int64) map[string]int64 {
+		return map[string]int64{"unreachable": n, "server_errors": n, "never": n}
+	}
+	unless := map[string]int64{"unreachable": 1, "server_errors": 1, "never": 2}
+	cases := map[string]struct {
+		behind   string
+		upstream http.HandlerFunc
+		want     want
+	}{
+		"dial error":         {behind: "reverse_proxy " + deadAddress(t), want: want{502, "upstream_unreachable", unless}},
+		"no upstream":        {behind: "reverse_proxy {\ndynamic a localhost 1 {\nversions ipv6\n}\n}", want: want{503, "upstream_unreachable", unless}},
+		"hangs up":           {upstream: hangUp, want: want{502, "upstream_unreachable", unless}},
+		"no answer in time":  {upstream: hang, behind: "reverse_proxy UPSTREAM {\ntransport http {\nresponse_header_timeout 50ms\n}\n}", want: want{504, "upstream_timeout", unless}},
+		"upstream says 502":  {upstream: status(502), want: want{502, "", map[string]int64{"unreachable": 2, "server_errors": 1, "never": 2}}},
+		"upstream says 500":  {upstream: status(500), want: want{500, "", map[string]int64{"unreachable": 2, "server_errors": 1, "never": 2}}},
+		"upstream says 404":  {upstream: status(404), want: want{404, "", always(2)}},
+		"upstream says 429":  {upstream: status(429), want: want{429, "", always(2)}},
+		"another error":      {behind: "error 500", want: want{500, "", map[string]int64{"unreachable": 2, "server_errors": 1, "never": 2}}},
+		"error of a handler": {behind: "error 403", want: want{403, "", always(2)}},
+		"nobody answers":     {behind: "vars x y", want: want{200, "", always(2)}},
+	}
+	for _, rule := range []string{"unreachable", "server_errors", "never"} {
+		for name, c := range cases {
+			t.Run(rule+"/"+name, func(t *testing.T) {
+				s := start(t, setup{zone: calmZone(), more: "refund " + rule})
+				id, bearer := s.account(t, "small")
+				s.get(t, convert, bearer) // one that stands, so that giving back twice would show
+				s.upstream.answers(c.upstream)
+				if c.behind != "" {
+					s.behind = strings.ReplaceAll(c.behind, "UPSTREAM", s.upstream.address())
+					if err := s.reload(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				got := s.get(t, convert, bearer)
+				if got.status != c.want.status || got.code() != c.want.code {
+					t.Errorf("got %+v, want %d %q", got, c.want.status, c.want.code)
+				}
+				used := s.used(t, id, "convert")
+				if used != c.want.used[rule] {
+					t.Errorf("counted %d, want %d", used, c.want.used[rule])
+				}
+				// What the client is told has the call given back.
+				if limit := got.header.Get("Ratelimit"); !strings.HasPrefix(limit, fmt.Sprintf(`"convert";r=%d;`, 5-used)) {
+					t.Errorf("got RateLimit %q with %d counted", limit, used)
+				}
+				if cc := got.header.Get("Cache-Control"); cc != "no-store" || got.header.Get("Vary") != "Authorization" {
+					t.Errorf("got Cache-Control %q, Vary %q", cc, got.header.Get("Vary"))
+				}
+				recent, err := s.store(t).Recent(t.Context(), id, time.Now())
+				if err != nil || len(recent) != 2 || recent[0].Status != c.want.status {
+					t.Errorf("got recent calls %+v (%v)", recent, err)
+				}
+			})
+		}
+	}
+}
+
+// TestRefundPassed leaves the wording to handle_errors and gives back all
+// the same.
+func TestRefundPassed(t *testing.T) {
+	s := start(t, setup{zone: calmZone(), more: "errors pass", behind: "reverse_proxy " + deadAddress(t) + "\nhandle_errors {\nrespond \"mine {err.status_code}\"\n}"})
+	id, bearer := s.account(t, "small")
+	got := s.get(t, convert, bearer)
+	if got.status != 502 || got.body != "mine 502" || got.header.Get("Cache-Control") != "no-store" || s.used(t, id, "convert") != 0 {
+		t.Errorf("got %+v with %d counted", got, s.used(t, id, "convert"))
+	}
+}
+
+// TestAnswerThatBreaksOff is not given back: the upstream answered.
+func TestAnswerThatBreaksOff(t *testing.T) {
+	s := start(t, setup{zone: calmZone(), upstream: func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		w.Write(make([]byte, 10))
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}})
+	id, bearer := s.account(t, "small")
+	if got, err := s.try(t.Context(), "GET", convert, "", "Authorization: Bearer "+bearer); err == nil {
+		t.Errorf("got %+v, want the connection to break off", got)
+	}
+	eventually(t, "the call is recorded", func() bool {
+		recent, err := s.store(t).Recent(t.Context(), id, time.Now())
+		return err == nil && len(recent) == 1 && recent[0].Status == 200
+	})
+	if n := s.used(t, id, "convert"); n != 1 {
+		t.Errorf("counted %d, want 1", n)
+	}
+}
+
+// TestClientGoesAway pays for the call: the upstream was at work.
+func TestClientGoesAway(t *testing.T) {
+	arrived := make(chan struct{})
+	s := start(t, setup{zone: calmZone(), upstream: func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+	}})
+	id, bearer := s.account(t, "small")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-arrived
+		cancel()
+	}()
+	if got, err := s.try(ctx, "GET", convert, "", "Authorization: Bearer "+bearer); err == nil {
+		t.Errorf("got %+v", got)
+	}
+	eventually(t, "the call is recorded", func() bool {
+		recent, err := s.store(t).Recent(t.Context(), id, time.Now())
+		return err == nil && len(recent) == 1 && recent[0].Status == 499
+	})
+	if n := s.used(t, id, "convert"); n != 1 {
+		t.Errorf("counted %d, want 1", n)
+	}
+}
+
+// TestHeadersOfAnswers is what a gated answer carries, whatever the
+// upstream says.
+func TestHeadersOfAnswers(t *testing.T) {
+	s := start(t, setup{zone: calmZone()})
+	_, bearer := s.account(t, "starter", "convert")
+	s.upstream.answers(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("RateLimit", `"theirs";r=1;t=1`)
+		h.Set("RateLimit-Policy", `"theirs";q=1;w=1`)
+		h.Set("RateLimit-Remaining", "1")
+		h.Set("Cache-Control", "public, max-age=60, s-maxage=600")
+		h.Set("CDN-Cache-Control", "max-age=600")
+		h.Set("Surrogate-Control", "max-age=600")
+		h.Set("Vary", "Accept-Encoding")
+		h.Set("ETag", `"1"`)
+		if r.Header.Get("If-None-Match") != "" {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		h.Set("Link", "</style.css>; rel=preload")
+		w.WriteHeader(http.StatusEarlyHints)
+		io.WriteString(w, "body")
+	})
+	for i, match := range []string{"If-None-Match: \"1\"", "Accept: */*"} {
+		hints := 0
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+			hints++
+			if h.Get("Ratelimit") == `"convert"` {
+				t.Errorf("%d carries the gate's RateLimit", code)
+			}
+			return nil
+		}})
+		got, err := s.try(ctx, "GET", convert, "", "Authorization: Bearer "+bearer, match)
+		if err != nil || got.status != []int{304, 200}[i] || hints != i {
+			t.Fatalf("got %+v with %d early hints (%v)", got, hints, err)
+		}
+		for name, want := range map[string]string{
+			"Ratelimit-Policy": `"convert";q=1000;w=86400`, "Ratelimit-Remaining": "",
+			"Cache-Control": "private, max-age=60", "Cdn-Cache-Control": "", "Surrogate-Control": "",
+			"Vary": "Accept-Encoding|Authorization", "Etag": `"1"`,
+		} {
+			if value := strings.Join(got.header.Values(name), "|"); value != want {
+				t.Errorf("%d: got %s %q, want %q", got.status, name, value, want)
+			}
+		}
+		if limit := got.header.Values("Ratelimit"); len(limit) != 1 || !strings.HasPrefix(limit[0], fmt.Sprintf(`"convert";r=%d;t=`, 999-i)) {
+			t.Errorf("got RateLimit %q", limit)
+		}
+	}
+}
+
+// TestHeaderOperations lets handlers around the gate edit values in place
+// without any of it showing in the next answer.
+func TestHeaderOperations(t *testing.T) {
+	s := start(t, setup{
+		zone: calmZone(),
+		before: `header {
+			>Ratelimit-Policy q= q=1
+			>Vary Authorization Authorization-X
+			>Cache-Control no-store no-store-x
+			>Www-Authenticate api apiapi
+		}`,
+		behind: "request_header Tollgate-Proof 3431 34313431\nreverse_proxy UPSTREAM",
+	})
+	s.behind = strings.ReplaceAll(s.behind, "UPSTREAM", s.upstream.address())
+	if err := s.reload(); err != nil {
+		t.Fatal(err)
+	}
+	_, bearer := s.account(t, "small")
+	for range 3 {
+		got := s.get(t, convert, bearer)
+		if v := got.header.Get("Ratelimit-Policy"); v != `"convert";q=15;w=86400` {
+			t.Errorf("got RateLimit-Policy %s", v)
+		}
+		if v := got.header.Get("Vary") + got.header.Get("Cache-Control"); v != "Authorization-Xno-store-x" {
+			t.Errorf("got Vary and Cache-Control %s", v)
+		}
+		r, _ := s.upstream.last(t)
+		if v := r.Header.Get("Tollgate-Proof"); !strings.HasPrefix(v, "34313431c0") {
+			t.Errorf("got Tollgate-Proof %s", v)
+		}
+		if v := s.get(t, convert, "junk").header.Get("Www-Authenticate"); v != `Bearer realm="apiapi", error="invalid_token"` {
+			t.Errorf("got WWW-Authenticate %s", v)
+		}
+	}
+}
+
+// TestStreaming passes each event on when it is sent.
+func TestStreaming(t *testing.T) {
+	next := make(chan struct{})
+	s := start(t, setup{zone: calmZone(), upstream: func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range 3 {
+			fmt.Fprintf(w, "data: %d\n\n", i)
+			w.(http.Flusher).Flush()
+			select {
+			case <-next:
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}})
+	_, bearer := s.account(t, "small")
+	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://gate.test"+convert, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+bearer)
+	response, err := s.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	for i := range 3 {
+		if !lines.Scan() || lines.Text() != fmt.Sprintf("data: %d", i) || !lines.Scan() {
+			t.Fatalf("event %d: got %q (%v)", i, lines.Text(), lines.Err())
+		}
+		next <- struct{}{}
+	}
+}
+
+// TestPlaceholders names the call to other handlers and to the access
+// log, and no token.
+func TestPlaceholders(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "access.log")
+	s := start(t, setup{
+		zone: calmZone(),
+		before: `log {
+		output file ` + log + `
+		format json
+	}
+	header >X-Call "{http.tollgate.endpoint}|{http.tollgate.plan}|{http.tollgate.key}|{http.tollgate.limit}|{http.tollgate.remaining}|{http.auth.user.id}"`,
+	})
+	id, bearer := s.account(t, "small")
+	unlimited, other := s.account(t, "business")
+	free, third := s.account(t, "free")
+	for _, c := range []struct{ bearer, want string }{
+		{bearer, "convert|small|key_" + id + "|5|4|" + id},
+		{other, "convert|business|key_" + unlimited + "|unlimited|unlimited|" + unlimited},
+		{third, "convert|free|key_" + free + "|||" + free},
+		// Caddy leaves placeholders alone that nobody has set.
+		{"junk", "{http.tollgate.endpoint}|{http.tollgate.plan}|{http.tollgate.key}|{http.tollgate.limit}|{http.tollgate.remaining}|{http.auth.user.id}"},
+	} {
+		if got := s.get(t, convert+"?note=%0Ainjected", c.bearer).header.Get("X-Call"); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+	var text []byte
+	eventually(t, "four lines are logged", func() bool {
+		var err error
+		text, err = os.ReadFile(log)
+		return err == nil && strings.Count(string(text), "\n") == 4
+	})
+	if strings.Contains(string(text), "tgk_") {
+		t.Errorf("a token is in the log: %s", text)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		var entry struct {
+			UserID string `json:"user_id"`
+		}
+		if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.UserID != []string{id, unlimited, free, ""}[i] {
+			t.Errorf("line %d: got user_id %q (%v)", i, entry.UserID, err)
+		}
+	}
+}
+
+// TestMetrics counts by endpoint and outcome across reloads, and names no
+// account.
+func TestMetrics(t *testing.T) {
+	s := start(t, setup{zone: calmZone(), port: freePort(t), global: "metrics"})
+	s.behind = "metrics /metrics\nreverse_proxy " + s.upstream.address()
+	if err := s.reload(); err != nil {
+		t.Fatal(err)
+	}
+	id, bearer := s.account(t, "small")
+	before := s.ask(t, "GET", "/metrics", "").body
+	for range 6 {
+		s.get(t, convert, bearer)
+	}
+	s.get(t, convert, "junk")
+	s.get(t, "/api/nothing", bearer)
+	if err := s.reload(); err != nil {
+		t.Fatal(err)
+	}
+	after := s.ask(t, "GET", "/metrics", "").body
+	for series, want := range map[string]int{
+		`caddy_tollgate_requests_total{endpoint="convert",outcome="admitted"}`:        5,
+		`caddy_tollgate_requests_total{endpoint="convert",outcome="exhausted"}`:       1,
+		`caddy_tollgate_requests_total{endpoint="convert",outcome="unauthenticated"}`: 1,
+		`caddy_tollgate_requests_total{endpoint="",outcome="not_found"}`:              1,
+		`caddy_tollgate_requests_total{endpoint="rates",outcome="admitted"}`:          0,
+	} {
+		if got := sample(after, series) - sample(before, series); got != want {
+			t.Errorf("%s rose by %d, want %d", series, got, want)
+		}
+	}
+	if strings.Contains(after, id) {
+		t.Error("the metrics name an account")
+	}
+}
+
+func sample(text, series string) int {
+	for line := range strings.Lines(text) {
+		var n int
+		if rest, found := strings.CutPrefix(line, series+" "); found {
+			if _, err := fmt.Sscan(rest, &n); err == nil {
+				return n
+			}
+		}
+	}
+	return -1 << 20
+}
+
+// TestUpgradeOutside lets pages use WebSockets, and nothing change to
+// another HTTP in the connection.
+func TestUpgradeOutside(t *testing.T) {
+	s := start(t, setup{upstream: func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "" {
+			w.WriteHeader(http.StatusUpgradeRequired)
+			return
+		}
+		conn, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+r.Header.Get("Upgrade")+"\r\n\r\n")
+		line, _ := buffered.ReadString('\n')
+		io.WriteString(conn, "echo "+line)
+	}})
+	_, bearer := s.account(t, "small")
+	for _, c := range []struct {
+		name, target, upgrade, want string
+	}{
+		{"websocket on a page", "/live", "websocket", "echo hello"},
+		{"h2c on a page", "/live", "h2c", "426 Upgrade Required"},
+		{"h2c in a list", "/live", "websocket, h2c", "426 Upgrade Required"},
+		{"TLS on a page", "/live", "TLS/1.0", "426 Upgrade Required"},
+		{"HTTP/2.0 on a page", "/live", "HTTP/2.0", "426 Upgrade Required"},
+		{"websocket on an endpoint", convert, "websocket", "426 Upgrade Required"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", mustDial(t, s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: %s\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nAuthorization: Bearer %s\r\n\r\nhello\n", c.target, c.upgrade, bearer)
+			reader := bufio.NewReader(conn)
+			for {
+				line, err := reader.ReadString('\n')
+				if strings.Contains(line, c.want) {
+					return
+				}
+				if err != nil {
+					t.Fatalf("never got %q (%v)", c.want, err)
+				}
+			}
+		})
+	}
+}
+
+func mustDial(t *testing.T, s *site) string {
+	t.Helper()
+	conn, err := s.dial(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	return conn.RemoteAddr().String()
+}
+
+// TestBrokenBody does not give a call back whose client broke off in the
+// middle of the request: it could call for nothing as often as it likes.
+func TestBrokenBody(t *testing.T) {
+	for name, rest := range map[string]string{
+		"too short":     "Content-Length: 100\r\n\r\n{\"conversions\":[]}",
+		"broken chunks": "Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\nzz\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, setup{zone: calmZone(), more: "refund server_errors"})
+			id, bearer := s.account(t, "starter", "convert")
+			conn, err := s.dial(t.Context(), "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			fmt.Fprintf(conn, "POST /api/convert/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n%s", bearer, rest)
+			if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the call is recorded", func() bool {
+				recent, err := s.store(t).Recent(t.Context(), id, time.Now())
+				return err == nil && len(recent) == 1
+			})
+			if n := s.used(t, id, "batch"); n != 1 {
+				t.Errorf("counted %d, want 1", n)
+			}
+		})
+	}
+}
+
+// TestUpstreamComesBack asks an upstream again that did not answer once.
+func TestUpstreamComesBack(t *testing.T) {
+	s := start(t, setup{zone: calmZone()})
+	id, bearer := s.account(t, "small")
+	address := s.upstream.address()
+	s.upstream.server.Close()
+	if got := s.get(t, convert, bearer); got.status != 502 {
+		t.Errorf("got %+v", got)
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := httptest.NewUnstartedServer(s.upstream)
+	again.Listener.Close()
+	again.Listener = listener
+	again.Start()
+	defer again.Close()
+	if got := s.get(t, convert, bearer); got.status != 200 || s.used(t, id, "convert") != 1 {
+		t.Errorf("got %+v with %d counted, want 200 with 1", got, s.used(t, id, "convert"))
+	}
+}
