@@ -35,7 +35,15 @@ func inspect(dir string) error {
 	if err := inspectTables(dir, manifest, wals); err != nil {
 		return err
 	}
-	return inspectValueLogs(dir)
+	if err := inspectValueLogs(dir); err != nil {
+		return err
+	}
+	// Nothing is encrypted, but Badger wants its list of keys.
+	registry, err := badger.OpenKeyRegistry(badger.KeyRegistryOptions{Dir: dir, ReadOnly: true})
+	if err != nil {
+		return damaged("its key registry: %w", err)
+	}
+	return registry.Close()
 }
 
 // readManifest returns what the manifest lists. A torn end is left to
@@ -92,7 +100,7 @@ func inspectValueLogs(dir string) error {
 			}
 			continue
 		}
-		if len(head) < walHeader || lastNonZero(head[walHeader:]) >= 0 {
+		if len(head) < walHeader || lastNonZero(head[:walKeyID]) >= 0 || lastNonZero(head[walHeader:]) >= 0 {
 			return damaged("%s should hold nothing", filepath.Base(path))
 		}
 	}

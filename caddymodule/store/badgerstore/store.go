@@ -90,7 +90,7 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the directory: %w", err)
+		return nil, fmt.Errorf("making %s: %w", dir, err)
 	}
 	if err := inspectLocked(dir); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)

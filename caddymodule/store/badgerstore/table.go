@@ -1,7 +1,7 @@
 package badgerstore
 
 import (
-	"fmt"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -75,12 +75,12 @@ func inspectOrphans(dir string, manifest badger.Manifest, newest uint64, wals []
 	return nil
 }
 
-// readTable returns the newest version in a table. Badger panics on some
-// kinds of damage, which here is an error like the others.
+// readTable returns the newest version in a table. Badger panics on most
+// kinds of damage, a wrong checksum among them.
 func readTable(path string, mode options.ChecksumVerificationMode, compression options.CompressionType) (version uint64, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("its structure is broken: %.80q", fmt.Sprint(r))
+			err = errors.New("a checksum or its structure is wrong")
 		}
 	}()
 	file, err := z.OpenMmapFile(path, os.O_RDONLY, 0)

@@ -12,7 +12,8 @@ import (
 )
 
 // How Badger 4 lays out the write-ahead log of a memtable: a header of 20
-// bytes, then entries, then zeros. An entry is
+// bytes, which begins with 8 that name the key it is encrypted with, here
+// none, then entries, then zeros. An entry is
 //
 //	meta, user meta             1 byte each
 //	key length, value length,
@@ -26,6 +27,7 @@ import (
 // in decimal.
 const (
 	walHeader      = 20
+	walKeyID       = 8
 	maxEntryHeader = 22
 	maxEntry       = maxEntryHeader + 1<<16 + maxValue + crc32.Size
 
@@ -60,7 +62,8 @@ func inspectWALs(dir string) (versions []uint64, err error) {
 		}
 		version, at, err := inspectWAL(data)
 		if err != nil {
-			return nil, damaged("%s at byte %d of %d: %w", filepath.Base(path), at, len(data), err)
+			return nil, damaged("%s at byte %d of %d: %w; cutting the file there gives up what follows",
+				filepath.Base(path), at, len(data), err)
 		}
 		versions = append(versions, version)
 	}
@@ -72,6 +75,9 @@ func inspectWALs(dir string) (versions []uint64, err error) {
 func inspectWAL(data []byte) (newest uint64, at int, err error) {
 	if len(data) < walHeader {
 		return 0, 0, fmt.Errorf("the header is cut short")
+	}
+	if lastNonZero(data[:walKeyID]) >= 0 {
+		return 0, 0, fmt.Errorf("the header is wrong")
 	}
 	// at is where an entry begins, complete where the last complete
 	// transaction ends, and txn the version of one that is not.
@@ -114,7 +120,7 @@ func inspectTail(tail []byte) error {
 		return nil
 	case last >= maxEntry:
 		return fmt.Errorf("an entry cannot be read and data follows it")
-	case last == len(tail)-1:
+	case len(tail) < maxEntry: // Badger makes room before it writes
 		return fmt.Errorf("the file is cut short")
 	case !torn(tail[:last+1]):
 		return fmt.Errorf("an entry that is complete cannot be read")

@@ -1,0 +1,252 @@
+package badgerstore_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+)
+
+// damageCounters is how many counters each half of the sample has.
+const damageCounters = 200
+
+// crashedStore fills a directory as a process leaves it that was killed:
+// half of the rows in tables, half in the write-ahead log.
+func crashedStore(t *testing.T) string {
+	t.Helper()
+	live, crashed := t.TempDir(), t.TempDir()
+	fill := func(s *badgerstore.Store, half int) {
+		t.Helper()
+		account := fmt.Sprintf("acc_%d", half)
+		if _, err := s.PutAccount(t.Context(), store.Account{ID: account, Plan: "starter", CreatedAt: now}); err != nil {
+			t.Fatalf("filling: %v", err)
+		}
+		for i := range damageCounters {
+			call := store.Call{Account: account, Endpoint: fmt.Sprintf("endpoint_%d", i), Day: today}
+			if _, _, err := s.Take(t.Context(), call, 9); err != nil {
+				t.Fatalf("filling: %v", err)
+			}
+		}
+	}
+	for half := range 2 { // two tables
+		s := open(t, live)
+		fill(s, half)
+		if err := s.Close(); err != nil {
+			t.Fatalf("closing: %v", err)
+		}
+	}
+	s := open(t, live)
+	fill(s, 2)
+	copyStore(t, live, crashed)
+	return crashed
+}
+
+// copyStore copies a directory, leaving holes where files have zeros.
+func copyStore(t *testing.T, from, to string) {
+	t.Helper()
+	files, err := os.ReadDir(from)
+	if err != nil {
+		t.Fatalf("copying: %v", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(filepath.Join(from, file.Name()))
+		if err == nil {
+			path := filepath.Join(to, file.Name())
+			if err = os.WriteFile(path, bytes.TrimRight(data, "\x00"), 0o600); err == nil {
+				err = os.Truncate(path, int64(len(data)))
+			}
+		}
+		if err != nil {
+			t.Fatalf("copying: %v", err)
+		}
+	}
+}
+
+// verdict opens a store and tells whether it was refused, or is complete
+// or not.
+func verdict(t *testing.T, dir string) string {
+	t.Helper()
+	s, err := badgerstore.Open(dir, badgerstore.Options{})
+	if err != nil {
+		if !strings.Contains(err.Error(), dir) || len(err.Error()) > 500 {
+			t.Errorf("the refusal is unclear: %v", err)
+		}
+		return "refused"
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("closing: %v", err)
+		}
+	}()
+	for half := range 3 {
+		counts, err := s.Counts(t.Context(), fmt.Sprintf("acc_%d", half), today, today)
+		if err != nil || len(counts) != damageCounters {
+			return fmt.Sprintf("half %d has %d counts, %v", half, len(counts), err)
+		}
+	}
+	return "complete"
+}
+
+// change rewrites a file that a pattern names, the last one if several.
+func change(t *testing.T, dir, pattern string, fn func(data []byte) []byte) {
+	t.Helper()
+	path := find(t, dir, pattern)
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, fn(data), 0o600)
+	}
+	if err != nil {
+		t.Fatalf("damaging: %v", err)
+	}
+}
+
+func find(t *testing.T, dir, pattern string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no %s in the store: %v", pattern, err)
+	}
+	return slices.Max(found)
+}
+
+// content is how much of a file is not the zeros at its end.
+func content(data []byte) int { return len(bytes.TrimRight(data, "\x00")) }
+
+// TestDamage: a store that is damaged is refused, again and again, or the
+// damage hit nothing that matters and everything is there. It never
+// begins empty, or with less than it had.
+func TestDamage(t *testing.T) {
+	t.Parallel()
+	crashed := crashedStore(t)
+	flip := func(at func(data []byte) int) func([]byte) []byte {
+		return func(data []byte) []byte { data[at(data)] ^= 0x10; return data }
+	}
+	cut := func(at func(data []byte) int) func([]byte) []byte {
+		return func(data []byte) []byte { return data[:at(data)] }
+	}
+	part := func(n, of int) func([]byte) int {
+		return func(data []byte) int { return content(data) * n / of }
+	}
+	zeros := func(data []byte) []byte {
+		from := content(data) / 3
+		clear(data[from : from+content(data)/3])
+		return data
+	}
+	begin := func([]byte) int { return 3 }
+	end := func(data []byte) int { return content(data) - 1 }
+	tests := []struct {
+		name, file string
+		change     func([]byte) []byte // nil removes the file
+		want       string              // "" is either
+	}{
+		{"manifest missing", "MANIFEST", nil, "refused"},
+		{"manifest empty", "MANIFEST", cut(part(0, 1)), "refused"},
+		{"manifest without its tables", "MANIFEST", cut(func([]byte) int { return 8 }), "refused"},
+		{"manifest cut by a byte", "MANIFEST", cut(end), "refused"},
+		{"manifest cut in half", "MANIFEST", cut(part(1, 2)), "refused"},
+		{"manifest flipped at its beginning", "MANIFEST", flip(begin), "refused"},
+		{"manifest flipped in a length", "MANIFEST", flip(func([]byte) int { return 11 }), "refused"},
+		{"manifest flipped", "MANIFEST", flip(part(1, 2)), "refused"},
+		{"manifest flipped at its end", "MANIFEST", flip(end), "refused"},
+		{"manifest with a torn end", "MANIFEST", func(d []byte) []byte { return append(d, 0, 0, 0, 40, 1, 2) }, "complete"},
+		{"table missing", "*.sst", nil, "refused"},
+		{"table empty", "*.sst", cut(part(0, 1)), "refused"},
+		{"table cut in half", "*.sst", cut(part(1, 2)), "refused"},
+		{"table cut by a byte", "*.sst", cut(end), "refused"},
+		{"table zeroed in the middle", "*.sst", zeros, "refused"},
+		{"table flipped at its beginning", "*.sst", flip(begin), "refused"},
+		{"table flipped", "*.sst", flip(part(1, 2)), "refused"},
+		{"table flipped at its end", "*.sst", flip(end), "refused"},
+		{"log header cut", "*.mem", cut(begin), "refused"},
+		{"log cut in half", "*.mem", cut(part(1, 2)), "refused"},
+		{"log cut by a byte", "*.mem", cut(end), "refused"},
+		{"log zeroed in the middle", "*.mem", zeros, "refused"},
+		{"log flipped in its header", "*.mem", flip(begin), "refused"},
+		{"log flipped at its beginning", "*.mem", flip(func([]byte) int { return 20 }), "refused"},
+		{"log flipped in a length", "*.mem", flip(func([]byte) int { return 23 }), "refused"},
+		{"log flipped", "*.mem", flip(part(1, 2)), "refused"},
+		{"log flipped at its end", "*.mem", flip(end), "refused"},
+		{"value log missing", "*.vlog", nil, "complete"},
+		{"value log empty", "*.vlog", cut(part(0, 1)), "complete"},
+		{"value log header cut", "*.vlog", cut(begin), "refused"},
+		{"value log cut to its header", "*.vlog", cut(func([]byte) int { return 20 }), "complete"},
+		{"value log flipped in its header", "*.vlog", flip(begin), "refused"},
+		{"value log flipped", "*.vlog", flip(func([]byte) int { return 30 }), "refused"},
+		{"value log flipped in its middle", "*.vlog", flip(func(d []byte) int { return len(d) / 2 }), "complete"},
+		{"key registry missing", "KEYREGISTRY", nil, ""},
+		{"key registry empty", "KEYREGISTRY", cut(part(0, 1)), ""},
+		{"key registry flipped", "KEYREGISTRY", flip(part(1, 2)), ""},
+		{"discard statistics missing", "DISCARD", nil, "complete"},
+		{"discard statistics cut", "DISCARD", cut(func([]byte) int { return 7 }), "complete"},
+		{"discard statistics flipped", "DISCARD", flip(begin), "complete"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			copyStore(t, crashed, dir)
+			if test.change != nil {
+				change(t, dir, test.file, test.change)
+			} else if err := os.Remove(find(t, dir, test.file)); err != nil {
+				t.Fatalf("damaging: %v", err)
+			}
+			first := verdict(t, dir)
+			if test.want != "" && first != test.want || first != "refused" && first != "complete" {
+				t.Errorf("got %s, want %s", first, test.want)
+			}
+			if again := verdict(t, dir); first == "refused" && again != first {
+				t.Errorf("opened again: got %s, want %s", again, first)
+			}
+		})
+	}
+}
+
+// TestRefusalChangesNothing: once the file is back, so is the store.
+func TestRefusalChangesNothing(t *testing.T) {
+	t.Parallel()
+	crashed := crashedStore(t)
+	for _, file := range []string{"MANIFEST", "*.sst", "*.mem"} {
+		dir := t.TempDir()
+		copyStore(t, crashed, dir)
+		flip := func(data []byte) []byte { data[content(data)/2] ^= 1; return data }
+		change(t, dir, file, flip)
+		if got := verdict(t, dir); got != "refused" {
+			t.Errorf("%s flipped: got %s", file, got)
+		}
+		change(t, dir, file, flip)
+		if got := verdict(t, dir); got != "complete" {
+			t.Errorf("%s repaired: got %s", file, got)
+		}
+	}
+}
+
+// TestCrashedStoreOpens is the sample without damage.
+func TestCrashedStoreOpens(t *testing.T) {
+	t.Parallel()
+	dir := crashedStore(t)
+	for range 3 {
+		if got := verdict(t, dir); got != "complete" {
+			t.Errorf("got %s", got)
+		}
+	}
+}
+
+// TestEmptyLogIsRemoved: a crash between emptying a log that is in a
+// table and removing it stops nobody.
+func TestEmptyLogIsRemoved(t *testing.T) {
+	t.Parallel()
+	dir := crashedStore(t)
+	for _, name := range []string{"00999.mem", "000999.vlog"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := verdict(t, dir); got != "complete" {
+		t.Errorf("got %s", got)
+	}
+}

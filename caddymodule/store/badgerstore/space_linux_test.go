@@ -1,0 +1,204 @@
+package badgerstore_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+)
+
+const mebibyte = 1 << 20
+
+// smallDisk mounts a file system of 64 MiB.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounting a small disk takes root")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64m"); err != nil {
+		t.Fatalf("mounting a small disk: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Errorf("unmounting: %v", err)
+		}
+	})
+	return dir
+}
+
+// fill leaves so many bytes free, 0 for a disk that is as full as can be,
+// and returns a function that takes its file away.
+func fill(t *testing.T, disk string, leave uint64) (empty func()) {
+	t.Helper()
+	var stat unix.Statfs_t
+	if err := unix.Statfs(disk, &stat); err != nil {
+		t.Fatalf("asking for free space: %v", err)
+	}
+	path := filepath.Join(disk, "ballast")
+	size := int(stat.Bavail*uint64(stat.Bsize) - leave)
+	if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
+		t.Fatalf("filling the disk: %v", err)
+	}
+	return func() {
+		if err := os.Remove(path); err != nil {
+			t.Fatalf("emptying the disk: %v", err)
+		}
+	}
+}
+
+// TestDiskFull: a disk below its reserve costs a 503 per call, not the
+// process, which Badger would take down with a SIGBUS, and it recovers by
+// itself.
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t)
+	options := badgerstore.Options{Reserve: 32 * mebibyte}
+	dir := filepath.Join(disk, "gate")
+	reopen := func() (*badgerstore.Store, error) { return badgerstore.Open(dir, options) }
+	s, err := reopen()
+	if err != nil {
+		t.Fatalf("opening: %v", err)
+	}
+	call := store.Call{Account: "acc_1", Endpoint: "convert", Day: today}
+	used := int64(0)
+	take := func(want bool) {
+		t.Helper()
+		got, admitted, err := s.Take(t.Context(), call, store.Unlimited)
+		if want {
+			used++
+		}
+		if admitted != want || (want && got != used) || (!want && !errors.Is(err, store.ErrUnavailable)) {
+			t.Fatalf("take: got %d, %v, %v, want admitted %v", got, admitted, err, want)
+		}
+	}
+	account := store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}
+	if _, err := s.PutAccount(t.Context(), account); err != nil {
+		t.Fatalf("creating the account: %v", err)
+	}
+	take(true)
+	for _, leave := range []uint64{31 * mebibyte, mebibyte, 0} {
+		empty := fill(t, disk, leave)
+		for range 20 {
+			take(false)
+		}
+		if _, err := s.PutAccount(t.Context(), account); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("changing an account with %d bytes free: %v", leave, err)
+		}
+		if got, err := s.Account(t.Context(), "acc_1"); err != nil || got != account {
+			t.Errorf("reading an account with %d bytes free: %+v, %v", leave, got, err)
+		}
+		empty()
+		take(true)
+	}
+
+	// A disk that is too full even to close or to open.
+	empty := fill(t, disk, mebibyte)
+	if err := s.Close(); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("closing on a full disk: got %v", err)
+	}
+	empty()
+	if err := s.Close(); err != nil {
+		t.Fatalf("closing again: %v", err)
+	}
+	empty = fill(t, disk, 7*mebibyte)
+	if _, err := reopen(); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("opening on a full disk: got %v", err)
+	}
+	empty()
+
+	// Below the reserve it opens, answers what it knows and admits nobody.
+	empty = fill(t, disk, 20*mebibyte)
+	if s, err = reopen(); err != nil {
+		t.Fatalf("opening below the reserve: %v", err)
+	}
+	take(false)
+	if got, err := s.Account(t.Context(), "acc_1"); err != nil || got != account {
+		t.Errorf("reading an account: %+v, %v", got, err)
+	}
+	empty()
+	take(true)
+	if err := s.Close(); err != nil {
+		t.Fatalf("closing: %v", err)
+	}
+}
+
+// asUser runs fn as a user who is not root, whether or not this is root.
+func asUser(t *testing.T, fn func()) {
+	t.Helper()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends here
+		var err error
+		if os.Geteuid() == 0 {
+			err = unix.Setfsuid(65534)
+		}
+		if err == nil {
+			fn()
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatalf("changing the user: %v", err)
+	}
+}
+
+// TestDirectory opens places where no store can be.
+func TestDirectory(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	file := filepath.Join(parent, "file")
+	if err := os.WriteFile(file, []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	readOnly, foreign := filepath.Join(parent, "readonly"), filepath.Join(parent, "foreign")
+	for dir, mode := range map[string]os.FileMode{readOnly: 0o555, foreign: 0} {
+		if err := os.Mkdir(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for dir := parent; dir != os.TempDir(); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := []struct {
+		name, dir string
+		want      error
+	}{
+		{"a file", file, unix.ENOTDIR},
+		{"below a file", filepath.Join(file, "gate"), unix.ENOTDIR},
+		{"read-only", readOnly, nil},
+		{"below a read-only directory", filepath.Join(readOnly, "gate"), fs.ErrPermission},
+		{"somebody else's", foreign, fs.ErrPermission},
+	}
+	for _, test := range tests {
+		asUser(t, func() {
+			s, err := badgerstore.Open(test.dir, badgerstore.Options{})
+			if err == nil {
+				t.Errorf("%s: opened, %v", test.name, s.Close())
+				return
+			}
+			if !strings.Contains(fmt.Sprint(err), test.dir) || (test.want != nil && !errors.Is(err, test.want)) {
+				t.Errorf("%s: got %v, want %v", test.name, err, test.want)
+			}
+		})
+	}
+	missing := filepath.Join(parent, "a", "b")
+	if err := open(t, missing).Close(); err != nil {
+		t.Errorf("a missing directory: %v", err)
+	}
+	info, err := os.Stat(missing)
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("a directory that was made: %v, %v, want mode 0700", info.Mode(), err)
+	}
+}
