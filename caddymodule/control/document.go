@@ -50,7 +50,7 @@ func schemaName(t reflect.Type, hint string) string {
 // refusals of its own.
 func operation(op huma.Operation, refusals ...int) huma.Operation {
 	op.MaxBodyBytes = maxBody
-	op.Errors = append(refusals, http.StatusBadRequest, http.StatusUnauthorized, http.StatusServiceUnavailable)
+	op.Errors = append(slices.Clip(refusals), http.StatusBadRequest, http.StatusUnauthorized, http.StatusServiceUnavailable)
 	if op.Method == http.MethodPut || op.Method == http.MethodPost {
 		op.Errors = append(op.Errors, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
 	}

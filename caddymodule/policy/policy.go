@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -181,8 +182,8 @@ func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
 	case e.Name == UsageEndpoint && !usage:
 		return fmt.Errorf("the name %q is the gate's own: use the option usage", e.Name)
 	case p.Endpoint(e.Name) != nil:
-		return fmt.Errorf("the endpoint stands there twice")
-	case usage && e.Method != "GET":
+		return errors.New("the endpoint stands there twice")
+	case usage && e.Method != http.MethodGet:
 		return fmt.Errorf("usage is answered to GET, not to %q", e.Method)
 	}
 	endpoint := &Endpoint{Name: e.Name, Method: e.Method, Path: e.Path, Ability: ability, Index: len(p.Endpoints), Usage: usage}

@@ -62,15 +62,16 @@ const spare = 4
 func (v *view) fail(at int64) {
 	keep := v.limits.memory() + spare - 1
 	if v.own != nil {
-		older := v.own.failures
-		v.own.failures = append(older[max(0, len(older)-keep):], at)
+		v.own.failures = append(last(v.own.failures, keep), at)
 		v.storeKnown()
 		return
 	}
-	older := v.failures
-	v.failures = append(older[max(0, len(older)-keep):], failure{at, v.by})
+	v.failures = append(last(v.failures, keep), failure{at, v.by})
 	v.storeFailures()
 }
+
+// last returns the last n of a list, or all if there are fewer.
+func last[T any](list []T, n int) []T { return list[max(0, len(list)-n):] }
 
 // release takes back what fail noted. Nothing happens if it is no longer
 // there: a success may have cleared it.

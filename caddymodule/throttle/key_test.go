@@ -5,9 +5,10 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
 	"golang.org/x/text/unicode/norm"
 	"pgregory.net/rapid"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
 )
 
 func TestClientKey(t *testing.T) {

@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
 	"pgregory.net/rapid"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
 )
 
 // ledger is the naive model: every admitted attempt, and the rules as the
