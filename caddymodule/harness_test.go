@@ -148,6 +148,7 @@ func start(t testing.TB, s setup) *site {
 
 // reload loads the setup as it is now.
 func (s *site) reload() error {
+	defer s.client.CloseIdleConnections() // they lead to the old one
 	return load(s.text(s.upstream.address()))
 }
 

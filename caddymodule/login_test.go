@@ -1,0 +1,273 @@
+package caddymodule_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+const asJSON, asForm = "Content-Type: application/json", "Content-Type: application/x-www-form-urlencoded"
+
+// password is an upstream that knows one password, as the currency API's
+// does: 401 for a wrong one, 303 for a form, 200 for JSON.
+func password(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Header.Get("X-Password") != "right":
+		w.WriteHeader(http.StatusUnauthorized)
+		io.WriteString(w, "wrong")
+	case strings.HasSuffix(r.Header.Get("Content-Type"), "form-urlencoded"):
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+	default:
+		io.WriteString(w, "right")
+	}
+}
+
+func login(t *testing.T, s *site, email string, right bool, headers ...string) answered {
+	t.Helper()
+	word := "wrong"
+	if right {
+		word = "right"
+	}
+	headers = append(headers, "X-Password: "+word, asJSON)
+	return s.ask(t, "POST", "/api/login", fmt.Sprintf(`{"email":%q,"password":"x"}`, email), headers...)
+}
+
+// loose is a throttle that holds up nobody by their address, so that the
+// rule for accounts can be seen.
+const loose = "login POST /api/login {\nper_client 1000 1m\nper_account 3 30s 15m\n}\nlogin POST /login\n" +
+	"endpoint convert GET /api/convert/{from}/{amount}/{to}\nplan small {\nconvert 5\n}\nguard /api/"
+
+// TestLoginPerClient counts every attempt, through both routes together.
+func TestLoginPerClient(t *testing.T) {
+	s := start(t, setup{upstream: password})
+	for i := range 5 {
+		var got answered
+		switch i % 3 {
+		case 0: // right or wrong, each attempt counts
+			got = login(t, s, fmt.Sprintf("a%d@example.com", i), true)
+		case 1:
+			got = login(t, s, fmt.Sprintf("a%d@example.com", i), false)
+		default:
+			got = s.ask(t, "POST", "/login", "email=b%40example.com&password=x", asForm, "X-Password: wrong")
+		}
+		if got.status == 429 {
+			t.Fatalf("attempt %d: got %+v", i, got)
+		}
+	}
+	for range 3 { // refused attempts do not prolong it
+		for _, got := range []answered{
+			login(t, s, "new@example.com", true),
+			s.ask(t, "POST", "/login", "email=c%40example.com&password=x", asForm),
+			// A client cannot name another address for itself.
+			login(t, s, "new@example.com", true, "X-Forwarded-For: 192.0.2.7", "Forwarded: for=192.0.2.7", "X-Real-IP: 192.0.2.7"),
+		} {
+			seconds, err := strconv.Atoi(got.header.Get("Retry-After"))
+			if got.status != 429 || got.code() != "too_many_attempts" || err != nil || seconds < 1 || seconds > 60 {
+				t.Errorf("got %+v", got)
+			}
+			checkBody(t, got.body)
+			if got.header.Get("Cache-Control") != "no-store" || got.header.Get("Ratelimit") != "" {
+				t.Errorf("got headers %v", got.header)
+			}
+		}
+	}
+	if n := s.upstream.seen(); n != 5 {
+		t.Errorf("the upstream saw %d attempts, want 5", n)
+	}
+}
+
+// TestLoginBehindAProxy tells clients apart whose address a trusted proxy
+// names.
+func TestLoginBehindAProxy(t *testing.T) {
+	s := start(t, setup{upstream: password, global: "servers {\ntrusted_proxies static 127.0.0.1/32\ntrusted_proxies_strict\n}"})
+	for i := range 6 {
+		got := login(t, s, fmt.Sprintf("a%d@example.com", i), true, "X-Forwarded-For: 198.51.100.9, 192.0.2.7")
+		if want := []int{200, 200, 200, 200, 200, 429}[i]; got.status != want {
+			t.Errorf("attempt %d: got %d, want %d", i, got.status, want)
+		}
+	}
+	for header, want := range map[string]int{
+		"X-Forwarded-For: 192.0.2.8":         200,
+		"X-Forwarded-For: 8.8.8.8,192.0.2.7": 429, // what the client wrote itself does not count
+		"X-Forwarded-For: 2001:db8::1":       200,
+		"X-Forwarded-For: ::ffff:192.0.2.7":  429, // the same address, written as IPv6
+		"X-Forwarded-For: ::ffff:192.0.2.9":  200,
+		"X-Forwarded-For: 2001:db8:0:1::1":   200,
+	} {
+		if got := login(t, s, "b@example.com", true, header); got.status != want {
+			t.Errorf("%s: got %d, want %d", header, got.status, want)
+		}
+	}
+	for i := range 6 { // a /64 is one client
+		got := login(t, s, fmt.Sprintf("c%d@example.com", i), true, fmt.Sprintf("X-Forwarded-For: 2001:db8:7:7::%x", i+1))
+		if want := []int{200, 200, 200, 200, 200, 429}[i]; got.status != want {
+			t.Errorf("attempt %d of a /64: got %d, want %d", i, got.status, want)
+		}
+	}
+}
+
+// TestLoginPerAccount counts failures only, by the canonical e-mail,
+// whether or not such an account exists.
+func TestLoginPerAccount(t *testing.T) {
+	for name, spell := range map[string]func(i int) answerer{
+		"one spelling": func(int) answerer { return jsonLogin(`{"email":"a@example.com","password":"x"}`) },
+		"case":         func(i int) answerer { return jsonLogin(`{"email":"` + []string{"A", "a"}[i%2] + `@EXAMPLE.com"}`) },
+		"space":        func(i int) answerer { return jsonLogin(`{"email":"` + strings.Repeat(" ", i) + `a@example.com"}`) },
+		"escapes":      func(i int) answerer { return jsonLogin(`{"email":"` + []string{`\u0061`, "a"}[i%2] + `@example.com"}`) },
+		"form and json": func(i int) answerer {
+			return []answerer{jsonLogin(`{"email":"a@example.com"}`), formLogin("email=a%40example.com")}[i%2]
+		},
+		"plus for space": func(i int) answerer { return formLogin([]string{"email=+a%40example.com", "email=a@example.com"}[i%2]) },
+		"name in capitals": func(i int) answerer {
+			return jsonLogin([]string{`{"Email":"a@example.com"}`, `{"EMAIL":"a@example.com"}`, `{"\u0065mail":"a@example.com"}`}[i%3])
+		},
+		"form name in capitals": func(i int) answerer {
+			return formLogin([]string{"Email=a%40example.com", "EMAIL=a%40example.com", "+email=a%40example.com"}[i%3])
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, setup{upstream: password, gate: loose})
+			for i := range 3 {
+				if got := spell(i)(t, s); got.status != 401 {
+					t.Fatalf("attempt %d: got %+v", i, got)
+				}
+			}
+			got := spell(3)(t, s)
+			if seconds := got.header.Get("Retry-After"); got.status != 429 || seconds != "30" && seconds != "29" {
+				t.Errorf("got %+v, want 429 for 30 s", got)
+			}
+			if got := login(t, s, "b@example.com", false); got.status != 401 {
+				t.Errorf("another account: got %d, want 401", got.status)
+			}
+		})
+	}
+}
+
+type answerer func(*testing.T, *site) answered
+
+func jsonLogin(body string) answerer {
+	return func(t *testing.T, s *site) answered { return s.ask(t, "POST", "/api/login", body, asJSON) }
+}
+
+func formLogin(body string) answerer {
+	return func(t *testing.T, s *site) answered { return s.ask(t, "POST", "/login", body, asForm) }
+}
+
+// TestLoginOutcome is what each answer of the upstream means for the
+// account.
+func TestLoginOutcome(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		status int
+		held   bool // after three of them the account has to wait
+	}{
+		"401":     {answer: code(401), status: 401, held: true},
+		"200":     {answer: code(200), status: 200},
+		"204":     {answer: code(204), status: 204},
+		"303":     {answer: code(303), status: 303},
+		"302":     {answer: code(302), status: 302},
+		"400":     {answer: code(400), status: 400},
+		"403":     {answer: code(403), status: 403},
+		"500":     {answer: code(500), status: 500},
+		"hang up": {answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, status: 502},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, setup{upstream: c.answer, gate: loose})
+			for range 3 {
+				got := login(t, s, "a@example.com", false)
+				if got.status != c.status {
+					t.Fatalf("got %+v, want %d", got, c.status)
+				}
+				if c.status == 502 && got.code() != "upstream_unreachable" {
+					t.Errorf("got %+v", got)
+				}
+			}
+			s.upstream.answers(password)
+			want := 401
+			if c.held {
+				want = 429
+			}
+			if got := login(t, s, "a@example.com", false); got.status != want {
+				t.Errorf("got %d, want %d", got.status, want)
+			}
+		})
+	}
+}
+
+func code(status int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
+}
+
+// TestLoginSuccessClears the failures of that client, in time for the
+// next attempt.
+func TestLoginSuccessClears(t *testing.T) {
+	for name, success := range map[string]func(*testing.T, *site) answered{
+		"json": func(t *testing.T, s *site) answered { return login(t, s, "a@example.com", true) },
+		"form": func(t *testing.T, s *site) answered {
+			return s.ask(t, "POST", "/login", "email=a%40example.com&password=x", asForm, "X-Password: right")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, setup{upstream: password, gate: loose})
+			for round := range 4 {
+				for range 2 {
+					if got := login(t, s, "a@example.com", false); got.status != 401 {
+						t.Fatalf("round %d: got %+v", round, got)
+					}
+				}
+				if got := success(t, s); got.status != 200 && got.status != 303 {
+					t.Fatalf("round %d: got %+v", round, got)
+				}
+			}
+		})
+	}
+}
+
+// TestLoginMemory survives reloads, restarts and other configurations.
+func TestLoginMemory(t *testing.T) {
+	s := start(t, setup{upstream: password, gate: loose})
+	for range 3 {
+		login(t, s, "a@example.com", false)
+	}
+	for name, interrupt := range map[string]func() error{
+		"reload": s.reload,
+		"restart": func() error {
+			if err := caddy.Stop(); err != nil {
+				return err
+			}
+			return s.reload()
+		},
+	} {
+		if err := interrupt(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := login(t, s, "a@example.com", false); got.status != 429 {
+			t.Errorf("after a %s: got %d, want 429", name, got.status)
+		}
+	}
+	if n := s.upstream.seen(); n != 3 {
+		t.Errorf("the upstream saw %d attempts, want 3", n)
+	}
+}
+
+// TestLoginReachesTheUpstream as it was sent, with the gate's proof.
+func TestLoginReachesTheUpstream(t *testing.T) {
+	s := start(t, setup{upstream: password})
+	const body = `{"password":"päss","email":"a@example.com","remember":{"me":[true,null,1e3]}}`
+	got := s.ask(t, "POST", "/api/login", body, "Content-Type: application/json; charset=UTF-8", "Tollgate-Account: acc_1", "Cookie: session=1", "X-Password: right")
+	if got.status != 200 || got.body != "right" {
+		t.Fatalf("got %+v", got)
+	}
+	r, seen := s.upstream.last(t)
+	if seen != body || r.ContentLength != int64(len(body)) || len(r.TransferEncoding) != 0 {
+		t.Errorf("the upstream got %q, length %d, %v", seen, r.ContentLength, r.TransferEncoding)
+	}
+	if r.Header.Get("Tollgate-Account") != "" || r.Header.Get("Tollgate-Proof") == "" || r.Header.Get("Cookie") == "" {
+		t.Errorf("the upstream got %v", r.Header)
+	}
+}
