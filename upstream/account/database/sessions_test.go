@@ -1,0 +1,139 @@
+package database_test
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/account/database"
+)
+
+func adasSession(id string) account.Session {
+	return account.Session{
+		ID: id, Account: "acc_ada", Version: 1, Agent: "Mozilla/5.0 Ünï", CreatedAt: created,
+		SeenAt: created, ExpiresAt: created.Add(time.Hour),
+	}
+}
+
+// withSessions is a store in which ada has the sessions a, b and c.
+func withSessions(t *testing.T, open func() *database.Store) *database.Store {
+	t.Helper()
+	store := open()
+	mustAdd(t, store, ada())
+	for _, id := range []string{"a", "b", "c"} {
+		if err := store.AddSession(t.Context(), adasSession(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return store
+}
+
+// ids returns which of ada's sessions there are.
+func ids(t *testing.T, store *database.Store) []string {
+	t.Helper()
+	all, err := store.Sessions(t.Context(), "acc_ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []string{}
+	for _, s := range all {
+		ids = append(ids, s.ID)
+	}
+	return ids
+}
+
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, open func() *database.Store) {
+		store := withSessions(t, open)
+		ctx := t.Context()
+		if got, err := store.Session(ctx, "a"); err != nil || got != adasSession("a") {
+			t.Errorf("got %+v, %v", got, err)
+		}
+		if _, err := store.Session(ctx, "A"); !errors.Is(err, account.ErrNotFound) {
+			t.Errorf("unknown: got %v", err)
+		}
+		if err := store.AddSession(ctx, adasSession("a")); err == nil {
+			t.Error("an id was taken twice")
+		}
+		seen := created.Add(5 * time.Minute)
+		if err := errors.Join(store.TouchSession(ctx, "b", seen), store.TouchSession(ctx, "gone", seen)); err != nil {
+			t.Error(err)
+		}
+		if got := ids(t, store); !slices.Equal(got, []string{"b", "a", "c"}) {
+			t.Errorf("got %v, want b first, which was seen last", got)
+		}
+		if got, err := store.Session(ctx, "b"); err != nil || !got.SeenAt.Equal(seen) {
+			t.Errorf("got %+v, %v; want it seen at %v", got, err, seen)
+		}
+		if err := errors.Join(store.RemoveSession(ctx, "b"), store.RemoveSession(ctx, "b")); err != nil {
+			t.Error(err)
+		}
+		if got := ids(t, store); !slices.Equal(got, []string{"a", "c"}) {
+			t.Errorf("got %v, want a and c", got)
+		}
+		if err := store.RemoveOtherSessions(ctx, "acc_ada", "c"); err != nil {
+			t.Error(err)
+		}
+		if got := ids(t, store); !slices.Equal(got, []string{"c"}) {
+			t.Errorf("got %v, want c", got)
+		}
+		if err := store.Remove(ctx, "acc_ada", agreed); err != nil || len(ids(t, store)) != 0 {
+			t.Errorf("%v; the sessions of a deleted account are there", err)
+		}
+	})
+}
+
+func TestPruneSessions(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, open func() *database.Store) {
+		store := withSessions(t, open)
+		idle := created.Add(10 * time.Minute)
+		if err := store.TouchSession(t.Context(), "b", idle.Add(time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.PruneSessions(t.Context(), created, idle); err != nil {
+			t.Fatal(err)
+		}
+		if got := ids(t, store); !slices.Equal(got, []string{"b"}) {
+			t.Errorf("got %v, want b, which is not idle", got)
+		}
+		if err := store.PruneSessions(t.Context(), created.Add(time.Hour), created); err != nil {
+			t.Fatal(err)
+		}
+		if got := ids(t, store); len(got) != 0 {
+			t.Errorf("got %v, want none: all have expired", got)
+		}
+	})
+}
+
+// Threat: guesses in parallel that are counted as one.
+func TestTryPassword(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, open func() *database.Store) {
+		store := withSessions(t, open)
+		var tries sync.WaitGroup
+		counts := make([]int, 20)
+		for i := range counts {
+			tries.Go(func() {
+				var err error
+				if counts[i], err = store.TryPassword(t.Context(), "a"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		tries.Wait()
+		slices.Sort(counts)
+		for i, got := range counts {
+			if got != i+1 {
+				t.Fatalf("got %v, want 1 to 20", counts)
+			}
+		}
+		if _, err := store.TryPassword(t.Context(), "gone"); !errors.Is(err, account.ErrNotFound) {
+			t.Errorf("unknown: got %v", err)
+		}
+	})
+}

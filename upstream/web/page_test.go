@@ -1,0 +1,294 @@
+package web_test
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/upstream/web"
+)
+
+var token = regexp.MustCompile(`tgk_[0-9A-Za-z]{49}`)
+
+// A key from its making to its end.
+func TestKeyLife(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add("ada@example.com", "business")
+	ada := w.person().signIn("ada@example.com")
+	ada.get("/settings/keys").has(t, http.StatusOK, "No keys yet")
+	ada.get("/settings/keys/new").has(t, http.StatusOK, `value="convert" checked`, `value="rates" checked`)
+
+	made := ada.post("/settings/keys/new", "name", "  shop backend ", "ability", "rates", "life", "30")
+	made.has(t, http.StatusOK, "shop backend is ready", "curl &#34;http://localhost:8080/api/rates/EUR&#34;", "in 30 days")
+	first := token.FindString(made.body)
+	if first == "" || strings.Count(made.body, first) != 2 {
+		t.Errorf("the token must be there alone and in the command: %s", made.body)
+	}
+	keys, err := w.gate.Client.Keys(t.Context(), a.ID, control.KeyFilter{})
+	if err != nil || len(keys) != 1 || keys[0].Name != "shop backend" || !slices.Equal(keys[0].Abilities, []string{"rates"}) {
+		t.Fatalf("got %+v, %v", keys, err)
+	}
+	page := "/settings/keys/" + keys[0].ID
+	for _, target := range []string{"/settings/keys", page, page + "/rotate", page + "/revoke"} {
+		got := ada.get(target)
+		got.has(t, http.StatusOK, "shop backend", "tgk_…"+first[len(first)-4:])
+		if token.MatchString(got.body) {
+			t.Errorf("%s shows a token", target)
+		}
+	}
+	rotated := ada.post(page+"/rotate", "overlap", "24")
+	rotated.has(t, http.StatusOK, "shop backend has a new token")
+	if second := token.FindString(rotated.body); second == "" || second == first {
+		t.Errorf("got token %q after %q", second, first)
+	}
+	ada.get("/settings/keys").has(t, http.StatusOK, "Expires in 23 hours", "Active")
+	if got := ada.post(page + "/revoke"); got.location != "/settings/keys?done=revoked" {
+		t.Errorf("got %d to %q", got.status, got.location)
+	}
+	ada.get("/settings/keys?done=revoked").has(t, http.StatusOK, "The key is revoked.")
+	ada.get("/settings/keys?revoked=1").has(t, http.StatusOK, "Revoked", "Active")
+	ada.get(page).has(t, http.StatusOK, "Revoked")
+	ada.get(page+"/rotate").has(t, http.StatusNotFound)
+	if got := w.keys(a.ID); len(got) != 1 {
+		t.Errorf("keys are %v, want the rotated one", got)
+	}
+}
+
+// What a form may get wrong is said beside the field, and nothing is
+// made.
+func TestKeyMistakes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add("ada@example.com", "starter")
+	ada := w.person().signIn("ada@example.com")
+	ada.makeKey("ci")
+	for _, c := range []struct {
+		name, ability, life string
+		status              int
+		says                string
+	}{
+		{"ci", "convert", "90", 422, "You have a key with this name"},
+		{"", "convert", "90", 422, "1 to 64 characters"},
+		{strings.Repeat("x", 65), "convert", "90", 422, "1 to 64 characters"},
+		{"two\nlines", "convert", "90", 422, "1 to 64 characters"},
+		{"none", "", "90", 422, "Your plan does not give"},
+		{"more", "rates", "90", 422, "Your plan does not give"},
+		{"long", "convert", "36500", 400, "cannot be read"},
+		{"long", "convert", "", 400, "cannot be read"},
+	} {
+		ada.post("/settings/keys/new", "name", c.name, "ability", c.ability, "life", c.life).has(t, c.status, c.says)
+	}
+	ada.post("/settings/keys/new", "name", "none", "life", "90").has(t, 422, "Choose at least one")
+	ada.post("/settings/keys/new", "name", strings.Repeat("x", 20<<10)).has(t, 400, "cannot be read")
+	id := ada.get("/settings/keys").body
+	id = regexp.MustCompile(`/settings/keys/([^"/]+)">ci<`).FindStringSubmatch(id)[1]
+	ada.post("/settings/keys/"+id+"/rotate", "overlap", "9999").has(t, 400, "cannot be read")
+	if got := w.keys(a.ID); !slices.Equal(got, []string{"ci"}) {
+		t.Errorf("keys are %v, want ci alone", got)
+	}
+}
+
+// A plan without access shows what another would give, not an error.
+func TestFreePlan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add("ada@example.com", "free")
+	ada := w.person().signIn("ada@example.com")
+	for _, target := range []string{"/settings/keys", "/settings/keys/new", "/usage"} {
+		ada.get(target).has(t, http.StatusOK, "Your plan, free, has no access", "<strong>starter</strong>", "<strong>1,000</strong> convert")
+	}
+	ada.post("/settings/keys/new", "name", "ci", "ability", "convert", "life", "90").has(t, 422, "no access")
+	ada.get("/settings/plan").has(t, http.StatusOK, "starter", "100,000", "no access")
+}
+
+// Long lists have pages.
+func TestManyKeys(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add("ada@example.com", "starter")
+	for i := range 60 {
+		if _, err := w.gate.Client.CreateKey(t.Context(), a.ID, control.KeyRequest{Name: fmt.Sprintf("key-%03d", i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ada := w.person().signIn("ada@example.com")
+	for target, want := range map[string][2]string{
+		"/settings/keys":         {"key-059", "key-010"},
+		"/settings/keys?page=2":  {"key-009", "key-000"},
+		"/settings/keys?page=99": {"key-059", "key-010"},
+		"/settings/keys?page=x":  {"key-059", "key-010"},
+	} {
+		got := ada.get(target)
+		got.has(t, http.StatusOK, want[0], want[1])
+		if n := strings.Count(got.body, "tgk_…"); n != 50 && n != 10 {
+			t.Errorf("%s lists %d keys", target, n)
+		}
+	}
+}
+
+// Strangers can sign up where that is allowed, and nowhere else.
+func TestSignUp(t *testing.T) {
+	t.Parallel()
+	closed := newWorld(t).person()
+	closed.get("/signup").has(t, http.StatusNotFound)
+	closed.post("/signup", "email", "ada@example.com", "password", password).has(t, http.StatusNotFound)
+
+	w := newWorld(t, func(c *web.Config) { c.SignUp = true })
+	ada := w.person()
+	ada.get("/login").has(t, http.StatusOK, `href="/signup"`)
+	ada.post("/signup", "email", "nobody", "password", password).has(t, 422, "no e-mail address", "aria-invalid")
+	ada.post("/signup", "email", "ada@example.com", "password", "short").has(t, 422, "8 characters or more", `value="ada@example.com"`)
+	if got := ada.post("/signup", "email", " Ada@Example.com ", "password", password); got.location != "/settings/keys" {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+	ada.get("/settings/keys").has(t, http.StatusOK, "Your plan, free,", "ada@example.com")
+	w.person().post("/signup", "email", "ada@example.com", "password", other).has(t, 422, "There is an account")
+	w.person().signIn("ada@example.com")
+}
+
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add("ada@example.com", "starter")
+	ada := w.person()
+	ada.get("/login").has(t, http.StatusOK, `name="email"`, `autocomplete="current-password"`)
+	unknown := ada.post("/login", "email", "eve@example.com", "password", "wrong")
+	wrong := ada.post("/login", "email", "ada@example.com", "password", "wrong")
+	wrong.has(t, http.StatusUnauthorized, "E-mail or password is wrong.", `value="ada@example.com"`)
+	if strings.ReplaceAll(unknown.body, "eve@", "ada@") != wrong.body || unknown.status != wrong.status {
+		t.Error("an unknown address is answered otherwise than a wrong password")
+	}
+	// The fields count in the body only.
+	ada.post("/login?email=ada@example.com&password="+strings.ReplaceAll(password, " ", "+")).has(t, http.StatusUnauthorized)
+	for _, target := range []string{"/usage", "/settings/keys", "/settings/keys/abc/revoke"} {
+		if got := ada.get(target); got.status != http.StatusSeeOther || !strings.HasPrefix(got.location, "/login?next=%2F") {
+			t.Errorf("GET %s: got %d to %q", target, got.status, got.location)
+		}
+	}
+	if got := ada.post("/settings/sessions"); got.location != "/login" {
+		t.Errorf("POST: got %d to %q", got.status, got.location)
+	}
+	ada.signIn("ADA@example.com")
+	if got := ada.get("/"); got.location != "/usage" {
+		t.Errorf("GET /: got %d to %q", got.status, got.location)
+	}
+}
+
+// What the gate refused is shown as a page, and says nothing that a link
+// could choose.
+func TestLoginRefused(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t).person()
+	for query, want := range map[string]struct {
+		status int
+		wait   string
+		says   string
+	}{
+		"status=429&wait=30":         {429, "30", "Wait 30 seconds"},
+		"status=429&wait=240":        {429, "240", "Wait 4 minutes"},
+		"status=429&wait=241":        {429, "241", "Wait 5 minutes"},
+		"status=429&wait=-1":         {429, "60", "Wait 60 seconds"},
+		"status=429&wait=99999999":   {429, "60", "Wait 60 seconds"},
+		"status=429&wait=call%20eve": {429, "60", "Wait 60 seconds"},
+		"status=503&wait=":           {503, "5", "not possible at this moment"},
+		"":                           {503, "5", "not possible at this moment"},
+	} {
+		got := p.get("/login/refused?" + query)
+		got.has(t, want.status, want.says)
+		if retry := got.header.Get("Retry-After"); retry != want.wait {
+			t.Errorf("%s: Retry-After is %q, want %q", query, retry, want.wait)
+		}
+	}
+}
+
+// When the gate is away every page says so, nothing is changed, and
+// signing out works all the same.
+func TestGateUnreachable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *web.Config) { c.SignUp = true })
+	w.add("ada@example.com", "starter")
+	ada := w.person().signIn("ada@example.com")
+	w.gate.Stop()
+	for _, target := range []string{"/usage", "/settings/keys", "/settings/plan", "/settings/sessions"} {
+		got := ada.get(target)
+		got.has(t, http.StatusServiceUnavailable, "The gate does not answer", "ada@example.com")
+		if got.header.Get("Retry-After") == "" {
+			t.Errorf("%s: no Retry-After", target)
+		}
+	}
+	ada.post("/settings/keys/new", "name", "ci", "ability", "convert", "life", "90").has(t, http.StatusServiceUnavailable)
+	ada.post("/settings/password", "current", password, "password", other).has(t, http.StatusServiceUnavailable)
+	w.person().post("/login", "email", "ada@example.com", "password", password).has(t, http.StatusServiceUnavailable)
+	w.person().post("/signup", "email", "bob@example.com", "password", password).has(t, http.StatusServiceUnavailable)
+	if got := ada.post("/logout"); got.status != http.StatusSeeOther || w.thief(ada.cookie()) {
+		t.Errorf("signing out: got %d", got.status)
+	}
+}
+
+func TestNotFound(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t).person()
+	for _, target := range []string{"/nothing", "/settings/nothing", "/usage/", "/static/nothing.css", "/signup"} {
+		if got := p.get(target); got.status != http.StatusNotFound {
+			t.Errorf("%s: got %d, want 404", target, got.status)
+		}
+	}
+	p.get("/nothing").has(t, http.StatusNotFound, "There is nothing here")
+}
+
+// Styles and scripts are kept for ever under an address that changes with
+// them.
+func TestAssets(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t).person()
+	for _, path := range regexp.MustCompile(`/static/[0-9a-f]{12}/[a-z.]+`).FindAllString(p.get("/").body, -1) {
+		got := p.get(path)
+		got.has(t, http.StatusOK)
+		if !strings.Contains(got.header.Get("Cache-Control"), "immutable") || got.header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: headers are %v", path, got.header)
+		}
+		old := p.get("/static/000000000000" + path[len("/static/")+12:])
+		if old.body != got.body || old.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("an older address of %s: got %d %v", path, old.status, old.header)
+		}
+	}
+}
+
+// The clock of the pages is the gate's zone.
+func TestUsagePage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add("ada@example.com", "starter")
+	ada := w.person().signIn("ada@example.com")
+	ada.get("/usage").has(t, http.StatusOK, "<strong>0</strong> of 1,000 used", "<strong>1,000</strong> left", "00:00", "(UTC)",
+		"No calls yet", `<meta http-equiv="refresh" content="60; url=/usage?background=1">`, time.Now().UTC().Format("2 Jan"))
+	ada.get("/usage/calls").has(t, http.StatusOK, "No calls yet")
+}
+
+// BenchmarkPages measures the pages of an account with 100 keys and 30
+// days of usage.
+func BenchmarkPages(b *testing.B) {
+	w := newWorld(b)
+	a := w.add("ada@example.com", "starter")
+	for i := range 100 {
+		if _, err := w.gate.Client.CreateKey(b.Context(), a.ID, control.KeyRequest{Name: fmt.Sprint("key ", i)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	ada := w.person().signIn("ada@example.com")
+	for _, target := range []string{"/usage", "/settings/keys", "/settings/plan", "/settings/sessions"} {
+		b.Run(strings.ReplaceAll(target[1:], "/", "-"), func(b *testing.B) {
+			for b.Loop() {
+				if got := ada.get(target); got.status != http.StatusOK {
+					b.Fatal(got.status)
+				}
+			}
+		})
+	}
+}
