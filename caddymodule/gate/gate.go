@@ -10,6 +10,7 @@ package gate
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"time"
 
@@ -107,7 +108,7 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 }
 
 func (g *Gate) badTarget(r *http.Request, err error) *Refusal {
-	if err == route.ErrBadMethod {
+	if errors.Is(err, route.ErrBadMethod) {
 		return methodNotAllowed(cmp.Or(g.Policy.Allow(r.URL.Path), anyMethod))
 	}
 	return refuseBadPath
@@ -128,7 +129,7 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 		return g.unavailable(w, r, e, err)
 	}
 	grant, err := db.Grant(r.Context(), hash, now)
-	if err == store.ErrNoGrant {
+	if errors.Is(err, store.ErrNoGrant) {
 		return g.refuse(w, r, e, refuseInvalidToken)
 	}
 	if err != nil {
