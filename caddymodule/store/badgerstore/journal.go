@@ -20,9 +20,10 @@ const maxValue = 64 << 10
 
 // journal is the ledger's log in Badger.
 type journal struct {
-	db   *badger.DB
-	disk *disk
-	sync bool
+	db     *badger.DB
+	disk   *disk
+	always bool         // sync every group
+	sync   func() error // db.Sync
 
 	// What Append needs anew for each group, and only one runs at a time.
 	buf     []byte
@@ -61,7 +62,7 @@ func (j *journal) write(g *ledger.Group) error {
 	clear(entries)
 	j.buf = j.buf[:0]
 	j.txn = j.db.NewTransaction(true)
-	j.durable = g.Sync || j.sync
+	j.durable = g.Sync || j.always
 	defer func() { j.txn.Discard() }()
 	for i := range g.Changes {
 		if err := j.change(&entries[i], &g.Changes[i]); err != nil {
@@ -85,7 +86,7 @@ func (j *journal) commit() error {
 	if err := j.txn.Commit(); err != nil || !j.durable {
 		return err
 	}
-	if err := j.db.Sync(); err != nil {
+	if err := j.sync(); err != nil {
 		j.broken = fmt.Errorf("syncing: %w", err)
 	}
 	return j.broken

@@ -62,11 +62,12 @@ type Options struct {
 
 // Store is a store.Store in one directory.
 type Store struct {
-	disk   *disk
-	db     *badger.DB
-	ledger *ledger.Ledger
-	log    *zap.Logger
-	recent *recorder
+	disk    *disk
+	db      *badger.DB
+	journal *journal
+	ledger  *ledger.Ledger
+	log     *zap.Logger
+	recent  *recorder
 
 	// admin serialises changes to accounts and keys, so that a check and
 	// the change that it allows are one step.
@@ -104,7 +105,8 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
 	s := &Store{disk: disk, db: db, log: logger, stop: make(chan struct{})}
-	s.ledger = ledger.New(&journal{db: db, disk: disk, sync: o.Sync})
+	s.journal = &journal{db: db, disk: disk, always: o.Sync, sync: db.Sync}
+	s.ledger = ledger.New(s.journal)
 	s.recent = newRecorder(s)
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, errors.Join(err, db.Close()))

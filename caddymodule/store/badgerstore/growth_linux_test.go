@@ -1,0 +1,48 @@
+package badgerstore_test
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+)
+
+// TestGrowth overwrites rows a million times: the value log, which nobody
+// cleans, stays empty, and the disk is used within bounds.
+func TestGrowth(t *testing.T) {
+	t.Parallel()
+	const writes, batch, keys, most = 1_000_000, 2000, 20_000, 160 << 20
+	dir := t.TempDir()
+	s := open(t, dir)
+	rows := make([]throttle.Row, batch)
+	for n := 0; n < writes; n += batch {
+		for i := range rows {
+			rows[i] = throttle.Row{Key: fmt.Appendf(nil, "row%07d", (n+i)%keys), Value: fmt.Appendf(nil, "%050d", n), ExpiresAt: now.Add(time.Hour)}
+		}
+		if err := s.Save(t.Context(), rows); err != nil {
+			t.Fatalf("writing: %v", err)
+		}
+	}
+	all, valueLog := int64(0), int64(0)
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		var stat unix.Stat_t
+		if err != nil || unix.Stat(path, &stat) != nil {
+			return nil // a table was compacted away meanwhile
+		}
+		all += stat.Blocks * 512
+		if strings.HasSuffix(path, ".vlog") {
+			valueLog += stat.Blocks * 512
+		}
+		return nil
+	})
+	if err != nil || all > most || valueLog > 64<<10 {
+		t.Errorf("the disk holds %d bytes, %d of them the value log, %v, want at most %d", all, valueLog, err, most)
+	}
+	t.Logf("%d MiB on disk", all>>20)
+}
