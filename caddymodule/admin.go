@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"net/http"
-	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -12,15 +11,7 @@ import (
 // Admin serves the control API below /tollgate/ of Caddy's admin
 // endpoint, for the command caddy tollgate. It needs no secret of its
 // own: whoever reaches that endpoint can replace the whole configuration.
-type Admin struct {
-	mounted atomic.Pointer[mount]
-}
-
-// mount is the API of one app.
-type mount struct {
-	app     *App
-	handler http.Handler
-}
+type Admin struct{}
 
 // CaddyModule returns the Caddy module information.
 func (*Admin) CaddyModule() caddy.ModuleInfo {
@@ -38,18 +29,12 @@ var errNoGate = apierror.New(http.StatusServiceUnavailable, "unavailable",
 // serve asks for the running app at each request. The one that was
 // running when this module was made may be gone: after a reload that
 // failed, Caddy keeps the admin routes of the configuration that failed.
-func (a *Admin) serve(w http.ResponseWriter, r *http.Request) error {
-	ctx := caddy.ActiveContext()
-	app, err := configured(ctx)
+func (*Admin) serve(w http.ResponseWriter, r *http.Request) error {
+	app, err := configured(caddy.ActiveContext())
 	if err != nil {
 		return errNoGate.Write(w)
 	}
-	m := a.mounted.Load()
-	if m == nil || m.app != app {
-		m = &mount{app, newControl(app, ctx.Slogger())}
-		a.mounted.Store(m)
-	}
-	m.handler.ServeHTTP(w, r)
+	app.control.ServeHTTP(w, r)
 	return nil
 }
 

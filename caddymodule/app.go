@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -51,7 +53,10 @@ type App struct {
 	policy *policy.Policy
 	opener StoreOpener
 	gate   *gate.Gate
-	log    *zap.Logger
+	// control is one handler for both of its mounts: it keeps changes to
+	// an account apart from each other.
+	control http.Handler
+	log     *zap.Logger
 
 	state atomic.Pointer[state]
 
@@ -92,6 +97,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
+	a.control = control.New(backend{a}, ctx.Slogger())
 	a.gate = gate.New(gate.Options{
 		Policy: a.policy, Store: a.Store, Throttle: a.Throttle, Secret: secret,
 		PassErrors: a.Errors == errorsPass, Server: server{m}, Now: time.Now, Logger: a.log,

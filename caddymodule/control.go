@@ -3,7 +3,6 @@ package caddymodule
 import (
 	"crypto/rand"
 	"io"
-	"log/slog"
 	"net/http"
 	"time"
 
@@ -33,7 +32,7 @@ func (c *Control) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	c.handler = control.RequireSecret(app.Secret, newControl(app, ctx.Slogger()))
+	c.handler = control.RequireSecret(app.Secret, app.control)
 	return nil
 }
 
@@ -55,11 +54,6 @@ func parseControl(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 		return nil, h.Err("the directive tollgate_control has no options")
 	}
 	return new(Control), nil
-}
-
-// newControl makes the control API of an app, without the secret.
-func newControl(app *App, logger *slog.Logger) http.Handler {
-	return control.New(backend{app}, logger)
 }
 
 // backend is an app as the control API wants it.

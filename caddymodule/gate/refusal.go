@@ -47,7 +47,7 @@ var (
 	refuseBadPath  = fixed(http.StatusBadRequest, "bad_path", "The path can be read in more than one way. Send it in its plain form.", Malformed)
 	refuseNotFound = fixed(http.StatusNotFound, "not_found", "There is nothing here.", NotFound)
 
-	refuseUnauthenticated = fixed(http.StatusUnauthorized, "unauthenticated", "Send an API key in the header Authorization: Bearer <token>.", Unauthenticated, challenge(""))
+	refuseUnauthenticated = fixed(http.StatusUnauthorized, "unauthenticated", "Send an API key as a Bearer token in the Authorization header.", Unauthenticated, challenge(""))
 	refuseInvalidToken    = fixed(http.StatusUnauthorized, "invalid_token", "The token is not valid. It may be mistyped, expired or revoked.", Unauthenticated, challenge(`, error="invalid_token"`))
 	refuseRequest         = fixed(http.StatusBadRequest, "invalid_request", "Send exactly one token, in the header Authorization and nowhere else.", Malformed, challenge(`, error="invalid_request"`))
 
