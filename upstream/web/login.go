@@ -76,11 +76,15 @@ func (s *site) logout(w http.ResponseWriter, r *http.Request) error {
 const maxWait = 24 * 60 * 60
 
 // loginRefused shows what the gate refused before it got here: the server
-// in front asks for this page in place of the gate's JSON, and says what
-// the gate said in the parameters status and wait.
+// in front asks for this page in place of the gate's JSON, says what the
+// gate said in the parameters status and wait, and keeps its Retry-After.
 func (s *site) loginRefused(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
-	if query.Get("status") != strconv.Itoa(http.StatusTooManyRequests) {
+	switch status := query.Get("status"); {
+	case status == strconv.Itoa(http.StatusTooManyRequests):
+	case strings.HasPrefix(status, "4"):
+		return errForm
+	default:
 		s.views.problem(w, loginProblem)
 		return nil
 	}
@@ -88,7 +92,6 @@ func (s *site) loginRefused(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || wait < 1 || wait > maxWait {
 		wait = 60
 	}
-	w.Header().Set("Retry-After", strconv.Itoa(wait))
 	view := loginView{
 		Next:    usagePath,
 		Problem: "Too many attempts. Wait " + inWords(wait) + ", then try again.",

@@ -3,13 +3,16 @@ package browsertest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
 
@@ -97,16 +100,41 @@ func Evaluate[T any](p *Page, expression string) T {
 	return run(p, chromedp.Evaluate[T](expression))
 }
 
-// Await waits until the text of an element contains some words.
+// Await waits until an element that matches contains some words.
 func (p *Page) Await(selector, words string) {
 	p.t.Helper()
+	condition := fmt.Sprintf("!!document.querySelector(%q)?.textContent.includes(%q)", selector, words)
 	deadline := time.Now().Add(patience)
-	for !strings.Contains(p.Text(selector), words) {
+	for {
+		// An error is a page that is just being loaded.
+		if met, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](condition)); err == nil && met {
+			return
+		}
 		if time.Now().After(deadline) {
-			p.t.Fatalf("no %q in %s, which says %q", words, selector, p.Text(selector))
+			p.t.Fatalf("no %q in %s at %s", words, selector, p.where())
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
+}
+
+// Shows tells whether the page says some words.
+func (p *Page) Shows(words string) bool {
+	p.t.Helper()
+	return strings.Contains(p.Text("body"), words)
+}
+
+// Frames returns the addresses of the frames that the page shows.
+func (p *Page) Frames() []string {
+	p.t.Helper()
+	answer, err := chromedp.Call(p.ctx, page.GetFrameTree, cdp.Empty{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var addresses []string
+	for _, child := range answer.FrameTree.ChildFrames {
+		addresses = append(addresses, child.Frame.URL)
+	}
+	return addresses
 }
 
 // Cookie returns a cookie of the page by its name, nil if there is none.
