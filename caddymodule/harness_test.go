@@ -1,7 +1,6 @@
 package caddymodule_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -9,10 +8,8 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -312,68 +309,6 @@ func (s *site) raw(t testing.TB, request string) string {
 	// What was read before an error is what the test is about.
 	got, _ := io.ReadAll(conn)
 	return string(got)
-}
-
-// upstream is a real server that remembers what reached it.
-type upstream struct {
-	server *httptest.Server
-
-	mu       sync.Mutex
-	requests []*http.Request
-	bodies   []string
-	answer   http.HandlerFunc
-}
-
-func newUpstream(t testing.TB, answer http.HandlerFunc) *upstream {
-	u := &upstream{answer: answer}
-	u.server = httptest.NewServer(u)
-	t.Cleanup(u.server.Close)
-	return u
-}
-
-func (u *upstream) address() string { return u.server.Listener.Addr().String() }
-
-func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var body bytes.Buffer
-	// A body that breaks off has reached the upstream as well.
-	_, _ = body.ReadFrom(r.Body)
-	u.mu.Lock()
-	u.requests = append(u.requests, r)
-	u.bodies = append(u.bodies, body.String())
-	answer := u.answer
-	u.mu.Unlock()
-	if answer != nil {
-		answer(w, r)
-		return
-	}
-	w.Header().Set("Content-Type", "text/plain")
-	io.WriteString(w, "rates")
-}
-
-// answers changes how the upstream answers.
-func (u *upstream) answers(how http.HandlerFunc) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.answer = how
-}
-
-// seen is how many requests reached the upstream.
-func (u *upstream) seen() int {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return len(u.requests)
-}
-
-// last is the newest request that reached the upstream, and its body.
-func (u *upstream) last(t testing.TB) (*http.Request, string) {
-	t.Helper()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if len(u.requests) == 0 {
-		t.Fatal("no request reached the upstream")
-	}
-	n := len(u.requests) - 1
-	return u.requests[n], u.bodies[n]
 }
 
 // freePort is a port that a site can listen on across reloads.

@@ -30,19 +30,16 @@ var overrides = map[string]bool{
 // routes of the gate nothing but plain requests exist.
 func clean(r *http.Request, routed bool) {
 	dropForbidden(r.Header)
-	dropForbidden(r.Trailer)
+	// Trailers arrive after everything was checked, under any name and not
+	// only those announced, and some servers merge them into the headers.
+	delete(r.Header, "Trailer")
+	r.Trailer = nil
 	if upgrade, there := r.Header["Upgrade"]; there && (routed || escapes(upgrade)) {
 		delete(r.Header, "Upgrade")
 	}
 	if connection, there := r.Header["Connection"]; there {
 		_, upgrade := r.Header["Upgrade"]
 		cleanConnection(r.Header, connection, upgrade)
-	}
-	if routed {
-		// Trailers arrive after everything was checked, under any name,
-		// and some servers merge them into the headers.
-		delete(r.Header, "Trailer")
-		r.Trailer = nil
 	}
 }
 
