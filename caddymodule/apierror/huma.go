@@ -18,14 +18,6 @@ const refusalSchema = "Refusal"
 // maxDetails bounds how many mistakes of a request one message tells.
 const maxDetails = 3
 
-// What huma refuses by itself, by the status it does so with. It answers
-// 422 to what parses and is not valid; here that is a 400 as well.
-var byStatus = map[int]*Error{
-	http.StatusBadRequest:          New(http.StatusBadRequest, "invalid_request", "The request is not valid"),
-	http.StatusUnprocessableEntity: New(http.StatusBadRequest, "invalid_request", "The request is not valid"),
-	http.StatusNotAcceptable:       New(http.StatusNotAcceptable, "not_acceptable", "The answer is application/json, which the Accept header excludes."),
-}
-
 var internal = New(http.StatusInternalServerError, "internal", "Something went wrong on our side.")
 
 // Huma makes a huma API on mux that refuses in this package's shape. It
@@ -35,8 +27,8 @@ var internal = New(http.StatusInternalServerError, "internal", "Something went w
 // Bodies are strict JSON: no duplicate or unknown members, no invalid
 // UTF-8, nothing behind the value, no other media type, and not longer
 // than the operation's MaxBodyBytes. Query parameters must be known and
-// must stand there once. Handlers return *Error; the text of any other
-// error is shown to nobody.
+// must stand there once, and the Accept header must allow JSON. Handlers
+// return *Error; the text of any other error is shown to nobody.
 //
 // What huma's validation refuses has the code invalid_request, unless
 // refusals has another for the place it blames, written as "path.account",
@@ -82,13 +74,11 @@ func transformer(refusals map[string]*Error) huma.Transformer {
 	}
 }
 
+// translate says in this package's words what huma refuses by itself.
 func translate(op *huma.Operation, model *huma.ErrorModel, refusals map[string]*Error) *Error {
-	refused, ok := byStatus[model.Status]
-	if !ok {
+	// huma answers 422 to what parses and is not valid; here that is 400.
+	if model.Status != http.StatusBadRequest && model.Status != http.StatusUnprocessableEntity {
 		return internal
-	}
-	if refused.Status != http.StatusBadRequest {
-		return refused
 	}
 	details := slices.Clone(model.Errors)
 	slices.SortStableFunc(details, func(a, b *huma.ErrorDetail) int { return strings.Compare(a.Location, b.Location) })
@@ -100,8 +90,9 @@ func translate(op *huma.Operation, model *huma.ErrorModel, refusals map[string]*
 			return unknownParameter(op, name)
 		}
 	}
+	const sentence = "The request is not valid: "
 	if len(details) == 0 {
-		return New(refused.Status, refused.Code, refused.Message+": "+model.Detail+".")
+		return invalid(sentence + model.Detail + ".")
 	}
 	var mistakes []string
 	for _, d := range details[:min(len(details), maxDetails)] {
@@ -111,7 +102,7 @@ func translate(op *huma.Operation, model *huma.ErrorModel, refusals map[string]*
 		}
 		mistakes = append(mistakes, text)
 	}
-	return New(refused.Status, refused.Code, refused.Message+": "+strings.Join(mistakes, "; ")+".")
+	return invalid(sentence + strings.Join(mistakes, "; ") + ".")
 }
 
 // takes tells whether an operation has a query parameter of that name.
@@ -145,7 +136,8 @@ func shorten(text string) string {
 }
 
 // describe makes the document of an operation tell the refusals as they
-// are: huma describes its own model, and 422 where 400 is sent.
+// are: huma describes its own model, 422 where 400 is sent, and knows
+// nothing of what admit refuses of every operation.
 //
 // It also lets huma read one byte more than the limit, because huma
 // refuses a body of exactly the limit; admit holds the limit itself.
@@ -157,17 +149,24 @@ func describe(document *huma.OpenAPI, op *huma.Operation) {
 		if response.Content["application/problem+json"] == nil {
 			continue
 		}
-		response.Content = map[string]*huma.MediaType{
-			"application/json": {Schema: &huma.Schema{Ref: "#/components/schemas/" + refusalSchema}},
-		}
+		response.Content = refusalContent()
 		if status == strconv.Itoa(http.StatusUnprocessableEntity) {
 			delete(op.Responses, status)
 			response.Description = http.StatusText(http.StatusBadRequest)
 			op.Responses[strconv.Itoa(http.StatusBadRequest)] = response
 		}
 	}
+	op.Responses[strconv.Itoa(http.StatusNotAcceptable)] = &huma.Response{
+		Description: http.StatusText(http.StatusNotAcceptable), Content: refusalContent(),
+	}
 	schemas := document.Components.Schemas.Map()
 	maps.DeleteFunc(schemas, func(name string, _ *huma.Schema) bool { return name == "ErrorModel" || name == "ErrorDetail" })
+}
+
+func refusalContent() map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{
+		"application/json": {Schema: &huma.Schema{Ref: "#/components/schemas/" + refusalSchema}},
+	}
 }
 
 func schema() *huma.Schema {

@@ -72,6 +72,7 @@ func TestHumaRefusals(t *testing.T) {
 	}{
 		{"fine", "PUT", "/things/a", "application/json", `{"name":"x"}`, 200, "", ""},
 		{"fine with a charset", "PUT", "/things/a", "application/json; charset=UTF-8", `{"name":"x"}`, 200, "", ""},
+		{"fine in capitals", "PUT", "/things/a", "Application/JSON", `{"name":"x"}`, 200, "", ""},
 		{"fine without a media type", "PUT", "/things/a", "", `{"name":"x"}`, 200, "", ""},
 		{"fine with null", "PUT", "/things/a", "", `{"count":null}`, 200, "", ""},
 		{"as long as allowed", "PUT", "/things/a", "", `{"name":"x"` + strings.Repeat(" ", limit-12) + `}`, 200, "", ""},
@@ -202,7 +203,7 @@ func TestDocumentTellsTheRefusals(t *testing.T) {
 		}
 	}
 	responses := document.Paths.Value("/things/{id}").Put.Responses
-	for _, status := range []int{400, 409, 500} {
+	for _, status := range []int{400, 406, 409, 500} {
 		if r := responses.Status(status); r == nil || r.Value.Content.Get("application/json").Schema.Ref != "#/components/schemas/Refusal" {
 			t.Errorf("status %d is not described as a refusal", status)
 		}

@@ -15,10 +15,6 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
 
-// request names huma's Context so that it can be embedded: a field named
-// Context would hide its method of that name.
-type request = huma.Context
-
 // exchange is a request that was admitted: its body is read already, and
 // its refusal may have another status than huma thinks.
 type exchange struct {
@@ -57,11 +53,16 @@ func exchangeOf(ctx huma.Context) *exchange {
 }
 
 // admit refuses a request for what huma would let pass or would refuse in
-// its own way: an ambiguous query, a body of another media type, a body
-// that is too long or cannot be read.
+// its own way: an Accept header that excludes the answer, an ambiguous
+// query, a body of another media type, a body that is too long or cannot
+// be read.
 func admit(ctx huma.Context, next func(huma.Context)) {
-	x := &exchange{request: ctx}
-	refused := checkQuery(ctx)
+	r, w := humago.Unwrap(ctx)
+	x := &exchange{request: Negotiated(ctx)}
+	refused := Negotiate(r.Header)
+	if refused == nil {
+		refused = checkQuery(ctx)
+	}
 	if op := ctx.Operation(); refused == nil && op.RequestBody != nil {
 		if refused = checkMediaType(ctx.Header("Content-Type")); refused == nil {
 			x.body, refused = readBody(ctx.BodyReader(), op.MaxBodyBytes-1)
@@ -71,7 +72,6 @@ func admit(ctx huma.Context, next func(huma.Context)) {
 		next(x)
 		return
 	}
-	_, w := humago.Unwrap(ctx)
 	// Nobody is left to tell when this fails: the client is gone.
 	_ = refused.Write(w)
 }

@@ -67,8 +67,3 @@ func invalidParameter(name, value string, allowed ...string) *apierror.Error {
 func invalidRequest(sentence string) *apierror.Error {
 	return apierror.New(http.StatusBadRequest, codeInvalidRequest, sentence)
 }
-
-func notAcceptable() *apierror.Error {
-	return apierror.New(http.StatusNotAcceptable, codeNotAcceptable,
-		"The Accept header excludes application/json, and nothing else is served here.")
-}

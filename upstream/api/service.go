@@ -66,8 +66,8 @@ func documented(document *huma.OpenAPI, operation huma.Operation) *huma.Operatio
 func (s *service) serve(known query, ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
 	w.Header().Add("Vary", "Accept")
-	if !acceptsJSON(r.Header) {
-		write(w, notAcceptable())
+	if refusal := apierror.Negotiate(r.Header); refusal != nil {
+		write(w, refusal)
 		return
 	}
 	if refusal := known.check(r.URL.RawQuery); refusal != nil {
@@ -83,30 +83,10 @@ func (s *service) serve(known query, ctx huma.Context, next func(huma.Context)) 
 		r = held
 	}
 	held := s.answers.take(w)
-	next(negotiated{humago.NewContext(ctx.Operation(), r, held)})
+	next(apierror.Negotiated(humago.NewContext(ctx.Operation(), r, held)))
 	now := s.now()
 	held.send(r, s.source.NextExpected(now).Sub(now))
 	s.answers.giveBack(held)
-}
-
-// negotiated hides the fields that have been judged already. huma would
-// read them once more and by other rules: it panics on "Accept: a;b,c" and
-// takes "Application/JSON" for unknown.
-type negotiated struct{ request }
-
-// request is huma's Context under a name that can be embedded: a field
-// named Context would hide its method of that name.
-type request = huma.Context
-
-// Header returns a field of the request.
-func (n negotiated) Header(name string) string {
-	switch name {
-	case "Accept":
-		return ""
-	case "Content-Type":
-		return mediaType
-	}
-	return n.request.Header(name)
 }
 
 // write sends a refusal. That the client has gone away meanwhile is no

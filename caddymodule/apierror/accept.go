@@ -1,10 +1,51 @@
-package api
+package apierror
 
 import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
 )
+
+var notAcceptable = New(http.StatusNotAcceptable, "not_acceptable",
+	"The Accept header excludes application/json, and nothing else is served here.")
+
+// Negotiate returns the refusal of a request whose Accept fields exclude
+// JSON, the only thing that Tollgate's APIs answer with, and nil for any
+// other. It is to be asked before anything is done: a change that is made
+// and then answered with 406 would be made again.
+func Negotiate(header http.Header) *Error {
+	if acceptsJSON(header) {
+		return nil
+	}
+	return notAcceptable
+}
+
+// Negotiated hides from huma the header fields that have been judged
+// already. huma reads them once more and by other rules: it panics on
+// "Accept: a;b,c" and takes "Content-Type: Application/JSON" for unknown.
+func Negotiated(ctx huma.Context) huma.Context { return negotiated{ctx} }
+
+// request names huma's Context so that it can be embedded: a field named
+// Context would hide its method of that name.
+type request = huma.Context
+
+type negotiated struct{ request }
+
+// Unwrap returns the context underneath, as humago.Unwrap wants it.
+func (n negotiated) Unwrap() huma.Context { return n.request }
+
+// Header returns a field of the request.
+func (n negotiated) Header(name string) string {
+	switch name {
+	case "Accept":
+		return ""
+	case "Content-Type":
+		return "application/json"
+	}
+	return n.request.Header(name)
+}
 
 // acceptsJSON reports whether the Accept fields of a request allow an
 // answer in application/json. The most specific range that matches
