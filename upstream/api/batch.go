@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
 
 const (
@@ -35,7 +36,7 @@ type batchItem struct {
 	ID     *string     `json:"id" required:"false" maxLength:"64" example:"line-1" doc:"Comes back with the result, for the client to recognise it. It need not be unique."`
 	From   batchText   `json:"from" doc:"The currency that the amount is in: three letters."`
 	To     batchText   `json:"to" doc:"The currency to convert to: three letters."`
-	Amount batchAmount `json:"amount" doc:"The amount, as a number in plain notation or as a string of it: above zero, at most 15 significant digits."`
+	Amount batchAmount `json:"amount" doc:"The amount, above zero, as a number or as a string: at most 15 digits before the point, 10 after it and 15 significant digits in all. A number may have an exponent (1e-7 is 0.0000001); a string is in plain notation. It comes back as a number in plain notation."`
 	Date   *string     `json:"date" required:"false" format:"date" example:"2026-09-25" doc:"The day whose rate to use; without it the newest there is."`
 }
 
@@ -67,13 +68,18 @@ func (t *batchText) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 
 // batchAmount is a number or a string that must be there. It keeps the text
 // as it was written: a float64 on the way would lose digits.
-type batchAmount struct{ batchText }
+type batchAmount struct {
+	batchText
+	// number is set for a JSON number.
+	number bool
+}
 
 // Schema describes a number or a string.
 func (batchAmount) Schema(huma.Registry) *huma.Schema {
+	above := 0.0
 	return &huma.Schema{OneOf: []*huma.Schema{
-		{Type: huma.TypeNumber, Examples: []any{100}},
-		{Type: huma.TypeString, Pattern: `^[0-9]{1,15}(\.[0-9]{1,10})?$`, Examples: []any{"19.99"}},
+		{Type: huma.TypeNumber, ExclusiveMinimum: &above, Examples: []any{100}},
+		{Type: huma.TypeString, Pattern: amountPattern, Examples: []any{"19.99"}},
 	}}
 }
 
@@ -91,8 +97,18 @@ func (a *batchAmount) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 	if err != nil {
 		return err
 	}
-	a.text, a.given = string(number), true
+	a.text, a.given, a.number = string(number), true, true
 	return nil
+}
+
+// readAmountNumber reads an amount that is a JSON number: 1e-7 is the same
+// number as 0.0000001, and JavaScript writes it so by itself.
+func readAmountNumber(text string) (rates.Decimal, *apierror.Error) {
+	amount, err := rates.ParseAmountNumber(text)
+	if err != nil {
+		return amount, invalidAmountNumber(text)
+	}
+	return amount, nil
 }
 
 // batchAnswer is the answer to POST /api/convert/batch.
@@ -163,7 +179,11 @@ func (s *service) convertBatch(in *batchInput) (*batchAnswer, *apierror.Error) {
 		if item.Date != nil {
 			input.Date = *item.Date
 		}
-		converted, refusal := m.convert(&input)
+		read := readAmount
+		if item.Amount.number {
+			read = readAmountNumber
+		}
+		converted, refusal := m.convert(&input, read)
 		if refusal != nil {
 			answer.Failed++
 			answer.Results[i].failure = &batchFailure{i, item.ID, refusal.Status, problem{refusal}}

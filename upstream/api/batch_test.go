@@ -42,15 +42,17 @@ func TestBatch(t *testing.T) {
 	}
 	var got batchAnswer
 	a.decode(t, &got)
-	if got.Count != 10 || got.Succeeded != 3 || got.Failed != 7 {
-		t.Errorf("count %d, succeeded %d, failed %d, want 10, 3, 7", got.Count, got.Succeeded, got.Failed)
+	if got.Count != 10 || got.Succeeded != 4 || got.Failed != 6 {
+		t.Errorf("count %d, succeeded %d, failed %d, want 10, 4, 6", got.Count, got.Succeeded, got.Failed)
 	}
 	for i, want := range []string{
 		`{"index":0,"id":"b","status":200,"from":"EUR","to":"USD","amount":100,"rate":1.1701,"result":117.01,"rounded":117.01,"date":"2026-09-25","source":"ECB"}`,
 		`{"index":1,"id":"","status":200,"from":"USD","to":"GBP","amount":0.5,"rate":0.745620032476,"result":0.372810016238,"rounded":0.37,"date":"2026-09-25","source":"ECB"}`,
 		`{"index":2,"id":null,"status":404,"error":{"message":"There are no rates for the currency ZZZ. GET /api/currencies lists those there are.","code":"unknown_currency"}}`,
 		`{"index":3,"id":"b","status":404,"error":{"message":"The currency BGN ended on 2025-12-31. Its successor is EUR.","code":"currency_retired","successor":"EUR"}}`,
-		`"code":"invalid_amount"`, `"code":"invalid_amount"`, `"code":"invalid_currency"`, `"code":"invalid_date"`, `"code":"invalid_amount"`,
+		`"code":"invalid_amount"`,
+		`{"index":5,"id":null,"status":200,"from":"EUR","to":"USD","amount":0.0000001,"rate":1.1701,"result":0.00000011701,"rounded":0.00,"date":"2026-09-25","source":"ECB"}`,
+		`"code":"invalid_currency"`, `"code":"invalid_date"`, `"code":"invalid_amount"`,
 		`{"index":9,"id":"é€😀","status":200,"from":"EUR","to":"USD","amount":0.1,"rate":1.1701,"result":0.11701,"rounded":0.12,"date":"2026-09-25","source":"ECB"}`,
 	} {
 		if strings.HasPrefix(want, "{") && string(got.Results[i]) != want {
@@ -58,6 +60,42 @@ func TestBatch(t *testing.T) {
 		}
 		if !strings.Contains(string(got.Results[i]), want) {
 			t.Errorf("result %d: %s has no %s", i, got.Results[i], want)
+		}
+	}
+}
+
+// TestBatchAmounts: however a JSON number is written, it is that number,
+// and comes back in plain notation. A string has one notation.
+func TestBatchAmounts(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	for written, want := range map[string]string{
+		"1e-7": "0.0000001", "1E2": "100", "1.5e+3": "1500", "1e14": "100000000000000", "1e-10": "0.0000000001",
+		"1.50": "1.5", "1500e-1": "150", "123456789012345": "123456789012345", "12345678901234.5e1": "123456789012345",
+		`"1500.00"`: "1500", `"007.5"`: "7.5",
+		"1e400": "", "1e-400": "", "1e15": "", "1e-11": "", "123456789012345e1": "", "123456789012345.6": "", "1.23456789012e0": "",
+		"0": "", "0e5": "", "-1": "", "-1e2": "", "-0": "", "1e99999999999999999999": "", "0." + strings.Repeat("0", 70) + "1e71": "",
+		`"1e2"`: "", `"1E2"`: "", `"-1"`: "", `" 1"`: "", `""`: "", `"1e-7"`: "", `"+1"`: "",
+	} {
+		var answer struct {
+			Results []struct {
+				Status int            `json:"status"`
+				Amount jsontext.Value `json:"amount"`
+				Error  struct {
+					Code    string `json:"code"`
+					Message string `json:"message"`
+				} `json:"error"`
+			} `json:"results"`
+		}
+		s.batch(t, `{"conversions":[{"from":"EUR","to":"USD","amount":`+written+`}]}`).decode(t, &answer)
+		got := answer.Results[0]
+		switch {
+		case string(got.Amount) != want:
+			t.Errorf("%s: got %s, want %q", written, got.Amount, want)
+		case want == "" && (got.Status != http.StatusBadRequest || got.Error.Code != "invalid_amount"):
+			t.Errorf("%s: got %+v, want invalid_amount", written, got)
+		case want == "" && strings.Contains(got.Error.Message, "plain notation") != (written[0] == '"'):
+			t.Errorf("%s: %q misleads", written, got.Error.Message)
 		}
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
 
+// amountPattern is the form of an amount in plain notation.
+const amountPattern = `^[0-9]{1,15}(\.[0-9]{1,10})?$`
+
 // convertInput is the request of GET /api/convert/{from}/{amount}/{to}.
 type convertInput struct {
 	From   string `path:"from" pattern:"^[A-Za-z]{3}$" example:"EUR" doc:"The currency that the amount is in."`
@@ -30,20 +33,20 @@ type Conversion struct {
 
 // convert answers GET /api/convert/{from}/{amount}/{to}.
 func (s *service) convert(in *convertInput) (*Conversion, *apierror.Error) {
-	return s.moment().convert(in)
+	return s.moment().convert(in, readAmount)
 }
 
 // convert is what a single conversion and each item of a batch have in
-// common: everything. The text is judged from left to right before any
-// currency is looked up.
-func (m moment) convert(in *convertInput) (*Conversion, *apierror.Error) {
+// common: everything but how its amount is read. The text is judged from
+// left to right before any currency is looked up.
+func (m moment) convert(in *convertInput, read func(string) (rates.Decimal, *apierror.Error)) (*Conversion, *apierror.Error) {
 	from, err := currency.Parse(in.From)
 	if err != nil {
 		return nil, invalidCurrency(in.From)
 	}
-	amount, err := rates.ParseAmount(in.Amount)
-	if err != nil {
-		return nil, invalidAmount(in.Amount)
+	amount, refusal := read(in.Amount)
+	if refusal != nil {
+		return nil, refusal
 	}
 	to, err := currency.Parse(in.To)
 	if err != nil {
@@ -67,4 +70,13 @@ func (m moment) convert(in *convertInput) (*Conversion, *apierror.Error) {
 		Amount: number{c.Amount}, Rate: number{c.Rate}, Result: number{c.Result}, Rounded: number{c.Rounded},
 		Date: c.Date, Source: c.Source.String(),
 	}, nil
+}
+
+// readAmount reads an amount in plain notation.
+func readAmount(text string) (rates.Decimal, *apierror.Error) {
+	amount, err := rates.ParseAmount(text)
+	if err != nil {
+		return amount, invalidAmount(text)
+	}
+	return amount, nil
 }

@@ -42,10 +42,19 @@ func currencyRetired(c currency.Currency) *apierror.Error {
 		With("successor", c.Successor)
 }
 
+// amountBounds ends the messages about amounts.
+const amountBounds = "with at most 15 digits before the point, 10 after it and 15 significant digits in all."
+
 func invalidAmount(text string) *apierror.Error {
 	return apierror.New(http.StatusBadRequest, codeInvalidAmount,
-		quote(text)+" is not an amount. An amount is a decimal above zero in plain notation, such as 10 or 0.25, "+
-			"with at most 15 digits before the point, 10 after it and 15 significant digits in all.")
+		quote(text)+" is not an amount. An amount is a decimal above zero in plain notation, such as 10 or 0.25, "+amountBounds)
+}
+
+// invalidAmountNumber refuses a JSON number, which need not be in plain
+// notation.
+func invalidAmountNumber(text string) *apierror.Error {
+	return apierror.New(http.StatusBadRequest, codeInvalidAmount,
+		quote(text)+" is not an amount. An amount is a number above zero, "+amountBounds)
 }
 
 func invalidDate(text string) *apierror.Error {
