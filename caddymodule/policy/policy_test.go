@@ -2,19 +2,21 @@ package policy_test
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
 )
 
-// config is a configuration without mistakes.
+const unlimited = policy.Limit(store.Unlimited)
+
 func config() policy.Config {
 	return policy.Config{
 		Timezone: "Europe/Berlin",
@@ -22,206 +24,271 @@ func config() policy.Config {
 		Logins:   []string{"POST /api/login", "POST /login"},
 		Usage:    "GET /api/usage",
 		Endpoints: []policy.EndpointConfig{
-			{Name: "rates", Method: "GET", Path: "/api/rates/{base}"},
 			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"},
+			{Name: "rates", Method: "GET", Path: "/api/rates/{base}"},
 			{Name: "batch", Method: "POST", Path: "/api/convert/batch", Ability: "convert"},
 		},
 		Plans: []policy.PlanConfig{
 			{Name: "free"},
-			{Name: "starter", Limits: map[string]policy.Limit{"rates": 10, "batch": 0, "usage": 5}},
-			{Name: "business", Limits: map[string]policy.Limit{"rates": policy.Limit(store.Unlimited), "convert": policy.MaxLimit}},
+			{Name: "starter", Limits: map[string]policy.Limit{"convert": 1000, "batch": 0, "usage": 10}},
+			{Name: "business", Limits: map[string]policy.Limit{"convert": unlimited, "rates": policy.MaxLimit}},
 		},
 	}
 }
 
-// TestMistakes holds each mistake to the part of the configuration that
-// it blames: the Caddyfile's parser finds the line by it.
+func compile(t testing.TB, c policy.Config) *policy.Policy {
+	t.Helper()
+	p, err := policy.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestNew(t *testing.T) {
+	t.Parallel()
+	p := compile(t, config())
+	var names []string
+	for i, e := range p.Endpoints {
+		if e.Index != i {
+			t.Errorf("%s has the index %d, want %d", e.Name, e.Index, i)
+		}
+		names = append(names, e.Name)
+	}
+	if got := strings.Join(names, " "); got != "convert rates batch usage" {
+		t.Errorf("got endpoints %s", got)
+	}
+	if p.LoginTTL != 24*time.Hour || p.Refund != policy.RefundUnreachable || p.Calendar.Zone() != "Europe/Berlin" {
+		t.Errorf("got %+v", p)
+	}
+	for _, c := range []struct{ method, path, want, allow string }{
+		{"GET", "/api/convert/EUR/10/USD", "convert", "GET, HEAD"},
+		{"HEAD", "/api/rates/EUR", "rates", "GET, HEAD"},
+		{"POST", "/api/convert/batch", "batch", "POST"},
+		{"GET", "/api/usage", "usage", "GET, HEAD"},
+		{"POST", "/login", "login", "POST"},
+		{"GET", "/login", "", "POST"},
+		{"GET", "/api/nothing", "", ""},
+	} {
+		route, ok := p.Match(c.method, c.path)
+		got := ""
+		switch {
+		case ok && route.Login:
+			got = "login"
+		case ok:
+			got = route.Endpoint.Name
+		}
+		if got != c.want || p.Allow(c.path) != c.allow {
+			t.Errorf("%s %s: got %q, %q; want %q, %q", c.method, c.path, got, p.Allow(c.path), c.want, c.allow)
+		}
+	}
+}
+
+// TestZero closes everything and admits nobody.
+func TestZero(t *testing.T) {
+	t.Parallel()
+	p := compile(t, policy.Config{})
+	if !p.Guard.Covers("/") || !p.Guard.Covers("/x") || p.Plan("free").HasAccess() || p.Calendar.Zone() != "UTC" {
+		t.Errorf("got %+v", p)
+	}
+	if _, found := p.Match("GET", "/"); found {
+		t.Error("there is a route")
+	}
+}
+
+// TestMistakes blames each mistake on its part of the configuration.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name, subject, want string
-		change              func(*policy.Config)
+	for name, c := range map[string]struct {
+		change  func(*policy.Config)
+		subject string
 	}{
-		{"unknown zone", "timezone", "Mars/Olympus", func(c *policy.Config) { c.Timezone = "Mars/Olympus" }},
-		{"the machine's zone", "timezone", "Local", func(c *policy.Config) { c.Timezone = "Local" }},
-		{"relative guard", "guard api", "slash", func(c *policy.Config) { c.Guard = []string{"api"} }},
-		{"guard twice", "guard /api/", "twice", func(c *policy.Config) { c.Guard = []string{"/api/", "/api/"} }},
-		{"login twice", "login POST /login", "", func(c *policy.Config) { c.Logins = append(c.Logins, "POST /login") }},
-		{"login without a path", "login POST", "", func(c *policy.Config) { c.Logins = []string{"POST"} }},
-		{"no attempts", "per_client", "", func(c *policy.Config) { c.LoginThrottle.PerClient = -1 }},
-		{"waits upside down", "per_account", "", func(c *policy.Config) {
-			c.LoginThrottle.FirstWait, c.LoginThrottle.MaxWait = policy.Duration(time.Hour), policy.Duration(time.Minute)
-		}},
-		{"no time to log in", "login_ttl", "", func(c *policy.Config) { c.LoginTTL = policy.Duration(time.Millisecond) }},
-		{"unknown refund", "refund", "always", func(c *policy.Config) { c.Refund = "always" }},
-		{"usage by POST", "usage", "GET", func(c *policy.Config) { c.Usage = "POST /api/usage" }},
-		{"endpoint twice", "endpoint rates", "twice", func(c *policy.Config) {
-			c.Endpoints = append(c.Endpoints, policy.EndpointConfig{Name: "rates", Method: "GET", Path: "/api/other"})
-		}},
-		{"conflicting patterns", "endpoint other", "conflicts", func(c *policy.Config) {
-			c.Endpoints = append(c.Endpoints, policy.EndpointConfig{Name: "other", Method: "GET", Path: "/api/{any}/EUR"})
-		}},
-		{"bad pattern", "endpoint other", "", func(c *policy.Config) {
-			c.Endpoints = append(c.Endpoints, policy.EndpointConfig{Name: "other", Method: "GET", Path: "/api/{a"})
-		}},
-		{"endpoint outside the guard", "endpoint other", "guard", func(c *policy.Config) {
-			c.Endpoints = append(c.Endpoints, policy.EndpointConfig{Name: "other", Method: "GET", Path: "/v1/other"})
-		}},
-		{"endpoint by the gate's name", "endpoint usage", "usage", func(c *policy.Config) {
-			c.Endpoints = append(c.Endpoints, policy.EndpointConfig{Name: "usage", Method: "GET", Path: "/api/other"})
-		}},
-		{"endpoint that is no word", "endpoint a b", "name", func(c *policy.Config) {
-			c.Endpoints = append(c.Endpoints, policy.EndpointConfig{Name: "a b", Method: "GET", Path: "/api/other"})
-		}},
-		{"ability that is no word", "endpoint other", "ability", func(c *policy.Config) {
-			c.Endpoints = append(c.Endpoints, policy.EndpointConfig{Name: "other", Method: "GET", Path: "/api/other", Ability: `a"b`})
-		}},
-		{"plan twice", "plan free", "twice", func(c *policy.Config) { c.Plans = append(c.Plans, policy.PlanConfig{Name: "free"}) }},
-		{"plan that is no word", "plan a b", "name", func(c *policy.Config) { c.Plans = append(c.Plans, policy.PlanConfig{Name: "a b"}) }},
-		{"plan with an unknown endpoint", "plan starter convertt", "convertt", func(c *policy.Config) { c.Plans[1].Limits["convertt"] = 1 }},
-		{"negative limit", "plan starter rates", "-1", func(c *policy.Config) { c.Plans[1].Limits["rates"] = -1 }},
-		{"limit beyond bounds", "plan starter rates", "10^15", func(c *policy.Config) { c.Plans[1].Limits["rates"] = policy.MaxLimit + 1 }},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+		"zone":             {func(c *policy.Config) { c.Timezone = "Mars" }, "timezone"},
+		"local zone":       {func(c *policy.Config) { c.Timezone = "Local" }, "timezone"},
+		"guard":            {func(c *policy.Config) { c.Guard = []string{"/api/", "v2"} }, "guard v2"},
+		"guard twice":      {func(c *policy.Config) { c.Guard = []string{"/api/", "/api/"} }, "guard /api/"},
+		"login":            {func(c *policy.Config) { c.Logins = []string{"/login"} }, "login /login"},
+		"login twice":      {func(c *policy.Config) { c.Logins = []string{"POST /x", "POST /x"} }, "login POST /x"},
+		"attempts":         {func(c *policy.Config) { c.LoginThrottle.PerClient = -1 }, "per_client"},
+		"window":           {func(c *policy.Config) { c.LoginThrottle.Window = 1 }, "per_client"},
+		"failures":         {func(c *policy.Config) { c.LoginThrottle.FreeFailures = 1 << 20 }, "per_account"},
+		"first wait":       {func(c *policy.Config) { c.LoginThrottle.FirstWait = policy.Duration(time.Hour) }, "per_account"},
+		"longest wait":     {func(c *policy.Config) { c.LoginThrottle.MaxWait = policy.Duration(48 * time.Hour) }, "per_account"},
+		"login_ttl":        {func(c *policy.Config) { c.LoginTTL = -1 }, "login_ttl"},
+		"usage":            {func(c *policy.Config) { c.Usage = "/api/usage" }, "usage"},
+		"usage with POST":  {func(c *policy.Config) { c.Usage = "POST /api/usage" }, "usage"},
+		"usage outside":    {func(c *policy.Config) { c.Usage = "GET /usage" }, "usage"},
+		"endpoint name":    {func(c *policy.Config) { c.Endpoints[0].Name = "a b" }, "endpoint a b"},
+		"long name":        {func(c *policy.Config) { c.Endpoints[0].Name = strings.Repeat("a", 65) }, "endpoint " + strings.Repeat("a", 65)},
+		"endpoint usage":   {func(c *policy.Config) { c.Endpoints[0].Name = "usage" }, "endpoint usage"},
+		"endpoint twice":   {func(c *policy.Config) { c.Endpoints[1].Name = "convert" }, "endpoint convert"},
+		"ability":          {func(c *policy.Config) { c.Endpoints[0].Ability = `a"b` }, "endpoint convert"},
+		"pattern":          {func(c *policy.Config) { c.Endpoints[1].Path = "/api/{" }, "endpoint rates"},
+		"pattern of login": {func(c *policy.Config) { c.Endpoints[2].Path = "/api/login" }, "endpoint batch"},
+		"outside":          {func(c *policy.Config) { c.Endpoints[1].Path = "/rates" }, "endpoint rates"},
+		"plan name":        {func(c *policy.Config) { c.Plans[0].Name = "" }, "plan "},
+		"plan twice":       {func(c *policy.Config) { c.Plans[1].Name = "free" }, "plan free"},
+		"plan's endpoint":  {func(c *policy.Config) { c.Plans[1].Limits["rate"] = 1 }, "plan starter rate"},
+		"limit":            {func(c *policy.Config) { c.Plans[1].Limits["convert"] = -1 }, "plan starter convert"},
+		"large limit":      {func(c *policy.Config) { c.Plans[1].Limits["convert"] = policy.MaxLimit + 1 }, "plan starter convert"},
+		"refund":           {func(c *policy.Config) { c.Refund = "always" }, "refund"},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := config()
-			test.change(&c)
-			_, err := policy.New(c)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Fatalf("got error %v, want one with %q", err, test.want)
-			}
-			if !slices.Contains(subjects(err), test.subject) {
-				t.Errorf("got error %q on %q, want it on %q", err, subjects(err), test.subject)
+			changed := config()
+			c.change(&changed)
+			_, err := policy.New(changed)
+			if err == nil || policy.Subject(err) != c.subject {
+				t.Errorf("got %v about %q, want it about %q", err, policy.Subject(err), c.subject)
 			}
 		})
 	}
-}
-
-// subjects lists what the joined errors blame.
-func subjects(err error) []string {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []string
-		for _, e := range joined.Unwrap() {
-			all = append(all, subjects(e)...)
-		}
-		return all
+	if policy.Subject(errors.New("another")) != "" || policy.Subject(nil) != "" {
+		t.Error("an error of somebody else has a subject")
 	}
-	return []string{policy.Subject(err)}
 }
 
-func TestEntitlement(t *testing.T) {
+// TestAllMistakes are told at once.
+func TestAllMistakes(t *testing.T) {
 	t.Parallel()
-	p, err := policy.New(config())
-	if err != nil {
-		t.Fatal(err)
+	c := config()
+	c.Timezone, c.Refund, c.Guard = "Mars", "always", []string{"api"}
+	c.LoginThrottle = policy.LoginThrottle{PerClient: -1, FreeFailures: -1}
+	_, err := policy.New(c)
+	for _, subject := range []string{"timezone: ", "refund: ", "guard api: ", "per_client: ", "per_account: "} {
+		if err == nil || !strings.Contains(err.Error(), subject) {
+			t.Errorf("got %v, want also %q", err, subject)
+		}
 	}
-	tests := []struct {
+	if !errors.Is(err, throttle.ErrLimits) {
+		t.Errorf("got %v, want throttle.ErrLimits in it", err)
+	}
+}
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	p := compile(t, config())
+	for _, c := range []struct {
 		plan, endpoint string
 		limit          int64
-		listed         bool
+		listed, access bool
 	}{
-		{"free", "rates", 0, false},
-		{"starter", "rates", 10, true},
-		{"starter", "batch", 0, true},
-		{"starter", "convert", 0, false},
-		{"starter", "usage", 5, true},
-		{"business", "rates", store.Unlimited, true},
-		{"business", "convert", policy.MaxLimit, true},
-		{"gone", "rates", 0, false},
-	}
-	for _, test := range tests {
-		limit, listed := p.Plan(test.plan).Limit(p.Endpoint(test.endpoint))
-		if listed != test.listed || listed && limit != test.limit {
-			t.Errorf("%s on %s: got %d, %t, want %d, %t", test.endpoint, test.plan, limit, listed, test.limit, test.listed)
+		{"starter", "convert", 1000, true, true},
+		{"starter", "batch", 0, true, true},
+		{"starter", "rates", 0, false, true},
+		{"business", "convert", store.Unlimited, true, true},
+		{"business", "rates", policy.MaxLimit, true, true},
+		{"free", "convert", 0, false, false},
+		{"gone", "convert", 0, false, false},
+	} {
+		plan := p.Plan(c.plan)
+		limit, listed := plan.Limit(p.Endpoint(c.endpoint))
+		if listed != c.listed || listed && limit != c.limit || plan.HasAccess() != c.access {
+			t.Errorf("%+v: got %d, %t, %t", c, limit, listed, plan.HasAccess())
 		}
 	}
-	access := map[string]bool{}
-	for _, name := range []string{"free", "starter", "business", "gone"} {
-		access[name] = p.Plan(name).HasAccess()
-	}
-	if diff := cmp.Diff(map[string]bool{"free": false, "starter": true, "business": true, "gone": false}, access); diff != "" {
-		t.Errorf("access (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"convert", "rates", "usage"}, p.Plan("starter").Abilities); diff != "" {
-		t.Errorf("abilities of starter (-want +got):\n%s", diff)
+	if got := p.Plan("starter").Abilities; !slices.Equal(got, []string{"convert", "usage"}) {
+		t.Errorf("got abilities %q", got)
 	}
 }
 
-// TestEffective holds the common abilities of a token and a plan to their
-// definition, for any token.
+// TestEffective is what token and plan have in common, for any token.
 func TestEffective(t *testing.T) {
 	t.Parallel()
-	p, err := policy.New(config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := compile(t, config())
+	words := []string{"batch", "convert", "nothing", "rates", "usage"}
 	rapid.Check(t, func(t *rapid.T) {
 		plan := p.Plan(rapid.SampledFrom([]string{"free", "starter", "business"}).Draw(t, "plan"))
-		carried := rapid.SliceOfDistinct(rapid.SampledFrom([]string{"convert", "gone", "rates", "usage"}), rapid.ID).Draw(t, "carried")
+		carried := rapid.SliceOfDistinct(rapid.SampledFrom(words), func(s string) string { return s }).Draw(t, "carried")
 		slices.Sort(carried)
-		effective := plan.Effective(strings.Join(carried, " "))
+		got := plan.Effective(strings.Join(carried, " "))
 		var want []string
 		for _, a := range carried {
 			if slices.Contains(plan.Abilities, a) {
 				want = append(want, a)
 			}
 		}
-		if got := effective.Abilities; got != strings.Join(want, " ") {
-			t.Fatalf("got %q, want %q", got, want)
+		if got.Abilities != strings.Join(want, " ") {
+			t.Fatalf("got %q, want %q", got.Abilities, want)
 		}
 		for _, e := range p.Endpoints {
-			if got, want := effective.Includes(e), slices.Contains(carried, e.Ability); got != want {
-				t.Fatalf("%s: got %t, want %t", e.Name, got, want)
+			if got.Includes(e) != slices.Contains(carried, e.Ability) {
+				t.Fatalf("%s: got %t for %q", e.Name, got.Includes(e), carried)
 			}
 		}
 	})
 }
 
-func TestLimitText(t *testing.T) {
+// TestEffectiveIsBounded: tokens of any kind cannot fill the memory, and
+// those that find no place are right as well.
+func TestEffectiveIsBounded(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]policy.Limit{
-		"0": 0, "100": 100, "1000000000000000": policy.MaxLimit, "unlimited": policy.Limit(store.Unlimited),
-	} {
-		got, err := policy.ParseLimit(text)
-		if err != nil || got != want {
-			t.Errorf("%q: got %d, %v, want %d", text, got, err, want)
-		}
-		encoded, err := json.Marshal(got)
-		var again policy.Limit
-		if err != nil || json.Unmarshal(encoded, &again) != nil || again != want {
-			t.Errorf("%q: JSON %s comes back as %d", text, encoded, again)
+	plan := compile(t, config()).Plan("business")
+	for i := range 3000 {
+		if got := plan.Effective(strings.Repeat("x", i) + " rates"); got.Abilities != "rates" {
+			t.Fatalf("%d: got %q", i, got.Abilities)
 		}
 	}
-	for _, text := range []string{"", "-1", "+1", "1.5", "1e3", "1000000000000001", "Unlimited", "99999999999999999999", "1_000"} {
+	first := plan.Effective(" rates")
+	if plan.Effective(" rates") != first {
+		t.Error("a set that was seen early is computed again")
+	}
+	late := strings.Repeat("x", 2999) + " rates"
+	if plan.Effective(late) == plan.Effective(late) {
+		t.Error("a set beyond the bound is kept")
+	}
+}
+
+func TestParseLimit(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]policy.Limit{"0": 0, "1": 1, "007": 7, "1000000000000000": policy.MaxLimit, "unlimited": unlimited} {
+		if got, err := policy.ParseLimit(text); err != nil || got != want {
+			t.Errorf("%q: got %d, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "-1", "+1", "1.0", "1e3", "1_000", " 1", "0x10", "1000000000000001", "18446744073709551616", "Unlimited", "many"} {
 		if got, err := policy.ParseLimit(text); err == nil {
 			t.Errorf("%q: got %d, want an error", text, got)
 		}
 	}
-	for _, text := range []string{`"none"`, `-1`, `1.5`, `"5"`, `true`, `1000000000000001`} {
-		var l policy.Limit
-		if json.Unmarshal([]byte(text), &l) == nil {
-			t.Errorf("%s: got %d, want an error", text, l)
+}
+
+func TestLimitJSON(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.OneOf(rapid.Just(unlimited), rapid.Map(rapid.Int64Range(0, policy.MaxLimit), func(n int64) policy.Limit { return policy.Limit(n) })).Draw(t, "limit")
+		text, err := json.Marshal(limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again policy.Limit
+		if err := json.Unmarshal(text, &again); err != nil || again != limit {
+			t.Fatalf("%s: got %d, %v; want %d", text, again, err, limit)
+		}
+	})
+	for _, text := range []string{`"5"`, `-1`, `1.5`, `1e3`, `true`, `"none"`, `1000000000000001`} {
+		var limit policy.Limit
+		if err := json.Unmarshal([]byte(text), &limit); err == nil {
+			t.Errorf("%s: got %d, want an error", text, limit)
 		}
 	}
 }
 
-func TestDurationText(t *testing.T) {
+func TestDurationJSON(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]time.Duration{`"1h30m0s"`: 90 * time.Minute, `5000000000`: 5 * time.Second} {
+	for text, want := range map[string]time.Duration{`"1h30m"`: 90 * time.Minute, `1000000000`: time.Second, `"0s"`: 0} {
 		var d policy.Duration
 		if err := json.Unmarshal([]byte(text), &d); err != nil || time.Duration(d) != want {
-			t.Errorf("%s: got %v, %v, want %v", text, time.Duration(d), err, want)
+			t.Errorf("%s: got %v, %v", text, time.Duration(d), err)
 		}
 	}
-	encoded, err := json.Marshal(policy.Duration(90 * time.Minute))
-	if err != nil || string(encoded) != `"1h30m0s"` {
-		t.Errorf("got %s, %v", encoded, err)
-	}
-	for _, text := range []string{`"soon"`, `true`} {
+	for _, text := range []string{`"soon"`, `"5"`, `1.5`, `true`, `{}`} {
 		var d policy.Duration
-		if json.Unmarshal([]byte(text), &d) == nil {
+		if err := json.Unmarshal([]byte(text), &d); err == nil {
 			t.Errorf("%s: got %v, want an error", text, time.Duration(d))
 		}
+	}
+	if text, err := json.Marshal(policy.Duration(90 * time.Second)); err != nil || string(text) != `"1m30s"` {
+		t.Errorf("got %s, %v", text, err)
 	}
 }

@@ -1,0 +1,236 @@
+package caddymodule_test
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+)
+
+// TestFieldsAreDocumented: the comment of a field of the JSON
+// configuration is its manual.
+func TestFieldsAreDocumented(t *testing.T) {
+	t.Parallel()
+	fields := 0
+	for _, file := range []string{"app.go", "badger.go", "gate.go", "control.go", "policy/config.go"} {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			structure, ok := spec.Type.(*ast.StructType)
+			if !ok {
+				return true
+			}
+			for _, field := range structure.Fields.List {
+				if field.Tag == nil || !strings.Contains(field.Tag.Value, "json:") {
+					continue
+				}
+				fields++
+				for _, name := range field.Names {
+					if text := field.Doc.Text(); !strings.HasPrefix(text, name.Name+" ") || !strings.HasSuffix(strings.TrimSpace(text), ".") {
+						t.Errorf("%s: %s.%s has the comment %q", file, spec.Name, name, text)
+					}
+				}
+			}
+			return true
+		})
+	}
+	if fields < 20 {
+		t.Errorf("found %d fields", fields)
+	}
+}
+
+// full is the configuration below as the Caddyfile of an operator.
+const full = `{
+	admin off
+	persist_config off
+	tollgate {
+		store badger DIR {
+			sync on
+			reserve 1MiB
+		}
+		secret 0123456789abcdef0123456789abcdef
+		timezone Europe/Berlin
+		guard /api/ /v2/
+		login POST /api/login {
+			per_client 7 2m
+			per_account 12 20s 1h
+		}
+		login POST /login
+		login_ttl 2d
+		usage GET /api/usage
+		endpoint rates GET /api/rates/{base}
+		endpoint batch POST /api/batch {
+			ability rates
+		}
+		plan free
+		plan starter {
+			rates 100
+			batch unlimited
+			usage 0
+		}
+		refund server_errors
+		errors pass
+	}
+}
+`
+
+const fullJSON = `{"admin":{"disabled":true,"config":{"persist":false}},"apps":{"tollgate":{
+	"store":{"module":"badger","directory":"DIR","sync":true,"reserve":1048576},
+	"secret":"0123456789abcdef0123456789abcdef",
+	"timezone":"Europe/Berlin",
+	"guard":["/api/","/v2/"],
+	"logins":["POST /api/login","POST /login"],
+	"login_throttle":{"per_client":7,"window":"2m0s","free_failures":12,"first_wait":"20s","max_wait":3600000000000},
+	"login_ttl":"48h",
+	"usage":"GET /api/usage",
+	"endpoints":[{"name":"rates","method":"GET","path":"/api/rates/{base}"},{"name":"batch","method":"POST","path":"/api/batch","ability":"rates"}],
+	"plans":[{"name":"free"},{"name":"starter","limits":{"rates":100,"batch":"unlimited","usage":0}}],
+	"refund":"server_errors",
+	"errors":"pass"}}}`
+
+// TestCaddyfileAndJSON give the same app.
+func TestCaddyfileAndJSON(t *testing.T) {
+	dir := t.TempDir()
+	adapted, err := adapt(strings.ReplaceAll(full, "DIR", dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := []byte(strings.ReplaceAll(fullJSON, "DIR", dir))
+	var results []any
+	for _, config := range [][]byte{adapted, written} {
+		if err := caddy.Load(config, true); err != nil {
+			t.Fatal(err)
+		}
+		a := app(t)
+		exported, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := a.Policy()
+		results = append(results, []any{string(exported), p.LoginLimits, p.LoginTTL, p.Refund, p.Endpoints, len(p.Plans), p.Calendar.Zone()})
+		if err := caddy.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !reflect.DeepEqual(results[0], results[1]) {
+		t.Errorf("from the Caddyfile %v\nfrom the JSON      %v", results[0], results[1])
+	}
+}
+
+// TestMistakesInJSON are found without a Caddyfile as well.
+func TestMistakesInJSON(t *testing.T) {
+	for name, c := range map[string]struct{ old, new, want string }{
+		"unknown field":       {`"refund":"server_errors"`, `"refunds":"x"`, "refunds"},
+		"unknown store field": {`"sync":true`, `"sink":true`, "sink"},
+		"unknown store":       {`"module":"badger"`, `"module":"paper"`, "tollgate.stores.paper"},
+		"no store":            {`"store":{"module":"badger","directory":"DIR","sync":true,"reserve":1048576},`, ``, "no store is configured"},
+		"no directory":        {`"directory":"DIR",`, ``, "no directory is configured"},
+		"secret":              {`"secret":"0123456789abcdef0123456789abcdef"`, `"secret":"short"`, "at least 32"},
+		"secret not there":    {`"secret":"0123456789abcdef0123456789abcdef"`, `"secret":"{env.TOLLGATE_TEST_NOT_SET}"`, "placeholder in it is empty or unknown"},
+		"limit":               {`"rates":100`, `"rates":-1`, "neither a whole number"},
+		"fraction":            {`"rates":100`, `"rates":1.5`, "neither a whole number"},
+		"limit as text":       {`"rates":100`, `"rates":"100"`, "neither a number"},
+		"limit null":          {`"rates":100`, `"rates":null`, "neither a whole number"},
+		"window":              {`"2m0s"`, `"-2m"`, "window of -2m"},
+		"zone":                {`Europe/Berlin`, `Mars`, "unknown time zone"},
+		"plan":                {`"rates":100`, `"rate":100`, `no endpoint "rate"`},
+	} {
+		config := strings.Replace(fullJSON, c.old, c.new, 1)
+		if config == fullJSON {
+			t.Fatalf("%s: nothing to replace", name)
+		}
+		err := validate(strings.ReplaceAll(config, "DIR", t.TempDir()))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func validate(config string) error {
+	var c caddy.Config
+	if err := caddy.StrictUnmarshalJSON([]byte(config), &c); err != nil {
+		return err
+	}
+	return caddy.Validate(&c)
+}
+
+// TestValidateWhileInUse opens nothing, so it works beside the process
+// that has the store open; loading does not.
+func TestValidateWhileInUse(t *testing.T) {
+	dir := t.TempDir()
+	other, err := badgerstore.Open(dir, badgerstore.Options{Reserve: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := other.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	config := strings.ReplaceAll(fullJSON, "DIR", dir)
+	if err := validate(config); err != nil {
+		t.Errorf("validating: %v", err)
+	}
+	err = caddy.Load([]byte(config), true)
+	if err == nil {
+		t.Fatal("two processes have the store open")
+	}
+	if !strings.Contains(err.Error(), "in use by another process") || !strings.Contains(err.Error(), dir) {
+		t.Errorf("got %v, want it to name the directory", err)
+	}
+}
+
+// TestDirectiveWithoutOption is a mistake: a gate without plans would
+// refuse everybody.
+func TestDirectiveWithoutOption(t *testing.T) {
+	for _, directive := range []string{"tollgate", "tollgate_control"} {
+		err := load("{\n\tadmin off\n}\nhttp://:0 {\n\tbind 127.0.0.1\n\t" + directive + "\n}\n")
+		if err == nil || !strings.Contains(err.Error(), "the global option tollgate is missing") {
+			t.Errorf("%s: got %v", directive, err)
+		}
+	}
+}
+
+// TestEnvironment resolves placeholders when the configuration is
+// loaded.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("TOLLGATE_TEST_SECRET", secret)
+	t.Setenv("TOLLGATE_TEST_DATA", t.TempDir())
+	text := strings.ReplaceAll(full, "DIR", "{env.TOLLGATE_TEST_DATA}/gate")
+	text = strings.ReplaceAll(text, "secret "+secret, "secret {env.TOLLGATE_TEST_SECRET}")
+	if err := load(text); err != nil {
+		t.Fatal(err)
+	}
+	if app(t).Secret != secret {
+		t.Error("the secret was not resolved")
+	}
+	if err := caddy.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSettingsOfAnOpenStore do not open it twice.
+func TestSettingsOfAnOpenStore(t *testing.T) {
+	text := strings.ReplaceAll(full, "DIR", t.TempDir())
+	for _, changed := range []string{text, strings.ReplaceAll(text, "sync on", "sync off"), strings.ReplaceAll(text, "1MiB", "2MiB")} {
+		if err := load(changed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := caddy.Stop(); err != nil {
+		t.Error(err)
+	}
+}
