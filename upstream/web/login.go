@@ -122,14 +122,17 @@ func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 
 // localPath returns where to go after a sign-in: a page of ours that
 // needs one, never what a stranger's link names. Browsers read "//host"
-// and "/\host" as another site.
+// and "/\host" as another site, and skip over tabs; no page of ours has
+// anything but letters, digits and single slashes in its path.
 func localPath(next string) string {
-	if next == path.Clean(next) && !strings.ContainsAny(next, "\\?#%") {
-		for _, root := range []string{"/settings", usagePath} {
-			if next == root || strings.HasPrefix(next, root+"/") {
-				return next
-			}
+	for _, root := range []string{"/settings", usagePath} {
+		if next == root || strings.HasPrefix(next, root+"/") && next == path.Clean(next) && !strings.ContainsFunc(next, isForeign) {
+			return next
 		}
 	}
 	return usagePath
+}
+
+func isForeign(r rune) bool {
+	return r != '/' && r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }

@@ -258,7 +258,7 @@ func stories() map[string]story {
 func callsStory(s *site, w http.ResponseWriter) error {
 	v := storyVisit("starter")
 	return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage",
-		usageView{Calls: v.callRows(storyUsage(nil, 100).RecentCalls)}))
+		usageView{Calls: v.callRows(storyUsage(nil, callsPerPage).RecentCalls), More: true}))
 }
 
 // loaded is a request as pages get it.

@@ -17,6 +17,9 @@ const (
 	// fewCalls is how many recent calls My usage lists; the page of all
 	// calls has the rest.
 	fewCalls = 15
+
+	// callsPerPage is how many the page of all calls lists at once.
+	callsPerPage = 50
 )
 
 // usageView is My usage.
@@ -29,8 +32,10 @@ type usageView struct {
 	Meters                []meter
 	Chart                 *chart
 	Calls                 []callRow
-	More                  bool
-	Offer                 *offer
+	// More says that there are calls that are not listed; Older that the
+	// latest are not.
+	More, Older bool
+	Offer       *offer
 }
 
 // meter is what is used of one endpoint's limit. State is ok, near, full
@@ -66,13 +71,18 @@ func (s *site) usage(w http.ResponseWriter, r *http.Request, v *visit) error {
 	return s.views.show(w, http.StatusOK, "usage", p)
 }
 
-// calls lists all recent calls.
+// calls lists all recent calls, on two pages.
 func (s *site) calls(w http.ResponseWriter, r *http.Request, v *visit) error {
 	document, err := s.usageOf(r.Context(), v, 0)
 	if err != nil {
 		return err
 	}
-	view := usageView{Zone: document.Timezone, Calls: v.callRows(document.RecentCalls)}
+	latest := min(callsPerPage, len(document.RecentCalls))
+	first, rest := document.RecentCalls[:latest], document.RecentCalls[latest:]
+	view := usageView{Calls: v.callRows(first), More: len(rest) > 0}
+	if r.URL.Query().Has("older") {
+		view = usageView{Calls: v.callRows(rest), Older: true}
+	}
 	return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage", view))
 }
 

@@ -11,11 +11,8 @@
 package web
 
 import (
-	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
@@ -35,8 +32,9 @@ type Config struct {
 	// Gate knows plans, keys and counts.
 	Gate *client.Client
 
-	// Address is the public address of the site, "https://example.com".
-	// With https the session's cookie is sent over TLS only.
+	// Address is the public address of the site as its Caddyfile has it:
+	// "https://example.com", or just "example.com". With HTTPS the
+	// session's cookie is sent over TLS only.
 	Address string
 
 	// Timezone is the name of the zone whose midnight resets the quotas,
@@ -76,11 +74,11 @@ func New(c Config) (http.Handler, error) {
 }
 
 func newSite(c Config) (*site, error) {
-	c.Address = strings.TrimSuffix(c.Address, "/")
-	address, err := url.Parse(c.Address)
-	if err != nil || address.Host == "" {
-		return nil, fmt.Errorf("the public address %q is not of the form http://host", c.Address)
+	address, err := publicURL(c.Address)
+	if err != nil {
+		return nil, err
 	}
+	c.Address = address.String()
 	views, err := newViews()
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // Page is a window of a browser. Its methods fail the test when the
@@ -79,6 +80,20 @@ func (p *Page) Type(selector, text string) {
 	p.t.Helper()
 	run(p, chromedp.Clear(chromedp.CSS(selector)))
 	run(p, chromedp.SendKeys(chromedp.CSS(selector), text))
+}
+
+// Keys presses keys on the keyboard, one after the other, wherever the
+// focus is.
+func (p *Page) Keys(keys string) {
+	p.t.Helper()
+	run(p, chromedp.KeyEvent(keys))
+}
+
+// Enter presses the enter key and waits for the page that this opens. It
+// returns the status of the answer.
+func (p *Page) Enter() int64 {
+	p.t.Helper()
+	return p.navigate(chromedp.KeyEvent(kb.Enter))
 }
 
 // Text returns the text of the first element that matches.

@@ -1,0 +1,76 @@
+package browsertest_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
+	"github.com/caddy-tollgate/tollgate/upstream/web/browsertest"
+)
+
+// Somebody with nothing but a keyboard signs in, makes a key and gets
+// back. The focus is always to be seen.
+func TestKeyboard(t *testing.T) {
+	t.Parallel()
+	s := stack.Start(t, caddyfile(t))
+	addAccount(s, "starter")
+	p := browsertest.Start(t).Person()
+	p.Go(s.Address + "/settings/keys/new")
+	p.Keys(email + kb.Tab + password)
+	if status := p.Enter(); status != http.StatusOK || p.Path() != "/settings/keys/new" {
+		t.Fatalf("got %d at %s, want the form for a key", status, p.Path())
+	}
+	p.Keys("typed") // the name has the focus
+	for range 20 {
+		p.Keys(kb.Tab)
+		const seen = `(e => e.matches(":focus-visible") && (getComputedStyle(e).outlineStyle !== "none" ||
+			getComputedStyle(e.nextElementSibling ?? e).outlineStyle !== "none"))(document.activeElement)`
+		if !browsertest.Evaluate[bool](p, seen) {
+			t.Errorf("the focus on %q is not to be seen", browsertest.Evaluate[string](p, "document.activeElement.outerHTML"))
+		}
+		if browsertest.Evaluate[bool](p, `document.activeElement.matches("main form .primary")`) {
+			break
+		}
+	}
+	p.Enter()
+	if !p.Shows("typed is ready") {
+		t.Fatalf("the page says %s", p.Text("main"))
+	}
+	p.Go(s.Address + "/settings/keys")
+	p.Keys(kb.Tab)
+	if got := browsertest.Evaluate[string](p, "document.activeElement.textContent"); got != "Skip to content" {
+		t.Errorf("the first stop is %q, want the way past the menu", got)
+	}
+}
+
+// What the script adds: a copy of the token, and a button that keeps the
+// page from changing.
+func TestScript(t *testing.T) {
+	t.Parallel()
+	s := stack.Start(t, caddyfile(t))
+	addAccount(s, "starter")
+	p := browsertest.Start(t).Person()
+	signIn(t, s, p)
+	p.Go(s.Address + "/settings/keys/new")
+	p.Type("#name", "ci")
+	p.Press("main form .primary")
+	token := p.Text("#token")
+	p.PressHere(`[data-copy="token"]`)
+	p.Await("#copied", "Copied.")
+
+	call(s, token)
+	p.Go(s.Address + "/usage")
+	p.PressHere("#pause")
+	if got := browsertest.Evaluate[string](p, `document.querySelector("#pause").getAttribute("aria-pressed")`); got != "true" {
+		t.Errorf("pressed is %q, want true", got)
+	}
+	call(s, token)
+	if got := p.Text("#meters"); !strings.Contains(got, "1 of 1,000 used") {
+		t.Errorf("a paused page says %s", got)
+	}
+	p.PressHere("#pause")
+	p.Await("#meters", "2 of 1,000 used")
+}
