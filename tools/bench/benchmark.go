@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/benchmark/parse"
+)
+
+const gatePackage = "./caddymodule/gate"
+
+// measureHandler runs the benchmarks of the gate's own package. One
+// processor shows what a call costs; with more of them the benchmark
+// would show how many calls pass at a time.
+func measureHandler(ctx context.Context, s *settings) ([]row, error) {
+	memoryTimes, durableTimes := "2000000x", "500000x"
+	if s.quick {
+		memoryTimes, durableTimes = "100000x", "50000x"
+	}
+	memory, err := goBenchmark(ctx, s.repeats, "^BenchmarkMemory$/^accounts=(10000|1000000)$", memoryTimes, 1)
+	if err != nil {
+		return nil, err
+	}
+	durable, err := goBenchmark(ctx, s.repeats, "^BenchmarkDurable$/^callers=256$", durableTimes, 2)
+	if err != nil {
+		return nil, err
+	}
+	few, err := results(memory, "BenchmarkMemory/accounts=10000")
+	if err != nil {
+		return nil, err
+	}
+	many, err := results(memory, "BenchmarkMemory/accounts=1000000")
+	if err != nil {
+		return nil, err
+	}
+	logged, err := results(durable, "BenchmarkDurable/callers=256-2")
+	if err != nil {
+		return nil, err
+	}
+	return []row{
+		{what: "gate handler, 10^4 tokens, in memory", bar: atMost(600), unit: asNanos, measured: nanos(few)},
+		{what: "  its allocations", bar: atMost(2), unit: asCount, measured: allocations(few)},
+		{what: "  at 10^6 accounts, against 10^4", bar: atMost(2), unit: asRatio, measured: ratios(nanos(many), nanos(few))},
+		{what: "gate handler, durable, 256 callers", bar: atMost(6000), unit: asMicros, measured: nanos(logged)},
+	}, nil
+}
+
+// goBenchmark runs benchmarks of the gate's package several times, each
+// for a fixed number of calls: with a fixed time, go test would prepare
+// their accounts anew for each guess at that number.
+func goBenchmark(ctx context.Context, count int, pattern, times string, processors int) (parse.Set, error) {
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", pattern, "-benchmem", "-benchtime", times,
+		"-count", strconv.Itoa(count), "-cpu", strconv.Itoa(processors), gatePackage)
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("running go test: %w: %s", err, output)
+	}
+	return parse.ParseSet(bytes.NewReader(output))
+}
+
+// results are the repetitions of one benchmark.
+func results(set parse.Set, name string) ([]*parse.Benchmark, error) {
+	if list := set[name]; len(list) > 0 {
+		return list, nil
+	}
+	var found []string
+	for other := range set {
+		found = append(found, other)
+	}
+	return nil, fmt.Errorf("go test ran no %s but [%s]", name, strings.Join(found, " "))
+}
+
+func nanos(list []*parse.Benchmark) (s samples) {
+	for _, b := range list {
+		s = append(s, b.NsPerOp)
+	}
+	return s
+}
+
+func allocations(list []*parse.Benchmark) (s samples) {
+	for _, b := range list {
+		s = append(s, float64(b.AllocsPerOp))
+	}
+	return s
+}
