@@ -54,8 +54,7 @@ func (s *service) listHistory(in *historyInput) (*history, *apierror.Error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	series, err := m.data.Series(r)
-	must(err)
+	series := m.data.Series(r)
 	if len(series) == 0 {
 		return nil, apierror.New(http.StatusNotFound, codeNoRate,
 			fmt.Sprintf("There is no rate for %s, %s from %s to %s.", r.From, r.To, r.Start, r.End))

@@ -17,6 +17,11 @@ func (number) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeNumber}
 }
 
+// MarshalJSONTo writes the number.
+func (n number) MarshalJSONTo(encoder *jsontext.Encoder) error {
+	return encoder.WriteValue(n.Append(encoder.AvailableBuffer()))
+}
+
 // rateTable is a table of rates by code, written as an object whose members
 // keep the order of the table.
 type rateTable []rates.Quote
@@ -38,11 +43,7 @@ func (t rateTable) MarshalJSONTo(encoder *jsontext.Encoder) error {
 		if err := encoder.WriteToken(jsontext.String(string(quote.Code))); err != nil {
 			return err
 		}
-		text, err := quote.Rate.MarshalJSON()
-		if err != nil {
-			return err
-		}
-		if err := encoder.WriteValue(text); err != nil {
+		if err := encoder.WriteValue(quote.Rate.Append(encoder.AvailableBuffer())); err != nil {
 			return err
 		}
 	}

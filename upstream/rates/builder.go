@@ -28,9 +28,10 @@ type entry struct {
 
 // Set records that one euro bought value units of code on that day. The
 // last value set for a day and code counts. Values of the euro itself are
-// ignored: it is 1 by definition.
+// ignored: it is 1 by definition. So is the zero Value, which no rate can
+// be made of.
 func (b *Builder) Set(day civil.Date, code currency.Code, value Value, source Source) {
-	if code != currency.Euro {
+	if code != currency.Euro && !value.IsZero() {
 		b.entries = append(b.entries, entry{code, value, day, uint32(len(b.entries)), source})
 	}
 }

@@ -164,7 +164,7 @@ func (d *Dataset) before(day civil.Date) int {
 
 func (d *Dataset) quotesAll(i int, columns []uint16) bool {
 	for _, column := range columns {
-		if _, found := d.cell(i, column); !found {
+		if _, found := find(d.row(i), column); !found {
 			return false
 		}
 	}
@@ -182,9 +182,33 @@ func (d *Dataset) row(i int) []cell {
 	return d.cells[d.starts[i]:d.starts[i+1]]
 }
 
-// cell returns the value of a column on day i.
-func (d *Dataset) cell(i int, column uint16) (cell, bool) {
-	row := d.row(i)
+// finder finds a currency in the rows of a dataset. Its column is looked
+// up once, for all rows.
+type finder struct {
+	column uint16
+	euro   bool
+	known  bool
+}
+
+func (d *Dataset) finder(code currency.Code) finder {
+	column, known := d.column(code)
+	return finder{column, code == currency.Euro, known}
+}
+
+// in returns the value of the currency in a row. The euro's is 1, and no
+// source's.
+func (f finder) in(row []cell) (cell, bool) {
+	switch {
+	case f.euro:
+		return cell{coefficient: 1}, true
+	case !f.known:
+		return cell{}, false
+	}
+	return find(row, f.column)
+}
+
+// find returns the value of a column in a row.
+func find(row []cell, column uint16) (cell, bool) {
 	at := sort.Search(len(row), func(k int) bool { return row[k].column >= column })
 	if at == len(row) || row[at].column != column {
 		return cell{}, false

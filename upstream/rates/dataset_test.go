@@ -33,6 +33,23 @@ func build(t interface {
 	return b.Build()
 }
 
+// codesOf returns the currencies of a day.
+func codesOf(t interface {
+	Helper()
+	Fatal(...any)
+}, day rates.Day) []currency.Code {
+	t.Helper()
+	table, err := day.Rates(currency.Euro)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var codes []currency.Code
+	for _, quote := range table {
+		codes = append(codes, quote.Code)
+	}
+	return codes
+}
+
 func date(t *testing.T, text string) civil.Date {
 	t.Helper()
 	d, err := civil.Parse(text)
@@ -148,7 +165,7 @@ func TestMerge(t *testing.T) {
 		if got := day.Source(); got != test.source {
 			t.Errorf("%s: got %s, want %s", test.on, got, test.source)
 		}
-		if got := day.Codes(); !slices.Equal(got, test.codes) {
+		if got := codesOf(t, day); !slices.Equal(got, test.codes) {
 			t.Errorf("%s: got %v, want %v", test.on, got, test.codes)
 		}
 	}
@@ -163,6 +180,22 @@ func TestMerge(t *testing.T) {
 		if got := day.Source(pair[0], pair[1]).String(); got != want {
 			t.Errorf("%v: got %s, want %s", pair, got, want)
 		}
+	}
+}
+
+// What is no value makes no rate, and no division by it.
+func TestNoValueIsNotSet(t *testing.T) {
+	t.Parallel()
+	on := civil.New(2026, 4, 13)
+	var b rates.Builder
+	b.Set(on, "USD", rates.Value{}, rates.SourceECB)
+	b.Set(on, "GBP", value(t, "0.8"), rates.SourceECB)
+	day := newest(t, b.Build())
+	if got, want := codesOf(t, day), []currency.Code{"EUR", "GBP"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got, err := day.Rates("USD"); !errors.Is(err, rates.ErrNoRate) {
+		t.Errorf("got %v, %v, want ErrNoRate", got, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package rates
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -91,7 +92,7 @@ func (d Day) Rate(from, to currency.Code) (Decimal, error) {
 	if !haveFrom || !haveTo {
 		return Decimal{}, ErrNoRate
 	}
-	return quotient(b.value(), a.value())
+	return quotient(b.value(), a.value()), nil
 }
 
 // Rates returns the rates from base to each of the symbols, or to every
@@ -103,34 +104,32 @@ func (d Day) Rates(base currency.Code, symbols ...currency.Code) ([]Quote, error
 		return nil, ErrNoRate
 	}
 	if len(symbols) == 0 {
-		symbols = d.Codes()
-	} else {
-		symbols = slices.Compact(slices.Sorted(slices.Values(symbols)))
+		return d.table(from.value()), nil
 	}
+	symbols = slices.Compact(slices.Sorted(slices.Values(symbols)))
 	quotes := make([]Quote, len(symbols))
 	for i, code := range symbols {
 		to, found := d.lookup(code)
 		if !found {
 			return nil, ErrNoRate
 		}
-		rate, err := quotient(to.value(), from.value())
-		if err != nil {
-			return nil, fmt.Errorf("rate of %s in %s: %w", base, code, err)
-		}
-		quotes[i] = Quote{code, rate}
+		quotes[i] = Quote{code, quotient(to.value(), from.value())}
 	}
 	return quotes, nil
 }
 
-// Codes returns the currencies of the day, sorted, the euro included.
-func (d Day) Codes() []currency.Code {
+// table returns the rates of every currency of the day from the one with
+// that value. It goes through the vector and looks nothing up.
+func (d Day) table(from Value) []Quote {
 	row := d.data.row(d.index)
-	codes := make([]currency.Code, 0, len(row)+1)
+	quotes := make([]Quote, 0, len(row)+1)
 	for _, c := range row {
-		codes = append(codes, d.data.codes[c.column])
+		quotes = append(quotes, Quote{d.data.codes[c.column], quotient(c.value(), from)})
 	}
-	at, _ := slices.BinarySearch(codes, currency.Euro)
-	return slices.Insert(codes, at, currency.Euro)
+	at, _ := slices.BinarySearchFunc(quotes, currency.Euro, func(q Quote, code currency.Code) int {
+		return cmp.Compare(q.Code, code)
+	})
+	return slices.Insert(quotes, at, Quote{currency.Euro, quotient(Value{coefficient: 1}, from)})
 }
 
 // Convert returns amount of from in to. It is ErrNoRate if the day lacks
@@ -170,26 +169,7 @@ func minor(code currency.Code, exact *apd.Decimal, result Decimal) (Decimal, err
 	return d, nil
 }
 
-// lookup returns the value of a code on the day. The euro's is 1, and no
-// source's.
+// lookup returns the value of a code on the day.
 func (d Day) lookup(code currency.Code) (cell, bool) {
-	if code == currency.Euro {
-		return cell{coefficient: 1}, true
-	}
-	column, found := d.data.column(code)
-	if !found {
-		return cell{}, false
-	}
-	return d.data.cell(d.index, column)
-}
-
-// quotient returns a/b to the precision of a rate.
-func quotient(a, b Value) (Decimal, error) {
-	var rate, dividend, divisor apd.Decimal
-	dividend.SetFinite(a.coefficient, int32(a.exponent))
-	divisor.SetFinite(b.coefficient, int32(b.exponent))
-	if _, err := rateContext.Quo(&rate, &dividend, &divisor); err != nil {
-		return Decimal{}, fmt.Errorf("dividing %s by %s: %w", a, b, err)
-	}
-	return trimmed(&rate), nil
+	return d.data.finder(code).in(d.data.row(d.index))
 }

@@ -10,10 +10,6 @@ import (
 )
 
 const (
-	// rateDigits is the precision of a rate. It is more than any source
-	// gives (the ECB up to 7, the snapshot 12) and keeps a rate times its
-	// inverse within 1e-11 of 1.
-	rateDigits = 12
 	// resultDigits is the precision of a converted amount.
 	resultDigits = 15
 	// exactDigits holds the product of an amount (15 digits) and a rate
@@ -32,7 +28,6 @@ var ErrAmount = errors.New("not an amount: want a plain number above zero, up to
 // The contexts of all arithmetic. Their methods do not change them, so they
 // may be shared.
 var (
-	rateContext   = context(rateDigits)
 	resultContext = context(resultDigits)
 	exactContext  = context(exactDigits)
 )
@@ -56,11 +51,36 @@ type Decimal struct {
 }
 
 // String returns the number in plain notation, such as "0.00804386661967".
-func (d Decimal) String() string { return d.number.Text('f') }
+func (d Decimal) String() string { return string(d.Append(nil)) }
 
 // MarshalJSON writes the number as a JSON number in plain notation.
-func (d Decimal) MarshalJSON() ([]byte, error) {
-	return d.number.Append(nil, 'f'), nil
+func (d Decimal) MarshalJSON() ([]byte, error) { return d.Append(nil), nil }
+
+// Append appends the number in plain notation. Whoever writes many numbers
+// spares an allocation for each.
+func (d Decimal) Append(to []byte) []byte {
+	if !d.number.Coeff.IsUint64() {
+		return d.number.Append(to, 'f') // an amount rounded to its minor unit may have more digits
+	}
+	var buffer [20]byte
+	digits := strconv.AppendUint(buffer[:0], d.number.Coeff.Uint64(), 10)
+	point := len(digits) + int(d.number.Exponent)
+	if point <= 0 {
+		return append(zeros(append(to, "0."...), -point), digits...)
+	}
+	if point < len(digits) {
+		to = append(append(to, digits[:point]...), '.')
+		return append(to, digits[point:]...)
+	}
+	return zeros(append(to, digits...), point-len(digits))
+}
+
+// zeros appends count zeros.
+func zeros(to []byte, count int) []byte {
+	for range count {
+		to = append(to, '0')
+	}
+	return to
 }
 
 // trimmed drops trailing zeros: rates and results say 1.1, not 1.10000.

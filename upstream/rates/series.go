@@ -1,7 +1,6 @@
 package rates
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
@@ -47,19 +46,15 @@ type Point struct {
 // that the range cuts count with the days inside it. A grouped rate is one
 // that was quoted, the last of its period, and not an average: so every
 // point can be had again by asking for its date.
-func (d *Dataset) Series(r Range) ([]Point, error) {
+func (d *Dataset) Series(r Range) []Point {
 	var points []Point
-	cursor := pairCursor{data: d, from: r.From, to: r.To, next: d.before(r.Start-LookBack) + 1}
+	cursor := pairCursor{data: d, from: d.finder(r.From), to: d.finder(r.To), next: d.before(r.Start-LookBack) + 1}
 	for begin := r.Start; begin <= r.End; {
 		end := min(r.Group.end(begin), r.End)
-		day, found := cursor.newest(end)
-		own := found && day.Date() >= begin
-		if own || found && r.FillPrevious && day.Date() >= end-LookBack {
-			rate, err := day.Rate(r.From, r.To)
-			if err != nil {
-				return nil, fmt.Errorf("rate of %s: %w", day.Date(), err)
-			}
-			point := Point{Date: day.Date(), Rate: rate, Source: day.Source(r.From, r.To)}
+		met, found := cursor.newest(end)
+		own := found && met.Date() >= begin
+		if own || found && r.FillPrevious && met.Date() >= end-LookBack {
+			point := Point{Date: met.Date(), Rate: quotient(met.to.value(), met.from.value()), Source: met.source()}
 			if !own {
 				point.Date, point.Filled = end, true
 			}
@@ -67,7 +62,7 @@ func (d *Dataset) Series(r Range) ([]Point, error) {
 		}
 		begin = end + 1
 	}
-	return points, nil
+	return points
 }
 
 // end returns the last day of the period that a day is in.
@@ -86,20 +81,34 @@ func (g Group) end(day civil.Date) civil.Date {
 // pair.
 type pairCursor struct {
 	data     *Dataset
-	from, to currency.Code
-	next     int // the first day not looked at yet
-	last     Day // of the days looked at, the newest that quotes the pair
+	from, to finder
+	next     int      // the first day not looked at yet
+	last     sighting // of the days looked at, the newest that quotes the pair
+}
+
+// sighting is a day with both values of a pair.
+type sighting struct {
+	Day
+	from, to cell
+}
+
+// source returns where the rate of the pair comes from.
+func (s sighting) source() Source {
+	if both := s.from.source | s.to.source; both != 0 {
+		return both
+	}
+	return s.Source(currency.Euro)
 }
 
 // newest returns the newest day up to end that quotes the pair, if any was
 // met. Calls must not go back in time.
-func (c *pairCursor) newest(end civil.Date) (Day, bool) {
+func (c *pairCursor) newest(end civil.Date) (sighting, bool) {
 	for ; c.next < len(c.data.days) && c.data.days[c.next] <= end; c.next++ {
-		day := Day{c.data, c.next}
-		_, haveFrom := day.lookup(c.from)
-		_, haveTo := day.lookup(c.to)
+		row := c.data.row(c.next)
+		from, haveFrom := c.from.in(row)
+		to, haveTo := c.to.in(row)
 		if haveFrom && haveTo {
-			c.last = day
+			c.last = sighting{Day{c.data, c.next}, from, to}
 		}
 	}
 	return c.last, c.last.data != nil

@@ -79,9 +79,13 @@ func TestMisbehavingServer(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
+			timeout := time.Minute
+			if test.want == context.DeadlineExceeded {
+				timeout = 200 * time.Millisecond
+			}
 			options := ecb.Options{
 				Base: base(t), Directory: t.TempDir(),
-				Timeout: 200 * time.Millisecond, RetryWait: time.Millisecond,
+				Timeout: timeout, RetryWait: time.Millisecond,
 				Now: func() time.Time { return evening.AddDate(0, 0, 1) },
 			}
 			good := open(t, options)
