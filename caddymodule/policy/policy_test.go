@@ -234,7 +234,7 @@ func TestEffectiveIsBounded(t *testing.T) {
 		t.Error("a set that was seen early is computed again")
 	}
 	late := strings.Repeat("x", 2999) + " rates"
-	if plan.Effective(late) == plan.Effective(late) {
+	if again := plan.Effective(late); again == plan.Effective(late) {
 		t.Error("a set beyond the bound is kept")
 	}
 }

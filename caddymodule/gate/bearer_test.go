@@ -1,0 +1,77 @@
+package gate
+
+import (
+	"crypto/rand"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+func TestCarriesToken(t *testing.T) {
+	t.Parallel()
+	for query, want := range map[string]bool{
+		"":                     false,
+		"date=2026-01-01":      false,
+		"access_tokens=1":      false,
+		"x=access_token":       false,
+		"x=1&y=api_key":        false,
+		"%zz=1":                false,
+		"access_token=1":       true,
+		"Api_Key":              true,
+		"a&b;api_key=":         true,
+		"%61pi%5Fkey=1":        true,
+		"access%5ftoken=1":     true,
+		"&&access_token":       true,
+		"api_key%00=1":         false,
+		"a=%26access_token%3D": false,
+	} {
+		if got := carriesToken(query); got != want {
+			t.Errorf("%q: got %t, want %t", query, got, want)
+		}
+	}
+}
+
+// FuzzBearer holds the reading of a token to what others read: one that
+// is accepted is well-formed, the only one, and not in the query.
+func FuzzBearer(f *testing.F) {
+	tok, err := token.New(token.Key, rand.Reader)
+	if err != nil {
+		f.Fatal(err)
+	}
+	good := tok.Reveal()
+	f.Add("Bearer "+good, "", "")
+	f.Add("bearer   "+good+"  ", "Basic x", "date=1")
+	f.Add("Bearer", "", "access_token="+good)
+	f.Add("Bearer "+good+","+good, "", "%61ccess_token")
+	f.Fuzz(func(t *testing.T, first, second, query string) {
+		r := &http.Request{Header: http.Header{"Authorization": {first}}, URL: &url.URL{RawQuery: query}}
+		if second != "" {
+			r.Header.Add("Authorization", second)
+		}
+		hash, refusal := bearer(r)
+		values, _ := url.ParseQuery(query)
+		named := false
+		for name := range values {
+			named = named || strings.EqualFold(name, "access_token") || strings.EqualFold(name, "api_key")
+		}
+		if named && refusal != refuseRequest {
+			t.Fatalf("a token in the query: got %v", refusal)
+		}
+		if refusal != nil {
+			if hash != (token.Hash{}) {
+				t.Fatalf("a refusal with a hash")
+			}
+			return
+		}
+		fields := strings.Fields(first)
+		if second != "" || len(fields) != 2 || !strings.EqualFold(fields[0], "bearer") {
+			t.Fatalf("accepted %q, %q", first, second)
+		}
+		if want, _, err := token.Parse(fields[1]); err != nil || want != hash {
+			t.Fatalf("accepted %q (%v)", first, err)
+		}
+	})
+}

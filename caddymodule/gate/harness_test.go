@@ -1,0 +1,187 @@
+package gate_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// world is a gate over a real store, on a clock that the test moves. It
+// is a server of its own: the gate needs no Caddy.
+type world struct {
+	store store.Store
+	gate  *gate.Gate
+
+	mu       sync.Mutex
+	now      time.Time
+	next     gate.Handler
+	outcomes map[string]int
+}
+
+// noon is ahead of the machine's clock: a store forgets by that.
+var noon = time.Date(2126, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func newWorld(t testing.TB, change func(*policy.Config)) *world {
+	t.Helper()
+	db, err := badgerstore.Open(t.TempDir(), badgerstore.Options{Reserve: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Errorf("closing the store: %v", err)
+		}
+	})
+	c := policy.Config{
+		Guard:  []string{"/api/"},
+		Logins: []string{"POST /api/login"},
+		Usage:  "GET /api/usage",
+		Endpoints: []policy.EndpointConfig{
+			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"},
+			{Name: "rates", Method: "GET", Path: "/api/rates/{base}"},
+		},
+		Plans: []policy.PlanConfig{{Name: "small", Limits: map[string]policy.Limit{"convert": 5, "rates": 5, "usage": 5}}},
+	}
+	if change != nil {
+		change(&c)
+	}
+	w := &world{store: db, now: noon, outcomes: map[string]int{}, next: func(w http.ResponseWriter, _ *http.Request) error {
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}}
+	w.configure(t, c)
+	return w
+}
+
+// configure puts a configuration in force, as a reload does.
+func (w *world) configure(t testing.TB, c policy.Config) {
+	t.Helper()
+	p, err := policy.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard := throttle.New(w.store)
+	w.gate = gate.New(gate.Options{
+		Policy: p, Store: func() (store.Store, error) { return w.store, nil },
+		Throttle: func() (*throttle.Throttle, error) { return guard, nil },
+		Secret:   "0123456789abcdef0123456789abcdef", Server: w, Now: w.clock, Logger: zap.NewNop(),
+	})
+}
+
+func (w *world) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *world) set(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = now
+}
+
+// failure is an error of a handler that stands for a status.
+type failure int
+
+func (f failure) Error() string { return http.StatusText(int(f)) }
+
+func (*world) Target(r *http.Request) string        { return r.RequestURI }
+func (*world) Client(r *http.Request) string        { return r.RemoteAddr }
+func (*world) Identified(*http.Request, *gate.Call) {}
+
+func (*world) Status(err error) int {
+	var f failure
+	if errors.As(err, &f) {
+		return int(f)
+	}
+	return http.StatusInternalServerError
+}
+
+func (w *world) Count(endpoint *policy.Endpoint, outcome gate.Outcome) {
+	name := "none"
+	if endpoint != nil {
+		name = endpoint.Name
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.outcomes[name+" "+outcome.String()]++
+}
+
+var _ gate.Server = (*world)(nil)
+
+// account makes an account with a key to everything.
+func (w *world) account(t testing.TB, id string) (bearer string) {
+	t.Helper()
+	if _, err := w.store.PutAccount(t.Context(), store.Account{ID: id, Plan: "small", CreatedAt: w.clock()}); err != nil {
+		t.Fatal(err)
+	}
+	tok, err := token.New(token.Key, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := store.Key{ID: "key_" + id, Account: id, Kind: token.Key, Name: "ci", Abilities: []string{"convert", "rates", "usage"}, CreatedAt: w.clock()}
+	if err := w.store.CreateKey(t.Context(), key, tok.Hash()); err != nil {
+		t.Fatal(err)
+	}
+	return tok.Reveal()
+}
+
+// ask takes a request through the gate; headers are "Name: value".
+func (w *world) ask(method, target, body string, headers ...string) (*httptest.ResponseRecorder, error) {
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		r.Header.Add(name, value)
+	}
+	answer := httptest.NewRecorder()
+	err := w.gate.Serve(answer, r, w.next)
+	return answer, err
+}
+
+func (w *world) get(t testing.TB, target, bearer string) *httptest.ResponseRecorder {
+	t.Helper()
+	answer, err := w.ask("GET", target, "", "Authorization: Bearer "+bearer)
+	if err != nil {
+		t.Fatalf("GET %s: %v", target, err)
+	}
+	return answer
+}
+
+// used is how many calls are counted on the day of an instant.
+func (w *world) used(t testing.TB, account, endpoint string, at time.Time) int64 {
+	t.Helper()
+	day := w.gate.Policy.Calendar.At(at).Day
+	counts, err := w.store.Counts(t.Context(), account, day, day)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range counts {
+		if c.Endpoint == endpoint {
+			return c.Used
+		}
+	}
+	return 0
+}
+
+const convert = "/api/convert/EUR/10/USD"
+
+// rateLimit is the pair of headers as one text.
+func rateLimit(answer *httptest.ResponseRecorder) string {
+	h := answer.Header()
+	return fmt.Sprint(strings.Join(h["Ratelimit-Policy"], "|"), " ", strings.Join(h["Ratelimit"], "|"))
+}

@@ -1,0 +1,266 @@
+package gate_test
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+func zone(t *testing.T, name string) *time.Location {
+	t.Helper()
+	location, err := time.LoadLocation(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return location
+}
+
+// TestWindow is the true length of the day and the true time to its end,
+// where clocks change too.
+func TestWindow(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		zone, at string // the local time
+		want     string
+		reset    string
+	}{
+		"ordinary day":           {"Europe/Berlin", "2127-01-15 18:30:00", `"convert";q=5;w=86400 "convert";r=4;t=19800`, "2127-01-16T00:00:00+01:00"},
+		"hour lost, before":      {"Europe/Berlin", "2127-03-30 00:00:00", `"convert";q=5;w=82800 "convert";r=4;t=82800`, "2127-03-31T00:00:00+02:00"},
+		"hour lost, after":       {"Europe/Berlin", "2127-03-30 12:00:00", `"convert";q=5;w=82800 "convert";r=4;t=43200`, "2127-03-31T00:00:00+02:00"},
+		"hour won, before":       {"Europe/Berlin", "2127-10-26 00:00:00", `"convert";q=5;w=90000 "convert";r=4;t=90000`, "2127-10-27T00:00:00+01:00"},
+		"hour won, after":        {"Europe/Berlin", "2127-10-26 12:00:00", `"convert";q=5;w=90000 "convert";r=4;t=43200`, "2127-10-27T00:00:00+01:00"},
+		"midnight is skipped":    {"America/Santiago", "2127-09-06 12:00:00", `"convert";q=5;w=86400 "convert";r=4;t=43200`, "2127-09-07T01:00:00-03:00"},
+		"day begins at one":      {"America/Santiago", "2127-09-07 12:00:00", `"convert";q=5;w=82800 "convert";r=4;t=43200`, "2127-09-08T00:00:00-03:00"},
+		"half an hour":           {"Australia/Lord_Howe", "2127-04-06 00:00:00", `"convert";q=5;w=88200 "convert";r=4;t=88200`, "2127-04-07T00:00:00+10:30"},
+		"a nanosecond is left":   {"UTC", "2127-01-15 23:59:59.999999999", `"convert";q=5;w=86400 "convert";r=4;t=1`, "2127-01-16T00:00:00Z"},
+		"a second and a bit":     {"UTC", "2127-01-15 23:59:58.5", `"convert";q=5;w=86400 "convert";r=4;t=2`, "2127-01-16T00:00:00Z"},
+		"the first instant":      {"UTC", "2127-01-15 00:00:00", `"convert";q=5;w=86400 "convert";r=4;t=86400`, "2127-01-16T00:00:00Z"},
+		"three quarters of hour": {"Asia/Kathmandu", "2127-01-15 12:00:00", `"convert";q=5;w=86400 "convert";r=4;t=43200`, "2127-01-16T00:00:00+05:45"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, func(p *policy.Config) { p.Timezone = c.zone })
+			at, err := time.ParseInLocation("2006-01-02 15:04:05", c.at, zone(t, c.zone))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.set(at)
+			bearer := w.account(t, "acc_1")
+			if got := rateLimit(w.get(t, convert, bearer)); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+			for range 4 {
+				w.get(t, convert, bearer)
+			}
+			got := w.get(t, convert, bearer)
+			_, seconds, _ := strings.Cut(c.want, ";t=")
+			if got.Code != 429 || got.Header().Get("Retry-After") != seconds || !strings.Contains(got.Body.String(), `"resets_at":"`+c.reset+`"`) {
+				t.Errorf("got %d, Retry-After %q, %s", got.Code, got.Header().Get("Retry-After"), got.Body)
+			}
+			checkWait(t, w, bearer, at, seconds)
+		})
+	}
+}
+
+// checkWait holds Retry-After to its word: whoever waits so long is
+// admitted, and one second less is too little.
+func checkWait(t *testing.T, w *world, bearer string, at time.Time, seconds string) {
+	t.Helper()
+	n, err := strconv.Atoi(seconds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for wait, want := range map[time.Duration]int{
+		time.Duration(n-1) * time.Second: 429,
+		time.Duration(n) * time.Second:   200,
+	} {
+		w.set(at.Add(wait))
+		if got := w.get(t, convert, bearer); got.Code != want {
+			t.Errorf("after %v: got %d, want %d", wait, got.Code, want)
+		}
+	}
+}
+
+// TestMidnight begins a day with a full quota, and a clock that is set
+// back over it finds what was used before.
+func TestMidnight(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	bearer := w.account(t, "acc_1")
+	evening := time.Date(2127, 1, 15, 23, 59, 0, 0, time.UTC)
+	morning := evening.Add(2 * time.Minute)
+	for i, step := range []struct {
+		at   time.Time
+		want int
+	}{
+		{evening, 200}, {evening, 200}, {evening, 200}, {evening, 200}, {evening, 200}, {evening, 429},
+		{morning, 200}, {morning, 200},
+		{evening, 429}, // the clock was set back
+		{morning, 200}, {morning, 200}, {morning, 200}, {morning, 429},
+		{evening, 429},
+		{evening.AddDate(0, 0, -1), 200}, // a day that nobody has used
+		{morning, 429},
+	} {
+		w.set(step.at)
+		if got := w.get(t, convert, bearer); got.Code != step.want {
+			t.Errorf("step %d: got %d, want %d", i, got.Code, step.want)
+		}
+	}
+	if a, b := w.used(t, "acc_1", "convert", evening), w.used(t, "acc_1", "convert", morning); a != 5 || b != 5 {
+		t.Errorf("counted %d and %d, want 5 and 5", a, b)
+	}
+}
+
+// TestCallOverMidnight is counted, and given back, on the day it began.
+func TestCallOverMidnight(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	bearer := w.account(t, "acc_1")
+	evening := time.Date(2127, 1, 15, 23, 59, 59, 0, time.UTC)
+	morning := evening.Add(2 * time.Second)
+	w.set(morning)
+	w.get(t, convert, bearer)
+	w.set(evening)
+	w.next = func(http.ResponseWriter, *http.Request) error {
+		if n := w.used(t, "acc_1", "convert", evening); n != 1 {
+			t.Errorf("counted %d while under way, want 1", n)
+		}
+		w.set(morning)
+		return failure(http.StatusBadGateway)
+	}
+	answer, err := w.ask("GET", convert, "", "Authorization: Bearer "+bearer)
+	if err != nil || answer.Code != 502 || rateLimit(answer) != `"convert";q=5;w=86400 "convert";r=5;t=1` {
+		t.Errorf("got %d %s (%v)", answer.Code, rateLimit(answer), err)
+	}
+	if a, b := w.used(t, "acc_1", "convert", evening), w.used(t, "acc_1", "convert", morning); a != 0 || b != 1 {
+		t.Errorf("counted %d and %d, want 0 and 1", a, b)
+	}
+}
+
+// TestLimitChanges acts on the next call, with what was used before.
+func TestLimitChanges(t *testing.T) {
+	t.Parallel()
+	limits := func(n policy.Limit) func(*policy.Config) {
+		return func(c *policy.Config) { c.Plans[0].Limits["convert"] = n }
+	}
+	w := newWorld(t, limits(5))
+	bearer := w.account(t, "acc_1")
+	for range 5 {
+		w.get(t, convert, bearer)
+	}
+	for _, step := range []struct {
+		limit policy.Limit
+		code  int
+		want  string
+	}{
+		{3, 429, `"convert";q=3;w=86400 "convert";r=0;t=43200`},
+		{7, 200, `"convert";q=7;w=86400 "convert";r=1;t=43200`},
+		{policy.Limit(store.Unlimited), 200, " "},
+		{0, 429, `"convert";q=0;w=86400 "convert";r=0;t=43200`},
+		{8, 200, `"convert";q=8;w=86400 "convert";r=0;t=43200`},
+	} {
+		c := policy.Config{
+			Endpoints: []policy.EndpointConfig{{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"}},
+			Plans:     []policy.PlanConfig{{Name: "small", Limits: map[string]policy.Limit{"convert": step.limit}}},
+		}
+		w.configure(t, c)
+		if got := w.get(t, convert, bearer); got.Code != step.code || rateLimit(got) != step.want {
+			t.Errorf("limit %d: got %d %s, want %d %s", step.limit, got.Code, rateLimit(got), step.code, step.want)
+		}
+	}
+}
+
+// TestPanic lets the panic through. A call that was not answered counts,
+// unless errors of the server are given back.
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	for rule, want := range map[policy.Refund]int64{policy.RefundUnreachable: 1, policy.RefundServerErrors: 0, policy.RefundNever: 1} {
+		w := newWorld(t, func(c *policy.Config) { c.Refund = rule })
+		bearer := w.account(t, "acc_1")
+		w.next = func(http.ResponseWriter, *http.Request) error { panic(http.ErrAbortHandler) }
+		func() {
+			defer func() {
+				if r := recover(); r != http.ErrAbortHandler {
+					t.Errorf("got the panic %v", r)
+				}
+			}()
+			w.get(t, convert, bearer)
+		}()
+		recent, err := w.store.Recent(t.Context(), "acc_1", w.clock())
+		if n := w.used(t, "acc_1", "convert", noon); n != want || err != nil || len(recent) != 1 || recent[0].Status != 500 {
+			t.Errorf("%s: counted %d, want %d; recent %+v (%v)", rule, n, want, recent, err)
+		}
+	}
+}
+
+// TestOutcomes are counted once each, under the endpoint that was asked
+// for.
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	bearer := w.account(t, "acc_1")
+	for range 6 {
+		w.get(t, convert, bearer)
+	}
+	w.next = func(http.ResponseWriter, *http.Request) error { return failure(http.StatusGatewayTimeout) }
+	w.get(t, "/api/rates/EUR", bearer)
+	w.get(t, convert, "junk")
+	w.get(t, "/api/nothing", bearer)
+	w.get(t, "/api//nothing", bearer)
+	want := map[string]int{
+		"convert admitted": 5, "convert exhausted": 1, "convert unauthenticated": 1,
+		"rates admitted": 1, "rates refunded": 1, "rates failed": 1, "none not_found": 1, "none malformed": 1,
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name, n := range want {
+		if w.outcomes[name] != n {
+			t.Errorf("%s: got %d, want %d", name, w.outcomes[name], n)
+		}
+	}
+	if len(w.outcomes) != len(want) {
+		t.Errorf("got %v", w.outcomes)
+	}
+}
+
+// TestFlushFirst completes the headers of a handler that flushes before
+// it writes.
+func TestFlushFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	bearer := w.account(t, "acc_1")
+	w.next = func(w http.ResponseWriter, _ *http.Request) error {
+		return http.NewResponseController(w).Flush()
+	}
+	got := w.get(t, convert, bearer).Result()
+	defer got.Body.Close()
+	if got.Header.Get("Ratelimit") == "" || got.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("got %v", got.Header)
+	}
+}
+
+// TestStoreFails answers 503, asks the upstream nothing and counts
+// nothing.
+func TestStoreFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	bearer := w.account(t, "acc_1")
+	w.gate.Store = func() (store.Store, error) { return nil, errors.New("secret detail") }
+	w.next = func(http.ResponseWriter, *http.Request) error {
+		t.Error("the upstream was asked")
+		return nil
+	}
+	got := w.get(t, convert, bearer)
+	if got.Code != 503 || got.Header().Get("Retry-After") != "5" || strings.Contains(got.Body.String(), "detail") || !strings.Contains(got.Body.String(), `"unavailable"`) {
+		t.Errorf("got %+v", got)
+	}
+	if n := w.used(t, "acc_1", "convert", noon); n != 0 {
+		t.Errorf("counted %d", n)
+	}
+}
