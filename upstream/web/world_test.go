@@ -82,7 +82,7 @@ func newWorld(t testing.TB, edit ...func(*web.Config)) *world {
 		t.Fatal(err)
 	}
 	w.Server = httptest.NewServer(handler)
-	t.Cleanup(w.Server.Close)
+	t.Cleanup(w.Close)
 	return w
 }
 

@@ -20,7 +20,7 @@ import (
 
 // screenshots is where to put the pictures of the README:
 //
-//	go test ./upstream/web/browsertest -run LivePages -screenshots docs
+//	go test ./upstream/web/browsertest -run LivePages -screenshots "$PWD/docs"
 var screenshots = flag.String("screenshots", "", "`directory` to write pictures of Settings and My usage to")
 
 // endpoints are those of the shipped Caddyfile, with what an account on

@@ -1,0 +1,242 @@
+package web_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/upstream/web"
+	"github.com/caddy-tollgate/tollgate/upstream/web/session"
+)
+
+// Threat: a cookie that was copied is used after its owner signed out.
+func TestStolenSessionAfterSignOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add("ada@example.com", "starter")
+	ada := w.person().signIn("ada@example.com")
+	stolen := ada.cookie()
+	if !w.thief(stolen) {
+		t.Fatal("the copy does not work while the session lives, so this test shows nothing")
+	}
+	if got := ada.post("/logout"); got.status != http.StatusSeeOther || !strings.Contains(got.header.Get("Set-Cookie"), "Max-Age=0") {
+		t.Errorf("got %d %v", got.status, got.header)
+	}
+	if w.thief(stolen) {
+		t.Error("the copy works after the sign-out")
+	}
+}
+
+// The same, while a page is under way: it must not bring the session
+// back.
+func TestSignOutDuringPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add("ada@example.com", "starter")
+	for range 5 {
+		ada := w.person().signIn("ada@example.com")
+		stolen := ada.cookie()
+		w.clock.advance(2 * time.Minute) // every page touches its session
+		var pages sync.WaitGroup
+		for range 8 {
+			pages.Go(func() { w.thief(stolen) })
+		}
+		ada.post("/logout")
+		pages.Wait()
+		if w.thief(stolen) {
+			t.Fatal("the session is back")
+		}
+	}
+}
+
+// Threat: a token that somebody planted in the browser before the sign-in
+// is as good as the person's own after it.
+func TestSessionFixation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add("ada@example.com", "starter")
+	w.add("eve@example.com", "starter")
+	planted := w.person().signIn("eve@example.com").cookie()
+	for _, cookie := range []string{planted, "tollgate=chosen-by-eve"} {
+		got := w.person().do(http.MethodPost, "/login",
+			url.Values{"email": {"ada@example.com"}, "password": {password}}, "Cookie", cookie)
+		if fresh := got.header.Get("Set-Cookie"); got.status != http.StatusSeeOther || strings.HasPrefix(fresh, cookie+";") {
+			t.Errorf("got %d and the cookie %q after %q", got.status, fresh, cookie)
+		}
+		if w.thief(cookie) {
+			t.Errorf("%q opens a session", cookie)
+		}
+	}
+}
+
+// Threat: who knew the old password, or has a copy of a cookie, stays
+// after the password was changed.
+func TestPasswordEndsSessions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add("ada@example.com", "starter")
+	ada, phone := w.person().signIn("ada@example.com"), w.person().signIn("ada@example.com")
+	stolen := ada.cookie()
+	got := ada.post("/settings/password", "current", password, "password", other)
+	if got.status != http.StatusSeeOther || !ada.signedIn() {
+		t.Errorf("got %d; the browser of the change must stay signed in", got.status)
+	}
+	if phone.signedIn() || w.thief(stolen) {
+		t.Error("a session of the old password lives on")
+	}
+	if got := w.person().post("/login", "email", "ada@example.com", "password", password); got.status != http.StatusUnauthorized {
+		t.Errorf("the old password: got %d, want 401", got.status)
+	}
+	// An operator's change ends them all.
+	if err := w.accounts.SetPassword(t.Context(), a.ID, password); err != nil {
+		t.Fatal(err)
+	}
+	if ada.signedIn() {
+		t.Error("a session outlives the operator's change of the password")
+	}
+}
+
+// Threat: who finds a browser open guesses the password, to keep the
+// account.
+func TestGuessingInASession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add("ada@example.com", "starter")
+	ada := w.person().signIn("ada@example.com")
+	var guesses sync.WaitGroup
+	var mu sync.Mutex
+	verified := 0
+	for range 20 {
+		guesses.Go(func() {
+			got := ada.post("/settings/password", "current", "a wrong guess", "password", other)
+			mu.Lock()
+			defer mu.Unlock()
+			if got.status == http.StatusUnauthorized {
+				verified++
+			}
+		})
+	}
+	guesses.Wait()
+	if verified != 5 || ada.signedIn() {
+		t.Errorf("%d guesses were checked, and signed in is %v; want 5, and the session over", verified, ada.signedIn())
+	}
+	if got := w.person().post("/login", "email", "ada@example.com", "password", password); got.status != http.StatusSeeOther {
+		t.Errorf("the person: got %d, want 303", got.status)
+	}
+}
+
+// Threat: a disabled or deleted account goes on in the browser where it
+// is signed in, or comes back with it when it is enabled again.
+func TestDisableEndsSessions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add("ada@example.com", "starter")
+	ada := w.person().signIn("ada@example.com")
+	stolen := ada.cookie()
+	if err := w.accounts.SetDisabled(t.Context(), a.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	if ada.signedIn() {
+		t.Error("a disabled account is signed in")
+	}
+	if got := w.person().post("/login", "email", "ada@example.com", "password", password); got.status != http.StatusUnauthorized {
+		t.Errorf("signing in: got %d, want 401", got.status)
+	}
+	if err := w.accounts.SetDisabled(t.Context(), a.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	if w.thief(stolen) {
+		t.Error("the session is back")
+	}
+	ada.signIn("ada@example.com")
+	if err := w.accounts.Delete(t.Context(), a.ID); err != nil {
+		t.Fatal(err)
+	}
+	if ada.signedIn() {
+		t.Error("a deleted account is signed in")
+	}
+}
+
+// A session ends when nobody was there for a while, and in any case after
+// its lifetime. A page that updates itself is nobody.
+func TestSessionExpires(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add("ada@example.com", "starter")
+	ada := w.person().signIn("ada@example.com")
+	for range int(session.Lifetime/session.Idle) * 2 {
+		w.clock.advance(session.Idle/2 - time.Minute)
+		ada.get("/usage").has(t, http.StatusOK)
+	}
+	w.clock.advance(session.Idle / 2)
+	if ada.signedIn() {
+		t.Error("the session outlives its lifetime")
+	}
+	ada.signIn("ada@example.com")
+	for range 3 {
+		w.clock.advance(session.Idle/3 - time.Second)
+		ada.get("/usage?background=1").has(t, http.StatusOK)
+	}
+	w.clock.advance(4 * time.Second)
+	got := ada.get("/usage")
+	if got.status != http.StatusSeeOther || !strings.Contains(got.location, "ended=1") || !strings.Contains(got.location, "next=%2Fusage") {
+		t.Errorf("idle: got %d to %q, want the sign-in", got.status, got.location)
+	}
+	ada.get(got.location).has(t, http.StatusOK, "Your session has ended")
+}
+
+// Threat: a cookie that another host, a script or a plain connection gets.
+func TestCookie(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string][]string{
+		"http://localhost:8080": {"tollgate=", "HttpOnly", "SameSite=Lax", "Path=/"},
+		"https://example.com":   {"__Host-tollgate=", "HttpOnly", "SameSite=Lax", "Path=/", "Secure"},
+	} {
+		w := newWorld(t, func(c *web.Config) { c.Address = address })
+		w.add("ada@example.com", "starter")
+		cookie := w.person().post("/login", "email", "ada@example.com", "password", password).header.Get("Set-Cookie")
+		for _, part := range want {
+			if !strings.Contains("; "+cookie, "; "+part) {
+				t.Errorf("%s: the cookie %q lacks %q", address, cookie, part)
+			}
+		}
+		if strings.Contains(cookie, "Domain") {
+			t.Errorf("%s: the cookie %q goes to other hosts", address, cookie)
+		}
+	}
+}
+
+// Threat: who reads the database can sign in as anybody.
+func TestTokensAreNotStored(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add("ada@example.com", "starter")
+	ada := w.person().signIn("ada@example.com")
+	sessions, err := w.store.Sessions(context.Background(), a.ID)
+	if err != nil || len(sessions) != 1 {
+		t.Fatalf("got %v, %v; want one session", sessions, err)
+	}
+	if strings.Contains(ada.cookie(), sessions[0].ID) || w.thief("tollgate="+sessions[0].ID) {
+		t.Error("the database holds the token")
+	}
+}
+
+// Signing out elsewhere leaves this browser and the other accounts alone.
+func TestSignOutElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add("ada@example.com", "starter")
+	w.add("bob@example.com", "starter")
+	ada, phone, bob := w.person().signIn("ada@example.com"), w.person().signIn("ada@example.com"), w.person().signIn("bob@example.com")
+	ada.get("/settings/sessions").has(t, http.StatusOK, "This browser", "Sign out elsewhere")
+	if got := ada.post("/settings/sessions"); got.location != "/settings/sessions?done=elsewhere" {
+		t.Errorf("got %d to %q", got.status, got.location)
+	}
+	if !ada.signedIn() || phone.signedIn() || !bob.signedIn() {
+		t.Errorf("signed in: here %v, elsewhere %v, another account %v; want true, false, true", ada.signedIn(), phone.signedIn(), bob.signedIn())
+	}
+}
