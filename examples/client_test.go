@@ -1,0 +1,39 @@
+package examples_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+)
+
+// An application puts an account on a plan and makes a key for it.
+func Example() {
+	gate, err := client.New("http://127.0.0.1:8081", os.Getenv("TOLLGATE_SECRET"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	plan := "starter"
+	if _, err := gate.PutAccount(ctx, "acc_1", control.AccountChange{Plan: &plan}); err != nil {
+		log.Fatal(err)
+	}
+	key, err := gate.CreateKey(ctx, "acc_1", control.KeyRequest{Name: "ci", Abilities: []string{"convert"}, TTL: "30d"})
+	var refused *apierror.Error
+	switch {
+	case errors.Is(err, client.ErrUnreachable):
+		log.Fatal("the gate does not answer: ", err)
+	case errors.As(err, &refused):
+		log.Fatal("the gate refuses: ", refused.Code) // for example name_taken
+	case err != nil:
+		log.Fatal(err)
+	}
+	fmt.Println(key.Token) // shown this once
+}

@@ -1,0 +1,133 @@
+// Package examples_test holds the configurations that people copy to what
+// Caddy and the gate accept.
+package examples_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	_ "github.com/caddy-tollgate/tollgate/caddymodule"
+)
+
+// TestExamples adapts and validates every example.
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob("*.Caddyfile")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("finding examples: %v, %v", files, err)
+	}
+	for _, file := range files {
+		t.Run(file, func(t *testing.T) { validate(t, file, read(t, file)) })
+	}
+}
+
+// TestDocumentation adapts and validates what the README and the manual
+// show. A block that does not begin with the global options is a part of
+// a Caddyfile and is passed over.
+func TestDocumentation(t *testing.T) {
+	files, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, file := range append(files, "../README.md") {
+		for _, block := range blocks(read(t, file), "caddyfile") {
+			if strings.HasPrefix(block, "{\n") {
+				found++
+				t.Run(filepath.Base(file), func(t *testing.T) { validate(t, file, block) })
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("there are no blocks to try")
+	}
+}
+
+// TestConfigurationSideBySide compares the two forms of the reference:
+// the Caddyfile becomes exactly the JSON beside it.
+func TestConfigurationSideBySide(t *testing.T) {
+	text := read(t, "../docs/configuration.md")
+	caddyfiles, jsons := blocks(text, "caddyfile"), blocks(text, "json")
+	if len(caddyfiles) == 0 || len(jsons) == 0 {
+		t.Fatal("the two forms are not there")
+	}
+	adapted := adapt(t, "configuration.md", caddyfiles[0])
+	var got, want struct {
+		Apps struct{ Tollgate any }
+	}
+	if err := json.Unmarshal(adapted, &got); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(jsons[0]), &want); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the Caddyfile becomes\n%s\nbut the JSON beside it is\n%s", adapted, jsons[0])
+	}
+}
+
+var fence = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
+
+// blocks returns the code blocks of a document in one language.
+func blocks(text, language string) []string {
+	var found []string
+	for _, match := range fence.FindAllStringSubmatch(text, -1) {
+		if match[1] == language {
+			found = append(found, match[2])
+		}
+	}
+	return found
+}
+
+// validate does what "caddy validate" does, with the settings that the
+// examples ask the environment for.
+func validate(t *testing.T, file, text string) {
+	t.Helper()
+	dir := t.TempDir()
+	const secret = "a secret of thirty-two characters"
+	if err := os.WriteFile(filepath.Join(dir, "tollgate"), []byte(secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TOLLGATE_SECRET", secret)
+	t.Setenv("CREDENTIALS_DIRECTORY", dir)
+	t.Setenv("TOLLGATE_DATA", filepath.Join(dir, "data"))
+	var config caddy.Config
+	if err := json.Unmarshal(adapt(t, file, text), &config); err != nil {
+		t.Fatal(err)
+	}
+	if err := caddy.Validate(&config); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "data")); !os.IsNotExist(err) {
+		t.Errorf("validating touched the data directory: %v", err)
+	}
+}
+
+func adapt(t *testing.T, file, text string) []byte {
+	t.Helper()
+	adapted, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range warnings {
+		t.Errorf("%s:%d: %s", w.File, w.Line, w.Message)
+	}
+	return adapted
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
