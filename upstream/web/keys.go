@@ -21,7 +21,6 @@ const soon = 7 * day
 // keysView is the list of keys.
 type keysView struct {
 	Keys    []keyRow
-	Total   int
 	Revoked bool // revoked ones are listed too
 	// Previous and Next are numbers of pages, 0 where there is none.
 	Previous, Next int
@@ -60,7 +59,6 @@ func (s *site) keys(w http.ResponseWriter, r *http.Request, v *visit) error {
 // fill puts one page of the keys into the view, the newest first.
 func (view *keysView) fill(v *visit, keys []control.Key, number string) {
 	slices.Reverse(keys)
-	view.Total = len(keys)
 	page, err := strconv.Atoi(number)
 	pages := max(1, (len(keys)+keysPerPage-1)/keysPerPage)
 	if err != nil || page < 1 || page > pages {

@@ -52,9 +52,9 @@ type meter struct {
 
 // callRow is one recent call.
 type callRow struct {
-	At                     moment
-	Endpoint, Method, Path string
-	Status                 int
+	At           moment
+	Method, Path string
+	Status       int
 	// Kind is ok, near or over by the class of the status.
 	Kind, Meaning string
 	Duration      string
@@ -141,7 +141,7 @@ func (v *visit) callRows(calls []usage.Call) []callRow {
 	rows := make([]callRow, 0, len(calls))
 	for _, c := range calls {
 		rows = append(rows, callRow{
-			At: v.clock.moment(c.At.Time), Endpoint: c.Endpoint, Method: c.Method, Path: c.Path,
+			At: v.clock.moment(c.At.Time), Method: c.Method, Path: c.Path,
 			Status: c.Status, Kind: statusKind(c.Status), Meaning: http.StatusText(c.Status),
 			Duration: strconv.FormatFloat(c.DurationMS, 'f', 1, 64), Key: c.Key,
 		})

@@ -47,7 +47,7 @@ func TestKeyboard(t *testing.T) {
 }
 
 // What the script adds: a copy of the token, and a button that keeps the
-// page from changing.
+// page from changing, and tells when it cannot.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	s := stack.Start(t, caddyfile(t))
@@ -73,4 +73,9 @@ func TestScript(t *testing.T) {
 	}
 	p.PressHere("#pause")
 	p.Await("#meters", "2 of 1,000 used")
+
+	s.StopUpstream()
+	p.Await("#pause", "Reconnecting")
+	s.StartUpstream()
+	p.Await("#pause", "Pause updates")
 }

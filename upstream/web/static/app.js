@@ -43,7 +43,7 @@ async function update() {
 		location.reload(); // the session has ended
 		return;
 	}
-	if (!answer.ok) return;
+	if (!answer.ok) throw new Error("no answer to use");
 	const page = new DOMParser().parseFromString(await answer.text(), "text/html");
 	if (page.querySelectorAll("[data-live]").length !== sent.size) {
 		location.reload(); // the first call, or another plan: another page
@@ -62,13 +62,13 @@ if (pause) {
 	const tick = async () => {
 		try {
 			await update();
+			pause.textContent = "Pause updates";
 		} catch {
-			// The next tick tries again.
+			pause.textContent = "Reconnecting"; // the next tick tries again
 		}
 		setTimeout(tick, 3000);
 	};
 	setTimeout(tick, 3000);
-	document.addEventListener("visibilitychange", () => update().catch(() => {}));
 	pause.hidden = false;
 	pause.addEventListener("click", () => {
 		paused = !paused;
