@@ -44,16 +44,22 @@ keep() {
 	file="$TOLLGATE_DATA/$1"
 	shift
 	if [ ! -s "$file" ]; then
-		(umask 077 && "$@" >"$file.new" && mv "$file.new" "$file")
+		(umask 077 && "$@" >"$file.new" && mv "$file.new" "$file") || return 1
 	fi
 	cat "$file"
 }
 
-# demo makes the demo account and prints its e-mail and password.
+# demo makes the demo account, or gives the one that is there a new
+# password, and prints its e-mail and password.
 demo() {
+	email=demo@example.com
 	password=$(random | cut -c1-20)
-	printf '%s\n' "$password" | bin/upstream account add --email demo@example.com --plan starter >bin/demo.log
-	printf 'demo@example.com %s\n' "$password"
+	printf '%s\n' "$password" | bin/upstream account add --email "$email" --plan starter >bin/demo.log 2>&1 ||
+		printf '%s\n' "$password" | bin/upstream account set-password "$email" >>bin/demo.log 2>&1 || {
+		cat bin/demo.log >&2
+		return 1
+	}
+	printf '%s %s\n' "$email" "$password"
 }
 
 run() {
@@ -105,10 +111,20 @@ stop() {
 	pids= nap=
 }
 
-# await waits until the gate serves and upstream behind it answers.
+# await waits until the gate can be administered and the public site
+# answers through it.
 await() {
+	retry bin/upstream account list
+	if command -v curl >bin/await.log; then
+		retry curl -fsSk --max-time 2 "$TOLLGATE_ADDRESS/healthz"
+	fi
+}
+
+# retry runs a command until it succeeds, and gives up when it does not
+# for half a minute or a process ended.
+retry() {
 	tries=0
-	until bin/upstream account list >bin/await.log 2>&1; do
+	until "$@" 2>bin/await.log >/dev/null; do
 		tries=$((tries + 1))
 		if [ $tries -ge 150 ] || ! alive; then
 			cat bin/await.log >&2
@@ -194,7 +210,11 @@ case "${1:-}" in
 build) build ;;
 run) run ;;
 test) check ;;
-bench) shift && build && exec go run ./tools/bench "$@" ;;
+bench)
+	shift
+	build
+	exec go run ./tools/bench "$@"
+	;;
 *)
 	usage >&2
 	exit 2

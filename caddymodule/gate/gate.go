@@ -46,9 +46,12 @@ type Server interface {
 	Count(endpoint *policy.Endpoint, outcome Outcome)
 }
 
-// Handler answers a request that was let through. An error says that
-// nothing was answered yet.
-type Handler func(w http.ResponseWriter, r *http.Request) error
+// Handler answers requests that were let through.
+type Handler interface {
+	// ServeHTTP answers a request. An error says that it did not, unless
+	// it has begun to write.
+	ServeHTTP(w http.ResponseWriter, r *http.Request) error
+}
 
 // Options are what a Gate is made of. All are required.
 type Options struct {
@@ -99,7 +102,7 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 	case found:
 		return g.endpoint(w, r, to.Endpoint, next)
 	case !closed:
-		return next(w, r)
+		return next.ServeHTTP(w, r)
 	}
 	if allow := g.Policy.Allow(r.URL.Path); allow != "" {
 		return g.refuse(w, r, nil, methodNotAllowed(allow))

@@ -44,6 +44,7 @@ type Policy struct {
 	Refund Refund
 
 	routes route.Table[Route]
+	logins route.Table[bool] // by the plain form of their patterns
 	plans  map[string]*Plan
 }
 
@@ -145,7 +146,11 @@ func (p *Policy) addLogins(c Config) error {
 	var errs []error
 	for _, pattern := range c.Logins {
 		method, path, _ := strings.Cut(pattern, " ")
-		if err := p.addRoute(method, path, Route{Login: true}); err != nil {
+		err := p.addRoute(method, path, Route{Login: true})
+		if err == nil {
+			err = p.logins.Add(method, route.Plain(path), true)
+		}
+		if err != nil {
 			errs = append(errs, &Error{"login " + pattern, err})
 		}
 	}
@@ -235,6 +240,13 @@ func (p *Policy) Match(method, path string) (Route, bool) { return p.routes.Matc
 // Allow returns the methods that a path has routes for, as the value of
 // an Allow header, and "" if it has none.
 func (p *Policy) Allow(path string) string { return p.routes.Allow(path) }
+
+// Disguises tells whether a path without a route is a login for a server
+// that is lenient with paths. Below a guard there is no such path; beside
+// it, it would be a way around the throttle.
+func (p *Policy) Disguises(path string) bool {
+	return p.Allow(path) == "" && p.logins.Allow(route.Plain(path)) != ""
+}
 
 // Plan returns the plan of that name. An account can be on a plan that
 // the configuration no longer has: that is nil, and gives no access.

@@ -292,3 +292,21 @@ func TestDurationJSON(t *testing.T) {
 		t.Errorf("got %s, %v", text, err)
 	}
 }
+
+// TestDisguises finds the spellings of a login beside the guard that a
+// lenient server would take for it, and lets its neighbours pass.
+func TestDisguises(t *testing.T) {
+	t.Parallel()
+	p, err := policy.New(config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{
+		"/LOGIN": true, "/login/": true, "/login;x=1": true, "/login;/": true, "/lo%67in": true,
+		"/login": false, "/login/refused": false, "/logins": false, "/": false, "/settings": false,
+	} {
+		if got := p.Disguises(path); got != want {
+			t.Errorf("%s: got %t, want %t", path, got, want)
+		}
+	}
+}

@@ -140,3 +140,25 @@ func decodeLoosely(text string) string {
 	}
 	return plain.String()
 }
+
+// Plain returns what a lenient server may take a path for: without case,
+// without the parameters of its segments, without a slash at the end, and
+// decoded as often as there is something to decode.
+func Plain(path string) string {
+	for range maxDecodings {
+		again := decodeLoosely(path)
+		if again == path {
+			break
+		}
+		path = again
+	}
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		segments[i], _, _ = strings.Cut(segment, ";")
+	}
+	path = strings.Map(fold, strings.Join(segments, "/"))
+	for len(path) > 1 && strings.HasSuffix(path, "/") {
+		path = path[:len(path)-1]
+	}
+	return path
+}

@@ -132,3 +132,15 @@ func TestGuardModel(t *testing.T) {
 		}
 	})
 }
+
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/login": "/login", "/LOGIN": "/login", "/login/": "/login", "/login;x=1": "/login", "/a;b/login;c/": "/a/login",
+		"/lo%67in": "/login", "/lo%2567in": "/login", "/\u017fession": "/session", "/": "/", "/loginx": "/loginx",
+	} {
+		if got := route.Plain(path); got != want {
+			t.Errorf("%q: got %q, want %q", path, got, want)
+		}
+	}
+}

@@ -31,19 +31,6 @@ func (k Kind) String() string {
 	}
 }
 
-// ParseKind returns the kind of that name; it is the inverse of
-// [Kind.String].
-func ParseKind(name string) (Kind, error) {
-	switch name {
-	case "key":
-		return Key, nil
-	case "login":
-		return Login, nil
-	default:
-		return 0, fmt.Errorf("unknown kind of token %q", name)
-	}
-}
-
 func (k Kind) prefix() (string, error) {
 	switch k {
 	case Key:

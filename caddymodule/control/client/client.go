@@ -96,8 +96,11 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 		return refusal(response, body)
 	case response.StatusCode >= 300:
 		return unreachable(fmt.Errorf("unexpected answer with status %d", response.StatusCode))
-	case out == nil:
+	case out == nil && response.StatusCode == http.StatusNoContent:
 		return nil
+	case out == nil:
+		// A server that knows no gate may say 200 to anything.
+		return unreachable(fmt.Errorf("unexpected answer with status %d", response.StatusCode))
 	}
 	if err := json.Unmarshal(body, out); err != nil {
 		return unreachable(errors.New("the answer is not what a gate says"))

@@ -315,3 +315,26 @@ func TestAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestNoGate talks to a server that says 200 to everything, as Caddy does
+// where no site has the name that was asked for: nothing was changed, and
+// a client that believed it would leave a revoked key open.
+func TestNoGate(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	gate, err := client.New(server.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := map[string]error{
+		"RevokeKey":     gate.RevokeKey(t.Context(), "acc_1", "key_1"),
+		"DeleteAccount": gate.DeleteAccount(t.Context(), "acc_1"),
+		"ResetUsage":    gate.ResetUsage(t.Context(), "acc_1", ""),
+	}
+	for name, err := range changes {
+		if !errors.Is(err, client.ErrUnreachable) {
+			t.Errorf("%s: got %v, want ErrUnreachable", name, err)
+		}
+	}
+}
