@@ -1,0 +1,59 @@
+package account_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/caddy-tollgate/tollgate/upstream/account"
+)
+
+// Whoever has the password can look around, on a plan without access too;
+// nobody else can, and no token is made.
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := t.Context()
+	for _, plan := range []string{"starter", "free"} {
+		a := w.add(t, account.Email(plan+"@example.com"), plan)
+		got, err := w.SignIn(ctx, plan+"@example.com", password)
+		if err != nil || got != (account.Identity{Account: a, Version: 1}) {
+			t.Errorf("%s: got %+v, %v", plan, got, err)
+		}
+		if n := w.logins(t, a.ID); n != 0 {
+			t.Errorf("%s: %d login tokens, want none", plan, n)
+		}
+	}
+	closed := w.add(t, "closed@example.com", "starter")
+	if err := w.SetDisabled(ctx, closed.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	for email, given := range map[string]string{
+		"starter@example.com": other, "nobody@example.com": password, "closed@example.com": password, "": "",
+	} {
+		if _, err := w.SignIn(ctx, email, given); !errors.Is(err, account.ErrCredentials) {
+			t.Errorf("%q: got %v, want ErrCredentials", email, err)
+		}
+	}
+	w.gate.Stop()
+	if _, err := w.SignIn(ctx, "starter@example.com", password); !errors.Is(err, account.ErrGate) {
+		t.Errorf("without the gate: got %v, want ErrGate", err)
+	}
+}
+
+// The version tells a session of an earlier password.
+func TestIdentify(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add(t, "ada@example.com", "starter")
+	for want := range int64(3) {
+		if got, err := w.Identify(t.Context(), a.ID); err != nil || got.Version != want+1 {
+			t.Errorf("got %+v, %v; want version %d", got, err, want+1)
+		}
+		if err := w.SetPassword(t.Context(), a.ID, other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Identify(t.Context(), "acc_gone"); !errors.Is(err, account.ErrNotFound) {
+		t.Errorf("unknown: got %v", err)
+	}
+}

@@ -1,0 +1,126 @@
+package session_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/account/database"
+	"github.com/caddy-tollgate/tollgate/upstream/web/session"
+)
+
+var start = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
+
+// newManager returns a manager over a real database that knows ada, and
+// the time that it goes by.
+func newManager(t *testing.T) (*session.Manager, *database.Store, *time.Time) {
+	t.Helper()
+	store, err := database.OpenFile(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	ada := account.Account{ID: "acc_ada", Email: "ada@example.com", CreatedAt: start, UpdatedAt: start}
+	if err := store.Add(t.Context(), ada, "hash", func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	now := start
+	return session.NewManager(store, func() time.Time { return now }, false), store, &now
+}
+
+// load returns a loaded request that carries a cookie.
+func load(t *testing.T, m *session.Manager, cookie, agent string) *http.Request {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("Cookie", cookie)
+	r.Header.Set("User-Agent", agent)
+	loaded, err := m.Load(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loaded
+}
+
+// open begins a session and returns its cookie.
+func open(t *testing.T, m *session.Manager, agent string) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	who := account.Identity{Account: account.Account{ID: "acc_ada"}, Version: 1}
+	if err := m.Open(w, load(t, m, "", agent), who); err != nil {
+		t.Fatal(err)
+	}
+	cookie, _, _ := strings.Cut(w.Header().Get("Set-Cookie"), ";")
+	return cookie
+}
+
+func TestSession(t *testing.T) {
+	t.Parallel()
+	m, _, now := newManager(t)
+	cookie := open(t, m, "curl/8")
+	r := load(t, m, cookie, "")
+	got, found := m.Current(r.Context())
+	if !found || got.Account != "acc_ada" || got.Version != 1 || got.Agent != "curl/8" || !got.ExpiresAt.Equal(start.Add(session.Lifetime)) {
+		t.Errorf("got %+v, %v", got, found)
+	}
+	*now = start.Add(session.Idle - time.Millisecond)
+	if _, found := m.Current(load(t, m, cookie, "").Context()); !found {
+		t.Error("the session is over before it is idle")
+	}
+	*now = start.Add(session.Idle)
+	r = load(t, m, cookie, "")
+	if _, found := m.Current(r.Context()); found || !m.Ended(r) {
+		t.Error("an idle session lives")
+	}
+}
+
+// A browser that calls itself something strange is kept out of no
+// database.
+func TestStrangeAgents(t *testing.T) {
+	t.Parallel()
+	m, store, _ := newManager(t)
+	for _, agent := range []string{"", strings.Repeat("é", 1000), "\xff\xfe", strings.Repeat("x", 255) + "é"} {
+		open(t, m, agent)
+	}
+	all, err := store.Sessions(t.Context(), "acc_ada")
+	if err != nil || len(all) != 4 {
+		t.Fatalf("got %d sessions, %v", len(all), err)
+	}
+	for _, s := range all {
+		if len(s.Agent) > 256 || !utf8.ValidString(s.Agent) {
+			t.Errorf("kept %q", s.Agent)
+		}
+	}
+}
+
+// What is no token of ours opens nothing and breaks nothing.
+func TestStrangeCookies(t *testing.T) {
+	t.Parallel()
+	m, _, _ := newManager(t)
+	open(t, m, "")
+	for _, cookie := range []string{"", "tollgate=", "tollgate=' OR 1=1 --", "tollgate=" + strings.Repeat("x", 8000), "tollgate=\xff", "session=abc"} {
+		if _, found := m.Current(load(t, m, cookie, "").Context()); found {
+			t.Errorf("%.40q opens a session", cookie)
+		}
+	}
+}
+
+// A sign-in cleans up after those whose sessions are over.
+func TestPruning(t *testing.T) {
+	t.Parallel()
+	m, store, now := newManager(t)
+	open(t, m, "first")
+	*now = start.Add(session.Idle)
+	open(t, m, "second")
+	all, err := store.Sessions(t.Context(), "acc_ada")
+	if err != nil || len(all) != 1 || all[0].Agent != "second" {
+		t.Errorf("got %+v, %v; want the second session alone", all, err)
+	}
+}
