@@ -196,6 +196,7 @@ func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInpu
 			return IssuedKey{}, invalidRequest("The overlap is not a duration such as 90m, 24h or 7d, at most 36500d.")
 		}
 	}
+	defer s.lock(string(in.Account))()
 	old, err := with.store.Key(ctx, string(in.Account), in.ID)
 	if err != nil {
 		return IssuedKey{}, err

@@ -34,7 +34,8 @@ func (s *Store) CreateKey(_ context.Context, key store.Key, hash token.Hash) err
 
 // checkKey holds a new key against the account's live ones. The key that
 // it replaces does not count, and lends it its name: the one before that
-// may still live for its overlap.
+// may still live for its overlap. A younger one of that name has replaced
+// it already, and nobody would know which of two successors lasts.
 func (s *Store) checkKey(key store.Key, replaces keyRow) error {
 	if key.Kind != token.Key {
 		return nil
@@ -49,7 +50,7 @@ func (s *Store) checkKey(key store.Key, replaces keyRow) error {
 			continue
 		}
 		live++
-		if k.Name == key.Name && key.Name != replaces.Name {
+		if k.Name == key.Name && (key.Name != replaces.Name || k.CreatedAt.After(replaces.CreatedAt)) {
 			return store.ErrNameTaken
 		}
 	}

@@ -68,6 +68,7 @@ func (s *suite) rotateWithOverlap() {
 	hash := s.create(old)
 	ends := s.now.Add(time.Hour)
 	next := s.successor(old, "key_2")
+	next.CreatedAt = s.now.Add(time.Second)
 	s.must(s.store.RotateKey(s.Context(), "acc_1", old.ID, next, hashOf(next.ID), ends))
 	s.wantGrant(hash, old, "starter")
 	s.wantGrant(hashOf(next.ID), next, "starter")
@@ -79,6 +80,13 @@ func (s *suite) rotateWithOverlap() {
 	s.must(err)
 	old.ExpiresAt = ends
 	s.wantKey(got, old)
+
+	// The old key again, as by a double click: it has its successor.
+	twice := s.successor(old, "key_twice")
+	twice.CreatedAt = s.now.Add(2 * time.Second)
+	s.wantError("rotation of a key that has a younger successor",
+		s.store.RotateKey(s.Context(), "acc_1", old.ID, twice, hashOf(twice.ID), ends), store.ErrNameTaken)
+	s.wantNoGrant("the second successor of a key", hashOf(twice.ID), s.now)
 
 	// Once more before the overlap has ended.
 	third := s.successor(next, "key_3")
