@@ -50,7 +50,10 @@ func configured(ctx caddy.Context) (*App, error) {
 
 // ServeHTTP takes a request through the gate.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	err := g.app.gate.Serve(w, r, next.ServeHTTP)
+	err := g.app.gate.Serve(w, r, next)
+	if err == nil {
+		return nil
+	}
 	var refusal *gate.Refusal
 	if errors.As(err, &refusal) {
 		return caddyhttp.HandlerError{StatusCode: refusal.Status, Err: refusal}

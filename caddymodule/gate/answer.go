@@ -62,7 +62,7 @@ func (a *answer) FlushError() error {
 // replaced: it cannot know ours.
 func (a *answer) complete(h http.Header) {
 	for name := range h {
-		if strings.HasPrefix(name, "Ratelimit") {
+		if strings.HasPrefix(name, "Ratelimit") || addressesCaches(name) {
 			delete(h, name)
 		}
 	}
@@ -74,20 +74,20 @@ func (a *answer) complete(h http.Header) {
 	c.keepPrivate(h)
 }
 
+// addressesCaches recognises the variants of Cache-Control that single
+// kinds of shared caches obey (RFC 9213).
+func addressesCaches(name string) bool {
+	return strings.HasSuffix(name, "-Cache-Control") || name == "Surrogate-Control" || name == "Edge-Control" || name == "X-Accel-Expires"
+}
+
 const (
 	noStore           = "no-store"
 	varyAuthorization = "Authorization"
 )
 
 // keepPrivate makes sure that no shared cache answers anybody with what
-// was metered for somebody: not by Cache-Control, not by the variants of
-// it that single caches obey (RFC 9213), not for want of Vary.
+// was metered for somebody, neither by Cache-Control nor for want of Vary.
 func (c *Call) keepPrivate(h http.Header) {
-	for name := range h {
-		if strings.HasSuffix(name, "-Cache-Control") || name == "Surrogate-Control" || name == "Edge-Control" || name == "X-Accel-Expires" {
-			delete(h, name)
-		}
-	}
 	switch given := h["Cache-Control"]; {
 	case len(given) == 0:
 		c.header(h, "Cache-Control", atCacheControl, noStore)

@@ -28,7 +28,7 @@ func bearer(r *http.Request) (token.Hash, *Refusal) {
 	}
 	scheme, credentials, _ := strings.Cut(fields[0], " ")
 	credentials = strings.Trim(credentials, " ")
-	if !strings.EqualFold(scheme, "Bearer") || credentials == "" {
+	if scheme != "Bearer" && !strings.EqualFold(scheme, "Bearer") || credentials == "" {
 		return token.Hash{}, refuseUnauthenticated
 	}
 	if len(credentials) > maxToken {

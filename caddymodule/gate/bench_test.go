@@ -151,7 +151,7 @@ func newCaller(bearers []string) *caller {
 	return &caller{bearers: bearers, request: r, header: r.Header, writer: &discard{header: http.Header{}}}
 }
 
-func (c *caller) call(b *testing.B, g *gate.Gate) {
+func (c *caller) call(b testing.TB, g *gate.Gate) {
 	c.next = (c.next + 7919) % len(c.bearers)
 	clear(c.header)
 	c.header["Accept"], c.header["User-Agent"], c.header["Accept-Encoding"] = accept, agent, encoding
@@ -159,7 +159,7 @@ func (c *caller) call(b *testing.B, g *gate.Gate) {
 	c.header["Authorization"] = authorization
 	clear(c.writer.header)
 	c.writer.status = 0
-	if err := g.Serve(c.writer, c.request, noop); err != nil || c.writer.status != 200 {
+	if err := g.Serve(c.writer, c.request, noop{}); err != nil || c.writer.status != 200 {
 		b.Fatalf("got status %d, error %v", c.writer.status, err)
 	}
 }
@@ -168,7 +168,9 @@ var accept, agent, encoding = []string{"application/json"}, []string{"bench/1"},
 
 func (c *caller) authorization() []string { return c.bearers[c.next : c.next+1 : c.next+1] }
 
-func noop(w http.ResponseWriter, _ *http.Request) error {
+type noop struct{}
+
+func (noop) ServeHTTP(w http.ResponseWriter, _ *http.Request) error {
 	w.WriteHeader(http.StatusOK)
 	return nil
 }

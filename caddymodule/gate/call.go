@@ -42,10 +42,10 @@ type Call struct {
 	remaining int64
 	settled   bool // it is decided whether the call is given back
 
-	body   body
+	body   *body // nil for a request without one
 	answer answer
 	values [9]string // of the headers that are set, each in a place of its own
-	text   [112]byte // of RateLimit
+	text   [48]byte  // of RateLimit, if the endpoint's name is not too long
 }
 
 // The places of headers in Call.values.
@@ -112,7 +112,7 @@ func (c *Call) serve(w http.ResponseWriter, r *http.Request, next Handler) error
 		return c.serveUsage(&c.answer, r)
 	}
 	c.identify(r)
-	err := next(&c.answer, r)
+	err := next.ServeHTTP(&c.answer, r)
 	if err != nil && c.answer.status == 0 {
 		return c.fail(r, err)
 	}
@@ -137,16 +137,16 @@ func (c *Call) fail(r *http.Request, err error) error {
 // must not see.
 func (c *Call) identify(r *http.Request) {
 	h := r.Header
+	delete(h, "Authorization")
+	delete(h, "Cookie")
 	c.header(h, "Tollgate-Account", atAccount, c.grant.Account)
 	c.header(h, "Tollgate-Plan", atPlan, c.grant.Plan)
 	c.header(h, "Tollgate-Key", atKey, c.grant.Key)
 	c.header(h, "Tollgate-Abilities", atAbilities, c.effective.Abilities)
 	c.header(h, "Tollgate-Proof", atProof, c.gate.proof)
-	delete(h, "Authorization")
-	delete(h, "Cookie")
 	if r.Body != nil && r.Body != http.NoBody {
-		c.body.ReadCloser = r.Body
-		r.Body = &c.body
+		c.body = &body{ReadCloser: r.Body}
+		r.Body = c.body
 	}
 }
 
@@ -159,7 +159,7 @@ func (c *Call) settle(status int, answered bool) {
 		return
 	}
 	c.settled = true
-	failed := !answered && !c.body.broken.Load()
+	failed := !answered && (c.body == nil || !c.body.broken.Load())
 	switch c.gate.Policy.Refund {
 	case policy.RefundUnreachable:
 		if failed && unanswered(status) != nil {

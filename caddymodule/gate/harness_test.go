@@ -21,6 +21,11 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
+// handlerFunc is a gate.Handler.
+type handlerFunc func(http.ResponseWriter, *http.Request) error
+
+func (f handlerFunc) ServeHTTP(w http.ResponseWriter, r *http.Request) error { return f(w, r) }
+
 // world is a gate over a real store, on a clock that the test moves. It
 // is a server of its own: the gate needs no Caddy.
 type world struct {
@@ -29,7 +34,7 @@ type world struct {
 
 	mu       sync.Mutex
 	now      time.Time
-	next     gate.Handler
+	next     handlerFunc
 	outcomes map[string]int
 }
 

@@ -29,17 +29,37 @@ var overrides = map[string]bool{
 // instead, and which headers the proxy should drop on the way. On the
 // routes of the gate nothing but plain requests exist.
 func clean(r *http.Request, routed bool) {
-	dropForbidden(r.Header)
+	h := r.Header
+	upgrade, connection := false, false
+	for name := range h {
+		// Most names are none of these: one look at the first letter.
+		if name == "" {
+			continue
+		}
+		switch name[0] {
+		case 'T', 't':
+			if isIdentity(name) || name == "Trailer" {
+				delete(h, name)
+			}
+		case 'X', 'x':
+			if overrides[canonical(name)] {
+				delete(h, name)
+			}
+		case 'U':
+			upgrade = upgrade || name == "Upgrade"
+		case 'C':
+			connection = connection || name == "Connection"
+		}
+	}
 	// Trailers arrive after everything was checked, under any name and not
 	// only those announced, and some servers merge them into the headers.
-	delete(r.Header, "Trailer")
 	r.Trailer = nil
-	if upgrade, there := r.Header["Upgrade"]; there && (routed || escapes(upgrade)) {
-		delete(r.Header, "Upgrade")
+	if upgrade && (routed || escapes(h["Upgrade"])) {
+		delete(h, "Upgrade")
+		upgrade = false
 	}
-	if connection, there := r.Header["Connection"]; there {
-		_, upgrade := r.Header["Upgrade"]
-		cleanConnection(r.Header, connection, upgrade)
+	if connection {
+		cleanConnection(h, upgrade)
 	}
 }
 
@@ -57,25 +77,6 @@ func escapes(upgrade []string) bool {
 		}
 	}
 	return false
-}
-
-func dropForbidden(h http.Header) {
-	for name := range h {
-		// Most names are none of these: one look at the first letter.
-		if name == "" {
-			continue
-		}
-		switch name[0] {
-		case 'T', 't':
-			if isIdentity(name) {
-				delete(h, name)
-			}
-		case 'X', 'x':
-			if overrides[canonical(name)] {
-				delete(h, name)
-			}
-		}
-	}
 }
 
 // identity begins all headers by which the gate speaks to the upstream.
@@ -118,7 +119,8 @@ func canonical(name string) string {
 // cleanConnection keeps the words that are about the connection. Any
 // other would name a header for the proxy to drop after the gate has set
 // it (RFC 9110, 7.6.1).
-func cleanConnection(h http.Header, values []string, upgrade bool) {
+func cleanConnection(h http.Header, upgrade bool) {
+	values := h["Connection"]
 	if len(values) == 1 && (values[0] == "close" || values[0] == "keep-alive") {
 		return
 	}

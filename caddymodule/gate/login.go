@@ -43,7 +43,7 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 	r.Header["Tollgate-Proof"] = []string{g.proof}
 	answer := &loginAnswer{ResponseWriter: w, settle: func(status int) { g.settleLogin(r, attempt, status) }}
 	defer answer.begin(0) // nobody answered, or the handler panicked
-	err = next(answer, r)
+	err = next.ServeHTTP(answer, r)
 	if err == nil || answer.begun {
 		return err
 	}

@@ -1,0 +1,110 @@
+package caddymodule
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// counting is a store that keeps everything in memory: the counting
+// alone.
+type counting struct {
+	store.Store // what the gate does not ask for in this benchmark
+	ledger      *ledger.Ledger
+}
+
+func (c counting) Grant(_ context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
+	return c.ledger.Grant(&hash, now)
+}
+
+func (c counting) Take(_ context.Context, call store.Call, limit int64) (int64, bool, error) {
+	return c.ledger.Take(call, limit)
+}
+
+func (c counting) Record(store.Record) {}
+
+// BenchmarkHandler is what Caddy does for a request before its handlers,
+// without the gate and with it: the difference is the gate's, its
+// placeholders and metrics included.
+func BenchmarkHandler(b *testing.B) {
+	l := ledger.New(nil)
+	l.PutAccount("acc_1", "starter", false)
+	tok, err := token.New(token.Key, rand.Reader)
+	if err != nil {
+		b.Fatal(err)
+	}
+	l.PutToken(&ledger.Token{Hash: tok.Hash(), Account: "acc_1", ID: "key_1", Name: "ci", Abilities: "convert"})
+	handler := newHandler(b, counting{ledger: l})
+	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+		w.WriteHeader(http.StatusOK)
+		return nil
+	})
+	for name, serve := range map[string]func(http.ResponseWriter, *http.Request) error{
+		"bare": next.ServeHTTP,
+		"gate": func(w http.ResponseWriter, r *http.Request) error { return handler.ServeHTTP(w, r, next) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			request := httptest.NewRequest("GET", "/api/convert/EUR/10/USD", nil)
+			headers := http.Header{"Accept": {"application/json"}, "User-Agent": {"bench/1"}, "Authorization": {"Bearer " + tok.Reveal()}}
+			answer := &nothing{header: http.Header{}}
+			b.ReportAllocs()
+			for b.Loop() {
+				clear(request.Header)
+				for field, values := range headers {
+					request.Header[field] = values
+				}
+				clear(answer.header)
+				r := caddyhttp.PrepareRequest(request, caddy.NewReplacer(), answer, nil)
+				if err := serve(answer, r); err != nil || answer.status != http.StatusOK {
+					b.Fatalf("got %d, %v", answer.status, err)
+				}
+			}
+		})
+	}
+}
+
+func newHandler(b *testing.B, db store.Store) *Gate {
+	b.Helper()
+	p, err := policy.New(policy.Config{
+		Endpoints: []policy.EndpointConfig{{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"}},
+		Plans:     []policy.PlanConfig{{Name: "starter", Limits: map[string]policy.Limit{"convert": policy.MaxLimit}}},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
+	b.Cleanup(cancel)
+	m, err := newMeter(ctx, p)
+	if err != nil {
+		b.Fatal(err)
+	}
+	app := &App{policy: p}
+	app.state.Store(&state{store: db})
+	app.gate = gate.New(gate.Options{
+		Policy: p, Store: app.Store, Throttle: app.Throttle, Secret: "0123456789abcdef0123456789abcdef",
+		Server: server{m}, Now: time.Now, Logger: zap.NewNop(),
+	})
+	return &Gate{app: app}
+}
+
+type nothing struct {
+	header http.Header
+	status int
+}
+
+func (n *nothing) Header() http.Header         { return n.header }
+func (n *nothing) Write(b []byte) (int, error) { return len(b), nil }
+func (n *nothing) WriteHeader(status int)      { n.status = status }
