@@ -44,9 +44,6 @@ func (c caddyConfig) text(address, admin string) string {
 	auto_https off
 	persist_config off
 	grace_period 1s
-	log {
-		level WARN
-	}
 	%s
 }
 http://:%s {

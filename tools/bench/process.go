@@ -25,25 +25,36 @@ func processorTime(pid int) (time.Duration, error) {
 	return parseStat(data)
 }
 
-// memory is what a process occupies, in bytes: all that is resident, and
-// the same with what is shared divided among those that share it.
-type memory struct{ resident, proportional int64 }
+// memory is what a process occupies, in bytes.
+type memory struct {
+	resident int64 // all of it, with the files that it has mapped
 
-func memoryOf(pid int) (memory, error) {
+	// proportional is the same with what is shared divided among those
+	// that share it.
+	proportional int64
+
+	// anonymous is what belongs to no file. The kernel cannot take it
+	// back when it needs memory, as it can the pages of files.
+	anonymous int64
+}
+
+func memoryOf(pid int) (m memory, err error) {
 	status, err := readProc(pid, "status")
 	if err != nil {
-		return memory{}, err
+		return m, err
 	}
 	rollup, err := readProc(pid, "smaps_rollup")
 	if err != nil {
-		return memory{}, err
+		return m, err
 	}
-	resident, err := parseSize(status, "VmRSS")
-	if err != nil {
-		return memory{}, err
+	if m.resident, err = parseSize(status, "VmRSS"); err != nil {
+		return m, err
 	}
-	proportional, err := parseSize(rollup, "Pss")
-	return memory{resident, proportional}, err
+	if m.anonymous, err = parseSize(status, "RssAnon"); err != nil {
+		return m, err
+	}
+	m.proportional, err = parseSize(rollup, "Pss")
+	return m, err
 }
 
 func readProc(pid int, name string) (string, error) {

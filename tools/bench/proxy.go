@@ -16,8 +16,7 @@ type side struct {
 	rate      samples // requests per second
 	processor samples // nanoseconds of processor time per request
 	p99       samples // microseconds
-	memory    samples // resident bytes after the load
-	shared    samples // the same, what is shared divided among the processes
+	memory    []memory
 }
 
 // load loads a side once and notes what it showed.
@@ -41,8 +40,7 @@ func (s *side) load(ctx context.Context, length time.Duration) error {
 	s.rate = append(s.rate, l.rate())
 	s.processor = append(s.processor, float64(after-before)/float64(l.Requests))
 	s.p99 = append(s.p99, float64(l.P99))
-	s.memory = append(s.memory, float64(memory.resident))
-	s.shared = append(s.shared, float64(memory.proportional))
+	s.memory = append(s.memory, memory)
 	return nil
 }
 
@@ -87,15 +85,15 @@ func measureProxy(ctx context.Context, s *settings) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	synced, err := newGenerator(s.dir, "synced", f.synced.open, false)
+	others, err := newGenerator(s.dir, "synced", f.synced.open, false)
 	if err != nil {
 		return nil, err
 	}
 	bare := &side{caddy: f.bare, generator: generator}
 	twin := &side{caddy: f.twin, generator: generator}
 	gate := &side{caddy: f.gate.caddy, generator: generator}
-	sync := &side{caddy: f.synced.caddy, generator: synced}
-	if err := loadInTurn(ctx, s, bare, twin, gate, sync); err != nil {
+	synced := &side{caddy: f.synced.caddy, generator: others}
+	if err := loadInTurn(ctx, s, bare, twin, gate, synced); err != nil {
 		return nil, err
 	}
 	if s.profile != "" {
@@ -104,23 +102,33 @@ func measureProxy(ctx context.Context, s *settings) (rows []row, err error) {
 		}
 	}
 	rate, processor := func(s *side) samples { return s.rate }, func(s *side) samples { return s.processor }
-	resident, proportional := func(s *side) samples { return s.memory }, func(s *side) samples { return s.shared }
 	return []row{
 		compared("gate and proxy against proxy, requests/s", atLeast(0.95), rate, bare, twin, gate),
 		compared("  processor time per request", atMost(1.07), processor, bare, twin, gate),
 		compared("  p99", atMost(1.05), func(s *side) samples { return s.p99 }, bare, twin, gate),
-		compared("  requests/s with sync on", atLeast(0.85), rate, bare, twin, sync),
-		added("  memory (resident), 100 keys", atMost(25<<20), asMiB, resident, bare, twin, gate),
-		added("  memory (proportional)", bar{}, asMiB, proportional, bare, twin, gate),
+		compared("  requests/s with sync on", atLeast(0.85), rate, bare, twin, synced),
+		added("  memory, resident, 100 keys", atMost(25<<20), func(m memory) int64 { return m.resident }, bare, twin, gate),
+		added("  memory, proportional", bar{}, func(m memory) int64 { return m.proportional }, bare, twin, gate),
+		added("  memory, anonymous", bar{}, func(m memory) int64 { return m.anonymous }, bare, twin, gate),
 		{what: "proxy alone, requests/s", unit: asCount, measured: bare.rate, noise: twin.rate, neutral: bare.rate.median()},
 		{what: "  processor time per request", unit: asMicros, measured: bare.processor, noise: twin.processor, neutral: bare.processor.median()},
 	}, nil
 }
 
-// added is compared for figures that are subtracted.
-func added(what string, b bar, u unit, of func(*side) samples, against, twin, side *side) row {
+// added is a row of the memory that side has more than against after a
+// round.
+func added(what string, b bar, of func(memory) int64, against, twin, side *side) row {
+	alone := sizes(against, of)
 	return row{
-		what: what, bar: b, unit: u,
-		measured: differences(of(side), of(against)), noise: differences(of(twin), of(against)),
+		what: what, bar: b, unit: asMiB,
+		measured: differences(sizes(side, of), alone), noise: differences(sizes(twin, of), alone),
 	}
+}
+
+func sizes(s *side, of func(memory) int64) samples {
+	list := make(samples, len(s.memory))
+	for i, m := range s.memory {
+		list[i] = float64(of(m))
+	}
+	return list
 }
