@@ -204,6 +204,11 @@ func TestThrottledSignIn(t *testing.T) {
 	if !p.Shows("Too many attempts. Wait ") {
 		t.Errorf("the page says %s", p.Text("main"))
 	}
+	// What no form of ours sends gets a page too.
+	answer, body := s.Call(http.MethodPost, "/login", "", strings.NewReader("nonsense"))
+	if answer.StatusCode != http.StatusBadRequest || !strings.Contains(body, "This form cannot be read") {
+		t.Errorf("nonsense: got %d %s", answer.StatusCode, body)
+	}
 }
 
 // Threat: somebody else's page frames ours, or sends a form here.
