@@ -74,7 +74,10 @@ func (t *counters) load(d calendar.Day, cell func(account, endpoint string) cell
 	if t.log != nil {
 		err := t.log.LoadDay(d, func(account, endpoint string, used int64) {
 			id := cell(account, endpoint)
-			n.shard(id).at(id).used = used
+			shard := n.shard(id)
+			shard.mu.Lock()
+			defer shard.mu.Unlock()
+			shard.at(id).used = used
 		})
 		if err != nil {
 			return nil, fmt.Errorf("%w: loading the counts of %s: %w", store.ErrUnavailable, d, err)

@@ -29,7 +29,8 @@ type Log interface {
 	// group decided and tells its callers store.ErrUnavailable.
 	Append(group *Group) error
 
-	// LoadDay calls fn with every count of that day.
+	// LoadDay calls fn with every count of that day, from as many
+	// goroutines as it likes.
 	LoadDay(day calendar.Day, fn func(account, endpoint string, used int64)) error
 }
 

@@ -62,7 +62,7 @@ func (s *Store) ListAccounts(_ context.Context, after string, limit int) ([]stor
 	err := s.ledger.Use(func() error {
 		// No id holds a NUL, so this is the first key behind after's.
 		start := append(accountKey(after), 0)
-		return s.scanFrom([]byte{prefixAccount}, start, func(key, value []byte) error {
+		return scanRange(s.db, []byte{prefixAccount}, start, nil, func(key, value []byte) error {
 			if len(list) >= limit {
 				return errFull
 			}
@@ -223,19 +223,5 @@ func (s *Store) ResetCounts(_ context.Context, account, endpoint string, day cal
 			return s.resetDay(account, day)
 		}
 		return s.ledger.Reset(store.Call{Account: account, Endpoint: endpoint, Day: day})
-	})
-}
-
-// get calls fn with a row's value, or returns store.ErrNotFound.
-func (s *Store) get(key []byte, fn func(value []byte) error) error {
-	return s.db.View(func(txn *badger.Txn) error {
-		item, err := txn.Get(key)
-		if errors.Is(err, badger.ErrKeyNotFound) {
-			return store.ErrNotFound
-		}
-		if err != nil {
-			return err
-		}
-		return item.Value(fn)
 	})
 }

@@ -150,29 +150,15 @@ func expiry(d calendar.Day) time.Time {
 
 // LoadDay implements ledger.Log.
 func (j *journal) LoadDay(day calendar.Day, fn func(account, endpoint string, used int64)) error {
-	return j.db.View(func(txn *badger.Txn) error {
-		o := badger.DefaultIteratorOptions
-		o.Prefix = dayPrefix(day)
-		o.PrefetchValues = false
-		it := txn.NewIterator(o)
-		defer it.Close()
-		for it.Rewind(); it.Valid(); it.Next() {
-			item := it.Item()
-			account, endpoint, err := parseCountKey(item.Key())
-			if err != nil {
-				return err
-			}
-			err = item.Value(func(value []byte) error {
-				used, err := parseCount(value)
-				if err == nil {
-					fn(account, endpoint, used)
-				}
-				return err
-			})
-			if err != nil {
-				return err
-			}
+	return scanParallel(j.db, dayPrefix(day), func(key, value []byte) error {
+		account, endpoint, err := parseCountKey(key)
+		if err != nil {
+			return err
 		}
-		return nil
+		used, err := parseCount(value)
+		if err == nil {
+			fn(account, endpoint, used)
+		}
+		return err
 	})
 }

@@ -8,6 +8,31 @@
 // write-ahead log before Take returns, which survives the death of the
 // process; with Options.Sync it has reached the disk, which survives the
 // loss of power.
+//
+// # Damage
+//
+// Badger mends a damaged directory by dropping what it cannot read, or
+// dies of it. Open therefore verifies the manifest, the write-ahead logs
+// and the checksum of every table before Badger sees them, and refuses
+// what a crash cannot have left. Without Options.Sync a loss of power can
+// leave a log with a gap, which is refused too: what follows the gap was
+// not promised, and the error tells where to cut the file to go on
+// without it.
+//
+// Some damage cannot be told from a crash or from an older store. It is a
+// log or a directory that is missing altogether or that was emptied, a
+// log whose end is lost just behind a complete transaction, a changed
+// length in the very last entry of a log, and a directory that was
+// brought back from a copy. Nor is a disk noticed that returns other data
+// while the store is open than it did when it was opened.
+//
+// # Space
+//
+// Badger writes through mapped files, and a page that finds no space on
+// the disk ends the process with a SIGBUS. Nothing is written while less
+// than Options.Reserve is free. What Badger has begun by then, it ends
+// within the reserve; a disk that others fill up meanwhile, faster than
+// that, is beyond what this package can do.
 package badgerstore
 
 import (
@@ -221,7 +246,7 @@ func (s *Store) load() error {
 	if err := s.checkFormat(); err != nil {
 		return err
 	}
-	err := s.scan([]byte{prefixAccount}, func(key, value []byte) error {
+	err := scanParallel(s.db, []byte{prefixAccount}, func(key, value []byte) error {
 		a, err := decodeAccount(string(key[1:]), value)
 		if err == nil {
 			s.ledger.PutAccount(a.ID, a.Plan, a.Disabled)
@@ -232,7 +257,7 @@ func (s *Store) load() error {
 		return err
 	}
 	now := time.Now()
-	return s.scan([]byte{prefixKey}, func(key, value []byte) error {
+	return scanParallel(s.db, []byte{prefixKey}, func(key, value []byte) error {
 		k, err := decodeKey(key, value)
 		if err == nil && k.Live(now) {
 			s.admit(k)
@@ -266,30 +291,6 @@ func (s *Store) checkFormat() error {
 		return err
 	}
 	return s.ledger.Write(true, ledger.Change{Key: key, Value: []byte(format)})
-}
-
-// scan calls fn with every row below a prefix, in order. The slices are
-// valid until fn returns.
-func (s *Store) scan(prefix []byte, fn func(key, value []byte) error) error {
-	return s.scanFrom(prefix, prefix, fn)
-}
-
-func (s *Store) scanFrom(prefix, start []byte, fn func(key, value []byte) error) error {
-	return s.db.View(func(txn *badger.Txn) error {
-		o := badger.DefaultIteratorOptions
-		o.Prefix = prefix
-		o.PrefetchValues = false // the values stand beside the keys
-		it := txn.NewIterator(o)
-		defer it.Close()
-		for it.Seek(start); it.Valid(); it.Next() {
-			item := it.Item()
-			err := item.Value(func(value []byte) error { return fn(item.Key(), value) })
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }
 
 // badgerLogger passes Badger's messages on; its chatter is for debugging.

@@ -91,7 +91,7 @@ func TestWALTornCopy(t *testing.T) {
 	if !ok {
 		t.Fatalf("the sample's last transaction has no long entry")
 	}
-	for _, hole := range [][2]int{{0, 8}, {0, 32}, {64, 128}, {32, 300}, {100, entry.size - 8}, {8, entry.size - 32}} {
+	for _, hole := range [][2]int{{0, 8}, {0, 32}, {64, 128}, {32, 300}, {100, entry.size - 8}, {16, entry.size - 32}} {
 		torn := slices.Concat(log[:at+entry.size], make([]byte, maxEntry))
 		clear(torn[at+hole[0] : at+hole[1]])
 		if _, at, err := inspectWAL(torn); err != nil {

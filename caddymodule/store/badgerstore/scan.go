@@ -1,0 +1,89 @@
+package badgerstore
+
+import (
+	"bytes"
+	"errors"
+	"runtime"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/y"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// visit is called with a row. The slices are valid until it returns.
+type visit func(key, value []byte) error
+
+// get calls fn with a row's value, or returns store.ErrNotFound.
+func (s *Store) get(key []byte, fn func(value []byte) error) error {
+	return s.db.View(func(txn *badger.Txn) error {
+		item, err := txn.Get(key)
+		if errors.Is(err, badger.ErrKeyNotFound) {
+			return store.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		return item.Value(fn)
+	})
+}
+
+// scan calls fn with every row below a prefix, in order.
+func (s *Store) scan(prefix []byte, fn visit) error {
+	return scanRange(s.db, prefix, prefix, nil, fn)
+}
+
+// scanRange calls fn with the rows below a prefix from start on, before
+// end if that is not nil.
+func scanRange(db *badger.DB, prefix, start, end []byte, fn visit) error {
+	return db.View(func(txn *badger.Txn) error {
+		o := badger.DefaultIteratorOptions
+		o.Prefix = prefix
+		o.PrefetchValues = false // the values stand beside the keys
+		it := txn.NewIterator(o)
+		defer it.Close()
+		for it.Seek(start); it.Valid(); it.Next() {
+			item := it.Item()
+			if end != nil && bytes.Compare(item.Key(), end) >= 0 {
+				return nil
+			}
+			err := item.Value(func(value []byte) error { return fn(item.Key(), value) })
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// scanParallel calls fn with every row below a prefix from as many
+// goroutines as there are processors, in no order.
+func scanParallel(db *badger.DB, prefix []byte, fn visit) error {
+	bounds := append([][]byte{prefix}, splits(db, prefix, runtime.GOMAXPROCS(0))...)
+	bounds = append(bounds, nil)
+	var g errgroup.Group
+	for i := range len(bounds) - 1 {
+		g.Go(func() error { return scanRange(db, prefix, bounds[i], bounds[i+1], fn) })
+	}
+	return g.Wait()
+}
+
+// splits returns up to parts-1 keys that divide the rows below a prefix
+// into parts of about the same size: tables are, and begin with them.
+func splits(db *badger.DB, prefix []byte, parts int) [][]byte {
+	var begins [][]byte
+	for _, t := range db.Tables() {
+		if key := y.ParseKey(t.Left); bytes.HasPrefix(key, prefix) {
+			begins = append(begins, key)
+		}
+	}
+	slices.SortFunc(begins, bytes.Compare)
+	begins = slices.CompactFunc(begins, bytes.Equal)
+	var bounds [][]byte
+	for part := 1; part < parts && len(begins) >= parts; part++ {
+		bounds = append(bounds, begins[part*len(begins)/parts])
+	}
+	return bounds
+}
