@@ -48,7 +48,9 @@ func Routes() []Route {
 // New returns the handler of the API: the endpoints below /api/, the
 // OpenAPI document at /openapi.json and the reference page at /docs. It
 // answers everything else with 404, and paths that http.ServeMux would
-// redirect as well. The clock is asked at most twice a request.
+// redirect as well. The document and the page also show the calls that
+// the server and the gate around it answer, POST /api/login and GET
+// /api/usage. The clock is asked at most twice a request.
 //
 // It authenticates nobody, limits no time and recovers no panic: that is
 // for the server around it. The error is one of the embedded examples or
@@ -57,16 +59,24 @@ func New(source Source, now func() time.Time) (http.Handler, error) {
 	s := &service{source: source, now: now}
 	mux := http.NewServeMux()
 	api := humago.New(mux, configuration())
+	document := api.OpenAPI()
+	beside, err := describeNeighbours(document)
+	if err != nil {
+		return nil, err
+	}
+	shown := []*huma.Operation{beside.login}
 	for _, e := range endpoints() {
 		if err := e.add(s, api); err != nil {
 			return nil, err
 		}
+		shown = append(shown, documented(document, e.operation))
 	}
+	shown = append(shown, beside.usage)
 	// huma describes errors of its own, which nothing here answers with.
 	for _, name := range [...]string{"ErrorModel", "ErrorDetail"} {
-		delete(api.OpenAPI().Components.Schemas.Map(), name)
+		delete(document.Components.Schemas.Map(), name)
 	}
-	pages, err := newPages(api.OpenAPI())
+	pages, err := newPages(document, shown)
 	if err != nil {
 		return nil, err
 	}

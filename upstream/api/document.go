@@ -4,6 +4,7 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -20,6 +21,8 @@ var examples embed.FS
 const (
 	schemaRefusal = "Refusal"
 	securityName  = "key"
+	tagAccount    = "account"
+	tagCurrencies = "currencies"
 )
 
 // overview is the text at the head of the document.
@@ -39,7 +42,7 @@ type problemCodes map[int][]string
 // configuration returns a huma configuration that adds nothing of its own:
 // no pages, no $schema members, no Link fields, JSON alone.
 func configuration() huma.Config {
-	schemas := huma.NewMapRegistry(schemaPrefix, huma.DefaultSchemaNamer)
+	schemas := huma.NewMapRegistry(schemaPrefix, schemaName)
 	schemas.Map()[schemaRefusal] = refusalSchema()
 	format := huma.Format{Marshal: marshal, Unmarshal: unmarshal}
 	return huma.Config{
@@ -47,9 +50,14 @@ func configuration() huma.Config {
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
 				Title: "Tollgate currency API", Version: "1", Description: overview,
+				Contact: &huma.Contact{Name: "Tollgate", URL: "https://github.com/caddy-tollgate/tollgate"},
 				License: &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"},
 			},
 			Servers: []*huma.Server{{URL: "/"}},
+			Tags: []*huma.Tag{
+				{Name: tagAccount, Description: "What an account may do, and did."},
+				{Name: tagCurrencies, Description: "Currencies, rates and conversion."},
+			},
 			Components: &huma.Components{
 				Schemas: schemas,
 				SecuritySchemes: map[string]*huma.SecurityScheme{securityName: {
@@ -99,19 +107,31 @@ func responses(get bool, example json.RawMessage, own problemCodes) map[string]*
 	if get {
 		all["304"] = &huma.Response{Description: "The client has the answer already: If-None-Match names its ETag."}
 	}
-	common := problemCodes{
-		http.StatusUnauthorized:        {"unauthenticated", "invalid_token"},
-		http.StatusForbidden:           {"plan_required", "not_entitled", "insufficient_scope"},
+	maps.Copy(all, refusals(problemCodes{
 		http.StatusMethodNotAllowed:    {"method_not_allowed"},
 		http.StatusNotAcceptable:       {codeNotAcceptable},
-		http.StatusTooManyRequests:     {"quota_exceeded"},
 		http.StatusInternalServerError: {"internal"},
 		http.StatusServiceUnavailable:  {"unavailable"},
+	}))
+	maps.Copy(all, refusals(gateProblems()))
+	maps.Copy(all, refusals(own))
+	return all
+}
+
+// gateProblems are what the gate refuses of every call that is counted.
+func gateProblems() problemCodes {
+	return problemCodes{
+		http.StatusUnauthorized:    {"unauthenticated", "invalid_token"},
+		http.StatusForbidden:       {"plan_required", "not_entitled", "insufficient_scope"},
+		http.StatusTooManyRequests: {"quota_exceeded"},
 	}
-	for _, problems := range []problemCodes{common, own} {
-		for status, codes := range problems {
-			all[strconv.Itoa(status)] = refusalResponse(status, codes)
-		}
+}
+
+// refusals documents refusals by status.
+func refusals(problems problemCodes) map[string]*huma.Response {
+	all := make(map[string]*huma.Response)
+	for status, codes := range problems {
+		all[strconv.Itoa(status)] = refusalResponse(status, codes)
 	}
 	return all
 }

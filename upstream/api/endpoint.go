@@ -91,6 +91,7 @@ func (e endpoint) add(s *service, api huma.API) error {
 		return err
 	}
 	get := e.operation.Method == http.MethodGet
+	e.operation.Tags = []string{tagCurrencies}
 	e.operation.Responses = responses(get, example, e.refusals)
 	e.register(s, api, e.operation)
 	if get {

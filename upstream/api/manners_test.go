@@ -253,8 +253,15 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("%s %s is not in the document", route.Method, route.Path)
 		}
 	}
-	if got, want := document.Paths.Len(), len(routes); got != want {
+	if got, want := document.Paths.Len(), len(routes)+len(neighbours); got != want {
 		t.Errorf("the document has %d paths, want %d", got, want)
+	}
+	// What others answer is described here and is nothing here.
+	for _, path := range neighbours {
+		if document.Paths.Value(path) == nil {
+			t.Errorf("%s is not in the document", path)
+		}
+		s.send(request(http.MethodGet, path)).refused(t, 404, "not_found")
 	}
 }
 

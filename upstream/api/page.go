@@ -24,10 +24,10 @@ import (
 var pageFiles embed.FS
 
 // newPages returns what is served beside the endpoints, by path: the
-// document, and the same for people. The page is made from the document,
+// document, and the same for people, the operations in that order. The page is made from the document,
 // so it shows nothing that is not so, and needs no script and no other
 // server.
-func newPages(document *huma.OpenAPI) (map[string]http.Handler, error) {
+func newPages(document *huma.OpenAPI, shown []*huma.Operation) (map[string]http.Handler, error) {
 	text, err := json.MarshalIndent(document, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("writing the document: %w", err)
@@ -36,7 +36,7 @@ func newPages(document *huma.OpenAPI) (map[string]http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the page's style: %w", err)
 	}
-	reference, err := renderReference(document, style)
+	reference, err := renderReference(document, shown, style)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ type content struct {
 type status struct{ Code, Description string }
 
 // renderReference writes the page.
-func renderReference(document *huma.OpenAPI, style []byte) ([]byte, error) {
+func renderReference(document *huma.OpenAPI, shown []*huma.Operation, style []byte) ([]byte, error) {
 	layout, err := template.ParseFS(pageFiles, "page/page.html")
 	if err != nil {
 		return nil, fmt.Errorf("reading the page's template: %w", err)
@@ -110,12 +110,12 @@ func renderReference(document *huma.OpenAPI, style []byte) ([]byte, error) {
 		Overview: paragraphs(document.Info.Description),
 		Refusal:  members(schemas, schemas.Map()[schemaRefusal], ""),
 	}
-	for _, e := range endpoints() {
-		shown, err := newReferenceEndpoint(schemas, documented(document, e.operation))
+	for _, operation := range shown {
+		e, err := newReferenceEndpoint(schemas, operation)
 		if err != nil {
 			return nil, err
 		}
-		view.Endpoints = append(view.Endpoints, shown)
+		view.Endpoints = append(view.Endpoints, e)
 	}
 	var text bytes.Buffer
 	if err := layout.Execute(&text, view); err != nil {
@@ -142,7 +142,8 @@ func newReferenceEndpoint(schemas huma.Registry, operation *huma.Operation) (ref
 		shown.Body, body = &request, request.Example
 	}
 	var err error
-	if shown.Samples, err = samples(operation.Method, exampleTarget(operation), body); err != nil {
+	call := call{operation.Method, exampleTarget(operation), body, operation.Security == nil}
+	if shown.Samples, err = samples(call); err != nil {
 		return referenceEndpoint{}, err
 	}
 	for _, code := range slices.Sorted(maps.Keys(operation.Responses)) {

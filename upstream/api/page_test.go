@@ -26,7 +26,8 @@ func TestPage(t *testing.T) {
 		t.Fatalf("got %d %s", a.status, a.header.Get("Content-Type"))
 	}
 	text := string(a.body)
-	for _, route := range api.Routes() {
+	shown := append(api.Routes(), api.Route{Method: http.MethodPost, Path: "/api/login"}, api.Route{Method: http.MethodGet, Path: "/api/usage"})
+	for _, route := range shown {
 		if !strings.Contains(text, `<span class="method">`+route.Method+`</span> <code>`+route.Path+`</code>`) {
 			t.Errorf("%s %s is not on the page", route.Method, route.Path)
 		}
@@ -76,12 +77,15 @@ func TestSamples(t *testing.T) {
 	t.Cleanup(server.Close)
 	blocks := regexp.MustCompile(`(?s)<details name="(\w+)-sample"[^>]*>\s*<summary>Go</summary>\s*<pre[^>]*><code>(.*?)</code>`).
 		FindAllStringSubmatch(string(s.get(t, "/docs").body), -1)
-	if len(blocks) != len(api.Routes()) {
-		t.Fatalf("got %d samples, want %d", len(blocks), len(api.Routes()))
+	if got, want := len(blocks), len(api.Routes())+len(neighbours); got != want {
+		t.Fatalf("got %d samples, want %d", got, want)
 	}
 	runs := map[string]string{"convert": "result:117.01", "batch": "succeeded:2"}
 	for _, block := range blocks {
 		name, code := block[1], html.UnescapeString(block[2])+"\n"
+		if got, want := strings.Contains(code, "TOKEN"), name != "login"; got != want {
+			t.Errorf("%s sends a token: %v, want %v", name, got, want)
+		}
 		formatted, err := format.Source([]byte(code))
 		if err != nil || string(formatted) != code {
 			t.Errorf("%s is not formatted (%v):\n%s", name, err, code)

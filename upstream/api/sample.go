@@ -12,8 +12,15 @@ import (
 // sample is a program that makes a call.
 type sample struct{ Language, Code string }
 
+// call is what a sample does.
+type call struct {
+	Method, Target, Body string
+	// Token is set where the call needs one.
+	Token bool
+}
+
 // samples writes a call in every language.
-func samples(method, target, body string) ([]sample, error) {
+func samples(c call) ([]sample, error) {
 	layouts, err := template.ParseFS(pageFiles, "page/*.txt")
 	if err != nil {
 		return nil, fmt.Errorf("reading the samples: %w", err)
@@ -23,8 +30,7 @@ func samples(method, target, body string) ([]sample, error) {
 		{"curl", "curl.txt"}, {"Go", "go.txt"}, {"Python", "python.txt"}, {"JavaScript", "javascript.txt"},
 	} {
 		var code strings.Builder
-		call := struct{ Method, Target, Body string }{method, target, body}
-		if err := layouts.ExecuteTemplate(&code, language.file, call); err != nil {
+		if err := layouts.ExecuteTemplate(&code, language.file, c); err != nil {
 			return nil, fmt.Errorf("writing the sample in %s: %w", language.name, err)
 		}
 		all = append(all, sample{language.name, strings.TrimSpace(code.String())})

@@ -1,0 +1,100 @@
+package api_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
+)
+
+// The linters are pinned: a later one may find more, and then the documents
+// are mended together with these lines.
+const (
+	redoclyVersion  = "2.77.0"
+	spectralVersion = "6.16.3"
+)
+
+// linters installs the linters by npm into the project's cache, once, and
+// returns the folder of their programs. They are tools of the tests and no
+// part of the product.
+func linters(t *testing.T) string {
+	t.Helper()
+	if _, err := exec.LookPath("npm"); err != nil {
+		if os.Getenv("CI") != "true" {
+			t.Skip("npm is not installed, so the documents are not linted")
+		}
+		t.Fatalf("the linters of the documents need npm: %v", err)
+	}
+	_, file, _, _ := runtime.Caller(0)
+	cache := filepath.Join(filepath.Dir(file), "..", "..", ".cache", "npm", "redocly-"+redoclyVersion+"-spectral-"+spectralVersion)
+	programs := filepath.Join(cache, "node_modules", ".bin")
+	done := filepath.Join(cache, "installed")
+	if _, err := os.Stat(done); err == nil {
+		return programs
+	}
+	run(t, 5*time.Minute, "npm", "install", "--prefix", cache, "--no-save", "--ignore-scripts", "--no-audit", "--no-fund",
+		"@redocly/cli@"+redoclyVersion, "@stoplight/spectral-cli@"+spectralVersion)
+	if err := os.WriteFile(done, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return programs
+}
+
+// run runs a program and fails the test with its output if that fails.
+func run(t *testing.T, limit time.Duration, name string, arguments ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	command := exec.CommandContext(ctx, name, arguments...)
+	command.Env = append(os.Environ(), "REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true", "NO_COLOR=1")
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", filepath.Base(name), err, output)
+	}
+}
+
+// TestLint: public linters find no error in the documents of both APIs, and
+// in the one that clients read no warning either.
+func TestLint(t *testing.T) {
+	t.Parallel()
+	programs, folder := linters(t), t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	ruleset := write("spectral.yaml", "extends: ['spectral:oas']\n")
+	rules := write("redocly.yaml", "extends: [recommended]\n")
+	gate := control.New(controltest.New(t), slog.New(slog.DiscardHandler))
+	for _, test := range []struct {
+		name, target, severity string
+		handler                http.Handler
+	}{
+		{"currency", "/openapi.json", "warn", serve(t).handler},
+		{"control", "/tollgate/openapi.json", "error", gate},
+	} {
+		w := httptest.NewRecorder()
+		test.handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, test.target, nil))
+		if w.Code != http.StatusOK {
+			t.Fatalf("%s: %d %s", test.target, w.Code, w.Body)
+		}
+		document := write(test.name+".json", w.Body.String())
+		t.Run(test.name+"/redocly", func(t *testing.T) {
+			run(t, time.Minute, filepath.Join(programs, "redocly"), "lint", "--config", rules, document)
+		})
+		t.Run(test.name+"/spectral", func(t *testing.T) {
+			run(t, time.Minute, filepath.Join(programs, "spectral"), "lint", "--ruleset", ruleset, "--fail-severity", test.severity, document)
+		})
+	}
+}

@@ -1,0 +1,130 @@
+package api_test
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
+	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/account/database"
+	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
+	"github.com/caddy-tollgate/tollgate/upstream/rates"
+	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
+	"github.com/caddy-tollgate/tollgate/upstream/server"
+)
+
+// neighbours are the paths of the document that others answer.
+var neighbours = []string{"/api/login", "/api/usage"}
+
+// TestLoginIsAsDescribed asks the server that answers it, in front of real
+// accounts and a real gate.
+func TestLoginIsAsDescribed(t *testing.T) {
+	t.Parallel()
+	described := serve(t)
+	logger := slog.New(slog.DiscardHandler)
+	kept, err := database.OpenFile(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = kept.Close() })
+	gate := gatetest.Start(t)
+	hasher := account.NewHasher(account.Cost{MemoryKiB: 8, Passes: 1, Lanes: 1}, 4)
+	accounts := account.NewService(kept, gate.Client, hasher, time.Now, logger)
+	const password = "correct horse battery staple"
+	for address, plan := range map[string]string{"ada@example.com": "starter", "bob@example.com": "free"} {
+		email, err := account.ParseEmail(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := accounts.Add(t.Context(), email, password, plan); err != nil {
+			t.Fatal(err)
+		}
+	}
+	provider, err := ecb.Open(ecb.Options{Base: new(rates.Builder).Build()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := server.New(server.Config{
+		Secret: gatetest.Secret, API: described.handler, Logins: accounts, Database: kept, Rates: provider,
+		Pages: http.NotFoundHandler(), Now: time.Now, Logger: logger,
+	})
+	login := func(media, body string) answer {
+		t.Helper()
+		r := httptest.NewRequest(http.MethodPost, "/api/login", strings.NewReader(body))
+		r.Header.Set("Content-Type", media)
+		r.Header.Set(control.ProofHeader, control.Proof(gatetest.Secret))
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		a := answer{w.Code, w.Header(), w.Body.Bytes()}
+		described.conforms(t, r, a)
+		return a
+	}
+	credentials := func(email, password string) string {
+		return `{"email":"` + email + `","password":"` + password + `","device":"x"}`
+	}
+	const media = "application/json"
+	if a := login(media, credentials("ada@example.com", password)); a.status != http.StatusOK {
+		t.Errorf("got %d %s, want 200", a.status, a.body)
+	}
+	login(media, credentials("ada@example.com", "wrong")).refused(t, 401, "invalid_credentials")
+	login(media, credentials("bob@example.com", password)).refused(t, 403, "plan_required")
+	login(media, `{"email":1}`).refused(t, 400, "invalid_request")
+	login(media, strings.Repeat(" ", 5000)).refused(t, 413, "body_too_large")
+	login("text/plain", "x").refused(t, 415, "unsupported_media_type")
+	gate.Stop()
+	login(media, credentials("ada@example.com", password)).refused(t, 503, "unavailable")
+}
+
+// TestUsageIsAsDescribed holds the gate's document, made from a real store,
+// and the example against the description.
+func TestUsageIsAsDescribed(t *testing.T) {
+	t.Parallel()
+	s, gate := serve(t), controltest.New(t)
+	opened, err := gate.Store()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := opened.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter", CreatedAt: gate.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	opened.Record(store.Record{
+		Account: "acc_1", Key: "key_1", KeyName: "ci", At: gate.Now(), Endpoint: "convert", Method: http.MethodGet,
+		Path: "/api/convert/EUR/10/USD", Status: http.StatusOK, Duration: 1800 * time.Microsecond,
+	})
+	for _, plan := range []string{"free", "starter", "business"} {
+		for _, days := range []int{0, 2} {
+			document, err := usage.Build(t.Context(), gate.Policy(), opened, "acc_1", plan, gate.Now(), days)
+			if err != nil || len(document.RecentCalls) != 1 {
+				t.Fatalf("got %d calls, %v", len(document.RecentCalls), err)
+			}
+			text, err := json.Marshal(document)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.conforms(t, request(http.MethodGet, "/api/usage"), answer{200, http.Header{"Content-Type": {"application/json; charset=utf-8"}}, text})
+		}
+	}
+	example, err := os.ReadFile("examples/usage.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document usage.Document
+	if err := json.Unmarshal(example, &document, json.RejectUnknownMembers(true)); err != nil {
+		t.Fatal(err)
+	}
+	again, err := json.Marshal(document, jsontext.WithIndent("  "), json.Deterministic(true))
+	if err != nil || string(again)+"\n" != string(example) {
+		t.Errorf("the example is another document (%v):\n%s", err, again)
+	}
+}
