@@ -187,7 +187,7 @@ func TestDownUpstream(t *testing.T) {
 
 // TestNoSecrets looks for secrets in what the programs wrote.
 func TestNoSecrets(t *testing.T) {
-	s := stack.Start(t, stack.Shipped(t, "\ttollgate\n", "\tlog\n\ttollgate\n"))
+	s := stack.Start(t, stack.Shipped(t, "http://localhost:8080} {\n", "http://localhost:8080} {\n\tlog\n"))
 	key := newKey(t, s, newAccount(t, s, "ada@example.com", "starter"), "ci")
 	s.Call("GET", "/api/rates/EUR", key.Token, nil)
 	s.Call("GET", "/api/rates/EUR", key.Token[:len(key.Token)-1]+"0", nil)

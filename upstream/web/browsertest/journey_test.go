@@ -3,7 +3,6 @@ package browsertest_test
 import (
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -17,26 +16,6 @@ const (
 	password = "correct horse battery staple"
 	convert  = "/api/convert/EUR/10/USD"
 )
-
-// caddyfile is the one that the project ships, with a small limit and
-// patience for tests that sign in often, and with the page in place of
-// the gate's JSON where a form is refused.
-func caddyfile(t testing.TB, oldnew ...string) string {
-	t.Helper()
-	text := stack.Shipped(t, oldnew...)
-	if strings.Contains(text, "intercept") {
-		return text
-	}
-	page, err := os.ReadFile("testdata/form.caddyfile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const site = "\ttollgate\n\treverse_proxy {$TOLLGATE_UPSTREAM:127.0.0.1:9000}\n"
-	if !strings.Contains(text, site) {
-		t.Fatal("the Caddyfile has another site")
-	}
-	return strings.Replace(text, site, string(page), 1)
-}
 
 func addAccount(s *stack.Stack, plan string) string {
 	return strings.TrimSpace(s.Upstream(password+"\n", "account", "add", "--email", email, "--plan", plan))
@@ -69,7 +48,7 @@ func TestJourney(t *testing.T) {
 	for name, options := range map[string][]browsertest.Option{"with JavaScript": nil, "without": {browsertest.NoScript}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := stack.Start(t, caddyfile(t, "convert 1000\n", "convert 4\n"))
+			s := stack.Start(t, stack.Shipped(t, "convert 1000\n", "convert 4\n"))
 			addAccount(s, "starter")
 			browser := browsertest.Start(t)
 			p := browser.Person(options...)
@@ -190,7 +169,7 @@ func signOut(t *testing.T, s *stack.Stack, p, elsewhere *browsertest.Page) {
 // Who tries too often gets a page that says how long to wait.
 func TestThrottledSignIn(t *testing.T) {
 	t.Parallel()
-	s := stack.Start(t, caddyfile(t))
+	s := stack.Start(t, stack.Shipped(t))
 	addAccount(s, "starter")
 	p := browsertest.Start(t).Person(browsertest.NoScript)
 	for i, want := range []int64{401, 401, 401, 401, 401, 429} {
@@ -214,7 +193,7 @@ func TestThrottledSignIn(t *testing.T) {
 // Threat: somebody else's page frames ours, or sends a form here.
 func TestFromAnotherSite(t *testing.T) {
 	t.Parallel()
-	s := stack.Start(t, caddyfile(t))
+	s := stack.Start(t, stack.Shipped(t))
 	addAccount(s, "starter")
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")

@@ -101,7 +101,7 @@ func (p past) take(t *testing.T, db store.Store, call store.Call, calls int64) {
 // dark, and weighs at most 50 KB with all that it loads.
 func TestLivePages(t *testing.T) {
 	t.Parallel()
-	s := stack.Start(t, caddyfile(t))
+	s := stack.Start(t, stack.Shipped(t))
 	full := past{account: addAccount(s, "starter"), busy: map[string]int64{"convert": 43}}
 	for i := range 100 {
 		full.keys = append(full.keys, fmt.Sprintf("a program with a name of some length, %d", i))

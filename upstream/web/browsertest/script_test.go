@@ -15,7 +15,7 @@ import (
 // back. The focus is always to be seen.
 func TestKeyboard(t *testing.T) {
 	t.Parallel()
-	s := stack.Start(t, caddyfile(t))
+	s := stack.Start(t, stack.Shipped(t))
 	addAccount(s, "starter")
 	p := browsertest.Start(t).Person()
 	p.Go(s.Address + "/settings/keys/new")
@@ -50,7 +50,7 @@ func TestKeyboard(t *testing.T) {
 // page from changing, and tells when it cannot.
 func TestScript(t *testing.T) {
 	t.Parallel()
-	s := stack.Start(t, caddyfile(t))
+	s := stack.Start(t, stack.Shipped(t))
 	addAccount(s, "starter")
 	p := browsertest.Start(t).Person()
 	signIn(t, s, p)
