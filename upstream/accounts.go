@@ -192,8 +192,10 @@ func accountSetPassword() *cobra.Command {
 			return err
 		}
 		err = accounts.SetPassword(c.Context(), id, password)
-		if err == nil && generate {
-			_, err = fmt.Fprintln(c.OutOrStdout(), password)
+		if generate && (err == nil || errors.Is(err, account.ErrPasswordChanged)) {
+			// Nobody else knows it: it is printed before a failure is told.
+			_, printing := fmt.Fprintln(c.OutOrStdout(), password)
+			err = errors.Join(err, printing)
 		}
 		return err
 	})

@@ -32,6 +32,11 @@ var (
 	// ErrPassword says that a password may not be chosen.
 	ErrPassword = errors.New("invalid password")
 
+	// ErrPasswordChanged says that a password was changed, and that a login
+	// made with the old one in the same moment may live on: the error that
+	// wraps it tells why. It is not a failure to change the password.
+	ErrPasswordChanged = errors.New("the password is changed, but a login of the last moment may live on")
+
 	// ErrCredentials says that e-mail and password do not open an
 	// account. It does not say why.
 	ErrCredentials = errors.New("e-mail or password is wrong")

@@ -102,13 +102,20 @@ type badCommit struct {
 var errCommit = errors.New("connection lost")
 
 func (s badCommit) Add(ctx context.Context, a account.Account, hash string, agree func() error) error {
-	err := s.Store.Add(ctx, a, hash, func() error {
+	return errors.Join(s.Store.Add(ctx, a, hash, s.then(agree)), errCommit)
+}
+
+func (s badCommit) SetPassword(ctx context.Context, id, hash string, at time.Time, agree func() error) error {
+	return errors.Join(s.Store.SetPassword(ctx, id, hash, at, s.then(agree)), errCommit)
+}
+
+func (s badCommit) then(agree func() error) func() error {
+	return func() error {
 		if err := agree(); err != nil || s.made {
 			return err
 		}
 		return errCommit
-	})
-	return errors.Join(err, errCommit)
+	}
 }
 
 // slowCommit is a database in which something happens after the gate has
@@ -178,6 +185,50 @@ func TestSetPasswordWhenTheGateFails(t *testing.T) {
 	w.gate.Fail(nil)
 	if _, err := w.Login(ctx, "ada@example.com", password); err != nil {
 		t.Errorf("old password: got %v", err)
+	}
+}
+
+// The gate goes away once the new password is stored: the error says that
+// it is, so that nobody throws it away.
+func TestSetPasswordWhenTheGateFailsAfterwards(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := t.Context()
+	a := w.add(t, "ada@example.com", "starter")
+	s := service(slowCommit{w.store, func() {
+		w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodGet, "/keys")})
+	}}, w.gate, cheap)
+	if err := s.SetPassword(ctx, a.ID, other); !errors.Is(err, account.ErrPasswordChanged) || !errors.Is(err, account.ErrGate) {
+		t.Errorf("got %v, want ErrPasswordChanged because of ErrGate", err)
+	}
+	w.gate.Fail(nil)
+	if _, err := w.Login(ctx, "ada@example.com", other); err != nil {
+		t.Errorf("new password: got %v", err)
+	}
+}
+
+// What the database says of a commit is not always so. The hash that is
+// stored tells.
+func TestSetPasswordWhenTheCommitFails(t *testing.T) {
+	t.Parallel()
+	for name, made := range map[string]bool{"not made": false, "made all the same": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			ctx := t.Context()
+			a := w.add(t, "ada@example.com", "starter")
+			err := service(badCommit{w.store, made}, w.gate, cheap).SetPassword(ctx, a.ID, other)
+			if made != (err == nil) || !made && (!errors.Is(err, errCommit) || errors.Is(err, account.ErrPasswordChanged)) {
+				t.Errorf("got %v", err)
+			}
+			works := password
+			if made {
+				works = other
+			}
+			if _, err := w.Login(ctx, "ada@example.com", works); err != nil {
+				t.Errorf("got %v", err)
+			}
+		})
 	}
 }
 

@@ -121,19 +121,46 @@ func (s *Service) put(ctx context.Context, id string, change control.AccountChan
 //
 // The tokens end before the change is committed, so that an unreachable
 // gate leaves everything as it was, and once more after it, for the login
-// that slipped in between. If that second time fails the password is
-// changed all the same and the error says so.
+// that slipped in between. If that second time fails the error wraps
+// ErrPasswordChanged. After any other error the old password stands, but
+// for a database that went away in the commit and cannot be asked.
 func (s *Service) SetPassword(ctx context.Context, id, password string) error {
 	hash, err := s.hasher.Hash(ctx, password)
 	if err != nil {
 		return err
 	}
 	end := func() error { return s.endLogins(ctx, id) }
-	if err := s.store.SetPassword(ctx, id, hash, s.now(), end); err != nil {
+	agreed := false
+	err = s.store.SetPassword(ctx, id, hash, s.now(), func() error {
+		err := end()
+		agreed = err == nil
+		return err
+	})
+	if err != nil && agreed {
+		err = s.settlePassword(ctx, id, hash, err)
+	}
+	if err != nil {
 		return err
 	}
 	if err := end(); err != nil {
-		return fmt.Errorf("the password is changed, but a login of the last moment may live on: %w", err)
+		return fmt.Errorf("%w: %w", ErrPasswordChanged, err)
+	}
+	return nil
+}
+
+// settlePassword finds out what became of a SetPassword whose commit
+// failed with cause: it may have been made although it was reported
+// failed. It returns nil if the hash turns out to be stored.
+func (s *Service) settlePassword(ctx context.Context, id, hash string, cause error) error {
+	// As in settle, the caller's time may be what ran out.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), gateTimeout)
+	defer cancel()
+	stored, err := s.store.ByID(ctx, id)
+	switch {
+	case err != nil:
+		return errors.Join(cause, err)
+	case stored.Hash != hash:
+		return cause
 	}
 	return nil
 }
