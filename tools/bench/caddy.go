@@ -69,7 +69,7 @@ func startCaddy(ctx context.Context, s *settings, config caddyConfig) (*caddy, e
 
 // launchCaddy starts the built Caddy and does not wait for it.
 func launchCaddy(ctx context.Context, s *settings, config caddyConfig) (*caddy, error) {
-	ports, err := freeAddresses(2)
+	ports, err := freeAddresses(ctx, 2)
 	if err != nil {
 		return nil, err
 	}
@@ -181,10 +181,10 @@ func (c *caddy) stop() error {
 }
 
 // freeAddresses returns addresses that nobody listens on at the moment.
-func freeAddresses(n int) ([]string, error) {
+func freeAddresses(ctx context.Context, n int) ([]string, error) {
 	list := make([]string, n)
 	for i := range list {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}

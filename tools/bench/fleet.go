@@ -24,7 +24,7 @@ func startFleet(ctx context.Context, s *settings, synced bool) (*fleet, error) {
 }
 
 func (f *fleet) start(ctx context.Context, s *settings, synced bool) (err error) {
-	if f.origin, err = startOrigin(); err != nil {
+	if f.origin, err = startOrigin(ctx); err != nil {
 		return fmt.Errorf("starting the upstream: %w", err)
 	}
 	for name, c := range map[string]**caddy{"bare": &f.bare, "twin": &f.twin} {

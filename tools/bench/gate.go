@@ -74,7 +74,7 @@ func proxyTo(upstream string) string {
 
 // startGate starts a gate with a new store and makes its accounts.
 func startGate(ctx context.Context, s *settings, name, storeOptions, upstream string) (*gate, error) {
-	control, err := freeAddresses(1)
+	control, err := freeAddresses(ctx, 1)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 // answer that is not the expected one ends them.
 func TestCaller(t *testing.T) {
 	t.Parallel()
-	o, err := startOrigin()
+	o, err := startOrigin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,10 +38,10 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
-		stop()
 		os.Exit(1)
 	}
 }
@@ -107,6 +107,9 @@ func run(ctx context.Context, args []string, output, progress io.Writer) (err er
 		if ctx.Err() != nil {
 			break
 		}
+	}
+	if len(rows) == 0 {
+		return err
 	}
 	return errors.Join(err, printTable(output, rows), printNotes(output, machine, s))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -17,8 +18,8 @@ type origin struct {
 
 const originAnswer = `{"from":"EUR","to":"USD","amount":10,"rate":1.15234,"result":11.5234,"rounded":11.52,"date":"2026-01-02","source":"ecb"}`
 
-func startOrigin() (*origin, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+func startOrigin(ctx context.Context) (*origin, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}

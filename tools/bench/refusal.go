@@ -17,7 +17,7 @@ import (
 func measureRefusals(ctx context.Context, s *settings) (rows []row, err error) {
 	f := &fleet{}
 	defer func() { err = errors.Join(err, f.stop()) }()
-	if f.origin, err = startOrigin(); err != nil {
+	if f.origin, err = startOrigin(ctx); err != nil {
 		return nil, fmt.Errorf("starting the upstream: %w", err)
 	}
 	if f.gate, err = startGate(ctx, s, "gate", "sync off", f.origin.address); err != nil {

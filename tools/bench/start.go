@@ -23,7 +23,7 @@ import (
 // knows. The store's files are in the system's cache, as they are when
 // Caddy is restarted.
 func measureStart(ctx context.Context, s *settings) (rows []row, err error) {
-	o, err := startOrigin()
+	o, err := startOrigin(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("starting the upstream: %w", err)
 	}
@@ -33,7 +33,7 @@ func measureStart(ctx context.Context, s *settings) (rows []row, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a large store: %w", err)
 	}
-	control, err := freeAddresses(1)
+	control, err := freeAddresses(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -160,5 +160,5 @@ func addCounts(ctx context.Context, db store.Store, accounts int, day calendar.D
 		})
 	}
 	group.Wait()
-	return errors.Join(append(failures, ctx.Err())...)
+	return errors.Join(ctx.Err(), errors.Join(failures...))
 }
