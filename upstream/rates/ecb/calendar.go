@@ -9,11 +9,13 @@ import (
 const (
 	// The rates appear at about 16:00 in Frankfurt, 14:00 or 15:00 UTC by
 	// the season. Polling from 14:00 to 17:00 UTC finds them in both, and
-	// still on a late day.
+	// still on a late day. The last poll is at the very end: what it
+	// misses is served a day late.
 	windowStart = 14 * time.Hour
 	windowEnd   = 17 * time.Hour
-	// pollInterval is the time between two polls of the window, and after
-	// a failure at any time.
+	// pollInterval is the time between two polls of the window, after a
+	// failure at any time, and between two looks at the disk where there is
+	// nothing to poll.
 	pollInterval = 30 * time.Minute
 )
 
@@ -54,18 +56,20 @@ func publicationBefore(day civil.Date) civil.Date {
 }
 
 // nextPoll returns when to look for rates again: within the window of a
-// publication day every half hour until the day's rates are held, otherwise
-// at the start of the next window.
+// publication day every half hour and at its end, until the day's rates are
+// held; otherwise at the start of the next window.
 func nextPoll(now time.Time, newest civil.Date) time.Time {
 	now = now.UTC()
 	day := civil.Of(now)
 	if publishes(day) && newest < day {
-		midnight := day.Time()
-		if now.Before(midnight.Add(windowStart)) {
-			return midnight.Add(windowStart)
-		}
-		if next := now.Add(pollInterval); !next.After(midnight.Add(windowEnd)) {
+		start, end := day.Time().Add(windowStart), day.Time().Add(windowEnd)
+		switch next := now.Add(pollInterval); {
+		case now.Before(start):
+			return start
+		case next.Before(end):
 			return next
+		case now.Before(end):
+			return end
 		}
 	}
 	for day++; !publishes(day); day++ {
