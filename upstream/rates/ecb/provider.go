@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"sync"
@@ -21,8 +20,6 @@ const (
 	defaultUserAgent = "tollgate (+https://github.com/caddy-tollgate/tollgate)"
 	defaultTimeout   = 10 * time.Second
 	defaultRetryWait = time.Second
-	// maxJitter spreads the polls of many installations over a minute.
-	maxJitter = time.Minute
 )
 
 // Options configure a Provider.
@@ -35,7 +32,7 @@ type Options struct {
 	// HistoryURL is where eurofxref-hist.zip is fetched, once and whenever
 	// a publication day was missed; DailyURL where eurofxref-daily.xml is
 	// fetched otherwise. An empty URL is never fetched. With both empty
-	// the provider is off: it serves Base and what is on disk.
+	// the provider serves Base and what is on disk.
 	HistoryURL, DailyURL string
 	// UserAgent introduces the program to the bank's web server. Default:
 	// the program's name and home page.
@@ -91,7 +88,8 @@ type Status struct {
 	// FetchedAt is when rates last came in and CheckedAt when the bank was
 	// last asked with success, zero if never.
 	FetchedAt, CheckedAt time.Time
-	// Err is why the last refresh failed, nil if it did not.
+	// Err is why the last refresh, or reading what is on disk, failed; nil
+	// if it did not.
 	Err error
 	// Waiting are values that jumped and are held back until they are
 	// confirmed.
@@ -157,57 +155,6 @@ func (p *Provider) Current() *rates.Dataset { return p.current.Load().data }
 
 // Status tells how fresh the rates are.
 func (p *Provider) Status() Status { return p.current.Load().status }
-
-// NextExpected returns when the rates may next change: at the next poll, or,
-// without a URL to poll, not before the next UTC midnight.
-func (p *Provider) NextExpected(now time.Time) time.Time {
-	status := p.Status()
-	if !status.Live {
-		return (civil.Of(now.UTC()) + 1).Time()
-	}
-	if planned := time.Unix(0, p.planned.Load()); planned.After(now) {
-		return planned.UTC()
-	}
-	return nextPoll(now, status.Newest)
-}
-
-// Run refreshes the rates when they are due until the context ends, first
-// within a minute of the start. It returns nil then, and at once if there is
-// nothing to fetch. A failed refresh is logged and tried again after half an
-// hour.
-func (p *Provider) Run(ctx context.Context) error {
-	if !p.Status().Live {
-		return nil
-	}
-	wait := jitter()
-	p.planned.Store(p.options.Now().Add(wait).UnixNano())
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-timer.C:
-		}
-		err := p.Refresh(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		status, now := p.Status(), p.options.Now()
-		next := nextPoll(now, status.Newest)
-		if err != nil {
-			p.logger.Error("refreshing rates failed", "error", err, "newest", status.Newest.String())
-			next = now.Add(pollInterval)
-		}
-		next = next.Add(jitter())
-		p.planned.Store(next.UnixNano())
-		timer.Reset(next.Sub(now))
-	}
-}
-
-// jitter returns a random part of a minute. It spreads load and protects
-// nothing, so its randomness need not be strong.
-func jitter() time.Duration { return rand.N(maxJitter) }
 
 // Refresh fetches what is due and takes it in. Where one of the two URLs
 // fails, the other's rates are taken all the same. The error tells all that

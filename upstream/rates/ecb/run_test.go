@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -57,11 +59,11 @@ func TestRunPollsWhenRatesAreDue(t *testing.T) {
 		time.Sleep(4 * 24 * time.Hour) // to Wednesday the 5th
 		synctest.Wait()
 		// Start, three times on Monday until the rates came at 15:00, then
-		// Tuesday's window to its end, as nothing came.
+		// Tuesday's window up to its very end, as nothing came.
 		want := []string{
-			"01 00:00", "03 14:0", "03 14:3", "03 15:0", "04 14:0", "04 14:3", "04 15:0", "04 15:3", "04 16:0", "04 16:3",
+			"01 00:00", "03 14:0", "03 14:3", "03 15:0", "04 14:0", "04 14:3", "04 15:0", "04 15:3", "04 16:0", "04 16:3", "04 17:0",
 		}
-		if len(polls) < len(want) {
+		if len(polls) != len(want) {
 			t.Fatalf("got %d polls: %v", len(polls), polls)
 		}
 		for i, prefix := range want {
@@ -114,10 +116,77 @@ func TestRunTriesAgainAfterAFailure(t *testing.T) {
 	})
 }
 
-// Without anything to poll, rates can change at the turn of the day at most.
+// Without a URL rates come by the disk alone: what another process puts
+// there is served half an hour later, and expected then.
+func TestRunWatchesTheDisk(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		options := ecb.Options{
+			Base: base(t), Directory: t.TempDir(),
+			Now: func() time.Time { return evening.Add(time.Since(began)) },
+		}
+		p := open(t, options)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- p.Run(ctx) }()
+		expect := func(after time.Duration) {
+			t.Helper()
+			synctest.Wait()
+			if got, want := p.NextExpected(options.Now()), evening.Add(after); !got.Equal(want) {
+				t.Errorf("rates are expected at %s, want %s", got, want)
+			}
+		}
+		expect(30 * time.Minute)
+
+		time.Sleep(40 * time.Minute)
+		expect(time.Hour)
+		if _, err := open(t, options).Import("testdata/eurofxref-hist.csv"); err != nil {
+			t.Fatal(err)
+		}
+		want(t, p, "2026-04-13", "USD", "1.16", "snapshot")
+		time.Sleep(20 * time.Minute)
+		expect(90 * time.Minute)
+		want(t, p, "2026-04-13", "USD", "1.1684", "ECB")
+
+		// A table that cannot be read changes nothing, and is told until
+		// there is another.
+		path := filepath.Join(options.Directory, "ecb.csv")
+		if err := os.WriteFile(path, []byte("<html>"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		want(t, p, "2026-04-13", "USD", "1.1684", "ECB")
+		if p.Status().Err == nil {
+			t.Error("the damage is not told")
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := open(t, options).Import("testdata/eurofxref-daily.xml"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Minute)
+		synctest.Wait()
+		if status := p.Status(); status.Err != nil || status.Days != 1 {
+			t.Errorf("got %+v", status)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// Without URL and disk there is nothing to run for, and rates can change at
+// the turn of the day at most.
 func TestNextExpectedWhenOff(t *testing.T) {
 	t.Parallel()
 	p := open(t, ecb.Options{Base: base(t)})
+	if err := p.Run(t.Context()); err != nil {
+		t.Error(err)
+	}
 	want := time.Date(2026, time.April, 14, 0, 0, 0, 0, time.UTC)
 	if got := p.NextExpected(evening.In(time.FixedZone("", -5*3600))); !got.Equal(want) {
 		t.Errorf("got %s, want %s", got, want)
