@@ -46,8 +46,8 @@ func Huma(mux *http.ServeMux, config huma.Config, refusals map[string]*Error) hu
 	if config.OpenAPI == nil {
 		config.OpenAPI = &huma.OpenAPI{}
 	}
-	if len(config.OpenAPI.Servers) == 0 {
-		config.OpenAPI.Servers = []*huma.Server{{URL: "/"}} // where the document itself was found
+	if len(config.Servers) == 0 {
+		config.Servers = []*huma.Server{{URL: "/"}} // where the document itself was found
 	}
 	config.OnAddOperation = append(slices.Clone(config.OnAddOperation), describe)
 	api := humago.New(mux, config)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
@@ -98,6 +100,62 @@ func TestAt(t *testing.T) {
 	}
 }
 
+// What has ended has no rate after its last day, though one would be within
+// reach.
+func TestAtEndsWithTheCurrency(t *testing.T) {
+	t.Parallel()
+	data := build(t, "2025-12-30 BGN 1.9558 ECB", "2025-12-30 USD 1.17 ECB")
+	for on, want := range map[string]string{"2025-12-30": "2025-12-30", "2025-12-31": "2025-12-30"} {
+		if day, err := data.At(date(t, on), "USD", "BGN"); err != nil || day.Date().String() != want {
+			t.Errorf("%s: got %v, want %s", on, err, want)
+		}
+	}
+	if day, err := data.At(date(t, "2026-01-01"), "USD", "BGN"); !errors.Is(err, rates.ErrNoRate) {
+		t.Errorf("after its end: got a rate of %s, %v, want ErrNoRate", day.Date(), err)
+	}
+	if _, err := data.At(date(t, "2026-01-01"), "USD"); err != nil {
+		t.Errorf("another currency: got %v", err)
+	}
+	if day, err := data.Latest("USD", "BGN"); err != nil || day.Date().String() != "2025-12-30" {
+		t.Errorf("the latest: got %v", err)
+	}
+}
+
+// Before the euro there are no rates, whatever is set and however early the
+// day: the first that can be written, none at all, or one before that.
+func TestNoRateBeforeTheEuro(t *testing.T) {
+	t.Parallel()
+	first := civil.New(1999, 1, 4)
+	rapid.Check(t, func(t *rapid.T) {
+		on := rapid.OneOf(rapid.Int32Range(-20, 40), rapid.Int32Range(-20, int32(first)-1)).Draw(t, "day")
+		day := civil.Date(on)
+		var b rates.Builder
+		b.Set(day, "USD", value(t, "1.1"), rates.SourceECB)
+		b.Set(day-1, "USD", value(t, "1.1"), rates.SourceSnapshot)
+		b.Set(first, "USD", value(t, "1.1789"), rates.SourceECB)
+		data := b.Build()
+		for _, codes := range [][]currency.Code{nil, {"EUR"}, {"EUR", "USD"}} {
+			if got, err := data.At(day, codes...); !errors.Is(err, rates.ErrNoRate) {
+				t.Fatalf("%d %v: got %s, %v, want ErrNoRate", on, codes, got.Date(), err)
+			}
+		}
+		for _, group := range []rates.Group{rates.Daily, rates.Weekly, rates.Monthly} {
+			r := rates.Range{From: "EUR", To: "USD", Start: day - 29, End: day, Group: group, FillPrevious: true}
+			if got := data.Series(r); len(got) > 0 {
+				t.Fatalf("%d: got %v", on, got)
+			}
+			// What begins before the euro begins with it.
+			r.End = first
+			if got := data.Series(r); len(got) != 1 || got[0].Date != first || got[0].Filled {
+				t.Fatalf("%d: got %v", on, got)
+			}
+		}
+		if listed := data.Listings(); listed[0].First != first || data.Days() != 1 {
+			t.Fatalf("got %v", listed)
+		}
+	})
+}
+
 // Without a date the newest rate answers, however old: the date tells.
 func TestLatest(t *testing.T) {
 	t.Parallel()
@@ -149,8 +207,9 @@ func TestMerge(t *testing.T) {
 	}{
 		// Both have the day: the bank's dollar, the snapshot's shilling.
 		{"2026-04-10", "1.1", rates.SourceECB | rates.SourceSnapshot, []currency.Code{"EUR", "KES", "USD"}},
-		// One of them has it: that one alone answers.
-		{"2026-04-11", "1.1", rates.SourceSnapshot, []currency.Code{"EUR", "KES", "USD"}},
+		// One of them has it: that one alone answers, without the dollar
+		// that the bank quoted the day before.
+		{"2026-04-11", "", rates.SourceSnapshot, []currency.Code{"EUR", "KES"}},
 		{"2026-04-13", "1.2", rates.SourceECB, []currency.Code{"EUR", "USD"}},
 	}
 	for _, test := range tests {
@@ -159,8 +218,8 @@ func TestMerge(t *testing.T) {
 			t.Fatalf("%s: got %v", test.on, err)
 		}
 		rate, err := day.Rate("EUR", "USD")
-		if err != nil || rate.String() != test.usd {
-			t.Errorf("%s: got %s, %v, want %s", test.on, rate, err, test.usd)
+		if test.usd == "" && !errors.Is(err, rates.ErrNoRate) || test.usd != "" && (err != nil || rate.String() != test.usd) {
+			t.Errorf("%s: got %s, %v, want %q", test.on, rate, err, test.usd)
 		}
 		if got := day.Source(); got != test.source {
 			t.Errorf("%s: got %s, want %s", test.on, got, test.source)

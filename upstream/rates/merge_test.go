@@ -1,6 +1,7 @@
 package rates_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -17,29 +18,57 @@ type key struct {
 	code currency.Code
 }
 
-// Merging two datasets is setting the values of the one, then of the other.
-func TestMergeAgreesWithBuilder(t *testing.T) {
+// Merging is setting the values of the one, then of the other, and taking
+// out the snapshot's where the bank quoted the currency on the day or at most
+// LookBack days before it.
+func TestMergeAgreesWithModel(t *testing.T) {
 	t.Parallel()
+	codes := []currency.Code{"AUD", "USD", "CHF", "ZMW", "GBP"}
 	rapid.Check(t, func(t *rapid.T) {
-		model := make(map[key]rates.Value)
-		var all rates.Builder
-		half := func(source rates.Source, name string) *rates.Dataset {
-			var own rates.Builder
-			for range rapid.IntRange(0, 12).Draw(t, name) {
+		snapshot, bank := make(map[key]rates.Value), make(map[key]rates.Value)
+		draw := func(name string, sources ...rates.Source) *rates.Dataset {
+			var b rates.Builder
+			// A dataset has one value of a day and currency.
+			mine := make(map[key]rates.Source)
+			for range rapid.IntRange(0, 20).Draw(t, name) {
 				k := key{
-					civil.New(2026, time.January, rapid.IntRange(1, 5).Draw(t, "day")),
-					rapid.SampledFrom([]currency.Code{"AUD", "USD", "CHF", "ZMW", "GBP"}).Draw(t, "code"),
+					civil.New(2026, time.January, rapid.IntRange(1, 40).Draw(t, "day")),
+					rapid.SampledFrom(codes).Draw(t, "code"),
 				}
+				source := rapid.SampledFrom(sources).Draw(t, "source")
+				if mine[k] != 0 {
+					continue
+				}
+				mine[k] = source
 				v := value(t, rapid.SampledFrom([]string{"1", "2.5", "0.003"}).Draw(t, "value"))
-				own.Set(k.day, k.code, v, source)
-				all.Set(k.day, k.code, v, source)
-				model[k] = v
+				b.Set(k.day, k.code, v, source)
+				if source == rates.SourceECB {
+					bank[k] = v
+				} else {
+					snapshot[k] = v
+				}
 			}
-			return own.Build()
+			return b.Build()
 		}
-		base := half(rates.SourceSnapshot, "base")
-		merged := rates.Merge(base, half(rates.SourceECB, "over"))
-		if built := all.Build(); merged.Version() != built.Version() {
+		base := draw("base", rates.SourceSnapshot, rates.SourceECB)
+		merged := rates.Merge(base, draw("over", rates.SourceECB))
+
+		var want rates.Builder
+		for k, v := range snapshot {
+			covered := false
+			for back := range civil.Date(rates.LookBack + 1) {
+				_, quoted := bank[key{k.day - back, k.code}]
+				covered = covered || quoted
+			}
+			if !covered {
+				want.Set(k.day, k.code, v, rates.SourceSnapshot)
+			}
+		}
+		for k, v := range bank {
+			want.Set(k.day, k.code, v, rates.SourceECB)
+		}
+		built := want.Build()
+		if merged.Version() != built.Version() || !slices.Equal(merged.Listings(), built.Listings()) {
 			t.Fatalf("got %v, want %v", merged, built)
 		}
 		var before civil.Date
@@ -48,17 +77,74 @@ func TestMergeAgreesWithBuilder(t *testing.T) {
 				t.Fatalf("%s is found as %v, %v", day.Date(), again, found)
 			}
 			before = day.Date()
-			for code, v := range day.Values() {
-				if got, found := day.Value(code); !found || got != v || v.Cmp(model[key{day.Date(), code}]) != 0 {
-					t.Fatalf("%s on %s: got %s, want %s", code, day.Date(), v, model[key{day.Date(), code}])
-				}
-				delete(model, key{day.Date(), code})
-			}
-		}
-		if len(model) > 0 {
-			t.Fatalf("lost: %v", model)
 		}
 	})
+}
+
+// Whatever day is asked for: where the bank quoted a currency within reach,
+// its newest rate answers, and no other.
+func TestBankWinsForWhatItCovers(t *testing.T) {
+	t.Parallel()
+	start := civil.New(2026, time.January, 1)
+	rapid.Check(t, func(t *rapid.T) {
+		bank := drawn(t, rates.SourceECB, start, start+60)
+		merged := rates.Merge(drawn(t, rates.SourceSnapshot, start, start+60), bank)
+		for on := start; on <= start+80; on++ {
+			want, err := bank.At(on, "EUR", "USD")
+			if err != nil {
+				continue
+			}
+			got, err := merged.At(on, "EUR", "USD")
+			if err != nil || got.Date() != want.Date() || got.Source("EUR", "USD") != rates.SourceECB {
+				t.Fatalf("%s: got %v, %v, want the bank's rate of %s", on, got, err, want.Date())
+			}
+		}
+	})
+}
+
+// A pair of the bank's has its Friday on a Sunday for which there is a
+// snapshot; so has a pair of which the bank has one.
+func TestWeekendWithASnapshot(t *testing.T) {
+	t.Parallel()
+	// 2026-04-10 is a Friday.
+	snapshot := build(t,
+		"2026-04-10 KES 150 snapshot", "2026-04-10 USD 1.09 snapshot",
+		"2026-04-12 KES 152 snapshot", "2026-04-12 USD 1.12 snapshot",
+		"2026-04-24 USD 1.24 snapshot", "2026-04-25 USD 1.25 snapshot",
+	)
+	data := rates.Merge(snapshot, build(t, "2026-04-10 USD 1.1 ECB"))
+	tests := []struct{ on, from, to, day, rate, source string }{
+		{"2026-04-11", "EUR", "USD", "2026-04-10", "1.1", "ECB"},
+		{"2026-04-12", "EUR", "USD", "2026-04-10", "1.1", "ECB"},
+		{"2026-04-12", "KES", "USD", "2026-04-10", "0.00733333333333", "ECB+snapshot"},
+		{"2026-04-12", "EUR", "KES", "2026-04-12", "152", "snapshot"},
+		// 14 days later the bank's is still the newest, and after that it
+		// is too old.
+		{"2026-04-24", "EUR", "USD", "2026-04-10", "1.1", "ECB"},
+		{"2026-04-25", "EUR", "USD", "2026-04-25", "1.25", "snapshot"},
+	}
+	for _, test := range tests {
+		from, to := currency.Code(test.from), currency.Code(test.to)
+		day, err := data.At(date(t, test.on), from, to)
+		if err != nil {
+			t.Fatalf("%s %s %s: %v", test.on, from, to, err)
+		}
+		rate, err := day.Rate(from, to)
+		if err != nil || day.Date().String() != test.day || rate.String() != test.rate || day.Source(from, to).String() != test.source {
+			t.Errorf("%s %s %s: got %s on %s of %s, %v, want %s on %s of %s", test.on, from, to,
+				rate, day.Date(), day.Source(from, to), err, test.rate, test.day, test.source)
+		}
+	}
+}
+
+// Values of the bank never displace each other, in whichever order they
+// come in.
+func TestMergeKeepsLaterDaysOfTheBank(t *testing.T) {
+	t.Parallel()
+	merged := rates.Merge(build(t, "2026-04-13 USD 1.13 ECB"), build(t, "2026-04-10 USD 1.1 ECB"))
+	if want := build(t, "2026-04-10 USD 1.1 ECB", "2026-04-13 USD 1.13 ECB"); merged.Version() != want.Version() {
+		t.Errorf("got %d days", merged.Days())
+	}
 }
 
 func TestBuilderIgnoresTheEuro(t *testing.T) {
@@ -70,5 +156,31 @@ func TestBuilderIgnoresTheEuro(t *testing.T) {
 	}
 	if _, found := data.On(civil.New(2026, 4, 12)); found {
 		t.Error("a day without rates is found")
+	}
+}
+
+// BenchmarkMerge lays the bank's 27 years over the snapshot, which happens
+// whenever rates come in.
+func BenchmarkMerge(b *testing.B) {
+	snapshot, err := rates.Snapshot()
+	if err != nil {
+		b.Fatal(err)
+	}
+	var codes []currency.Code
+	for _, l := range snapshot.Listings() {
+		codes = append(codes, l.Code)
+	}
+	var builder rates.Builder
+	for day := civil.New(1999, 1, 4); day <= snapshot.Newest(); day++ {
+		if weekday := day.Weekday(); weekday != time.Saturday && weekday != time.Sunday {
+			for i := 0; i < len(codes); i += 4 {
+				builder.Set(day, codes[i], value(b, "1.2345"), rates.SourceECB)
+			}
+		}
+	}
+	bank := builder.Build()
+	b.ReportAllocs()
+	for b.Loop() {
+		rates.Merge(snapshot, bank)
 	}
 }

@@ -84,40 +84,102 @@ func TestSeries(t *testing.T) {
 	})
 }
 
-// A series says what At says, day by day, over random holes.
+// What has ended has no rate after its last day, and none is carried there.
+func TestSeriesEndsWithTheCurrency(t *testing.T) {
+	t.Parallel()
+	// The lev ended with Wednesday, 31 December 2025.
+	data := build(t,
+		"2025-12-29 BGN 1.9558 ECB", "2025-12-29 USD 1.17 ECB",
+		"2026-01-02 USD 1.18 ECB", "2026-01-02 BGN 1.9558 snapshot",
+	)
+	tests := []struct {
+		name  string
+		group rates.Group
+		fill  bool
+		want  []string
+	}{
+		{"filled", rates.Daily, true, []string{
+			"2025-12-29 0.598220676961", "2025-12-30 0.598220676961 filled", "2025-12-31 0.598220676961 filled",
+		}},
+		{"not filled", rates.Daily, false, []string{"2025-12-29 0.598220676961"}},
+		{"weeks", rates.Weekly, true, []string{"2025-12-29 0.598220676961"}},
+		{"months", rates.Monthly, true, []string{"2025-12-29 0.598220676961"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			for _, start := range []string{"2025-12-20", "2025-12-29"} {
+				got := lines(t, data, rates.Range{
+					From: "BGN", To: "USD", Start: date(t, start), End: date(t, "2026-01-20"),
+					Group: test.group, FillPrevious: test.fill,
+				})
+				if !slices.Equal(got, test.want) {
+					t.Errorf("from %s: got %q, want %q", start, got, test.want)
+				}
+			}
+		})
+	}
+}
+
+// Every point can be had again by asking At for its date; and of a filled
+// series by days nothing is missing that At has. The days have random
+// holes and both sources, and the lev ends on the way.
 func TestSeriesAgreesWithAt(t *testing.T) {
 	t.Parallel()
-	start := civil.New(2026, time.January, 1)
+	start := civil.New(2025, time.December, 1)
 	rapid.Check(t, func(t *rapid.T) {
-		var b rates.Builder
-		for _, offset := range rapid.SliceOfDistinct(rapid.Int32Range(-30, 90), rapid.ID).Draw(t, "days") {
-			b.Set(start+civil.Date(offset), "USD", value(t, "1.5"), rates.SourceECB)
-			if offset%3 == 0 {
-				b.Set(start+civil.Date(offset), "GBP", value(t, "0.75"), rates.SourceECB)
+		data := rates.Merge(drawn(t, rates.SourceSnapshot, start-30, start+90), drawn(t, rates.SourceECB, start-30, start+90))
+		code := rapid.SampledFrom([]currency.Code{"EUR", "USD", "GBP", "BGN", "KES"})
+		r := rates.Range{
+			From: code.Draw(t, "from"), To: code.Draw(t, "to"),
+			Start: start, End: start + civil.Date(rapid.Int32Range(0, 80).Draw(t, "length")),
+			Group:        rapid.SampledFrom([]rates.Group{rates.Daily, rates.Weekly, rates.Monthly}).Draw(t, "group"),
+			FillPrevious: rapid.Bool().Draw(t, "fill"),
+		}
+		points := make(map[civil.Date]rates.Point)
+		before := r.Start - 1
+		for _, p := range data.Series(r) {
+			if p.Date <= before || p.Date > r.End {
+				t.Fatalf("%s after %s, up to %s", p.Date, before, r.End)
+			}
+			before, points[p.Date] = p.Date, p
+			answer, err := data.At(p.Date, r.From, r.To)
+			if err != nil {
+				t.Fatalf("%s: %v", p.Date, err)
+			}
+			rate, err := answer.Rate(r.From, r.To)
+			if err != nil || rate.String() != p.Rate.String() || answer.Source(r.From, r.To) != p.Source {
+				t.Fatalf("%s: got %s of %s, At says %s of %s, %v", p.Date, p.Rate, p.Source, rate, answer.Source(r.From, r.To), err)
+			}
+			if p.Filled != (answer.Date() != p.Date) || p.Filled && !r.FillPrevious {
+				t.Fatalf("%s: filled %v, At gives %s", p.Date, p.Filled, answer.Date())
 			}
 		}
-		data := b.Build()
-		end := start + civil.Date(rapid.Int32Range(0, 60).Draw(t, "length"))
-		pair := []currency.Code{"GBP", "USD"}
-		points := data.Series(rates.Range{From: "GBP", To: "USD", Start: start, End: end, FillPrevious: true})
-		for day := start; day <= end; day++ {
-			answer, err := data.At(day, pair...)
-			has := len(points) > 0 && points[0].Date == day
-			if has != (err == nil) {
+		for day := r.Start; r.Group == rates.Daily && day <= r.End; day++ {
+			answer, err := data.At(day, r.From, r.To)
+			if _, has := points[day]; has != (err == nil && (r.FillPrevious || answer.Date() == day)) {
 				t.Fatalf("%s: point %v, At %v", day, has, err)
 			}
-			if !has {
-				continue
-			}
-			if points[0].Filled != (answer.Date() != day) {
-				t.Fatalf("%s: filled %v, At gives %s", day, points[0].Filled, answer.Date())
-			}
-			points = points[1:]
-		}
-		if len(points) > 0 {
-			t.Fatalf("left over: %v", points)
 		}
 	})
+}
+
+// drawn is a dataset of one source with random holes.
+func drawn(t *rapid.T, source rates.Source, from, to civil.Date) *rates.Dataset {
+	var b rates.Builder
+	codes := []currency.Code{"USD", "GBP", "BGN", "KES"}
+	for day := from; day <= to; day++ {
+		// Long pauses, and days on which few are quoted.
+		if !rapid.Bool().Draw(t, "quoted") {
+			day += civil.Date(rapid.Int32Range(0, 20).Draw(t, "pause"))
+		}
+		for _, code := range codes {
+			if rapid.IntRange(0, 3).Draw(t, "which") > 0 {
+				b.Set(day, code, value(t, rapid.SampledFrom([]string{"1.5", "0.7", "3"}).Draw(t, "value")), source)
+			}
+		}
+	}
+	return b.Build()
 }
 
 func TestGroupsPickTheLastOfThePeriod(t *testing.T) {

@@ -80,7 +80,7 @@ func TestMisbehavingServer(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			timeout := time.Minute
-			if test.want == context.DeadlineExceeded {
+			if errors.Is(test.want, context.DeadlineExceeded) {
 				timeout = 200 * time.Millisecond
 			}
 			options := ecb.Options{
