@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -30,18 +29,11 @@ func runChild(task, dir string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	switch task {
-	case "hold":
-		fmt.Println("open")
-		_, _ = io.Copy(io.Discard, os.Stdin)
-	case "load", "sync":
-		var callers sync.WaitGroup
-		for i := range crashCallers {
-			callers.Go(func() { load(s, i) })
-		}
-		callers.Go(func() { churn(s) })
-		callers.Wait()
+	for i := range crashCallers {
+		go load(s, i)
 	}
+	go churn(s)
+	_, _ = io.Copy(io.Discard, os.Stdin) // it ends with its parent
 	os.Exit(0)
 }
 
@@ -170,7 +162,7 @@ func start(t *testing.T, task, dir string) (*exec.Cmd, *bufio.Scanner) {
 	cmd := exec.Command(os.Args[0], dir)
 	cmd.Env = append(os.Environ(), child+"="+task)
 	cmd.Stderr = os.Stderr
-	_, inErr := cmd.StdinPipe() // it ends with this process
+	_, inErr := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
 	if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
 		t.Fatalf("starting a child: %v", err)
@@ -222,21 +214,32 @@ func (a *acknowledged) check(t *testing.T, s *badgerstore.Store) {
 }
 
 // TestInUse: a second process is refused with the directory's name, and
-// disturbs nothing.
+// neither misled by what the first one is writing nor in its way.
 func TestInUse(t *testing.T) {
 	dir := t.TempDir()
-	cmd, lines := start(t, "hold", dir)
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	if !lines.Scan() {
-		t.Fatalf("the child did not open the store")
+	s := open(t, dir)
+	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
+		t.Fatalf("creating the account: %v", err)
 	}
-	for range 2 {
+	if err := s.Close(); err != nil {
+		t.Fatalf("closing: %v", err)
+	}
+	cmd, lines := start(t, "load", dir)
+	attempts := 0
+	for lines.Scan() {
+		if attempts == 50 {
+			continue // until it is dead
+		}
 		s, err := badgerstore.Open(dir, badgerstore.Options{})
 		if !errors.Is(err, badgerstore.ErrInUse) || !strings.Contains(fmt.Sprint(err), dir) {
-			t.Fatalf("opening a store in use: got %v, %v", s, err)
+			t.Errorf("opening a store in use: got %v, %v", s, err)
+		}
+		if attempts++; attempts == 50 || t.Failed() {
+			attempts = 50
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatalf("killing: %v", err)
+			}
 		}
 	}
+	_ = cmd.Wait() // it was killed
 }

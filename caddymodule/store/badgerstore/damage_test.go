@@ -236,6 +236,57 @@ func TestCrashedStoreOpens(t *testing.T) {
 	}
 }
 
+// TestLeftovers: where a store has been nothing begins anew, even if all
+// of its rows are gone.
+func TestLeftovers(t *testing.T) {
+	t.Parallel()
+	crashed := crashedStore(t)
+	for _, left := range []string{"KEYREGISTRY", "DISCARD", "*.vlog", "*.mem"} {
+		dir, path := t.TempDir(), find(t, crashed, left)
+		data, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, filepath.Base(path)), data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := verdict(t, dir); got != "refused" {
+			t.Errorf("with nothing but %s: got %s", left, got)
+		}
+	}
+}
+
+// TestUnlistedTable: a crash between writing a memtable out and listing
+// its table stops nobody, as the log is still there. Without the log the
+// table is all there is of its rows.
+func TestUnlistedTable(t *testing.T) {
+	t.Parallel()
+	crashed, flushed := crashedStore(t), t.TempDir()
+	copyStore(t, crashed, flushed)
+	if got := verdict(t, flushed); got != "complete" { // writes its table
+		t.Fatalf("got %s", got)
+	}
+	table := find(t, flushed, "*.sst")
+	data, err := os.ReadFile(table)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(crashed, filepath.Base(table)), data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare := t.TempDir()
+	copyStore(t, crashed, bare)
+	if got := verdict(t, crashed); got != "complete" {
+		t.Errorf("with the log: got %s", got)
+	}
+	if err := os.Remove(find(t, bare, "*.mem")); err != nil {
+		t.Fatal(err)
+	}
+	if got := verdict(t, bare); got != "refused" {
+		t.Errorf("without the log: got %s", got)
+	}
+}
+
 // TestEmptyLogIsRemoved: a crash between emptying a log that is in a
 // table and removing it stops nobody.
 func TestEmptyLogIsRemoved(t *testing.T) {

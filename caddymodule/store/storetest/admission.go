@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -143,22 +144,23 @@ func (s *suite) giveBackUnderConcurrency() {
 	s.take(call, limit, limit, false)
 }
 
-// together runs fn in n goroutines that start at once, and fails the test
-// with the first error.
+// together runs fn in n goroutines that start at once, with no processor
+// asleep, and fails the test with the first error.
 func (s *suite) together(n int, fn func(i int) error) {
 	s.Helper()
-	start := make(chan struct{})
+	var ready atomic.Int64
 	failed := make(chan error, n)
 	var running sync.WaitGroup
 	for i := range n {
 		running.Go(func() {
-			<-start
+			for ready.Add(1); ready.Load() < int64(n); {
+				runtime.Gosched()
+			}
 			if err := fn(i); err != nil {
 				failed <- err
 			}
 		})
 	}
-	close(start)
 	running.Wait()
 	select {
 	case err := <-failed:

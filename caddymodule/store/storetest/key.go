@@ -75,18 +75,20 @@ func (s *suite) keyNames() {
 	s.create(again)
 
 	// Of many that want a name at once, one gets it.
-	var created atomic.Int64
-	s.together(16, func(i int) error {
-		key := s.newKey("acc_2", "contested")
-		key.ID = fmt.Sprintf("key_contested_%d", i)
-		err := s.store.CreateKey(s.Context(), key, hashOf(key.ID))
-		if err == nil {
-			created.Add(1)
+	for round := range 20 {
+		var created atomic.Int64
+		s.together(8, func(i int) error {
+			key := s.newKey("acc_2", fmt.Sprint("contested ", round))
+			key.ID = fmt.Sprintf("key_contested_%d_%d", round, i)
+			err := s.store.CreateKey(s.Context(), key, hashOf(key.ID))
+			if err == nil {
+				created.Add(1)
+			}
+			return ignore(err, store.ErrNameTaken)
+		})
+		if got := created.Load(); got != 1 {
+			s.Errorf("%d keys have one name", got)
 		}
-		return ignore(err, store.ErrNameTaken)
-	})
-	if got := created.Load(); got != 1 {
-		s.Errorf("%d keys have one name", got)
 	}
 }
 

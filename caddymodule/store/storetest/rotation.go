@@ -46,19 +46,21 @@ func (s *suite) rotate() {
 	}
 
 	// Of many rotations at once, one happens: the key is dead for the rest.
-	old := s.newKey("acc_1", "contested")
-	s.create(old)
-	var rotated atomic.Int64
-	s.together(16, func(i int) error {
-		next := s.successor(old, fmt.Sprintf("key_contested_%d", i))
-		err := s.store.RotateKey(s.Context(), "acc_1", old.ID, next, hashOf(next.ID), s.now)
-		if err == nil {
-			rotated.Add(1)
+	for round := range 20 {
+		old := s.newKey("acc_1", fmt.Sprint("contested ", round))
+		s.create(old)
+		var rotated atomic.Int64
+		s.together(8, func(i int) error {
+			next := s.successor(old, fmt.Sprintf("key_contested_%d_%d", round, i))
+			err := s.store.RotateKey(s.Context(), "acc_1", old.ID, next, hashOf(next.ID), s.now)
+			if err == nil {
+				rotated.Add(1)
+			}
+			return ignore(err, store.ErrNotFound)
+		})
+		if got := rotated.Load(); got != 1 {
+			s.Errorf("%d rotations of one key", got)
 		}
-		return ignore(err, store.ErrNotFound)
-	})
-	if got := rotated.Load(); got != 1 {
-		s.Errorf("%d rotations of one key", got)
 	}
 }
 
