@@ -29,7 +29,7 @@ type entry struct {
 // Set records that one euro bought value units of code on that day. The
 // last value set for a day and code counts. Values of the euro itself are
 // ignored: it is 1 by definition. So is the zero Value, which no rate can
-// be made of.
+// be made of, and what is set for a day before the euro began.
 func (b *Builder) Set(day civil.Date, code currency.Code, value Value, source Source) {
 	if code != currency.Euro && !value.IsZero() {
 		b.entries = append(b.entries, entry{code, value, day, uint32(len(b.entries)), source})
@@ -38,7 +38,8 @@ func (b *Builder) Set(day civil.Date, code currency.Code, value Value, source So
 
 // Build returns what was collected. The Builder is used up by it.
 func (b *Builder) Build() *Dataset {
-	sorted := b.entries
+	euro, _ := currency.Lookup(currency.Euro)
+	sorted := slices.DeleteFunc(b.entries, func(e entry) bool { return !euro.ActiveOn(e.day) })
 	slices.SortFunc(sorted, func(x, y entry) int {
 		return cmp.Or(cmp.Compare(x.day, y.day), cmp.Compare(x.code, y.code), cmp.Compare(x.order, y.order))
 	})

@@ -14,8 +14,8 @@
 //
 // A publication is text from the network. It is refused as a whole if it is
 // not well-formed, has no rates, or quotes less than half of what the day
-// before did. A single value is dropped if its currency is unknown or not
-// alive that day, if it is not above zero or out of all proportion, if it
+// before did. A single value is dropped if its currency is unknown or, as
+// the euro, not alive that day, if it is not above zero or out of all proportion, if it
 // is of the future, or if it contradicts the value already held for that
 // day by more than half. A value that steps by more than half from the
 // currency's last one is held back until two more publications agree with

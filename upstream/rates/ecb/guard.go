@@ -24,8 +24,8 @@ type Report struct {
 	// Accepted is how many values were taken, new or not.
 	Accepted int
 	// The others were dropped. Unknown are of currencies that are not in
-	// ISO 4217 or were not alive on the day, Invalid not above zero or
-	// out of all proportion, Future of days to come, and Contradicting
+	// ISO 4217 or were not alive on the day, or of a day on which the euro
+	// was not, Invalid not above zero or out of all proportion, Future of days to come, and Contradicting
 	// too far from the value already held for their day.
 	Unknown, Invalid, Future, Contradicting int
 }
@@ -55,11 +55,12 @@ func newBounds() (bounds, error) {
 func (b bounds) screen(records []record, served *rates.Dataset, today civil.Date) ([]Quote, Report) {
 	var report Report
 	quotes := make([]Quote, 0, len(records))
+	euro, _ := currency.Lookup(currency.Euro)
 	for _, r := range records {
 		known, found := currency.Lookup(r.code)
 		value, err := rates.ParseValue(r.text)
 		switch {
-		case !found || r.code == currency.Euro || !known.ActiveOn(r.day):
+		case !found || r.code == currency.Euro || !known.ActiveOn(r.day) || !euro.ActiveOn(r.day):
 			report.Unknown++
 		case err != nil || value.Cmp(b.low) < 0 || value.Cmp(b.high) > 0:
 			report.Invalid++

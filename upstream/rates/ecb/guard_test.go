@@ -126,6 +126,9 @@ func TestScreen(t *testing.T) {
 		{"2026-04-13 BGN 1.95583", Report{Unknown: 1}}, // ended
 		{"2025-12-31 BGN 1.95583", Report{Accepted: 1}},
 		{"2005-06-30 RON 3.6", Report{Unknown: 1}}, // not begun
+		{"1999-01-04 USD 1.1789", Report{Accepted: 1}},
+		{"1999-01-03 USD 1.1789", Report{Unknown: 1}}, // before the euro
+		{"0001-01-01 USD 1.1789", Report{Unknown: 1}},
 		{"2026-04-13 JPY 0", Report{Invalid: 1}},
 		{"2026-04-13 JPY -186", Report{Invalid: 1}},
 		{"2026-04-13 JPY NaN", Report{Invalid: 1}},
