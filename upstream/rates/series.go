@@ -27,7 +27,8 @@ type Range struct {
 	Group      Group
 	// FillPrevious gives a period without a rate the newest rate before its
 	// end, at most LookBack days old, as At would. Without it such a
-	// period has no point.
+	// period has no point. No rate is carried beyond the last day of its
+	// currencies.
 	FillPrevious bool
 }
 
@@ -42,11 +43,18 @@ type Point struct {
 	Filled bool
 }
 
-// Series returns the points of a range, by ascending date. Weeks and months
-// that the range cuts count with the days inside it. A grouped rate is one
-// that was quoted, the last of its period, and not an average: so every
-// point can be had again by asking for its date.
+// Series returns the points of a range, by ascending date; none if there is
+// no rate in it. The range ends with the first of its currencies to end, and
+// weeks and months that it cuts count with the days inside it. A grouped
+// rate is one that was quoted, the last of its period, and not an average:
+// so every point can be had again by asking At for its date.
 func (d *Dataset) Series(r Range) []Point {
+	if len(d.days) == 0 {
+		return nil
+	}
+	// Before the first day there is nothing to walk through.
+	r.Start = max(r.Start, d.days[0])
+	r.End = min(r.End, lastDay(r.From, r.To))
 	var points []Point
 	cursor := pairCursor{data: d, from: d.finder(r.From), to: d.finder(r.To), next: d.before(r.Start-LookBack) + 1}
 	for begin := r.Start; begin <= r.End; {
