@@ -18,9 +18,9 @@ type key struct {
 	code currency.Code
 }
 
-// Merging is setting the values of the one, then of the other, and taking
-// out the snapshot's where the bank quoted the currency on the day or at most
-// LookBack days before it.
+// Merging is setting the snapshot's values of the one, then of the other,
+// taking out those of a currency that the bank quoted on the day or at most
+// LookBack days before it, and setting the bank's.
 func TestMergeAgreesWithModel(t *testing.T) {
 	t.Parallel()
 	codes := []currency.Code{"AUD", "USD", "CHF", "ZMW", "GBP"}
@@ -51,7 +51,7 @@ func TestMergeAgreesWithModel(t *testing.T) {
 			return b.Build()
 		}
 		base := draw("base", rates.SourceSnapshot, rates.SourceECB)
-		merged := rates.Merge(base, draw("over", rates.SourceECB))
+		merged := rates.Merge(base, draw("over", rates.SourceECB, rates.SourceSnapshot))
 
 		var want rates.Builder
 		for k, v := range snapshot {
@@ -144,5 +144,31 @@ func TestMergeKeepsLaterDaysOfTheBank(t *testing.T) {
 	merged := rates.Merge(build(t, "2026-04-13 USD 1.13 ECB"), build(t, "2026-04-10 USD 1.1 ECB"))
 	if want := build(t, "2026-04-10 USD 1.1 ECB", "2026-04-13 USD 1.13 ECB"); merged.Version() != want.Version() {
 		t.Errorf("got %d days", merged.Days())
+	}
+}
+
+// BenchmarkMerge lays the bank's 27 years over the snapshot, which happens
+// whenever rates come in.
+func BenchmarkMerge(b *testing.B) {
+	snapshot, err := rates.Snapshot()
+	if err != nil {
+		b.Fatal(err)
+	}
+	var codes []currency.Code
+	for _, l := range snapshot.Listings() {
+		codes = append(codes, l.Code)
+	}
+	var builder rates.Builder
+	for day := civil.New(1999, 1, 4); day <= snapshot.Newest(); day++ {
+		if weekday := day.Weekday(); weekday != time.Saturday && weekday != time.Sunday {
+			for i := 0; i < len(codes); i += 4 {
+				builder.Set(day, codes[i], value(b, "1.2345"), rates.SourceECB)
+			}
+		}
+	}
+	bank := builder.Build()
+	b.ReportAllocs()
+	for b.Loop() {
+		rates.Merge(snapshot, bank)
 	}
 }
