@@ -29,6 +29,8 @@ type Call struct {
 	request  *http.Request
 	began    time.Time
 	grant    store.Grant
+	// What was asked for: handlers behind the gate may rewrite the request.
+	method, path string
 
 	// Known once the call is entitled.
 	plan      *policy.Plan
@@ -186,7 +188,7 @@ func (c *Call) refund() {
 func (c *Call) record(status int) {
 	c.store.Record(store.Record{
 		Account: c.grant.Account, Key: c.grant.Key, KeyName: c.grant.KeyName, At: c.began,
-		Endpoint: c.endpoint.Name, Method: c.request.Method, Path: c.request.URL.Path,
+		Endpoint: c.endpoint.Name, Method: c.method, Path: c.path,
 		Status: status, Duration: c.gate.Now().Sub(c.began),
 	})
 }
@@ -248,9 +250,13 @@ func (c *Call) rateLimit() string {
 // is full again, in the form of draft-ietf-httpapi-ratelimit-headers.
 func appendQuota(b []byte, name string, remaining, seconds int64) []byte {
 	b = append(append(append(b, '"'), name...), `";r=`...)
-	b = strconv.AppendInt(b, remaining, 10)
+	b = strconv.AppendInt(b, min(remaining, maxInteger), 10)
 	return strconv.AppendInt(append(b, ";t="...), seconds, 10)
 }
+
+// maxInteger is the largest integer of a structured field (RFC 9651,
+// 3.3.1), one below the largest limit.
+const maxInteger = 999_999_999_999_999
 
 // policyField is a RateLimit-Policy header as it was last written for a
 // plan and an endpoint: it changes with the length of the day only.
@@ -269,7 +275,7 @@ func (c *Call) quotaPolicy() string {
 	if last := f.last.Load(); last != nil && last.length == length {
 		return last.value
 	}
-	value := `"` + c.endpoint.Name + `";q=` + strconv.FormatInt(c.limit, 10) + ";w=" + strconv.FormatInt(int64(length/time.Second), 10)
+	value := `"` + c.endpoint.Name + `";q=` + strconv.FormatInt(min(c.limit, maxInteger), 10) + ";w=" + strconv.FormatInt(int64(length/time.Second), 10)
 	f.last.Store(&dayField{length, value})
 	return value
 }

@@ -138,7 +138,7 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 	if err != nil {
 		return g.unavailable(w, r, e, err)
 	}
-	c := &Call{gate: g, store: db, endpoint: e, began: now, grant: grant, request: r}
+	c := &Call{gate: g, store: db, endpoint: e, began: now, grant: grant, request: r, method: r.Method, path: r.URL.Path}
 	g.Server.Identified(r, c)
 
 	if refusal = c.entitle(); refusal == nil && e.Usage {

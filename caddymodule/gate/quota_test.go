@@ -264,3 +264,31 @@ func TestStoreFails(t *testing.T) {
 		t.Errorf("counted %d", n)
 	}
 }
+
+// TestLargestLimit keeps the headers of the largest limit readable: it
+// has a digit more than an integer of a structured field may have.
+func TestLargestLimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(p *policy.Config) { p.Plans[0].Limits["convert"] = policy.MaxLimit })
+	const want = `"convert";q=999999999999999;w=86400 "convert";r=999999999999999;t=43200`
+	if got := rateLimit(w.get(t, convert, w.account(t, "acc_1"))); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestRecordedRequest lists a call as the client made it, whatever a
+// handler behind the gate makes of it.
+func TestRecordedRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.next = func(rw http.ResponseWriter, r *http.Request) error {
+		r.Method, r.URL.Path = http.MethodPost, "/rewritten"
+		rw.WriteHeader(http.StatusOK)
+		return nil
+	}
+	w.get(t, convert, w.account(t, "acc_1"))
+	calls, err := w.store.Recent(t.Context(), "acc_1", noon)
+	if err != nil || len(calls) != 1 || calls[0].Method != http.MethodGet || calls[0].Path != convert {
+		t.Errorf("got %+v, %v", calls, err)
+	}
+}
