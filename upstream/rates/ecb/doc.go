@@ -12,14 +12,15 @@
 //
 // # What is believed
 //
-// A publication is text from the network. It is refused as a whole if it is
-// not well-formed, has no rates, or quotes less than half of what the day
-// before did. A single value is dropped if its currency is unknown or, as
-// the euro, not alive that day, if it is not above zero or out of all proportion, if it
-// is of the future, or if it contradicts the value already held for that
-// day by more than half. A value that steps by more than half from the
-// currency's last one is held back until two more publications agree with
-// it: that stops spikes, and lets devaluations through three days late.
+// A publication is text from the network. It is refused as a whole if
+// it is not well-formed, has no rates, or quotes less than half of what
+// the day before did. A single value is dropped if its currency is
+// unknown, if it or the euro was not alive that day, if it is not above
+// zero or out of all proportion, if it is of the future, or if it
+// contradicts the value already held for that day by more than half. A
+// value that steps by more than half from the currency's last one is
+// held back until two more publications agree with it: that stops
+// spikes, and lets devaluations through three days late.
 //
 // So a refresh that fails, in whichever way, never changes a good rate.
 package ecb
