@@ -80,12 +80,13 @@ func TestLoginSmuggling(t *testing.T) {
 		{"a list of content types", "", plain, []string{"Content-Type: application/json, application/x-www-form-urlencoded"}, 415, "unsupported_media_type"},
 	} {
 		t.Run(c.threat, func(t *testing.T) {
+			before := s.upstream.seen()
 			got := s.ask(t, "POST", or(c.target, "/api/login"), c.body, c.headers...)
 			if got.status != c.status || got.code() != c.code {
 				t.Errorf("got %d %s, want %d %s", got.status, got.body, c.status, c.code)
 			}
-			if n := s.upstream.seen(); n != 0 {
-				t.Fatalf("the upstream saw %d requests", n)
+			if n := s.upstream.seen() - before; n != 0 {
+				t.Errorf("the upstream saw %d requests", n)
 			}
 		})
 	}

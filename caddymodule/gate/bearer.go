@@ -8,9 +8,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// maxToken is the length beyond which a token is malformed unseen.
-const maxToken = 256
-
 // bearer reads the token of a request (RFC 6750, 2.1) and returns what
 // the store knows it by. Tokens in the query string are refused rather
 // than ignored (RFC 6750, 5.3): their sender should learn that they have
@@ -30,9 +27,6 @@ func bearer(r *http.Request) (token.Hash, *Refusal) {
 	credentials = strings.Trim(credentials, " ")
 	if scheme != "Bearer" && !strings.EqualFold(scheme, "Bearer") || credentials == "" {
 		return token.Hash{}, refuseUnauthenticated
-	}
-	if len(credentials) > maxToken {
-		return token.Hash{}, refuseInvalidToken
 	}
 	hash, _, err := token.Parse(credentials)
 	if err != nil {

@@ -1,0 +1,29 @@
+package caddymodule
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// TestAppThatEnded opens nothing any more: a request that comes late to a
+// configuration which never served would hold the store open for ever.
+func TestAppThatEnded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir() + "/gate"
+	a := &App{opener: &BadgerStore{directory: dir}}
+	if err := a.Cleanup(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Store(); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("got %v, want store.ErrClosed", err)
+	}
+	if _, err := a.Throttle(); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("got %v, want store.ErrUnavailable", err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the store was opened (%v)", err)
+	}
+}

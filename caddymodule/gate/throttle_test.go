@@ -1,0 +1,126 @@
+package gate_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+)
+
+const person = `{"email":"a@example.com","password":"x"}`
+
+// login tries a password, and tells the status and Retry-After.
+func (w *world) login(t *testing.T) (int, string) {
+	t.Helper()
+	answer, err := w.ask("POST", "/api/login", person, "Content-Type: application/json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Code, answer.Header().Get("Retry-After")
+}
+
+func wrong(w http.ResponseWriter, _ *http.Request) error {
+	w.WriteHeader(http.StatusUnauthorized)
+	return nil
+}
+
+// TestAttemptsInAWindow admits five in any 60 seconds, and Retry-After is
+// exact: whoever waits so long is admitted, and nobody sooner.
+func TestAttemptsInAWindow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for _, step := range []struct {
+		at     time.Duration
+		status int
+		wait   string
+	}{
+		{0, 200, ""}, {10 * time.Second, 200, ""}, {20 * time.Second, 200, ""}, {30 * time.Second, 200, ""}, {40 * time.Second, 200, ""},
+		{41 * time.Second, 429, "19"},
+		{59500 * time.Millisecond, 429, "1"}, // rounded up
+		{60*time.Second - 1, 429, "1"},
+		{60 * time.Second, 200, ""},
+		{60 * time.Second, 429, "10"},
+		{70 * time.Second, 200, ""},
+	} {
+		w.set(noon.Add(step.at))
+		if status, wait := w.login(t); status != step.status || wait != step.wait {
+			t.Errorf("after %v: got %d, Retry-After %q; want %d, %q", step.at, status, wait, step.status, step.wait)
+		}
+	}
+}
+
+// TestWaitOfAnAccount doubles from failure to failure, to an end.
+func TestWaitOfAnAccount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *policy.Config) {
+		c.LoginThrottle = policy.LoginThrottle{
+			PerClient: 1000, FreeFailures: 3,
+			FirstWait: policy.Duration(30 * time.Second), MaxWait: policy.Duration(100 * time.Second),
+		}
+	})
+	w.next = wrong
+	for range 3 {
+		if status, _ := w.login(t); status != 401 {
+			t.Fatalf("got %d", status)
+		}
+	}
+	for i, wait := range []string{"30", "60", "100", "100"} {
+		if status, got := w.login(t); status != 429 || got != wait {
+			t.Errorf("failure %d: got %d, Retry-After %q; want 429, %q", i, status, got, wait)
+		}
+		seconds, err := time.ParseDuration(wait + "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.set(w.clock().Add(seconds))
+		if status, _ := w.login(t); status != 401 {
+			t.Errorf("failure %d, waited for: got %d", i, status)
+		}
+	}
+}
+
+// TestSuccessCountsAtOnce: who can read that a login succeeded can try
+// the next, before the handler has ended.
+func TestSuccessCountsAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *policy.Config) {
+		c.LoginThrottle = policy.LoginThrottle{PerClient: 1000, FreeFailures: 3}
+	})
+	w.next = wrong
+	w.login(t)
+	w.login(t)
+	w.next = func(writer http.ResponseWriter, _ *http.Request) error {
+		writer.WriteHeader(http.StatusOK)
+		w.next = wrong
+		if status, _ := w.login(t); status != 401 {
+			t.Errorf("got %d", status)
+		}
+		return nil
+	}
+	if status, _ := w.login(t); status != 200 {
+		t.Errorf("got %d", status)
+	}
+}
+
+// TestUnsettledLogin: a panic of the upstream's says nothing about the
+// password.
+func TestUnsettledLogin(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *policy.Config) {
+		c.LoginThrottle = policy.LoginThrottle{PerClient: 1000, FreeFailures: 1}
+	})
+	w.next = func(http.ResponseWriter, *http.Request) error { panic(http.ErrAbortHandler) }
+	for range 3 {
+		func() {
+			defer func() { recover() }()
+			if status, _ := w.login(t); status != 0 {
+				t.Errorf("got %d", status)
+			}
+		}()
+	}
+	w.next = wrong
+	if status, _ := w.login(t); status != 401 {
+		t.Errorf("got %d", status)
+	}
+}
