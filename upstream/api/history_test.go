@@ -87,6 +87,8 @@ func TestHistoryBounds(t *testing.T) {
 		t.Errorf("got %d rates in 3660 days, want 9", h.Count)
 	}
 	s.get(t, "/api/history/EUR/USD?start_date=2026-09-26").refused(t, 404, "no_rate")
+	s.get(t, "/api/history/EUR/USD?end_date=0001-01-29").refused(t, 404, "no_rate")
+	s.get(t, "/api/convert/EUR/1/USD?date=0001-01-14").refused(t, 404, "no_rate")
 	s.get(t, "/api/history/BGN/EUR?start_date=2026-01-01").refused(t, 404, "currency_retired")
 	s.get(t, "/api/history/BGN/EUR?start_date=2025-12-31&end_date=2026-01-05").refused(t, 404, "no_rate")
 	s.get(t, "/api/history/BGN/EUR?start_date=2025-12-01&end_date=2026-01-05").decode(t, &h)

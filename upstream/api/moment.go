@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
@@ -24,6 +25,9 @@ func (s *service) moment() moment {
 	return moment{s.source.Current(), civil.Of(s.now().UTC())}
 }
 
+// firstDay is the first day of the euro, on which all rates are based.
+var firstDay = civil.New(1999, time.January, 4)
+
 // date reads a date of the request. No text is the zero Date. The future
 // has no rates, and saying so beats answering with the newest.
 func (m moment) date(text string) (civil.Date, *apierror.Error) {
@@ -36,6 +40,9 @@ func (m moment) date(text string) (civil.Date, *apierror.Error) {
 	}
 	if day > m.today {
 		return 0, futureDate(day, m.today)
+	}
+	if day < firstDay {
+		return 0, apierror.New(http.StatusNotFound, codeNoRate, fmt.Sprintf("There are no rates before %s.", firstDay))
 	}
 	return day, nil
 }

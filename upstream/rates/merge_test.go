@@ -19,8 +19,7 @@ type key struct {
 }
 
 // Merging is setting the snapshot's values of the one, then of the other,
-// taking out those of a currency that the bank quoted on the day or at most
-// LookBack days before it, and setting the bank's.
+// and then the bank's.
 func TestMergeAgreesWithModel(t *testing.T) {
 	t.Parallel()
 	codes := []currency.Code{"AUD", "USD", "CHF", "ZMW", "GBP"}
@@ -55,12 +54,7 @@ func TestMergeAgreesWithModel(t *testing.T) {
 
 		var want rates.Builder
 		for k, v := range snapshot {
-			covered := false
-			for back := range civil.Date(rates.LookBack + 1) {
-				_, quoted := bank[key{k.day - back, k.code}]
-				covered = covered || quoted
-			}
-			if !covered {
+			if _, quoted := bank[k]; !quoted {
 				want.Set(k.day, k.code, v, rates.SourceSnapshot)
 			}
 		}
@@ -79,62 +73,6 @@ func TestMergeAgreesWithModel(t *testing.T) {
 			before = day.Date()
 		}
 	})
-}
-
-// Whatever day is asked for: where the bank quoted a currency within reach,
-// its newest rate answers, and no other.
-func TestBankWinsForWhatItCovers(t *testing.T) {
-	t.Parallel()
-	start := civil.New(2026, time.January, 1)
-	rapid.Check(t, func(t *rapid.T) {
-		bank := drawn(t, rates.SourceECB, start, start+60)
-		merged := rates.Merge(drawn(t, rates.SourceSnapshot, start, start+60), bank)
-		for on := start; on <= start+80; on++ {
-			want, err := bank.At(on, "EUR", "USD")
-			if err != nil {
-				continue
-			}
-			got, err := merged.At(on, "EUR", "USD")
-			if err != nil || got.Date() != want.Date() || got.Source("EUR", "USD") != rates.SourceECB {
-				t.Fatalf("%s: got %v, %v, want the bank's rate of %s", on, got, err, want.Date())
-			}
-		}
-	})
-}
-
-// A pair of the bank's has its Friday on a Sunday for which there is a
-// snapshot; so has a pair of which the bank has one.
-func TestWeekendWithASnapshot(t *testing.T) {
-	t.Parallel()
-	// 2026-04-10 is a Friday.
-	snapshot := build(t,
-		"2026-04-10 KES 150 snapshot", "2026-04-10 USD 1.09 snapshot",
-		"2026-04-12 KES 152 snapshot", "2026-04-12 USD 1.12 snapshot",
-		"2026-04-24 USD 1.24 snapshot", "2026-04-25 USD 1.25 snapshot",
-	)
-	data := rates.Merge(snapshot, build(t, "2026-04-10 USD 1.1 ECB"))
-	tests := []struct{ on, from, to, day, rate, source string }{
-		{"2026-04-11", "EUR", "USD", "2026-04-10", "1.1", "ECB"},
-		{"2026-04-12", "EUR", "USD", "2026-04-10", "1.1", "ECB"},
-		{"2026-04-12", "KES", "USD", "2026-04-10", "0.00733333333333", "ECB+snapshot"},
-		{"2026-04-12", "EUR", "KES", "2026-04-12", "152", "snapshot"},
-		// 14 days later the bank's is still the newest, and after that it
-		// is too old.
-		{"2026-04-24", "EUR", "USD", "2026-04-10", "1.1", "ECB"},
-		{"2026-04-25", "EUR", "USD", "2026-04-25", "1.25", "snapshot"},
-	}
-	for _, test := range tests {
-		from, to := currency.Code(test.from), currency.Code(test.to)
-		day, err := data.At(date(t, test.on), from, to)
-		if err != nil {
-			t.Fatalf("%s %s %s: %v", test.on, from, to, err)
-		}
-		rate, err := day.Rate(from, to)
-		if err != nil || day.Date().String() != test.day || rate.String() != test.rate || day.Source(from, to).String() != test.source {
-			t.Errorf("%s %s %s: got %s on %s of %s, %v, want %s on %s of %s", test.on, from, to,
-				rate, day.Date(), day.Source(from, to), err, test.rate, test.day, test.source)
-		}
-	}
 }
 
 // Values of the bank never displace each other, in whichever order they
