@@ -52,10 +52,19 @@ func newAssets() (*assets, error) {
 // path returns the address of a file.
 func (a *assets) path(name string) string { return a.paths[name] }
 
-// ServeHTTP serves a file. The address of an older one, which a page from
-// before an update may ask for, is answered with the present one, but not
-// to be kept.
-func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// or serves the files, and leaves what is none of them to next.
+func (a *assets) or(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !a.serve(w, r) {
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// serve serves a file, if there is one. The address of an older one,
+// which a page from before an update may ask for, is answered with the
+// present one, but not to be kept.
+func (a *assets) serve(w http.ResponseWriter, r *http.Request) bool {
 	keep := "public, max-age=31536000, immutable"
 	file, found := a.files[r.URL.Path]
 	if !found {
@@ -63,8 +72,7 @@ func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		file, found = a.files[a.paths[r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]]]
 	}
 	if !found {
-		http.NotFound(w, r)
-		return
+		return false
 	}
 	h := w.Header()
 	h.Set("Cache-Control", keep)
@@ -72,4 +80,5 @@ func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("X-Content-Type-Options", "nosniff")
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(file.content))
+	return true
 }

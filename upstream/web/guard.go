@@ -30,26 +30,30 @@ var headers = map[string]string{
 	"X-Frame-Options":              "DENY",
 }
 
-// guard sets the headers of every page and refuses changes that another
-// site's page asks for.
+// guard sets the headers of every page and answers for those that panic.
 func (s *site) guard(next http.Handler) http.Handler {
-	csrf := http.NewCrossOriginProtection()
-	csrf.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.views.problem(w, crossOrigin)
-	}))
-	protected := csrf.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range headers {
 			w.Header().Set(name, value)
 		}
-		defer s.rescue(w)
-		protected.ServeHTTP(w, r)
+		defer s.rescue(w, r)
+		next.ServeHTTP(w, r)
 	})
+}
+
+// sameOrigin refuses changes that another site's page asks for. It comes
+// after the session is found, for a page that knows who is there.
+func (s *site) sameOrigin(next http.Handler) http.Handler {
+	csrf := http.NewCrossOriginProtection()
+	csrf.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, s.visitor(r), errCrossOrigin)
+	}))
+	return csrf.Handler(next)
 }
 
 // rescue answers with a page where a handler panics. Pages are rendered
 // whole before the answer begins, so that there is none to be cut off.
-func (s *site) rescue(w http.ResponseWriter) {
+func (s *site) rescue(w http.ResponseWriter, r *http.Request) {
 	reason := recover()
 	if reason == nil {
 		return
@@ -58,5 +62,5 @@ func (s *site) rescue(w http.ResponseWriter) {
 		panic(reason)
 	}
 	s.Logger.Error("page panicked", "reason", fmt.Sprint(reason), "stack", string(debug.Stack()))
-	s.views.problem(w, broken)
+	s.views.problem(w, s.leadOn(r, broken))
 }

@@ -110,51 +110,72 @@ func (v *visit) keyRow(key control.Key) keyRow {
 	return row
 }
 
-// findKey returns the account's key that the path names. A key of another
-// account is not found: the list that is searched is the account's own.
-func (s *site) findKey(r *http.Request, v *visit) (control.Key, error) {
-	keys, err := s.keyList(r.Context(), v, true)
-	if err != nil {
-		return control.Key{}, err
-	}
-	for _, key := range keys {
-		if key.ID == r.PathValue("id") {
-			return key, nil
-		}
-	}
-	return control.Key{}, errNotFound
-}
-
 // keyView is the page of one key, and those that ask before it changes.
 type keyView struct {
 	keyRow
-	Overlaps []choice
+	// Successor is the id of the key that this one was rotated to, empty
+	// if there is none. A key has one at most.
+	Successor string
+	Overlaps  []choice
+	// Offer is set where the plan has no access, and nothing to rotate to.
+	Offer   *offer
+	Problem string
+}
+
+// findKey returns the account's key that the path names. A key of another
+// account is not found: the list that is searched is the account's own.
+func (s *site) findKey(r *http.Request, v *visit) (keyView, error) {
+	keys, err := s.keyList(r.Context(), v, true)
+	if err != nil {
+		return keyView{}, err
+	}
+	return v.keyView(keys, r.PathValue("id"))
+}
+
+func (v *visit) keyView(keys []control.Key, id string) (keyView, error) {
+	i := slices.IndexFunc(keys, func(k control.Key) bool { return k.ID == id })
+	if i < 0 {
+		return keyView{}, errNotFound
+	}
+	view := keyView{keyRow: v.keyRow(keys[i]), Overlaps: overlaps, Offer: v.offer()}
+	for _, k := range keys {
+		if k.Name == keys[i].Name && k.CreatedAt.After(keys[i].CreatedAt) && v.keyRow(k).Live {
+			view.Successor = k.ID
+		}
+	}
+	return view, nil
 }
 
 func (s *site) key(w http.ResponseWriter, r *http.Request, v *visit) error {
-	return s.showKey(w, r, v, "key", false)
-}
-
-func (s *site) rotateForm(w http.ResponseWriter, r *http.Request, v *visit) error {
-	return s.showKey(w, r, v, "rotate", true)
-}
-
-func (s *site) revokeForm(w http.ResponseWriter, r *http.Request, v *visit) error {
-	return s.showKey(w, r, v, "revoke", true)
-}
-
-// showKey shows a page about one key, which must be live if it is to be
-// changed there.
-func (s *site) showKey(w http.ResponseWriter, r *http.Request, v *visit, name string, live bool) error {
-	key, err := s.findKey(r, v)
+	view, err := s.findKey(r, v)
 	if err != nil {
 		return err
 	}
-	view := keyView{v.keyRow(key), overlaps}
-	if live && !view.Live {
+	return s.showKey(w, http.StatusOK, v, "key", view)
+}
+
+func (s *site) rotateForm(w http.ResponseWriter, r *http.Request, v *visit) error {
+	return s.showLiveKey(w, r, v, "rotate")
+}
+
+func (s *site) revokeForm(w http.ResponseWriter, r *http.Request, v *visit) error {
+	return s.showLiveKey(w, r, v, "revoke")
+}
+
+// showLiveKey shows a page on which a key is changed.
+func (s *site) showLiveKey(w http.ResponseWriter, r *http.Request, v *visit, name string) error {
+	view, err := s.findKey(r, v)
+	if err != nil {
+		return err
+	}
+	if !view.Live {
 		return errNotFound
 	}
-	return s.views.show(w, http.StatusOK, name, v.page(keyTitles[name]+key.Name, "settings", view))
+	return s.showKey(w, http.StatusOK, v, name, view)
+}
+
+func (s *site) showKey(w http.ResponseWriter, status int, v *visit, name string, view keyView) error {
+	return s.views.show(w, status, name, v.page(keyTitles[name]+view.Name, "settings", view))
 }
 
 // keyTitles are the titles of the pages about one key.
@@ -178,18 +199,43 @@ func (s *site) rotateKey(w http.ResponseWriter, r *http.Request, v *visit) error
 	if err != nil {
 		return errForm
 	}
+	view, err := s.findKey(r, v)
+	if err != nil {
+		return err
+	}
 	issued, err := change(r.Context(), func(ctx context.Context) (control.IssuedKey, error) {
-		return s.Gate.RotateKey(ctx, v.who.ID, r.PathValue("id"), time.Duration(hours)*time.Hour)
+		return s.Gate.RotateKey(ctx, v.who.ID, view.ID, time.Duration(hours)*time.Hour)
 	})
+	if refused := refusal(err); refused != nil {
+		if view.Problem = rotateProblem(refused.Code); view.Problem != "" {
+			return s.showKey(w, http.StatusUnprocessableEntity, v, "rotate", view)
+		}
+	}
 	if err != nil {
 		return err
 	}
 	return s.showToken(w, v, issued, true)
 }
 
+// rotateProblem says why the gate refuses to rotate a key, in the words of
+// the page. It is empty for what the page cannot help with.
+func rotateProblem(code string) string {
+	if code == "name_taken" {
+		return "This key was rotated already. It works until it expires, or until you revoke it."
+	}
+	_, problem := keyProblem(code)
+	return problem
+}
+
+// revokeKey looks for the key first, so that the gate is asked about none
+// that was never made.
 func (s *site) revokeKey(w http.ResponseWriter, r *http.Request, v *visit) error {
-	_, err := change(r.Context(), func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, s.Gate.RevokeKey(ctx, v.who.ID, r.PathValue("id"))
+	view, err := s.findKey(r, v)
+	if err != nil {
+		return err
+	}
+	_, err = change(r.Context(), func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.Gate.RevokeKey(ctx, v.who.ID, view.ID)
 	})
 	if err != nil {
 		return err

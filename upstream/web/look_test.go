@@ -3,6 +3,7 @@ package web
 import (
 	"flag"
 	"maps"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -22,7 +23,7 @@ func gallery(t *testing.T) *httptest.Server {
 	t.Helper()
 	s := storySite(t)
 	mux := http.NewServeMux()
-	mux.Handle(staticPrefix, s.views.assets)
+	mux.Handle(staticPrefix, s.views.assets.or(http.NotFoundHandler()))
 	mux.Handle("/{story}", s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tell, known := stories()[r.PathValue("story")]
 		if !known {
@@ -36,6 +37,60 @@ func gallery(t *testing.T) *httptest.Server {
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return server
+}
+
+// What stands on one line stands on one line: the middles of all that is
+// in the bar at the top, and the text of My usage's heading and of the
+// button beside it.
+func TestAlignment(t *testing.T) {
+	t.Parallel()
+	server := gallery(t)
+	browser := browsertest.Start(t)
+	for look, options := range map[string][]browsertest.Option{
+		"wide": {browsertest.Wide}, "dark": {browsertest.Wide, browsertest.Dark}, "phone": {browsertest.Phone},
+	} {
+		page := browser.Person(options...)
+		page.Go(server.URL + "/usage")
+		const middles = `[...document.querySelectorAll(".brand, .top nav, .email, .who button")]
+			.filter(e => e.offsetHeight && !(innerWidth < 640 && e.matches("nav")))
+			.map(e => e.getBoundingClientRect()).map(r => (r.top + r.bottom) / 2)`
+		got := browsertest.Evaluate[[]float64](page, middles)
+		if len(got) < 2 || slices.Max(got)-slices.Min(got) > 1 {
+			t.Errorf("%s: the middles of the bar's entries are at %v", look, got)
+		}
+		if look == "phone" {
+			continue // the button stands below the heading
+		}
+		// An empty inline block stands on the base line of its text.
+		const lines = `["main h1", "#pause"].map(selector => {
+			const mark = document.createElement("span");
+			mark.style.display = "inline-block";
+			document.querySelector(selector).append(mark);
+			return mark.getBoundingClientRect().bottom;
+		})`
+		page.PressHere("#pause")
+		if got := browsertest.Evaluate[[]float64](page, lines); math.Abs(got[0]-got[1]) > 1 {
+			t.Errorf("%s: the heading stands at %.1f, the button beside it at %.1f", look, got[0], got[1])
+		}
+	}
+}
+
+// Nothing is cut off, however narrow the screen.
+func TestNothingIsCutOff(t *testing.T) {
+	t.Parallel()
+	server := gallery(t)
+	browser := browsertest.Start(t)
+	for look, options := range map[string][]browsertest.Option{"wide": {browsertest.Wide}, "phone": {browsertest.Phone}} {
+		page := browser.Person(options...)
+		for _, name := range slices.Sorted(maps.Keys(stories())) {
+			page.Go(server.URL + "/" + name)
+			const cut = `[...document.querySelectorAll("body *")].filter(e => e.offsetWidth && e.scrollWidth > e.clientWidth + 1 &&
+				["hidden", "clip"].includes(getComputedStyle(e).overflowX)).map(e => e.className + ": " + e.textContent)`
+			for _, text := range browsertest.Evaluate[[]string](page, cut) {
+				t.Errorf("%s, %s: cuts off %s", name, look, text)
+			}
+		}
+	}
 }
 
 // Every state of every page is free of what axe-core finds, in light and

@@ -1,8 +1,12 @@
 package web_test
 
 import (
+	"crypto/rand"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,6 +14,10 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 	"github.com/caddy-tollgate/tollgate/upstream/web"
 )
 
@@ -264,6 +272,69 @@ func TestUsagePage(t *testing.T) {
 	ada := w.person().signIn("ada@example.com")
 	ada.get("/usage").has(t, http.StatusOK, "<strong>0</strong> of 1,000 used", "<strong>1,000</strong> left", "00:00", "(UTC)",
 		"No calls yet", `<meta http-equiv="refresh" content="60; url=/usage?background=1">`, time.Now().UTC().Format("2 Jan"))
+	ada.get("/usage/calls").has(t, http.StatusOK, "No calls yet")
+}
+
+// generous is a gate whose plan free gives access, and that knows nobody.
+type generous struct {
+	policy *policy.Policy
+	store  store.Store
+}
+
+func (g generous) Policy() *policy.Policy      { return g.policy }
+func (g generous) Store() (store.Store, error) { return g.store, nil }
+func (g generous) Now() time.Time              { return time.Now() }
+func (g generous) Random() io.Reader           { return rand.Reader }
+
+func (g generous) start(t *testing.T) *client.Client {
+	t.Helper()
+	rules, err := policy.New(policy.Config{
+		Timezone: "Asia/Kolkata",
+		Endpoints: []policy.EndpointConfig{
+			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"},
+			{Name: "rates", Method: "GET", Path: "/api/rates/{base}"},
+			{Name: "history", Method: "GET", Path: "/api/history/{from}/{to}"},
+		},
+		Plans: []policy.PlanConfig{{Name: "free", Limits: map[string]policy.Limit{"convert": 40, "rates": policy.Limit(store.Unlimited)}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := badgerstore.Open(t.TempDir(), badgerstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(control.New(generous{rules, kept}, slog.New(slog.DiscardHandler)))
+	t.Cleanup(func() {
+		server.Close()
+		if err := kept.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	gate, err := client.New(server.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gate
+}
+
+// An account that the gate does not know yet has the whole of plan free
+// before it.
+func TestUsageOfUnknownAccount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *web.Config) { c.Gate = generous{}.start(t) })
+	w.add("ada@example.com", "starter")
+	ada := w.person().signIn("ada@example.com")
+	kolkata, err := time.LoadLocation("Asia/Kolkata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ada.get("/usage")
+	got.has(t, http.StatusOK, "plan <strong>free</strong>", "<strong>0</strong> of 40 used", "<strong>40</strong> left",
+		"Unlimited", "at <time", ">00:00</time> (Asia/Kolkata)", "The last 30 days", time.Now().In(kolkata).Format("2 Jan"), "No calls yet")
+	if n := strings.Count(got.body, `<span>Unlimited</span>`) + strings.Count(got.body, `role="meter"`); n != 2 {
+		t.Errorf("shows %d meters, want those of the plan's 2 endpoints", n)
+	}
 	ada.get("/usage/calls").has(t, http.StatusOK, "No calls yet")
 }
 

@@ -154,11 +154,26 @@ func keysStory(plan string, keys []control.Key, notice string) story {
 	}
 }
 
-func keyStory(name string) story {
+// keyStory is a page about a key; some others of the account come after
+// it.
+func keyStory(name, plan, problem string, others ...control.Key) story {
 	return func(s *site, w http.ResponseWriter) error {
-		v := storyVisit("starter")
-		return s.views.show(w, http.StatusOK, name, v.page(keyTitles[name]+"ci", "settings", keyView{v.keyRow(storyKeys(1)[0]), overlaps}))
+		v := storyVisit(plan)
+		key := storyKeys(1)[0]
+		view, err := v.keyView(append([]control.Key{key}, others...), key.ID)
+		if err != nil {
+			return err
+		}
+		view.Problem = problem
+		return s.showKey(w, http.StatusOK, v, name, view)
 	}
+}
+
+// successor is what the key of the stories was rotated to.
+func successor() control.Key {
+	key := storyKeys(1)[0]
+	key.ID, key.CreatedAt = "key_younger", key.CreatedAt.Add(time.Minute)
+	return key
 }
 
 func newKeyStory(plan string, view newKeyView, checked []string) story {
@@ -216,9 +231,13 @@ func stories() map[string]story {
 		"keys-free":    keysStory("free", nil, ""),
 		"keys-revoked": keysStory("starter", storyKeys(3), notices["revoked"]),
 		"keys-hundred": keysStory("starter", storyKeys(100), ""),
-		"key":          keyStory("key"),
-		"key-rotate":   keyStory("rotate"),
-		"key-revoke":   keyStory("revoke"),
+		"key":          keyStory("key", "starter", ""),
+		"key-rotated":  keyStory("key", "starter", "", successor()),
+		"key-rotate":   keyStory("rotate", "starter", ""),
+		"rotate-twice": keyStory("rotate", "starter", rotateProblem("name_taken"), successor()),
+		"rotate-free":  keyStory("rotate", "free", rotateProblem("plan_required")),
+		"rotate-full":  keyStory("rotate", "starter", rotateProblem("too_many_keys")),
+		"key-revoke":   keyStory("revoke", "starter", ""),
 		"new":          newKeyStory("starter", newKeyView{}, nil),
 		"new-free":     newKeyStory("free", newKeyView{}, nil),
 		"new-mistake":  newKeyStory("starter", newKeyView{Name: "ci", Field: "name", Problem: "You have a key with this name. Choose another, or rotate or revoke that one."}, []string{"convert"}),
@@ -244,15 +263,25 @@ func stories() map[string]story {
 		"usage-empty":       usageStory("starter", storyUsage(nil, 0)),
 		"usage-warn":        usageStory("starter", storyUsage(busyDay, 40)),
 		"usage-unlimited":   usageStory("business", unlimitedUsage()),
+		"usage-unused":      unusedStory,
 		"usage-free":        usageStory("free", usage.Document{Plan: "free", Timezone: "Europe/Berlin"}),
 		"calls":             callsStory,
 		"gate-unreachable":  problemStory(client.ErrUnreachable, ""),
 		"not-found":         problemStory(errNotFound, "starter"),
 		"broken":            problemStory(errors.New("the disk is on fire"), ""),
 		"busy":              problemStory(account.ErrBusy, ""),
-		"cross-origin":      func(s *site, w http.ResponseWriter) error { s.views.problem(w, crossOrigin); return nil },
+		"cross-origin":      problemStory(errCrossOrigin, "starter"),
+		"wrong-method":      problemStory(errMethod, ""),
 		"login-unavailable": func(s *site, w http.ResponseWriter) error { s.views.problem(w, loginProblem); return nil },
 	}
+}
+
+func unusedStory(s *site, w http.ResponseWriter) error {
+	d, err := storyVisit("starter").unused(historyDays)
+	if err != nil {
+		return err
+	}
+	return usageStory("starter", d)(s, w)
 }
 
 func callsStory(s *site, w http.ResponseWriter) error {

@@ -2,11 +2,13 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 )
 
@@ -87,15 +89,39 @@ func (s *site) calls(w http.ResponseWriter, r *http.Request, v *visit) error {
 }
 
 // usageOf asks what the account used. One that the gate does not know
-// used nothing, and its plan has nothing to use.
+// used nothing of what its plan gives.
 func (s *site) usageOf(ctx context.Context, v *visit, days int) (usage.Document, error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
 	document, err := s.Gate.Usage(ctx, v.who.ID, days)
 	if isRefused(err, http.StatusNotFound) {
-		return usage.Document{Plan: v.plan.Name, Timezone: v.plans.Timezone}, nil
+		return v.unused(days)
 	}
 	return document, err
+}
+
+// unused is the usage of an account that made no call yet.
+func (v *visit) unused(days int) (usage.Document, error) {
+	dates, err := calendar.New(v.plans.Timezone)
+	if err != nil {
+		return usage.Document{}, fmt.Errorf("loading the gate's zone: %w", err)
+	}
+	today := dates.At(v.clock.now)
+	document := usage.Document{
+		Account: v.who.ID, Plan: v.plan.Name, Timezone: v.plans.Timezone,
+		Day: today.Day.String(), ResetsAt: today.End,
+	}
+	for _, e := range v.plans.Endpoints {
+		if limit, listed := v.plan.Limits[e.Name]; listed {
+			document.Endpoints = append(document.Endpoints, usage.Endpoint{
+				Endpoint: e.Name, Method: e.Method, Path: e.Path, Limit: limit, Remaining: limit,
+			})
+		}
+	}
+	for ago := days - 1; ago >= 0; ago-- {
+		document.Days = append(document.Days, usage.Day{Day: (today.Day - calendar.Day(ago)).String()})
+	}
+	return document, nil
 }
 
 func (v *visit) usageView(document usage.Document) usageView {

@@ -57,7 +57,7 @@ type handler func(w http.ResponseWriter, r *http.Request) error
 func (s *site) open(h handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := h(w, r); err != nil {
-			s.fail(w, r, nil, err)
+			s.fail(w, r, s.visitor(r), err)
 		}
 	}
 }
@@ -67,16 +67,14 @@ func (s *site) open(h handler) http.HandlerFunc {
 func (s *site) signedIn(h func(http.ResponseWriter, *http.Request, *visit) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, err := s.begin(r)
-		if errors.Is(err, errSignedOut) {
-			if err = s.askToSignIn(w, r); err == nil {
-				return
-			}
-		}
 		if err == nil && !r.URL.Query().Has(backgroundParameter) {
 			err = s.sessions.Touch(r.Context(), v.session)
 		}
 		if err == nil {
 			err = h(w, r, v)
+		}
+		if errors.Is(err, errSignedOut) || isRefusedAs(err, "account_disabled") {
+			err = s.askToSignIn(w, r)
 		}
 		if err != nil {
 			s.fail(w, r, v, err)
@@ -130,6 +128,14 @@ func (s *site) begin(r *http.Request) (*visit, error) {
 	}
 	v.clock = clock{s.Now(), zone}
 	return v, nil
+}
+
+// visitor returns who is there as far as that can be found out, for pages
+// that have something else to say. What went wrong on the way is told to
+// who asks for a page that needs it.
+func (s *site) visitor(r *http.Request) *visit {
+	v, _ := s.begin(r)
+	return v
 }
 
 // ask asks the gate what every page needs: its plans, and how the account
@@ -213,4 +219,9 @@ func refusal(err error) *apierror.Error {
 func isRefused(err error, status int) bool {
 	refused := refusal(err)
 	return refused != nil && refused.Status == status
+}
+
+func isRefusedAs(err error, code string) bool {
+	refused := refusal(err)
+	return refused != nil && refused.Code == code
 }

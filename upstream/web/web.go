@@ -13,6 +13,7 @@ package web
 import (
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
@@ -58,6 +59,7 @@ type site struct {
 	Config
 	sessions *session.Manager
 	views    *views
+	pages    *http.ServeMux
 }
 
 // New returns the handler of all pages. It answers every path: one that
@@ -67,9 +69,10 @@ func New(c Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	pages := s.guard(s.loadSession(s.sameOrigin(http.HandlerFunc(s.route))))
 	mux := http.NewServeMux()
-	mux.Handle("/", s.guard(s.loadSession(s.routes())))
-	mux.Handle("GET "+staticPrefix, s.views.assets)
+	mux.Handle("/", pages)
+	mux.Handle("GET "+staticPrefix, s.views.assets.or(pages))
 	return mux, nil
 }
 
@@ -84,11 +87,41 @@ func newSite(c Config) (*site, error) {
 		return nil, err
 	}
 	sessions := session.NewManager(c.Sessions, c.Now, address.Scheme == "https")
-	return &site{Config: c, sessions: sessions, views: views}, nil
+	s := &site{Config: c, sessions: sessions, views: views}
+	s.pages = s.routes()
+	return s, nil
+}
+
+// route serves the page that a request asks for, and says so where there
+// is none, or none for this method.
+func (s *site) route(w http.ResponseWriter, r *http.Request) {
+	if _, pattern := s.pages.Handler(r); pattern != "" {
+		s.pages.ServeHTTP(w, r)
+		return
+	}
+	err := errNotFound
+	if methods := s.methods(r); len(methods) > 0 {
+		w.Header().Set("Allow", strings.Join(methods, ", "))
+		err = errMethod
+	}
+	s.fail(w, r, s.visitor(r), err)
+}
+
+// methods returns those that the path of a request has a page for.
+func (s *site) methods(r *http.Request) []string {
+	var methods []string
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		asked := r.WithContext(r.Context())
+		asked.Method = method
+		if _, pattern := s.pages.Handler(asked); pattern != "" {
+			methods = append(methods, method)
+		}
+	}
+	return methods
 }
 
 // routes is the map of the site.
-func (s *site) routes() http.Handler {
+func (s *site) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.open(s.front))
 	mux.HandleFunc("GET /login", s.open(s.loginForm))
@@ -115,9 +148,6 @@ func (s *site) routes() http.Handler {
 	mux.HandleFunc("POST /settings/password", s.signedIn(s.changePassword))
 	mux.HandleFunc("GET /settings/sessions", s.signedIn(s.sessionList))
 	mux.HandleFunc("POST /settings/sessions", s.signedIn(s.endSessions))
-	mux.HandleFunc("/", s.open(func(w http.ResponseWriter, r *http.Request) error {
-		return errNotFound
-	}))
 	return mux
 }
 

@@ -1,0 +1,157 @@
+package web_test
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
+)
+
+// issue makes a key at the gate and returns the path of its page.
+func (w *world) issue(account, name string) string {
+	w.t.Helper()
+	key, err := w.gate.Client.CreateKey(w.t.Context(), account, control.KeyRequest{Name: name})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return "/settings/keys/" + key.ID
+}
+
+// A key that was rotated has a successor, and needs no other. Its pages
+// lead there instead of offering what the gate refuses.
+func TestRotateTwice(t *testing.T) {
+	t.Parallel()
+	w, log := newLoggedWorld(t)
+	a := w.add("ada@example.com", "starter")
+	page := w.issue(a.ID, "ci")
+	ada := w.person().signIn("ada@example.com")
+	ada.get(page).has(t, http.StatusOK, page+"/rotate")
+	ada.post(page+"/rotate", "overlap", "24").has(t, http.StatusOK, "ci has a new token")
+
+	old := ada.get(page)
+	old.has(t, http.StatusOK, "A newer key of this name has replaced it", page+"/revoke")
+	if strings.Contains(old.body, page+"/rotate") {
+		t.Error("the page of the old key offers to rotate it")
+	}
+	newer := regexp.MustCompile(`/settings/keys/[^"/]+">Show the newer key`).FindString(old.body)
+	newer = strings.TrimSuffix(newer, `">Show the newer key`)
+	if newer == "" || newer == page {
+		t.Errorf("leads to %q as the newer key", newer)
+	}
+	for _, again := range []answer{ada.get(page + "/rotate"), ada.post(page+"/rotate", "overlap", "24")} {
+		again.has(t, again.status, "A newer key has replaced this one", newer)
+		if strings.Contains(again.body, "<fieldset>") || token.MatchString(again.body) {
+			t.Error("offers to rotate it again")
+		}
+	}
+	if got := ada.post(page+"/rotate", "overlap", "0").status; got != http.StatusUnprocessableEntity {
+		t.Errorf("got %d, want 422", got)
+	}
+	if got := w.keys(a.ID); !slices.Equal(got, []string{"ci", "ci"}) {
+		t.Errorf("keys are %v, want the old one and the new one", got)
+	}
+	// The successor has none, and once it is revoked the old one may be
+	// rotated again.
+	ada.get(newer).has(t, http.StatusOK, newer+"/rotate")
+	ada.post(newer + "/revoke")
+	ada.get(page).has(t, http.StatusOK, page+"/rotate")
+	log.wantNone(t)
+}
+
+// Two browsers rotate one key: the second learns it from the gate alone.
+func TestRotateTwiceAtOnce(t *testing.T) {
+	t.Parallel()
+	w, log := newLoggedWorld(t)
+	a := w.add("ada@example.com", "starter")
+	page := w.issue(a.ID, "ci")
+	ada := w.person().signIn("ada@example.com")
+	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodPost, "/rotate"), Hook: func() {
+		w.gate.Fail(nil)
+		if _, err := w.gate.Client.RotateKey(t.Context(), a.ID, strings.TrimPrefix(page, "/settings/keys/"), 1e9); err != nil {
+			t.Error(err)
+		}
+	}})
+	ada.post(page+"/rotate", "overlap", "24").has(t, http.StatusUnprocessableEntity, "This key was rotated already")
+	log.wantNone(t)
+}
+
+// A plan that was taken away shows what it would take to rotate a key.
+func TestRotateWithoutPlan(t *testing.T) {
+	t.Parallel()
+	w, log := newLoggedWorld(t)
+	a := w.add("ada@example.com", "starter")
+	page := w.issue(a.ID, "ci")
+	ada := w.person().signIn("ada@example.com")
+	free := func() {
+		if err := w.accounts.SetPlan(t.Context(), a.ID, "free"); err != nil {
+			t.Error(err)
+		}
+	}
+	// While the form is under way, and before it is.
+	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodPost, "/rotate"), Hook: free})
+	ada.post(page+"/rotate", "overlap", "24").has(t, http.StatusUnprocessableEntity, "Your plan has no access to the API")
+	w.gate.Fail(nil)
+	ada.post(page+"/rotate", "overlap", "24").has(t, http.StatusUnprocessableEntity, "Your plan, free, has no access", "<strong>starter</strong>")
+	ada.get(page+"/rotate").has(t, http.StatusOK, "Your plan, free, has no access", "<strong>starter</strong>")
+	// What needs no plan goes on.
+	ada.post(page+"/revoke").has(t, http.StatusSeeOther)
+	log.wantNone(t)
+}
+
+// At the limit a key may be replaced, but not go on beside its successor
+// again and again.
+func TestRotateAtTheLimit(t *testing.T) {
+	t.Parallel()
+	w, log := newLoggedWorld(t)
+	a := w.add("ada@example.com", "starter")
+	pages := make([]string, 100)
+	for i := range pages {
+		pages[i] = w.issue(a.ID, fmt.Sprint("key ", i))
+	}
+	ada := w.person().signIn("ada@example.com")
+	ada.post(pages[0]+"/rotate", "overlap", "24").has(t, http.StatusOK, "has a new token")
+	ada.post(pages[1]+"/rotate", "overlap", "24").has(t, http.StatusUnprocessableEntity, "You have 100 keys", "<fieldset>")
+	ada.post("/settings/keys/new", "name", "more", "ability", "convert", "life", "90").
+		has(t, http.StatusUnprocessableEntity, "You have 100 keys")
+	log.wantNone(t)
+}
+
+// Ids that no key has, those included that no gate takes for one.
+func TestUnknownKeys(t *testing.T) {
+	t.Parallel()
+	w, log := newLoggedWorld(t)
+	w.add("ada@example.com", "starter")
+	ada := w.person().signIn("ada@example.com")
+	for _, id := range []string{"nothing", strings.Repeat("x", 65), "a%2Fb", "%2e%2e", "%00", "%ff", "a%3Fb"} {
+		page := "/settings/keys/" + id
+		ada.get(page).has(t, http.StatusNotFound, "There is nothing here")
+		ada.get(page+"/rotate").has(t, http.StatusNotFound, "There is nothing here")
+		ada.post(page+"/rotate", "overlap", "24").has(t, http.StatusNotFound, "There is nothing here")
+		ada.post(page+"/revoke").has(t, http.StatusNotFound, "There is nothing here")
+	}
+	log.wantNone(t)
+}
+
+// An account that is disabled while a form is under way is signed out.
+func TestDisabledDuringForm(t *testing.T) {
+	t.Parallel()
+	w, log := newLoggedWorld(t)
+	a := w.add("ada@example.com", "starter")
+	page := w.issue(a.ID, "ci")
+	ada := w.person().signIn("ada@example.com")
+	stolen := ada.cookie()
+	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodPost, "/rotate"), Hook: func() {
+		if err := w.accounts.SetDisabled(t.Context(), a.ID, true); err != nil {
+			t.Error(err)
+		}
+	}})
+	if got := ada.post(page+"/rotate", "overlap", "0"); got.location != "/login?ended=1" || w.thief(stolen) {
+		t.Errorf("got %d to %q", got.status, got.location)
+	}
+	log.wantNone(t)
+}

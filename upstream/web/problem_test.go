@@ -1,0 +1,144 @@
+package web_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/caddy-tollgate/tollgate/upstream/web"
+)
+
+// journal is a log that tests read.
+type journal struct {
+	mu      sync.Mutex
+	written strings.Builder
+}
+
+func (j *journal) Write(b []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.written.Write(b)
+}
+
+func (j *journal) text() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.written.String()
+}
+
+// wantNone fails the test if anything was logged: what people do wrong is
+// told to them, and wakes nobody.
+func (j *journal) wantNone(t *testing.T) {
+	t.Helper()
+	if text := j.text(); text != "" {
+		t.Errorf("the log says %q, want nothing", text)
+	}
+}
+
+func newLoggedWorld(t *testing.T, edit ...func(*web.Config)) (*world, *journal) {
+	t.Helper()
+	j := &journal{}
+	logged := func(c *web.Config) { c.Logger = slog.New(slog.NewTextHandler(j, nil)) }
+	return newWorld(t, append([]func(*web.Config){logged}, edit...)...), j
+}
+
+// A page that is there, asked for in a way that it is not.
+func TestWrongMethod(t *testing.T) {
+	t.Parallel()
+	w, log := newLoggedWorld(t)
+	w.add("ada@example.com", "starter")
+	ada := w.person().signIn("ada@example.com")
+	for request, want := range map[string]string{
+		"PUT /usage":                      "GET, HEAD",
+		"POST /usage":                     "GET, HEAD",
+		"DELETE /settings/keys/some":      "GET, HEAD",
+		"POST /settings/keys":             "GET, HEAD",
+		"PUT /settings/password":          "GET, HEAD, POST",
+		"OPTIONS /settings/keys/x/rotate": "GET, HEAD, POST",
+		"GET /logout":                     "POST",
+		"PATCH /":                         "GET, HEAD",
+		"PUT /login":                      "GET, HEAD, POST",
+	} {
+		method, target, _ := strings.Cut(request, " ")
+		got := ada.do(method, target, nil)
+		got.has(t, http.StatusMethodNotAllowed, "This cannot be done here", "ada@example.com", `href="/">Go to the start`)
+		if allow := got.header.Get("Allow"); allow != want {
+			t.Errorf("%s: allows %q, want %q", request, allow, want)
+		}
+	}
+	for _, request := range []string{"PUT /nothing", "PUT /usage/", "POST /signup"} {
+		method, target, _ := strings.Cut(request, " ")
+		if got := ada.do(method, target, nil); got.status != http.StatusNotFound || got.header.Get("Allow") != "" {
+			t.Errorf("%s: got %d %q, want 404", request, got.status, got.header.Get("Allow"))
+		}
+	}
+	log.wantNone(t)
+}
+
+// Who is signed in stays so on pages that say what went wrong.
+func TestProblemsKnowWhoIsThere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add("ada@example.com", "starter")
+	ada := w.person().signIn("ada@example.com")
+	for name, got := range map[string]answer{
+		"another site": ada.do(http.MethodPost, "/settings/sessions", url.Values{}, "Sec-Fetch-Site", "cross-site"),
+		"not found":    ada.get("/nothing"),
+		"no file":      ada.get("/static/nothing.css"),
+		"bad form":     ada.post("/login", "email", strings.Repeat("x", 20<<10)),
+	} {
+		if !strings.Contains(got.body, "ada@example.com") || strings.Contains(got.body, ">Sign in<") {
+			t.Errorf("%s: the page does not know who is there: %s", name, got.body)
+		}
+	}
+	stranger := w.person().do(http.MethodPost, "/settings/sessions", url.Values{}, "Sec-Fetch-Site", "cross-site")
+	stranger.has(t, http.StatusForbidden, ">Sign in<", "from another site")
+}
+
+// tenacious is a database that cannot end sessions.
+type tenacious struct{ kept }
+
+// kept is embedded under a name that is not that of one of its methods.
+type kept = web.Sessions
+
+func (tenacious) RemoveSession(context.Context, string) error { return errors.New("the disk is full") }
+
+// A sign-out that fails leaves the person signed in, and leads to a page
+// that is there.
+func TestSignOutFails(t *testing.T) {
+	t.Parallel()
+	w, log := newLoggedWorld(t, func(c *web.Config) { c.Sessions = tenacious{c.Sessions} })
+	w.add("ada@example.com", "starter")
+	ada := w.person()
+	ada.post("/login", "email", "ada@example.com", "password", password).has(t, http.StatusSeeOther)
+	got := ada.post("/logout")
+	got.has(t, http.StatusInternalServerError, "Something went wrong on our side", "ada@example.com", `href="/">Go to the start`)
+	if !strings.Contains(log.text(), "the disk is full") {
+		t.Errorf("the log says %q", log.text())
+	}
+	// A form that stands on the page itself is tried again there.
+	retried := ada.post("/settings/keys/new", "name", "ci")
+	retried.has(t, http.StatusBadRequest, `href="">Try again`)
+}
+
+// What is no file of ours is a page like any other.
+func TestUnknownFiles(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t).person()
+	want := p.get("/nothing")
+	for _, target := range []string{"/static/nothing.css", "/static/", "/static/000000000000/", "/static/000000000000/app.map"} {
+		got := p.get(target)
+		got.has(t, http.StatusNotFound, "There is nothing here")
+		for name, values := range want.header {
+			if name != "Date" && !slices.Equal(got.header[name], values) {
+				t.Errorf("%s: %s is %q, want %q", target, name, got.header[name], values)
+			}
+		}
+	}
+}
