@@ -42,12 +42,12 @@ func (s *site) changePassword(w http.ResponseWriter, r *http.Request, v *visit) 
 	}
 	tried, err := s.Sessions.TryPassword(r.Context(), v.session.ID)
 	if errors.Is(err, account.ErrNotFound) || err == nil && tried > maxTries {
-		return s.askToSignIn(w, r)
+		return errSignedOut
 	}
 	if err != nil {
 		return err
 	}
-	_, err = s.Accounts.SignIn(r.Context(), string(v.who.Email), form.Get("current"))
+	who, err := s.Accounts.SignIn(r.Context(), string(v.who.Email), form.Get("current"))
 	if errors.Is(err, account.ErrCredentials) {
 		return s.showPassword(w, http.StatusUnauthorized, v, passwordView{Field: "current", Problem: "This is not your password."})
 	}
@@ -55,13 +55,25 @@ func (s *site) changePassword(w http.ResponseWriter, r *http.Request, v *visit) 
 		return err
 	}
 	err = s.Accounts.SetPassword(r.Context(), v.who.ID, form.Get("password"))
+	if errors.Is(err, account.ErrPasswordChanged) {
+		// Changed it is, which is what the person must know. Who can look
+		// after the rest reads the log.
+		s.Logger.Error("changing password", "account", v.who.ID, "error", err)
+		err = nil
+	}
+	if err == nil {
+		return s.continueSession(w, r, v)
+	}
+	// Whoever knows the password guesses nothing. The tries are counted
+	// before they are judged, so that parallel ones cannot hide, and start
+	// again with the new session.
+	if err := s.sessions.Open(w, r, who); err != nil {
+		return err
+	}
 	if errors.Is(err, account.ErrPassword) {
 		return s.showPassword(w, http.StatusUnprocessableEntity, v, passwordView{Field: "password", Problem: passwordRule})
 	}
-	if err != nil {
-		return err
-	}
-	return s.continueSession(w, r, v)
+	return err
 }
 
 // continueSession begins the one session that outlives a new password.
