@@ -147,7 +147,12 @@ func torn(entry []byte) bool {
 	return len(entry) < size || (len(entry) == size && size > short && bytes.Contains(entry, make([]byte, hole)))
 }
 
+// lastNonZero returns the place of the last byte that is not zero, or -1.
 func lastNonZero(b []byte) int {
+	var zeros [512]byte
+	for len(b) >= len(zeros) && bytes.Equal(b[len(b)-len(zeros):], zeros[:]) {
+		b = b[:len(b)-len(zeros)]
+	}
 	for i := len(b) - 1; i >= 0; i-- {
 		if b[i] != 0 {
 			return i
