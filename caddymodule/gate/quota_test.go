@@ -186,7 +186,7 @@ func TestPanic(t *testing.T) {
 		w.next = func(http.ResponseWriter, *http.Request) error { panic(http.ErrAbortHandler) }
 		func() {
 			defer func() {
-				if r := recover(); r != http.ErrAbortHandler {
+				if r, _ := recover().(error); !errors.Is(r, http.ErrAbortHandler) {
 					t.Errorf("got the panic %v", r)
 				}
 			}()

@@ -3,6 +3,7 @@ package throttle
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -80,7 +81,7 @@ func (c *committer) lead(ctx context.Context, b *batch) {
 	defer close(b.done)
 	c.mu.Lock()
 	c.open = nil
-	keys := append(b.keys, c.late...)
+	keys := slices.Concat(b.keys, c.late)
 	c.late = nil
 	c.mu.Unlock()
 	rows := make([]Row, 0, len(keys))

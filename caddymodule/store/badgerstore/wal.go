@@ -3,6 +3,7 @@ package badgerstore
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"math"
@@ -74,10 +75,10 @@ func inspectWALs(dir string) (versions []uint64, err error) {
 // error with its place.
 func inspectWAL(data []byte) (newest uint64, at int, err error) {
 	if len(data) < walHeader {
-		return 0, 0, fmt.Errorf("the header is cut short")
+		return 0, 0, errors.New("the header is cut short")
 	}
 	if lastNonZero(data[:walKeyID]) >= 0 {
-		return 0, 0, fmt.Errorf("the header is wrong")
+		return 0, 0, errors.New("the header is wrong")
 	}
 	// at is where an entry begins, complete where the last complete
 	// transaction ends, and txn the version of one that is not.
@@ -97,7 +98,7 @@ func inspectWAL(data []byte) (newest uint64, at int, err error) {
 		case e.meta&(walTxn|walTxnEnd) == 0 && txn == 0:
 			newest, complete = max(newest, e.version), at+e.size
 		default:
-			return 0, at, fmt.Errorf("an entry does not belong to its transaction")
+			return 0, at, errors.New("an entry does not belong to its transaction")
 		}
 		at += e.size
 	}
