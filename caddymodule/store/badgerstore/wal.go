@@ -104,7 +104,7 @@ func inspectWAL(data []byte) (newest uint64, at int, err error) {
 	}
 	if at == len(data) {
 		if complete != at {
-			return 0, at, fmt.Errorf("the file is cut short")
+			return 0, at, errors.New("the file is cut short")
 		}
 		return newest, at, nil
 	}
@@ -120,15 +120,15 @@ func inspectTail(tail []byte) error {
 	case last < 0:
 		return nil
 	case last >= maxEntry:
-		return fmt.Errorf("an entry cannot be read and data follows it")
+		return errors.New("an entry cannot be read and data follows it")
 	case len(tail) < maxEntry: // Badger makes room before it writes
-		return fmt.Errorf("the file is cut short")
+		return errors.New("the file is cut short")
 	case !torn(tail[:last+1]):
-		return fmt.Errorf("an entry that is complete cannot be read")
+		return errors.New("an entry that is complete cannot be read")
 	}
 	for i := 1; i <= last; i++ {
 		if _, ok := parseEntry(tail[i:]); ok {
-			return fmt.Errorf("an entry cannot be read and another follows it")
+			return errors.New("an entry cannot be read and another follows it")
 		}
 	}
 	return nil
