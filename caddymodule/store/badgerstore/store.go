@@ -150,8 +150,11 @@ func inspectLocked(dir string) error {
 }
 
 // openBadger opens the database with settings for small rows that are
-// overwritten often. Badger panics on some kinds of damage; that is an
-// error like the others.
+// overwritten often. A memtable and the builder that flushes it each take
+// somewhat more than its size of the heap, so its size decides what the
+// store adds to the process; see the rows of memory in the benchmark. It
+// must not become smaller: an older log would not fit. Badger panics on
+// some kinds of damage; that is an error like the others.
 func openBadger(dir string, logger *zap.Logger) (db *badger.DB, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -160,7 +163,7 @@ func openBadger(dir string, logger *zap.Logger) (db *badger.DB, err error) {
 	}()
 	db, err = badger.Open(badger.DefaultOptions(dir).
 		WithLogger(badgerLogger{logger.WithOptions(zap.AddCallerSkip(1)).Sugar()}).
-		WithMemTableSize(8 << 20).
+		WithMemTableSize(4 << 20).
 		WithNumMemtables(2).
 		WithValueLogFileSize(16 << 20).
 		WithValueThreshold(maxValue).
