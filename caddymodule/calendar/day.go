@@ -1,9 +1,6 @@
 package calendar
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 const (
 	secondsPerDay = 24 * 60 * 60
@@ -14,15 +11,6 @@ const (
 // time zone. Days are plain numbers: d+1 is the day after d, and d-29 is
 // the first of the thirty days that end with d.
 type Day int32
-
-// ParseDay reads a day as YYYY-MM-DD, in the Gregorian calendar.
-func ParseDay(text string) (Day, error) {
-	t, err := time.Parse(dayLayout, text)
-	if err != nil {
-		return 0, fmt.Errorf("reading a day: %w", err)
-	}
-	return dayOf(t.Unix(), 0), nil
-}
 
 // String returns the day as YYYY-MM-DD.
 func (d Day) String() string {

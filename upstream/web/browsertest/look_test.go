@@ -68,11 +68,12 @@ func (p past) live(t *testing.T, db store.Store) {
 			})
 		}
 	}
+	days, err := calendar.New("UTC")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for daysAgo := range 30 {
-		day, err := calendar.ParseDay(now.UTC().AddDate(0, 0, -daysAgo).Format(time.DateOnly))
-		if err != nil {
-			t.Fatal(err)
-		}
+		day := days.At(now.AddDate(0, 0, -daysAgo)).Day
 		for endpoint, limit := range endpoints {
 			calls := limit * p.busy[endpoint] / 100
 			if daysAgo > 0 {
