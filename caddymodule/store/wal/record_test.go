@@ -1,0 +1,176 @@
+package wal
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"testing"
+)
+
+// sample is a segment of a few records and some of the zeros behind them,
+// its header changed to that size, and where each record begins.
+func sample(t testing.TB) (data []byte, begins []int) {
+	t.Helper()
+	dir := t.TempDir()
+	l, _ := openLog(t, dir, 0, Options{})
+	for n := range 8 {
+		begins = append(begins, l.at)
+		add(t, l, string(bytes.Repeat([]byte{byte(n + 1)}, 1+n*n*n*5)))
+	}
+	data, err := os.ReadFile(segmentPath(dir, 1))
+	if err != nil {
+		t.Fatalf("reading: %v", err)
+	}
+	data = data[:l.at+4096]
+	h := header(1, len(data))
+	copy(data, h[:])
+	return data, append(begins, l.at)
+}
+
+// wantRecords checks what a segment is found to have; -1 is a refusal.
+func wantRecords(t *testing.T, data []byte, want int, format string, args ...any) {
+	t.Helper()
+	got, _, err := inspect(data, 1)
+	if err != nil {
+		got = -1
+	}
+	if got != want {
+		t.Errorf(format+": got %d records, %v, want %d", append(args, got, err, want)...)
+	}
+}
+
+// TestTornAnywhere: a process may die after any byte that it wrote, and
+// the word of a record is what it writes last.
+func TestTornAnywhere(t *testing.T) {
+	t.Parallel()
+	data, begins := sample(t)
+	all := len(begins) - 1
+	wantRecords(t, data, all, "intact")
+	for n := range all {
+		torn := slices.Clone(data)
+		clear(torn[begins[n]:])
+		wantRecords(t, torn, n, "without record %d", n)
+		for at := begins[n] + wordSize; at < begins[n+1]; at++ {
+			torn[at] = data[at]
+			wantRecords(t, torn, n, "record %d torn at byte %d", n, at)
+		}
+	}
+}
+
+// TestFlippedAnywhere: no bit may change unnoticed, but for those that
+// fill a record up to a multiple of 8 bytes.
+func TestFlippedAnywhere(t *testing.T) {
+	t.Parallel()
+	data, begins := sample(t)
+	all := len(begins) - 1
+	check := func(from, to, want int) {
+		for at := from; at < to; at++ {
+			for bit := range 8 {
+				data[at] ^= 1 << bit
+				wantRecords(t, data, want, "bit %d of byte %d flipped", bit, at)
+				data[at] ^= 1 << bit
+			}
+		}
+	}
+	check(0, headerSize, -1)
+	for n := range all {
+		record, _, err := recordAt(data, 1, begins[n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := begins[n] + wordSize + len(record)
+		check(begins[n], end, -1)
+		check(end, begins[n+1], all)
+	}
+	check(begins[all], begins[all]+wordSize, -1) // where the next word would stand
+}
+
+// TestCutAnywhere: a file has its size or is refused.
+func TestCutAnywhere(t *testing.T) {
+	t.Parallel()
+	data, _ := sample(t)
+	for size := range data {
+		wantRecords(t, data[:size], -1, "cut to %d bytes", size)
+	}
+	wantRecords(t, append(data, 0), -1, "a byte too many")
+}
+
+// TestZeroedAnywhere: a page that is gone takes no records with it in
+// silence, unless it takes all that follow.
+func TestZeroedAnywhere(t *testing.T) {
+	t.Parallel()
+	data, begins := sample(t)
+	last := begins[len(begins)-2]
+	for at := headerSize; at < last; at += wordSize {
+		gone := slices.Clone(data)
+		clear(gone[at:min(at+256, last)])
+		wantRecords(t, gone, -1, "256 bytes from byte %d zeroed", at)
+	}
+}
+
+// TestPowerLost: of the record that was being written when the power went,
+// any sectors may be missing. It was promised to nobody. One in front of
+// it was.
+func TestPowerLost(t *testing.T) {
+	t.Parallel()
+	data, begins := sample(t)
+	all := len(begins) - 1
+	sectors := func(n int) (list []int) {
+		for at := begins[n] / sectorSize * sectorSize; at < begins[n+1]-wordSize; at += sectorSize {
+			list = append(list, max(at, begins[n]))
+		}
+		return list
+	}
+	for _, at := range sectors(all - 1) {
+		lost := slices.Clone(data)
+		clear(lost[at:min(at/sectorSize*sectorSize+sectorSize, begins[all])])
+		wantRecords(t, lost, all-1, "the last record without its sector at byte %d", at)
+	}
+	for _, at := range sectors(all - 2) {
+		lost := slices.Clone(data)
+		clear(lost[at:min(at/sectorSize*sectorSize+sectorSize, begins[all-1])])
+		wantRecords(t, lost, -1, "the record before it without its sector at byte %d", at)
+	}
+}
+
+// TestMisplaced: a record is good at its own place only.
+func TestMisplaced(t *testing.T) {
+	t.Parallel()
+	data, begins := sample(t)
+	moved := slices.Clone(data)
+	end := begins[len(begins)-1]
+	copy(moved[end:], data[begins[0]:begins[1]])
+	wantRecords(t, moved, -1, "the first record again at the end")
+	if _, _, err := inspect(data, 2); err == nil {
+		t.Errorf("a segment under another number is not noticed")
+	}
+}
+
+// TestEnd: nothing may follow the end of a segment.
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	data, begins := sample(t)
+	end := begins[len(begins)-1]
+	publish(data, end, word(1, end, endMark, nil))
+	if n, ended, err := inspect(data, 1); n != len(begins)-1 || !ended || err != nil {
+		t.Errorf("an ended segment: got %d records, %v, %v", n, ended, err)
+	}
+	data[len(data)-1] = 1
+	wantRecords(t, data, -1, "data behind the end")
+}
+
+// FuzzInspect: whatever is in the file, it is read within its bounds.
+func FuzzInspect(f *testing.F) {
+	data, begins := sample(f)
+	f.Add(data)
+	f.Add(data[:begins[3]])
+	f.Add(make([]byte, 100))
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		if len(data) >= headerSize {
+			h := header(1, len(data))
+			copy(data, h[:])
+		}
+		_, _, _ = inspect(data, 1)
+		_, _, _ = walk(data, 1, func([]byte) error { return nil })
+	})
+}
