@@ -47,7 +47,8 @@ func NewGuard(prefixes ...string) (*Guard, error) {
 // the guard closes. The empty path is "/".
 func (g *Guard) Covers(path string) bool {
 	for _, prefix := range g.prefixes {
-		if prefix == "/" || begins(path, prefix) {
+		// Most paths are written as the guard is.
+		if prefix == "/" || strings.HasPrefix(path, prefix) || begins(path, prefix) {
 			return true
 		}
 	}

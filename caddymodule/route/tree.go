@@ -2,21 +2,54 @@ package route
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 )
 
 // node is a place in the tree of one method's patterns, reached by the
 // segments on the way to it.
 type node[T any] struct {
-	literals map[string]*node[T] // by their decoded segment
-	wildcard *node[T]            // {name}
-	end      *leaf[T]            // the pattern ends here
-	slash    *leaf[T]            // it ends here with a slash: /{$}
-	rest     *leaf[T]            // it takes all that follows: /{name...}, /
+	literals []literal[T] // sorted by their segment
+	wildcard *node[T]     // {name}
+	end      *leaf[T]     // the pattern ends here
+	slash    *leaf[T]     // it ends here with a slash: /{$}
+	rest     *leaf[T]     // it takes all that follows: /{name...}, /
 }
 
 type leaf[T any] struct {
 	value T
+}
+
+// literal is a node and the decoded segment that leads to it.
+type literal[T any] struct {
+	segment string
+	node    *node[T]
+}
+
+// fewLiterals is up to how many literals are compared one by one, which
+// is faster than a search as most differ in length.
+const fewLiterals = 8
+
+// find returns the node behind a literal segment, or nil.
+func (n *node[T]) find(seg string) *node[T] {
+	if len(n.literals) <= fewLiterals {
+		for i := range n.literals {
+			if n.literals[i].segment == seg {
+				return n.literals[i].node
+			}
+		}
+		return nil
+	}
+	if i, found := n.search(seg); found {
+		return n.literals[i].node
+	}
+	return nil
+}
+
+func (n *node[T]) search(seg string) (int, bool) {
+	return slices.BinarySearchFunc(n.literals, seg, func(l literal[T], seg string) int {
+		return strings.Compare(l.segment, seg)
+	})
 }
 
 // match is what was found for a path. It is exact unless a multi-segment
@@ -67,39 +100,62 @@ func (n *node[T]) literal(seg string) *node[T] {
 		// ServeMux takes such a segment as it is written.
 		decoded = seg
 	}
-	next := n.literals[decoded]
-	if next == nil {
-		next = &node[T]{}
-		if n.literals == nil {
-			n.literals = map[string]*node[T]{}
-		}
-		n.literals[decoded] = next
+	i, found := n.search(decoded)
+	if !found {
+		n.literals = slices.Insert(n.literals, i, literal[T]{decoded, &node[T]{}})
 	}
-	return next
+	return n.literals[i].node
 }
 
-// match finds the pattern for the part of a path that lies below n; with
-// slash, for that part with a slash put behind it, which must not end in
-// one itself. Where several fit, a literal goes before a wildcard and that
-// before a multi-segment one. A choice that leads nowhere is taken back,
-// so that "/a/b/c" finds "/a/{x}/c" beside "/a/b/z". Each node is visited
-// at most once.
+// match finds the pattern for the part of a path that lies below n, which
+// begins with a slash or is empty; with slash, for that part with a slash
+// put behind it, which must not end in one itself. Where several fit, a
+// literal goes before a wildcard and that before a multi-segment one. A
+// choice that leads nowhere is taken back, so that "/a/b/c" finds
+// "/a/{x}/c" beside "/a/b/z". Each node is visited at most once.
 func (n *node[T]) match(path string, slash bool) match[T] {
-	if path == "" && slash {
-		path, slash = "/", false
-	}
-	switch path {
-	case "":
-		return match[T]{n.end, true}
-	case "/":
-		if n.slash != nil {
-			return match[T]{n.slash, true}
+	for {
+		if path == "" && slash {
+			path, slash = "/", false
 		}
+		if len(path) <= 1 {
+			return n.last(path)
+		}
+		seg, below := cut(path)
+		next := n.find(seg)
+		// Most nodes leave no choice that could be taken back.
+		switch {
+		case n.rest != nil || next != nil && n.wildcard != nil:
+			return n.choose(next, path, slash)
+		case next != nil:
+			n = next
+		case n.wildcard != nil && isName(seg):
+			n = n.wildcard
+		default:
+			return match[T]{}
+		}
+		path = below
+	}
+}
+
+// last finds the pattern that ends at n, or with a slash behind it.
+func (n *node[T]) last(path string) match[T] {
+	switch {
+	case path == "":
+		return match[T]{n.end, true}
+	case n.slash != nil:
+		return match[T]{n.slash, true}
+	default:
 		return match[T]{n.rest, true}
 	}
+}
+
+// choose tries what fits a path at n, in its order: the literal for its
+// first segment, which may be nil, and the wildcards.
+func (n *node[T]) choose(literal *node[T], path string, slash bool) match[T] {
 	seg, below := cut(path)
-	if next := n.literals[seg]; next != nil {
-		if found := next.match(below, slash); found.leaf != nil {
+	if literal != nil {
+		if found := literal.match(below, slash); found.leaf != nil {
 			return found
 		}
 	}
@@ -116,11 +172,13 @@ func (n *node[T]) match(path string, slash bool) match[T] {
 
 // cut splits the first segment off a path that begins with a slash.
 func cut(path string) (seg, below string) {
-	path = path[1:]
-	if end := strings.IndexByte(path, '/'); end >= 0 {
-		return path[:end], path[end:]
+	// Segments are short: a search that is called takes longer.
+	for end := 1; end < len(path); end++ {
+		if path[end] == '/' {
+			return path[1:end], path[end:]
+		}
 	}
-	return path, ""
+	return path[1:], ""
 }
 
 // isName reports whether a segment is one that ServeMux leaves in a path
