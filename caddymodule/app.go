@@ -100,7 +100,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.control = control.New(backend{a}, ctx.Slogger())
 	a.gate = gate.New(gate.Options{
 		Policy: a.policy, Store: a.Store, Throttle: a.Throttle, Secret: secret,
-		PassErrors: a.Errors == errorsPass, Server: server{m}, Now: time.Now, Logger: a.log,
+		PassErrors: a.Errors == errorsPass, Server: server{m}, Now: time.Now, Since: time.Since, Logger: a.log,
 	})
 	return nil
 }

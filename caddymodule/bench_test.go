@@ -95,7 +95,7 @@ func newHandler(b *testing.B, db store.Store) *Gate {
 	app.state.Store(&state{store: db})
 	app.gate = gate.New(gate.Options{
 		Policy: p, Store: app.Store, Throttle: app.Throttle, Secret: "0123456789abcdef0123456789abcdef",
-		Server: server{m}, Now: time.Now, Logger: zap.NewNop(),
+		Server: server{m}, Now: time.Now, Since: time.Since, Logger: zap.NewNop(),
 	})
 	return &Gate{app: app}
 }

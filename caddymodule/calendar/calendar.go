@@ -49,13 +49,13 @@ type Span struct {
 
 // Length returns how long the day lasts: 24 hours as a rule, 23 or 25
 // where clocks change, and other lengths at rarer changes.
-func (s Span) Length() time.Duration {
+func (s *Span) Length() time.Duration {
 	return s.End.Sub(s.Start)
 }
 
 // RetryAfter returns the whole seconds from now to the end of the span,
 // rounded up and at least 1: whoever waits that long finds a later day.
-func (s Span) RetryAfter(now time.Time) int64 {
+func (s *Span) RetryAfter(now time.Time) int64 {
 	left := s.End.Sub(now)
 	seconds := int64((left + time.Second - 1) / time.Second)
 	return max(seconds, 1)
@@ -75,7 +75,7 @@ type Calendar struct {
 // tomorrow, and then today again.
 type run struct {
 	start, end int64 // in Unix seconds; all transitions are whole ones
-	span       Span
+	span       *Span
 }
 
 // New returns the calendar of an IANA time zone such as "Europe/Berlin".
@@ -97,8 +97,9 @@ func (c *Calendar) Zone() string {
 }
 
 // At returns the day that t belongs to. The times of the span are in the
-// calendar's zone.
-func (c *Calendar) At(t time.Time) Span {
+// calendar's zone. It is shared by all who ask for that day, and must not
+// be written to.
+func (c *Calendar) At(t time.Time) *Span {
 	sec := t.Unix()
 	if known := c.current.Load(); known != nil && known.start <= sec && sec < known.end {
 		return known.span
@@ -127,7 +128,7 @@ func (c *Calendar) find(sec int64) *run {
 	return &run{
 		start: start,
 		end:   end,
-		span: Span{
+		span: &Span{
 			Day:   day,
 			Start: time.Unix(start, 0).In(c.location),
 			End:   time.Unix(midnight, 0).In(c.location),

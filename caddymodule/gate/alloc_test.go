@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/ledger"
@@ -18,5 +19,27 @@ func TestAllocations(t *testing.T) {
 	c := newCaller([]string{"Bearer " + tok.Reveal()})
 	if got := testing.AllocsPerRun(1000, func() { c.call(t, g) }); got > 1 {
 		t.Errorf("got %v allocations, want 1", got)
+	}
+}
+
+// TestRefusalAllocations holds refusals to the memory of their headers,
+// and of the call if there is one: those who are refused come again and
+// again.
+func TestRefusalAllocations(t *testing.T) {
+	for limit, want := range map[policy.Limit]struct {
+		status int
+		most   float64
+	}{0: {http.StatusTooManyRequests, 2}, 1: {http.StatusUnauthorized, 1}} {
+		g, bearer := refusing(t, limit)
+		c := newCaller([]string{bearer})
+		got := testing.AllocsPerRun(10000, func() {
+			c.prepare()
+			if err := g.Serve(c.writer, c.request, noop{}); err != nil || c.writer.status != want.status {
+				t.Fatalf("got %d, %v, want %d", c.writer.status, err, want.status)
+			}
+		})
+		if got > want.most {
+			t.Errorf("%d: got %v allocations, want %v", want.status, got, want.most)
+		}
 	}
 }

@@ -8,26 +8,26 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// answer is the ResponseWriter of an admitted call: it sees the status,
-// and completes the headers at the last moment, when the upstream's are
-// there and can be put right.
-type answer struct {
-	http.ResponseWriter
-	call   *Call
-	status int // of the answer; 0 while there is none
-}
+// answer is the ResponseWriter of an admitted call, the call itself under
+// another name: it sees the status, and completes the headers at the last
+// moment, when the upstream's are there and can be put right.
+type answer Call
 
 // Unwrap gives http.ResponseController the writer below.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (a *answer) Unwrap() http.ResponseWriter { return a.writer }
+
+// Header returns the headers of the writer below.
+func (a *answer) Header() http.Header { return a.writer.Header() }
 
 // begin notes the status of the answer, the first time that there is one.
 func (a *answer) begin(status int) {
 	if a.status != 0 {
 		return
 	}
-	a.status = status
-	a.call.settle(status, true)
-	a.complete(a.Header())
+	a.status = int32(status)
+	c := (*Call)(a)
+	c.settle(status, true)
+	c.complete(a.Header())
 }
 
 // WriteHeader completes the headers of the final answer.
@@ -35,43 +35,48 @@ func (a *answer) WriteHeader(status int) {
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		a.begin(status)
 	}
-	a.ResponseWriter.WriteHeader(status)
+	a.writer.WriteHeader(status)
 }
 
 // Write answers 200 if nothing was answered yet.
 func (a *answer) Write(b []byte) (int, error) {
 	a.begin(http.StatusOK)
-	return a.ResponseWriter.Write(b)
+	return a.writer.Write(b)
 }
 
 // ReadFrom lets the writer below take the body by its fastest way.
 func (a *answer) ReadFrom(r io.Reader) (int64, error) {
 	a.begin(http.StatusOK)
-	return io.Copy(a.ResponseWriter, r)
+	return io.Copy(a.writer, r)
 }
 
 // FlushError sends the headers if they are not sent, so it has to
 // complete them too.
 func (a *answer) FlushError() error {
 	a.begin(http.StatusOK)
-	return http.NewResponseController(a.ResponseWriter).Flush()
+	return http.NewResponseController(a.writer).Flush()
 }
 
 // complete sets what every gated answer carries. What the upstream says
 // of rate limits under the names of the draft, old ones included, is
 // replaced: it cannot know ours.
-func (a *answer) complete(h http.Header) {
-	for name := range h {
-		if strings.HasPrefix(name, "Ratelimit") || addressesCaches(name) {
+func (c *Call) complete(h http.Header) {
+	var cacheControl, vary []string
+	for name, values := range h {
+		switch {
+		case name == "Cache-Control":
+			cacheControl = values
+		case name == "Vary":
+			vary = values
+		case strings.HasPrefix(name, "Ratelimit") || addressesCaches(name):
 			delete(h, name)
 		}
 	}
-	c := a.call
 	if c.limit != store.Unlimited {
 		c.header(h, "Ratelimit-Policy", atQuotaPolicy, c.quotaPolicy())
 		c.header(h, "Ratelimit", atRateLimit, c.rateLimit())
 	}
-	c.keepPrivate(h)
+	c.keepPrivate(h, cacheControl, vary)
 }
 
 // addressesCaches recognises the variants of Cache-Control that single
@@ -87,14 +92,14 @@ const (
 
 // keepPrivate makes sure that no shared cache answers anybody with what
 // was metered for somebody, neither by Cache-Control nor for want of Vary.
-func (c *Call) keepPrivate(h http.Header) {
-	switch given := h["Cache-Control"]; {
-	case len(given) == 0:
+func (c *Call) keepPrivate(h http.Header, cacheControl, vary []string) {
+	switch {
+	case len(cacheControl) == 0:
 		c.header(h, "Cache-Control", atCacheControl, noStore)
-	case len(given) > 1 || !isPrivate(given[0]):
-		c.header(h, "Cache-Control", atCacheControl, private(given))
+	case len(cacheControl) > 1 || !isPrivate(cacheControl[0]):
+		c.header(h, "Cache-Control", atCacheControl, private(cacheControl))
 	}
-	if len(h["Vary"]) == 0 {
+	if len(vary) == 0 {
 		c.header(h, "Vary", atVary, varyAuthorization)
 		return
 	}

@@ -1,31 +1,35 @@
 package gate
 
 import (
-	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// bearer reads the token of a request (RFC 6750, 2.1) and returns what
-// the store knows it by. Tokens in the query string are refused rather
+// bearer reads the token of a request (RFC 6750, 2.1) from its fields
+// Authorization and returns what the store knows it by. Tokens in the query string are refused rather
 // than ignored (RFC 6750, 5.3): their sender should learn that they have
 // just been written to every log on the way.
-func bearer(r *http.Request) (token.Hash, *Refusal) {
-	if r.URL.RawQuery != "" && carriesToken(r.URL.RawQuery) {
+func bearer(fields []string, query string) (token.Hash, *Refusal) {
+	if query != "" && carriesToken(query) {
 		return token.Hash{}, refuseRequest
 	}
-	fields := r.Header["Authorization"]
 	if len(fields) > 1 {
 		return token.Hash{}, refuseRequest
 	}
 	if len(fields) == 0 {
 		return token.Hash{}, refuseUnauthenticated
 	}
-	scheme, credentials, _ := strings.Cut(fields[0], " ")
+	// Nearly all write the scheme so, and need no search for its end.
+	credentials, ok := strings.CutPrefix(fields[0], "Bearer ")
+	if !ok {
+		var scheme string
+		scheme, credentials, _ = strings.Cut(fields[0], " ")
+		ok = strings.EqualFold(scheme, "Bearer")
+	}
 	credentials = strings.Trim(credentials, " ")
-	if scheme != "Bearer" && !strings.EqualFold(scheme, "Bearer") || credentials == "" {
+	if !ok || credentials == "" {
 		return token.Hash{}, refuseUnauthenticated
 	}
 	hash, _, err := token.Parse(credentials)

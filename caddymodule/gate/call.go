@@ -21,33 +21,35 @@ import (
 
 // Call is one identified request to an endpoint. It is the only thing
 // that a request allocates besides what the server does with it, so it
-// also holds the memory of the headers that it sets.
+// also holds the memory of the headers that it sets. It lives as long as
+// the request does and can be asked afterwards, which is why none is used
+// again. Each word of it costs all requests: it has 384 bytes.
 type Call struct {
-	gate     *Gate
-	store    store.Store
-	endpoint *policy.Endpoint
-	request  *http.Request
-	began    time.Time
-	grant    store.Grant
-	// What was asked for: handlers behind the gate may rewrite the request.
-	method, path string
+	*terms  // without a plan until the call is entitled
+	store   store.Store
+	request *http.Request
+	writer  http.ResponseWriter // of the answer
+	began   time.Time
+	path    string // asked for: handlers behind the gate may rewrite it
 
-	// Known once the call is entitled.
-	plan      *policy.Plan
-	effective *policy.Effective
-	limit     int64
+	// Of the grant.
+	account, planName, key, keyName string
+	handle                          store.Handle
 
-	history int // days of it that a call to usage asks for
+	effective *policy.Effective // known once the call is entitled
 
 	// Known once a call was asked for.
-	day       calendar.Span
+	day       *calendar.Span
 	remaining int64
-	settled   bool // it is decided whether the call is given back
 
-	body   *body // nil for a request without one
-	answer answer
+	body    *body // nil for a request without one
+	status  int32 // of the answer; 0 while there is none
+	history int16 // days of it that a call to usage asks for
+	head    bool  // HEAD was asked for where the endpoint has GET
+	settled bool  // it is decided whether the call is given back
+
 	values [9]string // of the headers that are set, each in a place of its own
-	text   [48]byte  // of RateLimit, if the endpoint's name is not too long
+	text   [40]byte  // of RateLimit, if the endpoint's name is not too long
 }
 
 // The places of headers in Call.values.
@@ -74,22 +76,23 @@ func (c *Call) header(h http.Header, name string, at int, value string) {
 func (c *Call) Lookup(name string) (any, bool) {
 	switch name {
 	case "http.auth.user.id":
-		return c.grant.Account, true
+		return c.account, true
 	case "http.tollgate.endpoint":
 		return c.endpoint.Name, true
 	case "http.tollgate.plan":
-		return c.grant.Plan, true
+		return c.planName, true
 	case "http.tollgate.key":
-		return c.grant.Key, true
+		return c.key, true
 	case "http.tollgate.limit":
-		return c.quota(c.limit), true
+		return c.number(c.limit), true
 	case "http.tollgate.remaining":
-		return c.quota(c.remaining), true
+		return c.number(c.remaining), true
 	}
 	return nil, false
 }
 
-func (c *Call) quota(n int64) any {
+// number is a number of calls for people.
+func (c *Call) number(n int64) any {
 	switch {
 	case c.plan == nil:
 		return ""
@@ -100,22 +103,23 @@ func (c *Call) quota(n int64) any {
 }
 
 // serve hands an admitted call on and looks at what became of it.
-func (c *Call) serve(w http.ResponseWriter, r *http.Request, next Handler) error {
-	c.answer = answer{ResponseWriter: w, call: c}
+func (c *Call) serve(w http.ResponseWriter, r *http.Request, said seen, next Handler) error {
+	c.writer = w
+	a := (*answer)(c)
 	// Also when the handler panics, as a proxy does whose upstream breaks
 	// off in the middle of an answer. Before the answer, that is an error
 	// of the server.
 	otherwise := http.StatusInternalServerError
 	defer func() {
-		c.answer.begin(otherwise)
-		c.record(c.answer.status)
+		a.begin(otherwise)
+		c.record(int(c.status))
 	}()
 	if c.endpoint.Usage {
-		return c.serveUsage(&c.answer, r)
+		return c.serveUsage(a, r)
 	}
-	c.identify(r)
-	err := next.ServeHTTP(&c.answer, r)
-	if err != nil && c.answer.status == 0 {
+	c.identify(r, said)
+	err := next.ServeHTTP(a, r)
+	if err != nil && c.status == 0 {
 		return c.fail(r, err)
 	}
 	otherwise = http.StatusOK // net/http's, for a handler that wrote nothing
@@ -129,21 +133,24 @@ func (c *Call) fail(r *http.Request, err error) error {
 	c.settle(status, false)
 	if refusal := unanswered(status); refusal != nil && !c.gate.PassErrors {
 		c.gate.Logger.Error("calling the upstream", zap.String("endpoint", c.endpoint.Name), zap.Int("status", status), zap.Error(err))
-		return c.gate.refuse(&c.answer, r, c.endpoint, refusal)
+		return c.gate.refuse((*answer)(c), r, c.endpoint, refusal)
 	}
-	c.answer.begin(status)
+	(*answer)(c).begin(status)
 	return err
 }
 
 // identify tells the upstream whose call this is, and takes away what it
 // must not see.
-func (c *Call) identify(r *http.Request) {
+func (c *Call) identify(r *http.Request, said seen) {
 	h := r.Header
+	// Before anything is added: up to eight fields are a small map.
 	delete(h, "Authorization")
-	delete(h, "Cookie")
-	c.header(h, "Tollgate-Account", atAccount, c.grant.Account)
-	c.header(h, "Tollgate-Plan", atPlan, c.grant.Plan)
-	c.header(h, "Tollgate-Key", atKey, c.grant.Key)
+	if said.cookie {
+		delete(h, "Cookie")
+	}
+	c.header(h, "Tollgate-Account", atAccount, c.account)
+	c.header(h, "Tollgate-Plan", atPlan, c.planName)
+	c.header(h, "Tollgate-Key", atKey, c.key)
 	c.header(h, "Tollgate-Abilities", atAbilities, c.effective.Abilities)
 	c.header(h, "Tollgate-Proof", atProof, c.gate.proof)
 	if r.Body != nil && r.Body != http.NoBody {
@@ -187,15 +194,24 @@ func (c *Call) refund() {
 // record notes the call for the account's list of recent calls.
 func (c *Call) record(status int) {
 	c.store.Record(store.Record{
-		Account: c.grant.Account, Key: c.grant.Key, KeyName: c.grant.KeyName, At: c.began,
-		Endpoint: c.endpoint.Name, Method: c.method, Path: c.path,
-		Status: status, Duration: c.gate.Now().Sub(c.began),
+		Account: c.account, Key: c.key, KeyName: c.keyName, At: c.began,
+		Endpoint: c.endpoint.Name, Method: c.method(), Path: c.path,
+		Status: status, Duration: c.gate.Since(c.began),
 	})
+}
+
+// method is what was asked with: a route is matched by its own method,
+// and that of GET also by HEAD.
+func (c *Call) method() string {
+	if c.head {
+		return http.MethodHead
+	}
+	return c.endpoint.Method
 }
 
 // serveUsage answers the gate's own endpoint.
 func (c *Call) serveUsage(w http.ResponseWriter, r *http.Request) error {
-	doc, err := usage.Build(r.Context(), c.gate.Policy, c.store, c.grant.Account, c.grant.Plan, c.began, c.history)
+	doc, err := usage.Build(r.Context(), c.gate.Policy, c.store, c.account, c.planName, c.began, int(c.history))
 	if err != nil {
 		c.settled = true
 		c.refund() // it is the gate itself that failed
@@ -223,8 +239,7 @@ func (c *Call) serveUsage(w http.ResponseWriter, r *http.Request) error {
 
 // usageDays reads the length of the history asked for. Nothing else can
 // be asked.
-func usageDays(r *http.Request) (int, *Refusal) {
-	days := 0
+func usageDays(r *http.Request) (days int16, refusal *Refusal) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return 0, invalidDays
@@ -234,7 +249,7 @@ func usageDays(r *http.Request) (int, *Refusal) {
 		if name != "days" || len(values) != 1 || err != nil || n < 1 || n > usage.MaxDays {
 			return 0, invalidDays
 		}
-		days = n
+		days = int16(n)
 	}
 	return days, nil
 }
@@ -258,24 +273,34 @@ func appendQuota(b []byte, name string, remaining, seconds int64) []byte {
 // 3.3.1), one below the largest limit.
 const maxInteger = 999_999_999_999_999
 
-// policyField is a RateLimit-Policy header as it was last written for a
-// plan and an endpoint: it changes with the length of the day only.
-type policyField struct{ last atomic.Pointer[dayField] }
+// terms are what a plan gives to an endpoint, and what the gate last said
+// of them: the next answer mostly says the same. They are made with the
+// gate, for each plan and endpoint and for each endpoint without a plan.
+type terms struct {
+	gate     *Gate
+	endpoint *policy.Endpoint
+	plan     *policy.Plan // nil without one
+	limit    int64
 
+	policy    atomic.Pointer[dayField]
+	exhausted atomic.Pointer[exhaustion]
+}
+
+// dayField is a RateLimit-Policy header, which changes with the length of
+// the day only.
 type dayField struct {
-	length time.Duration
-	value  string
+	day   *calendar.Span
+	value string
 }
 
 // quotaPolicy is the RateLimit-Policy header of this call: so many calls
 // within a window of the day's true length.
 func (c *Call) quotaPolicy() string {
-	f := &c.gate.policies[c.plan.Index][c.endpoint.Index]
-	length := c.day.Length()
-	if last := f.last.Load(); last != nil && last.length == length {
+	last := c.policy.Load()
+	if last != nil && last.day == c.day {
 		return last.value
 	}
-	value := `"` + c.endpoint.Name + `";q=` + strconv.FormatInt(min(c.limit, maxInteger), 10) + ";w=" + strconv.FormatInt(int64(length/time.Second), 10)
-	f.last.Store(&dayField{length, value})
+	value := `"` + c.endpoint.Name + `";q=` + strconv.FormatInt(min(c.limit, maxInteger), 10) + ";w=" + strconv.FormatInt(int64(c.day.Length()/time.Second), 10)
+	c.policy.Store(&dayField{c.day, value})
 	return value
 }

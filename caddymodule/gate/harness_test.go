@@ -84,7 +84,7 @@ func (w *world) configure(t testing.TB, c policy.Config) {
 	w.gate = gate.New(gate.Options{
 		Policy: p, Store: func() (store.Store, error) { return w.store, nil },
 		Throttle: func() (*throttle.Throttle, error) { return guard, nil },
-		Secret:   "0123456789abcdef0123456789abcdef", Server: w, Now: w.clock, Logger: zap.NewNop(),
+		Secret:   "0123456789abcdef0123456789abcdef", Server: w, Now: w.clock, Since: func(t time.Time) time.Duration { return w.clock().Sub(t) }, Logger: zap.NewNop(),
 	})
 }
 

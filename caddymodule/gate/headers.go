@@ -25,30 +25,42 @@ var overrides = map[string]bool{
 	"X-Waws-Unencoded-Url":   true,
 }
 
+// seen is what clean came by that is looked for later: to look for it
+// again would take as long as all of the walk.
+type seen struct {
+	authorization []string
+	cookie        bool
+}
+
 // clean removes what no client may say: who it is, what it meant to ask
 // instead, and which headers the proxy should drop on the way. On the
 // routes of the gate nothing but plain requests exist.
-func clean(r *http.Request, routed bool) {
+func clean(r *http.Request, routed bool) (found seen) {
 	h := r.Header
 	upgrade, connection := false, false
-	for name := range h {
+	for name, values := range h {
 		// Most names are none of these: one look at the first letter.
 		if name == "" {
 			continue
 		}
 		switch name[0] {
+		case 'A':
+			if name == "Authorization" {
+				found.authorization = values
+			}
+		case 'C':
+			connection = connection || name == "Connection"
+			found.cookie = found.cookie || name == "Cookie"
 		case 'T', 't':
 			if isIdentity(name) || name == "Trailer" {
 				delete(h, name)
 			}
+		case 'U':
+			upgrade = upgrade || name == "Upgrade"
 		case 'X', 'x':
 			if overrides[canonical(name)] {
 				delete(h, name)
 			}
-		case 'U':
-			upgrade = upgrade || name == "Upgrade"
-		case 'C':
-			connection = connection || name == "Connection"
 		}
 	}
 	// Trailers arrive after everything was checked, under any name and not
@@ -61,6 +73,7 @@ func clean(r *http.Request, routed bool) {
 	if connection {
 		cleanConnection(h, upgrade)
 	}
+	return found
 }
 
 // escapes recognises an upgrade to another HTTP or to TLS. An upstream

@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 func zone(t *testing.T, name string) *time.Location {
@@ -290,5 +292,45 @@ func TestRecordedRequest(t *testing.T) {
 	calls, err := w.store.Recent(t.Context(), "acc_1", noon)
 	if err != nil || len(calls) != 1 || calls[0].Method != http.MethodGet || calls[0].Path != convert {
 		t.Errorf("got %+v, %v", calls, err)
+	}
+}
+
+// deleting is a store whose account is deleted as soon as it has granted
+// something to it, and put again.
+type deleting struct {
+	store.Store
+	again bool
+}
+
+func (d deleting) Grant(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
+	grant, err := d.Store.Grant(ctx, hash, now)
+	if err == nil {
+		err = d.DeleteAccount(ctx, grant.Account)
+	}
+	if err == nil && d.again {
+		_, err = d.PutAccount(ctx, store.Account{ID: grant.Account, Plan: grant.Plan, CreatedAt: now})
+	}
+	return grant, err
+}
+
+// TestDeletedUnderWay refuses a call whose account is deleted before it
+// is counted, and counts nothing for the next account of the id.
+func TestDeletedUnderWay(t *testing.T) {
+	t.Parallel()
+	for _, again := range []bool{false, true} {
+		w := newWorld(t, nil)
+		bearer := w.account(t, "acc_1")
+		w.gate.Store = func() (store.Store, error) { return deleting{w.store, again}, nil }
+		w.next = func(http.ResponseWriter, *http.Request) error {
+			t.Error("the upstream was asked")
+			return nil
+		}
+		got := w.get(t, convert, bearer)
+		if got.Code != http.StatusUnauthorized || !strings.Contains(got.Body.String(), `"invalid_token"`) {
+			t.Errorf("put again %t: got %d %s", again, got.Code, got.Body)
+		}
+		if n := w.used(t, "acc_1", "convert", noon); n != 0 {
+			t.Errorf("put again %t: counted %d", again, n)
+		}
 	}
 }

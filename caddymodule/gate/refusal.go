@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
@@ -110,27 +111,39 @@ func unanswered(status int) *Refusal {
 	return nil
 }
 
-// exhausted refuses a call whose quota is used up.
-func (c *Call) exhausted() *Refusal {
+// exhaustion is the refusal of a call whose quota is used up: it is the
+// same for all within a second.
+type exhaustion struct {
+	day     *calendar.Span
+	seconds int64
+	refusal *Refusal
+}
+
+// refuseExhausted refuses a call whose quota is used up.
+func (c *Call) refuseExhausted() *Refusal {
 	seconds := c.day.RetryAfter(c.began)
+	last := c.exhausted.Load()
+	if last == nil || last.day != c.day || last.seconds != seconds {
+		last = &exhaustion{c.day, seconds, c.exhaustedUntil(seconds)}
+		c.exhausted.Store(last)
+	}
+	return last.refusal
+}
+
+func (c *Call) exhaustedUntil(seconds int64) *Refusal {
 	limit := strconv.FormatInt(c.limit, 10)
 	resets := c.day.End.Format(time.RFC3339)
-	b := make([]byte, 0, 256)
-	b = append(b, `{"message":"Daily API limit exceeded: `...)
-	start := len(`{"message":"`)
-	b = append(append(b, limit...), ` calls a day to `...)
-	b = append(append(b, c.endpoint.Name...), `. It resets at `...)
-	b = append(append(b, resets...), '.')
-	message := string(b[start:])
-	b = append(b, `","code":"quota_exceeded","endpoint":"`...)
-	b = append(append(b, c.endpoint.Name...), `","limit":`...)
-	b = append(append(b, limit...), `,"resets_at":"`...)
-	b = append(append(b, resets...), `"}`...)
+	message := "Daily API limit exceeded: " + limit + " calls a day to " + c.endpoint.Name + ". It resets at " + resets + "."
+	// Nothing in it needs to be escaped: names are plain words.
+	body := `{"message":"` + message + `","code":"quota_exceeded","endpoint":"` + c.endpoint.Name + `","limit":` + limit + `,"resets_at":"` + resets + `"}`
 	return prepared(&Refusal{
 		Status: http.StatusTooManyRequests, Code: "quota_exceeded", Message: message,
-		outcome: Exhausted, body: b,
-		header: append(make([]field, 0, 8), retryAfter(strconv.FormatInt(seconds, 10)),
-			field{"Ratelimit-Policy", c.quotaPolicy()}, field{"Ratelimit", c.rateLimit()}),
+		outcome: Exhausted, body: []byte(body),
+		header: []field{
+			retryAfter(strconv.FormatInt(seconds, 10)),
+			{"Ratelimit-Policy", c.quotaPolicy()},
+			{"Ratelimit", string(appendQuota(nil, c.endpoint.Name, 0, seconds))},
+		},
 	})
 }
 
@@ -146,7 +159,7 @@ func throttled(wait time.Duration) *Refusal {
 func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, f *Refusal) error {
 	g.Server.Count(e, f.outcome)
 	h := w.Header()
-	values := make([]string, len(f.header))
+	values := make([]string, len(f.header), len(f.header)+1)
 	for i, line := range f.header {
 		if g.PassErrors && strings.HasPrefix(line.name, "Content-") {
 			continue // the body is somebody else's
@@ -154,7 +167,12 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, e *policy.Endpoint
 		values[i] = line.value
 		h[line.name] = values[i : i+1 : i+1]
 	}
-	if e != nil {
+	switch {
+	case e == nil:
+	case len(h["Vary"]) == 0:
+		values = append(values, varyAuthorization)
+		h["Vary"] = values[len(f.header):]
+	default:
 		varyByToken(h)
 	}
 	if g.PassErrors {

@@ -4,6 +4,8 @@ import (
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
 // accountPage is how many accounts are allocated at a time.
@@ -15,14 +17,20 @@ const accountPage = 1024
 type accounts struct {
 	seed maphash.Seed
 
-	mu    sync.RWMutex
-	count uint32
-	// byHash leads from the hash of an id to its number. Should two ids
-	// share a hash, the later ones stand in clash.
-	byHash map[uint64]uint32
-	clash  map[string]uint32
-	ids    arena
-	pages  []*[accountPage]accountRow
+	// What a call looks at takes no lock: rows stay where they are and
+	// are complete before their number is below known.
+	rows  atomic.Pointer[accountRows]
+	known atomic.Uint32
+
+	mu    sync.RWMutex // guards index, and serialises writers of all
+	index index        // by the hash of an id
+	ids   arena
+}
+
+// accountRows is where rows and their ids are to be found.
+type accountRows struct {
+	pages []*[accountPage]accountRow
+	text  []*[chunkSize]byte
 }
 
 // accountRow is one account: 16 bytes.
@@ -31,18 +39,23 @@ type accountRow struct {
 	state atomic.Uint64
 }
 
-// accountState packs a plan's number with two flags, so that a change of
-// both is one atomic store.
+// accountState packs a plan's number, two flags and how often the account
+// was removed, so that a change of all is one atomic store.
 type accountState uint64
 
 const (
 	stateExists   accountState = 1 << 32
 	stateDisabled accountState = 1 << 33
+	stateLife     accountState = 1 << 34 // one removal
 )
 
 func (s accountState) plan() uint32   { return uint32(s) }
 func (s accountState) exists() bool   { return s&stateExists != 0 }
 func (s accountState) disabled() bool { return s&stateDisabled != 0 }
+
+// life is the number of the account among all of its id. It begins anew
+// after 2^30 removals.
+func (s accountState) life() uint32 { return uint32(s / stateLife) }
 
 // account is a row as a reader holds it.
 type account struct {
@@ -54,25 +67,23 @@ func (a account) load() accountState { return accountState(a.row.state.Load()) }
 
 func (t *accounts) init() {
 	t.seed = maphash.MakeSeed()
-	t.byHash = make(map[uint64]uint32)
-	t.clash = make(map[string]uint32)
+	t.rows.Store(&accountRows{})
 }
 
 // at returns the account of a number that index returned.
-func (t *accounts) at(i uint32) account {
-	t.mu.RLock()
-	row := &t.pages[i/accountPage][i%accountPage]
-	id := t.ids.at(row.id)
-	t.mu.RUnlock()
-	return account{id: id, row: row}
+func (t *accounts) at(i uint32) account { return t.rows.Load().at(i) }
+
+func (r *accountRows) at(i uint32) account {
+	row := &r.pages[i/accountPage][i%accountPage]
+	return account{id: textAt(r.text, row.id), row: row}
 }
 
-// index returns the number of an account id, a new one if need be.
-func (t *accounts) index(id string) uint32 {
-	return t.indexHashed(maphash.String(t.seed, id), id)
+// number returns the number of an account id, a new one if need be.
+func (t *accounts) number(id string) uint32 {
+	return t.numberHashed(uint32(maphash.String(t.seed, id)>>32), id)
 }
 
-func (t *accounts) indexHashed(hash uint64, id string) uint32 {
+func (t *accounts) numberHashed(hash uint32, id string) uint32 {
 	t.mu.RLock()
 	i, ok := t.lookup(hash, id)
 	t.mu.RUnlock()
@@ -84,49 +95,107 @@ func (t *accounts) indexHashed(hash uint64, id string) uint32 {
 	if i, ok = t.lookup(hash, id); ok {
 		return i
 	}
-	i = t.count
-	t.count++
-	if i%accountPage == 0 {
-		t.pages = append(t.pages, new([accountPage]accountRow))
+	return t.add(hash, id)
+}
+
+// add gives an id the next number.
+func (t *accounts) add(hash uint32, id string) uint32 {
+	i, rows := t.known.Load(), t.rows.Load()
+	ref := t.ids.add(id)
+	if i%accountPage == 0 || len(t.ids.chunks) > len(rows.text) {
+		// Readers see no further than their own slices reach, so that
+		// append may write behind those.
+		next := &accountRows{pages: rows.pages, text: t.ids.chunks}
+		if i%accountPage == 0 {
+			next.pages = append(next.pages, new([accountPage]accountRow))
+		}
+		t.rows.Store(next)
+		rows = next
 	}
-	row := &t.pages[i/accountPage][i%accountPage]
-	row.id = t.ids.add(id)
-	if _, taken := t.byHash[hash]; taken {
-		t.clash[t.ids.at(row.id)] = i
-	} else {
-		t.byHash[hash] = i
-	}
+	rows.pages[i/accountPage][i%accountPage].id = ref
+	t.index.add(hash, i)
+	t.known.Store(i + 1)
 	return i
 }
 
-func (t *accounts) lookup(hash uint64, id string) (uint32, bool) {
-	i, ok := t.byHash[hash]
-	if ok && t.ids.at(t.pages[i/accountPage][i%accountPage].id) == id {
-		return i, true
-	}
-	if !ok {
+func (t *accounts) lookup(hash uint32, id string) (uint32, bool) {
+	if t.known.Load() == 0 {
 		return 0, false
 	}
-	i, ok = t.clash[id]
-	return i, ok
+	rows := t.rows.Load()
+	i, at, ok := t.index.next(hash, t.index.first(hash))
+	for ; ok; i, at, ok = t.index.next(hash, at) {
+		if rows.at(i).id == id {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// handle is a store.Handle of the ledger: the account's number plus 1,
+// and above it the life that was granted something.
+type handle store.Handle
+
+func newHandle(number uint32, life uint32) store.Handle {
+	return store.Handle(life)<<32 | store.Handle(number+1)
+}
+
+// holder is whose counter a call is taken from.
+type holder struct {
+	account
+	number uint32
+	handle handle // 0 if the call came without one
+}
+
+// holder finds the account of a call. A handle that is not this ledger's,
+// or not this account's, is none.
+func (t *accounts) holder(call *store.Call) holder {
+	if h := handle(call.Handle); h != 0 {
+		if i := uint32(h) - 1; i < t.known.Load() {
+			if a := t.at(i); a.id == call.Account {
+				return holder{account: a, number: i, handle: h}
+			}
+		}
+	}
+	i := t.number(call.Account)
+	return holder{account: t.at(i), number: i}
+}
+
+// gone tells whether the account was removed since the call was granted.
+// A call without a handle is as good as the account of its id now; ids
+// that were never put are nobody's, and may count.
+func (h *holder) gone() bool {
+	state := h.load()
+	if h.handle != 0 {
+		return !state.exists() || state.life() != uint32(h.handle>>32)
+	}
+	return !state.exists() && state.life() > 0
 }
 
 // PutAccount sets an account's plan and whether it is disabled, from the
-// next call on.
+// next call on. Calls for the same id must not run at once, nor with
+// RemoveAccount.
 func (l *Ledger) PutAccount(id, plan string, disabled bool) {
-	state := stateExists | accountState(l.plans.index(plan))
+	a := l.accounts.at(l.accounts.number(id))
+	state := accountState(a.load().life())*stateLife | stateExists | accountState(l.plans.index(plan))
 	if disabled {
 		state |= stateDisabled
 	}
-	l.accounts.at(l.accounts.index(id)).row.state.Store(uint64(state))
+	a.row.state.Store(uint64(state))
 }
 
-// RemoveAccount ends an account: its tokens open nothing from now on.
+// RemoveAccount ends an account: its tokens open nothing from now on, and
+// what they have opened admits no further call, also if another account
+// of the id is put meanwhile. It waits for the calls under way, so that
+// resetting the account's counters afterwards leaves nothing of them.
 func (l *Ledger) RemoveAccount(id string) {
-	l.accounts.at(l.accounts.index(id)).row.state.Store(0)
+	a := l.accounts.at(l.accounts.number(id))
+	a.row.state.Store(uint64(accountState(a.load().life()+1) * stateLife))
+	l.calls.Lock()
+	defer l.calls.Unlock() // those that come now see that it is gone
 }
 
 // Exists tells whether there is an account of that id.
 func (l *Ledger) Exists(id string) bool {
-	return l.accounts.at(l.accounts.index(id)).load().exists()
+	return l.accounts.at(l.accounts.number(id)).load().exists()
 }

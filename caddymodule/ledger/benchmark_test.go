@@ -38,7 +38,7 @@ func decide(l *ledger.Ledger, hash *token.Hash) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = l.Take(store.Call{Account: grant.Account, Endpoint: "convert", Day: today}, store.Unlimited)
+	_, _, err = l.Take(store.Call{Account: grant.Account, Endpoint: "convert", Day: today, Handle: grant.Handle}, store.Unlimited)
 	return err
 }
 

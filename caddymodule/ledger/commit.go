@@ -2,28 +2,16 @@ package ledger
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// Change is a row to write beside the counts. A nil value deletes it.
-type Change struct {
-	Key       []byte
-	Value     []byte
-	ExpiresAt time.Time // zero: never
-}
-
-// Group is what is written as one transaction.
+// Group is what is written as one record.
 type Group struct {
 	// Counts holds the new value of each counter that moved.
 	Counts []CountChange
-	// Changes holds other rows. Those that were handed over together
-	// stand together, and those that asked for Sync come first.
-	Changes []Change
 	// Sync asks that the group has reached the disk, not only the
 	// operating system, before Append returns.
 	Sync bool
@@ -39,9 +27,9 @@ type CountChange struct {
 	store.Call
 	Used int64
 
-	// What it takes to undo it: the counter and its lock, both nil if its
-	// day is not in memory, the value before, and whether the counter was
-	// reset, which makes what was before irrelevant.
+	// What it takes to undo it: the counter and its lock, the value before,
+	// and whether the counter was reset, which makes what was before
+	// irrelevant.
 	shard   *dayShard
 	counter *counter
 	before  int64
@@ -52,7 +40,7 @@ type CountChange struct {
 // commits at once, for itself and alone; those that come meanwhile gather
 // in the next group, and one of them commits for all. There is no timer
 // and no goroutine: under no load a call waits for nobody, and under load
-// a transaction is as large as what arrived during the one before.
+// a group is as large as what arrived during the one before.
 type commits struct {
 	log Log
 
@@ -74,19 +62,13 @@ type ticket struct {
 // their order.
 func (c *commits) count(call store.Call, shard *dayShard, n *counter, used int64, reset bool) ticket {
 	if c.log == nil {
-		if n != nil {
-			n.used = used
-		}
+		n.used = used
 		return ticket{}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.join()
 	g := t.group
-	if n == nil {
-		g.Counts = append(g.Counts, CountChange{Call: call, Used: used, reset: reset})
-		return t
-	}
 	e := g.find(n)
 	if e == nil {
 		n.group, n.place = g.number, uint32(len(g.Counts))
@@ -95,6 +77,7 @@ func (c *commits) count(call store.Call, shard *dayShard, n *counter, used int64
 	}
 	n.used, e.Used = used, used
 	e.reset = e.reset || reset
+	g.Sync = g.Sync || reset // whoever asked for it is told that it is done
 	return t
 }
 
@@ -105,23 +88,6 @@ func (g *Group) find(n *counter) *CountChange {
 		return &g.Counts[n.place]
 	}
 	return nil
-}
-
-// changes adds rows to the group that is gathering.
-func (c *commits) changes(rows []Change, sync bool) ticket {
-	if c.log == nil {
-		return ticket{}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t := c.join()
-	if sync {
-		t.group.Changes = slices.Insert(t.group.Changes, 0, rows...)
-		t.group.Sync = true
-	} else {
-		t.group.Changes = append(t.group.Changes, rows...)
-	}
-	return t
 }
 
 // join finds the caller a group: its own if nobody commits, which it then
@@ -202,9 +168,6 @@ func (c *commits) commit(g *Group) (err error) {
 func (c *commits) undo(g *Group) {
 	for i := range g.Counts {
 		e := &g.Counts[i]
-		if e.counter == nil {
-			continue
-		}
 		e.shard.mu.Lock()
 		c.mu.Lock()
 		c.takeBack(e)
@@ -245,8 +208,7 @@ func (c *commits) pass() {
 // any more; a counter that still names it names a number that is past.
 func (c *commits) recycle(g *Group) {
 	clear(g.Counts)
-	clear(g.Changes)
-	g.Counts, g.Changes = g.Counts[:0], g.Changes[:0]
+	g.Counts = g.Counts[:0]
 	g.Sync, g.turn, g.err = false, nil, nil
 	c.groups.Put(g)
 }

@@ -3,7 +3,6 @@ package ledger_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -230,9 +229,9 @@ func TestCommitPanics(t *testing.T) {
 	wantTake(t, l, callOf(1), 0, want, false)
 }
 
-// TestWriteSync: a group is synced if one of its callers asks for it, and
-// rows that were handed over together stand together at its beginning.
-func TestWriteSync(t *testing.T) {
+// TestResetIsSynced: a group is synced if somebody in it resets a counter,
+// and not otherwise.
+func TestResetIsSynced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log, release := newLog(), make(chan struct{})
@@ -244,35 +243,21 @@ func TestWriteSync(t *testing.T) {
 		}
 		l := ledger.New(log)
 		var callers sync.WaitGroup
-		write := func(sync bool, keys ...string) {
-			var changes []ledger.Change
-			for _, key := range keys {
-				changes = append(changes, ledger.Change{Key: []byte(key), Value: []byte("x")})
-			}
+		for _, step := range []step{take, take, reset, take} {
 			callers.Go(func() {
-				if err := l.Use(func() error { return l.Write(sync, changes...) }); err != nil {
-					t.Errorf("write: %v", err)
+				if err := step(l); err != nil {
+					t.Errorf("a call: %v", err)
 				}
 			})
 			synctest.Wait()
 		}
-		write(false, "alone")
-		write(false, "a", "b")
-		write(true, "c", "d")
-		write(false, "e")
 		close(release)
 		callers.Wait()
-		write(false, "last")
+		wantTake(t, l, callOf(1), 100, 2, true)
 
 		groups := log.seen()
-		if len(groups) != 3 {
-			t.Fatalf("got %d groups, %+v", len(groups), groups)
-		}
-		if groups[0].sync || !groups[1].sync || groups[2].sync {
-			t.Errorf("synced: got %v, %v, %v, want only the second", groups[0].sync, groups[1].sync, groups[2].sync)
-		}
-		if want := []string{"c", "d", "a", "b", "e"}; !slices.Equal(groups[1].changes, want) {
-			t.Errorf("changes: got %v, want %v", groups[1].changes, want)
+		if len(groups) != 3 || groups[0].sync || !groups[1].sync || groups[2].sync {
+			t.Errorf("got groups %+v, want three, the second synced", groups)
 		}
 	})
 }

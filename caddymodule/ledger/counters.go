@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,12 +15,18 @@ import (
 // is how many are allocated at a time.
 const (
 	dayShards   = 64
-	counterPage = 256
+	counterPage = 64
 )
 
 // cellID identifies a counter within a day: the account's number, then
 // the endpoint's in the low 32 bits.
 type cellID uint64
+
+// hash spreads cells, whose numbers are consecutive, over an index.
+func (id cellID) hash() uint32 {
+	high, low := bits.Mul64(uint64(id)+1, 0x9e3779b97f4a7c15) // 2^64 over the golden ratio
+	return uint32((high ^ low) >> 32)
+}
 
 // counters holds the days that were asked for. A day is read from the log
 // once, when its first call arrives; a day that begins has nothing to
@@ -41,26 +48,19 @@ type day struct {
 
 type dayShard struct {
 	mu    sync.Mutex
-	index map[cellID]uint32
+	index index // by cellID.hash
 	pages []*[counterPage]counter
 	count uint32
 }
 
-// counter is one account's calls to one endpoint on one day: 16 bytes.
+// counter is one account's calls to one endpoint on one day: 24 bytes.
 // While it waits in a group, group and place say where, so that several
 // calls within a group are written once.
 type counter struct {
+	cell  cellID
 	used  int64
 	group uint32
 	place uint32
-}
-
-func newDay(d calendar.Day) *day {
-	n := &day{day: d}
-	for i := range n.shards {
-		n.shards[i].index = make(map[cellID]uint32)
-	}
-	return n
 }
 
 // load reads a day, if nobody has meanwhile. cell names a count's cell.
@@ -70,7 +70,7 @@ func (t *counters) load(d calendar.Day, cell func(account, endpoint string) cell
 	if n := t.loaded(d); n != nil {
 		return n, nil
 	}
-	n := newDay(d)
+	n := &day{day: d}
 	if t.log != nil {
 		err := t.log.LoadDay(d, func(account, endpoint string, used int64) {
 			id := cell(account, endpoint)
@@ -128,14 +128,37 @@ func (n *day) shard(id cellID) *dayShard { return &n.shards[(id>>32)%dayShards] 
 // at returns a counter, a new one if need be. The shard's lock must be
 // held for as long as the counter is used.
 func (s *dayShard) at(id cellID) *counter {
-	i, ok := s.index[id]
-	if !ok {
-		i = s.count
-		s.count++
-		if i%counterPage == 0 {
-			s.pages = append(s.pages, new([counterPage]counter))
-		}
-		s.index[id] = i
+	hash := id.hash()
+	if c := s.find(hash, id); c != nil {
+		return c
 	}
-	return &s.pages[i/counterPage][i%counterPage]
+	return s.add(hash, id)
+}
+
+// find returns a counter, nil if there is none.
+func (s *dayShard) find(hash uint32, id cellID) *counter {
+	if s.count == 0 {
+		return nil
+	}
+	row, at, ok := s.index.next(hash, s.index.first(hash))
+	for ; ok; row, at, ok = s.index.next(hash, at) {
+		if c := s.row(row); c.cell == id {
+			return c
+		}
+	}
+	return nil
+}
+
+func (s *dayShard) row(i uint32) *counter { return &s.pages[i/counterPage][i%counterPage] }
+
+func (s *dayShard) add(hash uint32, id cellID) *counter {
+	i := s.count
+	s.count++
+	if i%counterPage == 0 {
+		s.pages = append(s.pages, new([counterPage]counter))
+	}
+	s.index.add(hash, i)
+	c := s.row(i)
+	c.cell = id
+	return c
 }

@@ -3,7 +3,7 @@
 //
 // It is the state machine below a store: tables of accounts, tokens and
 // counters, and a group commit that writes what many callers decided at
-// the same time as one transaction. It reads no clock, starts no
+// the same time as one record. It reads no clock, starts no
 // goroutine and knows no file format, so that a test can drive it
 // through any sequence of calls, crashes and reloads.
 //
@@ -14,6 +14,7 @@ package ledger
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
@@ -23,15 +24,19 @@ import (
 
 // Log is where a Ledger's decisions become durable.
 type Log interface {
-	// Append writes a group as one transaction: all of it or nothing.
-	// It is never called by two goroutines at once, and must not keep
-	// the group. When it fails or panics, the ledger takes back what the
-	// group decided and tells its callers store.ErrUnavailable.
+	// Append writes a group: all of it or nothing. It is never called by
+	// two goroutines at once, and must not keep the group. When it fails
+	// or panics, the ledger takes back what the group decided and tells
+	// its callers store.ErrUnavailable.
 	Append(group *Group) error
 
 	// LoadDay calls fn with every count of that day, from as many
-	// goroutines as it likes.
+	// goroutines as it likes. Nothing of that day is appended meanwhile.
 	LoadDay(day calendar.Day, fn func(account, endpoint string, used int64)) error
+
+	// Clear removes the count of a call whose day is not in memory, and
+	// is not loaded meanwhile.
+	Clear(call store.Call) error
 }
 
 // Ledger is the state of a store. It is safe for concurrent use.
@@ -51,7 +56,7 @@ type Ledger struct {
 	// life, calls, which is that of Reset within Use as well.
 	calls  sync.RWMutex
 	life   sync.RWMutex
-	closed bool // guarded by either
+	closed atomic.Bool // set while both are held
 }
 
 // New returns an empty ledger. With a nil log it counts in memory only.
@@ -71,7 +76,7 @@ func (l *Ledger) Close() {
 	defer l.life.Unlock()
 	l.calls.Lock()
 	defer l.calls.Unlock()
-	l.closed = true
+	l.closed.Store(true)
 }
 
 // Use runs fn unless the ledger is closed, and keeps it from being closed
@@ -79,7 +84,7 @@ func (l *Ledger) Close() {
 func (l *Ledger) Use(fn func() error) error {
 	l.life.RLock()
 	defer l.life.RUnlock()
-	if l.closed {
+	if l.closed.Load() {
 		return store.ErrClosed
 	}
 	return fn()
@@ -87,16 +92,21 @@ func (l *Ledger) Use(fn func() error) error {
 
 // Grant returns what a token opens at now. See store.Grants.
 func (l *Ledger) Grant(hash *token.Hash, now time.Time) (store.Grant, error) {
-	l.calls.RLock()
-	defer l.calls.RUnlock()
-	if l.closed {
+	if l.closed.Load() {
 		return store.Grant{}, store.ErrClosed
 	}
-	t, ok := l.tokens.find(hash)
-	if !ok || (t.expires != 0 && now.UnixNano() >= t.expires) {
+	s, key := l.tokens.shard(hash)
+	s.mu.RLock()
+	row, _ := s.search(key, hash)
+	if row == nil || (row.expires != 0 && now.UnixNano() >= row.expires) {
+		s.mu.RUnlock()
 		return store.Grant{}, store.ErrNoGrant
 	}
-	a := l.accounts.at(t.account)
+	id, name := s.text.at(row.id), s.text.at(row.name)
+	number, abilities := row.account, row.abilities
+	s.mu.RUnlock()
+
+	a := l.accounts.at(number)
 	state := a.load()
 	if !state.exists() || state.disabled() {
 		return store.Grant{}, store.ErrNoGrant
@@ -104,9 +114,10 @@ func (l *Ledger) Grant(hash *token.Hash, now time.Time) (store.Grant, error) {
 	return store.Grant{
 		Account:   a.id,
 		Plan:      l.plans.at(state.plan()),
-		Key:       t.id,
-		KeyName:   t.name,
-		Abilities: l.abilities.at(t.abilities),
+		Key:       id,
+		KeyName:   name,
+		Abilities: l.abilities.at(abilities),
+		Handle:    newHandle(number, state.life()),
 	}, nil
 }
 
@@ -116,14 +127,15 @@ func (l *Ledger) Grant(hash *token.Hash, now time.Time) (store.Grant, error) {
 func (l *Ledger) Take(call store.Call, limit int64) (used int64, admitted bool, err error) {
 	l.calls.RLock()
 	defer l.calls.RUnlock()
-	if l.closed {
+	if l.closed.Load() {
 		return 0, false, store.ErrClosed
 	}
 	day, err := l.day(call.Day)
 	if err != nil {
 		return 0, false, err
 	}
-	id := l.cell(call.Account, call.Endpoint)
+	h := l.accounts.holder(&call)
+	id := l.cell(h.number, call.Endpoint)
 	shard := day.shard(id)
 
 	shard.mu.Lock()
@@ -132,6 +144,11 @@ func (l *Ledger) Take(call store.Call, limit int64) (used int64, admitted bool, 
 		shard.mu.Unlock()
 		return used, false, nil
 	}
+	if h.gone() {
+		shard.mu.Unlock()
+		return 0, false, store.ErrNoGrant
+	}
+	call.Handle = 0 // nothing to the log
 	ticket := l.commits.count(call, shard, c, used+1, false)
 	shard.mu.Unlock()
 
@@ -141,32 +158,36 @@ func (l *Ledger) Take(call store.Call, limit int64) (used int64, admitted bool, 
 	return used + 1, true, nil
 }
 
-// GiveBack returns one call. See store.Counter.
+// GiveBack returns one call. See store.Counter. That of an account which
+// is gone was given back with it.
 func (l *Ledger) GiveBack(call store.Call) error {
 	l.calls.RLock()
 	defer l.calls.RUnlock()
-	if l.closed {
+	if l.closed.Load() {
 		return store.ErrClosed
 	}
 	day, err := l.day(call.Day)
 	if err != nil {
 		return err
 	}
-	id := l.cell(call.Account, call.Endpoint)
+	h := l.accounts.holder(&call)
+	id := l.cell(h.number, call.Endpoint)
 	shard := day.shard(id)
 
 	shard.mu.Lock()
 	c := shard.at(id)
-	if c.used == 0 {
+	if c.used == 0 || h.gone() {
 		shard.mu.Unlock()
 		return nil
 	}
+	call.Handle = 0
 	ticket := l.commits.count(call, shard, c, c.used-1, false)
 	shard.mu.Unlock()
 	return l.commits.wait(ticket)
 }
 
-// Reset sets a counter to zero. Call it within Use.
+// Reset sets a counter to zero, on the disk as well when it returns. Call
+// it within Use.
 func (l *Ledger) Reset(call store.Call) error {
 	l.calls.RLock()
 	defer l.calls.RUnlock()
@@ -178,7 +199,7 @@ func (l *Ledger) Reset(call store.Call) error {
 }
 
 func (l *Ledger) reset(day *day, call store.Call) error {
-	id := l.cell(call.Account, call.Endpoint)
+	id := l.namedCell(call.Account, call.Endpoint)
 	shard := day.shard(id)
 	shard.mu.Lock()
 	ticket := l.commits.count(call, shard, shard.at(id), 0, true)
@@ -195,13 +216,10 @@ func (l *Ledger) resetUnloaded(call store.Call) error {
 	if day := l.counters.loaded(call.Day); day != nil {
 		return l.reset(day, call)
 	}
-	return l.commits.wait(l.commits.count(call, nil, nil, 0, true))
-}
-
-// Write commits changes together with whatever else is waiting. With
-// sync they have reached the disk when it returns. Call it within Use.
-func (l *Ledger) Write(sync bool, changes ...Change) error {
-	return l.commits.wait(l.commits.changes(changes, sync))
+	if l.counters.log == nil {
+		return nil
+	}
+	return l.counters.log.Clear(call)
 }
 
 // day returns the counters of a day.
@@ -209,10 +227,16 @@ func (l *Ledger) day(d calendar.Day) (*day, error) {
 	if n := l.counters.loaded(d); n != nil {
 		return n, nil
 	}
-	return l.counters.load(d, l.cell)
+	return l.counters.load(d, l.namedCell)
 }
 
 // cell returns the identity of an account's counter for an endpoint.
-func (l *Ledger) cell(account, endpoint string) cellID {
-	return cellID(l.accounts.index(account))<<32 | cellID(l.endpoints.index(endpoint))
+func (l *Ledger) cell(account uint32, endpoint string) cellID {
+	return cellOf(account, l.endpoints.index(endpoint))
 }
+
+func (l *Ledger) namedCell(account, endpoint string) cellID {
+	return l.cell(l.accounts.number(account), endpoint)
+}
+
+func cellOf(account, endpoint uint32) cellID { return cellID(account)<<32 | cellID(endpoint) }

@@ -25,6 +25,7 @@ var limits = map[string]int64{"free": 0, "starter": 2, "business": 7, "flat": st
 // model is what should be true, in the plainest words.
 type model struct {
 	accounts map[string]string // plan, "" while disabled
+	removed  map[string]bool
 	tokens   map[byte]ledger.Token
 	used     map[store.Call]int64
 }
@@ -54,6 +55,7 @@ type simulator struct {
 	*rapid.T
 	model model
 	log   *memoryLog
+	rows  map[string]string // accounts and tokens on the disk
 	l     *ledger.Ledger
 	now   time.Time
 	fails bool // the log does
@@ -65,8 +67,8 @@ type simulator struct {
 func TestModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := &simulator{T: t, log: newLog(), now: now}
-		s.model = model{accounts: map[string]string{}, tokens: map[byte]ledger.Token{}, used: map[store.Call]int64{}}
+		s := &simulator{T: t, log: newLog(), rows: map[string]string{}, now: now}
+		s.model = model{accounts: map[string]string{}, removed: map[string]bool{}, tokens: map[byte]ledger.Token{}, used: map[store.Call]int64{}}
 		s.log.before = func(int) error {
 			if s.fails {
 				return errDisk
@@ -115,12 +117,15 @@ func (s *simulator) failed(err error) bool {
 	return s.fails
 }
 
+// write writes a row beside the ledger's log, on the same disk.
 func (s *simulator) write(key, value string) bool {
-	change := ledger.Change{Key: []byte(key)}
-	if value != "" {
-		change.Value = []byte(value)
+	if s.fails {
+		return false
 	}
-	return !s.failed(s.l.Use(func() error { return s.l.Write(true, change) }))
+	if s.rows[key] = value; value == "" {
+		delete(s.rows, key)
+	}
+	return true
 }
 
 // call is what the gate does: grant, then take by the plan's limit.
@@ -128,6 +133,8 @@ func (s *simulator) call() {
 	id := s.token()
 	want, plan := s.model.grant(id, s.now)
 	got, err := s.l.Grant(&token.Hash{id}, s.now)
+	handle := got.Handle
+	got.Handle = 0
 	if plan == "" {
 		if !errors.Is(err, store.ErrNoGrant) {
 			s.Fatalf("grant of %d: got %+v, %v, want none", id, got, err)
@@ -138,14 +145,18 @@ func (s *simulator) call() {
 		s.Fatalf("grant of %d: got %+v, %v, want %+v on %s", id, got, err, want, plan)
 	}
 	call, limit := s.counter(got.Account), limits[got.Plan]
+	granted := call
+	if rapid.Bool().Draw(s.T, "with its handle") {
+		granted.Handle = handle
+	}
 	if s.fails && s.model.used[call] < limit {
-		if _, admitted, err := s.l.Take(call, limit); admitted || !s.failed(err) {
+		if _, admitted, err := s.l.Take(granted, limit); admitted || !s.failed(err) {
 			s.Fatalf("admitted without a log")
 		}
 		return
 	}
 	wantUsed, wantAdmitted := s.model.take(call, limit)
-	if used, admitted, err := s.l.Take(call, limit); used != wantUsed || admitted != wantAdmitted || err != nil {
+	if used, admitted, err := s.l.Take(granted, limit); used != wantUsed || admitted != wantAdmitted || err != nil {
 		s.Fatalf("take of %v: got %d, %v, %v, want %d, %v", call, used, admitted, err, wantUsed, wantAdmitted)
 	}
 }
@@ -182,7 +193,7 @@ func (s *simulator) burst() {
 
 func (s *simulator) giveBack() {
 	call := s.counter(s.account())
-	if s.model.used[call] == 0 {
+	if s.model.used[call] == 0 || s.model.removed[call.Account] {
 		if err := s.l.GiveBack(call); err != nil {
 			s.Fatalf("giving back nothing: %v", err)
 		}
@@ -207,6 +218,7 @@ func (s *simulator) putAccount() {
 		return
 	}
 	s.l.PutAccount(account, plan, disabled)
+	delete(s.model.removed, account)
 	if s.model.accounts[account] = plan; disabled {
 		s.model.accounts[account] = ""
 	}
@@ -222,6 +234,7 @@ func (s *simulator) removeAccount() {
 	if s.write("account "+account, "") {
 		s.l.RemoveAccount(account)
 		delete(s.model.accounts, account)
+		s.model.removed[account] = true
 	}
 }
 
@@ -264,7 +277,8 @@ func (s *simulator) reload() {
 		s.Fatalf("grant after closing: got %v", err)
 	}
 	s.l = ledger.New(s.log)
-	for key, value := range s.log.rows {
+	clear(s.model.removed) // an id that nobody has is like any other
+	for key, value := range s.rows {
 		kind, id, _ := strings.Cut(key, " ")
 		first, second, _ := strings.Cut(value, " ")
 		if kind == "account" {
@@ -285,12 +299,35 @@ func (s *simulator) reload() {
 
 // check compares every count, in memory and in the log.
 func (s *simulator) check() {
+	s.checkCounts()
 	for call, want := range s.model.used {
 		if used, _, err := s.l.Take(call, 0); used != want || err != nil {
 			s.Fatalf("%v: got %d, %v, want %d", call, used, err, want)
 		}
 		if got := s.log.count(call); got != want {
 			s.Fatalf("%v: the log has %d, want %d", call, got, want)
+		}
+	}
+}
+
+// checkCounts compares what an account is told of its days in memory.
+func (s *simulator) checkCounts() {
+	for _, day := range s.l.Days() {
+		for _, account := range []string{"a", "b", "ab"} {
+			want := map[string]int64{}
+			for call, used := range s.model.used {
+				if call.Account == account && call.Day == day && used > 0 {
+					want[call.Endpoint] = used
+				}
+			}
+			got := map[string]int64{}
+			counts, loaded := s.l.Counts(account, day)
+			for _, c := range counts {
+				got[c.Endpoint] = c.Used
+			}
+			if !loaded || !maps.Equal(got, want) {
+				s.Fatalf("counts of %s on %v: got %v, loaded %v, want %v", account, day, got, loaded, want)
+			}
 		}
 	}
 }

@@ -12,10 +12,10 @@ import (
 // many are allocated at a time.
 const (
 	tokenShards = 32
-	tokenPage   = 256
+	tokenPage   = 64
 )
 
-// noToken ends a list of rows.
+// noToken ends the list of unused rows.
 const noToken = ^uint32(0)
 
 // tokens finds a live token by its hash.
@@ -24,10 +24,8 @@ type tokens struct {
 }
 
 type tokenShard struct {
-	mu sync.RWMutex
-	// byHash leads from eight bytes of the hash to a row; rows that share
-	// them follow each other through next.
-	byHash  map[uint64]uint32
+	mu      sync.RWMutex
+	index   index // by the first four bytes of the hash
 	pages   []*[tokenPage]tokenRow
 	count   uint32
 	free    uint32 // head of the list of unused rows
@@ -35,15 +33,14 @@ type tokenShard struct {
 	garbage int // bytes of text that no row uses
 }
 
-// tokenRow is one live token: 72 bytes.
+// tokenRow is one live token: 64 bytes, a line of the cache.
 type tokenRow struct {
 	hash      token.Hash
 	expires   int64 // Unix nanoseconds; 0 never
 	id        ref
 	name      ref
-	account   uint32
+	account   uint32 // of an unused row: the next such row
 	abilities uint32
-	next      uint32
 }
 
 // Token is a live token as it is put into the ledger.
@@ -56,60 +53,39 @@ type Token struct {
 	ExpiresAt time.Time
 }
 
-// found is what a reader takes out of a row.
-type found struct {
-	id, name           string
-	account, abilities uint32
-	expires            int64
-}
-
 func (t *tokens) init() {
 	for i := range t.shards {
-		t.shards[i].byHash = make(map[uint64]uint32)
 		t.shards[i].free = noToken
 	}
 }
 
-func (t *tokens) shard(h *token.Hash) (*tokenShard, uint64) {
-	return &t.shards[h[8]%tokenShards], binary.LittleEndian.Uint64(h[:8])
-}
-
-func (t *tokens) find(h *token.Hash) (found, bool) {
-	s, key := t.shard(h)
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	row, _ := s.search(key, h)
-	if row == nil {
-		return found{}, false
-	}
-	return found{
-		id: s.text.at(row.id), name: s.text.at(row.name),
-		account: row.account, abilities: row.abilities, expires: row.expires,
-	}, true
+// shard returns the part of the table that a hash belongs to, and what it
+// is under there. A hash is spread as evenly as can be by itself.
+func (t *tokens) shard(h *token.Hash) (*tokenShard, uint32) {
+	return &t.shards[h[8]%tokenShards], binary.BigEndian.Uint32(h[:4])
 }
 
 func (s *tokenShard) row(i uint32) *tokenRow { return &s.pages[i/tokenPage][i%tokenPage] }
 
-// search returns the row of a hash and the one before it in its list.
-func (s *tokenShard) search(key uint64, h *token.Hash) (row, before *tokenRow) {
-	i, ok := s.byHash[key]
-	if !ok {
-		return nil, nil
+// search returns the row of a hash and its number, or nil.
+func (s *tokenShard) search(key uint32, h *token.Hash) (*tokenRow, uint32) {
+	if s.count == 0 {
+		return nil, 0
 	}
-	for ; i != noToken; i = row.next {
-		if row = s.row(i); row.hash == *h {
-			return row, before
+	i, at, ok := s.index.next(key, s.index.first(key))
+	for ; ok; i, at, ok = s.index.next(key, at) {
+		if row := s.row(i); row.hash == *h {
+			return row, i
 		}
-		before = row
 	}
-	return nil, nil
+	return nil, 0
 }
 
 // PutToken adds a live token, or changes the one with its hash, from the
 // next call on.
 func (l *Ledger) PutToken(t *Token) {
 	s, key := l.tokens.shard(&t.Hash)
-	account, abilities := l.accounts.index(t.Account), l.abilities.index(t.Abilities)
+	account, abilities := l.accounts.number(t.Account), l.abilities.index(t.Abilities)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	row, _ := s.search(key, &t.Hash)
@@ -125,10 +101,10 @@ func (l *Ledger) PutToken(t *Token) {
 	}
 }
 
-func (s *tokenShard) insert(key uint64) *tokenRow {
+func (s *tokenShard) insert(key uint32) *tokenRow {
 	i := s.free
 	if i != noToken {
-		s.free = s.row(i).next
+		s.free = s.row(i).account
 	} else {
 		i = s.count
 		s.count++
@@ -137,11 +113,8 @@ func (s *tokenShard) insert(key uint64) *tokenRow {
 		}
 	}
 	row := s.row(i)
-	*row = tokenRow{next: noToken}
-	if head, ok := s.byHash[key]; ok {
-		row.next = head
-	}
-	s.byHash[key] = i
+	*row = tokenRow{}
+	s.index.add(key, i)
 	return row
 }
 
@@ -154,23 +127,14 @@ func (l *Ledger) RemoveToken(hash token.Hash) {
 	s.compact()
 }
 
-func (s *tokenShard) remove(key uint64, h *token.Hash) {
-	row, before := s.search(key, h)
+func (s *tokenShard) remove(key uint32, h *token.Hash) {
+	row, i := s.search(key, h)
 	if row == nil {
 		return
 	}
-	var i uint32
-	switch {
-	case before != nil:
-		i, before.next = before.next, row.next
-	case row.next != noToken:
-		i, s.byHash[key] = s.byHash[key], row.next
-	default:
-		i = s.byHash[key]
-		delete(s.byHash, key)
-	}
+	s.index.remove(key, i)
 	s.garbage += int(row.id.length) + int(row.name.length)
-	*row = tokenRow{next: s.free}
+	*row = tokenRow{account: s.free}
 	s.free = i
 }
 
@@ -183,11 +147,10 @@ func (s *tokenShard) compact() {
 	}
 	old := s.text
 	s.text, s.garbage = arena{}, 0
-	for _, i := range s.byHash {
-		for ; i != noToken; i = s.row(i).next {
-			row := s.row(i)
-			row.id, row.name = s.text.add(old.at(row.id)), s.text.add(old.at(row.name))
-		}
+	for i := range s.count {
+		// The unused rows have no text.
+		row := s.row(i)
+		row.id, row.name = s.text.add(old.at(row.id)), s.text.add(old.at(row.name))
 	}
 }
 
@@ -211,7 +174,7 @@ func (s *tokenShard) removeExpired(now int64) int {
 		}
 	}
 	for i := range dead {
-		s.remove(binary.LittleEndian.Uint64(dead[i][:8]), &dead[i])
+		s.remove(binary.BigEndian.Uint32(dead[i][:4]), &dead[i])
 	}
 	s.compact()
 	return len(dead)

@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// clashing is a hash that shares its shard and its eight bytes with
+// clashing is a hash that shares its shard and its place there with
 // others.
 func clashing(i int) token.Hash {
 	var h token.Hash
@@ -59,7 +59,7 @@ func TestAccountCollisions(t *testing.T) {
 	a.init()
 	numbers := map[uint32]string{}
 	for _, id := range []string{"a", "b", "c", "a", "b", "c"} {
-		i := a.indexHashed(7, id)
+		i := a.numberHashed(7, id)
 		if other, ok := numbers[i]; ok && other != id {
 			t.Errorf("%q and %q have one number", id, other)
 		}
@@ -122,7 +122,7 @@ func TestCompactionUnderReaders(t *testing.T) {
 	if live := tokens * 2 * len(name(0)); shard.text.size > 2*live+2*chunkSize {
 		t.Errorf("the text of %d bytes takes %d", live, shard.text.size)
 	}
-	if rows := len(shard.pages) * tokenPage; rows > 2*tokenPage {
+	if rows := len(shard.pages) * tokenPage; rows > tokens+2*tokenPage {
 		t.Errorf("%d rows for %d tokens: rows are not used again", rows, tokens)
 	}
 }

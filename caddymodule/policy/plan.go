@@ -13,8 +13,12 @@ import (
 const noAccess = -1
 
 // maxEffective bounds how many distinct sets of abilities a plan keeps
-// the intersection of. Real accounts use a handful.
-const maxEffective = 1024
+// the intersection of. Real accounts use a handful, which are looked for
+// one by one: most differ in length, so that this is faster than to hash.
+const (
+	maxEffective = 1024
+	fewEffective = 8
+)
 
 // Plan is what accounts on it may do in a day.
 type Plan struct {
@@ -27,17 +31,21 @@ type Plan struct {
 	limits    []int64 // by Endpoint.Index; noAccess where not listed
 	abilities []string
 	mu        sync.Mutex // serialises writers of effective
-	effective atomic.Pointer[map[string]*Effective]
+	effective atomic.Pointer[effectives]
+}
+
+// effectives are the sets of abilities that a plan has met.
+type effectives struct {
+	few []*Effective          // the first
+	all map[string]*Effective // the others
 }
 
 // Effective is what a token and a plan have in common.
 type Effective struct {
 	// Abilities is sorted and separated by spaces.
 	Abilities string
-	// Header is Abilities as the value of a header. Shared: never write
-	// to it.
-	Header []string
 
+	carried   string // by the token
 	endpoints []bool // by Endpoint.Index: does the token carry its ability
 }
 
@@ -46,7 +54,7 @@ func (e *Effective) Includes(endpoint *Endpoint) bool { return e.endpoints[endpo
 
 func newPlan(c PlanConfig, endpoints []*Endpoint) (*Plan, error) {
 	p := &Plan{Name: c.Name, limits: make([]int64, len(endpoints)), abilities: make([]string, len(endpoints))}
-	p.effective.Store(&map[string]*Effective{})
+	p.effective.Store(&effectives{})
 	var errs []error
 	known := make(map[string]bool, len(endpoints))
 	for i, e := range endpoints {
@@ -92,10 +100,19 @@ func (p *Plan) Limit(e *Endpoint) (limit int64, listed bool) {
 // because this is asked at every call. It does not allocate for a set
 // that it has seen.
 func (p *Plan) Effective(abilities string) *Effective {
-	if e := (*p.effective.Load())[abilities]; e != nil {
+	if e := p.effective.Load().find(abilities); e != nil {
 		return e
 	}
 	return p.intersect(abilities)
+}
+
+func (s *effectives) find(abilities string) *Effective {
+	for _, e := range s.few {
+		if e.carried == abilities {
+			return e
+		}
+	}
+	return s.all[abilities]
 }
 
 func (p *Plan) intersect(abilities string) *Effective {
@@ -106,18 +123,21 @@ func (p *Plan) intersect(abilities string) *Effective {
 			common = append(common, a)
 		}
 	}
-	e := &Effective{Abilities: strings.Join(common, " "), endpoints: make([]bool, len(p.abilities))}
-	e.Header = []string{e.Abilities}
+	e := &Effective{Abilities: strings.Join(common, " "), carried: strings.Clone(abilities), endpoints: make([]bool, len(p.abilities))}
 	for i, a := range p.abilities {
 		e.endpoints[i] = slices.Contains(carried, a)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	seen := *p.effective.Load()
-	if len(seen) < maxEffective {
-		next := maps.Clone(seen)
-		next[strings.Clone(abilities)] = e
-		p.effective.Store(&next)
+	seen := p.effective.Load()
+	switch {
+	case seen.find(abilities) != nil: // by somebody else meanwhile
+	case len(seen.few) < fewEffective:
+		p.effective.Store(&effectives{few: append(slices.Clone(seen.few), e)})
+	case len(seen.few)+len(seen.all) < maxEffective:
+		next := &effectives{few: seen.few, all: map[string]*Effective{e.carried: e}}
+		maps.Copy(next.all, seen.all)
+		p.effective.Store(next)
 	}
 	return e
 }

@@ -250,7 +250,20 @@ func (p *Policy) Disguises(path string) bool {
 
 // Plan returns the plan of that name. An account can be on a plan that
 // the configuration no longer has: that is nil, and gives no access.
-func (p *Policy) Plan(name string) *Plan { return p.plans[name] }
+func (p *Policy) Plan(name string) *Plan {
+	if len(p.Plans) > fewPlans {
+		return p.plans[name]
+	}
+	for _, plan := range p.Plans {
+		if plan.Name == name {
+			return plan
+		}
+	}
+	return nil
+}
+
+// fewPlans are looked for one by one, which is faster than to hash.
+const fewPlans = 8
 
 // Endpoint returns the endpoint of that name, or nil.
 func (p *Policy) Endpoint(name string) *Endpoint {

@@ -105,13 +105,25 @@ type Grant struct {
 	// Abilities is sorted, without duplicates, separated by one space.
 	// Equal sets are equal strings.
 	Abilities string
+	// Handle is the store's own; see Handle.
+	Handle Handle
 }
+
+// Handle is a store's short cut to what it found when it granted
+// something, for it alone to understand. Whoever takes a call on a grant
+// passes the grant's back beside the account, so that the store need not
+// look the account up again, and can refuse if it was deleted meanwhile.
+// It promises nothing: a store that needs none leaves it zero, and a call
+// without one is counted by its names all the same.
+type Handle uint64
 
 // Call names the counter that a call is taken from.
 type Call struct {
 	Account  string
 	Endpoint string
 	Day      calendar.Day
+	// Handle is that of the grant of the account, or zero.
+	Handle Handle
 }
 
 // Counter admits calls.
@@ -120,7 +132,8 @@ type Counter interface {
 	// this counter. When admitted it returns how many were taken with
 	// this one, and the call is in the store's log. When refused it
 	// returns the count that stands in the way, and nothing changed.
-	// With an error nothing was counted.
+	// With an error nothing was counted; ErrNoGrant says that the account
+	// was deleted since it was granted anything.
 	Take(ctx context.Context, call Call, limit int64) (used int64, admitted bool, err error)
 
 	// GiveBack returns one call that Take admitted. A counter never falls
@@ -227,8 +240,7 @@ type Count struct {
 type Usage interface {
 	// Record notes a call behind the answer: it never blocks and never
 	// fails the call. What is noted reaches the disk within seconds; a
-	// store under more load than its disk bears drops the oldest of what
-	// waits.
+	// store under more load than its disk bears drops some of it.
 	Record(record Record)
 
 	// Counts returns the counts above zero of the days from first to

@@ -3,7 +3,6 @@ package badgerstore
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
-	"github.com/caddy-tollgate/tollgate/caddymodule/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
@@ -28,7 +26,7 @@ func (s *Store) PutAccount(_ context.Context, account store.Account) (store.Acco
 			return err
 		}
 		account.CreatedAt = account.CreatedAt.UTC()
-		if err := s.ledger.Write(true, ledger.Change{Key: accountKey(account.ID), Value: encodeAccount(account)}); err != nil {
+		if err := s.archive.write(true, change{key: accountKey(account.ID), value: encodeAccount(account)}); err != nil {
 			return err
 		}
 		s.ledger.PutAccount(account.ID, account.Plan, account.Disabled)
@@ -48,7 +46,7 @@ func (s *Store) Account(_ context.Context, id string) (account store.Account, er
 
 func (s *Store) account(id string) (store.Account, error) {
 	var account store.Account
-	err := s.get(accountKey(id), func(value []byte) (err error) {
+	err := s.archive.get(accountKey(id), func(value []byte) (err error) {
 		account, err = decodeAccount(id, value)
 		return err
 	})
@@ -62,7 +60,7 @@ func (s *Store) ListAccounts(_ context.Context, after string, limit int) ([]stor
 	err := s.ledger.Use(func() error {
 		// No id holds a NUL, so this is the first key behind after's.
 		start := append(accountKey(after), 0)
-		return scanRange(s.db, []byte{prefixAccount}, start, nil, func(key, value []byte) error {
+		return scanRange(s.archive.db, []byte{prefixAccount}, start, nil, func(key, value []byte) error {
 			if len(list) >= limit {
 				return errFull
 			}
@@ -77,34 +75,42 @@ func (s *Store) ListAccounts(_ context.Context, after string, limit int) ([]stor
 	return list, err
 }
 
-// DeleteAccount implements store.Accounts. The account itself goes last:
-// were it gone while some of its keys are not, they would come back to
-// life with the next account of that id. After an error some of it may be
-// gone; deleting it again completes the deletion.
+// DeleteAccount implements store.Accounts. In memory the account goes
+// first, so that no call that is under way counts for it any more; on the
+// disk it goes last: were it gone while some of its keys are not, they
+// would come back to life with the next account of that id. After an error
+// some of it may be gone; deleting it again completes the deletion.
 func (s *Store) DeleteAccount(_ context.Context, id string) error {
 	s.admin.Lock()
 	defer s.admin.Unlock()
 	return s.ledger.Use(func() error {
-		if _, err := s.account(id); err != nil {
+		account, err := s.account(id)
+		if err != nil {
 			return err
 		}
-		if err := s.deleteKeys(id); err != nil {
+		s.ledger.RemoveAccount(id)
+		if err := s.erase(id); err != nil {
+			s.ledger.PutAccount(id, account.Plan, account.Disabled)
 			return err
 		}
-		if err := s.resetAll(id); err != nil {
-			return err
+		return nil
+	})
+}
+
+// erase removes all that is stored of an account.
+func (s *Store) erase(id string) error {
+	if err := s.deleteKeys(id); err != nil {
+		return err
+	}
+	if err := s.resetAll(id); err != nil {
+		return err
+	}
+	return s.recent.remove(id, func() error {
+		changes := []change{{key: accountKey(id)}}
+		for slot := range byte(recentSlots) {
+			changes = append(changes, change{key: recentKey(id, slot)})
 		}
-		return s.recent.remove(id, func() error {
-			changes := []ledger.Change{{Key: accountKey(id)}}
-			for slot := range byte(recentSlots) {
-				changes = append(changes, ledger.Change{Key: recentKey(id, slot)})
-			}
-			if err := s.ledger.Write(true, changes...); err != nil {
-				return err
-			}
-			s.ledger.RemoveAccount(id)
-			return nil
-		})
+		return s.archive.write(true, changes...)
 	})
 }
 
@@ -117,11 +123,11 @@ func (s *Store) deleteKeys(account string) error {
 		return err
 	}
 	for part := range slices.Chunk(keys, most) {
-		var changes []ledger.Change
+		var changes []change
 		for _, k := range part {
-			changes = append(changes, ledger.Change{Key: keyKey(account, k.ID)}, ledger.Change{Key: usedKey(k.ID)})
+			changes = append(changes, change{key: keyKey(account, k.ID)}, change{key: usedKey(k.ID)})
 		}
-		if err := s.ledger.Write(true, changes...); err != nil {
+		if err := s.archive.write(true, changes...); err != nil {
 			return err
 		}
 		for _, k := range part {
@@ -133,7 +139,7 @@ func (s *Store) deleteKeys(account string) error {
 
 // resetAll sets all counters of an account to zero, whatever the day.
 func (s *Store) resetAll(account string) error {
-	var days []calendar.Day
+	days := s.ledger.Days()
 	err := s.eachDay(func(day calendar.Day) error {
 		days = append(days, day)
 		return nil
@@ -141,7 +147,8 @@ func (s *Store) resetAll(account string) error {
 	if err != nil {
 		return err
 	}
-	for _, day := range days {
+	slices.Sort(days)
+	for _, day := range slices.Compact(days) {
 		if err := s.resetDay(account, day); err != nil {
 			return err
 		}
@@ -162,10 +169,10 @@ func (s *Store) resetDay(account string, day calendar.Day) error {
 	return nil
 }
 
-// eachDay calls fn with every day that has counts, skipping from one to
-// the next without reading what lies between.
+// eachDay calls fn with every day that has counts in the archive, skipping
+// from one to the next without reading what lies between.
 func (s *Store) eachDay(fn func(calendar.Day) error) error {
-	return s.db.View(func(txn *badger.Txn) error {
+	return s.archive.db.View(func(txn *badger.Txn) error {
 		o := badger.DefaultIteratorOptions
 		o.Prefix = []byte{prefixCount}
 		o.PrefetchValues = false
@@ -173,10 +180,10 @@ func (s *Store) eachDay(fn func(calendar.Day) error) error {
 		defer it.Close()
 		for it.Rewind(); it.Valid(); {
 			key := it.Item().Key()
-			if len(key) < 5 {
+			if len(key) < dayEnd {
 				return fmt.Errorf("count %q: %w", key, errCorrupt)
 			}
-			day := calendar.Day(binary.BigEndian.Uint32(key[1:]))
+			day := dayOf(key)
 			if err := fn(day); err != nil {
 				return err
 			}
@@ -201,12 +208,15 @@ func (s *Store) Counts(_ context.Context, account string, first, last calendar.D
 	return list, err
 }
 
-// counts reads a day from the database: what is admitted there is
-// admitted, what is still being committed is not.
+// counts returns a day's counts from memory if it is there, and it is if
+// the archive may lack some of them.
 func (s *Store) counts(account string, day calendar.Day) ([]store.Count, error) {
-	var list []store.Count
+	list, loaded := s.ledger.Counts(account, day)
+	if loaded {
+		return list, nil
+	}
 	prefix := countsPrefix(day, account)
-	err := s.scan(prefix, func(key, value []byte) error {
+	err := s.archive.scan(prefix, func(key, value []byte) error {
 		used, err := parseCount(value)
 		if err == nil && used > 0 {
 			list = append(list, store.Count{Day: day, Endpoint: string(bytes.TrimPrefix(key, prefix)), Used: used})

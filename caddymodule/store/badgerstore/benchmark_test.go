@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
-	"github.com/caddy-tollgate/tollgate/caddymodule/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
@@ -70,7 +69,7 @@ func BenchmarkOpen(b *testing.B) {
 	}
 	const batch = 1000
 	for n := 0; n < accounts; n += batch {
-		if err := settle(s, n, batch); err != nil {
+		if err := populate(s, n, batch); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -100,22 +99,19 @@ func BenchmarkOpen(b *testing.B) {
 	b.ReportMetric(perAccount, "B/account")
 }
 
-// settle writes accounts with a key and a count each, as they would have
+// populate writes accounts with a key and a count each, as they would have
 // been made one by one.
-func settle(s *Store, first, n int) error {
-	var changes []ledger.Change
+func populate(s *Store, first, n int) error {
+	var changes []change
 	for i := first; i < first+n; i++ {
 		account := fmt.Sprintf("acc_%016d", i)
 		key := keyRow{Key: store.Key{
 			ID: fmt.Sprintf("key_%016d", i), Account: account, Kind: token.Key, Name: "production",
 			Abilities: []string{"convert", "rates"}, Hint: "tgk_…abcd", CreatedAt: benchmarkNow,
 		}, hash: sha256.Sum256([]byte(account))}
-		changes = append(changes, key.change(), ledger.Change{
-			Key: accountKey(account), Value: encodeAccount(store.Account{Plan: "starter", CreatedAt: benchmarkNow}),
-		}, ledger.Change{
-			Key:   appendCountKey(nil, store.Call{Account: account, Endpoint: "convert", Day: benchmarkDay}),
-			Value: []byte{1}, ExpiresAt: expiry(benchmarkDay),
-		})
+		changes = append(changes, key.change(), change{
+			key: accountKey(account), value: encodeAccount(store.Account{Plan: "starter", CreatedAt: benchmarkNow}),
+		}, countRow(appendCountKey(nil, store.Call{Account: account, Endpoint: "convert", Day: benchmarkDay}), 1))
 	}
-	return s.ledger.Use(func() error { return s.ledger.Write(false, changes...) })
+	return s.archive.write(false, changes...)
 }

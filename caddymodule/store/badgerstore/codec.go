@@ -17,6 +17,7 @@ import (
 // endpoint names hold no NUL, which ends them inside a key.
 //
 //	m format              the format's version
+//	m log                 the first segment of the log that is still needed
 //	a account             an account
 //	k account NUL key     a key without its secret, with the token's hash
 //	u key                 when a key was last used
@@ -57,6 +58,14 @@ func countsPrefix(day calendar.Day, account string) []byte {
 	return append(append(dayPrefix(day), account...), 0)
 }
 
+// dayEnd is where the day of a count's key ends.
+const dayEnd = 1 + 4
+
+// dayOf is the day of a count's key.
+func dayOf(key []byte) calendar.Day { return calendar.Day(binary.BigEndian.Uint32(key[1:dayEnd])) }
+
+func countKeySize(call store.Call) int { return dayEnd + len(call.Account) + 1 + len(call.Endpoint) }
+
 // appendCountKey appends to buf, which the log's only writer reuses.
 func appendCountKey(buf []byte, call store.Call) []byte {
 	buf = append(buf, prefixCount)
@@ -67,8 +76,8 @@ func appendCountKey(buf []byte, call store.Call) []byte {
 
 // parseCountKey splits what follows the day.
 func parseCountKey(key []byte) (account, endpoint string, err error) {
-	if len(key) >= 5 {
-		if account, endpoint, ok := strings.Cut(string(key[5:]), "\x00"); ok {
+	if len(key) >= dayEnd {
+		if account, endpoint, ok := strings.Cut(string(key[dayEnd:]), "\x00"); ok {
 			return account, endpoint, nil
 		}
 	}
@@ -241,44 +250,6 @@ func decodeKey(key, value []byte) (keyRow, error) {
 		return k, fmt.Errorf("key %s: %w", id, errCorrupt)
 	}
 	return k, nil
-}
-
-// slotRow is one slot of an account's recent calls, oldest first.
-type slotRow struct {
-	number uint64 // rises with every slot that is begun
-	calls  []store.Record
-}
-
-func encodeSlot(s slotRow) []byte {
-	e := newEncoder()
-	e.uint(s.number)
-	e.uint(uint64(len(s.calls)))
-	for _, c := range s.calls {
-		e.time(c.At)
-		e.string(c.Key)
-		e.string(c.KeyName)
-		e.string(c.Endpoint)
-		e.string(c.Method)
-		e.string(c.Path)
-		e.uint(uint64(c.Status))
-		e.int(int64(c.Duration))
-	}
-	return e.buf
-}
-
-func decodeSlot(account string, value []byte) (slotRow, error) {
-	d := newDecoder(value)
-	s := slotRow{number: d.uint()}
-	for range min(d.uint(), recentPerSlot) {
-		s.calls = append(s.calls, store.Record{
-			Account: account, At: d.time(), Key: d.string(), KeyName: d.string(), Endpoint: d.string(),
-			Method: d.string(), Path: d.string(), Status: int(d.uint()), Duration: time.Duration(d.int()),
-		})
-	}
-	if err := d.end(); err != nil {
-		return s, fmt.Errorf("recent calls: %w", err)
-	}
-	return s, nil
 }
 
 // joinAbilities is the set as store.Grant carries it.

@@ -48,11 +48,19 @@ func TestRowsRoundTrip(t *testing.T) {
 		}
 
 		slot := slotRow{number: rapid.Uint64().Draw(t, "number")}
+		var calls []store.Record
 		for range rapid.IntRange(1, recentPerSlot).Draw(t, "calls") {
-			slot.calls = append(slot.calls, drawRecord(t))
+			calls = append(calls, drawRecord(t))
+			slot.calls.add(&calls[len(calls)-1])
 		}
-		if got, err := decodeSlot("acc_1", encodeSlot(slot)); err != nil || !reflect.DeepEqual(got, slot) {
-			t.Errorf("slot: got %+v, %v, want %+v", got, err, slot)
+		read, err := decodeSlot(encodeSlot(slot))
+		if err != nil || read.number != slot.number || read.calls.n != len(calls) {
+			t.Errorf("slot: got %+v, %v, want %+v", read, err, slot)
+		}
+		first := read.calls.cut(rapid.IntRange(-1, recentPerSlot).Draw(t, "cut"))
+		first.join(read.calls)
+		if got, err := first.decode("acc_1"); err != nil || !reflect.DeepEqual(got, calls) {
+			t.Errorf("calls: got %+v, %v, want %+v", got, err, calls)
 		}
 
 		call := store.Call{Account: account.ID, Endpoint: word.Draw(t, "endpoint"), Day: calendar.Day(rapid.Int32Range(0, 1<<20).Draw(t, "day"))}
@@ -67,13 +75,18 @@ func TestRowsRoundTrip(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add(encodeAccount(store.Account{Plan: "starter"}))
 	f.Add(encodeKey(keyRow{Key: store.Key{Name: "ci", Abilities: strings.Fields("convert rates")}}))
-	f.Add(encodeSlot(slotRow{number: 3, calls: []store.Record{{Path: "/"}, {}}}))
+	var calls callList
+	calls.add(&store.Record{Path: "/"})
+	calls.add(&store.Record{})
+	f.Add(encodeSlot(slotRow{number: 3, calls: calls}))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		if _, err := decodeAccount("acc_1", value); err == nil && len(value) == 0 {
 			t.Error("an empty account was read")
 		}
-		if s, err := decodeSlot("acc_1", value); err == nil && len(s.calls) > recentPerSlot {
-			t.Errorf("a slot of %d calls was read", len(s.calls))
+		if s, err := decodeSlot(value); err == nil {
+			if list, err := s.calls.decode("acc_1"); err != nil || len(list) > recentPerSlot {
+				t.Errorf("a slot of %d calls was read, %v", len(list), err)
+			}
 		}
 		_, _ = decodeKey([]byte("kacc_1\x00key_1"), value)
 		_, _ = decodeKey(append([]byte{prefixKey}, value...), value)

@@ -68,7 +68,7 @@ func readManifest(dir string) (badger.Manifest, error) {
 // inspectEmpty refuses data without a manifest, which Badger writes before
 // anything else and without which it begins a new database.
 func inspectEmpty(dir string) error {
-	for _, pattern := range []string{"*.sst", "*.mem", "*.vlog", "KEYREGISTRY", "DISCARD"} {
+	for _, pattern := range []string{"*.sst", "*.mem", "*.vlog", "*.log", "KEYREGISTRY", "DISCARD"} {
 		found, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			return err

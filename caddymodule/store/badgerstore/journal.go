@@ -4,143 +4,258 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
+	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/wal"
 )
 
-// maxValue is the size up to which Badger keeps a value beside its key.
-// All our rows are smaller, so its value log stays empty and needs no
-// garbage collection.
-const maxValue = 64 << 10
+const (
+	// settleRows is how many counts are moved to the archive at a time.
+	settleRows = 4096
 
-// journal is the ledger's log in Badger.
+	// settleAgain is the pause before what failed is tried again.
+	settleAgain = 5 * time.Second
+)
+
+// journal is the ledger's log: every count is in a write-ahead log before
+// its call is admitted, and moves to the archive behind that, a segment at
+// a time and each counter once per segment. The rows of a segment are
+// values, not differences, so they may be moved twice.
+//
+// The days that the log has rows of are in the ledger's memory for as long
+// as it has them, so nobody misses what the archive does not have yet.
 type journal struct {
-	db     *badger.DB
-	disk   *disk
-	always bool         // sync every group
-	sync   func() error // db.Sync
+	archive *archive
+	disk    *disk
+	log     *wal.Log
+	append  func(record []byte, durable bool) error // log.Append
+	logger  *zap.Logger
+	buf     []byte // one record; only one Append runs at a time
 
-	// What Append needs anew for each group, and only one runs at a time.
-	buf     []byte
-	entries []badger.Entry
-	txn     *badger.Txn
-	durable bool // the group is to be synced
+	settling sync.Mutex
 
-	// broken is the sync that failed. The kernel may have dropped what it
-	// could not write, and says so once only: no later sync can be
-	// believed, so nothing is admitted until the store is opened anew.
-	broken error
+	mu   sync.Mutex
+	days map[calendar.Day]uint64 // the last segment with rows of a day, if it is still needed
+	last struct {                // what days was told last, for Append alone
+		day     calendar.Day
+		segment uint64
+	}
 }
 
-// Append implements ledger.Log. Before it touches Badger it looks at the
-// disk: Badger writes through mapped files, and a page that finds no
-// space kills the process.
-func (j *journal) Append(g *ledger.Group) error {
-	if j.broken != nil {
-		return j.broken
+// openJournal moves what a crash has left in the log to the archive, and
+// begins anew behind that.
+func openJournal(d *disk, a *archive, f format, sync bool, logger *zap.Logger) (*journal, error) {
+	log, left, err := wal.Open(d.dir, f.segment, wal.Options{Sync: sync, Room: func() error { return a.room() }})
+	if err != nil {
+		return nil, damaged("its log: %w", err)
 	}
-	if err := j.disk.check(); err != nil {
-		return err
+	j := &journal{archive: a, disk: d, log: log, append: log.Append, logger: logger, days: map[calendar.Day]uint64{}}
+	if err := j.recover(f, left); err != nil {
+		return nil, errors.Join(err, log.Close())
 	}
-	if err := j.write(g); err != nil {
-		return fmt.Errorf("writing: %w", err)
+	return j, nil
+}
+
+func (j *journal) recover(f format, left []*wal.Segment) error {
+	if f.version != version && len(left) > 0 {
+		return damaged("there is a log and nothing that it belongs to")
+	}
+	for _, segment := range left {
+		if err := j.move(segment); err != nil {
+			return err
+		}
+	}
+	if f.segment != j.log.Number() && len(left) == 0 {
+		if err := j.archive.try(true, formatRows(j.log.Number())); err != nil {
+			return err
+		}
+	}
+	for _, segment := range left {
+		if err := segment.Remove(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func (j *journal) write(g *ledger.Group) error {
-	n := len(g.Changes) + len(g.Counts)
-	if cap(j.entries) < n {
-		j.entries = make([]badger.Entry, n+n/2)
-	}
-	entries := j.entries[:n]
-	clear(entries)
-	j.buf = j.buf[:0]
-	j.txn = j.db.NewTransaction(true)
-	j.durable = g.Sync || j.always
-	defer func() { j.txn.Discard() }()
-	for i := range g.Changes {
-		if err := j.change(&entries[i], &g.Changes[i]); err != nil {
-			return err
-		}
-	}
-	entries = entries[len(g.Changes):]
-	for i := range g.Counts {
-		j.encode(&entries[i], &g.Counts[i])
-		if err := j.put(&entries[i]); err != nil {
-			return err
-		}
-	}
-	return j.commit()
-}
-
-// commit ends the transaction, and syncs it if the group asks for that:
-// once Badger has begun another memtable, it no longer syncs the log of
-// this one.
-func (j *journal) commit() error {
-	if err := j.txn.Commit(); err != nil || !j.durable {
+// Append implements ledger.Log. The log needs no space on the disk, but
+// what is in it has to be moved one day.
+func (j *journal) Append(g *ledger.Group) error {
+	if err := j.archive.failed(); err != nil {
 		return err
 	}
-	if err := j.sync(); err != nil {
-		j.broken = fmt.Errorf("syncing: %w", err)
+	if err := j.disk.checkRecently(); err != nil {
+		return err
 	}
-	return j.broken
+	j.buf = j.buf[:0]
+	for i := range g.Counts {
+		j.buf = appendCount(j.buf, &g.Counts[i])
+	}
+	if err := j.append(j.buf, g.Sync); err != nil {
+		return fmt.Errorf("writing the log: %w", err)
+	}
+	segment := j.log.Number()
+	for i := range g.Counts {
+		j.note(g.Counts[i].Day, segment)
+	}
+	return nil
 }
 
-func (j *journal) change(e *badger.Entry, c *ledger.Change) error {
-	e.Key, e.Value = c.Key, c.Value
-	if c.Value == nil {
-		return j.put(e)
-	}
-	if len(c.Value) >= maxValue {
-		return fmt.Errorf("row of %d bytes is too large", len(c.Value))
-	}
-	if !c.ExpiresAt.IsZero() {
-		e.ExpiresAt = uint64(c.ExpiresAt.Unix()) + 1 // rounded up to Badger's whole seconds
-	}
-	return j.put(e)
+// appendCount appends a row of a record: the length of its key, the key
+// as it is in the archive, and the count.
+func appendCount(buf []byte, c *ledger.CountChange) []byte {
+	buf = binary.AppendUvarint(buf, uint64(countKeySize(c.Call)))
+	buf = appendCountKey(buf, c.Call)
+	return binary.AppendUvarint(buf, uint64(c.Used))
 }
 
-// encode writes a count's row into the shared buffer. Where that grows,
-// earlier rows keep the memory that they were written to. A count of zero
-// needs no row.
-func (j *journal) encode(e *badger.Entry, c *ledger.CountChange) {
-	start := len(j.buf)
-	j.buf = appendCountKey(j.buf, c.Call)
-	end := len(j.buf)
-	if e.Key = j.buf[start:end:end]; c.Used == 0 {
+// eachCount calls fn with the rows of a record. The key is valid until it
+// returns.
+func eachCount(record []byte, fn func(key []byte, used uint64)) error {
+	for len(record) > 0 {
+		length, size := binary.Uvarint(record)
+		if size <= 0 || length > uint64(len(record)-size) {
+			return fmt.Errorf("its log: %w", errCorrupt)
+		}
+		key, rest := record[size:size+int(length)], record[size+int(length):]
+		used, size := binary.Uvarint(rest)
+		if size <= 0 || len(key) < dayEnd {
+			return fmt.Errorf("its log: %w", errCorrupt)
+		}
+		fn(key, used)
+		record = rest[size:]
+	}
+	return nil
+}
+
+// note notes that a segment has rows of a day.
+func (j *journal) note(day calendar.Day, segment uint64) {
+	if j.last.day == day && j.last.segment == segment {
 		return
 	}
-	j.buf = binary.AppendUvarint(j.buf, uint64(c.Used))
-	e.Value = j.buf[end:len(j.buf):len(j.buf)]
-	e.ExpiresAt = uint64(expiry(c.Day).Unix())
+	j.last.day, j.last.segment = day, segment
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.days[day] = segment
 }
 
-// put adds an entry, or a deletion if it has no value; a transaction that
-// is full is committed and another begun. The changes that ask for a sync
-// come first in a group and fit into the first transaction, so those that
-// belong together stay together.
-func (j *journal) put(e *badger.Entry) error {
-	err := j.add(e)
-	if errors.Is(err, badger.ErrTxnTooBig) {
-		if err = j.commit(); err == nil {
-			j.txn = j.db.NewTransaction(true)
-			err = j.add(e)
+// holds tells whether the log has rows of a day that are not in the
+// archive.
+func (j *journal) holds(day calendar.Day) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	_, holds := j.days[day]
+	return holds
+}
+
+// passed notes that a segment is in the archive.
+func (j *journal) passed(segment uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	maps.DeleteFunc(j.days, func(_ calendar.Day, last uint64) bool { return last <= segment })
+}
+
+// run makes the segment that comes next and moves those that have ended,
+// until stop is closed.
+func (j *journal) run(stop <-chan struct{}) {
+	again := time.NewTicker(settleAgain)
+	defer again.Stop()
+	for {
+		if err := j.settle(); err != nil {
+			j.logger.Error("moving counts to the archive", zap.Error(err))
+		}
+		select {
+		case <-stop:
+			return
+		case <-j.log.Full():
+		case <-again.C:
 		}
 	}
-	return err
 }
 
-func (j *journal) add(e *badger.Entry) error {
-	if e.Value == nil {
-		return j.txn.Delete(e.Key)
+// settle moves all segments that have ended to the archive, having made
+// the one that will follow them.
+func (j *journal) settle() error {
+	j.settling.Lock()
+	defer j.settling.Unlock()
+	if err := j.log.Prepare(); err != nil {
+		return err
 	}
-	return j.txn.SetEntry(e)
+	for segment := j.log.Ended(); segment != nil; segment = j.log.Ended() {
+		if err := j.move(segment); err != nil {
+			return err
+		}
+		j.passed(segment.Number())
+		if err := j.log.Remove(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// move writes the counts of a segment to the archive, and with the last of
+// them that the segment is needed no more.
+func (j *journal) move(segment *wal.Segment) error {
+	var counts lastCounts
+	if err := segment.Each(counts.read); err != nil {
+		return err
+	}
+	rows := append(counts.rows(), formatRows(segment.Number()+1)...)
+	for part := range slices.Chunk(rows, settleRows) {
+		if err := j.archive.try(true, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lastCounts is the last value of each counter in a segment.
+type lastCounts struct {
+	place  map[string]int
+	keys   []string
+	values []uint64
+}
+
+// read reads a record. A counter occurs thousands of times: only the first
+// time its key is kept.
+func (l *lastCounts) read(record []byte) error {
+	return eachCount(record, func(key []byte, used uint64) {
+		if i, ok := l.place[string(key)]; ok {
+			l.values[i] = used
+			return
+		}
+		if l.place == nil {
+			l.place = map[string]int{}
+		}
+		kept := string(key)
+		l.place[kept] = len(l.keys)
+		l.keys, l.values = append(l.keys, kept), append(l.values, used)
+	})
+}
+
+func (l *lastCounts) rows() []change {
+	rows := make([]change, len(l.keys), len(l.keys)+2)
+	for i, key := range l.keys {
+		rows[i] = countRow([]byte(key), l.values[i])
+	}
+	return rows
+}
+
+// countRow is a count as it stands in the archive. A count of zero needs
+// no row.
+func countRow(key []byte, used uint64) change {
+	if used == 0 {
+		return change{key: key}
+	}
+	return change{key: key, value: binary.AppendUvarint(nil, used), expires: expiry(dayOf(key))}
 }
 
 // expiry is when the counts of a day may go.
@@ -148,9 +263,24 @@ func expiry(d calendar.Day) time.Time {
 	return time.Unix((int64(d)+store.CountsFor+1)*int64(24*time.Hour/time.Second), 0)
 }
 
-// LoadDay implements ledger.Log.
+// close moves everything to the archive and closes the log. It is not to
+// be used any more, and may be closed again after an error.
+func (j *journal) close() error {
+	if !j.log.Empty() {
+		if err := j.log.Rotate(); err != nil {
+			return err
+		}
+	}
+	if err := j.settle(); err != nil {
+		return err
+	}
+	return j.log.Close()
+}
+
+// LoadDay implements ledger.Log. The log has no rows of a day that is not
+// in memory.
 func (j *journal) LoadDay(day calendar.Day, fn func(account, endpoint string, used int64)) error {
-	return scanParallel(j.db, dayPrefix(day), func(key, value []byte) error {
+	return scanParallel(j.archive.db, dayPrefix(day), func(key, value []byte) error {
 		account, endpoint, err := parseCountKey(key)
 		if err != nil {
 			return err
@@ -161,4 +291,9 @@ func (j *journal) LoadDay(day calendar.Day, fn func(account, endpoint string, us
 		}
 		return err
 	})
+}
+
+// Clear implements ledger.Log.
+func (j *journal) Clear(call store.Call) error {
+	return j.archive.write(true, change{key: appendCountKey(nil, call)})
 }

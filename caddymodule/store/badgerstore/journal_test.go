@@ -2,16 +2,22 @@ package badgerstore
 
 import (
 	"errors"
+	"os"
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/ledger"
+	"go.uber.org/zap"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-func openHere(t *testing.T) (*Store, *journal) {
+// today is ahead of the machine's clock, by which Badger forgets.
+const today calendar.Day = 30000
+
+func openHere(t *testing.T, dir string, o Options) *Store {
 	t.Helper()
-	s, err := Open(t.TempDir(), Options{})
+	s, err := Open(dir, o)
 	if err != nil {
 		t.Fatalf("opening: %v", err)
 	}
@@ -20,56 +26,252 @@ func openHere(t *testing.T) (*Store, *journal) {
 			t.Errorf("closing: %v", err)
 		}
 	})
-	return s, s.journal
+	return s
+}
+
+func call(endpoint string, day calendar.Day) store.Call {
+	return store.Call{Account: "acc_1", Endpoint: endpoint, Day: day}
+}
+
+// take takes a call that has to be admitted.
+func take(t *testing.T, s *Store, c store.Call) {
+	t.Helper()
+	if _, admitted, err := s.ledger.Take(c, store.Unlimited); !admitted || err != nil {
+		t.Fatalf("taking %v: %v, %v", c, admitted, err)
+	}
+}
+
+func wantUsed(t *testing.T, s *Store, c store.Call, want int64) {
+	t.Helper()
+	if used, _, err := s.ledger.Take(c, 0); used != want || err != nil {
+		t.Errorf("%v: got %d, %v, want %d", c, used, err, want)
+	}
+}
+
+// archived is what the archive has of a counter, -1 for nothing.
+func archived(t *testing.T, s *Store, c store.Call) (used int64) {
+	t.Helper()
+	err := s.archive.get(appendCountKey(nil, c), func(value []byte) (err error) {
+		used, err = parseCount(value)
+		return err
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return -1
+	}
+	if err != nil {
+		t.Fatalf("reading the archive: %v", err)
+	}
+	return used
+}
+
+// endSegment makes the log begin another segment, as a full one does, and
+// moves the last one to the archive.
+func endSegment(t *testing.T, s *Store) {
+	t.Helper()
+	if err := s.journal.log.Rotate(); err != nil {
+		t.Fatalf("ending a segment: %v", err)
+	}
+	if err := s.journal.settle(); err != nil {
+		t.Fatalf("moving a segment: %v", err)
+	}
+}
+
+// TestCountsMove: counts go to the archive with their segment, each with
+// its last value, and those that are zero again leave it.
+func TestCountsMove(t *testing.T) {
+	t.Parallel()
+	s := openHere(t, t.TempDir(), Options{})
+	for range 3 {
+		take(t, s, call("convert", today))
+	}
+	take(t, s, call("rates", today))
+	if got := archived(t, s, call("convert", today)); got != -1 {
+		t.Errorf("before its segment ended the archive has %d", got)
+	}
+	endSegment(t, s)
+	if got := archived(t, s, call("convert", today)); got != 3 {
+		t.Errorf("the archive has %d, want 3", got)
+	}
+	if err := s.ledger.GiveBack(call("rates", today)); err != nil {
+		t.Fatalf("giving back: %v", err)
+	}
+	take(t, s, call("convert", today))
+	endSegment(t, s)
+	if got := archived(t, s, call("convert", today)); got != 4 {
+		t.Errorf("the archive has %d, want 4", got)
+	}
+	if got := archived(t, s, call("rates", today)); got != -1 {
+		t.Errorf("the archive has %d of what was given back", got)
+	}
+}
+
+// TestCloseMovesCounts: a store that was closed has all of its counts in
+// the archive.
+func TestCloseMovesCounts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openHere(t, dir, Options{})
+	take(t, s, call("convert", today))
+	if err := s.Close(); err != nil {
+		t.Fatalf("closing: %v", err)
+	}
+	db, err := openBadger(dir, zap.NewNop())
+	if err != nil {
+		t.Fatalf("opening the archive alone: %v", err)
+	}
+	defer db.Close()
+	s.archive.db = db
+	if got := archived(t, s, call("convert", today)); got != 1 {
+		t.Errorf("the archive has %d, want 1", got)
+	}
+}
+
+// TestDayStaysWhileLogHoldsIt: a day is not let go before all of its
+// counts are in the archive, where it is read from when it is asked for
+// again.
+func TestDayStaysWhileLogHoldsIt(t *testing.T) {
+	t.Parallel()
+	s := openHere(t, t.TempDir(), Options{})
+	old := call("convert", today)
+	take(t, s, old)
+	later := time.Unix(int64(today+30)*86400, 0)
+	s.forget(later)
+	if _, loaded := s.ledger.Counts("acc_1", today); !loaded {
+		t.Fatalf("a day was let go while the log had rows of it")
+	}
+	endSegment(t, s)
+	s.forget(later)
+	if _, loaded := s.ledger.Counts("acc_1", today); loaded {
+		t.Errorf("a day that is over stays in memory")
+	}
+	counts, err := s.Counts(t.Context(), "acc_1", today, today)
+	if err != nil || len(counts) != 1 || counts[0].Used != 1 {
+		t.Errorf("counts of a day that was let go: %v, %v", counts, err)
+	}
+	take(t, s, old)
+	wantUsed(t, s, old, 2)
+}
+
+// TestResetOfUnloadedDay: a day need not be in memory to be reset.
+func TestResetOfUnloadedDay(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openHere(t, dir, Options{})
+	take(t, s, call("convert", today))
+	take(t, s, call("rates", today))
+	if err := s.Close(); err != nil {
+		t.Fatalf("closing: %v", err)
+	}
+	s = openHere(t, dir, Options{})
+	if err := s.ResetCounts(t.Context(), "acc_1", "convert", today); err != nil {
+		t.Fatalf("resetting: %v", err)
+	}
+	if _, loaded := s.ledger.Counts("acc_1", today); loaded {
+		t.Errorf("the day was loaded for that")
+	}
+	wantUsed(t, s, call("convert", today), 0)
+	wantUsed(t, s, call("rates", today), 1)
+}
+
+// syncWith replaces a store's way to sync its archive.
+func syncWith(s *Store, sync func() error) {
+	s.archive.writing.Lock()
+	defer s.archive.writing.Unlock()
+	s.archive.sync = sync
+	s.archive.broken.Store(nil)
+}
+
+// TestSettleFails: what cannot be moved to the archive stays in the log,
+// and nothing is lost by closing, or by opening the store again.
+func TestSettleFails(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openHere(t, dir, Options{})
+	take(t, s, call("convert", today))
+	errLost, works := errors.New("pages lost"), s.archive.sync
+	syncWith(s, func() error { return errLost })
+	if err := s.journal.log.Rotate(); err != nil {
+		t.Fatalf("ending a segment: %v", err)
+	}
+	if err := s.journal.settle(); !errors.Is(err, errLost) {
+		t.Errorf("moving a segment: got %v", err)
+	}
+	wantUsed(t, s, call("convert", today), 1)
+	if !s.journal.holds(today) {
+		t.Errorf("the log has given its rows up")
+	}
+	if err := s.journal.log.Prepare(); err != nil { // nothing is made while the directory is copied
+		t.Fatalf("preparing a segment: %v", err)
+	}
+	crashed := t.TempDir()
+	if err := os.CopyFS(crashed, os.DirFS(dir)); err != nil {
+		t.Fatalf("copying: %v", err)
+	}
+	syncWith(s, works) // to close it
+	wantUsed(t, openHere(t, crashed, Options{}), call("convert", today), 1)
 }
 
 // TestSyncIsAskedFor: what must be on the disk is synced, what need not
 // be is not, unless the operator wants it.
 func TestSyncIsAskedFor(t *testing.T) {
 	t.Parallel()
-	s, j := openHere(t)
-	syncs, sync := 0, j.sync
-	j.sync = func() error { syncs++; return sync() }
-	steps := []struct {
-		name   string
-		always bool
-		want   int
-		do     func() error
-	}{
-		{"account", false, 1, func() error {
-			_, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"})
-			return err
-		}},
-		{"key", false, 1, func() error {
-			return s.CreateKey(t.Context(), store.Key{ID: "key_1", Account: "acc_1"}, [32]byte{1})
-		}},
-		{"revocation", false, 1, func() error { return s.RevokeKey(t.Context(), "acc_1", "key_1", time.Now()) }},
-		{"call", false, 0, func() error { return takeOne(s) }},
-		{"call with sync on", true, 1, func() error { return takeOne(s) }},
-		{"deletion", false, 2, func() error { return s.DeleteAccount(t.Context(), "acc_1") }},
-	}
-	for _, step := range steps {
-		before := syncs
-		j.always = step.always
-		if err := step.do(); err != nil {
-			t.Errorf("%s: %v", step.name, err)
+	for _, always := range []bool{false, true} {
+		s := openHere(t, t.TempDir(), Options{Sync: always})
+		archive, log := countSyncs(s)
+		takes := 0
+		if always {
+			takes = 1
 		}
-		if got := syncs - before; got != step.want {
-			t.Errorf("%s: got %d syncs, want %d", step.name, got, step.want)
+		steps := []struct {
+			name                   string
+			wantArchive, wantInLog int
+			do                     func() error
+		}{
+			{"account", 1, 0, func() error {
+				_, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"})
+				return err
+			}},
+			{"key", 1, 0, func() error {
+				return s.CreateKey(t.Context(), store.Key{ID: "key_1", Account: "acc_1"}, [32]byte{1})
+			}},
+			{"revocation", 1, 0, func() error { return s.RevokeKey(t.Context(), "acc_1", "key_1", time.Now()) }},
+			{"call", 0, takes, func() error { _, _, err := s.ledger.Take(call("convert", today), 100); return err }},
+			{"reset", 0, 1, func() error { return s.ResetCounts(t.Context(), "acc_1", "convert", today) }},
+			{"deletion", 2, 0, func() error { return s.DeleteAccount(t.Context(), "acc_1") }},
+		}
+		for _, step := range steps {
+			*archive, *log = 0, 0
+			if err := step.do(); err != nil {
+				t.Errorf("%s: %v", step.name, err)
+			}
+			if *archive != step.wantArchive || *log != step.wantInLog {
+				t.Errorf("%s, sync %v: got %d syncs of the archive and %d of the log, want %d and %d",
+					step.name, always, *archive, *log, step.wantArchive, step.wantInLog)
+			}
 		}
 	}
 }
 
-func takeOne(s *Store) error {
-	_, _, err := s.ledger.Take(store.Call{Account: "acc_1", Endpoint: "convert", Day: 20000}, 100)
-	return err
+// countSyncs counts the syncs of a store.
+func countSyncs(s *Store) (archive, log *int) {
+	archive, log = new(int), new(int)
+	sync := s.archive.sync
+	s.archive.sync = func() error { *archive++; return sync() }
+	add := s.journal.append
+	s.journal.append = func(record []byte, durable bool) error {
+		if durable || s.journal.log.Sync {
+			*log++
+		}
+		return add(record, durable)
+	}
+	return archive, log
 }
 
 // TestFailedSyncIsFinal: after a sync that failed none is believed, so
 // that no change is called durable which the kernel has given up.
 func TestFailedSyncIsFinal(t *testing.T) {
 	t.Parallel()
-	s, j := openHere(t)
+	s := openHere(t, t.TempDir(), Options{})
 	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
@@ -77,30 +279,30 @@ func TestFailedSyncIsFinal(t *testing.T) {
 	if err := s.CreateKey(t.Context(), store.Key{ID: "key_1", Account: "acc_1"}, hash); err != nil {
 		t.Fatalf("creating the key: %v", err)
 	}
-	errLost, sync := errors.New("pages lost"), j.sync
-	j.sync = func() error { return errLost }
+	errLost, sync := errors.New("pages lost"), s.archive.sync
+	s.archive.sync = func() error { return errLost }
 	for range 2 {
 		if err := s.RevokeKey(t.Context(), "acc_1", "key_1", time.Now()); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, errLost) {
 			t.Errorf("revoking: got %v", err)
 		}
-		j.sync = sync // it works again, or so it says
+		s.archive.sync = sync // it works again, or so it says
 	}
-	if err := takeOne(s); !errors.Is(err, store.ErrUnavailable) {
+	if _, _, err := s.ledger.Take(call("convert", today), 100); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("taking a call: got %v", err)
 	}
 }
 
-// TestLargeGroup: a group that exceeds a transaction of Badger is written
-// all the same, and what belongs together within one transaction.
-func TestLargeGroup(t *testing.T) {
+// TestLargeWrite: rows that exceed a transaction of Badger are written all
+// the same.
+func TestLargeWrite(t *testing.T) {
 	t.Parallel()
-	s, _ := openHere(t)
+	s := openHere(t, t.TempDir(), Options{})
 	const rows = 40000
-	changes := make([]ledger.Change, rows)
+	changes := make([]change, rows)
 	for i := range changes {
-		changes[i] = ledger.Change{Key: attemptKey([]byte{byte(i), byte(i >> 8), 7}), Value: make([]byte, 50)}
+		changes[i] = change{key: attemptKey([]byte{byte(i), byte(i >> 8), 7}), value: make([]byte, 50)}
 	}
-	if err := s.ledger.Use(func() error { return s.ledger.Write(false, changes...) }); err != nil {
+	if err := s.archive.write(false, changes...); err != nil {
 		t.Fatalf("writing: %v", err)
 	}
 	got := 0
@@ -113,11 +315,9 @@ func TestLargeGroup(t *testing.T) {
 // cleans, is refused.
 func TestRowTooLarge(t *testing.T) {
 	t.Parallel()
-	s, _ := openHere(t)
+	s := openHere(t, t.TempDir(), Options{})
 	write := func(size int) error {
-		return s.ledger.Use(func() error {
-			return s.ledger.Write(false, ledger.Change{Key: []byte("l1"), Value: make([]byte, size)})
-		})
+		return s.archive.write(false, change{key: []byte("l1"), value: make([]byte, size)})
 	}
 	if err := write(maxValue - 1); err != nil {
 		t.Errorf("the largest row: %v", err)

@@ -24,7 +24,7 @@ func (s *Store) CreateKey(_ context.Context, key store.Key, hash token.Hash) err
 			return err
 		}
 		k := keyRow{Key: key, hash: hash}
-		if err := s.ledger.Write(true, k.change()); err != nil {
+		if err := s.archive.write(true, k.change()); err != nil {
 			return err
 		}
 		s.admit(k)
@@ -63,16 +63,16 @@ func (s *Store) checkKey(key store.Key, replaces keyRow) error {
 // change is the row that stores the key. It goes when nobody wants to see
 // it any more: a login token, revoked or not, as soon as it has expired,
 // a key some time after its end.
-func (k keyRow) change() ledger.Change {
-	c := ledger.Change{Key: keyKey(k.Account, k.ID), Value: encodeKey(k)}
+func (k keyRow) change() change {
+	c := change{key: keyKey(k.Account, k.ID), value: encodeKey(k)}
 	switch {
 	case k.Kind == token.Login && !k.ExpiresAt.IsZero():
-		c.ExpiresAt = k.ExpiresAt
+		c.expires = k.ExpiresAt
 	case k.RevokedAt.IsZero() && k.ExpiresAt.IsZero():
 	case k.RevokedAt.IsZero(), !k.ExpiresAt.IsZero() && k.ExpiresAt.Before(k.RevokedAt):
-		c.ExpiresAt = k.ExpiresAt.Add(store.RevokedFor)
+		c.expires = k.ExpiresAt.Add(store.RevokedFor)
 	default:
-		c.ExpiresAt = k.RevokedAt.Add(store.RevokedFor)
+		c.expires = k.RevokedAt.Add(store.RevokedFor)
 	}
 	return c
 }
@@ -98,7 +98,7 @@ func (s *Store) Key(_ context.Context, account, id string) (store.Key, error) {
 func (s *Store) key(account, id string) (keyRow, error) {
 	var k keyRow
 	key := keyKey(account, id)
-	err := s.get(key, func(value []byte) (err error) {
+	err := s.archive.get(key, func(value []byte) (err error) {
 		k, err = decodeKey(key, value)
 		return err
 	})
@@ -111,7 +111,7 @@ func (s *Store) key(account, id string) (keyRow, error) {
 // lastUsed is kept apart from the key, so that writing it behind cannot
 // bring back a key that was revoked meanwhile.
 func (s *Store) lastUsed(id string) (at time.Time, err error) {
-	err = s.get(usedKey(id), func(value []byte) error {
+	err = s.archive.get(usedKey(id), func(value []byte) error {
 		d := newDecoder(value)
 		at = d.time()
 		return d.end()
@@ -146,7 +146,7 @@ func (s *Store) ListKeys(_ context.Context, account string) ([]store.Key, error)
 
 func (s *Store) keys(account string) ([]keyRow, error) {
 	var list []keyRow
-	err := s.scan(keysPrefix(account), func(key, value []byte) error {
+	err := s.archive.scan(keysPrefix(account), func(key, value []byte) error {
 		k, err := decodeKey(key, value)
 		list = append(list, k)
 		return err
@@ -167,7 +167,7 @@ func (s *Store) RevokeKey(_ context.Context, account, id string, at time.Time) e
 		if k.RevokedAt.IsZero() {
 			k.RevokedAt = at.UTC()
 		}
-		if err := s.ledger.Write(true, k.change()); err != nil {
+		if err := s.archive.write(true, k.change()); err != nil {
 			return err
 		}
 		s.ledger.RemoveToken(k.hash)
@@ -198,7 +198,7 @@ func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key,
 			old.ExpiresAt = oldEnds.UTC()
 		}
 		successor := keyRow{Key: next, hash: hash}
-		if err := s.ledger.Write(true, old.change(), successor.change()); err != nil {
+		if err := s.archive.write(true, old.change(), successor.change()); err != nil {
 			return err
 		}
 		if overlap {

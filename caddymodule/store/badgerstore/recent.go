@@ -1,6 +1,7 @@
 package badgerstore
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"slices"
@@ -10,7 +11,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
@@ -22,22 +22,34 @@ const (
 	recentPerSlot = 16
 	recentSlots   = store.MaxRecent/recentPerSlot + 2
 
+	// An account's calls wait in some lists of which the oldest is used
+	// again, so that MaxRecent are there and few more.
+	waitingLists   = 5
+	waitingPerList = store.MaxRecent / (waitingLists - 1)
+
 	// maxPath is how much of a path is kept.
 	maxPath = 512
 
-	// maxWaiting is how many calls wait for the next flush; beyond it the
-	// oldest are dropped.
-	maxWaiting = 1 << 14
+	// ringSize is how many calls can be recorded before somebody has to
+	// file them; what comes while the ring is full is dropped.
+	ringSize = 1 << 9
+
+	// maxWaiting is how many bytes of calls wait for the next flush; what
+	// does not fit is dropped.
+	maxWaiting = 4 << 20
 
 	// flushEvery is how long a call waits at the most.
-	flushEvery = time.Second
+	flushEvery = 5 * time.Second
 
-	// maxRings is how many accounts' newest slots are kept in memory; the
+	// maxSlots is how many accounts' newest slots are kept in memory; the
 	// others are read back when they are written to.
-	maxRings = 1 << 12
+	maxSlots = 1 << 12
 
 	// usedEvery is how often a key's last use is written.
 	usedEvery = 30 * time.Second
+
+	// maxUsed is of how many keys is known when that was.
+	maxUsed = 1 << 14
 
 	// usedFor is how long a key's last use is kept after it.
 	usedFor = 400 * 24 * time.Hour
@@ -46,49 +58,146 @@ const (
 	flushRows = 256
 )
 
-// recorder writes recent calls and last uses behind the answers.
+// recorder writes recent calls and last uses behind the answers. A call
+// is copied to a ring, which is all that its request waits for; run files
+// what is in the ring under the accounts, and writes it from time to time.
 type recorder struct {
 	store *Store
 
-	mu      sync.Mutex
-	waiting []store.Record // a ring once it is full
-	oldest  int            // where the ring begins
-	full    chan struct{}  // wakes run when waiting is half full
+	mu   sync.Mutex
+	ring []store.Record // up to ringSize
+	wake chan struct{}  // for run, when there is much to file
+
+	filing  sync.Mutex          // guards what follows
+	spare   []store.Record      // the memory of a ring
+	waiting map[string]*waiting // by account
+	size    int                 // of all that waits, in bytes
 
 	flushing sync.Mutex         // serialises flushes; guards what follows
-	batch    []store.Record     // the memory of the last flush
-	rings    map[string]slotRow // each account's newest slot
+	slots    map[string]slotRow // each account's newest slot
 	used     map[string]time.Time
 }
 
+// waiting is what an account did since the last flush, as far as Recent
+// can tell of it.
+type waiting struct {
+	lists  [waitingLists]callList
+	newest int       // of the lists
+	last   time.Time // of the calls
+	keys   []use
+}
+
+// use is when a key was used last.
+type use struct {
+	key string
+	at  time.Time
+}
+
 func newRecorder(s *Store) *recorder {
-	return &recorder{store: s, full: make(chan struct{}, 1), rings: map[string]slotRow{}, used: map[string]time.Time{}}
+	return &recorder{
+		store: s, wake: make(chan struct{}, 1),
+		ring: make([]store.Record, 0, ringSize), spare: make([]store.Record, 0, ringSize),
+		waiting: map[string]*waiting{}, slots: map[string]slotRow{}, used: map[string]time.Time{},
+	}
 }
 
 // Record implements store.Usage.
-func (s *Store) Record(r store.Record) { s.recent.add(r) }
+func (s *Store) Record(r store.Record) { s.recent.add(&r) }
 
-func (r *recorder) add(record store.Record) {
-	if len(record.Path) > maxPath {
-		record.Path = strings.ToValidUTF8(record.Path[:maxPath], "")
-	}
+func (r *recorder) add(record *store.Record) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.waiting) == maxWaiting {
-		r.waiting[r.oldest] = record
-		r.oldest = (r.oldest + 1) % maxWaiting
-		return
+	n := len(r.ring)
+	if n < ringSize {
+		r.ring = append(r.ring, *record)
 	}
-	r.waiting = append(r.waiting, record)
-	if len(r.waiting) == maxWaiting/2 {
-		select {
-		case r.full <- struct{}{}:
-		default: // it is awake already
-		}
+	r.mu.Unlock()
+	if n == ringSize/4 {
+		r.awake()
 	}
 }
 
-// run flushes until the store closes.
+func (r *recorder) awake() {
+	select {
+	case r.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// file files what is in the ring, and tells whether much waits.
+func (r *recorder) file() (much bool) {
+	r.filing.Lock()
+	defer r.filing.Unlock()
+	r.mu.Lock()
+	batch := r.ring
+	r.ring = r.spare[:0]
+	r.mu.Unlock()
+	for i := range batch {
+		r.fileOne(&batch[i])
+	}
+	clear(batch)
+	r.spare = batch
+	return r.size > maxWaiting/2
+}
+
+func (r *recorder) fileOne(record *store.Record) {
+	if r.size > maxWaiting {
+		return
+	}
+	if len(record.Path) > maxPath {
+		record.Path = strings.ToValidUTF8(record.Path[:maxPath], "")
+	}
+	w := r.waiting[record.Account]
+	if w == nil {
+		w = &waiting{}
+		r.waiting[record.Account] = w
+	}
+	r.size += w.add(record)
+}
+
+// add adds a call and returns by how many bytes the lists have grown.
+func (w *waiting) add(record *store.Record) int {
+	grown := 0
+	list := &w.lists[w.newest]
+	if list.n >= waitingPerList {
+		w.newest = (w.newest + 1) % waitingLists
+		list = &w.lists[w.newest]
+		grown -= len(list.buf)
+		*list = callList{buf: list.buf[:0]}
+	}
+	grown -= len(list.buf)
+	list.add(record)
+	if record.At.After(w.last) {
+		w.last = record.At
+	}
+	w.use(record)
+	return grown + len(list.buf)
+}
+
+func (w *waiting) use(record *store.Record) {
+	if record.Key == "" {
+		return
+	}
+	for i := range w.keys {
+		if u := &w.keys[i]; u.key == record.Key {
+			if record.At.After(u.at) {
+				u.at = record.At
+			}
+			return
+		}
+	}
+	w.keys = append(w.keys, use{record.Key, record.At})
+}
+
+// recent returns the last calls.
+func (w *waiting) recent() (all callList) {
+	for i := range waitingLists {
+		all.join(w.lists[(w.newest+1+i)%waitingLists])
+	}
+	all.cut(all.n - store.MaxRecent)
+	return all
+}
+
+// run files and flushes until the store closes.
 func (r *recorder) run() {
 	ticker := time.NewTicker(flushEvery)
 	defer ticker.Stop()
@@ -96,8 +205,11 @@ func (r *recorder) run() {
 		select {
 		case <-r.store.stop:
 			return
+		case <-r.wake:
+			if !r.file() {
+				continue
+			}
 		case <-ticker.C:
-		case <-r.full:
 		}
 		if err := r.store.ledger.Use(r.flush); err != nil {
 			r.store.log.Error("writing recent calls", zap.Error(err))
@@ -111,70 +223,67 @@ func (r *recorder) run() {
 func (r *recorder) flush() error {
 	r.flushing.Lock()
 	defer r.flushing.Unlock()
-	r.mu.Lock()
-	batch := r.batch[:0]
-	batch = append(append(batch, r.waiting[r.oldest:]...), r.waiting[:r.oldest]...)
-	clear(r.waiting)
-	r.waiting, r.oldest = r.waiting[:0], 0
-	r.mu.Unlock()
-	r.batch = batch
-	defer clear(batch)
-	if len(batch) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(batch, func(a, b store.Record) int { return strings.Compare(a.Account, b.Account) })
-	batch = slices.DeleteFunc(batch, func(b store.Record) bool { return !r.store.ledger.Exists(b.Account) })
-	changes := r.usedChanges(batch)
-	for len(batch) > 0 {
-		n := 1
-		for n < len(batch) && batch[n].Account == batch[0].Account {
-			n++
+	batch := r.take()
+	var changes []change
+	for account, w := range batch {
+		if !r.store.ledger.Exists(account) {
+			continue
 		}
-		rows, err := r.fill(batch[0].Account, batch[max(0, n-store.MaxRecent):n])
+		rows, err := r.fill(account, w)
 		if err != nil {
 			return err
 		}
-		changes = append(changes, rows...)
-		batch = batch[n:]
+		changes = append(append(changes, rows...), r.usedChanges(w.keys)...)
 		if len(changes) >= flushRows {
-			if err := r.store.ledger.Write(false, changes...); err != nil {
+			if err := r.store.archive.write(false, changes...); err != nil {
 				return err
 			}
 			changes = changes[:0]
 		}
 	}
-	return r.store.ledger.Write(false, changes...)
+	if len(changes) == 0 {
+		return nil
+	}
+	return r.store.archive.write(false, changes...)
+}
+
+// take takes what waits, with what is in the ring.
+func (r *recorder) take() map[string]*waiting {
+	r.file()
+	r.filing.Lock()
+	defer r.filing.Unlock()
+	batch := r.waiting
+	r.waiting, r.size = make(map[string]*waiting, len(batch)), 0
+	return batch
 }
 
 // fill appends an account's calls to its newest slot and begins further
 // ones, and returns the rows to write.
-func (r *recorder) fill(account string, calls []store.Record) ([]ledger.Change, error) {
+func (r *recorder) fill(account string, w *waiting) ([]change, error) {
 	slot, err := r.newest(account)
 	if err != nil {
 		return nil, err
 	}
-	var changes []ledger.Change
-	for len(calls) > 0 {
-		if len(slot.calls) >= recentPerSlot {
+	calls, expires := w.recent(), w.last.Add(store.RecentFor+24*time.Hour)
+	var changes []change
+	for calls.n > 0 {
+		if slot.calls.n >= recentPerSlot {
 			slot = slotRow{number: slot.number + 1}
 		}
-		n := min(recentPerSlot-len(slot.calls), len(calls))
-		slot.calls = append(slices.Clip(slot.calls), calls[:n]...)
-		calls = calls[n:]
-		changes = append(changes, ledger.Change{
-			Key: recentKey(account, byte(slot.number%recentSlots)), Value: encodeSlot(slot),
-			ExpiresAt: slot.calls[len(slot.calls)-1].At.Add(store.RecentFor + 24*time.Hour),
+		slot.calls.join(calls.cut(recentPerSlot - slot.calls.n))
+		changes = append(changes, change{
+			key: recentKey(account, byte(slot.number%recentSlots)), value: encodeSlot(slot), expires: expires,
 		})
 	}
-	if len(r.rings) >= maxRings {
-		clear(r.rings)
+	if len(r.slots) >= maxSlots {
+		clear(r.slots)
 	}
-	r.rings[account] = slot
+	r.slots[account] = slot
 	return changes, nil
 }
 
 func (r *recorder) newest(account string) (slotRow, error) {
-	if slot, ok := r.rings[account]; ok {
+	if slot, ok := r.slots[account]; ok {
 		return slot, nil
 	}
 	slots, err := r.store.slots(account)
@@ -193,38 +302,28 @@ func (r *recorder) remove(account string, fn func() error) error {
 	if err := fn(); err != nil {
 		return err
 	}
-	delete(r.rings, account)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range r.waiting {
-		if r.waiting[i].Account == account {
-			r.waiting[i] = store.Record{}
-		}
-	}
+	delete(r.slots, account)
+	r.file()
+	r.filing.Lock()
+	defer r.filing.Unlock()
+	delete(r.waiting, account)
 	return nil
 }
 
 // usedChanges returns the rows of the keys whose last use is due to be
 // written.
-func (r *recorder) usedChanges(batch []store.Record) []ledger.Change {
-	latest := map[string]time.Time{}
-	for i := range batch {
-		if b := &batch[i]; b.Key != "" && b.At.After(latest[b.Key]) {
-			latest[b.Key] = b.At
-		}
-	}
-	var changes []ledger.Change
-	for key, at := range latest {
-		if at.Sub(r.used[key]) < usedEvery {
+func (r *recorder) usedChanges(keys []use) (changes []change) {
+	for _, u := range keys {
+		if u.at.Sub(r.used[u.key]) < usedEvery {
 			continue
 		}
-		r.used[key] = at
+		if len(r.used) >= maxUsed {
+			clear(r.used)
+		}
+		r.used[u.key] = u.at
 		e := newEncoder()
-		e.time(at)
-		changes = append(changes, ledger.Change{Key: usedKey(key), Value: e.buf, ExpiresAt: at.Add(usedFor)})
-	}
-	if len(r.used) > maxWaiting {
-		clear(r.used)
+		e.time(u.at)
+		changes = append(changes, change{key: usedKey(u.key), value: e.buf, expires: u.at.Add(usedFor)})
 	}
 	return changes
 }
@@ -232,8 +331,8 @@ func (r *recorder) usedChanges(batch []store.Record) []ledger.Change {
 // slots returns an account's slots, oldest first.
 func (s *Store) slots(account string) ([]slotRow, error) {
 	var slots []slotRow
-	err := s.scan(recentPrefix(account), func(_, value []byte) error {
-		slot, err := decodeSlot(account, value)
+	err := s.archive.scan(recentPrefix(account), func(_, value []byte) error {
+		slot, err := decodeSlot(bytes.Clone(value))
 		slots = append(slots, slot)
 		return err
 	})
@@ -249,7 +348,11 @@ func (s *Store) Recent(_ context.Context, account string, now time.Time) (list [
 		}
 		slots, err := s.slots(account)
 		for _, slot := range slots {
-			list = append(list, slot.calls...)
+			calls, err := slot.calls.decode(account)
+			if err != nil {
+				return err
+			}
+			list = append(list, calls...)
 		}
 		return err
 	})

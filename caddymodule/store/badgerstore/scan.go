@@ -17,8 +17,8 @@ import (
 type visit func(key, value []byte) error
 
 // get calls fn with a row's value, or returns store.ErrNotFound.
-func (s *Store) get(key []byte, fn func(value []byte) error) error {
-	return s.db.View(func(txn *badger.Txn) error {
+func (a *archive) get(key []byte, fn func(value []byte) error) error {
+	return a.db.View(func(txn *badger.Txn) error {
 		item, err := txn.Get(key)
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return store.ErrNotFound
@@ -31,8 +31,8 @@ func (s *Store) get(key []byte, fn func(value []byte) error) error {
 }
 
 // scan calls fn with every row below a prefix, in order.
-func (s *Store) scan(prefix []byte, fn visit) error {
-	return scanRange(s.db, prefix, prefix, nil, fn)
+func (a *archive) scan(prefix []byte, fn visit) error {
+	return scanRange(a.db, prefix, prefix, nil, fn)
 }
 
 // scanRange calls fn with the rows below a prefix from start on, before

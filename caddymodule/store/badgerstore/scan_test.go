@@ -38,7 +38,7 @@ func TestManyRows(t *testing.T) {
 		t.Fatalf("opening: %v", err)
 	}
 	for n := 0; n < accounts; n += batch {
-		if err := settle(s, n, batch); err != nil {
+		if err := populate(s, n, batch); err != nil {
 			t.Fatalf("filling: %v", err)
 		}
 	}
@@ -50,7 +50,7 @@ func TestManyRows(t *testing.T) {
 		t.Fatalf("opening again: %v", err)
 	}
 	defer s.Close()
-	if len(splits(s.db, []byte{prefixKey}, 2)) == 0 {
+	if len(splits(s.archive.db, []byte{prefixKey}, 2)) == 0 {
 		t.Errorf("the sample is too small to be split")
 	}
 	for i := range accounts {
@@ -66,10 +66,10 @@ func TestManyRows(t *testing.T) {
 	for _, prefix := range []byte{prefixAccount, prefixKey, prefixCount} {
 		for _, parts := range []int{1, 2, 7} {
 			n := atomic.Int64{}
-			bounds := append([][]byte{{prefix}}, splits(s.db, []byte{prefix}, parts)...)
+			bounds := append([][]byte{{prefix}}, splits(s.archive.db, []byte{prefix}, parts)...)
 			bounds = append(bounds, nil)
 			for i := range len(bounds) - 1 {
-				err := scanRange(s.db, []byte{prefix}, bounds[i], bounds[i+1], func(_, _ []byte) error { n.Add(1); return nil })
+				err := scanRange(s.archive.db, []byte{prefix}, bounds[i], bounds[i+1], func(_, _ []byte) error { n.Add(1); return nil })
 				if err != nil {
 					t.Fatalf("scanning: %v", err)
 				}

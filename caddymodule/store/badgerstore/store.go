@@ -2,35 +2,43 @@
 // database: one directory, one process.
 //
 // Everything that a call needs to know is in memory, in a
-// ledger.Ledger; Badger is its log and its archive. It is read when the
-// store opens, when a day begins and when somebody asks for keys or
-// history, and never to admit a call. Every admission is in Badger's
-// write-ahead log before Take returns, which survives the death of the
+// ledger.Ledger. Every admission is in a write-ahead log of its own (see
+// package wal) before Take returns, which survives the death of the
 // process; with Options.Sync it has reached the disk, which survives the
-// loss of power.
+// loss of power. Badger is the archive: what the log gathers moves there
+// behind the calls, each counter once for thousands of calls, and accounts,
+// keys and recent calls are written to it at once. It is read when the
+// store opens, when a day begins and when somebody asks for keys or
+// history, and never to admit a call.
+//
+// Badger's own log would do, and did. But a transaction passes through two
+// of its goroutines, and to a caller who is alone waking them costs some
+// fifty microseconds; the log is written by the caller himself in less
+// than one.
 //
 // # Damage
 //
 // Badger mends a damaged directory by dropping what it cannot read, or
-// dies of it. Open therefore verifies the manifest, the write-ahead logs
-// and the checksum of every table before Badger sees them, and refuses
-// what a crash cannot have left. Without Options.Sync a loss of power can
+// dies of it. Open therefore verifies the manifest, Badger's write-ahead
+// logs and the checksum of every table before Badger sees them, and the
+// log of the counts, and refuses what a crash cannot have left. Without Options.Sync a loss of power can
 // leave a log with a gap, which is refused too: what follows the gap was
 // not promised, and the error tells where to cut the file to go on
 // without it.
 //
 // Some damage cannot be told from a crash or from an older store. It is a
-// log or a directory that is missing altogether or that was emptied, a
-// log whose end is lost just behind a complete transaction, a changed
-// length in the very last entry of a log, and a directory that was
-// brought back from a copy. Nor is a disk noticed that returns other data
+// log of Badger's or a directory that is missing altogether or that was
+// emptied, a log whose end is lost just behind a complete record, a changed
+// length in the very last entry of a log of Badger's, and a directory that
+// was brought back from a copy. Nor is a disk noticed that returns other data
 // while the store is open than it did when it was opened.
 //
 // # Space
 //
 // Badger writes through mapped files, and a page that finds no space on
-// the disk ends the process with a SIGBUS. Nothing is written while less
-// than Options.Reserve is free. What Badger has begun by then, it ends
+// the disk ends the process with a SIGBUS. Nothing is written and nobody
+// admitted while less than Options.Reserve is free; the log of the counts
+// has its blocks from the beginning. What Badger has begun by then, it ends
 // within the reserve; a disk that others fill up meanwhile, faster than
 // that, is beyond what this package can do.
 package badgerstore
@@ -88,7 +96,7 @@ type Options struct {
 // Store is a store.Store in one directory.
 type Store struct {
 	disk    *disk
-	db      *badger.DB
+	archive *archive
 	journal *journal
 	ledger  *ledger.Ledger
 	log     *zap.Logger
@@ -129,16 +137,33 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
-	s := &Store{disk: disk, db: db, log: logger, stop: make(chan struct{})}
-	s.journal = &journal{db: db, disk: disk, always: o.Sync, sync: db.Sync}
-	s.ledger = ledger.New(s.journal)
-	s.recent = newRecorder(s)
-	if err := s.load(); err != nil {
+	s := &Store{disk: disk, log: logger, stop: make(chan struct{})}
+	s.archive = &archive{db: db, room: disk.checkOpen, sync: db.Sync}
+	if err := s.begin(o.Sync); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, errors.Join(err, db.Close()))
 	}
+	s.archive.room = disk.check
+	s.recent = newRecorder(s)
 	s.done.Go(s.sweep)
 	s.done.Go(s.recent.run)
+	s.done.Go(func() { s.journal.run(s.stop) })
 	return s, nil
+}
+
+// begin fills the ledger from what is in the directory.
+func (s *Store) begin(sync bool) (err error) {
+	format, err := s.archive.format()
+	if err != nil {
+		return err
+	}
+	if s.journal, err = openJournal(s.disk, s.archive, format, sync, s.log); err != nil {
+		return err
+	}
+	s.ledger = ledger.New(s.journal)
+	if err := s.load(); err != nil {
+		return errors.Join(err, s.journal.log.Close())
+	}
+	return nil
 }
 
 func inspectLocked(dir string) error {
@@ -149,13 +174,41 @@ func inspectLocked(dir string) error {
 	return errors.Join(inspect(dir), release())
 }
 
+// memtable is the size of a memtable. It and the builder that flushes it
+// each take somewhat more than that of the heap, which the garbage
+// collector doubles, and their files are mapped, so it decides what the
+// store adds to the process.
+const memtable = 4 << 20
+
+// tableSize is the size of a table. Its builder takes twice that of the
+// heap at once, which is enough for a memtable, and as much again if it is
+// not.
+const tableSize = 9 << 18
+
+// memtableFor returns the size for a directory: the log of a greater
+// memtable, which a crash has left, has to fit. Its file has twice the
+// size of the memtable.
+func memtableFor(dir string) (int64, error) {
+	logs, err := filepath.Glob(filepath.Join(dir, "*.mem"))
+	size := int64(memtable)
+	for _, log := range logs {
+		info, failed := os.Stat(log)
+		if failed != nil {
+			return 0, failed
+		}
+		size = max(size, info.Size()/2)
+	}
+	return size, err
+}
+
 // openBadger opens the database with settings for small rows that are
-// overwritten often. A memtable and the builder that flushes it each take
-// somewhat more than its size of the heap, so its size decides what the
-// store adds to the process; see the rows of memory in the benchmark. It
-// must not become smaller: an older log would not fit. Badger panics on
-// some kinds of damage; that is an error like the others.
+// overwritten often. Badger panics on some kinds of damage; that is an
+// error like the others.
 func openBadger(dir string, logger *zap.Logger) (db *badger.DB, err error) {
+	size, err := memtableFor(dir)
+	if err != nil {
+		return nil, err
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			db, err = nil, damaged("%v", r)
@@ -163,8 +216,9 @@ func openBadger(dir string, logger *zap.Logger) (db *badger.DB, err error) {
 	}()
 	db, err = badger.Open(badger.DefaultOptions(dir).
 		WithLogger(badgerLogger{logger.WithOptions(zap.AddCallerSkip(1)).Sugar()}).
-		WithMemTableSize(4 << 20).
+		WithMemTableSize(size).
 		WithNumMemtables(2).
+		WithBaseTableSize(tableSize).
 		WithValueLogFileSize(16 << 20).
 		WithValueThreshold(maxValue).
 		WithBlockCacheSize(4 << 20).
@@ -197,14 +251,15 @@ func (s *Store) Close() error {
 		s.done.Wait()
 		err = s.recent.flush()
 		s.ledger.Close()
+		s.archive.room = s.disk.checkOpen
 	}
-	if s.db.IsClosed() {
+	if s.archive.db.IsClosed() {
 		return err
 	}
 	if full := s.disk.checkOpen(); full != nil {
 		return errors.Join(err, fmt.Errorf("%w: leaving the database open: %w", store.ErrUnavailable, full))
 	}
-	return errors.Join(err, s.db.Close())
+	return errors.Join(err, s.journal.close(), s.archive.db.Close())
 }
 
 // Grant implements store.Grants.
@@ -236,20 +291,18 @@ func (s *Store) sweep() {
 	}
 }
 
-// forget keeps the days around now in any time zone. A day that is let go
-// and asked for again is read from the database.
+// forget keeps the days around now in any time zone, and those of which
+// the archive does not have all. A day that is let go and asked for again
+// is read from the archive.
 func (s *Store) forget(now time.Time) {
 	s.ledger.RemoveExpired(now)
 	today := calendar.Day(now.Unix() / int64(24*time.Hour/time.Second))
-	s.ledger.RetainDays(func(d calendar.Day) bool { return d >= today-2 && d <= today+2 })
+	s.ledger.RetainDays(func(d calendar.Day) bool { return d >= today-2 && d <= today+2 || s.journal.holds(d) })
 }
 
-// load fills the ledger from the database.
+// load reads accounts and keys.
 func (s *Store) load() error {
-	if err := s.checkFormat(); err != nil {
-		return err
-	}
-	err := scanParallel(s.db, []byte{prefixAccount}, func(key, value []byte) error {
+	err := scanParallel(s.archive.db, []byte{prefixAccount}, func(key, value []byte) error {
 		a, err := decodeAccount(string(key[1:]), value)
 		if err == nil {
 			s.ledger.PutAccount(a.ID, a.Plan, a.Disabled)
@@ -260,40 +313,13 @@ func (s *Store) load() error {
 		return err
 	}
 	now := time.Now()
-	return scanParallel(s.db, []byte{prefixKey}, func(key, value []byte) error {
+	return scanParallel(s.archive.db, []byte{prefixKey}, func(key, value []byte) error {
 		k, err := decodeKey(key, value)
 		if err == nil && k.Live(now) {
 			s.admit(k)
 		}
 		return err
 	})
-}
-
-// checkFormat refuses a database of another format and marks a new one.
-func (s *Store) checkFormat() error {
-	const format = "tollgate 1"
-	key := append([]byte{prefixMeta}, "format"...)
-	found := ""
-	err := s.db.View(func(txn *badger.Txn) error {
-		item, err := txn.Get(key)
-		if err == nil {
-			err = item.Value(func(v []byte) error { found = string(v); return nil })
-		}
-		return err
-	})
-	switch {
-	case err == nil && found == format:
-		return nil
-	case err == nil:
-		return fmt.Errorf("store has format %q, want %q", found, format)
-	case !errors.Is(err, badger.ErrKeyNotFound):
-		return fmt.Errorf("reading the format: %w", err)
-	}
-	err = s.scan(nil, func([]byte, []byte) error { return damaged("its format is missing") })
-	if err != nil {
-		return err
-	}
-	return s.ledger.Write(true, ledger.Change{Key: key, Value: []byte(format)})
 }
 
 // badgerLogger passes Badger's messages on; its chatter is for debugging.

@@ -26,6 +26,29 @@ func (s *suite) limit() {
 	s.wantUsed(call, 5)
 }
 
+// handles makes sure that a call counts in the same place with the handle
+// of its grant and without it.
+func (s *suite) handles() {
+	s.account("acc_1", "acc_2")
+	var calls [2]store.Call
+	for i := range calls {
+		account := fmt.Sprintf("acc_%d", i+1)
+		grant, err := s.store.Grant(s.Context(), s.create(s.newKey(account, "ci")), s.now)
+		s.must(err)
+		calls[i] = s.call(account, "convert")
+		s.take(calls[i], 9, 1, true)
+		calls[i].Handle = grant.Handle
+		s.take(calls[i], 9, 2, true)
+		s.must(s.store.GiveBack(s.Context(), calls[i]))
+	}
+	for _, call := range calls {
+		s.wantUsed(call, 1)
+		call.Handle = 0
+		s.take(call, 2, 2, true)
+		s.take(call, 2, 2, false)
+	}
+}
+
 // limitUnderConcurrency lets many callers run for few calls.
 func (s *suite) limitUnderConcurrency() {
 	const callers, limit, rounds = 50, 5, 20

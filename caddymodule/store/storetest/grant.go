@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -103,4 +105,49 @@ func (s *suite) deletedAccountStaysDead() {
 		check()
 	}
 	s.take(s.call("acc_1", "convert"), 10, 1, true)
+}
+
+// deletedUnderLoad: a call that is under way while its account is deleted
+// leaves no count for the next account of that id.
+func (s *suite) deletedUnderLoad() {
+	const rounds, callers = 20, 4
+	call := s.call("acc_1", "convert")
+	for round := range rounds {
+		s.account("acc_1")
+		hash := s.create(s.newKey("acc_1", fmt.Sprint("key_", round)))
+		grant, err := s.store.Grant(s.Context(), hash, s.now)
+		s.must(err)
+		deleting, deleted := make(chan error, 1), make(chan struct{})
+		granted := call
+		granted.Handle = grant.Handle
+		s.together(callers, func(i int) error {
+			for n := 0; ; n++ {
+				if i == 0 && n == 5 {
+					go func() {
+						defer close(deleted)
+						deleting <- s.store.DeleteAccount(s.Context(), "acc_1")
+					}()
+				}
+				late := false
+				select {
+				case <-deleted:
+					late = true
+				default:
+				}
+				_, admitted, err := s.store.Take(s.Context(), granted, store.Unlimited)
+				switch {
+				case errors.Is(err, store.ErrNoGrant):
+					return nil
+				case err != nil:
+					return err
+				case late:
+					return fmt.Errorf("after the deletion: admitted %v", admitted)
+				}
+			}
+		})
+		s.must(<-deleting)
+		s.account("acc_1")
+		s.wantUsed(call, 0)
+		s.must(s.store.DeleteAccount(s.Context(), "acc_1"))
+	}
 }

@@ -1,0 +1,85 @@
+package badgerstore
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// TestRecordsWaitInBounds: however much is recorded between two flushes,
+// an account's list has its last calls and no more waits than may.
+func TestRecordsWaitInBounds(t *testing.T) {
+	t.Parallel()
+	s := openHere(t, t.TempDir(), Options{})
+	r := newRecorder(s) // one that nobody flushes behind the test's back
+	now := time.Now()
+	add := func(account string, n int, path string) {
+		if n%ringSize == 0 {
+			r.file()
+		}
+		r.add(&store.Record{Account: account, Key: fmt.Sprint("key_", n%3), At: now.Add(time.Duration(n)), Endpoint: "convert", Path: path, Status: n})
+	}
+	for _, calls := range []int{1, 99, 100, 101, 199, 200, 201, 555} {
+		account := fmt.Sprint("acc_", calls)
+		for n := range calls {
+			add(account, n, "/")
+		}
+		r.file()
+		w := r.waiting[account]
+		list := w.recent()
+		got, err := list.decode(account)
+		if want := min(calls, store.MaxRecent); err != nil || len(got) != want || got[0].Status != calls-want || got[want-1].Status != calls-1 {
+			t.Errorf("%d calls: got %d from %d on, %v, want the last %d", calls, len(got), got[0].Status, err, want)
+		}
+		if w.last != now.Add(time.Duration(calls-1)) || len(w.keys) != min(calls, 3) {
+			t.Errorf("%d calls: last %v, keys %v", calls, w.last, w.keys)
+		}
+	}
+	if err := r.flush(); err != nil || r.size != 0 {
+		t.Errorf("flushing: %v, %d bytes wait", err, r.size)
+	}
+	path := strings.Repeat("p", maxPath)
+	for n := range 3 * maxWaiting / maxPath {
+		add(fmt.Sprint("many_", n%1000), n, path)
+	}
+	if much := r.file(); !much {
+		t.Errorf("nobody was told that much waits")
+	}
+	size := 0
+	for _, w := range r.waiting {
+		for _, list := range w.lists {
+			size += len(list.buf)
+		}
+	}
+	if most := maxWaiting + 2*maxPath; size != r.size || size > most {
+		t.Errorf("%d bytes wait, counted as %d, want at most %d", size, r.size, most)
+	}
+}
+
+// TestRecordWaitsForNobody: while the disk is busy calls are recorded, up
+// to what there is room for.
+func TestRecordWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	s := openHere(t, t.TempDir(), Options{})
+	r := newRecorder(s)
+	r.flushing.Lock()
+	r.filing.Lock()
+	for n := range 2 * ringSize {
+		r.add(&store.Record{Account: "acc_1", At: time.Now(), Status: n})
+	}
+	r.filing.Unlock()
+	r.flushing.Unlock()
+	select {
+	case <-r.wake:
+	default:
+		t.Errorf("nobody was told that there is much to file")
+	}
+	r.file()
+	list := r.waiting["acc_1"].recent()
+	if calls, err := list.decode("acc_1"); err != nil || len(calls) != store.MaxRecent || calls[store.MaxRecent-1].Status != ringSize-1 {
+		t.Errorf("got %d calls, %v", len(calls), err)
+	}
+}
