@@ -34,13 +34,15 @@ func ParseValue(s string) (Value, error) {
 	count := 0
 	for _, part := range [2]string{whole, fraction} {
 		for i := range len(part) {
-			coefficient = coefficient*10 + int64(part[i]-'0')
-			if coefficient > 0 {
+			digit := int64(part[i] - '0')
+			if coefficient > 0 || digit > 0 {
 				count++
 			}
+			// One more might not fit, and would look like none.
 			if count > maxValueDigits {
 				return Value{}, fmt.Errorf("%.40q: %w", s, ErrValue)
 			}
+			coefficient = coefficient*10 + digit
 		}
 	}
 	if coefficient == 0 {
