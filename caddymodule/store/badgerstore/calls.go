@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/klauspost/compress/s2"
+
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
@@ -79,20 +81,38 @@ type slotRow struct {
 	calls  callList
 }
 
+// packedSlot is the first byte of a slot whose calls are compressed: they
+// are most of what the archive writes, and repeat each other. Slots with
+// rowVersion, of older stores, are plain.
+const packedSlot = 2
+
+// maxSlotCalls is the largest size of a slot's calls, in bytes. Names are
+// short and paths are cut, so it is more than they take.
+const maxSlotCalls = 1 << 20
+
 func encodeSlot(s slotRow) []byte {
-	e := encoder{make([]byte, 0, 1+2*binary.MaxVarintLen64+len(s.calls.buf))}
-	e.buf = append(e.buf, rowVersion)
+	e := encoder{make([]byte, 0, 1+2*binary.MaxVarintLen64+s2.MaxEncodedLen(len(s.calls.buf)))}
+	e.buf = append(e.buf, packedSlot)
 	e.uint(s.number)
 	e.uint(uint64(s.calls.n))
-	e.buf = append(e.buf, s.calls.buf...)
-	return e.buf
+	packed := s2.Encode(e.buf[len(e.buf):cap(e.buf)], s.calls.buf)
+	return append(e.buf, packed...) // onto itself
 }
 
 // decodeSlot keeps a part of value.
 func decodeSlot(value []byte) (slotRow, error) {
-	d := newDecoder(value)
+	packed := len(value) > 0 && value[0] == packedSlot
+	d := &decoder{}
+	if packed {
+		d.buf = value[1:]
+	} else {
+		d = newDecoder(value)
+	}
 	s := slotRow{number: d.uint()}
 	s.calls.n = int(min(d.uint(), recentPerSlot))
+	if packed {
+		d.unpack()
+	}
 	s.calls.buf = d.buf[:len(d.buf):len(d.buf)]
 	for range s.calls.n {
 		d.skipCall()
@@ -101,4 +121,16 @@ func decodeSlot(value []byte) (slotRow, error) {
 		return s, fmt.Errorf("recent calls: %w", err)
 	}
 	return s, nil
+}
+
+// unpack replaces the rest of a row with what it was compressed from.
+func (d *decoder) unpack() {
+	if size, err := s2.DecodedLen(d.buf); err != nil || size > maxSlotCalls {
+		d.err = errCorrupt
+		return
+	}
+	plain, err := s2.Decode(nil, d.buf)
+	if d.buf = plain; err != nil {
+		d.err = errCorrupt
+	}
 }

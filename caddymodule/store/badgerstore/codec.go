@@ -34,7 +34,8 @@ const (
 	prefixAttempt = 'l'
 )
 
-// rowVersion is the first byte of every value that has a structure.
+// rowVersion is the first byte of every value that has a structure, except
+// for slots, which have packedSlot.
 const rowVersion = 1
 
 // errCorrupt says that a row cannot be read.

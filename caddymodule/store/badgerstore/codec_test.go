@@ -1,6 +1,7 @@
 package badgerstore
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -69,6 +70,38 @@ func TestRowsRoundTrip(t *testing.T) {
 			t.Errorf("count: got %q, %q, %v, want %+v", name, endpoint, err, call)
 		}
 	})
+}
+
+// TestPlainSlots: slots that an older version wrote are read.
+func TestPlainSlots(t *testing.T) {
+	t.Parallel()
+	call := store.Record{Account: "acc_1", Key: "key_1", At: time.Unix(1, 2).UTC(), Endpoint: "convert", Method: "GET", Path: "/", Status: 200, Duration: 3}
+	e := newEncoder()
+	e.uint(7)
+	e.uint(2)
+	for range 2 {
+		calls := callList{buf: e.buf}
+		calls.add(&call)
+		e.buf = calls.buf
+	}
+	slot, err := decodeSlot(e.buf)
+	if err != nil || slot.number != 7 {
+		t.Fatalf("got slot %d, %v", slot.number, err)
+	}
+	if got, err := slot.calls.decode("acc_1"); err != nil || !reflect.DeepEqual(got, []store.Record{call, call}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// TestSlotBombs: a slot that claims to be huge is refused before there is
+// memory for it.
+func TestSlotBombs(t *testing.T) {
+	t.Parallel()
+	bomb := slotRow{number: 1}
+	bomb.calls.add(&store.Record{Path: strings.Repeat("/", maxSlotCalls)})
+	if _, err := decodeSlot(encodeSlot(bomb)); !errors.Is(err, errCorrupt) {
+		t.Errorf("got %v, want %v", err, errCorrupt)
+	}
 }
 
 // FuzzDecode: no row, whatever is in it, does more than fail.
