@@ -20,10 +20,7 @@ package wal
 import (
 	"errors"
 	"fmt"
-	"os"
 	"sync"
-
-	"github.com/dgraph-io/ristretto/v2/z"
 )
 
 // SegmentSize is the size of a new segment, in bytes.
@@ -51,8 +48,8 @@ type Log struct {
 	Options
 
 	current *Segment
-	at      int                // where the next record goes
-	msync   func([]byte) error // z.Msync
+	at      int // where the next record goes
+	flusher flusher
 
 	full chan struct{} // wakes whoever waits for a segment
 
@@ -83,7 +80,7 @@ func Open(dir string, first uint64, o Options) (l *Log, left []*Segment, err err
 	if err != nil {
 		return nil, nil, errors.Join(err, r.close())
 	}
-	l = &Log{dir: dir, Options: o, at: headerSize, msync: z.Msync, full: make(chan struct{}, 1)}
+	l = &Log{dir: dir, Options: o, at: headerSize, full: make(chan struct{}, 1)}
 	for _, s := range r {
 		left = append(left, s.Segment)
 	}
@@ -92,12 +89,14 @@ func Open(dir string, first uint64, o Options) (l *Log, left []*Segment, err err
 		l.next = r[n].number + 1
 		if r[n].records == 0 && !r[n].ended {
 			l.current, left = r[n].Segment, left[:n]
-			return l, left, nil
 		}
 	}
-	if l.current, err = l.create(); err != nil {
-		return nil, nil, errors.Join(err, r.close())
+	if l.current == nil {
+		if l.current, err = l.create(); err != nil {
+			return nil, nil, errors.Join(err, r.close())
+		}
 	}
+	l.flusher = newFlusher()
 	return l, left, nil
 }
 
@@ -162,9 +161,8 @@ func (l *Log) Rotate() error {
 
 // flush makes the current segment reach the disk from a place on.
 func (l *Log) flush(from int) error {
-	from -= from % os.Getpagesize()
-	data := l.current.file.Data
-	if err := l.msync(data[from:min(l.at+wordSize, len(data))]); err != nil {
+	to := min(l.at+wordSize, len(l.current.file.Data))
+	if err := l.flusher.flush(l.current, from, to); err != nil {
 		l.broken = fmt.Errorf("syncing: %w", err)
 	}
 	return l.broken
@@ -238,7 +236,8 @@ func (l *Log) Remove() error {
 
 // Close closes the files. What they hold stays.
 func (l *Log) Close() error {
-	var err error
+	err := l.flusher.close()
+	l.flusher = direct{}
 	for _, s := range append(l.ended, l.current, l.spare) {
 		if s != nil {
 			err = errors.Join(err, s.close())

@@ -207,6 +207,19 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
+// watched calls before before each flush, which an error prevents.
+type watched struct {
+	flusher
+	before func(from, to int) error
+}
+
+func (w *watched) flush(s *Segment, from, to int) error {
+	if err := w.before(from, to); err != nil {
+		return err
+	}
+	return w.flusher.flush(s, from, to)
+}
+
 // TestSync: with Sync each record is on the disk before Append returns, and
 // nothing else has to be; without it one that is to be durable brings all
 // that was before it.
@@ -216,11 +229,10 @@ func TestSync(t *testing.T) {
 	for _, sync := range []bool{false, true} {
 		l, _ := openLog(t, t.TempDir(), 0, Options{Sync: sync})
 		var synced []int
-		msync := l.msync
-		l.msync = func(b []byte) error {
-			synced = append(synced, len(b))
-			return msync(b)
-		}
+		l.flusher = &watched{flusher: l.flusher, before: func(from, to int) error {
+			synced = append(synced, to-from)
+			return nil
+		}}
 		add(t, l, string(make([]byte, 3*page)))
 		add(t, l, "b")
 		if err := l.Append([]byte("c"), true); err != nil {
@@ -243,8 +255,8 @@ func TestSync(t *testing.T) {
 func TestFailedSyncIsFinal(t *testing.T) {
 	t.Parallel()
 	l, _ := openLog(t, t.TempDir(), 0, Options{Sync: true})
-	errLost, msync := errors.New("pages lost"), l.msync
-	l.msync = func([]byte) error { return errLost }
+	errLost, flusher := errors.New("pages lost"), l.flusher
+	l.flusher = &watched{flusher: flusher, before: func(int, int) error { return errLost }}
 	for range 2 {
 		if err := l.Append([]byte("a"), false); !errors.Is(err, errLost) {
 			t.Errorf("appending: got %v", err)
@@ -252,7 +264,7 @@ func TestFailedSyncIsFinal(t *testing.T) {
 		if err := l.Rotate(); !errors.Is(err, errLost) {
 			t.Errorf("ending a segment: got %v", err)
 		}
-		l.msync = msync
+		l.flusher = flusher
 	}
 }
 
@@ -261,12 +273,12 @@ func TestFailedSyncIsFinal(t *testing.T) {
 func TestFailedSyncIsFinalForAll(t *testing.T) {
 	t.Parallel()
 	l, _ := openLog(t, t.TempDir(), 0, Options{})
-	errLost, msync := errors.New("pages lost"), l.msync
-	l.msync = func([]byte) error { return errLost }
+	errLost, flusher := errors.New("pages lost"), l.flusher
+	l.flusher = &watched{flusher: flusher, before: func(int, int) error { return errLost }}
 	if err := l.Append([]byte("a"), true); !errors.Is(err, errLost) {
 		t.Errorf("appending what is to be durable: got %v", err)
 	}
-	l.msync = msync
+	l.flusher = flusher
 	if err := l.Append([]byte("a"), false); !errors.Is(err, errLost) {
 		t.Errorf("appending: got %v", err)
 	}

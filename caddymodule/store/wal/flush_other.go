@@ -1,0 +1,5 @@
+//go:build !linux
+
+package wal
+
+func newFlusher() flusher { return direct{} }
