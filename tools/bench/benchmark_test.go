@@ -23,7 +23,7 @@ func TestResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := results(set, "BenchmarkMemory/accounts=10000")
+	list, err := results(set, "BenchmarkMemory/accounts=10000", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,8 +33,12 @@ func TestResults(t *testing.T) {
 	if got, want := allocations(list), (samples{1, 2}); !slices.Equal(got, want) {
 		t.Errorf("got %v allocations, want %v", got, want)
 	}
+	list, err = results(set, "BenchmarkDurable/callers=256", 2)
+	if err != nil || !slices.Equal(nanos(list), samples{3100}) {
+		t.Errorf("got %v ns, %v, want 3100", nanos(list), err)
+	}
 	// A benchmark that was renamed is not a bar that is held.
-	if _, err := results(set, "BenchmarkGone"); err == nil || !strings.Contains(err.Error(), "BenchmarkDurable/callers=256-2") {
+	if _, err := results(set, "BenchmarkGone", 1); err == nil || !strings.Contains(err.Error(), "BenchmarkDurable/callers=256-2") {
 		t.Errorf("got %v, want an error that names what was found", err)
 	}
 }

@@ -20,12 +20,15 @@ const keys = 100
 
 // Plans of the gates.
 const (
-	planOpen  = "open"  // unlimited
+	planOpen  = "open"  // openLimit calls
 	planSpent = "spent" // every call is one too many
 	planDaily = "daily" // dailyLimit calls
 )
 
-const dailyLimit = 1000
+const (
+	openLimit  = 1_000_000_000_000 // more than a run can make
+	dailyLimit = 1000
+)
 
 // gate is a Caddy with the gate.
 type gate struct {
@@ -49,7 +52,7 @@ func gateConfig(name, store, storeOptions, upstream, control string) caddyConfig
 		guard /api/
 		endpoint convert GET /api/convert/{from}/{amount}/{to}
 		plan %s {
-			convert unlimited
+			convert %d
 		}
 		plan %s {
 			convert 0
@@ -57,7 +60,7 @@ func gateConfig(name, store, storeOptions, upstream, control string) caddyConfig
 		plan %s {
 			convert %d
 		}
-	}`, store, storeOptions, secret, planOpen, planSpent, planDaily, dailyLimit),
+	}`, store, storeOptions, secret, planOpen, openLimit, planSpent, planDaily, dailyLimit),
 		site: "tollgate\n\t" + proxyTo(upstream),
 		more: fmt.Sprintf("http://:%s {\n\tbind 127.0.0.1\n\ttollgate_control\n}\n", port),
 	}
