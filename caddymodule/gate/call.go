@@ -153,7 +153,8 @@ func (c *Call) identify(r *http.Request, said seen) {
 	c.header(h, "Tollgate-Key", atKey, c.key)
 	c.header(h, "Tollgate-Abilities", atAbilities, c.effective.Abilities)
 	c.header(h, "Tollgate-Proof", atProof, c.gate.proof)
-	if r.Body != nil && r.Body != http.NoBody {
+	// Servers wrap the body also where there is none.
+	if r.Body != nil && r.ContentLength != 0 {
 		c.body = &body{ReadCloser: r.Body}
 		r.Body = c.body
 	}

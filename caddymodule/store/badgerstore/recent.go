@@ -190,6 +190,11 @@ func (w *waiting) use(record *store.Record) {
 
 // recent returns the last calls.
 func (w *waiting) recent() (all callList) {
+	size := 0
+	for _, list := range w.lists {
+		size += len(list.buf)
+	}
+	all.buf = make([]byte, 0, size)
 	for i := range waitingLists {
 		all.join(w.lists[(w.newest+1+i)%waitingLists])
 	}
