@@ -16,9 +16,9 @@ import (
 
 const (
 	// An account's recent calls stand in recentSlots rows of up to
-	// recentPerSlot calls, filled in turn: one row is written per flush,
-	// the rest is bounded without ever being deleted, and there are
-	// always MaxRecent behind the newest.
+	// recentPerSlot calls, filled in turn: a flush writes the newest and
+	// those that it begins, the rest is bounded without ever being deleted,
+	// and there are always MaxRecent behind the newest.
 	recentPerSlot = 16
 	recentSlots   = store.MaxRecent/recentPerSlot + 2
 
@@ -38,8 +38,11 @@ const (
 	// does not fit is dropped.
 	maxWaiting = 4 << 20
 
-	// flushEvery is how long a call waits at the most.
-	flushEvery = 5 * time.Second
+	// flushEvery is how long a call waits at the most, and flushFullEvery
+	// how long those of an account whose lists are full: what was written
+	// of it would be outdated before it is read.
+	flushEvery     = 5 * time.Second
+	flushFullEvery = 6 * flushEvery
 
 	// maxSlots is how many accounts' newest slots are kept in memory; the
 	// others are read back when they are written to.
@@ -81,10 +84,12 @@ type recorder struct {
 // waiting is what an account did since the last flush, as far as Recent
 // can tell of it.
 type waiting struct {
-	lists  [waitingLists]callList
-	newest int       // of the lists
-	last   time.Time // of the calls
-	keys   []use
+	lists   [waitingLists]callList
+	newest  int  // of the lists
+	full    bool // the oldest calls have made room for others
+	flushes int  // that have passed it over
+	last    time.Time
+	keys    []use
 }
 
 // use is when a key was used last.
@@ -162,6 +167,7 @@ func (w *waiting) add(record *store.Record) int {
 		w.newest = (w.newest + 1) % waitingLists
 		list = &w.lists[w.newest]
 		grown -= len(list.buf)
+		w.full = w.full || list.n > 0
 		*list = callList{buf: list.buf[:0]}
 	}
 	grown -= len(list.buf)
@@ -190,11 +196,7 @@ func (w *waiting) use(record *store.Record) {
 
 // recent returns the last calls.
 func (w *waiting) recent() (all callList) {
-	size := 0
-	for _, list := range w.lists {
-		size += len(list.buf)
-	}
-	all.buf = make([]byte, 0, size)
+	all.buf = make([]byte, 0, w.size())
 	for i := range waitingLists {
 		all.join(w.lists[(w.newest+1+i)%waitingLists])
 	}
@@ -216,19 +218,38 @@ func (r *recorder) run() {
 			}
 		case <-ticker.C:
 		}
-		if err := r.store.ledger.Use(r.flush); err != nil {
+		if err := r.store.ledger.Use(r.flushDue); err != nil {
 			r.store.log.Error("writing recent calls", zap.Error(err))
 		}
 	}
 }
 
-// flush writes what waits, for the accounts that exist. Calls that cannot
-// be written are dropped: they describe what happened, they do not count
-// it.
+// flush writes what waits.
 func (r *recorder) flush() error {
+	return r.flushSome(func(*waiting) bool { return true })
+}
+
+// flushDue writes what has waited long enough, and all if it is much.
+func (r *recorder) flushDue() error {
+	if r.file() {
+		return r.flush()
+	}
+	return r.flushSome((*waiting).due)
+}
+
+// due tells, once in flushEvery, whether it is time to write.
+func (w *waiting) due() bool {
+	w.flushes++
+	return !w.full || w.flushes >= int(flushFullEvery/flushEvery)
+}
+
+// flushSome writes what waits of some accounts, if they exist. Calls that
+// cannot be written are dropped: they describe what happened, they do not
+// count it.
+func (r *recorder) flushSome(which func(*waiting) bool) error {
 	r.flushing.Lock()
 	defer r.flushing.Unlock()
-	batch := r.take()
+	batch := r.take(which)
 	var changes []change
 	for account, w := range batch {
 		if !r.store.ledger.Exists(account) {
@@ -252,14 +273,28 @@ func (r *recorder) flush() error {
 	return r.store.archive.write(false, changes...)
 }
 
-// take takes what waits, with what is in the ring.
-func (r *recorder) take() map[string]*waiting {
+// take takes what waits of some accounts, with what is in the ring.
+func (r *recorder) take(which func(*waiting) bool) map[string]*waiting {
 	r.file()
 	r.filing.Lock()
 	defer r.filing.Unlock()
-	batch := r.waiting
-	r.waiting, r.size = make(map[string]*waiting, len(batch)), 0
+	batch := make(map[string]*waiting, len(r.waiting))
+	for account, w := range r.waiting {
+		if which(w) {
+			batch[account] = w
+			delete(r.waiting, account)
+			r.size -= w.size()
+		}
+	}
 	return batch
+}
+
+// size is what all lists take, in bytes.
+func (w *waiting) size() (size int) {
+	for i := range w.lists {
+		size += len(w.lists[i].buf)
+	}
+	return size
 }
 
 // fill appends an account's calls to its newest slot and begins further
@@ -311,7 +346,10 @@ func (r *recorder) remove(account string, fn func() error) error {
 	r.file()
 	r.filing.Lock()
 	defer r.filing.Unlock()
-	delete(r.waiting, account)
+	if w := r.waiting[account]; w != nil {
+		r.size -= w.size()
+		delete(r.waiting, account)
+	}
 	return nil
 }
 

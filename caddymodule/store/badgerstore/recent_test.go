@@ -50,9 +50,7 @@ func TestRecordsWaitInBounds(t *testing.T) {
 	}
 	size := 0
 	for _, w := range r.waiting {
-		for _, list := range w.lists {
-			size += len(list.buf)
-		}
+		size += w.size()
 	}
 	if most := maxWaiting + 2*maxPath; size != r.size || size > most {
 		t.Errorf("%d bytes wait, counted as %d, want at most %d", size, r.size, most)
@@ -81,5 +79,66 @@ func TestRecordWaitsForNobody(t *testing.T) {
 	list := r.waiting["acc_1"].recent()
 	if calls, err := list.decode("acc_1"); err != nil || len(calls) != store.MaxRecent || calls[store.MaxRecent-1].Status != ringSize-1 {
 		t.Errorf("got %d calls, %v", len(calls), err)
+	}
+}
+
+// TestFullListsAreWrittenSeldom: of an account that goes on calling, the
+// calls that would be outdated at once are not written each time; nobody
+// who asks misses any.
+func TestFullListsAreWrittenSeldom(t *testing.T) {
+	t.Parallel()
+	s := openHere(t, t.TempDir(), Options{})
+	for _, account := range []string{"few", "many", "gone"} {
+		if _, err := s.PutAccount(t.Context(), store.Account{ID: account, Plan: "starter"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := newRecorder(s) // one that nobody flushes behind the test's back
+	now := time.Now()
+	call := func(account string, n int) {
+		for i := range n {
+			r.add(&store.Record{Account: account, At: now, Endpoint: "convert", Path: "/", Status: i})
+		}
+		r.file()
+	}
+	written := func(account string) int {
+		slots, err := s.slots(account)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, slot := range slots {
+			n += slot.calls.n
+		}
+		return n
+	}
+	const full = 2 * store.MaxRecent
+	call("few", store.MaxRecent)
+	for flush := range int(flushFullEvery / flushEvery) {
+		if got := written("many"); got != 0 {
+			t.Fatalf("%d calls of a full list were written after %d flushes", got, flush)
+		}
+		call("many", full)
+		if err := r.flushDue(); err != nil {
+			t.Fatal(err)
+		}
+		if got := written("few"); got != store.MaxRecent {
+			t.Fatalf("%d calls of a list that is not full were written", got)
+		}
+	}
+	if got := written("many"); got != store.MaxRecent || r.size != 0 {
+		t.Errorf("%d calls of the full list were written at last, %d bytes wait", got, r.size)
+	}
+
+	call("many", full)
+	call("gone", full)
+	if err := r.remove("gone", func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.waiting["many"].size(); got != r.size || len(r.waiting) != 1 {
+		t.Errorf("%d bytes wait, want those of the account that is left, %d", r.size, got)
+	}
+	if err := r.flush(); err != nil || r.size != 0 || written("many") <= store.MaxRecent {
+		t.Errorf("%d calls were written when all were asked for, %v, %d bytes wait", written("many"), err, r.size)
 	}
 }
