@@ -2,6 +2,7 @@ package wal
 
 import (
 	"os"
+	"runtime"
 
 	"github.com/dgraph-io/ristretto/v2/z"
 )
@@ -20,7 +21,11 @@ type direct struct{}
 
 func (direct) flush(s *Segment, from, to int) error {
 	from -= from % os.Getpagesize()
-	return z.Msync(s.file.Data[from:to])
+	if err := z.Msync(s.file.Data[from:to]); err != nil || runtime.GOOS == "linux" {
+		return err
+	}
+	// Elsewhere that has brought it to the file, but not to the disk.
+	return s.file.Fd.Sync()
 }
 
 func (direct) close() error { return nil }

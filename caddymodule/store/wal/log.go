@@ -41,8 +41,8 @@ type Options struct {
 	Room func() error
 }
 
-// Log appends records. Append and Rotate must not be called by two
-// goroutines at once; all else may be, beside them.
+// Log appends records. Append, Rotate, Empty, Number and Close must not be
+// called by two goroutines at once; all else may be, beside the first two.
 type Log struct {
 	dir string
 	Options
@@ -70,7 +70,7 @@ type Log struct {
 // that are left, oldest first, for the caller to use and to remove, and a
 // log that goes on behind them. Options.Room is not asked.
 func Open(dir string, first uint64, o Options) (l *Log, left []*Segment, err error) {
-	r, err := openRow(dir)
+	r, err := openRow(dir, first)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -87,7 +87,7 @@ func Open(dir string, first uint64, o Options) (l *Log, left []*Segment, err err
 	l.next = first + 1
 	if n := len(r) - 1; n >= 0 {
 		l.next = r[n].number + 1
-		if r[n].records == 0 && !r[n].ended {
+		if r[n].blank() {
 			l.current, left = r[n].Segment, left[:n]
 		}
 	}
@@ -145,6 +145,7 @@ func (l *Log) Rotate() error {
 	publish(old.file.Data, at, word(old.number, at, endMark, nil))
 	if l.Sync {
 		if err := l.flush(at); err != nil {
+			l.giveBack(next)
 			return err
 		}
 	}
@@ -178,6 +179,13 @@ func (l *Log) take() (*Segment, error) {
 	s := l.spare
 	l.spare = nil
 	return s, nil
+}
+
+// giveBack returns what take returned and nobody has used.
+func (l *Log) giveBack(next *Segment) {
+	l.making.Lock()
+	defer l.making.Unlock()
+	l.spare = next
 }
 
 // Prepare makes the next segment ready, so that no Append has to.
@@ -240,7 +248,7 @@ func (l *Log) Close() error {
 	l.flusher = direct{}
 	for _, s := range append(l.ended, l.current, l.spare) {
 		if s != nil {
-			err = errors.Join(err, s.close())
+			err = errors.Join(err, s.Close())
 		}
 	}
 	l.ended, l.current, l.spare = nil, nil, nil

@@ -29,7 +29,7 @@ func openLog(t testing.TB, dir string, first uint64, o Options) (*Log, []string)
 	var records []string
 	for _, s := range left {
 		records = append(records, read(t, s)...)
-		if err := s.close(); err != nil {
+		if err := s.Close(); err != nil {
 			t.Errorf("closing a segment: %v", err)
 		}
 	}
@@ -162,7 +162,7 @@ func TestSmallerSegment(t *testing.T) {
 	const size = 1 << 12
 	s, err := create(dir, 1, size)
 	if err == nil {
-		err = s.close()
+		err = s.Close()
 	}
 	if err != nil {
 		t.Fatalf("making a segment: %v", err)
@@ -386,5 +386,55 @@ func BenchmarkAppend(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
+	}
+}
+
+// TestRemainsAreNotWrittenOver: a crash in the first record of a segment
+// leaves a part of it, which must not come up behind a shorter one.
+func TestRemainsAreNotWrittenOver(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l, _ := openLog(t, dir, 0, Options{})
+	add(t, l, "before")
+	if err := l.Rotate(); err != nil {
+		t.Fatalf("ending a segment: %v", err)
+	}
+	copy(l.current.file.Data[headerSize+wordSize:], bytes.Repeat([]byte("remains"), 100))
+
+	first := uint64(0)
+	for _, want := range []string{"before", "after"} {
+		l, left := openLog(t, dir, first, Options{})
+		if !slices.Equal(left, []string{want}) {
+			t.Fatalf("got %q, want %q", left, want)
+		}
+		first = l.Number()
+		if data := l.current.file.Data; firstNonZero(data[headerSize:]) >= 0 {
+			t.Fatalf("the log goes on in a segment that is not blank")
+		}
+		add(t, l, "after")
+		if err := l.Rotate(); err != nil {
+			t.Fatalf("ending a segment: %v", err)
+		}
+	}
+}
+
+// TestWhatIsDoneWithDoesNotMatter: a segment that is needed no more cannot
+// keep a log from opening, whatever has become of it.
+func TestWhatIsDoneWithDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l, _ := openLog(t, dir, 0, Options{})
+	add(t, l, "done with")
+	l.current.file.Data[headerSize+wordSize]++
+	done := l.current.path
+	if err := l.Rotate(); err != nil {
+		t.Fatalf("ending a segment: %v", err)
+	}
+	add(t, l, "needed")
+	if _, left := openLog(t, dir, l.Number(), Options{}); !slices.Equal(left, []string{"needed"}) {
+		t.Errorf("got %q", left)
+	}
+	if _, err := os.Stat(done); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the segment that is done with is still there: %v", err)
 	}
 }

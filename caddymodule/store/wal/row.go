@@ -17,14 +17,25 @@ type verified struct {
 	ended   bool
 }
 
-// openRow opens and verifies the segments of a directory.
-func openRow(dir string) (r row, err error) {
-	paths, err := list(dir)
+// openRow opens and verifies the segments of a directory from first on.
+// Those before it are removed: what may be wrong with them does not matter.
+func openRow(dir string, first uint64) (r row, err error) {
+	paths, err := list(dir, extension)
 	if err != nil {
 		return nil, err
 	}
 	for _, path := range paths {
-		s, records, ended, err := open(path)
+		number, err := numberOf(path)
+		if err != nil {
+			return nil, errors.Join(err, r.close())
+		}
+		if number < first {
+			if err := os.Remove(path); err != nil {
+				return nil, errors.Join(err, r.close())
+			}
+			continue
+		}
+		s, records, ended, err := open(path, number)
 		if err != nil {
 			return nil, errors.Join(err, r.close())
 		}
@@ -35,35 +46,28 @@ func openRow(dir string) (r row, err error) {
 
 func (r row) close() (err error) {
 	for _, s := range r {
-		err = errors.Join(err, s.close())
+		err = errors.Join(err, s.Close())
 	}
 	return err
 }
 
-// check removes the segments before first, and makes sure that no other is
-// missing: a segment is made before the one in front of it ends, and holds
-// nothing before that.
-func (r *row) check(first uint64) error {
-	for len(*r) > 0 && (*r)[0].number < first {
-		if err := (*r)[0].Remove(); err != nil {
-			return err
-		}
-		*r = (*r)[1:]
-	}
+// check makes sure that no segment from first on is missing: one is made
+// before the one in front of it ends, and holds nothing before that.
+func (r row) check(first uint64) error {
 	if first == 0 {
-		if len(*r) > 0 {
-			first = (*r)[0].number
+		if len(r) > 0 {
+			first = r[0].number
 		}
-	} else if len(*r) == 0 {
+	} else if len(r) == 0 {
 		return missing(first)
 	}
-	for i, s := range *r {
-		switch last := i == len(*r)-1; {
+	for i, s := range r {
+		switch last := i == len(r)-1; {
 		case s.number != first+uint64(i):
 			return missing(first + uint64(i))
 		case last && s.ended:
 			return missing(s.number + 1)
-		case !last && !s.ended && (*r)[i+1].records > 0:
+		case !last && !s.ended && r[i+1].records > 0:
 			return fmt.Errorf("%s: its end is missing", filepath.Base(s.path))
 		}
 	}
@@ -76,7 +80,7 @@ func missing(number uint64) error {
 
 // removeUnfinished removes what a crash left while a segment was made.
 func removeUnfinished(dir string) error {
-	paths, err := filepath.Glob(filepath.Join(dir, "*"+extension+making))
+	paths, err := list(dir, extension+making)
 	for _, path := range paths {
 		err = errors.Join(err, os.Remove(path))
 	}

@@ -3,10 +3,9 @@ package wal
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -41,14 +40,25 @@ func (s *Segment) Each(fn func(record []byte) error) error {
 	return nil
 }
 
-// close unmaps the file. What it returned from Each is gone.
-func (s *Segment) close() error { return s.file.Close(-1) }
+// Close unmaps the file. What Each returned is gone.
+func (s *Segment) Close() error {
+	if s.file == nil {
+		return nil
+	}
+	file := s.file
+	s.file = nil
+	return errors.Join(z.Munmap(file.Data), file.Fd.Close())
+}
 
 // Remove deletes the file. Its records are needed no more.
 func (s *Segment) Remove() error {
-	err := s.close()
+	err := s.Close()
 	return errors.Join(err, os.Remove(s.path))
 }
+
+// blank tells whether nothing was ever stored in the segment, not even a
+// part of a record.
+func (s *Segment) blank() bool { return firstNonZero(s.file.Data[headerSize:]) < 0 }
 
 func segmentPath(dir string, number uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("%010d%s", number, extension))
@@ -63,10 +73,10 @@ func create(dir string, number uint64, size int) (*Segment, error) {
 	if err := writeEmpty(path+making, number, size); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(path+making))
 	}
-	if err := errors.Join(os.Rename(path+making, path), z.SyncDir(dir)); err != nil {
+	if err := errors.Join(os.Rename(path+making, path), syncDir(dir)); err != nil {
 		return nil, err
 	}
-	return mapped(path, number, os.O_RDWR)
+	return mapped(path, number)
 }
 
 func writeEmpty(path string, number uint64, size int) (err error) {
@@ -88,21 +98,36 @@ func writeEmpty(path string, number uint64, size int) (err error) {
 	return f.Sync()
 }
 
-func mapped(path string, number uint64, flag int) (*Segment, error) {
-	file, err := z.OpenMmapFile(path, flag, 0)
+// syncDir makes the names in a directory reach the disk. Windows cannot,
+// and does so by itself.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	return z.SyncDir(dir)
+}
+
+func mapped(path string, number uint64) (*Segment, error) {
+	file, err := z.OpenMmapFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
 	return &Segment{number: number, path: path, file: file}, nil
 }
 
-// open opens a segment and verifies it.
-func open(path string) (s *Segment, records int, ended bool, err error) {
+// numberOf is the number that a segment's name stands for.
+func numberOf(path string) (uint64, error) {
 	name := filepath.Base(path)
 	number, err := strconv.ParseUint(strings.TrimSuffix(name, extension), 10, 64)
 	if err != nil || segmentPath(filepath.Dir(path), number) != path {
-		return nil, 0, false, fmt.Errorf("%s is not the name of a segment", name)
+		return 0, fmt.Errorf("%s is not the name of a segment", name)
 	}
+	return number, nil
+}
+
+// open opens a segment and verifies it.
+func open(path string, number uint64) (s *Segment, records int, ended bool, err error) {
+	name := filepath.Base(path)
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, 0, false, err
@@ -110,29 +135,26 @@ func open(path string) (s *Segment, records int, ended bool, err error) {
 	if info.Size() < headerSize { // nothing can be mapped of an empty file
 		return nil, 0, false, fmt.Errorf("%s: %w", name, &fault{int(info.Size()), "the header is cut short"})
 	}
-	s, err = mapped(path, number, os.O_RDWR)
+	s, err = mapped(path, number)
 	if err != nil {
 		return nil, 0, false, err
 	}
 	records, ended, err = inspect(s.file.Data, number)
 	if err != nil {
-		return nil, 0, false, errors.Join(fmt.Errorf("%s: %w", name, err), s.close())
+		return nil, 0, false, errors.Join(fmt.Errorf("%s: %w", name, err), s.Close())
 	}
 	return s, records, ended, nil
 }
 
-// list returns the paths of the segments in a directory, in their order.
-func list(dir string) ([]string, error) {
+// list returns the paths of the files in a directory whose names end so,
+// in the order of their names, which is that of segments.
+func list(dir, end string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	var paths []string
-	for _, e := range entries { // sorted by name, which is by number
-		if strings.HasSuffix(e.Name(), extension) {
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), end) {
 			paths = append(paths, filepath.Join(dir, e.Name()))
 		}
 	}
-	slices.Sort(paths)
 	return paths, err
 }
