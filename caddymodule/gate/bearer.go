@@ -8,9 +8,10 @@ import (
 )
 
 // bearer reads the token of a request (RFC 6750, 2.1) from its fields
-// Authorization and returns what the store knows it by. Tokens in the query string are refused rather
-// than ignored (RFC 6750, 5.3): their sender should learn that they have
-// just been written to every log on the way.
+// Authorization and returns what the store knows it by. Tokens in the
+// query string are refused rather than ignored (RFC 6750, 5.3): their
+// sender should learn that they have just been written to every log on
+// the way.
 func bearer(fields []string, query string) (token.Hash, *Refusal) {
 	if query != "" && carriesToken(query) {
 		return token.Hash{}, refuseRequest

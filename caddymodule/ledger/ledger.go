@@ -123,7 +123,8 @@ func (l *Ledger) Grant(hash *token.Hash, now time.Time) (store.Grant, error) {
 
 // Take admits one call. See store.Counter. Calls that are being committed
 // count already: should their commit fail, a call that was refused or
-// numbered meanwhile has seen a count that was too high, never too low.
+// numbered meanwhile has seen a count that was too high. It was too low if
+// what failed gave calls back.
 func (l *Ledger) Take(call store.Call, limit int64) (used int64, admitted bool, err error) {
 	l.calls.RLock()
 	defer l.calls.RUnlock()

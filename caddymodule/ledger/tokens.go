@@ -62,8 +62,10 @@ func (t *tokens) init() {
 // shard returns the part of the table that a hash belongs to, and what it
 // is under there. A hash is spread as evenly as can be by itself.
 func (t *tokens) shard(h *token.Hash) (*tokenShard, uint32) {
-	return &t.shards[h[8]%tokenShards], binary.BigEndian.Uint32(h[:4])
+	return &t.shards[h[8]%tokenShards], indexKey(h)
 }
+
+func indexKey(h *token.Hash) uint32 { return binary.BigEndian.Uint32(h[:4]) }
 
 func (s *tokenShard) row(i uint32) *tokenRow { return &s.pages[i/tokenPage][i%tokenPage] }
 
@@ -174,7 +176,7 @@ func (s *tokenShard) removeExpired(now int64) int {
 		}
 	}
 	for i := range dead {
-		s.remove(binary.BigEndian.Uint32(dead[i][:4]), &dead[i])
+		s.remove(indexKey(&dead[i]), &dead[i])
 	}
 	s.compact()
 	return len(dead)

@@ -187,7 +187,11 @@ func (s *Store) eachDay(fn func(calendar.Day) error) error {
 			if err := fn(day); err != nil {
 				return err
 			}
-			it.Seek(dayPrefix(day + 1))
+			next := dayPrefix(day + 1)
+			if bytes.Compare(next, key) < 0 {
+				return nil // the last of all days
+			}
+			it.Seek(next)
 		}
 		return nil
 	})

@@ -19,9 +19,10 @@ const maxValue = 64 << 10
 
 // archive is the database and the one way to write to it.
 type archive struct {
-	db   *badger.DB
-	room func() error // why nothing may be written now
-	sync func() error // db.Sync
+	db      *badger.DB
+	durable bool         // all that is written is synced, and not only what asks for it
+	room    func() error // why nothing may be written now
+	sync    func() error // db.Sync
 
 	// writing is held by one writer at a time, until what he wrote is
 	// synced: once Badger has begun another memtable, it no longer syncs
@@ -79,7 +80,7 @@ func (a *archive) try(durable bool, changes []change) error {
 }
 
 func (a *archive) commit(txn *badger.Txn, durable bool) error {
-	if err := txn.Commit(); err != nil || !durable {
+	if err := txn.Commit(); err != nil || !durable && !a.durable {
 		return err
 	}
 	if err := a.sync(); err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
 )
 
-// Save implements store.Attempts. It waits for the group that the rows
-// are committed with, which the disk bounds.
+// Save implements store.Attempts. It waits while others write, which the
+// disk bounds.
 func (s *Store) Save(_ context.Context, rows []throttle.Row) error {
 	changes := make([]change, len(rows))
 	for i, row := range rows {

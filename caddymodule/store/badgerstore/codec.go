@@ -38,6 +38,10 @@ const (
 // for slots, which have packedSlot.
 const rowVersion = 1
 
+// maxText is more than the text of an account, a key or a count takes, in
+// bytes: the ledger has room for it.
+const maxText = 2 << 10
+
 // errCorrupt says that a row cannot be read.
 var errCorrupt = errors.New("row is damaged")
 
@@ -77,7 +81,7 @@ func appendCountKey(buf []byte, call store.Call) []byte {
 
 // parseCountKey splits what follows the day.
 func parseCountKey(key []byte) (account, endpoint string, err error) {
-	if len(key) >= dayEnd {
+	if len(key) >= dayEnd && len(key) <= maxText {
 		if account, endpoint, ok := strings.Cut(string(key[dayEnd:]), "\x00"); ok {
 			return account, endpoint, nil
 		}
@@ -210,8 +214,8 @@ func encodeAccount(a store.Account) []byte {
 func decodeAccount(id string, value []byte) (store.Account, error) {
 	d := newDecoder(value)
 	a := store.Account{ID: id, Plan: d.string(), Disabled: d.bool(), CreatedAt: d.time()}
-	if err := d.end(); err != nil {
-		return a, fmt.Errorf("account %s: %w", id, err)
+	if err := d.end(); err != nil || len(id) > maxText {
+		return a, fmt.Errorf("account %.40s: %w", id, errCorrupt)
 	}
 	return a, nil
 }
@@ -247,8 +251,8 @@ func decodeKey(key, value []byte) (keyRow, error) {
 	k.Abilities = strings.Fields(d.string())
 	k.Hint = d.string()
 	k.CreatedAt, k.ExpiresAt, k.RevokedAt = d.time(), d.time(), d.time()
-	if err := d.end(); err != nil || !ok {
-		return k, fmt.Errorf("key %s: %w", id, errCorrupt)
+	if err := d.end(); err != nil || !ok || len(key)+len(k.Name) > maxText {
+		return k, fmt.Errorf("key %.40s: %w", id, errCorrupt)
 	}
 	return k, nil
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
@@ -47,6 +48,9 @@ func crashedStore(t *testing.T) string {
 	}
 	s := open(t, live)
 	fill(s, 2)
+	if _, err := s.PutAccount(t.Context(), store.Account{ID: lastAccount, Plan: "starter"}); err != nil {
+		t.Fatalf("filling: %v", err)
+	}
 	copyStore(t, live, crashed)
 	removeSpare(t, crashed)
 	return crashed
@@ -94,6 +98,9 @@ func copyStore(t *testing.T, from, to string) {
 	}
 }
 
+// lastAccount is in the log of Badger's memtable and nowhere else.
+const lastAccount = "acc_last"
+
 // verdict opens a store and tells whether it was refused, or is complete
 // or not.
 func verdict(t *testing.T, dir string) string {
@@ -115,6 +122,9 @@ func verdict(t *testing.T, dir string) string {
 		if err != nil || len(counts) != damageCounters {
 			return fmt.Sprintf("half %d has %d counts, %v", half, len(counts), err)
 		}
+	}
+	if _, err := s.Account(t.Context(), lastAccount); err != nil {
+		return fmt.Sprintf("%s: %v", lastAccount, err)
 	}
 	return "complete"
 }
@@ -326,7 +336,7 @@ func TestUnlistedTable(t *testing.T) {
 	t.Parallel()
 	crashed, flushed := crashedStore(t), t.TempDir()
 	copyStore(t, crashed, flushed)
-	db, err := badger.Open(badger.DefaultOptions(flushed).WithLogger(nil).WithMemTableSize(2 << 20).WithValueThreshold(64 << 10))
+	db, err := badger.Open(badger.DefaultOptions(flushed).WithLogger(nil).WithMemTableSize(2 << 20).WithValueThreshold(64 << 10).WithCompression(options.None))
 	if err != nil {
 		t.Fatalf("opening the database alone: %v", err)
 	}
@@ -392,6 +402,26 @@ func TestEmptyLogIsRemoved(t *testing.T) {
 		}
 	}
 	if got := verdict(t, dir); got != "complete" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestDamageUnderAnyName: a directory whose name looks like a pattern is
+// looked at like any other.
+func TestDamageUnderAnyName(t *testing.T) {
+	t.Parallel()
+	crashed, dir := crashedStore(t), filepath.Join(t.TempDir(), "data[1]")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	copyStore(t, crashed, dir)
+	if err := os.Remove(filepath.Join(dir, badger.ManifestFilename)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, filepath.Base(find(t, crashed, "*.log")))); err != nil {
+		t.Fatal(err)
+	}
+	if got := verdict(t, dir); got != "refused" {
 		t.Errorf("got %s", got)
 	}
 }

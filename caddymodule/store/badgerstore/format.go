@@ -18,7 +18,6 @@ type format struct {
 // Versions of the format. The first one had all counts in the archive and
 // no log beside it.
 const (
-	versionNone  = ""
 	versionPlain = "tollgate 1"
 	version      = "tollgate 2"
 )

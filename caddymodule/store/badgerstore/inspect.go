@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -68,8 +69,8 @@ func readManifest(dir string) (badger.Manifest, error) {
 // inspectEmpty refuses data without a manifest, which Badger writes before
 // anything else and without which it begins a new database.
 func inspectEmpty(dir string) error {
-	for _, pattern := range []string{"*.sst", "*.mem", "*.vlog", "*.log", "KEYREGISTRY", "DISCARD"} {
-		found, err := filepath.Glob(filepath.Join(dir, pattern))
+	for _, end := range []string{".sst", ".mem", ".vlog", ".log", "KEYREGISTRY", "DISCARD"} {
+		found, err := list(dir, end)
 		if err != nil {
 			return err
 		}
@@ -85,7 +86,7 @@ func inspectEmpty(dir string) error {
 // An empty file is what a crash leaves that came while it was made; it
 // would make Badger fail.
 func inspectValueLogs(dir string) error {
-	paths, err := filepath.Glob(filepath.Join(dir, "*.vlog"))
+	paths, err := list(dir, ".vlog")
 	if err != nil {
 		return err
 	}
@@ -105,6 +106,17 @@ func inspectValueLogs(dir string) error {
 		}
 	}
 	return nil
+}
+
+// list returns the paths of the files in a directory whose names end so.
+func list(dir, end string) (paths []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), end) {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths, err
 }
 
 // readHead returns the first bytes of a file, fewer if it is shorter.

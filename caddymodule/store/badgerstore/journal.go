@@ -40,7 +40,7 @@ type journal struct {
 	logger  *zap.Logger
 	buf     []byte // one record; only one Append runs at a time
 
-	settling sync.Mutex
+	moving sync.Mutex // held while ended segments are moved
 
 	mu   sync.Mutex
 	days map[calendar.Day]uint64 // the last segment with rows of a day, if it is still needed
@@ -59,6 +59,9 @@ func openJournal(d *disk, a *archive, f format, sync bool, logger *zap.Logger) (
 	}
 	j := &journal{archive: a, disk: d, log: log, append: log.Append, logger: logger, days: map[calendar.Day]uint64{}}
 	if err := j.recover(f, left); err != nil {
+		for _, segment := range left {
+			err = errors.Join(err, segment.Close())
+		}
 		return nil, errors.Join(err, log.Close())
 	}
 	return j, nil
@@ -127,7 +130,7 @@ func eachCount(record []byte, fn func(key []byte, used uint64)) error {
 		}
 		key, rest := record[size:size+int(length)], record[size+int(length):]
 		used, size := binary.Uvarint(rest)
-		if size <= 0 || len(key) < dayEnd {
+		if size <= 0 || used > uint64(store.Unlimited) || len(key) < dayEnd || key[0] != prefixCount {
 			return fmt.Errorf("its log: %w", errCorrupt)
 		}
 		fn(key, used)
@@ -184,11 +187,16 @@ func (j *journal) run(stop <-chan struct{}) {
 // settle moves all segments that have ended to the archive, having made
 // the one that will follow them.
 func (j *journal) settle() error {
-	j.settling.Lock()
-	defer j.settling.Unlock()
 	if err := j.log.Prepare(); err != nil {
 		return err
 	}
+	return j.moveEnded()
+}
+
+// moveEnded moves all segments that have ended to the archive.
+func (j *journal) moveEnded() error {
+	j.moving.Lock()
+	defer j.moving.Unlock()
 	for segment := j.log.Ended(); segment != nil; segment = j.log.Ended() {
 		if err := j.move(segment); err != nil {
 			return err
@@ -263,18 +271,17 @@ func expiry(d calendar.Day) time.Time {
 	return time.Unix((int64(d)+store.CountsFor+1)*int64(24*time.Hour/time.Second), 0)
 }
 
-// close moves everything to the archive and closes the log. It is not to
-// be used any more, and may be closed again after an error.
+// close moves everything to the archive and closes the log. What could not
+// be moved is still in the log when the store opens again.
 func (j *journal) close() error {
+	var err error
 	if !j.log.Empty() {
-		if err := j.log.Rotate(); err != nil {
-			return err
-		}
+		err = j.log.Rotate()
 	}
-	if err := j.settle(); err != nil {
-		return err
+	if err == nil {
+		err = j.moveEnded()
 	}
-	return j.log.Close()
+	return errors.Join(err, j.log.Close())
 }
 
 // LoadDay implements ledger.Log. The log has no rows of a day that is not

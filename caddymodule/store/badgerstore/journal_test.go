@@ -3,6 +3,7 @@ package badgerstore
 import (
 	"errors"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
 )
 
 // today is ahead of the machine's clock, by which Badger forgets.
@@ -237,6 +239,9 @@ func TestSyncIsAskedFor(t *testing.T) {
 			{"revocation", 1, 0, func() error { return s.RevokeKey(t.Context(), "acc_1", "key_1", time.Now()) }},
 			{"call", 0, takes, func() error { _, _, err := s.ledger.Take(call("convert", today), 100); return err }},
 			{"reset", 0, 1, func() error { return s.ResetCounts(t.Context(), "acc_1", "convert", today) }},
+			{"login attempt", takes, 0, func() error {
+				return s.Save(t.Context(), []throttle.Row{{Key: []byte("ip"), Value: []byte("row"), ExpiresAt: time.Now().Add(time.Hour)}})
+			}},
 			{"deletion", 2, 0, func() error { return s.DeleteAccount(t.Context(), "acc_1") }},
 		}
 		for _, step := range steps {
@@ -324,5 +329,28 @@ func TestRowTooLarge(t *testing.T) {
 	}
 	if err := write(maxValue); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a row too large: got %v", err)
+	}
+}
+
+// TestDaysEnd: the day before the first of all does not lead back to it.
+func TestDaysEnd(t *testing.T) {
+	t.Parallel()
+	s := openHere(t, t.TempDir(), Options{})
+	want := []calendar.Day{0, 7, -1}
+	for _, day := range want {
+		key := appendCountKey(nil, store.Call{Account: "acc_1", Endpoint: "convert", Day: day})
+		if err := s.archive.write(false, change{key: key, value: []byte{1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []calendar.Day
+	err := s.eachDay(func(day calendar.Day) error {
+		if got = append(got, day); len(got) > len(want) {
+			return errors.New("it goes round")
+		}
+		return nil
+	})
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got days %v, %v, want %v", got, err, want)
 	}
 }

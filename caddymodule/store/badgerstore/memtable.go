@@ -45,7 +45,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // are in a table, or that was just begun; Badger would trip over it. It
 // returns the newest version in each log.
 func inspectWALs(dir string) (versions []uint64, err error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "*.mem"))
+	paths, err := list(dir, ".mem")
 	if err != nil {
 		return nil, err
 	}

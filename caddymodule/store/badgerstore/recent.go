@@ -261,7 +261,7 @@ func (r *recorder) flushSome(which func(*waiting) bool) error {
 		}
 		changes = append(append(changes, rows...), r.usedChanges(w.keys)...)
 		if len(changes) >= flushRows {
-			if err := r.store.archive.write(false, changes...); err != nil {
+			if err := r.write(changes); err != nil {
 				return err
 			}
 			changes = changes[:0]
@@ -270,7 +270,18 @@ func (r *recorder) flushSome(which func(*waiting) bool) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	return r.store.archive.write(false, changes...)
+	return r.write(changes)
+}
+
+// write writes rows. After an error nobody knows which of them are there:
+// what is remembered of them is forgotten.
+func (r *recorder) write(changes []change) error {
+	err := r.store.archive.write(false, changes...)
+	if err != nil {
+		clear(r.slots)
+		clear(r.used)
+	}
+	return err
 }
 
 // take takes what waits of some accounts, with what is in the ring.
@@ -333,9 +344,8 @@ func (r *recorder) newest(account string) (slotRow, error) {
 	return slots[len(slots)-1], nil
 }
 
-// remove deletes an account by calling fn, and drops what waits for it:
-// nothing may be written for it any more, not even by the next account of
-// that id.
+// remove deletes an account by calling fn, and drops what waits for it. Of
+// a call that ends later the next account of that id sees a trace.
 func (r *recorder) remove(account string, fn func() error) error {
 	r.flushing.Lock()
 	defer r.flushing.Unlock()

@@ -21,10 +21,10 @@
 // Badger mends a damaged directory by dropping what it cannot read, or
 // dies of it. Open therefore verifies the manifest, Badger's write-ahead
 // logs and the checksum of every table before Badger sees them, and the
-// log of the counts, and refuses what a crash cannot have left. Without Options.Sync a loss of power can
-// leave a log with a gap, which is refused too: what follows the gap was
-// not promised, and the error tells where to cut the file to go on
-// without it.
+// log of the counts, and refuses what a crash cannot have left. Without
+// Options.Sync a loss of power can leave a log with a gap, which is refused
+// too: what follows the gap was not promised. For a log of Badger's the
+// error tells where to cut the file to go on without it.
 //
 // Some damage cannot be told from a crash or from an older store. It is a
 // log of Badger's or a directory that is missing altogether or that was
@@ -79,9 +79,9 @@ var ErrInUse = errors.New("directory is in use by another process")
 
 // Options change how a store works. The zero value is the default.
 type Options struct {
-	// Sync makes every admission reach the disk before Take returns. It
-	// extends the promise from the death of the process to the loss of
-	// power.
+	// Sync makes every admission reach the disk before Take returns, and
+	// all else that is written soon. It extends the promise from the death
+	// of the process to the loss of power.
 	Sync bool
 	// Reserve is the free space in bytes to leave on the disk. Below it
 	// every write is refused with store.ErrUnavailable, until there is
@@ -138,7 +138,7 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
 	s := &Store{disk: disk, log: logger, stop: make(chan struct{})}
-	s.archive = &archive{db: db, room: disk.checkOpen, sync: db.Sync}
+	s.archive = &archive{db: db, durable: o.Sync, room: disk.checkOpen, sync: db.Sync}
 	if err := s.begin(o.Sync); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, errors.Join(err, db.Close()))
 	}
@@ -178,18 +178,18 @@ func inspectLocked(dir string) error {
 // each take somewhat more than that of the heap, which the garbage
 // collector doubles, and their files are mapped, so it decides what the
 // store adds to the process.
-const memtable = 4 << 20
+const memtable = 8 << 20
 
 // tableSize is the size of a table. Its builder takes twice that of the
 // heap at once, which is enough for a memtable, and as much again if it is
 // not.
-const tableSize = 9 << 18
+const tableSize = 18 << 18
 
 // memtableFor returns the size for a directory: the log of a greater
 // memtable, which a crash has left, has to fit. Its file has twice the
 // size of the memtable.
 func memtableFor(dir string) (int64, error) {
-	logs, err := filepath.Glob(filepath.Join(dir, "*.mem"))
+	logs, err := list(dir, ".mem")
 	size := int64(memtable)
 	for _, log := range logs {
 		info, failed := os.Stat(log)

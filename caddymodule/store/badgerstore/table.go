@@ -55,7 +55,7 @@ func inspectTables(dir string, manifest badger.Manifest, wals []uint64) error {
 // the tables that it was made of. A table that is newer than all that is
 // listed and has no log was listed once.
 func inspectOrphans(dir string, manifest badger.Manifest, newest uint64, wals []uint64) error {
-	paths, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	paths, err := list(dir, ".sst")
 	if err != nil {
 		return err
 	}
