@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sys/cpu"
+
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -51,6 +53,7 @@ type dayShard struct {
 	index index // by cellID.hash
 	pages []*[counterPage]counter
 	count uint32
+	_     cpu.CacheLinePad // the neighbour's lock is not to be near
 }
 
 // counter is one account's calls to one endpoint on one day: 24 bytes.

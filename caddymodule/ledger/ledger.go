@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/cpu"
+
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
@@ -47,16 +49,22 @@ type Ledger struct {
 	accounts  accounts
 	tokens    tokens
 	counters  counters
-	commits   commits
+	closed    atomic.Bool // set while calls and life are both held
+
+	// What follows is written by every call. It has cache lines of its own,
+	// so that what is above stays in those of all processors.
+	_       cpu.CacheLinePad
+	commits commits
+	_       cpu.CacheLinePad
 
 	// calls is held for reading while a call is decided, and for writing
 	// to let go of a day, which nobody may be counting in then. life is
 	// held for reading by Use. They are two, so that a long look at the
 	// log holds up no call. Close holds both for writing, in the order
 	// life, calls, which is that of Reset within Use as well.
-	calls  sync.RWMutex
-	life   sync.RWMutex
-	closed atomic.Bool // set while both are held
+	calls sync.RWMutex
+	_     cpu.CacheLinePad
+	life  sync.RWMutex
 }
 
 // New returns an empty ledger. With a nil log it counts in memory only.
