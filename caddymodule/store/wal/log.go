@@ -145,8 +145,7 @@ func (l *Log) Rotate() error {
 	publish(old.file.Data, at, word(old.number, at, endMark, nil))
 	if l.Sync {
 		if err := l.flush(at); err != nil {
-			l.giveBack(next)
-			return err
+			return errors.Join(err, next.Close()) // the log ends here
 		}
 	}
 	l.mu.Lock()
@@ -179,13 +178,6 @@ func (l *Log) take() (*Segment, error) {
 	s := l.spare
 	l.spare = nil
 	return s, nil
-}
-
-// giveBack returns what take returned and nobody has used.
-func (l *Log) giveBack(next *Segment) {
-	l.making.Lock()
-	defer l.making.Unlock()
-	l.spare = next
 }
 
 // Prepare makes the next segment ready, so that no Append has to.
