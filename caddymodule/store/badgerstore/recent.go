@@ -22,11 +22,6 @@ const (
 	recentPerSlot = 16
 	recentSlots   = store.MaxRecent/recentPerSlot + 2
 
-	// An account's calls wait in some lists of which the oldest is used
-	// again, so that MaxRecent are there and few more.
-	waitingLists   = 5
-	waitingPerList = store.MaxRecent / (waitingLists - 1)
-
 	// maxPath is how much of a path is kept.
 	maxPath = 512
 

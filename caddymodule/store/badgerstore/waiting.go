@@ -6,6 +6,13 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
+// An account's calls wait in some lists of which the oldest is used again,
+// so that MaxRecent are there and few more.
+const (
+	waitingLists   = 5
+	waitingPerList = store.MaxRecent / (waitingLists - 1)
+)
+
 // waiting is what an account did since the last flush, as far as Recent
 // can tell of it.
 type waiting struct {

@@ -15,10 +15,7 @@ import (
 func TestAside(t *testing.T) {
 	t.Parallel()
 	l, _ := openLog(t, t.TempDir(), 0, Options{Sync: true})
-	a, ok := l.flusher.(*aside)
-	if !ok {
-		t.Fatalf("the flusher is %T", l.flusher)
-	}
+	a := asideOf(t, l)
 	l.flusher = direct{}
 	add(t, l, "record")
 	if unwritten(t, l.current) > 0 {
@@ -35,6 +32,16 @@ func TestAside(t *testing.T) {
 		}
 		a.result = event{}
 	}
+}
+
+// asideOf returns what this system flushes a log with.
+func asideOf(t *testing.T, l *Log) *aside {
+	t.Helper()
+	a, ok := l.flusher.(*aside)
+	if !ok {
+		t.Fatalf("the flusher is %T", l.flusher)
+	}
+	return a
 }
 
 // unwritten returns how much of a segment waits to be written, in KiB.
@@ -65,10 +72,7 @@ func unwritten(t *testing.T, s *Segment) (size int) {
 func TestAsideReportsFailures(t *testing.T) {
 	t.Parallel()
 	l, _ := openLog(t, t.TempDir(), 0, Options{})
-	a, ok := l.flusher.(*aside)
-	if !ok {
-		t.Fatalf("the flusher is %T", l.flusher)
-	}
+	a := asideOf(t, l)
 	const read, nowhere = 0, 1 // IOCB_CMD_PREAD, and no address
 	begun, err := a.do(control{opcode: read, file: uint32(l.current.file.Fd.Fd()), buf: nowhere, nbytes: 1})
 	if !begun || !errors.Is(err, unix.EFAULT) {
@@ -81,10 +85,7 @@ func TestAsideReportsFailures(t *testing.T) {
 func TestAsideFallsBack(t *testing.T) {
 	t.Parallel()
 	l, _ := openLog(t, t.TempDir(), 0, Options{})
-	a, ok := l.flusher.(*aside)
-	if !ok {
-		t.Fatalf("the flusher is %T", l.flusher)
-	}
+	a := asideOf(t, l)
 	// A pipe cannot be synced.
 	r, w, err := os.Pipe()
 	if err != nil {
