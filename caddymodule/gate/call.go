@@ -197,7 +197,7 @@ func (c *Call) record(status int) {
 	c.store.Record(store.Record{
 		Account: c.account, Key: c.key, KeyName: c.keyName, At: c.began,
 		Endpoint: c.endpoint.Name, Method: c.method(), Path: c.path,
-		Status: status, Duration: c.gate.Since(c.began),
+		Status: status, Duration: c.gate.Since(c.began), Handle: c.handle,
 	})
 }
 

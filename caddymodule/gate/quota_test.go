@@ -334,3 +334,25 @@ func TestDeletedUnderWay(t *testing.T) {
 		}
 	}
 }
+
+// TestDeletedMeanwhile: a call whose account is deleted before it ends is
+// not one of the recent calls of the next account of that id.
+func TestDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	bearer := w.account(t, "acc_1")
+	w.next = func(rw http.ResponseWriter, r *http.Request) error {
+		if err := w.store.DeleteAccount(r.Context(), "acc_1"); err != nil {
+			return err
+		}
+		w.account(t, "acc_1")
+		rw.WriteHeader(http.StatusOK)
+		return nil
+	}
+	if answer := w.get(t, convert, bearer); answer.Code != http.StatusOK {
+		t.Errorf("got %d, want the upstream's answer", answer.Code)
+	}
+	if calls, err := w.store.Recent(t.Context(), "acc_1", noon); len(calls) != 0 || err != nil {
+		t.Errorf("the next account has the calls %+v, %v", calls, err)
+	}
+}

@@ -172,6 +172,13 @@ func (h *holder) gone() bool {
 	return !state.exists() && state.life() > 0
 }
 
+// Gone tells whether the account that a call was granted to was removed
+// since. Without a handle that is any account of the id.
+func (l *Ledger) Gone(account string, granted store.Handle) bool {
+	h := l.accounts.holder(&store.Call{Account: account, Handle: granted})
+	return h.gone()
+}
+
 // PutAccount sets an account's plan and whether it is disabled, from the
 // next call on. Calls for the same id must not run at once, nor with
 // RemoveAccount.

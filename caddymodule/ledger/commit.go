@@ -2,11 +2,15 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
+
+// MaxGroup is how many counters a group moves at the most.
+const MaxGroup = 4096
 
 // Group is what is written as one record.
 type Group struct {
@@ -34,21 +38,34 @@ type CountChange struct {
 	counter *counter
 	before  int64
 	reset   bool
+
+	// given is how many calls were given back or forgotten; see
+	// commits.given.
+	given int64
 }
 
 // commits is the group commit. A caller that finds no commit under way
 // commits at once, for itself and alone; those that come meanwhile gather
 // in the next group, and one of them commits for all. There is no timer
 // and no goroutine: under no load a call waits for nobody, and under load
-// a group is as large as what arrived during the one before.
+// a group is as large as what arrived during the one before. Only when
+// MaxGroup counters wait, as behind a disk that stands still, does another
+// group gather behind that.
 type commits struct {
 	log Log
 
 	mu     sync.Mutex
-	busy   bool   // somebody commits
-	open   *Group // gathers callers while busy
+	busy   bool     // somebody commits
+	queue  []*Group // gather callers while busy, oldest first; the last takes more
 	number uint32
 	groups sync.Pool
+
+	// given is by how much counters were lowered by groups that are not
+	// committed yet. Nobody may be let in on the strength of that: should
+	// the commit fail, the calls were not given back. lowered is how many
+	// counters given has, for all those who find none there.
+	given   map[*counter]int64
+	lowered atomic.Int32
 }
 
 // ticket is a caller's place in a group.
@@ -75,17 +92,61 @@ func (c *commits) count(call store.Call, shard *dayShard, n *counter, used int64
 		g.Counts = append(g.Counts, CountChange{Call: call, shard: shard, counter: n, before: n.used})
 		e = &g.Counts[n.place]
 	}
+	if used < n.used {
+		e.given += n.used - used
+		c.give(n, n.used-used)
+	}
 	n.used, e.Used = used, used
 	e.reset = e.reset || reset
 	g.Sync = g.Sync || reset // whoever asked for it is told that it is done
 	return t
 }
 
-// find returns the counter's entry in the group, if it has one. Numbers
-// of groups come round again, hence the second look.
+// most returns what a counter comes to if what was given back is not. The
+// lock of the counter's shard is held.
+func (c *commits) most(n *counter) int64 {
+	if c.lowered.Load() == 0 {
+		return n.used
+	}
+	return c.mostGiven(n)
+}
+
+func (c *commits) mostGiven(n *counter) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return n.used + c.given[n]
+}
+
+// give notes that so much more of a counter is being given back, or less.
+func (c *commits) give(n *counter, calls int64) {
+	if c.given == nil {
+		c.given = map[*counter]int64{}
+	}
+	if c.given[n] += calls; c.given[n] == 0 {
+		delete(c.given, n)
+	}
+	c.lowered.Store(int32(len(c.given)))
+}
+
+// find returns the counter's entry in the group, if it has one and none in
+// a later group. Numbers of groups come round again, hence the second look.
 func (g *Group) find(n *counter) *CountChange {
 	if n.group == g.number && int(n.place) < len(g.Counts) && g.Counts[n.place].counter == n {
 		return &g.Counts[n.place]
+	}
+	return nil
+}
+
+// full tells whether the group takes no further counter.
+func (g *Group) full() bool { return len(g.Counts) >= MaxGroup }
+
+// search returns the counter's entry in any group, if it has one.
+func (g *Group) search(n *counter) *CountChange {
+	if e := g.find(n); e != nil || !g.full() {
+		return e // a group that takes more has no later one
+	}
+	if i := slices.IndexFunc(g.Counts, func(e CountChange) bool { return e.counter == n }); i >= 0 {
+		return &g.Counts[i]
 	}
 	return nil
 }
@@ -97,12 +158,16 @@ func (c *commits) join() ticket {
 		c.busy = true
 		return ticket{group: c.newGroup(), leads: true}
 	}
-	if c.open == nil {
-		c.open = c.newGroup()
-		c.open.turn = make(chan struct{}, 1)
+	last := len(c.queue) - 1
+	if last < 0 || c.queue[last].full() {
+		g := c.newGroup()
+		g.turn = make(chan struct{}, 1)
+		c.queue = append(c.queue, g)
+		last++
 	}
-	c.open.waiting.Add(1)
-	return ticket{group: c.open}
+	g := c.queue[last]
+	g.waiting.Add(1)
+	return ticket{group: g}
 }
 
 func (c *commits) newGroup() *Group {
@@ -131,7 +196,7 @@ func (c *commits) wait(t ticket) error {
 	// all. It is closed when that is done.
 	if _, leads := <-g.turn; leads {
 		c.mu.Lock()
-		c.open = nil
+		c.queue = slices.Delete(c.queue, 0, 1) // this group: its turn came
 		c.mu.Unlock()
 		g.err = c.commit(g)
 		close(g.turn)
@@ -153,7 +218,7 @@ func (c *commits) commit(g *Group) (err error) {
 		if err != nil {
 			c.undo(g)
 		}
-		c.pass()
+		c.pass(g)
 	}()
 	if err = c.log.Append(g); err != nil {
 		err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
@@ -162,9 +227,9 @@ func (c *commits) commit(g *Group) (err error) {
 }
 
 // undo takes back what a group that failed had decided. The log has not
-// been handed on yet, so one later group exists at the most, and it has
-// not been written: what it holds is put right as well, or the next
-// commit would make the failed calls count after all.
+// been handed on yet, so no later group has been written: what they hold
+// is put right as well, or the next commit would make the failed calls
+// count after all.
 func (c *commits) undo(g *Group) {
 	for i := range g.Counts {
 		e := &g.Counts[i]
@@ -181,27 +246,36 @@ func (c *commits) undo(g *Group) {
 // below zero.
 func (c *commits) takeBack(e *CountChange) {
 	shift := e.Used - e.before
-	if c.open != nil {
-		if later := c.open.find(e.counter); later != nil {
-			later.before = max(0, later.before-shift)
-			if later.reset {
-				return
-			}
-			later.Used = max(0, later.Used-shift)
+	for _, g := range c.queue {
+		later := g.search(e.counter)
+		if later == nil {
+			continue
 		}
+		later.before = max(0, later.before-shift)
+		if later.reset {
+			return
+		}
+		later.Used = max(0, later.Used-shift)
 	}
 	e.counter.used = max(0, e.counter.used-shift)
 }
 
-// pass hands the log to the group that gathered meanwhile, if any.
-func (c *commits) pass() {
+// pass hands the log to the group that gathered first meanwhile, if any.
+func (c *commits) pass(g *Group) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.open == nil {
+	if c.lowered.Load() != 0 {
+		for i := range g.Counts {
+			if e := &g.Counts[i]; e.given != 0 {
+				c.give(e.counter, -e.given)
+			}
+		}
+	}
+	if len(c.queue) == 0 {
 		c.busy = false
 		return
 	}
-	c.open.turn <- struct{}{}
+	c.queue[0].turn <- struct{}{}
 }
 
 // recycle keeps a group's memory for the next one. Nobody holds the group

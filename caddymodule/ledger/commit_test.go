@@ -163,6 +163,114 @@ func testCommitFails(t *testing.T, first step, then []step, want int64) {
 	wantTake(t, l, callOf(1), 0, want, false)
 }
 
+// TestGivingBackLetsNobodyIn: a call that is being given back still counts,
+// as do those that a reset forgets. Else the one that takes its place would
+// be one too many if that failed.
+func TestGivingBackLetsNobodyIn(t *testing.T) {
+	t.Parallel()
+	for name, lower := range map[string]step{"give back": giveBack, "reset": reset} {
+		for _, fails := range []error{nil, errDisk} {
+			t.Run(fmt.Sprintf("%s, %v", name, fails), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) { testGivingBack(t, lower, fails) })
+			})
+		}
+	}
+}
+
+func testGivingBack(t *testing.T, lower step, fails error) {
+	const limit = 5
+	log, release := newLog(), make(chan struct{})
+	log.before = func(group int) error {
+		if group != limit {
+			return nil
+		}
+		<-release
+		return fails
+	}
+	l := ledger.New(log)
+	for i := range int64(limit) {
+		wantTake(t, l, callOf(1), limit, i+1, true)
+	}
+	var caller sync.WaitGroup
+	caller.Go(func() {
+		if err := lower(l); !errors.Is(err, fails) {
+			t.Errorf("got %v, want %v", err, fails)
+		}
+	})
+	synctest.Wait()
+	wantTake(t, l, callOf(1), limit, limit, false)
+	close(release)
+	caller.Wait()
+
+	_, admitted, err := l.Take(callOf(1), limit)
+	if want := fails == nil; admitted != want || err != nil {
+		t.Errorf("afterwards: got %v, %v, want %v", admitted, err, want)
+	}
+}
+
+// TestManyWait: more counters than a group moves wait in several, which
+// are committed in their order, and what one of them decided is taken back
+// in all that follow.
+func TestManyWait(t *testing.T) {
+	t.Parallel()
+	for _, fails := range []int{-1, 0, 1} {
+		t.Run(fmt.Sprintf("group %d fails", fails), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { testManyWait(t, fails) })
+		})
+	}
+}
+
+func testManyWait(t *testing.T, fails int) {
+	log, release := newLog(), make(chan struct{})
+	log.before = func(group int) error {
+		if group == 0 {
+			<-release
+		}
+		if group == fails {
+			return errDisk
+		}
+		return nil
+	}
+	l := ledger.New(log)
+	var callers sync.WaitGroup
+	take := func(account, group int) {
+		callers.Go(func() {
+			if _, admitted, err := l.Take(callOf(account), 3); admitted != (group != fails) || admitted != (err == nil) {
+				t.Errorf("account %d in group %d: got %v, %v", account, group, admitted, err)
+			}
+		})
+		synctest.Wait()
+	}
+	take(0, 0)
+	for account := range ledger.MaxGroup {
+		take(account, 1)
+	}
+	take(0, 2)
+	close(release)
+	callers.Wait()
+
+	groups := log.seen()
+	if len(groups) != 3 || groups[0].entries != 1 || groups[1].entries != ledger.MaxGroup || groups[2].entries != 1 {
+		t.Fatalf("got %d groups, want three of 1, %d and 1", len(groups), ledger.MaxGroup)
+	}
+	behind, want := int64(2), int64(3)
+	if fails == 0 {
+		behind = 1
+	}
+	if fails >= 0 {
+		want = 2
+	}
+	if got := groups[1].counts[callOf(0)]; got != behind {
+		t.Errorf("the second group has %d, want %d", got, behind)
+	}
+	wantTake(t, l, callOf(0), 0, want, false)
+	if got := log.count(callOf(0)); got != want {
+		t.Errorf("the log has %d, want %d", got, want)
+	}
+}
+
 // TestCommitFailsAlways: calls that nobody could write leave no trace.
 func TestCommitFailsAlways(t *testing.T) {
 	t.Parallel()

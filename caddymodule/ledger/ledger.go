@@ -130,9 +130,10 @@ func (l *Ledger) Grant(hash *token.Hash, now time.Time) (store.Grant, error) {
 }
 
 // Take admits one call. See store.Counter. Calls that are being committed
-// count already: should their commit fail, a call that was refused or
-// numbered meanwhile has seen a count that was too high. It was too low if
-// what failed gave calls back.
+// count already, and those that are being given back still do: whether or
+// not that succeeds, no more than limit are let in. Should a commit fail,
+// a call that was refused or numbered meanwhile may have seen a count that
+// was too high.
 func (l *Ledger) Take(call store.Call, limit int64) (used int64, admitted bool, err error) {
 	l.calls.RLock()
 	defer l.calls.RUnlock()
@@ -149,7 +150,7 @@ func (l *Ledger) Take(call store.Call, limit int64) (used int64, admitted bool, 
 
 	shard.mu.Lock()
 	c := shard.at(id)
-	if used = c.used; used >= limit {
+	if used = l.commits.most(c); used >= limit {
 		shard.mu.Unlock()
 		return used, false, nil
 	}
@@ -158,6 +159,7 @@ func (l *Ledger) Take(call store.Call, limit int64) (used int64, admitted bool, 
 		return 0, false, store.ErrNoGrant
 	}
 	call.Handle = 0 // nothing to the log
+	used = c.used
 	ticket := l.commits.count(call, shard, c, used+1, false)
 	shard.mu.Unlock()
 

@@ -161,8 +161,8 @@ func (s *simulator) call() {
 	}
 }
 
-// burst takes with many callers from one counter, on a log that fails in
-// between.
+// burst takes with many callers from one counter, some of whom give back
+// what they took, on a log that fails in between.
 func (s *simulator) burst() {
 	call, limit := s.counter(s.account()), int64(rapid.IntRange(0, 20).Draw(s.T, "limit"))
 	every := rapid.IntRange(1, 4).Draw(s.T, "failing group")
@@ -173,20 +173,25 @@ func (s *simulator) burst() {
 		}
 		return nil
 	}
-	var admitted atomic.Int64
+	givesBack := rapid.IntRange(1, 8).Draw(s.T, "caller who gives back")
+	var admitted, given atomic.Int64
 	var callers sync.WaitGroup
-	for range 8 {
+	for caller := range 8 {
 		callers.Go(func() {
 			for range 3 {
-				if _, ok, _ := s.l.Take(call, limit); ok {
-					admitted.Add(1)
+				if _, ok, _ := s.l.Take(call, limit); !ok {
+					continue
+				}
+				admitted.Add(1)
+				if caller%givesBack == 0 && !s.model.removed[call.Account] && s.l.GiveBack(call) == nil {
+					given.Add(1)
 				}
 			}
 		})
 	}
 	callers.Wait()
 	s.log.before = steady
-	if s.model.used[call] += admitted.Load(); admitted.Load() > 0 && s.model.used[call] > limit {
+	if s.model.used[call] += admitted.Load() - given.Load(); admitted.Load() > 0 && s.model.used[call] > limit {
 		s.Fatalf("%v: admitted %d in all, limit %d", call, s.model.used[call], limit)
 	}
 }

@@ -227,6 +227,10 @@ type Record struct {
 	Path     string
 	Status   int
 	Duration time.Duration
+	// Handle is that of the grant of the account, or zero. With it, a call
+	// that ends when its account is deleted is dropped, also if there is
+	// another of that id by then. It is not kept.
+	Handle Handle
 }
 
 // Count is how many calls an account made to one endpoint on one day.

@@ -2,14 +2,17 @@ package badgerstore
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
 )
@@ -75,6 +78,22 @@ func endSegment(t *testing.T, s *Store) {
 	}
 	if err := s.journal.settle(); err != nil {
 		t.Fatalf("moving a segment: %v", err)
+	}
+}
+
+// TestFullGroup: a group of as many counters as there can be is one record,
+// however long their names are.
+func TestFullGroup(t *testing.T) {
+	t.Parallel()
+	s := openHere(t, t.TempDir(), Options{})
+	const longest = 64 // of an account's id, and of an endpoint's name
+	g := &ledger.Group{Counts: make([]ledger.CountChange, ledger.MaxGroup)}
+	for i := range g.Counts {
+		g.Counts[i].Call = store.Call{Account: fmt.Sprintf("%0*d", longest, i), Endpoint: strings.Repeat("e", longest), Day: today}
+		g.Counts[i].Used = store.Unlimited
+	}
+	if err := s.journal.Append(g); err != nil {
+		t.Errorf("appending %d counts: %v", len(g.Counts), err)
 	}
 }
 

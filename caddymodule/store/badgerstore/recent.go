@@ -123,7 +123,7 @@ func (r *recorder) file() (much bool) {
 }
 
 func (r *recorder) fileOne(record *store.Record) {
-	if r.size > maxWaiting {
+	if r.size > maxWaiting || r.store.ledger.Gone(record.Account, record.Handle) {
 		return
 	}
 	if len(record.Path) > maxPath {
@@ -184,7 +184,8 @@ func (r *recorder) flushSome(which func(*waiting) bool) error {
 		}
 		rows, err := r.fill(account, w)
 		if err != nil {
-			return err
+			// It is for the account's own reader to fail of it.
+			r.store.log.Error("continuing the recent calls of an account", zap.String("account", account), zap.Error(err))
 		}
 		changes = append(append(changes, rows...), r.usedChanges(w.keys)...)
 		if len(changes) >= flushRows {
@@ -263,8 +264,7 @@ func (r *recorder) newest(account string) (slotRow, error) {
 	return slots[len(slots)-1], nil
 }
 
-// remove deletes an account by calling fn, and drops what waits for it. Of
-// a call that ends later the next account of that id sees a trace.
+// remove deletes an account by calling fn, and drops what waits for it.
 func (r *recorder) remove(account string, fn func() error) error {
 	r.flushing.Lock()
 	defer r.flushing.Unlock()

@@ -1,6 +1,7 @@
 package badgerstore
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -79,6 +80,31 @@ func TestRecordWaitsForNobody(t *testing.T) {
 	list := r.waiting["acc_1"].recent()
 	if calls, err := list.decode("acc_1"); err != nil || len(calls) != store.MaxRecent || calls[store.MaxRecent-1].Status != ringSize-1 {
 		t.Errorf("got %d calls, %v", len(calls), err)
+	}
+}
+
+// TestUnreadableCalls: calls of one account that cannot be read any more
+// are in nobody else's way.
+func TestUnreadableCalls(t *testing.T) {
+	t.Parallel()
+	s := openHere(t, t.TempDir(), Options{})
+	now := time.Now()
+	for _, account := range []string{"well", "ill"} {
+		if _, err := s.PutAccount(t.Context(), store.Account{ID: account, Plan: "starter"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.archive.write(true, change{key: recentKey("ill", 0), value: []byte{packedSlot, 0xff}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, account := range []string{"well", "ill"} {
+		s.Record(store.Record{Account: account, At: now, Endpoint: "convert", Path: "/"})
+	}
+	if list, err := s.Recent(t.Context(), "well", now); len(list) != 1 || err != nil {
+		t.Errorf("got %d calls, %v, want one", len(list), err)
+	}
+	if list, err := s.Recent(t.Context(), "ill", now); !errors.Is(err, errCorrupt) {
+		t.Errorf("unreadable: got %d calls, %v, want %v", len(list), err, errCorrupt)
 	}
 }
 

@@ -66,6 +66,7 @@ func Run(t *testing.T, open Open) {
 		{"LastUse", (*suite).lastUse},
 		{"Recent", (*suite).recent},
 		{"RecentOrder", (*suite).recentOrder},
+		{"RecentOfDeleted", (*suite).recentOfDeleted},
 		{"Counts", (*suite).counts},
 		{"ResetCounts", (*suite).resetCounts},
 		{"Attempts", (*suite).attempts},

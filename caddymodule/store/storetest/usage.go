@@ -55,6 +55,31 @@ func (s *suite) recent() {
 	s.wantRecent("acc_2", last.Add(store.RecentFor), nil)
 }
 
+// recentOfDeleted: a call that ends when its account is deleted leaves no
+// trace, also for the next account of that id.
+func (s *suite) recentOfDeleted() {
+	s.account("acc_1")
+	key := s.newKey("acc_1", "ci")
+	granted, err := s.store.Grant(s.Context(), s.create(key), s.now)
+	s.must(err)
+	late := s.record("acc_1", 0)
+	late.Handle = granted.Handle
+	s.store.Record(late)
+	s.must(s.store.DeleteAccount(s.Context(), "acc_1"))
+	s.account("acc_1")
+	if granted.Handle != 0 { // a store without handles has the names alone to go by
+		s.store.Record(late)
+	}
+	s.wantRecent("acc_1", s.now, nil)
+
+	granted, err = s.store.Grant(s.Context(), s.create(key), s.now)
+	s.must(err)
+	late.Handle = granted.Handle
+	s.store.Record(late)
+	late.Handle = 0
+	s.wantRecent("acc_1", s.now, []store.Record{late})
+}
+
 // recentOrder: the newest comes first, whatever ended first.
 func (s *suite) recentOrder() {
 	s.account("acc_1")
