@@ -356,3 +356,20 @@ func TestDeletedMeanwhile(t *testing.T) {
 		t.Errorf("the next account has the calls %+v, %v", calls, err)
 	}
 }
+
+// TestTwiceInAChain leaves a request alone that the gate let through, also
+// when a handler between has rewritten it.
+func TestTwiceInAChain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	bearer := w.account(t, "acc_1")
+	upstream := w.next
+	w.next = func(rw http.ResponseWriter, r *http.Request) error {
+		r.URL.Path = "/api/internal"
+		return w.gate.Serve(rw, r, upstream)
+	}
+	answer := w.get(t, convert, bearer)
+	if want := `"convert";r=4;`; answer.Code != http.StatusOK || !strings.HasPrefix(answer.Header().Get("Ratelimit"), want) {
+		t.Errorf("got %d, RateLimit %q, want %s", answer.Code, answer.Header().Get("Ratelimit"), want)
+	}
+}

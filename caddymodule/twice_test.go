@@ -1,0 +1,44 @@
+package caddymodule_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+)
+
+// TestTwiceInAChain: a request that meets the directive twice is counted
+// and throttled once, and carries its identity on.
+func TestTwiceInAChain(t *testing.T) {
+	s := start(t, setup{before: "tollgate"})
+	id, bearer := s.account(t, "small")
+	for range 5 {
+		if got := s.get(t, convert, bearer); got.status != http.StatusOK {
+			t.Fatalf("got %d %s", got.status, got.body)
+		}
+		if r, _ := s.upstream.last(t); r.Header.Get("Tollgate-Account") != id || r.Header.Get("Authorization") != "" {
+			t.Errorf("the upstream got %v", r.Header)
+		}
+	}
+	if got := s.get(t, convert, bearer); got.code() != "quota_exceeded" || s.used(t, id, "convert") != 5 {
+		t.Errorf("after 5 calls: got %d %s, counted %d", got.status, got.body, s.used(t, id, "convert"))
+	}
+
+	s.upstream.answers(code(http.StatusUnauthorized))
+	for attempt := range 6 {
+		got := s.ask(t, "POST", "/api/login", `{"email":"a@example.com","password":"x"}`, "Content-Type: application/json")
+		if got.status == http.StatusTooManyRequests != (attempt == 5) {
+			t.Errorf("attempt %d: got %d", attempt, got.status)
+		}
+	}
+}
+
+// TestKnownProof: who has learnt what the gate proves itself with to the
+// upstream is no gate.
+func TestKnownProof(t *testing.T) {
+	s := start(t, setup{})
+	got := s.ask(t, "GET", convert, "", "Tollgate-Proof: "+control.Proof(secret), "Tollgate-Account: acc_1")
+	if got.status != http.StatusUnauthorized || s.upstream.seen() != 0 {
+		t.Errorf("got %d, the upstream saw %d requests", got.status, s.upstream.seen())
+	}
+}
