@@ -55,10 +55,10 @@ func (s *Span) Length() time.Duration {
 
 // RetryAfter returns the whole seconds from now to the end of the span,
 // rounded up and at least 1: whoever waits that long finds a later day.
+// Midnight is a whole second, so to round up is to count from the second
+// that now is in.
 func (s *Span) RetryAfter(now time.Time) int64 {
-	left := s.End.Sub(now)
-	seconds := int64((left + time.Second - 1) / time.Second)
-	return max(seconds, 1)
+	return max(s.End.Unix()-now.Unix(), 1)
 }
 
 // Calendar knows the days of one time zone. It is safe for concurrent

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"net/http"
 	"time"
-	"unsafe"
 
 	"go.uber.org/zap"
 
@@ -106,7 +105,8 @@ func (g *Gate) termsOf(plan *policy.Plan) []terms {
 // chain of handlers twice, the second leaves alone what the first let
 // through.
 func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error {
-	if g.passed(r) {
+	said := g.clean(r)
+	if said.passed {
 		return next.ServeHTTP(w, r)
 	}
 	closed, err := g.Policy.Guard.CheckTarget(r.Method, g.Server.Target(r), r.URL)
@@ -114,7 +114,7 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 		return g.refuse(w, r, nil, g.badTarget(r, err))
 	}
 	to, found := g.Policy.Match(r.Method, r.URL.Path)
-	said := clean(r, found)
+	said.cleanConnection(r.Header, found)
 	switch {
 	case found && to.Login:
 		return g.login(w, r, next)
@@ -127,14 +127,6 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 		return g.refuse(w, r, nil, methodNotAllowed(allow))
 	}
 	return g.refuse(w, r, nil, refuseNotFound)
-}
-
-// passed tells whether the gate has let the request through already. Then
-// it has put this very string into the headers: a client that has learnt
-// the proof sends the same characters, but in another place.
-func (g *Gate) passed(r *http.Request) bool {
-	proof := r.Header["Tollgate-Proof"]
-	return len(proof) == 1 && unsafe.StringData(proof[0]) == unsafe.StringData(g.proof)
 }
 
 func (g *Gate) badTarget(r *http.Request, err error) *Refusal {

@@ -3,6 +3,7 @@ package gate
 import (
 	"net/http"
 	"strings"
+	"unsafe"
 )
 
 // overrides are the headers by which some servers take another method or
@@ -28,16 +29,15 @@ var overrides = map[string]bool{
 // seen is what clean came by that is looked for later: to look for it
 // again would take as long as all of the walk.
 type seen struct {
-	authorization []string
-	cookie        bool
+	authorization               []string
+	cookie, upgrade, connection bool
+	passed                      bool // the gate has let the request through already
 }
 
-// clean removes what no client may say: who it is, what it meant to ask
-// instead, and which headers the proxy should drop on the way. On the
-// routes of the gate nothing but plain requests exist.
-func clean(r *http.Request, routed bool) (found seen) {
+// clean removes what no client may say: who it is, and what it meant to
+// ask instead. A request that the gate has let through it leaves alone.
+func (g *Gate) clean(r *http.Request) (found seen) {
 	h := r.Header
-	upgrade, connection := false, false
 	for name, values := range h {
 		// Most names are none of these: one look at the first letter.
 		if name == "" {
@@ -49,14 +49,18 @@ func clean(r *http.Request, routed bool) (found seen) {
 				found.authorization = values
 			}
 		case 'C':
-			connection = connection || name == "Connection"
+			found.connection = found.connection || name == "Connection"
 			found.cookie = found.cookie || name == "Cookie"
 		case 'T', 't':
-			if isIdentity(name) || name == "Trailer" {
+			identity := isIdentity(name)
+			if identity && g.passed(h) {
+				return seen{passed: true}
+			}
+			if identity || name == "Trailer" {
 				delete(h, name)
 			}
 		case 'U':
-			upgrade = upgrade || name == "Upgrade"
+			found.upgrade = found.upgrade || name == "Upgrade"
 		case 'X', 'x':
 			if overrides[canonical(name)] {
 				delete(h, name)
@@ -66,14 +70,28 @@ func clean(r *http.Request, routed bool) (found seen) {
 	// Trailers arrive after everything was checked, under any name and not
 	// only those announced, and some servers merge them into the headers.
 	r.Trailer = nil
+	return found
+}
+
+// passed tells whether the gate has let the request through already. Then
+// it has put this very string into the headers: a client that has learnt
+// the proof sends the same characters, but in another place.
+func (g *Gate) passed(h http.Header) bool {
+	proof := h["Tollgate-Proof"]
+	return len(proof) == 1 && unsafe.StringData(proof[0]) == unsafe.StringData(g.proof)
+}
+
+// cleanConnection removes what says which headers the proxy should drop on
+// the way. On the routes of the gate nothing but plain requests exist.
+func (found *seen) cleanConnection(h http.Header, routed bool) {
+	upgrade := found.upgrade
 	if upgrade && (routed || escapes(h["Upgrade"])) {
 		delete(h, "Upgrade")
 		upgrade = false
 	}
-	if connection {
-		cleanConnection(h, upgrade)
+	if found.connection {
+		keepConnection(h, upgrade)
 	}
-	return found
 }
 
 // escapes recognises an upgrade to another HTTP or to TLS. An upstream
@@ -129,10 +147,10 @@ func canonical(name string) string {
 	return http.CanonicalHeaderKey(name)
 }
 
-// cleanConnection keeps the words that are about the connection. Any
+// keepConnection keeps the words that are about the connection. Any
 // other would name a header for the proxy to drop after the gate has set
 // it (RFC 9110, 7.6.1).
-func cleanConnection(h http.Header, upgrade bool) {
+func keepConnection(h http.Header, upgrade bool) {
 	values := h["Connection"]
 	if len(values) == 1 && (values[0] == "close" || values[0] == "keep-alive") {
 		return

@@ -15,7 +15,7 @@ import (
 // calls. A block is short enough that all sides meet the machine in the
 // same mood.
 const (
-	blocks     = 20
+	blocks     = 10
 	blockCalls = 200
 )
 

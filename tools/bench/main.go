@@ -2,7 +2,7 @@
 //
 // Run it with ./xcaddy.sh bench, which builds bin/caddy first:
 //
-//	./xcaddy.sh bench                          about five minutes
+//	./xcaddy.sh bench                          about seven minutes
 //	./xcaddy.sh bench -quick                   a smoke test; its figures mean little
 //	./xcaddy.sh bench -only proxy,latency      some of the measurements
 //	./xcaddy.sh bench -only proxy -profile cpu.prof
@@ -119,8 +119,8 @@ func parseFlags(args []string, usage io.Writer) (*settings, error) {
 	s := &settings{accounts: 1_000_000, repeats: 3}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(usage)
-	flags.IntVar(&s.rounds, "rounds", 5, "rounds in which the sides are loaded in turn")
-	flags.IntVar(&s.seconds, "seconds", 4, "length of one load, in seconds")
+	flags.IntVar(&s.rounds, "rounds", 15, "rounds in which the sides are loaded in turn")
+	flags.IntVar(&s.seconds, "seconds", 2, "length of one load, in seconds")
 	flags.BoolVar(&s.quick, "quick", false, "a smoke test: 2 rounds of 1 second, a store of 20000 accounts")
 	only := flags.String("only", "", "comma-separated `names` of measurements: "+strings.Join(names(), ", "))
 	flags.StringVar(&s.profile, "profile", "", "write a CPU profile of the gate under the load of proxy to this `file`")
