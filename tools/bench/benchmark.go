@@ -13,8 +13,8 @@ import (
 
 const gatePackage = "./caddymodule/gate"
 
-// processors is how many the benchmarks run on, as the proxies do.
-const processors = 2
+// cores is how many the benchmarks run on, as the proxies do.
+const cores = 2
 
 // measureHandler runs the benchmarks of the gate's own package. With
 // several processors a benchmark tells the time from one call to the next;
@@ -24,7 +24,7 @@ func measureHandler(ctx context.Context, s *settings) ([]row, error) {
 	if s.quick {
 		memoryTimes, durableTimes = "100000x", "50000x"
 	}
-	memory, err := goBenchmark(ctx, s.repeats, "^BenchmarkMemory$/^accounts=(10000|1000000)$", memoryTimes, processors)
+	memory, err := goBenchmark(ctx, s.repeats, "^BenchmarkMemory$/^accounts=(10000|1000000)$", memoryTimes, cores)
 	if err != nil {
 		return nil, err
 	}
@@ -32,11 +32,15 @@ func measureHandler(ctx context.Context, s *settings) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	durable, err := goBenchmark(ctx, s.repeats, "^BenchmarkDurable$/^callers=256$", durableTimes, processors)
+	hash, err := goBenchmark(ctx, s.repeats, "^BenchmarkHash$", memoryTimes, 1)
 	if err != nil {
 		return nil, err
 	}
-	few, err := results(memory, "BenchmarkMemory/accounts=10000", processors)
+	durable, err := goBenchmark(ctx, s.repeats, "^BenchmarkDurable$/^callers=256$", durableTimes, cores)
+	if err != nil {
+		return nil, err
+	}
+	few, err := results(memory, "BenchmarkMemory/accounts=10000", cores)
 	if err != nil {
 		return nil, err
 	}
@@ -44,17 +48,22 @@ func measureHandler(ctx context.Context, s *settings) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	many, err := results(memory, "BenchmarkMemory/accounts=1000000", processors)
+	hashed, err := results(hash, "BenchmarkHash", 1)
 	if err != nil {
 		return nil, err
 	}
-	logged, err := results(durable, "BenchmarkDurable/callers=256", processors)
+	many, err := results(memory, "BenchmarkMemory/accounts=1000000", cores)
+	if err != nil {
+		return nil, err
+	}
+	logged, err := results(durable, "BenchmarkDurable/callers=256", cores)
 	if err != nil {
 		return nil, err
 	}
 	return []row{
 		{what: "gate handler, 10^4 tokens, in memory", bar: atMost(600), unit: asNanos, measured: nanos(few)},
 		{what: "  on one processor alone", unit: asNanos, measured: nanos(alone)},
+		{what: "  one SHA-256 of a token, to compare machines", unit: asNanos, measured: nanos(hashed)},
 		{what: "  its allocations", bar: atMost(2), unit: asCount, measured: allocations(few)},
 		{what: "  at 10^6 accounts, against 10^4", bar: atMost(2), unit: asRatio, measured: ratios(nanos(many), nanos(few))},
 		{what: "gate handler, durable, 256 callers", bar: atMost(6000), unit: asMicros, measured: nanos(logged)},
