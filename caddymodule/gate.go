@@ -15,6 +15,8 @@ import (
 // Gate is the handler that stands in front of an API. It checks the path,
 // the token, the plan and the day's quota of each request, and hands on
 // those that pass; everything it needs to know is in the app tollgate.
+// Where it stands in front of a request twice, the second leaves alone
+// what the first has let through.
 //
 // It sets the placeholder {http.auth.user.id} to the account, so that
 // access logs name it, and {http.tollgate.endpoint}, {http.tollgate.plan},

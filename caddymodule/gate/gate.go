@@ -2,7 +2,7 @@
 // they, have they calls left. It needs net/http and no Caddy.
 //
 // Gate.Serve is the way of one request, and its steps stand there in
-// order: the path, the headers, the route, the token, what the account
+// order: the headers, the path, the route, the token, what the account
 // is entitled to, one call of the day's quota, the upstream, the answer,
 // and where nobody answered, the call given back. The first step that
 // objects returns a Refusal, and one place writes it out.
@@ -103,7 +103,7 @@ func (g *Gate) termsOf(plan *policy.Plan) []terms {
 
 // Serve takes a request through the gate, once: where the gate stands in a
 // chain of handlers twice, the second leaves alone what the first let
-// through.
+// through, whatever it was rewritten to between them.
 func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error {
 	said := g.clean(r)
 	if said.passed {
@@ -117,9 +117,9 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 	said.cleanConnection(r.Header, found)
 	switch {
 	case found && to.Login:
-		return g.login(w, r, next)
+		return unmark(r, g.login(w, r, next))
 	case found:
-		return g.endpoint(w, r, to.Endpoint, said, next)
+		return unmark(r, g.endpoint(w, r, to.Endpoint, said, next))
 	case !closed:
 		return next.ServeHTTP(w, r)
 	}

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"unsafe"
@@ -38,6 +39,7 @@ type seen struct {
 // ask instead. A request that the gate has let through it leaves alone.
 func (g *Gate) clean(r *http.Request) (found seen) {
 	h := r.Header
+	proof, forbidden := false, false
 	for name, values := range h {
 		// Most names are none of these: one look at the first letter.
 		if name == "" {
@@ -52,25 +54,29 @@ func (g *Gate) clean(r *http.Request) (found seen) {
 			found.connection = found.connection || name == "Connection"
 			found.cookie = found.cookie || name == "Cookie"
 		case 'T', 't':
-			identity := isIdentity(name)
-			if identity && g.passed(h) {
-				return seen{passed: true}
-			}
-			if identity || name == "Trailer" {
-				delete(h, name)
-			}
+			proof = proof || name == "Tollgate-Proof"
+			forbidden = forbidden || isForbidden(name)
 		case 'U':
 			found.upgrade = found.upgrade || name == "Upgrade"
 		case 'X', 'x':
-			if overrides[canonical(name)] {
-				delete(h, name)
-			}
+			forbidden = forbidden || isForbidden(name)
 		}
+	}
+	if proof && g.passed(h) {
+		return seen{passed: true}
+	}
+	if forbidden {
+		maps.DeleteFunc(h, func(name string, _ []string) bool { return isForbidden(name) })
 	}
 	// Trailers arrive after everything was checked, under any name and not
 	// only those announced, and some servers merge them into the headers.
 	r.Trailer = nil
 	return found
+}
+
+// isForbidden recognises headers that no client may send.
+func isForbidden(name string) bool {
+	return isIdentity(name) || name == "Trailer" || overrides[canonical(name)]
 }
 
 // passed tells whether the gate has let the request through already. Then
@@ -79,6 +85,16 @@ func (g *Gate) clean(r *http.Request) (found seen) {
 func (g *Gate) passed(h http.Header) bool {
 	proof := h["Tollgate-Proof"]
 	return len(proof) == 1 && unsafe.StringData(proof[0]) == unsafe.StringData(g.proof)
+}
+
+// unmark takes the gate's mark off a request that failed behind it: its
+// call is given back and its attempt settled, so whatever answers in place
+// of the upstream is not let through with it.
+func unmark(r *http.Request, err error) error {
+	if err != nil {
+		delete(r.Header, "Tollgate-Proof")
+	}
+	return err
 }
 
 // cleanConnection removes what says which headers the proxy should drop on

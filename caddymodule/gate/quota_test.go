@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -366,10 +367,51 @@ func TestTwiceInAChain(t *testing.T) {
 	upstream := w.next
 	w.next = func(rw http.ResponseWriter, r *http.Request) error {
 		r.URL.Path = "/api/internal"
-		return w.gate.Serve(rw, r, upstream)
+		r.Header.Set("X-Forwarded-Uri", "/between")
+		return w.gate.Serve(rw, r, handlerFunc(func(rw http.ResponseWriter, r *http.Request) error {
+			if r.Header.Get("X-Forwarded-Uri") != "/between" || r.Header.Get("Tollgate-Account") != "acc_1" {
+				t.Errorf("the upstream got %v", r.Header)
+			}
+			return upstream(rw, r)
+		}))
 	}
 	answer := w.get(t, convert, bearer)
 	if want := `"convert";r=4;`; answer.Code != http.StatusOK || !strings.HasPrefix(answer.Header().Get("Ratelimit"), want) {
 		t.Errorf("got %d, RateLimit %q, want %s", answer.Code, answer.Header().Get("Ratelimit"), want)
+	}
+}
+
+// TestFailedAndAgain: what answers in place of an upstream that failed is
+// not let through with the call that was given back, nor with the login
+// that was never settled.
+func TestFailedAndAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.gate.PassErrors = true
+	failing := handlerFunc(func(http.ResponseWriter, *http.Request) error { return failure(http.StatusBadGateway) })
+	call := httptest.NewRequest("GET", convert, nil)
+	call.Header.Set("Authorization", "Bearer "+w.account(t, "acc_1"))
+	login := httptest.NewRequest("POST", "/api/login", strings.NewReader(person))
+	login.Header.Set("Content-Type", "application/json")
+	for _, r := range []*http.Request{call, login} {
+		var failed failure
+		if err := w.gate.Serve(httptest.NewRecorder(), r, failing); !errors.As(err, &failed) {
+			t.Fatalf("%s: got %v", r.URL, err)
+		}
+	}
+	w.gate.PassErrors = false
+	w.next = wrong
+	for range 5 {
+		w.login(t)
+	}
+	for r, want := range map[*http.Request]int{call: http.StatusUnauthorized, login: http.StatusTooManyRequests} {
+		answer := httptest.NewRecorder()
+		err := w.gate.Serve(answer, r, handlerFunc(func(http.ResponseWriter, *http.Request) error {
+			t.Errorf("%s was let through", r.URL)
+			return nil
+		}))
+		if answer.Code != want || err != nil {
+			t.Errorf("%s again: got %d, %v, want %d", r.URL, answer.Code, err, want)
+		}
 	}
 }

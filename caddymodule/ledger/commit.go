@@ -21,7 +21,8 @@ type Group struct {
 	Sync bool
 
 	number  uint32
-	waiting atomic.Int32 // callers that have not yet read err
+	places  map[*counter]int // of the entries of a full group, once somebody searched it
+	waiting atomic.Int32     // callers that have not yet read err
 	turn    chan struct{}
 	err     error
 }
@@ -137,15 +138,21 @@ func (g *Group) find(n *counter) *CountChange {
 	return nil
 }
 
-// full tells whether the group takes no further counter.
+// full tells whether the group takes nothing more, and another follows it.
 func (g *Group) full() bool { return len(g.Counts) >= MaxGroup }
 
-// search returns the counter's entry in any group, if it has one.
+// search returns the counter's entry in the group, if it has one.
 func (g *Group) search(n *counter) *CountChange {
 	if e := g.find(n); e != nil || !g.full() {
-		return e // a group that takes more has no later one
+		return e // there is no later group
 	}
-	if i := slices.IndexFunc(g.Counts, func(e CountChange) bool { return e.counter == n }); i >= 0 {
+	if g.places == nil {
+		g.places = make(map[*counter]int, len(g.Counts))
+		for i := range g.Counts {
+			g.places[g.Counts[i].counter] = i
+		}
+	}
+	if i, ok := g.places[n]; ok {
 		return &g.Counts[i]
 	}
 	return nil
@@ -241,9 +248,9 @@ func (c *commits) undo(g *Group) {
 	}
 }
 
-// takeBack undoes one entry of a failed group. Where calls were given
-// back meanwhile that a reset had forgotten, the difference could lead
-// below zero.
+// takeBack undoes one entry of a failed group, and with it what the later
+// groups have made of it. Where calls were given back meanwhile that a
+// reset had forgotten, the difference could lead below zero.
 func (c *commits) takeBack(e *CountChange) {
 	shift := e.Used - e.before
 	for _, g := range c.queue {
@@ -253,9 +260,16 @@ func (c *commits) takeBack(e *CountChange) {
 		}
 		later.before = max(0, later.before-shift)
 		if later.reset {
+			// It forgets that much more, if it succeeds.
+			if shift < 0 {
+				later.given -= shift
+				c.give(e.counter, -shift)
+			}
 			return
 		}
-		later.Used = max(0, later.Used-shift)
+		was := later.Used
+		later.Used = max(0, was-shift)
+		shift = was - later.Used
 	}
 	e.counter.used = max(0, e.counter.used-shift)
 }
@@ -283,6 +297,6 @@ func (c *commits) pass(g *Group) {
 func (c *commits) recycle(g *Group) {
 	clear(g.Counts)
 	g.Counts = g.Counts[:0]
-	g.Sync, g.turn, g.err = false, nil, nil
+	g.Sync, g.turn, g.err, g.places = false, nil, nil, nil
 	c.groups.Put(g)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -107,6 +108,7 @@ func TestCommitFails(t *testing.T) {
 		{"take after giving back", giveBack, []step{take}, 6},
 		{"reset", reset, nil, 5},
 		{"take after a reset", reset, []step{take}, 6},
+		{"give back after a reset", reset, []step{giveBack}, 4},
 		{"reset after a take", take, []step{reset}, 0},
 		{"reset and take after a take", take, []step{reset, take, take}, 2},
 		{"take and reset after a take", take, []step{take, reset}, 0},
@@ -209,6 +211,106 @@ func testGivingBack(t *testing.T, lower step, fails error) {
 	}
 }
 
+// TestFailuresInARow: a reset that fails behind something that failed lets
+// nobody in either while it is under way.
+func TestFailuresInARow(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]step{"take": take, "give back": giveBack, "reset": reset} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { testFailuresInARow(t, first) })
+		})
+	}
+}
+
+func testFailuresInARow(t *testing.T, first step) {
+	const before, limit = 5, 6
+	log, release := newLog(), make(chan struct{})
+	log.before = func(group int) error {
+		if group != before && group != before+1 {
+			return nil
+		}
+		<-release
+		return errDisk
+	}
+	l := ledger.New(log)
+	for i := range int64(before) {
+		wantTake(t, l, callOf(1), limit, i+1, true)
+	}
+	var callers sync.WaitGroup
+	for _, failing := range []step{first, reset} {
+		callers.Go(func() {
+			if err := failing(l); !errors.Is(err, errDisk) {
+				t.Errorf("got %v, want %v", err, errDisk)
+			}
+		})
+		synctest.Wait()
+	}
+	release <- struct{}{} // the first fails, the reset is under way
+	synctest.Wait()
+	var admitted atomic.Int64
+	for range 2 * limit {
+		callers.Go(func() {
+			if _, ok, _ := l.Take(callOf(1), limit); ok {
+				admitted.Add(1)
+			}
+		})
+	}
+	synctest.Wait()
+	close(release)
+	callers.Wait()
+	if got, used := admitted.Load(), log.count(callOf(1)); got > limit-before || used != before+got {
+		t.Errorf("admitted %d, the log has %d; want at most %d in all", got, used, limit)
+	}
+	wantTake(t, l, callOf(1), 0, before+admitted.Load(), false)
+}
+
+// TestBackBelowZero: a refund of a call that a failed group took leaves
+// alone what was taken behind it.
+func TestBackBelowZero(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log, release := newLog(), make(chan struct{})
+		log.before = func(group int) error {
+			switch group {
+			case 0:
+				<-release
+			case 1:
+				return errDisk
+			}
+			return nil
+		}
+		l := ledger.New(log)
+		var callers sync.WaitGroup
+		do := func(steps ...step) {
+			for _, step := range steps {
+				callers.Go(func() { _ = step(l) }) // the first group's fail
+				synctest.Wait()
+			}
+		}
+		fill := func(from int) {
+			for account := range ledger.MaxGroup - 1 {
+				do(func(l *ledger.Ledger) error { _, _, err := l.Take(callOf(from+account), 100); return err })
+			}
+		}
+		do(func(l *ledger.Ledger) error { _, _, err := l.Take(callOf(0), 100); return err })
+		do(take, take)
+		fill(10_000)
+		do(giveBack)
+		fill(20_000)
+		do(take)
+		close(release)
+		callers.Wait()
+		if got := len(log.seen()); got != 4 {
+			t.Fatalf("got %d groups, want 4", got)
+		}
+		if got := log.count(callOf(1)); got != 1 {
+			t.Errorf("the log has %d, want the last call", got)
+		}
+		wantTake(t, l, callOf(1), 0, 1, false)
+	})
+}
+
 // TestManyWait: more counters than a group moves wait in several, which
 // are committed in their order, and what one of them decided is taken back
 // in all that follow.
@@ -225,6 +327,7 @@ func TestManyWait(t *testing.T) {
 func testManyWait(t *testing.T, fails int) {
 	log, release := newLog(), make(chan struct{})
 	log.before = func(group int) error {
+		group %= 3
 		if group == 0 {
 			<-release
 		}
@@ -234,41 +337,49 @@ func testManyWait(t *testing.T, fails int) {
 		return nil
 	}
 	l := ledger.New(log)
-	var callers sync.WaitGroup
-	take := func(account, group int) {
-		callers.Go(func() {
-			if _, admitted, err := l.Take(callOf(account), 3); admitted != (group != fails) || admitted != (err == nil) {
-				t.Errorf("account %d in group %d: got %v, %v", account, group, admitted, err)
+	want := make([]int64, ledger.MaxGroup)
+	for _, backwards := range []bool{false, true} { // with memory that was used before
+		var callers sync.WaitGroup
+		take := func(account, group int) {
+			callers.Go(func() {
+				if _, admitted, err := l.Take(callOf(account), 100); admitted != (group != fails) || admitted != (err == nil) {
+					t.Errorf("account %d in group %d: got %v, %v", account, group, admitted, err)
+				}
+			})
+			synctest.Wait()
+			if group != fails {
+				want[account]++
 			}
-		})
-		synctest.Wait()
+		}
+		take(0, 0)
+		for account := range ledger.MaxGroup {
+			if backwards {
+				account = ledger.MaxGroup - 1 - account
+			}
+			take(account, 1)
+		}
+		take(0, 2)
+		release <- struct{}{}
+		callers.Wait()
 	}
-	take(0, 0)
-	for account := range ledger.MaxGroup {
-		take(account, 1)
-	}
-	take(0, 2)
-	close(release)
-	callers.Wait()
 
 	groups := log.seen()
-	if len(groups) != 3 || groups[0].entries != 1 || groups[1].entries != ledger.MaxGroup || groups[2].entries != 1 {
-		t.Fatalf("got %d groups, want three of 1, %d and 1", len(groups), ledger.MaxGroup)
+	if len(groups) != 6 || groups[0].entries != 1 || groups[1].entries != ledger.MaxGroup || groups[2].entries != 1 {
+		t.Fatalf("got %d groups, want twice 1, %d and 1 counters", len(groups), ledger.MaxGroup)
 	}
-	behind, want := int64(2), int64(3)
+	behind := int64(2)
 	if fails == 0 {
 		behind = 1
-	}
-	if fails >= 0 {
-		want = 2
 	}
 	if got := groups[1].counts[callOf(0)]; got != behind {
 		t.Errorf("the second group has %d, want %d", got, behind)
 	}
-	wantTake(t, l, callOf(0), 0, want, false)
-	if got := log.count(callOf(0)); got != want {
-		t.Errorf("the log has %d, want %d", got, want)
+	for account, want := range want {
+		if got := log.count(callOf(account)); got != want {
+			t.Fatalf("account %d: the log has %d, want %d", account, got, want)
+		}
 	}
+	wantTake(t, l, callOf(0), 0, want[0], false)
 }
 
 // TestCommitFailsAlways: calls that nobody could write leave no trace.

@@ -132,8 +132,8 @@ func (l *Ledger) Grant(hash *token.Hash, now time.Time) (store.Grant, error) {
 // Take admits one call. See store.Counter. Calls that are being committed
 // count already, and those that are being given back still do: whether or
 // not that succeeds, no more than limit are let in. Should a commit fail,
-// a call that was refused or numbered meanwhile may have seen a count that
-// was too high.
+// a call that was refused or numbered meanwhile has been told a count that
+// never came to be.
 func (l *Ledger) Take(call store.Call, limit int64) (used int64, admitted bool, err error) {
 	l.calls.RLock()
 	defer l.calls.RUnlock()
@@ -170,7 +170,8 @@ func (l *Ledger) Take(call store.Call, limit int64) (used int64, admitted bool, 
 }
 
 // GiveBack returns one call. See store.Counter. That of an account which
-// is gone was given back with it.
+// is gone was given back with it, and one that a reset is about to forget
+// waits until that has succeeded.
 func (l *Ledger) GiveBack(call store.Call) error {
 	l.calls.RLock()
 	defer l.calls.RUnlock()
@@ -185,16 +186,21 @@ func (l *Ledger) GiveBack(call store.Call) error {
 	id := l.cell(h.number, call.Endpoint)
 	shard := day.shard(id)
 
-	shard.mu.Lock()
-	c := shard.at(id)
-	if c.used == 0 || h.gone() {
-		shard.mu.Unlock()
-		return nil
-	}
 	call.Handle = 0
-	ticket := l.commits.count(call, shard, c, c.used-1, false)
-	shard.mu.Unlock()
-	return l.commits.wait(ticket)
+	for {
+		shard.mu.Lock()
+		c := shard.at(id)
+		if l.commits.most(c) == 0 || h.gone() {
+			shard.mu.Unlock()
+			return nil
+		}
+		given := c.used > 0
+		ticket := l.commits.count(call, shard, c, max(0, c.used-1), false)
+		shard.mu.Unlock()
+		if err := l.commits.wait(ticket); err != nil || given {
+			return err
+		}
+	}
 }
 
 // Reset sets a counter to zero, on the disk as well when it returns. Call

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -183,7 +184,10 @@ func (r *recorder) flushSome(which func(*waiting) bool) error {
 			continue
 		}
 		rows, err := r.fill(account, w)
-		if err != nil {
+		switch {
+		case err != nil && !errors.Is(err, errCorrupt):
+			return err
+		case err != nil:
 			// It is for the account's own reader to fail of it.
 			r.store.log.Error("continuing the recent calls of an account", zap.String("account", account), zap.Error(err))
 		}
