@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -262,6 +264,11 @@ func (a answered) code() string {
 func (s *site) ask(t testing.TB, method, target, body string, headers ...string) answered {
 	t.Helper()
 	got, err := s.try(t.Context(), method, target, body, headers...)
+	// Right after a reload the listener of the last configuration may take
+	// in a connection and reset it when it closes: nobody saw the request.
+	for again := 0; again < 3 && errors.Is(err, syscall.ECONNRESET); again++ {
+		got, err = s.try(t.Context(), method, target, body, headers...)
+	}
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, target, err)
 	}
