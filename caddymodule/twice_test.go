@@ -42,3 +42,14 @@ func TestKnownProof(t *testing.T) {
 		t.Errorf("got %d, the upstream saw %d requests", got.status, s.upstream.seen())
 	}
 }
+
+// TestGateInErrorRoute: what answers in place of an upstream that failed
+// is gated anew, as the call was given back.
+func TestGateInErrorRoute(t *testing.T) {
+	s := start(t, setup{zone: calmZone(), more: "errors pass", behind: "reverse_proxy " + deadAddress(t) + "\nhandle_errors 502 {\ntollgate\nrespond fallback 200\n}"})
+	id, bearer := s.account(t, "small")
+	got := s.get(t, convert, bearer)
+	if got.status == http.StatusOK || got.body == "fallback" || s.used(t, id, "convert") != 0 {
+		t.Errorf("got %d %q, counted %d; want no answer for nothing", got.status, got.body, s.used(t, id, "convert"))
+	}
+}
