@@ -109,11 +109,10 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 	if said.passed {
 		return next.ServeHTTP(w, r)
 	}
-	closed, err := g.Policy.Guard.CheckTarget(r.Method, g.Server.Target(r), r.URL)
+	to, found, closed, err := g.route(r)
 	if err != nil {
 		return g.refuse(w, r, nil, g.badTarget(r, err))
 	}
-	to, found := g.Policy.Match(r.Method, r.URL.Path)
 	said.cleanConnection(r.Header, found)
 	switch {
 	case found && to.Login:
@@ -127,6 +126,20 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 		return g.refuse(w, r, nil, methodNotAllowed(allow))
 	}
 	return g.refuse(w, r, nil, refuseNotFound)
+}
+
+// route judges the target of a request and finds its route. Without one,
+// closed tells whether nothing else is to be had there either.
+func (g *Gate) route(r *http.Request) (to policy.Route, found, closed bool, err error) {
+	target := g.Server.Target(r)
+	if to, found = g.Policy.MatchWritten(r.Method, target, r.URL); found {
+		return to, true, true, nil
+	}
+	if closed, err = g.Policy.Guard.CheckTarget(r.Method, target, r.URL); err != nil {
+		return to, false, closed, err
+	}
+	to, found = g.Policy.Match(r.Method, r.URL.Path)
+	return to, found, closed, nil
 }
 
 func (g *Gate) badTarget(r *http.Request, err error) *Refusal {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -232,6 +233,12 @@ func (p *Policy) addPlans(c Config) error {
 		p.plans[plan.Name] = plan
 	}
 	return errors.Join(errs...)
+}
+
+// MatchWritten finds the route of a request whose target needs no second
+// look; see [route.Table.MatchWritten].
+func (p *Policy) MatchWritten(method, requestURI string, u *url.URL) (Route, bool) {
+	return p.routes.MatchWritten(method, requestURI, u)
 }
 
 // Match finds the route of a request.

@@ -42,13 +42,18 @@ func newAgreement(t testing.TB) agreement {
 }
 
 // hold fails unless what is let through below the guard is matched
-// exactly as the ServeMux routes the request that it is sent.
+// exactly as the ServeMux routes the request that it is sent, and what is
+// found at the first look would have been let through.
 func (a agreement) hold(t rapid.TB, method, target string) {
 	r := read(method, target)
 	if r == nil {
 		return
 	}
+	found, plain := a.table.MatchWritten(r.Method, r.RequestURI, r.URL)
 	if _, err := a.guard.CheckTarget(r.Method, r.RequestURI, r.URL); err != nil {
+		if plain {
+			t.Fatalf("%s %q: found %q in spite of %v", method, target, found, err)
+		}
 		return
 	}
 	forwarded := read(method, r.URL.RequestURI())
@@ -58,6 +63,9 @@ func (a agreement) hold(t rapid.TB, method, target string) {
 	want := served(a.mux, forwarded)
 	if got, ok := a.table.Match(r.Method, r.URL.Path); got != want || ok != (want != "") {
 		t.Fatalf("%s %q: got %q, but %q serves it", method, target, got, want)
+	}
+	if plain && found != want {
+		t.Fatalf("%s %q: found %q, but %q serves it", method, target, found, want)
 	}
 }
 

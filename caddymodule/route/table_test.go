@@ -83,6 +83,72 @@ func TestTableMatch(t *testing.T) {
 	}
 }
 
+// What nearly all requests are is found at the first look; whatever could
+// be read in two ways is left to the others.
+func TestTableMatchWritten(t *testing.T) {
+	t.Parallel()
+	table := newTable(t, append(api[:], "GET /a/b/z", "GET /a/{x}/c", "GET /a/{rest...}", "GET /tree/", "GET /exact/{$}")...)
+	const convert = "GET /api/convert/{from}/{amount}/{to}"
+	cases := []struct{ method, target, path, want string }{
+		{"GET", "/api/convert/EUR/10.5/USD", "", convert},
+		{"GET", "/api/convert/EUR/10/USD?date=2026-11-20", "", convert},
+		{"GET", "/api/usage?", "", "GET /api/usage"},
+		{"POST", "/api/convert/batch", "", "POST /api/convert/batch"},
+		{"GET", "/a/x/c", "", "GET /a/{x}/c"},
+		{"GET", "/a/b/z", "", "GET /a/b/z"},
+		{"GET", "/a/b/c", "", ""}, // the literal leads nowhere
+		{"GET", "/a/x/d", "", ""},
+		{"GET", "/tree/", "", ""},
+		{"GET", "/exact/", "", ""},
+		{"HEAD", "/api/usage", "", ""},
+		{"GET", "/api/login", "", ""},
+		{"GET", "/api/usage/", "", ""},
+		{"GET", "/api/usage/x", "", ""},
+		{"GET", "/api/convert//10/USD", "", ""},
+		{"GET", "/api/convert/../10/USD", "", ""},
+		{"GET", "/api/convert/.hidden/10/USD", "", ""},
+		{"GET", "/api/convert/EUR;x/10/USD", "", ""},
+		{"GET", "/api/convert/E%55R/10/USD", "", ""},
+		{"GET", "/api/convert/E%2FR/10/USD", "", ""},
+		{"GET", "/api/convert/€/10/USD", "", ""},
+		{"GET", "http://example.com/api/usage", "", ""},
+		{"GET", "/api/../api/usage", "/api/usage", ""}, // rewritten
+		{"GET", "", "/api/usage", ""},
+		{"GET", "/api/convert/\xff/10/USD", "/api/convert/\xff/10/USD", ""},
+		{"GET", "/api/usagex", "/api/usage", ""},
+		{"GET", "/", "", ""},
+		{"GET", "", "", ""},
+	}
+	for _, tc := range cases {
+		t.Run(tc.method+" "+tc.target+" "+tc.path, func(t *testing.T) {
+			t.Parallel()
+			u := &url.URL{Path: tc.path} // as a rewrite leaves it
+			if tc.path == "" && tc.target != "" {
+				u = mustParse(t, tc.target)
+			}
+			if got, ok := table.MatchWritten(tc.method, tc.target, u); got != tc.want || ok != (tc.want != "") {
+				t.Errorf("got %q, %t; want %q", got, ok, tc.want)
+			}
+		})
+	}
+}
+
+// Threat: a rewrite leaves a path that looks like the target, but is sent
+// on in another spelling.
+// Expectation: the first look does not find it.
+func TestTableMatchWrittenElsewhere(t *testing.T) {
+	t.Parallel()
+	table := newTable(t, api[:]...)
+	for _, u := range []url.URL{
+		{Path: "/api/usage", RawPath: "/api%2Fusage"},
+		{Path: "/api/usage", Opaque: "//elsewhere"},
+	} {
+		if got, ok := table.MatchWritten("GET", "/api/usage", &u); ok {
+			t.Errorf("%q: got %q", u.RequestURI(), got)
+		}
+	}
+}
+
 func TestTableAllow(t *testing.T) {
 	t.Parallel()
 	table := newTable(t, append(api[:], "PUT /api/usage", "HEAD /api/usage", "HEAD /head", "GET /tree/", "POST /tree")...)
@@ -223,6 +289,9 @@ func TestTableAgreesWithServeMux(t *testing.T) {
 			if got, ok := table.Match(method, path); got != want || ok != (want != "") {
 				t.Fatalf("%s %q: got %q, ServeMux says %q", method, path, got, want)
 			}
+			if got, ok := table.MatchWritten(method, path, r.URL); ok && got != want {
+				t.Fatalf("%s %q: found %q, ServeMux says %q", method, path, got, want)
+			}
 			allow := strings.Split(table.Allow(path), ", ")
 			for _, method := range someMethods {
 				_, ok := table.Match(method, path)
@@ -241,7 +310,8 @@ func TestTableAgreesWithServeMux(t *testing.T) {
 func TestTableMatchAllocatesNothing(t *testing.T) {
 	table := newTable(t, api[:]...)
 	for _, path := range []string{"/api/convert/EUR/10/USD", "/api/convert/EUR/10", "/nowhere"} {
-		got := testing.AllocsPerRun(1000, func() { table.Match("GET", path) })
+		u := &url.URL{Path: path}
+		got := testing.AllocsPerRun(1000, func() { table.MatchWritten("GET", path, u); table.Match("GET", path) })
 		if got != 0 {
 			t.Errorf("%s: got %v allocations, want 0", path, got)
 		}

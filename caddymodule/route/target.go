@@ -55,9 +55,6 @@ func (g *Guard) CheckTarget(method, requestURI string, u *url.URL) (closed bool,
 		return true, ErrBadMethod
 	}
 	closed = g.Covers(u.Path)
-	if u.RawPath == "" && u.Opaque == "" && isWritten(u.Path, requestURI) && isSimple(u.Path) {
-		return closed, nil
-	}
 	written, ok := pathOf(requestURI)
 	if !ok || u.Opaque != "" {
 		return closed, ErrBadPath
@@ -91,46 +88,6 @@ func isWritten(path, target string) bool {
 	}
 	return target == path
 }
-
-// isSimple reports whether a path is one of those that nearly all are, of
-// which examine finds nothing, encoded or not: of letters, digits and
-// marks that mean nothing to anybody, with no segment that is empty or
-// begins with a dot. It goes over the bytes without a branch, as their
-// segments end where a processor cannot guess it.
-func isSimple(path string) bool {
-	if path == "" || path[0] != '/' {
-		return false
-	}
-	wrong, found := isOther|isSlash|isDot, uint8(0)
-	for i := 1; i < len(path); i++ {
-		class := classes[path[i]]
-		found |= class & wrong
-		// Behind a slash, another one or a dot are wrong as well.
-		wrong = isOther | (class & isSlash * (isSlash | isDot))
-	}
-	return found == 0
-}
-
-// What isSimple tells apart: bytes that are harmless everywhere are 0.
-const (
-	isSlash uint8 = 1 << iota
-	isDot
-	isOther
-)
-
-var classes = func() (classes [256]uint8) {
-	for b := range classes {
-		classes[b] = isOther
-	}
-	const marks = "-_~!$&'()*+,=:@" // of RFC 3986, 3.3, but for ';' and '%'
-	for b := range byte(utf8.RuneSelf) {
-		if isPlain(b) || strings.IndexByte(marks, b) >= 0 {
-			classes[b] = 0
-		}
-	}
-	classes['/'], classes['.'] = isSlash, isDot
-	return classes
-}()
 
 // pathOf cuts the path out of a request target, still encoded. It reports
 // false for targets that have none: "*", an authority, an opaque URI.

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // node is a place in the tree of one method's patterns, reached by the
@@ -30,20 +31,24 @@ type literal[T any] struct {
 // is faster than a search as most differ in length.
 const fewLiterals = 8
 
-// find returns the node behind a literal segment, or nil.
-func (n *node[T]) find(seg string) *node[T] {
-	if len(n.literals) <= fewLiterals {
-		for i := range n.literals {
-			if n.literals[i].segment == seg {
-				return n.literals[i].node
-			}
+// find returns the node behind the literal that a path begins with, and
+// what of the path lies below it, or nil. No literal has a slash in it.
+func (n *node[T]) find(path string) (next *node[T], below string) {
+	if len(n.literals) > fewLiterals {
+		seg, below := cut(path)
+		if i, found := n.search(seg); found {
+			return n.literals[i].node, below
 		}
-		return nil
+		return nil, ""
 	}
-	if i, found := n.search(seg); found {
-		return n.literals[i].node
+	for i := range n.literals {
+		seg := n.literals[i].segment
+		end := 1 + len(seg)
+		if len(path) >= end && (len(path) == end || path[end] == '/') && path[1:end] == seg {
+			return n.literals[i].node, path[end:]
+		}
 	}
-	return nil
+	return nil, ""
 }
 
 func (n *node[T]) search(seg string) (int, bool) {
@@ -121,22 +126,71 @@ func (n *node[T]) match(path string, slash bool) match[T] {
 		if len(path) <= 1 {
 			return n.last(path)
 		}
-		seg, below := cut(path)
-		next := n.find(seg)
+		next, below := n.find(path)
 		// Most nodes leave no choice that could be taken back.
 		switch {
 		case n.rest != nil || next != nil && n.wildcard != nil:
 			return n.choose(next, path, slash)
-		case next != nil:
-			n = next
-		case n.wildcard != nil && isName(seg):
-			n = n.wildcard
-		default:
-			return match[T]{}
+		case next == nil:
+			var seg string
+			if seg, below = cut(path); n.wildcard == nil || !isName(seg) {
+				return match[T]{}
+			}
+			next = n.wildcard
 		}
-		path = below
+		n, path = next, below
 	}
 }
+
+// walk finds the pattern for a path by what goes before everything else,
+// or nil where that leads nowhere or the path is not as plain as most are:
+// then match may still find one.
+func (n *node[T]) walk(path string) *leaf[T] {
+	for path != "" {
+		var next *node[T]
+		var below string
+		if len(n.literals) > 0 {
+			next, below = n.find(path)
+		}
+		if next == nil {
+			end := plainEnd(path)
+			if n.wildcard == nil || end == 0 {
+				return nil
+			}
+			next, below = n.wildcard, path[end:]
+		}
+		n, path = next, below
+	}
+	return n.end
+}
+
+// plainEnd is where the first segment of a path ends, or 0 if it is empty,
+// begins with a dot or has a byte that means anything to anybody.
+func plainEnd(path string) int {
+	for end := 1; end < len(path); end++ {
+		switch b := path[end]; {
+		case plain[b]:
+		case b == '.' && end > 1:
+		case b == '/' && end > 1:
+			return end
+		default:
+			return 0
+		}
+	}
+	if len(path) < len("/x") {
+		return 0
+	}
+	return len(path)
+}
+
+// plain are the bytes that mean nothing to anybody: letters, digits and
+// the marks of RFC 3986, 3.3, but for ';' and '%', which do.
+var plain = func() (plain [256]bool) {
+	for b := range byte(utf8.RuneSelf) {
+		plain[b] = isPlain(b) || strings.IndexByte("-_~!$&'()*+,=:@", b) >= 0
+	}
+	return plain
+}()
 
 // last finds the pattern that ends at n, or with a slash behind it.
 func (n *node[T]) last(path string) match[T] {
