@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,22 +12,23 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// dayShards spreads a day's counters over as many locks, and counterPage
-// is how many are allocated at a time.
 const (
-	dayShards   = 64
-	counterPage = 64
+	// dayShards spreads a day's counters over as many locks.
+	dayShards = 64
+	// counterGroup is how many accounts of a shard have their counters
+	// for an endpoint side by side: the fewer, the less memory do those
+	// have that call nothing, and the more it takes to find the others.
+	// groupPage is how many such groups are allocated at a time.
+	counterGroup = 8
+	groupPage    = 16
 )
 
 // cellID identifies a counter within a day: the account's number, then
 // the endpoint's in the low 32 bits.
 type cellID uint64
 
-// hash spreads cells, whose numbers are consecutive, over an index.
-func (id cellID) hash() uint32 {
-	high, low := bits.Mul64(uint64(id)+1, 0x9e3779b97f4a7c15) // 2^64 over the golden ratio
-	return uint32((high ^ low) >> 32)
-}
+func (id cellID) account() uint32  { return uint32(id >> 32) }
+func (id cellID) endpoint() uint32 { return uint32(id) }
 
 // counters holds the days that were asked for. A day is read from the log
 // once, when its first call arrives; a day that begins has nothing to
@@ -48,19 +48,24 @@ type day struct {
 	shards [dayShards]dayShard
 }
 
+// dayShard holds the counters of every 64th account. As accounts are
+// numbered one after the other, a counter's place follows from its
+// account's number, and nothing has to be searched.
 type dayShard struct {
-	mu    sync.Mutex
-	index index // by cellID.hash
-	pages []*[counterPage]counter
-	count uint32
-	_     cpu.CacheLinePad // the neighbour's lock is not to be near
+	mu     sync.Mutex
+	groups [][]uint32 // numbers of groups, from 1, by endpoint and account; 0 for none
+	pages  []*[groupPage]group
+	count  uint32           // of groups
+	_      cpu.CacheLinePad // the neighbour's lock is not to be near
 }
 
-// counter is one account's calls to one endpoint on one day: 24 bytes.
-// While it waits in a group, group and place say where, so that several
-// calls within a group are written once.
+// group is the counters of some accounts that are neighbours in a shard.
+type group [counterGroup]counter
+
+// counter is one account's calls to one endpoint on one day: 16 bytes.
+// While it waits in a group of the commit, group and place say where, so
+// that several calls within a group are written once.
 type counter struct {
-	cell  cellID
 	used  int64
 	group uint32
 	place uint32
@@ -126,42 +131,47 @@ func (l *Ledger) RetainDays(keep func(calendar.Day) bool) {
 
 // shard spreads by the account's number: an account's endpoints share a
 // lock, neighbours do not.
-func (n *day) shard(id cellID) *dayShard { return &n.shards[(id>>32)%dayShards] }
+func (n *day) shard(id cellID) *dayShard { return &n.shards[id.account()%dayShards] }
 
 // at returns a counter, a new one if need be. The shard's lock must be
 // held for as long as the counter is used.
 func (s *dayShard) at(id cellID) *counter {
-	hash := id.hash()
-	if c := s.find(hash, id); c != nil {
+	if c := s.find(id); c != nil {
 		return c
 	}
-	return s.add(hash, id)
+	s.add(id)
+	return s.find(id)
 }
 
 // find returns a counter, nil if there is none.
-func (s *dayShard) find(hash uint32, id cellID) *counter {
-	if s.count == 0 {
+func (s *dayShard) find(id cellID) *counter {
+	if int(id.endpoint()) >= len(s.groups) {
 		return nil
 	}
-	row, at, ok := s.index.next(hash, s.index.first(hash))
-	for ; ok; row, at, ok = s.index.next(hash, at) {
-		if c := s.row(row); c.cell == id {
-			return c
-		}
+	groups, in := s.groups[id.endpoint()], id.account()/dayShards
+	if at := in / counterGroup; at < uint32(len(groups)) && groups[at] != 0 {
+		i := groups[at] - 1
+		return &s.pages[i/groupPage][i%groupPage][in%counterGroup]
 	}
 	return nil
 }
 
-func (s *dayShard) row(i uint32) *counter { return &s.pages[i/counterPage][i%counterPage] }
-
-func (s *dayShard) add(hash uint32, id cellID) *counter {
-	i := s.count
-	s.count++
-	if i%counterPage == 0 {
-		s.pages = append(s.pages, new([counterPage]counter))
+// add makes the group of a counter.
+func (s *dayShard) add(id cellID) {
+	endpoint, at := int(id.endpoint()), int(id.account()/dayShards/counterGroup)
+	s.groups = grown(s.groups, endpoint)
+	s.groups[endpoint] = grown(s.groups[endpoint], at)
+	if s.count%groupPage == 0 {
+		s.pages = append(s.pages, new([groupPage]group))
 	}
-	s.index.add(hash, i)
-	c := s.row(i)
-	c.cell = id
-	return c
+	s.count++
+	s.groups[endpoint][at] = s.count
+}
+
+// grown returns a list that reaches to an index.
+func grown[T any](list []T, to int) []T {
+	if missing := to + 1 - len(list); missing > 0 {
+		list = append(list, make([]T, missing)...)
+	}
+	return list
 }

@@ -5,7 +5,7 @@ package ledger
 // rule, where a map is several, and it costs from 11 to 21 bytes for a
 // row. The hashes must be spread evenly in their high bits. The table
 // knows no rows: whoever looks up compares the row that was found and
-// goes on to the next.
+// goes on to the next. Rows are never removed.
 type index struct {
 	slots []uint64 // a power of two of them; see slot
 	shift uint8    // of a hash, to find its home
@@ -68,25 +68,4 @@ func (x *index) grow() {
 			x.put(s)
 		}
 	}
-}
-
-// remove takes a row away that was added under a hash. What follows it
-// moves up where its home allows, so that no look-up ends too early.
-func (x *index) remove(hash, row uint32) {
-	mask := uint32(len(x.slots) - 1)
-	at, gone := x.first(hash), slot(hash, row)
-	for x.slots[at&mask] != gone {
-		at++
-	}
-	hole := at & mask
-	for at = hole + 1; x.slots[at&mask] != 0; at++ {
-		s := x.slots[at&mask]
-		home := x.first(uint32(s >> 32))
-		if (at-home)&mask >= (at-hole)&mask {
-			x.slots[hole] = s
-			hole = at & mask
-		}
-	}
-	x.slots[hole] = 0
-	x.used--
 }

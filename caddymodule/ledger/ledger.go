@@ -71,7 +71,6 @@ type Ledger struct {
 func New(log Log) *Ledger {
 	l := &Ledger{}
 	l.accounts.init()
-	l.tokens.init()
 	l.counters.log = log
 	l.commits.log = log
 	return l
@@ -105,13 +104,18 @@ func (l *Ledger) Grant(hash *token.Hash, now time.Time) (store.Grant, error) {
 	}
 	s, key := l.tokens.shard(hash)
 	s.mu.RLock()
-	row, _ := s.search(key, hash)
-	if row == nil || (row.expires != 0 && now.UnixNano() >= row.expires) {
+	at, found := s.search(key, hash)
+	if !found {
+		s.mu.RUnlock()
+		return store.Grant{}, store.ErrNoGrant
+	}
+	row := s.row(at)
+	if row.expires != 0 && now.UnixNano() >= row.expires {
 		s.mu.RUnlock()
 		return store.Grant{}, store.ErrNoGrant
 	}
 	id, name := s.text.at(row.id), s.text.at(row.name)
-	number, abilities := row.account, row.abilities
+	number, abilities := row.owner-1, row.abilities
 	s.mu.RUnlock()
 
 	a := l.accounts.at(number)

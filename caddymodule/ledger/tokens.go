@@ -2,33 +2,32 @@ package ledger
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"sync"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// tokenShards spreads the tokens over as many locks, and tokenPage is how
-// many are allocated at a time.
+// tokenShards spreads the tokens over as many locks, and minTokens is the
+// size of a shard's smallest table.
 const (
 	tokenShards = 32
-	tokenPage   = 64
+	minTokens   = 8
 )
-
-// noToken ends the list of unused rows.
-const noToken = ^uint32(0)
 
 // tokens finds a live token by its hash.
 type tokens struct {
 	shards [tokenShards]tokenShard
 }
 
+// tokenShard is a flat table with linear probing, whose rows are the
+// tokens themselves: to find one is one place in memory as a rule.
 type tokenShard struct {
 	mu      sync.RWMutex
-	index   index // by the first four bytes of the hash
-	pages   []*[tokenPage]tokenRow
-	count   uint32
-	free    uint32 // head of the list of unused rows
+	rows    []tokenRow // none, or a power of two of them
+	shift   uint8      // of an index key, to find its home
+	used    int
 	text    arena
 	garbage int // bytes of text that no row uses
 }
@@ -39,7 +38,7 @@ type tokenRow struct {
 	expires   int64 // Unix nanoseconds; 0 never
 	id        ref
 	name      ref
-	account   uint32 // of an unused row: the next such row
+	owner     uint32 // the account's number plus 1; 0 in a row without a token
 	abilities uint32
 }
 
@@ -53,12 +52,6 @@ type Token struct {
 	ExpiresAt time.Time
 }
 
-func (t *tokens) init() {
-	for i := range t.shards {
-		t.shards[i].free = noToken
-	}
-}
-
 // shard returns the part of the table that a hash belongs to, and what it
 // is under there. A hash is spread as evenly as can be by itself.
 func (t *tokens) shard(h *token.Hash) (*tokenShard, uint32) {
@@ -67,20 +60,26 @@ func (t *tokens) shard(h *token.Hash) (*tokenShard, uint32) {
 
 func indexKey(h *token.Hash) uint32 { return binary.BigEndian.Uint32(h[:4]) }
 
-func (s *tokenShard) row(i uint32) *tokenRow { return &s.pages[i/tokenPage][i%tokenPage] }
+// home is where the search for a key begins.
+func (s *tokenShard) home(key uint32) uint32 { return key >> (s.shift & 31) }
 
-// search returns the row of a hash and its number, or nil.
-func (s *tokenShard) search(key uint32, h *token.Hash) (*tokenRow, uint32) {
-	if s.count == 0 {
-		return nil, 0
+// row is the row at a place; behind the last comes the first.
+func (s *tokenShard) row(at uint32) *tokenRow { return &s.rows[at&uint32(len(s.rows)-1)] }
+
+// search returns the place of a hash and whether it is there. Where it is
+// not, it can be put there, unless the table is empty.
+func (s *tokenShard) search(key uint32, h *token.Hash) (at uint32, found bool) {
+	if len(s.rows) == 0 {
+		return 0, false
 	}
-	i, at, ok := s.index.next(key, s.index.first(key))
-	for ; ok; i, at, ok = s.index.next(key, at) {
-		if row := s.row(i); row.hash == *h {
-			return row, i
+	for at = s.home(key); ; at++ {
+		switch row := s.row(at); {
+		case row.owner == 0:
+			return at, false
+		case row.hash == *h:
+			return at, true
 		}
 	}
-	return nil, 0
 }
 
 // PutToken adds a live token, or changes the one with its hash, from the
@@ -90,34 +89,35 @@ func (l *Ledger) PutToken(t *Token) {
 	account, abilities := l.accounts.number(t.Account), l.abilities.index(t.Abilities)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	row, _ := s.search(key, &t.Hash)
-	if row == nil {
-		row = s.insert(key)
+	if s.used*4 >= len(s.rows)*3 {
+		s.grow()
+	}
+	at, found := s.search(key, &t.Hash)
+	row := s.row(at)
+	if !found {
+		s.used++
 		row.hash = t.Hash
 		row.id, row.name = s.text.add(t.ID), s.text.add(t.Name)
 	}
-	row.account, row.abilities = account, abilities
+	row.owner, row.abilities = account+1, abilities
 	row.expires = 0
 	if !t.ExpiresAt.IsZero() {
 		row.expires = t.ExpiresAt.UnixNano()
 	}
 }
 
-func (s *tokenShard) insert(key uint32) *tokenRow {
-	i := s.free
-	if i != noToken {
-		s.free = s.row(i).account
-	} else {
-		i = s.count
-		s.count++
-		if i%tokenPage == 0 {
-			s.pages = append(s.pages, new([tokenPage]tokenRow))
+// grow doubles the table. For a million tokens that takes the shard's
+// lock for a millisecond or two, the last of few times.
+func (s *tokenShard) grow() {
+	old := s.rows
+	s.rows = make([]tokenRow, max(minTokens, 2*len(old)))
+	s.shift = uint8(32 - bits.TrailingZeros(uint(len(s.rows))))
+	for i := range old {
+		if old[i].owner != 0 {
+			at, _ := s.search(indexKey(&old[i].hash), &old[i].hash)
+			*s.row(at) = old[i]
 		}
 	}
-	row := s.row(i)
-	*row = tokenRow{}
-	s.index.add(key, i)
-	return row
 }
 
 // RemoveToken ends a token: it opens nothing from now on.
@@ -129,15 +129,23 @@ func (l *Ledger) RemoveToken(hash token.Hash) {
 	s.compact()
 }
 
+// remove takes a token out of the table. What follows it moves up where
+// its home allows, so that no search ends too early.
 func (s *tokenShard) remove(key uint32, h *token.Hash) {
-	row, i := s.search(key, h)
-	if row == nil {
+	hole, found := s.search(key, h)
+	if !found {
 		return
 	}
-	s.index.remove(key, i)
-	s.garbage += int(row.id.length) + int(row.name.length)
-	*row = tokenRow{account: s.free}
-	s.free = i
+	gone, last := s.row(hole), uint32(len(s.rows)-1)
+	s.garbage += int(gone.id.length) + int(gone.name.length)
+	s.used--
+	for at := hole + 1; s.row(at).owner != 0; at++ {
+		if home := s.home(indexKey(&s.row(at).hash)); (at-home)&last >= (at-hole)&last {
+			*s.row(hole) = *s.row(at)
+			hole = at
+		}
+	}
+	*s.row(hole) = tokenRow{}
 }
 
 // compact copies the text of the live rows together once most of it is
@@ -149,10 +157,10 @@ func (s *tokenShard) compact() {
 	}
 	old := s.text
 	s.text, s.garbage = arena{}, 0
-	for i := range s.count {
-		// The unused rows have no text.
-		row := s.row(i)
-		row.id, row.name = s.text.add(old.at(row.id)), s.text.add(old.at(row.name))
+	for i := range s.rows {
+		if row := &s.rows[i]; row.owner != 0 {
+			row.id, row.name = s.text.add(old.at(row.id)), s.text.add(old.at(row.name))
+		}
 	}
 }
 
@@ -170,8 +178,8 @@ func (s *tokenShard) removeExpired(now int64) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var dead []token.Hash
-	for i := range s.count {
-		if row := s.row(i); row.expires != 0 && now >= row.expires {
+	for i := range s.rows {
+		if row := &s.rows[i]; row.expires != 0 && now >= row.expires {
 			dead = append(dead, row.hash)
 		}
 	}

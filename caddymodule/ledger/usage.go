@@ -29,7 +29,7 @@ func (n *day) used(id cellID) int64 {
 	shard := n.shard(id)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if c := shard.find(id.hash(), id); c != nil {
+	if c := shard.find(id); c != nil {
 		return c.used
 	}
 	return 0
