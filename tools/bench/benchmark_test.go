@@ -23,19 +23,19 @@ func TestResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := results(set, "BenchmarkMemory/accounts=10000", 1)
-	if err != nil {
+	var alone, durable benchmark
+	if alone.results, err = results(set, "BenchmarkMemory/accounts=10000", 1); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := nanos(list), (samples{583.5, 590.1}); !slices.Equal(got, want) {
+	if got, want := alone.nanos(), (samples{583.5, 590.1}); !slices.Equal(got, want) {
 		t.Errorf("got %v ns, want %v", got, want)
 	}
-	if got, want := allocations(list), (samples{1, 2}); !slices.Equal(got, want) {
+	if got, want := alone.allocations(), (samples{1, 2}); !slices.Equal(got, want) {
 		t.Errorf("got %v allocations, want %v", got, want)
 	}
-	list, err = results(set, "BenchmarkDurable/callers=256", 2)
-	if err != nil || !slices.Equal(nanos(list), samples{3100}) {
-		t.Errorf("got %v ns, %v, want 3100", nanos(list), err)
+	durable.results, err = results(set, "BenchmarkDurable/callers=256", 2)
+	if err != nil || !slices.Equal(durable.nanos(), samples{3100}) {
+		t.Errorf("got %v ns, %v, want 3100", durable.nanos(), err)
 	}
 	// A benchmark that was renamed is not a bar that is held.
 	if _, err := results(set, "BenchmarkGone", 1); err == nil || !strings.Contains(err.Error(), "BenchmarkDurable/callers=256-2") {
