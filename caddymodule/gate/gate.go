@@ -164,11 +164,8 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 		return g.unavailable(w, r, e, err)
 	}
 	grant, err := db.Grant(r.Context(), hash, now)
-	if errors.Is(err, store.ErrNoGrant) {
-		return g.refuse(w, r, e, refuseInvalidToken)
-	}
 	if err != nil {
-		return g.unavailable(w, r, e, err)
+		return g.notGranted(w, r, e, err)
 	}
 	c := &Call{
 		terms: &g.terms[len(g.terms)-1][e.Index], store: db, request: r, began: now, path: r.URL.Path, head: r.Method != e.Method,
@@ -183,11 +180,8 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 		return g.refuse(w, r, e, refusal)
 	}
 	admitted, err := c.take()
-	if errors.Is(err, store.ErrNoGrant) {
-		return g.refuse(w, r, e, refuseInvalidToken)
-	}
 	if err != nil {
-		return g.unavailable(w, r, e, err)
+		return g.notGranted(w, r, e, err)
 	}
 	if !admitted {
 		c.record(http.StatusTooManyRequests)
@@ -195,6 +189,14 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 	}
 	g.Server.Count(e, Admitted)
 	return c.serve(w, r, said, next)
+}
+
+// notGranted answers where the store gave neither a grant nor a call.
+func (g *Gate) notGranted(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, err error) error {
+	if errors.Is(err, store.ErrNoGrant) {
+		return g.refuse(w, r, e, refuseInvalidToken)
+	}
+	return g.unavailable(w, r, e, err)
 }
 
 // entitle looks up what the account's plan, as it is now, gives to the
