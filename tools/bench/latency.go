@@ -19,17 +19,39 @@ const (
 	blockCalls = 200
 )
 
+// labels sets the headers of a gated call, and takes away the one that the
+// gate takes away, without a gate.
+const labels = `
+	request_header -Authorization
+	request_header Tollgate-Account acc_0123456789ABCDEFGHIJKL
+	request_header Tollgate-Plan open
+	request_header Tollgate-Key key_0123456789ABCDEFGHIJKL
+	request_header Tollgate-Abilities convert
+	request_header Tollgate-Proof 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+	header Ratelimit-Policy "\"convert\";q=1000000000000;w=86400"
+	header Ratelimit "\"convert\";r=999999999999;t=43200"
+	header Cache-Control no-store
+	header Vary Authorization
+`
+
 // measureLatency makes one call at a time. It compares the median of a
 // block of calls on one side with those of the blocks on the others that
 // stand next to it in time; a round is the median of these differences.
+// Headers cost what they cost, whoever sets them: what is left of the
+// difference without them is the gate's deciding and counting.
 func measureLatency(ctx context.Context, s *settings) (rows []row, err error) {
 	f, err := startFleet(ctx, s, false)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.stop()) }()
-	var callers [3]*caller
-	for i, c := range []*caddy{f.bare, f.twin, f.gate.caddy} {
+	labelled, err := startCaddy(ctx, s, caddyConfig{name: "labelled", site: labels + proxyTo(f.origin.address)})
+	if err != nil {
+		return nil, fmt.Errorf("starting a proxy: %w", err)
+	}
+	defer func() { err = errors.Join(err, labelled.stop()) }()
+	var callers [4]*caller
+	for i, c := range []*caddy{f.bare, f.twin, f.gate.caddy, labelled} {
 		if callers[i], err = connect(ctx, c.address, f.gate.open); err != nil {
 			return nil, err
 		}
@@ -38,25 +60,27 @@ func measureLatency(ctx context.Context, s *settings) (rows []row, err error) {
 			return nil, err
 		}
 	}
-	var added, noise, alone, again samples
+	var added, headers, noise, alone, again samples
 	for range s.rounds {
 		medians, err := callInTurn(ctx, callers)
 		if err != nil {
 			return nil, err
 		}
-		bare, twin, gate := medians[0], medians[1], medians[2]
+		bare, twin, gate, labelled := medians[0], medians[1], medians[2], medians[3]
 		added = append(added, differences(gate, bare).median())
+		headers = append(headers, differences(labelled, bare).median())
 		noise = append(noise, differences(twin, bare).median())
 		alone, again = append(alone, bare.median()), append(again, twin.median())
 	}
 	return []row{
 		{what: "one connection, added median latency", bar: atMost(15_000), unit: asMicros, measured: added, noise: noise},
+		{what: "  by its headers alone, set without a gate", unit: asMicros, measured: headers, noise: noise},
 		{what: "  median of the proxy alone", unit: asMicros, measured: alone, noise: again, neutral: alone.median()},
 	}, nil
 }
 
 // callInTurn returns the medians of the blocks of one round.
-func callInTurn(ctx context.Context, callers [3]*caller) (medians [3]samples, err error) {
+func callInTurn(ctx context.Context, callers [4]*caller) (medians [4]samples, err error) {
 	for n := range blocks {
 		for i := range callers {
 			at := (i + n) % len(callers)
