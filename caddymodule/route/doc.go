@@ -8,5 +8,6 @@
 // resource than the one that is served. So nothing is normalised here:
 // [Guard.CheckTarget] refuses what could be read in two ways, and what it
 // lets through has exactly one reading, which [Table] routes as the
-// [http.ServeMux] of Go does.
+// [http.ServeMux] of Go does. [Table.MatchWritten] is a short cut past both
+// for what is plain at the first look.
 package route

@@ -75,11 +75,11 @@ func (t *Table[T]) Match(method, path string) (value T, ok bool) {
 	return found.leaf.value, true
 }
 
-// MatchWritten is [Guard.CheckTarget] and [Table.Match] in one, for the
-// requests that nearly all are: what it finds, both would have let through
-// and found. Of all else it says nothing.
+// MatchWritten is a short cut past [Guard.CheckTarget] and [Table.Match]
+// for the requests that nearly all are: what it finds, both would have let
+// through and found. Of all else it says nothing.
 func (t *Table[T]) MatchWritten(method, requestURI string, u *url.URL) (value T, ok bool) {
-	if u.RawPath != "" || u.Opaque != "" || !isWritten(u.Path, requestURI) {
+	if u.RawPath != "" || u.Opaque != "" || u.Path == "" || u.Path[0] != '/' || !isWritten(u.Path, requestURI) {
 		return value, false
 	}
 	for i := range t.methods {

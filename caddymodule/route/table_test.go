@@ -116,6 +116,7 @@ func TestTableMatchWritten(t *testing.T) {
 		{"GET", "", "/api/usage", ""},
 		{"GET", "/api/convert/\xff/10/USD", "/api/convert/\xff/10/USD", ""},
 		{"GET", "/api/usagex", "/api/usage", ""},
+		{"GET", "Xapi/usage", "Xapi/usage", ""},
 		{"GET", "/", "", ""},
 		{"GET", "", "", ""},
 	}
@@ -130,6 +131,28 @@ func TestTableMatchWritten(t *testing.T) {
 				t.Errorf("got %q, %t; want %q", got, ok, tc.want)
 			}
 		})
+	}
+}
+
+// Many literals beside each other are searched in another way than few.
+func TestTableManyLiterals(t *testing.T) {
+	t.Parallel()
+	table := newTable(t, "GET /api/{x}", "GET /api/k/below")
+	for _, c := range "abcdefghijlmnop" {
+		if err := table.Add("GET", "/api/"+string(c), string(c)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]string{
+		"/api/a": "a", "/api/h": "h", "/api/p": "p", "/api/k/below": "GET /api/k/below", "/api/q": "GET /api/{x}", "/api/aa": "GET /api/{x}",
+		"/api/a/b": "", "/api/k": "GET /api/{x}",
+	} {
+		if got, ok := table.Match("GET", path); got != want || ok != (want != "") {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+		if got, ok := table.MatchWritten("GET", path, &url.URL{Path: path}); ok && got != want {
+			t.Errorf("%s: found %q, want %q", path, got, want)
+		}
 	}
 }
 

@@ -35,7 +35,8 @@ const (
 	special
 )
 
-// CheckTarget judges a request before anything else looks at it. It
+// CheckTarget judges a request before anything else looks at it, but for
+// [Table.MatchWritten], which finds only what CheckTarget lets through. It
 // reports whether the path is closed, which is to say covered by the
 // guard, and returns [ErrBadPath], [ErrBadMethod] or nil, all of them as
 // they are, not wrapped. It allocates nothing for a path that is not

@@ -143,7 +143,7 @@ func (n *node[T]) match(path string, slash bool) match[T] {
 }
 
 // walk finds the pattern for a path by what goes before everything else,
-// or nil where that leads nowhere or the path is not as plain as most are:
+// or nil where that leads nowhere or the path has more than ordinary bytes:
 // then match may still find one.
 func (n *node[T]) walk(path string) *leaf[T] {
 	for path != "" {
@@ -153,7 +153,7 @@ func (n *node[T]) walk(path string) *leaf[T] {
 			next, below = n.find(path)
 		}
 		if next == nil {
-			end := plainEnd(path)
+			end := ordinaryEnd(path)
 			if n.wildcard == nil || end == 0 {
 				return nil
 			}
@@ -164,12 +164,12 @@ func (n *node[T]) walk(path string) *leaf[T] {
 	return n.end
 }
 
-// plainEnd is where the first segment of a path ends, or 0 if it is empty,
+// ordinaryEnd is where the first segment of a path ends, or 0 if it is empty,
 // begins with a dot or has a byte that means anything to anybody.
-func plainEnd(path string) int {
+func ordinaryEnd(path string) int {
 	for end := 1; end < len(path); end++ {
 		switch b := path[end]; {
-		case plain[b]:
+		case ordinary[b]:
 		case b == '.' && end > 1:
 		case b == '/' && end > 1:
 			return end
@@ -183,13 +183,13 @@ func plainEnd(path string) int {
 	return len(path)
 }
 
-// plain are the bytes that mean nothing to anybody: letters, digits and
+// ordinary are the bytes that mean nothing to anybody: letters, digits and
 // the marks of RFC 3986, 3.3, but for ';' and '%', which do.
-var plain = func() (plain [256]bool) {
+var ordinary = func() (ordinary [256]bool) {
 	for b := range byte(utf8.RuneSelf) {
-		plain[b] = isPlain(b) || strings.IndexByte("-_~!$&'()*+,=:@", b) >= 0
+		ordinary[b] = isPlain(b) || strings.IndexByte("-_~!$&'()*+,=:@", b) >= 0
 	}
-	return plain
+	return ordinary
 }()
 
 // last finds the pattern that ends at n, or with a slash behind it.
