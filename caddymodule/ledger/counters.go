@@ -15,12 +15,13 @@ import (
 const (
 	// dayShards spreads a day's counters over as many locks.
 	dayShards = 64
-	// counterGroup is how many accounts of a shard have their counters
-	// for an endpoint side by side: the fewer, the less memory do those
-	// have that call nothing, and the more it takes to find the others.
-	// groupPage is how many such groups are allocated at a time.
-	counterGroup = 8
-	groupPage    = 16
+	// blockAccounts is how many accounts of a shard have their counters for
+	// an endpoint side by side: the fewer, the less is taken for those that
+	// call nothing, and the more to find the others. For each endpoint that
+	// is called, that is half a byte for every account.
+	blockAccounts = 8
+	// blockPage is how many such blocks are allocated at a time.
+	blockPage = 16
 )
 
 // cellID identifies a counter within a day: the account's number, then
@@ -53,18 +54,18 @@ type day struct {
 // account's number, and nothing has to be searched.
 type dayShard struct {
 	mu     sync.Mutex
-	groups [][]uint32 // numbers of groups, from 1, by endpoint and account; 0 for none
-	pages  []*[groupPage]group
-	count  uint32           // of groups
+	blocks [][]uint32 // their numbers, from 1, by endpoint and account; 0 for none
+	pages  []*[blockPage]block
+	count  uint32           // of blocks
 	_      cpu.CacheLinePad // the neighbour's lock is not to be near
 }
 
-// group is the counters of some accounts that are neighbours in a shard.
-type group [counterGroup]counter
+// block is the counters of some accounts that are neighbours in a shard.
+type block [blockAccounts]counter
 
 // counter is one account's calls to one endpoint on one day: 16 bytes.
-// While it waits in a group of the commit, group and place say where, so
-// that several calls within a group are written once.
+// While it waits in a Group, group and place say where, so that several
+// calls within a group are written once.
 type counter struct {
 	used  int64
 	group uint32
@@ -145,27 +146,27 @@ func (s *dayShard) at(id cellID) *counter {
 
 // find returns a counter, nil if there is none.
 func (s *dayShard) find(id cellID) *counter {
-	if int(id.endpoint()) >= len(s.groups) {
+	if int(id.endpoint()) >= len(s.blocks) {
 		return nil
 	}
-	groups, in := s.groups[id.endpoint()], id.account()/dayShards
-	if at := in / counterGroup; at < uint32(len(groups)) && groups[at] != 0 {
-		i := groups[at] - 1
-		return &s.pages[i/groupPage][i%groupPage][in%counterGroup]
+	blocks, in := s.blocks[id.endpoint()], id.account()/dayShards
+	if at := in / blockAccounts; at < uint32(len(blocks)) && blocks[at] != 0 {
+		i := blocks[at] - 1
+		return &s.pages[i/blockPage][i%blockPage][in%blockAccounts]
 	}
 	return nil
 }
 
-// add makes the group of a counter.
+// add makes the block of a counter.
 func (s *dayShard) add(id cellID) {
-	endpoint, at := int(id.endpoint()), int(id.account()/dayShards/counterGroup)
-	s.groups = grown(s.groups, endpoint)
-	s.groups[endpoint] = grown(s.groups[endpoint], at)
-	if s.count%groupPage == 0 {
-		s.pages = append(s.pages, new([groupPage]group))
+	endpoint, at := int(id.endpoint()), int(id.account()/dayShards/blockAccounts)
+	s.blocks = grown(s.blocks, endpoint)
+	s.blocks[endpoint] = grown(s.blocks[endpoint], at)
+	if s.count%blockPage == 0 {
+		s.pages = append(s.pages, new([blockPage]block))
 	}
 	s.count++
-	s.groups[endpoint][at] = s.count
+	s.blocks[endpoint][at] = s.count
 }
 
 // grown returns a list that reaches to an index.

@@ -22,7 +22,8 @@ type tokens struct {
 }
 
 // tokenShard is a flat table with linear probing, whose rows are the
-// tokens themselves: to find one is one place in memory as a rule.
+// tokens themselves, from 85 to 171 bytes for each: to find one is to look
+// at one place in memory, or at some that are next to each other.
 type tokenShard struct {
 	mu      sync.RWMutex
 	rows    []tokenRow // none, or a power of two of them
