@@ -66,13 +66,13 @@ func gateConfig(name, store, storeOptions, upstream, control string) caddyConfig
 	}
 }
 
-// proxyTo is the directive that all sites share.
-func proxyTo(upstream string) string {
+// proxyTo is the directive that all sites share, with further options.
+func proxyTo(upstream string, options ...string) string {
 	return fmt.Sprintf(`reverse_proxy %s {
 		transport http {
 			keepalive_idle_conns_per_host 256
-		}
-	}`, upstream)
+		}%s
+	}`, upstream, strings.Join(options, ""))
 }
 
 // startGate starts a gate with a new store and makes its accounts.
