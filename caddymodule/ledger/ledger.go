@@ -105,15 +105,11 @@ func (l *Ledger) Grant(hash *token.Hash, now time.Time) (store.Grant, error) {
 	s, key := l.tokens.shard(hash)
 	s.mu.RLock()
 	at, found := s.search(key, hash)
-	if !found {
+	if !found || s.row(at).expired(now.UnixNano()) {
 		s.mu.RUnlock()
 		return store.Grant{}, store.ErrNoGrant
 	}
 	row := s.row(at)
-	if row.expires != 0 && now.UnixNano() >= row.expires {
-		s.mu.RUnlock()
-		return store.Grant{}, store.ErrNoGrant
-	}
 	id, name := s.text.at(row.id), s.text.at(row.name)
 	number, abilities := row.owner-1, row.abilities
 	s.mu.RUnlock()

@@ -43,6 +43,9 @@ type tokenRow struct {
 	abilities uint32
 }
 
+// expired tells whether the token has expired at now, in Unix nanoseconds.
+func (r *tokenRow) expired(now int64) bool { return r.expires != 0 && now >= r.expires }
+
 // Token is a live token as it is put into the ledger.
 type Token struct {
 	Hash      token.Hash
@@ -180,7 +183,7 @@ func (s *tokenShard) removeExpired(now int64) int {
 	defer s.mu.Unlock()
 	var dead []token.Hash
 	for i := range s.rows {
-		if row := &s.rows[i]; row.expires != 0 && now >= row.expires {
+		if row := &s.rows[i]; row.expired(now) {
 			dead = append(dead, row.hash)
 		}
 	}
