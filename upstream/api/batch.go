@@ -175,15 +175,7 @@ func (s *service) convertBatch(in *batchInput) (*batchAnswer, *apierror.Error) {
 	m := s.moment()
 	answer := &batchAnswer{Count: len(request.Conversions), Results: make([]batchResult, len(request.Conversions))}
 	for i, item := range request.Conversions {
-		input := convertInput{From: item.From.text, Amount: item.Amount.text, To: item.To.text}
-		if item.Date != nil {
-			input.Date = *item.Date
-		}
-		read := readAmount
-		if item.Amount.number {
-			read = readAmountNumber
-		}
-		converted, refusal := m.convert(&input, read)
+		converted, refusal := m.convertItem(&item)
 		if refusal != nil {
 			answer.Failed++
 			answer.Results[i].failure = &batchFailure{i, item.ID, refusal.Status, problem{refusal}}
@@ -193,6 +185,21 @@ func (s *service) convertBatch(in *batchInput) (*batchAnswer, *apierror.Error) {
 		answer.Results[i].success = &batchSuccess{i, item.ID, http.StatusOK, *converted}
 	}
 	return answer, nil
+}
+
+// convertItem makes one conversion. Without a date is not with an empty one.
+func (m moment) convertItem(item *batchItem) (*Conversion, *apierror.Error) {
+	input := convertInput{From: item.From.text, Amount: item.Amount.text, To: item.To.text}
+	if item.Date != nil {
+		if input.Date = *item.Date; input.Date == "" {
+			return nil, invalidDate(input.Date)
+		}
+	}
+	read := readAmount
+	if item.Amount.number {
+		read = readAmountNumber
+	}
+	return m.convert(&input, read)
 }
 
 // decodeBatch reads the body: one JSON value of RFC 8259, in UTF-8, no
@@ -221,9 +228,6 @@ func decodeBatch(text []byte) (*batchRequest, *apierror.Error) {
 		if item.ID != nil && utf8.RuneCountInString(*item.ID) > longestID {
 			return nil, invalidRequest(fmt.Sprintf(
 				"The id of /conversions/%d is too long. At most %d characters are kept.", i, longestID))
-		}
-		if item.Date != nil && *item.Date == "" {
-			return nil, invalidRequest(fmt.Sprintf("The date of /conversions/%d is empty. Leave it out or give it a day.", i))
 		}
 	}
 	return &request, nil

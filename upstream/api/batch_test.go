@@ -32,7 +32,8 @@ func TestBatch(t *testing.T) {
 		{"from":"","to":"USD","amount":1},
 		{"from":"EUR","to":"USD","amount":1,"date":"2026-09-30"},
 		{"from":"EUR","to":"USD","amount":123456789012345.6},
-		{"id":"é€😀","from":"EUR","to":"USD","amount":0.10}
+		{"id":"é€😀","from":"EUR","to":"USD","amount":0.10},
+		{"from":"EUR","to":"USD","amount":1,"date":""}
 	]}`)
 	if got, want := a.header.Get("Cache-Control"), "no-store"; got != want {
 		t.Errorf("Cache-Control = %q, want %q", got, want)
@@ -42,8 +43,8 @@ func TestBatch(t *testing.T) {
 	}
 	var got batchAnswer
 	a.decode(t, &got)
-	if got.Count != 10 || got.Succeeded != 4 || got.Failed != 6 {
-		t.Errorf("count %d, succeeded %d, failed %d, want 10, 4, 6", got.Count, got.Succeeded, got.Failed)
+	if got.Count != 11 || got.Succeeded != 4 || got.Failed != 7 {
+		t.Errorf("count %d, succeeded %d, failed %d, want 11, 4, 7", got.Count, got.Succeeded, got.Failed)
 	}
 	for i, want := range []string{
 		`{"index":0,"id":"b","status":200,"from":"EUR","to":"USD","amount":100,"rate":1.1701,"result":117.01,"rounded":117.01,"date":"2026-09-25","source":"ECB"}`,
@@ -54,6 +55,7 @@ func TestBatch(t *testing.T) {
 		`{"index":5,"id":null,"status":200,"from":"EUR","to":"USD","amount":0.0000001,"rate":1.1701,"result":0.00000011701,"rounded":0.00,"date":"2026-09-25","source":"ECB"}`,
 		`"code":"invalid_currency"`, `"code":"invalid_date"`, `"code":"invalid_amount"`,
 		`{"index":9,"id":"é€😀","status":200,"from":"EUR","to":"USD","amount":0.1,"rate":1.1701,"result":0.11701,"rounded":0.12,"date":"2026-09-25","source":"ECB"}`,
+		`"code":"invalid_date"`,
 	} {
 		if strings.HasPrefix(want, "{") && string(got.Results[i]) != want {
 			t.Errorf("result %d:\ngot  %s\nwant %s", i, got.Results[i], want)
@@ -143,7 +145,6 @@ func TestBatchRefusals(t *testing.T) {
 		"number id":               `{"conversions":[{"id":1,"from":"EUR","to":"USD","amount":1}]}`,
 		"long id":                 `{"conversions":[{"id":"` + strings.Repeat("é", 65) + `","from":"EUR","to":"USD","amount":1}]}`,
 		"number date":             `{"conversions":[{"from":"EUR","to":"USD","amount":1,"date":20260925}]}`,
-		"empty date":              `{"conversions":[{"from":"EUR","to":"USD","amount":1,"date":""}]}`,
 		"invalid UTF-8":           "{\"conversions\":[{\"from\":\"EUR\",\"to\":\"USD\",\"amount\":1,\"id\":\"\xff\"}]}",
 		"overlong UTF-8":          "{\"conversions\":[{\"from\":\"EUR\",\"to\":\"USD\",\"amount\":1,\"id\":\"\xc0\xaf\"}]}",
 		"half a surrogate":        `{"conversions":[{"from":"EUR","to":"USD","amount":1,"id":"\ud800"}]}`,
@@ -164,11 +165,10 @@ func TestBatchSaysWhere(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	for body, want := range map[string]string{
-		`{"conversions":[{"from":"EUR","to":"USD","amount":1},{"from":"EUR","to":"USD","amount":true}]}`:        "/conversions/1/amount",
-		`{"conversions":[{"from":"EUR","to":"USD","amount":1,"data":1}]}`:                                       "/conversions/0/data",
-		`{"conversions":[{"from":"EUR","to":"USD","to":"USD","amount":1}]}`:                                     "/conversions/0/to",
-		`{"conversions":[{"from":"EUR","to":"USD","amount":1},{"from":"EUR","to":"USD"}]}`:                      "member amount of /conversions/1",
-		`{"conversions":[{"from":"EUR","to":"USD","amount":1},{"from":"EUR","to":"USD","amount":1,"date":""}]}`: "date of /conversions/1",
+		`{"conversions":[{"from":"EUR","to":"USD","amount":1},{"from":"EUR","to":"USD","amount":true}]}`: "/conversions/1/amount",
+		`{"conversions":[{"from":"EUR","to":"USD","amount":1,"data":1}]}`:                                "/conversions/0/data",
+		`{"conversions":[{"from":"EUR","to":"USD","to":"USD","amount":1}]}`:                              "/conversions/0/to",
+		`{"conversions":[{"from":"EUR","to":"USD","amount":1},{"from":"EUR","to":"USD"}]}`:               "member amount of /conversions/1",
 		`{"conversions":[`: "byte 16",
 	} {
 		if p := s.batch(t, body).refused(t, 400, "invalid_request"); !strings.Contains(p.Message, want) {

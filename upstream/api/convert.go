@@ -52,7 +52,7 @@ func (m moment) convert(in *convertInput, read func(string) (rates.Decimal, *api
 	if err != nil {
 		return nil, invalidCurrency(in.To)
 	}
-	on, refusal := m.date(in.Date)
+	on, refusal := m.rateDate(in.Date)
 	if refusal != nil {
 		return nil, refusal
 	}

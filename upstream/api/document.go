@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,7 +31,9 @@ const overview = `Exchange rates of the world's currencies, by day, and conversi
 
 **Numbers** are exact decimals, written as JSON numbers in plain notation. Read them with a decimal type to keep every digit. All rates of one day come from one table of values against the euro, so they never contradict each other.
 
-**Dates** are days of the calendar, and today is today in UTC. Every answer says which day its rates are for, and where they come from: ECB are the euro reference rates of the European Central Bank, snapshot are republished market rates and indicative.
+**Dates** are days of the calendar, and today is today in UTC. Every answer says which day its rates are for, and where they come from: ECB are the euro reference rates of the European Central Bank, snapshot are republished market rates and indicative. Not every day has every currency: the days of the ECB have some thirty, and the others end with the snapshot. Without a date the answer is for the newest day that has what was asked for, so look at the date in it.
+
+**Limits** are calls a day: for each endpoint, and for the whole account, whichever of its keys is used. They start again at midnight of one time zone, which GET /api/usage names beside what is left. Every call that gets through counts, also one that is refused for what it asks. Its answer tells in RateLimit how many remain and the seconds until midnight, and in RateLimit-Policy the limit. Above the limit the answer is 429: whoever waits the seconds in Retry-After is let through again.
 
 **Caching.** An answer to GET has a strong ETag and a max-age that ends when newer rates are expected.
 
@@ -105,32 +108,79 @@ func responses(get bool, example json.RawMessage, own problemCodes) map[string]*
 		},
 	}
 	if get {
-		all["304"] = &huma.Response{Description: "The client has the answer already: If-None-Match names its ETag."}
+		all["304"] = &huma.Response{
+			Description: "The client has the answer already: If-None-Match names its ETag.",
+			Headers:     successHeaders(get),
+		}
 	}
-	maps.Copy(all, refusals(problemCodes{
-		http.StatusMethodNotAllowed:    {"method_not_allowed"},
+	counted := joined(own, unansweredProblems(), problemCodes{
 		http.StatusNotAcceptable:       {codeNotAcceptable},
 		http.StatusInternalServerError: {"internal"},
-		http.StatusServiceUnavailable:  {"unavailable"},
-	}))
-	maps.Copy(all, refusals(gateProblems()))
-	maps.Copy(all, refusals(own))
+	})
+	maps.Copy(all, gatedRefusals(counted))
+	for status := range counted {
+		maps.Copy(all[strconv.Itoa(status)].Headers, limitHeaders())
+	}
 	return all
+}
+
+// gatedRefusals documents what a call that is counted can be refused with:
+// by the gate, and by what is behind it.
+func gatedRefusals(behind problemCodes) map[string]*huma.Response {
+	all := refusals(behind, gateProblems())
+	// Also for a token in two places (RFC 6750, 3.1).
+	maps.Copy(all[strconv.Itoa(http.StatusBadRequest)].Headers, refusalHeaders("invalid_token"))
+	return all
+}
+
+// targetProblems are what the gate refuses of every request.
+func targetProblems() problemCodes {
+	return problemCodes{
+		http.StatusBadRequest:         {"bad_path"},
+		http.StatusMethodNotAllowed:   {"method_not_allowed"},
+		http.StatusServiceUnavailable: {"unavailable"},
+	}
 }
 
 // gateProblems are what the gate refuses of every call that is counted.
 func gateProblems() problemCodes {
-	return problemCodes{
+	return joined(targetProblems(), problemCodes{
+		http.StatusBadRequest:      {codeInvalidRequest},
 		http.StatusUnauthorized:    {"unauthenticated", "invalid_token"},
 		http.StatusForbidden:       {"plan_required", "not_entitled", "insufficient_scope"},
 		http.StatusTooManyRequests: {"quota_exceeded"},
+	})
+}
+
+// unansweredProblems are what the gate answers in place of this service,
+// if that does not.
+func unansweredProblems() problemCodes {
+	return problemCodes{
+		http.StatusBadGateway:         {"upstream_unreachable"},
+		http.StatusServiceUnavailable: {"upstream_unreachable"},
+		http.StatusGatewayTimeout:     {"upstream_timeout"},
 	}
 }
 
+// joined returns what several lists of codes have together.
+func joined(lists ...problemCodes) problemCodes {
+	all := problemCodes{}
+	for _, list := range lists {
+		for status, codes := range list {
+			for _, code := range codes {
+				if !slices.Contains(all[status], code) {
+					all[status] = append(all[status], code)
+				}
+			}
+		}
+	}
+	return all
+}
+
 // refusals documents refusals by status.
-func refusals(problems problemCodes) map[string]*huma.Response {
+func refusals(problems ...problemCodes) map[string]*huma.Response {
 	all := make(map[string]*huma.Response)
-	for status, codes := range problems {
+	for status, codes := range joined(problems...) {
 		all[strconv.Itoa(status)] = refusalResponse(status, codes)
 	}
 	return all
@@ -139,39 +189,53 @@ func refusals(problems problemCodes) map[string]*huma.Response {
 // refusalResponse documents the refusals of one status.
 func refusalResponse(status int, codes []string) *huma.Response {
 	response := &huma.Response{
+		Headers:     map[string]*huma.Header{},
 		Description: fmt.Sprintf("%s. Codes: %s.", http.StatusText(status), strings.Join(codes, ", ")),
 		Content: map[string]*huma.MediaType{
 			mediaType: {Schema: &huma.Schema{Ref: schemaPrefix + schemaRefusal}},
 		},
 	}
-	header := func(name, kind, description string) {
-		response.Headers = map[string]*huma.Header{
-			name: {Description: description, Schema: &huma.Schema{Type: kind}},
-		}
-	}
-	switch status {
-	case http.StatusUnauthorized:
-		header("WWW-Authenticate", huma.TypeString, "How to authenticate (RFC 6750).")
-	case http.StatusMethodNotAllowed:
-		header("Allow", huma.TypeString, "The methods that are known here.")
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		header("Retry-After", huma.TypeInteger, "Seconds to wait: a client that waits exactly that long is admitted.")
+	for _, code := range codes {
+		maps.Copy(response.Headers, refusalHeaders(code))
 	}
 	return response
 }
 
+// refusalHeaders documents the header fields of the refusals with a code.
+func refusalHeaders(code string) map[string]*huma.Header {
+	switch code {
+	case "unauthenticated", "invalid_token", "insufficient_scope":
+		return map[string]*huma.Header{"WWW-Authenticate": header(huma.TypeString, "How to authenticate (RFC 6750).")}
+	case "method_not_allowed":
+		return map[string]*huma.Header{"Allow": header(huma.TypeString, "The methods that are known here.")}
+	case "quota_exceeded":
+		headers := limitHeaders()
+		headers["Retry-After"] = header(huma.TypeInteger, "Seconds until midnight: a client that waits exactly that long is admitted.")
+		return headers
+	case "too_many_attempts", "busy", "unavailable":
+		return map[string]*huma.Header{"Retry-After": header(huma.TypeInteger, "Seconds to wait.")}
+	}
+	return nil
+}
+
+// limitHeaders documents what a counted call's answer says of its limit.
+func limitHeaders() map[string]*huma.Header {
+	return map[string]*huma.Header{
+		"RateLimit-Policy": header(huma.TypeString, "The calls a day, unless they are unlimited."),
+		"RateLimit":        header(huma.TypeString, "The calls that remain, and the seconds until the day ends."),
+	}
+}
+
+func header(kind, description string) *huma.Header {
+	return &huma.Header{Description: description, Schema: &huma.Schema{Type: kind}}
+}
+
 // successHeaders documents the header fields of an answer that succeeds.
 func successHeaders(get bool) map[string]*huma.Header {
-	text := func(description string) *huma.Header {
-		return &huma.Header{Description: description, Schema: &huma.Schema{Type: huma.TypeString}}
-	}
-	headers := map[string]*huma.Header{
-		"RateLimit-Policy": text("The calls a day, unless they are unlimited."),
-		"RateLimit":        text("The calls that remain, and the seconds until the day ends."),
-		"Cache-Control":    text("How long the client may keep the answer. It is nobody else's."),
-	}
+	headers := limitHeaders()
+	headers["Cache-Control"] = header(huma.TypeString, "How long the client may keep the answer. It is nobody else's.")
 	if get {
-		headers["ETag"] = text("Names the answer: it changes exactly when the answer does.")
+		headers["ETag"] = header(huma.TypeString, "Names the answer: it changes exactly when the answer does.")
 	}
 	return headers
 }

@@ -22,7 +22,7 @@ const (
 type historyInput struct {
 	From      string `path:"from" pattern:"^[A-Za-z]{3}$" example:"EUR" doc:"The currency that one unit is of."`
 	To        string `path:"to" pattern:"^[A-Za-z]{3}$" example:"USD" doc:"The currency that the rates are in."`
-	StartDate string `query:"start_date" format:"date" example:"2026-09-21" doc:"The first day; without it 29 days before the last."`
+	StartDate string `query:"start_date" format:"date" example:"2026-09-21" doc:"The first day; without it 29 days before the last. It may lie before the first rate."`
 	EndDate   string `query:"end_date" format:"date" example:"2026-09-27" doc:"The last day; without it the newest with a rate. Start and end are at most 3660 days, both included."`
 	Group     string `query:"group" enum:"day,week,month" default:"day" doc:"One rate for each day, week (Monday to Sunday) or month. The rate of a week or month is the last that was quoted in it, not an average, so it can be had again by its date."`
 	Fill      string `query:"fill" enum:"none,previous" default:"none" example:"previous" doc:"What to do about a day, week or month without a rate: leave it out, or repeat the newest rate before its end, at most 14 days old."`
@@ -86,7 +86,7 @@ func (m moment) historyRange(in *historyInput) (rates.Range, *apierror.Error) {
 	if refusal != nil {
 		return r, refusal
 	}
-	end, refusal := m.date(in.EndDate)
+	end, refusal := m.rateDate(in.EndDate)
 	if refusal != nil {
 		return r, refusal
 	}

@@ -4,10 +4,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
+	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
 
 // history is a history as a client reads it.
@@ -89,11 +91,33 @@ func TestHistoryBounds(t *testing.T) {
 	s.get(t, "/api/history/EUR/USD?start_date=2026-09-26").refused(t, 404, "no_rate")
 	s.get(t, "/api/history/EUR/USD?end_date=0001-01-29").refused(t, 404, "no_rate")
 	s.get(t, "/api/convert/EUR/1/USD?date=0001-01-14").refused(t, 404, "no_rate")
+	s.get(t, "/api/convert/EUR/1/USD?date=1999-01-03").refused(t, 404, "no_rate")
+	s.get(t, "/api/history/EUR/USD?end_date=1999-01-03").refused(t, 404, "no_rate")
 	s.get(t, "/api/history/BGN/EUR?start_date=2026-01-01").refused(t, 404, "currency_retired")
 	s.get(t, "/api/history/BGN/EUR?start_date=2025-12-31&end_date=2026-01-05").refused(t, 404, "no_rate")
 	s.get(t, "/api/history/BGN/EUR?start_date=2025-12-01&end_date=2026-01-05").decode(t, &h)
 	if h.Count != 1 || h.Rates[0].Date != "2025-12-30" {
 		t.Errorf("the lev's last month: got %+v", h)
+	}
+}
+
+// TestHistoryBeforeTheFirstRate: a range may begin before there was any
+// rate, as it may on any other day without one.
+func TestHistoryBeforeTheFirstRate(t *testing.T) {
+	t.Parallel()
+	var b rates.Builder
+	value, err := rates.ParseValue("1.1789")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Set(civil.New(1999, time.January, 4), "USD", value, rates.SourceECB)
+	s := serveWith(t, b.Build())
+	for _, query := range []string{"start_date=1998-12-01&end_date=1999-01-10", "end_date=1999-01-04"} {
+		var h history
+		s.get(t, "/api/history/EUR/USD?"+query).decode(t, &h)
+		if h.Count != 1 || h.Rates[0].Date != "1999-01-04" {
+			t.Errorf("%s: got %+v", query, h)
+		}
 	}
 }
 

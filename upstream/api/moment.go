@@ -41,10 +41,16 @@ func (m moment) date(text string) (civil.Date, *apierror.Error) {
 	if day > m.today {
 		return 0, futureDate(day, m.today)
 	}
-	if day < firstDay {
-		return 0, apierror.New(http.StatusNotFound, codeNoRate, fmt.Sprintf("There are no rates before %s.", firstDay))
-	}
 	return day, nil
+}
+
+// rateDate reads the date of a rate: before the first day there is none.
+func (m moment) rateDate(text string) (civil.Date, *apierror.Error) {
+	day, refusal := m.date(text)
+	if refusal == nil && !day.IsZero() && day < firstDay {
+		refusal = apierror.New(http.StatusNotFound, codeNoRate, fmt.Sprintf("There are no rates before %s.", firstDay))
+	}
+	return day, refusal
 }
 
 // known refuses currencies without rates. A currency that has ended is

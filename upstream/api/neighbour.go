@@ -2,10 +2,8 @@ package api
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
 	"reflect"
-	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -55,19 +53,16 @@ func loginOperation(schemas huma.Registry) (*huma.Operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := refusals(problemCodes{
+	all := refusals(targetProblems(), unansweredProblems(), problemCodes{
 		http.StatusBadRequest:            {codeInvalidRequest},
 		http.StatusUnauthorized:          {"invalid_credentials"},
 		http.StatusForbidden:             {"plan_required"},
-		http.StatusMethodNotAllowed:      {"method_not_allowed"},
 		http.StatusRequestEntityTooLarge: {codeBodyTooLarge},
 		http.StatusUnsupportedMediaType:  {codeUnsupportedMedia},
 		http.StatusTooManyRequests:       {"too_many_attempts"},
 		http.StatusInternalServerError:   {"internal"},
-		http.StatusServiceUnavailable:    {"busy", "unavailable"},
+		http.StatusServiceUnavailable:    {"busy"},
 	})
-	// A wrong password is no wrong token: nothing tells how to send one.
-	all[strconv.Itoa(http.StatusUnauthorized)].Headers = nil
 	all["200"] = &huma.Response{
 		Description: "The answer.",
 		Content:     map[string]*huma.MediaType{mediaType: {Schema: schemaOf[loginAnswer](schemas), Example: answer}},
@@ -92,12 +87,7 @@ func usageOperation(schemas huma.Registry) (*huma.Operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := refusals(problemCodes{
-		http.StatusBadRequest:         {"invalid_parameter", codeInvalidRequest},
-		http.StatusMethodNotAllowed:   {"method_not_allowed"},
-		http.StatusServiceUnavailable: {"unavailable"},
-	})
-	maps.Copy(all, refusals(gateProblems()))
+	all := gatedRefusals(problemCodes{http.StatusBadRequest: {"invalid_parameter"}})
 	all["200"] = &huma.Response{
 		Description: "The answer.",
 		Headers:     successHeaders(false),

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,6 +31,11 @@ func TestPage(t *testing.T) {
 	for _, route := range shown {
 		if !strings.Contains(text, `<span class="method">`+route.Method+`</span> <code>`+route.Path+`</code>`) {
 			t.Errorf("%s %s is not on the page", route.Method, route.Path)
+		}
+	}
+	for _, word := range []string{"Limits", "RateLimit", "Retry-After", "midnight", "upstream_unreachable"} {
+		if !strings.Contains(text, word) {
+			t.Errorf("the page says nothing of %s", word)
 		}
 	}
 	style := regexp.MustCompile(`(?s)<style>(.*?)</style>`).FindStringSubmatch(text)
@@ -53,7 +59,7 @@ func TestPage(t *testing.T) {
 	for _, link := range regexp.MustCompile(`href="([^"]*)"`).FindAllStringSubmatch(text, -1) {
 		if id, local := strings.CutPrefix(link[1], "#"); local && !strings.Contains(text, `id="`+id+`"`) {
 			t.Errorf("the link to %s leads nowhere", link[1])
-		} else if !local && link[1] != "/openapi.json" {
+		} else if !local && !slices.Contains([]string{"/openapi.json", "/", "/settings/keys", "/usage", "/docs"}, link[1]) {
 			t.Errorf("the page links to %s", link[1])
 		}
 	}

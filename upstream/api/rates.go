@@ -34,7 +34,7 @@ func (s *service) listRates(in *ratesInput) (*rateList, *apierror.Error) {
 		return nil, refusal
 	}
 	m := s.moment()
-	on, refusal := m.date(in.Date)
+	on, refusal := m.rateDate(in.Date)
 	if refusal != nil {
 		return nil, refusal
 	}

@@ -1,0 +1,94 @@
+package e2e_test
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
+)
+
+// TestDocumentKnowsTheGate meets the refusals that the gate in front of
+// the API answers with, and looks each up in the document that clients
+// read: its status, its code and its header fields.
+func TestDocumentKnowsTheGate(t *testing.T) {
+	s := stack.Start(t, stack.Shipped(t, "convert 1000\n", "convert 1\n", "rates 1000\n", "\n"))
+	_, text := s.Call("GET", "/openapi.json", "", nil)
+	document, err := openapi3.NewLoader().LoadFromData([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(method, pattern, path, token, body string, status int, want string) {
+		t.Helper()
+		var content io.Reader
+		if body != "" {
+			content = strings.NewReader(body)
+		}
+		response, text := s.Call(method, path, token, content)
+		if response.StatusCode != status || code(t, text) != want {
+			t.Errorf("%s %s: got %d %s, want %d %s", method, path, response.StatusCode, text, status, want)
+			return
+		}
+		documented(t, document.Paths.Find(pattern).GetOperation(method), response, want)
+	}
+	const convert, rates, login, usage = "/api/convert/{from}/{amount}/{to}", "/api/rates/{base}", "/api/login", "/api/usage"
+	const conversion = "/api/convert/EUR/10/USD"
+	ada := newAccount(t, s, "ada@example.com", "starter")
+	token := newKey(t, s, ada, "ci").Token
+	narrow := decode[issued](t, s.Tollgate("key", "create", ada, "--name", "narrow", "--ability", "history", "--json")).Token
+	bob := newAccount(t, s, "bob@example.com", "starter")
+	free := newKey(t, s, bob, "ci").Token
+	s.Upstream("", "account", "set-plan", bob, "--plan", "free")
+
+	refused("GET", convert, "/api/convert/EUR/10/..%2fUSD", token, "", 400, "bad_path")
+	refused("GET", convert, conversion+"?access_token="+token, token, "", 400, "invalid_request")
+	refused("GET", convert, conversion, "", "", 401, "unauthenticated")
+	refused("GET", convert, conversion, "tgk_wrong", "", 401, "invalid_token")
+	refused("GET", convert, conversion, free, "", 403, "plan_required")
+	refused("GET", rates, "/api/rates/EUR", token, "", 403, "not_entitled")
+	refused("GET", convert, conversion, narrow, "", 403, "insufficient_scope")
+	refused("GET", usage, "/api/usage?days=0", token, "", 400, "invalid_parameter")
+	refused("GET", usage, "/api/usage", "", "", 401, "unauthenticated")
+	if response, text := s.Call("GET", conversion, token, nil); response.StatusCode != http.StatusOK {
+		t.Errorf("got %d %s", response.StatusCode, text)
+	} else {
+		documented(t, document.Paths.Find(convert).Get, response, "")
+	}
+	refused("GET", convert, conversion, token, "", 429, "quota_exceeded")
+	refused("POST", login, "/api/login", "", "{", 400, "invalid_request")
+	refused("POST", login, "/api/login", "", strings.Repeat(" ", 5000), 413, "body_too_large")
+
+	s.StopUpstream()
+	const credentials = `{"email":"ada@example.com","password":"wrong password"}`
+	history := "/api/history/{from}/{to}"
+	refused("GET", history, "/api/history/EUR/USD", token, "", 502, "upstream_unreachable")
+	for range 5 {
+		refused("POST", login, "/api/login", "", credentials, 502, "upstream_unreachable")
+	}
+	refused("POST", login, "/api/login", "", credentials, 429, "too_many_attempts")
+}
+
+// documented fails the test unless an operation's description has the
+// status of an answer, the code in it, and those of its header fields that
+// are the API's own.
+func documented(t *testing.T, operation *openapi3.Operation, response *http.Response, code string) {
+	t.Helper()
+	known := operation.Responses.Status(response.StatusCode)
+	if known == nil {
+		t.Errorf("%s does not document %d", operation.OperationID, response.StatusCode)
+		return
+	}
+	_, codes, _ := strings.Cut(*known.Value.Description, "Codes: ")
+	if code != "" && !slices.Contains(strings.Split(strings.TrimSuffix(codes, "."), ", "), code) {
+		t.Errorf("%s documents %d with the codes %q, not %s", operation.OperationID, response.StatusCode, codes, code)
+	}
+	for _, name := range []string{"Allow", "RateLimit", "RateLimit-Policy", "Retry-After", "WWW-Authenticate"} {
+		if response.Header.Get(name) != "" && known.Value.Headers[name] == nil {
+			t.Errorf("%s: %d has %s, which is not documented", operation.OperationID, response.StatusCode, name)
+		}
+	}
+}
