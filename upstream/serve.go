@@ -104,6 +104,7 @@ func (s *settings) handler(store *database.Store, provider *ecb.Provider, secret
 		Database: store,
 		Rates:    provider,
 		Pages:    pages,
+		SignUp:   s.signUp,
 		Now:      time.Now,
 		Logger:   logger,
 	}), nil

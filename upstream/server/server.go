@@ -38,6 +38,10 @@ type Config struct {
 	// the gate.
 	Pages http.Handler
 
+	// SignUp tells that Pages let strangers make accounts, by POST
+	// /signup: the gate should throttle that, too.
+	SignUp bool
+
 	// Now is the clock.
 	Now func() time.Time
 
@@ -63,6 +67,7 @@ func New(c Config) http.Handler {
 	open.Handle("/docs/", c.API)
 	open.Handle("/healthz", only("GET /healthz", checks))
 	open.Handle("POST /login", requireProof(c.Secret, c.Pages))
+	open.Handle("POST /signup", c.missProof(c.Pages))
 	open.Handle("/", c.Pages)
 	return recoverer(c.Logger, apierror.Mux(open))
 }

@@ -257,6 +257,28 @@ func TestSignInNeedsProof(t *testing.T) {
 	}
 }
 
+// Threat: the gate does not know the sign-up form as a login, and nobody
+// learns that strangers make accounts as fast as they like.
+func TestSignUpMissesProof(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(c *server.Config) {
+		c.SignUp = true
+		c.Pages = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusSeeOther) })
+	})
+	const warning = "login POST /signup"
+	if w := s.proven(http.MethodPost, "/signup", nil); w.Code != http.StatusSeeOther || strings.Contains(s.log.String(), warning) {
+		t.Errorf("through the gate: got %d and the log %q", w.Code, s.log)
+	}
+	for range 2 {
+		if w := s.do(http.MethodPost, "/signup", nil); w.Code != http.StatusSeeOther {
+			t.Errorf("got %d", w.Code)
+		}
+	}
+	if got := strings.Count(s.log.String(), warning); got != 1 {
+		t.Errorf("the operator is warned %d times: %s", got, s.log)
+	}
+}
+
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *server.Config) {

@@ -77,7 +77,8 @@ const maxWait = 24 * 60 * 60
 
 // loginRefused shows what the gate refused before it got here: the server
 // in front asks for this page in place of the gate's JSON, says what the
-// gate said in the parameters status and wait, and keeps its Retry-After.
+// gate said in the parameters status and wait, and in form where the form
+// was sent to, and keeps the gate's Retry-After.
 func (s *site) loginRefused(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	switch status := query.Get("status"); {
@@ -92,11 +93,11 @@ func (s *site) loginRefused(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || wait < 1 || wait > maxWait {
 		wait = 60
 	}
-	view := loginView{
-		Next:    usagePath,
-		Problem: "Too many attempts. Wait " + inWords(wait) + ", then try again.",
+	tooMany := "Too many attempts. Wait " + inWords(wait) + ", then try again."
+	if s.SignUp && query.Get("form") == signUpPath {
+		return s.showSignUp(w, http.StatusTooManyRequests, signUpView{Problem: tooMany})
 	}
-	return s.showLogin(w, http.StatusTooManyRequests, view, "")
+	return s.showLogin(w, http.StatusTooManyRequests, loginView{Next: usagePath, Problem: tooMany}, "")
 }
 
 // inWords is a wait in seconds as a person says it, rounded up.

@@ -156,6 +156,12 @@ func TestSignUp(t *testing.T) {
 		t.Errorf("got %d %s", got.status, got.body)
 	}
 	ada.get("/settings/keys").has(t, http.StatusOK, "Your plan, free,", "ada@example.com")
+	for _, got := range []answer{ada.get("/signup"), ada.post("/signup", "email", "eve@example.com", "password", password)} {
+		if got.location != "/usage" {
+			t.Errorf("signed in already: got %d to %q", got.status, got.location)
+		}
+	}
+	ada.get("/settings/keys").has(t, http.StatusOK, "ada@example.com")
 	w.person().post("/signup", "email", "ada@example.com", "password", other).has(t, 422, "There is an account")
 	w.person().signIn("ada@example.com")
 }
@@ -209,6 +215,9 @@ func TestLoginRefused(t *testing.T) {
 	} {
 		p.get("/login/refused?"+query).has(t, want.status, want.says)
 	}
+	p = newWorld(t, func(c *web.Config) { c.SignUp = true }).person()
+	p.get("/login/refused?status=429&wait=30&form=/signup").has(t, 429, "Wait 30 seconds", `action="/signup"`)
+	p.get("/login/refused?status=429&wait=30&form=/elsewhere").has(t, 429, "Wait 30 seconds", `action="/login"`)
 }
 
 // When the gate is away every page says so, nothing is changed, and

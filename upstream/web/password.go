@@ -9,7 +9,7 @@ import (
 )
 
 // passwordRule is what package account asks of a password.
-const passwordRule = "Choose a password of 8 characters or more."
+const passwordRule = "Choose a password of 8 characters or more, up to 1024 bytes."
 
 // maxTries is how many passwords may be tried from within one session.
 // Whoever finds a browser open must not guess the password in it: after

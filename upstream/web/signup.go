@@ -10,11 +10,16 @@ import (
 // signUpView is the page with the sign-up form.
 type signUpView struct {
 	Email, Problem string
-	// Field is the field that the problem is about.
+	// Field is the field that the problem is about; none for all.
 	Field string
 }
 
-func (s *site) signUpForm(w http.ResponseWriter, _ *http.Request) error {
+// signUpForm shows the sign-up. Who is signed in has an account.
+func (s *site) signUpForm(w http.ResponseWriter, r *http.Request) error {
+	if _, found := s.sessions.Current(r.Context()); found {
+		redirect(w, usagePath, nil)
+		return nil
+	}
 	return s.showSignUp(w, http.StatusOK, signUpView{})
 }
 
@@ -22,8 +27,13 @@ func (s *site) showSignUp(w http.ResponseWriter, status int, view signUpView) er
 	return s.views.show(w, status, "signup", page{Title: "Sign up", Body: view})
 }
 
-// signUp makes an account on the plan free and signs in to it.
+// signUp makes an account on the plan free and signs in to it. Who is
+// signed in already stays so: to change the account takes signing out.
 func (s *site) signUp(w http.ResponseWriter, r *http.Request) error {
+	if _, found := s.sessions.Current(r.Context()); found {
+		redirect(w, usagePath, nil)
+		return nil
+	}
 	form, err := readForm(w, r)
 	if err != nil {
 		return err

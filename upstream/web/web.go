@@ -129,8 +129,8 @@ func (s *site) routes() *http.ServeMux {
 	mux.HandleFunc("GET /login/refused", s.open(s.loginRefused))
 	mux.HandleFunc("POST /logout", s.open(s.logout))
 	if s.SignUp {
-		mux.HandleFunc("GET /signup", s.open(s.signUpForm))
-		mux.HandleFunc("POST /signup", s.open(s.signUp))
+		mux.HandleFunc("GET "+signUpPath, s.open(s.signUpForm))
+		mux.HandleFunc("POST "+signUpPath, s.open(s.signUp))
 	}
 	mux.HandleFunc("GET /usage", s.signedIn(s.usage))
 	mux.HandleFunc("GET /usage/calls", s.signedIn(s.calls))
@@ -153,7 +153,8 @@ func (s *site) routes() *http.ServeMux {
 
 // Paths that pages refer to each other by.
 const (
-	keysPath  = "/settings/keys"
-	usagePath = "/usage"
-	loginPath = "/login"
+	keysPath   = "/settings/keys"
+	usagePath  = "/usage"
+	loginPath  = "/login"
+	signUpPath = "/signup"
 )
