@@ -175,3 +175,24 @@ func TestLoginTellsNothing(t *testing.T) {
 		t.Errorf("got %q and %q", texts[0], texts[1])
 	}
 }
+
+// Threat: an upstream that is lenient with paths takes another spelling of
+// the login for the login. Beside the guard that would be a way to guess
+// which the gate does not count.
+func TestDisguisedLogin(t *testing.T) {
+	s := start(t, setup{upstream: password, gate: loose})
+	for _, target := range []string{"/LOGIN", "/Login/", "/login/", "/login;x=1", "/login;", "/lo%67in;/", "/lo%2567in", "/l%C5%8Fgin/../login"} {
+		got := s.ask(t, "POST", target, "email=a%40example.com&password=x", form1...)
+		if got.status != 404 && got.status != 400 {
+			t.Errorf("%s: got %d %s, want a refusal", target, got.status, got.body)
+		}
+	}
+	if n := s.upstream.seen(); n != 0 {
+		t.Errorf("the upstream saw %d guesses", n)
+	}
+	for _, c := range [][2]string{{"GET", "/LOGIN"}, {"POST", "/logins"}, {"POST", "/login/refused"}} {
+		if got := s.ask(t, c[0], c[1], "x=y", form1...); got.status == 404 {
+			t.Errorf("%s %s is no login, and got %d %s", c[0], c[1], got.status, got.body)
+		}
+	}
+}

@@ -119,6 +119,8 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 		return unmark(r, g.login(w, r, next))
 	case found:
 		return unmark(r, g.endpoint(w, r, to.Endpoint, said, next))
+	case !closed && g.Policy.Disguises(r.Method, r.URL.Path):
+		return g.refuse(w, r, nil, refuseNotFound)
 	case !closed:
 		return next.ServeHTTP(w, r)
 	}

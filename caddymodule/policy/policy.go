@@ -45,7 +45,7 @@ type Policy struct {
 	Refund Refund
 
 	routes route.Table[Route]
-	logins route.Table[bool] // by the plain form of their patterns
+	logins []login
 	plans  map[string]*Plan
 }
 
@@ -149,13 +149,43 @@ func (p *Policy) addLogins(c Config) error {
 		method, path, _ := strings.Cut(pattern, " ")
 		err := p.addRoute(method, path, Route{Login: true})
 		if err == nil {
-			err = p.logins.Add(method, route.Plain(path), true)
+			err = p.addDisguises(method, path)
 		}
 		if err != nil {
 			errs = append(errs, &Error{"login " + pattern, err})
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// login is what a server that is lenient with paths takes for one login.
+// Each has a table of its own: two may be the same to such a server.
+type login struct {
+	method  string
+	lenient *route.Table[bool]
+}
+
+// addDisguises notes what else a login may be taken for. The slash at the
+// end of a pattern is gone from the plain form, and stands for all paths
+// below it.
+func (p *Policy) addDisguises(method, path string) error {
+	exact, ended := strings.CutSuffix(path, "/{$}")
+	plain := route.Plain(exact)
+	disguises := []string{plain}
+	switch {
+	case plain == "": // the path is "/{$}", which has but one spelling
+		return nil
+	case !ended && plain != "/" && strings.HasSuffix(path, "/"):
+		disguises = append(disguises, plain+"/")
+	}
+	l := login{method, &route.Table[bool]{}}
+	for _, pattern := range disguises {
+		if err := l.lenient.Add(method, pattern, true); err != nil {
+			return err
+		}
+	}
+	p.logins = append(p.logins, l)
+	return nil
 }
 
 func (p *Policy) addEndpoints(c Config) error {
@@ -248,11 +278,24 @@ func (p *Policy) Match(method, path string) (Route, bool) { return p.routes.Matc
 // an Allow header, and "" if it has none.
 func (p *Policy) Allow(path string) string { return p.routes.Allow(path) }
 
-// Disguises tells whether a path without a route is a login for a server
-// that is lenient with paths. Below a guard there is no such path; beside
-// it, it would be a way around the throttle.
-func (p *Policy) Disguises(path string) bool {
-	return p.Allow(path) == "" && p.logins.Allow(route.Plain(path)) != ""
+// Disguises tells whether a request without a route is a login to a server
+// that is lenient with paths: one that ignores case, parameters of
+// segments or a slash at the end. Below a guard there is no such path;
+// beside it, it would be a way around the throttle.
+func (p *Policy) Disguises(method, path string) bool {
+	plain := ""
+	for _, l := range p.logins {
+		if l.method != method {
+			continue
+		}
+		if plain == "" {
+			plain = route.Plain(path)
+		}
+		if _, found := l.lenient.Match(method, plain); found {
+			return true
+		}
+	}
+	return false
 }
 
 // Plan returns the plan of that name. An account can be on a plan that

@@ -3,6 +3,7 @@ package policy_test
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -303,9 +304,23 @@ func TestDisguises(t *testing.T) {
 	}
 	for path, want := range map[string]bool{
 		"/LOGIN": true, "/login/": true, "/login;x=1": true, "/login;/": true, "/lo%67in": true,
-		"/login": false, "/login/refused": false, "/logins": false, "/": false, "/settings": false,
+		"/login/refused": false, "/logins": false, "/": false, "/settings": false,
 	} {
-		if got := p.Disguises(path); got != want {
+		if got := p.Disguises(http.MethodPost, path); got != want {
+			t.Errorf("%s: got %t, want %t", path, got, want)
+		}
+		if p.Disguises(http.MethodGet, path) {
+			t.Errorf("GET %s is taken for a login", path)
+		}
+	}
+	// Logins may be the same to a lenient server, and reach below a path.
+	c := config()
+	c.Logins = []string{"POST /login", "POST /login/", "POST /Login", "POST /sign/{way}/{$}"}
+	if p, err = policy.New(c); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{"/LOGIN": true, "/login/a/b": true, "/Sign/In": true, "/sign/in/now": false, "/log": false} {
+		if got := p.Disguises(http.MethodPost, path); got != want {
 			t.Errorf("%s: got %t, want %t", path, got, want)
 		}
 	}
