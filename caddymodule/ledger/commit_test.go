@@ -480,3 +480,39 @@ func TestResetIsSynced(t *testing.T) {
 		}
 	})
 }
+
+// TestCountsWhileLowering: what is being given back or reset is told as a
+// count until that is done, for whoever goes by it to reset a day: else
+// they would leave alone what comes back when the disk fails.
+func TestCountsWhileLowering(t *testing.T) {
+	t.Parallel()
+	for name, lower := range map[string]step{"give back": giveBack, "reset": reset} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log, release := newLog(), make(chan struct{})
+				log.before = func(group int) error {
+					if group == 1 {
+						<-release
+						return errDisk
+					}
+					return nil
+				}
+				l := ledger.New(log)
+				wantTake(t, l, callOf(1), 9, 1, true)
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					if err := lower(l); !errors.Is(err, errDisk) {
+						t.Errorf("got %v, want %v", err, errDisk)
+					}
+				})
+				synctest.Wait()
+				if counts, _ := l.Counts("acc_1", today); len(counts) != 1 || counts[0].Used != 1 {
+					t.Errorf("under way: got %v, want the call", counts)
+				}
+				close(release)
+				wg.Wait()
+				wantTake(t, l, callOf(1), 0, 1, false)
+			})
+		})
+	}
+}

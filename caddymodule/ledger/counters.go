@@ -18,7 +18,8 @@ const (
 	// blockAccounts is how many accounts of a shard have their counters for
 	// an endpoint side by side: the fewer, the less is taken for those that
 	// call nothing, and the more to find the others. For each endpoint that
-	// is called, that is half a byte for every account.
+	// is called, that is half a byte for every account up to the highest
+	// number that calls it, for each day in memory.
 	blockAccounts = 8
 	// blockPage is how many such blocks are allocated at a time.
 	blockPage = 16

@@ -11,11 +11,11 @@ import (
 func TestCounters(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		d, want := &day{}, map[cellID]int64{}
+		l, d, want := New(nil), &day{}, map[cellID]int64{}
 		accounts := rapid.Uint32Range(0, 3*dayShards*blockAccounts*blockPage)
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
 			id := cellOf(accounts.Draw(t, "account"), rapid.Uint32Range(0, 40).Draw(t, "endpoint"))
-			if got := d.used(id); got != want[id] {
+			if got := l.used(d, id); got != want[id] {
 				t.Fatalf("%#x: got %d, want %d", id, got, want[id])
 			}
 			c := d.shard(id).at(id)
@@ -26,7 +26,7 @@ func TestCounters(t *testing.T) {
 			want[id]++
 		}
 		for id, used := range want {
-			if got := d.used(id); got != used {
+			if got := l.used(d, id); got != used {
 				t.Fatalf("%#x: got %d, want %d", id, got, used)
 			}
 		}

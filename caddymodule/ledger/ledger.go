@@ -36,9 +36,9 @@ type Log interface {
 	// goroutines as it likes. Nothing of that day is appended meanwhile.
 	LoadDay(day calendar.Day, fn func(account, endpoint string, used int64)) error
 
-	// Clear removes the count of a call whose day is not in memory, and
-	// is not loaded meanwhile.
-	Clear(call store.Call) error
+	// Clear removes the counts of calls whose days are not in memory, and
+	// are not loaded meanwhile.
+	Clear(calls []store.Call) error
 }
 
 // Ledger is the state of a store. It is safe for concurrent use.
@@ -203,16 +203,20 @@ func (l *Ledger) GiveBack(call store.Call) error {
 	}
 }
 
-// Reset sets a counter to zero, on the disk as well when it returns. Call
+// Reset sets counters to zero, on the disk as well when it returns. Call
 // it within Use.
-func (l *Ledger) Reset(call store.Call) error {
+func (l *Ledger) Reset(calls ...store.Call) error {
 	l.calls.RLock()
 	defer l.calls.RUnlock()
-	day := l.counters.loaded(call.Day)
-	if day == nil {
-		return l.resetUnloaded(call)
+	var unloaded []store.Call
+	for _, call := range calls {
+		if day := l.counters.loaded(call.Day); day == nil {
+			unloaded = append(unloaded, call)
+		} else if err := l.reset(day, call); err != nil {
+			return err
+		}
 	}
-	return l.reset(day, call)
+	return l.resetUnloaded(unloaded)
 }
 
 func (l *Ledger) reset(day *day, call store.Call) error {
@@ -224,19 +228,24 @@ func (l *Ledger) reset(day *day, call store.Call) error {
 	return l.commits.wait(ticket)
 }
 
-// resetUnloaded resets a counter of a day that is in the log only. To
-// load the day for that would be a waste, and nobody may load it
-// meanwhile.
-func (l *Ledger) resetUnloaded(call store.Call) error {
+// resetUnloaded resets counters of days that are in the log only, all of
+// them with one write. To load the days for that would be a waste, and
+// nobody may load them meanwhile.
+func (l *Ledger) resetUnloaded(calls []store.Call) error {
 	l.counters.mu.Lock()
 	defer l.counters.mu.Unlock()
-	if day := l.counters.loaded(call.Day); day != nil {
-		return l.reset(day, call)
+	var cleared []store.Call
+	for _, call := range calls {
+		if day := l.counters.loaded(call.Day); day == nil {
+			cleared = append(cleared, call)
+		} else if err := l.reset(day, call); err != nil {
+			return err
+		}
 	}
-	if l.counters.log == nil {
+	if l.counters.log == nil || len(cleared) == 0 {
 		return nil
 	}
-	return l.counters.log.Clear(call)
+	return l.counters.log.Clear(cleared)
 }
 
 // day returns the counters of a day.

@@ -64,13 +64,15 @@ func (l *memoryLog) Append(g *ledger.Group) error {
 }
 
 // Clear is a group of its own, to the tests.
-func (l *memoryLog) Clear(call store.Call) error {
+func (l *memoryLog) Clear(calls []store.Call) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.before(len(l.groups)); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
-	delete(l.counts, call)
+	for _, call := range calls {
+		delete(l.counts, call)
+	}
 	return nil
 }
 

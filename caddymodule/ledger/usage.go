@@ -5,8 +5,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// Counts returns an account's counts above zero of a day, those of calls
-// that are being committed included, and false if the day is not in memory
+// Counts returns an account's counts above zero of a day, as Take sees
+// them: calls that are being committed count already, and those that are
+// being given back still do. It returns false if the day is not in memory
 // and only the log knows.
 func (l *Ledger) Counts(account string, d calendar.Day) (list []store.Count, loaded bool) {
 	l.calls.RLock()
@@ -17,7 +18,7 @@ func (l *Ledger) Counts(account string, d calendar.Day) (list []store.Count, loa
 	}
 	number := l.accounts.number(account)
 	for i, endpoint := range l.endpoints.all() {
-		if used := day.used(cellOf(number, uint32(i))); used > 0 {
+		if used := l.used(day, cellOf(number, uint32(i))); used > 0 {
 			list = append(list, store.Count{Day: d, Endpoint: endpoint, Used: used})
 		}
 	}
@@ -25,12 +26,12 @@ func (l *Ledger) Counts(account string, d calendar.Day) (list []store.Count, loa
 }
 
 // used returns a counter's value and makes none.
-func (n *day) used(id cellID) int64 {
+func (l *Ledger) used(n *day, id cellID) int64 {
 	shard := n.shard(id)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	if c := shard.find(id); c != nil {
-		return c.used
+		return l.commits.most(c)
 	}
 	return 0
 }

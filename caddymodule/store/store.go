@@ -77,8 +77,9 @@ func (closedError) Error() string        { return "store is closed" }
 func (closedError) Is(target error) bool { return target == ErrUnavailable }
 
 // Store is what the gate asks of a store. All methods are safe for
-// concurrent use. Contexts bound waiting, not work already handed to the
-// disk: a call whose context ends may still have been counted.
+// concurrent use. A context may end a wait for a network, but not work
+// already handed over: a call whose context ends may still have been
+// counted. A store on this machine's disk may wait for that regardless.
 type Store interface {
 	Grants
 	Counter
@@ -137,7 +138,8 @@ type Counter interface {
 	Take(ctx context.Context, call Call, limit int64) (used int64, admitted bool, err error)
 
 	// GiveBack returns one call that Take admitted. A counter never falls
-	// below zero.
+	// below zero. A call from before a reset, given back after it, is one
+	// less of those after it: a reset knows no calls, only their number.
 	GiveBack(ctx context.Context, call Call) error
 }
 

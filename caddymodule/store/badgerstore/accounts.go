@@ -148,25 +148,22 @@ func (s *Store) resetAll(account string) error {
 		return err
 	}
 	slices.Sort(days)
-	for _, day := range slices.Compact(days) {
-		if err := s.resetDay(account, day); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.reset(account, slices.Compact(days)...)
 }
 
-func (s *Store) resetDay(account string, day calendar.Day) error {
-	counts, err := s.counts(account, day)
-	if err != nil {
-		return err
-	}
-	for _, c := range counts {
-		if err := s.ledger.Reset(store.Call{Account: account, Endpoint: c.Endpoint, Day: day}); err != nil {
+// reset sets all counters of an account on some days to zero.
+func (s *Store) reset(account string, days ...calendar.Day) error {
+	var calls []store.Call
+	for _, day := range days {
+		counts, err := s.counts(account, day)
+		if err != nil {
 			return err
 		}
+		for _, c := range counts {
+			calls = append(calls, store.Call{Account: account, Endpoint: c.Endpoint, Day: day})
+		}
 	}
-	return nil
+	return s.ledger.Reset(calls...)
 }
 
 // eachDay calls fn with every day that has counts in the archive, skipping
@@ -234,7 +231,7 @@ func (s *Store) counts(account string, day calendar.Day) ([]store.Count, error) 
 func (s *Store) ResetCounts(_ context.Context, account, endpoint string, day calendar.Day) error {
 	return s.ledger.Use(func() error {
 		if endpoint == "" {
-			return s.resetDay(account, day)
+			return s.reset(account, day)
 		}
 		return s.ledger.Reset(store.Call{Account: account, Endpoint: endpoint, Day: day})
 	})

@@ -22,9 +22,17 @@ import (
 // counter of its own and on one that all share.
 const crashCallers = 16
 
+// smallSegments is a size of the log's segments at which a child that is
+// soon killed begins several, and moves those that ended to the archive.
+const smallSegments = 1 << 12
+
 // runChild is what a child process does, until it is killed.
 func runChild(task, dir string) {
-	s, err := badgerstore.Open(dir, badgerstore.Options{Sync: task == "sync"})
+	o := badgerstore.Options{Sync: task == "sync"}
+	if task != "load" {
+		o = o.WithSegments(smallSegments)
+	}
+	s, err := badgerstore.Open(dir, o)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -120,10 +128,7 @@ func TestKill(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatalf("closing: %v", err)
 		}
-		task := "load"
-		if round%4 == 3 {
-			task = "sync"
-		}
+		task := []string{"load", "rotate", "load", "sync"}[round%4]
 		acks.killed(t, task, dir, 50+round*31)
 		s = open(t, dir)
 		acks.check(t, s)

@@ -52,8 +52,8 @@ type journal struct {
 
 // openJournal moves what a crash has left in the log to the archive, and
 // begins anew behind that.
-func openJournal(d *disk, a *archive, f format, sync bool, logger *zap.Logger) (*journal, error) {
-	log, left, err := wal.Open(d.dir, f.segment, wal.Options{Sync: sync, Room: func() error { return a.room() }})
+func openJournal(d *disk, a *archive, f format, o Options, logger *zap.Logger) (*journal, error) {
+	log, left, err := wal.Open(d.dir, f.segment, wal.Options{Sync: o.Sync, Room: func() error { return a.room() }, Size: o.segmentSize})
 	if err != nil {
 		return nil, damaged("its log: %w", err)
 	}
@@ -301,6 +301,10 @@ func (j *journal) LoadDay(day calendar.Day, fn func(account, endpoint string, us
 }
 
 // Clear implements ledger.Log.
-func (j *journal) Clear(call store.Call) error {
-	return j.archive.write(true, change{key: appendCountKey(nil, call)})
+func (j *journal) Clear(calls []store.Call) error {
+	changes := make([]change, len(calls))
+	for i, call := range calls {
+		changes[i] = change{key: appendCountKey(nil, call)}
+	}
+	return j.archive.write(true, changes...)
 }

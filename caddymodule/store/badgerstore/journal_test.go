@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -371,5 +372,109 @@ func TestDaysEnd(t *testing.T) {
 	})
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got days %v, %v, want %v", got, err, want)
+	}
+}
+
+// TestTwoResets: the second of two resets at once does not call a counter
+// reset that the first fails to reset.
+func TestTwoResets(t *testing.T) {
+	t.Parallel()
+	s := openHere(t, t.TempDir(), Options{})
+	take(t, s, call("convert", today))
+	add, errLost := s.journal.append, errors.New("pages lost")
+	begun, release := make(chan struct{}), make(chan struct{})
+	s.journal.append = func(record []byte, durable bool) error {
+		if begun != nil {
+			close(begun)
+			begun = nil
+			<-release
+			return errLost
+		}
+		return add(record, durable)
+	}
+	waits, second := begun, make(chan error)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := s.ResetCounts(t.Context(), "acc_1", "convert", today); !errors.Is(err, errLost) {
+			t.Errorf("the first: got %v, want %v", err, errLost)
+		}
+	})
+	<-waits
+	go func() { second <- s.ResetCounts(t.Context(), "acc_1", "", today) }()
+	select {
+	case err := <-second:
+		t.Errorf("the second was told %v before the first was done", err)
+		close(release)
+	case <-time.After(50 * time.Millisecond):
+		close(release)
+		if err := <-second; err != nil {
+			t.Errorf("the second: %v", err)
+		}
+	}
+	wg.Wait()
+	wantUsed(t, s, call("convert", today), 0)
+}
+
+// TestDeletionSyncsOnce: what an account leaves in the archive goes with
+// one write, however much it is. Meanwhile no other account can change.
+func TestDeletionSyncsOnce(t *testing.T) {
+	t.Parallel()
+	s := openHere(t, t.TempDir(), Options{})
+	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
+		t.Fatalf("creating the account: %v", err)
+	}
+	var rows []change
+	for back := range calendar.Day(30) {
+		for _, endpoint := range []string{"convert", "rates", "history"} {
+			rows = append(rows, countRow(appendCountKey(nil, call(endpoint, today-back)), 7))
+		}
+	}
+	if err := s.archive.write(true, rows...); err != nil {
+		t.Fatalf("writing counts: %v", err)
+	}
+	syncs, _ := countSyncs(s)
+	if err := s.DeleteAccount(t.Context(), "acc_1"); err != nil {
+		t.Fatalf("deleting: %v", err)
+	}
+	if *syncs > 3 {
+		t.Errorf("deleting %d counts took %d syncs of the archive", len(rows), *syncs)
+	}
+	if counts, err := s.Counts(t.Context(), "acc_1", today-30, today); err != nil || len(counts) != 0 {
+		t.Errorf("%d counts are left, %v", len(counts), err)
+	}
+}
+
+// TestRepeatedAfterFailedSync: what a sync may have lost is not taken for
+// done by who tries again.
+func TestRepeatedAfterFailedSync(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openHere(t, dir, Options{})
+	for _, id := range []string{"acc_1", "acc_2"} {
+		if _, err := s.PutAccount(t.Context(), store.Account{ID: id, Plan: "starter"}); err != nil {
+			t.Fatalf("creating an account: %v", err)
+		}
+	}
+	take(t, s, call("convert", today))
+	if err := s.Close(); err != nil {
+		t.Fatalf("closing: %v", err)
+	}
+	for name, change := range map[string]func(*Store) error{
+		"a reset of a day that is not in memory": func(s *Store) error { return s.ResetCounts(t.Context(), "acc_1", "", today) },
+		"a deletion":                             func(s *Store) error { return s.DeleteAccount(t.Context(), "acc_2") },
+	} {
+		copied := t.TempDir()
+		if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+			t.Fatalf("copying: %v", err)
+		}
+		s := openHere(t, copied, Options{})
+		errLost, works := errors.New("pages lost"), s.archive.sync
+		syncWith(s, func() error { return errLost })
+		for try := range 2 {
+			if err := change(s); !errors.Is(err, errLost) || !errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("%s, try %d: got %v, want %v", name, try+1, err, errLost)
+			}
+		}
+		syncWith(s, works) // to close it
 	}
 }

@@ -186,6 +186,7 @@ func (r *recorder) flushSome(which func(*waiting) bool) error {
 		rows, err := r.fill(account, w)
 		switch {
 		case err != nil && !errors.Is(err, errCorrupt):
+			r.forget() // what was filled before is not written
 			return err
 		case err != nil:
 			// It is for the account's own reader to fail of it.
@@ -210,10 +211,15 @@ func (r *recorder) flushSome(which func(*waiting) bool) error {
 func (r *recorder) write(changes []change) error {
 	err := r.store.archive.write(false, changes...)
 	if err != nil {
-		clear(r.slots)
-		clear(r.used)
+		r.forget()
 	}
 	return err
+}
+
+// forget forgets what is remembered of rows.
+func (r *recorder) forget() {
+	clear(r.slots)
+	clear(r.used)
 }
 
 // take takes what waits of some accounts, with what is in the ring.

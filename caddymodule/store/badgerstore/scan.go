@@ -3,6 +3,7 @@ package badgerstore
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 
@@ -18,6 +19,9 @@ type visit func(key, value []byte) error
 
 // get calls fn with a row's value, or returns store.ErrNotFound.
 func (a *archive) get(key []byte, fn func(value []byte) error) error {
+	if err := a.failed(); err != nil {
+		return fmt.Errorf("%w: reading: %w", store.ErrUnavailable, err)
+	}
 	return a.db.View(func(txn *badger.Txn) error {
 		item, err := txn.Get(key)
 		if errors.Is(err, badger.ErrKeyNotFound) {
@@ -32,6 +36,9 @@ func (a *archive) get(key []byte, fn func(value []byte) error) error {
 
 // scan calls fn with every row below a prefix, in order.
 func (a *archive) scan(prefix []byte, fn visit) error {
+	if err := a.failed(); err != nil {
+		return fmt.Errorf("%w: reading: %w", store.ErrUnavailable, err)
+	}
 	return scanRange(a.db, prefix, prefix, nil, fn)
 }
 

@@ -91,6 +91,8 @@ type Options struct {
 	// Logger receives what goes wrong behind the callers' backs. Nil
 	// discards it.
 	Logger *zap.Logger
+
+	segmentSize int // of the log, in bytes; zero for its own default
 }
 
 // Store is a store.Store in one directory.
@@ -139,7 +141,7 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	s := &Store{disk: disk, log: logger, stop: make(chan struct{})}
 	s.archive = &archive{db: db, durable: o.Sync, room: disk.checkOpen, sync: db.Sync}
-	if err := s.begin(o.Sync); err != nil {
+	if err := s.begin(o); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, errors.Join(err, db.Close()))
 	}
 	s.archive.room = disk.check
@@ -151,12 +153,12 @@ func Open(dir string, o Options) (*Store, error) {
 }
 
 // begin fills the ledger from what is in the directory.
-func (s *Store) begin(sync bool) (err error) {
+func (s *Store) begin(o Options) (err error) {
 	format, err := s.archive.format()
 	if err != nil {
 		return err
 	}
-	if s.journal, err = openJournal(s.disk, s.archive, format, sync, s.log); err != nil {
+	if s.journal, err = openJournal(s.disk, s.archive, format, o, s.log); err != nil {
 		return err
 	}
 	s.ledger = ledger.New(s.journal)

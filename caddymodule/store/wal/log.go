@@ -18,18 +18,21 @@
 package wal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
 )
 
-// SegmentSize is the size of a new segment, in bytes.
+// SegmentSize is the size of a segment unless Options say otherwise, in
+// bytes.
 const SegmentSize = 1 << 20
 
-// MaxRecord is the size of the largest record, in bytes.
+// MaxRecord is the size of the largest record that fits into such a
+// segment, in bytes.
 const MaxRecord = SegmentSize - headerSize - 2*wordSize
 
-// ErrTooLarge says that a record exceeds MaxRecord.
+// ErrTooLarge says that a record does not fit into a segment.
 var ErrTooLarge = errors.New("record is too large")
 
 // Options change how a log works.
@@ -39,6 +42,9 @@ type Options struct {
 	// Room tells why no further segment may be made now, nil if it may.
 	// It is called before each.
 	Room func() error
+	// Size is the size of a new segment, in bytes; zero means SegmentSize.
+	// Older segments of another size are used as they are.
+	Size int
 }
 
 // Log appends records. Append, Rotate, Empty, Number and Close must not be
@@ -80,6 +86,7 @@ func Open(dir string, first uint64, o Options) (l *Log, left []*Segment, err err
 	if err != nil {
 		return nil, nil, errors.Join(err, r.close())
 	}
+	o.Size = cmp.Or(o.Size, SegmentSize)
 	l = &Log{dir: dir, Options: o, at: headerSize, full: make(chan struct{}, 1)}
 	for _, s := range r {
 		left = append(left, s.Segment)
@@ -102,14 +109,14 @@ func Open(dir string, first uint64, o Options) (l *Log, left []*Segment, err err
 
 // Append adds a record, which is copied. With durable it has reached the
 // disk when Append returns, whatever Options.Sync says, and so has all
-// before it in its segment. After an error nothing was added, with one
+// before it. After an error nothing was added, with one
 // exception: when a sync failed the record may come back after a restart.
 // From then on the log fails always.
 func (l *Log) Append(record []byte, durable bool) error {
 	if l.broken != nil {
 		return l.broken
 	}
-	if len(record) == 0 || len(record) > MaxRecord {
+	if len(record) == 0 || len(record) > l.Size-headerSize-2*wordSize {
 		return ErrTooLarge
 	}
 	takes := footprint(len(record))
@@ -126,7 +133,24 @@ func (l *Log) Append(record []byte, durable bool) error {
 	case l.Sync:
 		return l.flush(at)
 	case durable:
+		if err := l.flushEnded(); err != nil {
+			return err
+		}
 		return l.flush(0)
+	}
+	return nil
+}
+
+// flushEnded makes the segments that have ended reach the disk: a record
+// that outlived the end of the one in front of it would be damage.
+func (l *Log) flushEnded() error {
+	l.mu.Lock() // nobody removes one meanwhile
+	defer l.mu.Unlock()
+	for _, s := range l.ended {
+		if err := l.flusher.flush(s, 0, len(s.file.Data)); err != nil {
+			l.broken = fmt.Errorf("syncing: %w", err)
+			return l.broken
+		}
 	}
 	return nil
 }
@@ -198,7 +222,7 @@ func (l *Log) prepare() (err error) {
 }
 
 func (l *Log) create() (*Segment, error) {
-	s, err := create(l.dir, l.next, SegmentSize)
+	s, err := create(l.dir, l.next, l.Size)
 	if err == nil {
 		l.next++
 	}

@@ -339,7 +339,7 @@ func TestRow(t *testing.T) {
 			return os.WriteFile(filepath.Join(dir, "1.log"), []byte("hello"), 0o600)
 		}, -1},
 		{"one that was being made", 1, func(dir string) error {
-			return os.WriteFile(path(dir, 6)+making, []byte("hello"), 0o600)
+			return os.WriteFile(path(dir, 6)+unfinished, []byte("hello"), 0o600)
 		}, 4},
 	}
 	for _, test := range tests {
@@ -367,8 +367,8 @@ func TestRow(t *testing.T) {
 		if err = errors.Join(err, l.Close()); err != nil || len(records) != test.want {
 			t.Errorf("%s: got %q, %v, want %d records", test.name, records, err, test.want)
 		}
-		if unfinished, _ := filepath.Glob(filepath.Join(dir, "*"+making)); len(unfinished) > 0 {
-			t.Errorf("%s: %q is left", test.name, unfinished)
+		if left, _ := filepath.Glob(filepath.Join(dir, "*"+unfinished)); len(left) > 0 {
+			t.Errorf("%s: %q is left", test.name, left)
 		}
 	}
 }
@@ -436,5 +436,65 @@ func TestWhatIsDoneWithDoesNotMatter(t *testing.T) {
 	}
 	if _, err := os.Stat(done); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the segment that is done with is still there: %v", err)
+	}
+}
+
+// TestDurableBehindOthers: a record that must reach the disk does not get
+// there before what was written in front of it. Should the power be lost
+// then, it would stand behind a gap, and the log would be refused.
+func TestDurableBehindOthers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l, _ := openLog(t, dir, 0, Options{})
+	var flushed []uint64
+	works := l.flusher
+	l.flusher = flushFunc(func(s *Segment, from, to int) error {
+		flushed = append(flushed, s.number)
+		return works.flush(s, from, to)
+	})
+	add(t, l, "nothing was promised of this")
+	if err := l.Rotate(); err != nil {
+		t.Fatalf("ending a segment: %v", err)
+	}
+	if err := l.Append([]byte("durable"), true); err != nil {
+		t.Fatalf("appending: %v", err)
+	}
+	if !slices.Equal(flushed, []uint64{1, 2}) {
+		t.Errorf("the segments %d were synced, in this order; want 1, 2", flushed)
+	}
+	errLost := errors.New("pages lost")
+	l.flusher = flushFunc(func(s *Segment, from, to int) error {
+		if s.number == 1 {
+			return errLost
+		}
+		return works.flush(s, from, to)
+	})
+	for range 2 {
+		if err := l.Append([]byte("durable"), true); !errors.Is(err, errLost) {
+			t.Errorf("behind what could not be synced: got %v, want %v", err, errLost)
+		}
+		l.flusher = works // whatever it says from now on
+	}
+}
+
+type flushFunc func(s *Segment, from, to int) error
+
+func (f flushFunc) flush(s *Segment, from, to int) error { return f(s, from, to) }
+func (f flushFunc) close() error                         { return nil }
+
+// TestOwnSize: segments are as large as the options say, and so are the
+// records that fit.
+func TestOwnSize(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 12
+	dir := t.TempDir()
+	l, _ := openLog(t, dir, 0, Options{Size: size})
+	largest := string(make([]byte, size-headerSize-2*wordSize))
+	add(t, l, "small", largest, "small again")
+	if err := l.Append([]byte(largest+"1"), false); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("a record larger than a segment: got %v, want %v", err, ErrTooLarge)
+	}
+	if l.Number() != 3 {
+		t.Errorf("three records are in %d segments, want 3", l.Number())
 	}
 }

@@ -80,7 +80,7 @@ func missing(number uint64) error {
 
 // removeUnfinished removes what a crash left while a segment was made.
 func removeUnfinished(dir string) error {
-	paths, err := list(dir, extension+making)
+	paths, err := list(dir, extension+unfinished)
 	for _, path := range paths {
 		err = errors.Join(err, os.Remove(path))
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/dgraph-io/ristretto/v2/z"
 )
 
-// extension ends the names of segments, and making is added to it while
+// extension ends the names of segments, and unfinished is added to it while
 // one is made.
 const (
-	extension = ".log"
-	making    = ".new"
+	extension  = ".log"
+	unfinished = ".new"
 )
 
 // Segment is one file of a log.
@@ -70,10 +70,10 @@ func segmentPath(dir string, number uint64) string {
 // complete.
 func create(dir string, number uint64, size int) (*Segment, error) {
 	path := segmentPath(dir, number)
-	if err := writeEmpty(path+making, number, size); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(path+making))
+	if err := writeEmpty(path+unfinished, number, size); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(path+unfinished))
 	}
-	if err := errors.Join(os.Rename(path+making, path), syncDir(dir)); err != nil {
+	if err := errors.Join(os.Rename(path+unfinished, path), syncDir(dir)); err != nil {
 		return nil, err
 	}
 	return mapped(path, number)

@@ -1,0 +1,8 @@
+package badgerstore
+
+// WithSegments returns options for a log whose segments have another size,
+// in bytes.
+func (o Options) WithSegments(size int) Options {
+	o.segmentSize = size
+	return o
+}
