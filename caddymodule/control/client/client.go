@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 )
 
 // maxAnswer bounds what is read of one answer, in bytes. The largest that
@@ -102,10 +104,30 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 		// A server that knows no gate may say 200 to anything.
 		return unreachable(fmt.Errorf("unexpected answer with status %d", response.StatusCode))
 	}
-	if err := json.Unmarshal(body, out); err != nil {
+	if err := json.Unmarshal(body, out); err != nil || !isAnswer(out) {
 		return unreachable(errors.New("the answer is not what a gate says"))
 	}
 	return nil
+}
+
+// isAnswer tells whether an answer has what a gate never leaves out. Some
+// other server at the address may answer with JSON, too.
+func isAnswer(out any) bool {
+	switch out := out.(type) {
+	case *control.Plans:
+		return out.Plans != nil
+	case *control.Account:
+		return out.Account != ""
+	case *control.AccountPage:
+		return out.Accounts != nil
+	case *control.KeyList:
+		return out.Keys != nil
+	case *control.IssuedKey:
+		return out.ID != "" && out.Token != ""
+	case *usage.Document:
+		return out.Account != ""
+	}
+	return false
 }
 
 func (c *Client) request(ctx context.Context, method, path string, query url.Values, in any) (*http.Request, error) {

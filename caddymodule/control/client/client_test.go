@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -334,6 +335,43 @@ func TestNoGate(t *testing.T) {
 	}
 	for name, err := range changes {
 		if !errors.Is(err, client.ErrUnreachable) {
+			t.Errorf("%s: got %v, want ErrUnreachable", name, err)
+		}
+	}
+}
+
+// TestAnotherServer talks to a server that answers everything with a JSON
+// object of its own: whoever believed it would show an account that there
+// is not, or keep a token that opens nothing.
+func TestAnotherServer(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"status":"ok"}`)
+	}))
+	defer server.Close()
+	gate, err := client.New(server.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string]func(context.Context) error{
+		"Plans":   func(ctx context.Context) error { _, err := gate.Plans(ctx); return err },
+		"Account": func(ctx context.Context) error { _, err := gate.Account(ctx, "acc_1"); return err },
+		"PutAccount": func(ctx context.Context) error {
+			_, err := gate.PutAccount(ctx, "acc_1", control.AccountChange{})
+			return err
+		},
+		"Accounts": func(ctx context.Context) error { _, err := gate.Accounts(ctx, "", 1); return err },
+		"CreateKey": func(ctx context.Context) error {
+			_, err := gate.CreateKey(ctx, "acc_1", control.KeyRequest{Name: "ci"})
+			return err
+		},
+		"RotateKey": func(ctx context.Context) error { _, err := gate.RotateKey(ctx, "acc_1", "key_1", 0); return err },
+		"Keys":      func(ctx context.Context) error { _, err := gate.Keys(ctx, "acc_1", control.KeyFilter{}); return err },
+		"Usage":     func(ctx context.Context) error { _, err := gate.Usage(ctx, "acc_1", 0); return err },
+		"RevokeKey": func(ctx context.Context) error { return gate.RevokeKey(ctx, "acc_1", "key_1") },
+	}
+	for name, call := range calls {
+		if err := call(t.Context()); !errors.Is(err, client.ErrUnreachable) {
 			t.Errorf("%s: got %v, want ErrUnreachable", name, err)
 		}
 	}
