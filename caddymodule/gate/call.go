@@ -38,7 +38,8 @@ type Call struct {
 
 	effective *policy.Effective // known once the call is entitled
 
-	// Known once a call was asked for.
+	// Known once a call was asked for and counted or refused; day is nil
+	// before.
 	day       *calendar.Span
 	remaining int64
 
@@ -86,6 +87,9 @@ func (c *Call) Lookup(name string) (any, bool) {
 	case "http.tollgate.limit":
 		return c.number(c.limit), true
 	case "http.tollgate.remaining":
+		if c.day == nil {
+			return "", true
+		}
 		return c.number(c.remaining), true
 	}
 	return nil, false

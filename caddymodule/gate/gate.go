@@ -223,8 +223,12 @@ func (c *Call) entitle(abilities string) *Refusal {
 func (c *Call) take() (admitted bool, err error) {
 	c.day = c.gate.Policy.Calendar.At(c.began)
 	used, admitted, err := c.store.Take(c.request.Context(), c.counter(), c.limit)
+	if err != nil {
+		c.day = nil
+		return false, err
+	}
 	c.remaining = max(0, c.limit-used)
-	return admitted, err
+	return admitted, nil
 }
 
 // counter names where the call is counted.

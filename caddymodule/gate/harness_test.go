@@ -36,6 +36,7 @@ type world struct {
 	now      time.Time
 	next     handlerFunc
 	outcomes map[string]int
+	last     *gate.Call
 }
 
 // noon is ahead of the machine's clock: a store forgets by that.
@@ -105,9 +106,14 @@ type failure int
 
 func (f failure) Error() string { return http.StatusText(int(f)) }
 
-func (*world) Target(r *http.Request) string        { return r.RequestURI }
-func (*world) Client(r *http.Request) string        { return r.RemoteAddr }
-func (*world) Identified(*http.Request, *gate.Call) {}
+func (*world) Target(r *http.Request) string { return r.RequestURI }
+func (*world) Client(r *http.Request) string { return r.RemoteAddr }
+
+func (w *world) Identified(_ *http.Request, call *gate.Call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last = call
+}
 
 func (*world) Status(err error) int {
 	var f failure

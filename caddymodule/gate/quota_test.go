@@ -268,6 +268,42 @@ func TestStoreFails(t *testing.T) {
 	}
 }
 
+// takeFails is a store that grants and does not count.
+type takeFails struct{ store.Store }
+
+func (takeFails) Take(context.Context, store.Call, int64) (int64, bool, error) {
+	return 0, false, store.ErrUnavailable
+}
+
+// TestRemainingIsKnown: what remains is told to logs and other handlers
+// only of a call that was counted or refused for its count.
+func TestRemainingIsKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	bearer, counts := w.account(t, "acc_1"), w.store
+	for i, test := range []struct {
+		target string
+		store  store.Store
+		status int
+		want   any
+	}{
+		{convert, counts, 200, int64(4)},
+		{convert, takeFails{counts}, 503, ""},
+		{"/api/usage?days=0", counts, 400, ""},
+		{"/api/usage", counts, 200, int64(4)},
+	} {
+		w.store = test.store
+		if got := w.get(t, test.target, bearer); got.Code != test.status {
+			t.Errorf("%d: got %d %s, want %d", i, got.Code, got.Body, test.status)
+		}
+		limit, _ := w.last.Lookup("http.tollgate.limit")
+		remaining, _ := w.last.Lookup("http.tollgate.remaining")
+		if limit != int64(5) || remaining != test.want {
+			t.Errorf("%d: got %v of %v left, want %v of 5", i, remaining, limit, test.want)
+		}
+	}
+}
+
 // TestLargestLimit keeps the headers of the largest limit readable: it
 // has a digit more than an integer of a structured field may have.
 func TestLargestLimit(t *testing.T) {
