@@ -5,11 +5,13 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -69,7 +71,7 @@ func (s *server) registerKeys(api huma.API) {
 }
 
 func (s *server) createKey(ctx context.Context, with *session, in *createKeyInput) (IssuedKey, error) {
-	key := store.Key{Account: string(in.Account), Kind: token.Key, Name: in.Body.Name, CreatedAt: round(with.now)}
+	key := store.Key{Account: string(in.Account), Kind: token.Key, Name: norm.NFC.String(in.Body.Name), CreatedAt: round(with.now)}
 	if in.Body.Kind == token.Login.String() {
 		key.Kind = token.Login
 		if key.Name == "" {
@@ -135,10 +137,13 @@ func grantable(plan *policy.Plan, asked []string) ([]string, error) {
 }
 
 // validName counts characters, not bytes. An invalid byte cannot come
-// from JSON, and would count as one character if it did.
+// from JSON, and would count as one character if it did. A name must be
+// seen, and must not turn the text beside it around.
 func validName(name string) bool {
 	n := utf8.RuneCountInString(name)
-	return n >= 1 && n <= maxName && utf8.ValidString(name) && !slices.ContainsFunc([]rune(name), unicode.IsControl)
+	return n >= 1 && n <= maxName && utf8.ValidString(name) &&
+		strings.ContainsFunc(name, func(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) }) &&
+		!strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) })
 }
 
 // issue gives a key its id and its secret and stores it. The secret leaves
@@ -192,7 +197,7 @@ func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInpu
 	var overlap time.Duration
 	if in.Body != nil && in.Body.Overlap != "" {
 		var err error
-		if overlap, err = parseDuration(in.Body.Overlap); err != nil {
+		if overlap, err = policy.ParseDuration(in.Body.Overlap); err != nil {
 			return IssuedKey{}, invalidRequest("The overlap is not a duration such as 90m, 24h or 7d, at most 36500d.")
 		}
 	}
@@ -213,7 +218,16 @@ func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInpu
 		oldEnds = old.ExpiresAt
 	}
 	return s.issue(next, func(next store.Key, hash token.Hash) error {
-		return with.store.RotateKey(ctx, string(in.Account), in.ID, next, hash, oldEnds)
+		err := with.store.RotateKey(ctx, string(in.Account), in.ID, next, hash, oldEnds)
+		switch {
+		case errors.Is(err, store.ErrNameTaken):
+			return errReplaced
+		case errors.Is(err, store.ErrNotFound):
+			return errEnded
+		case errors.Is(err, store.ErrTooManyKeys):
+			return errNoOverlap
+		}
+		return err
 	})
 }
 

@@ -83,14 +83,14 @@ type KeyFilter struct {
 type KeyRequest struct {
 	// Name is 1 to 64 characters, unique among the account's live keys. A
 	// login token may go without.
-	Name string `json:"name,omitempty" doc:"1 to 64 characters, unique among the account's live keys. Optional for a login token."`
+	Name string `json:"name,omitempty" doc:"1 to 64 characters in Unicode's form NFC, unique among the account's live keys. Optional for a login token."`
 	// Abilities limits what the token may do. Nil means all that the
 	// account is entitled to now; an empty list is refused.
 	Abilities []string   `json:"abilities,omitzero" doc:"What the token may do. Default: all that the account is entitled to now."`
 	ExpiresAt *time.Time `json:"expires_at,omitempty" nullable:"true" doc:"When the token ends. Default: never for a key."`
 	// TTL is how long the token lives, as Go writes durations, days
 	// allowed: "720h", "30d", "1d12h".
-	TTL string `json:"ttl,omitempty" doc:"How long the token lives, instead of expires_at: for example 720h or 30d. Default for a login token: what the gate is configured with."`
+	TTL string `json:"ttl,omitempty" minLength:"1" doc:"How long the token lives, instead of expires_at: for example 720h or 30d. Default for a login token: what the gate is configured with."`
 	// Kind is "key", the default, or "login".
 	Kind string `json:"kind,omitempty" enum:"key,login" doc:"Default: key."`
 }
@@ -106,5 +106,5 @@ type IssuedKey struct {
 type Rotation struct {
 	// Overlap is how long the old token goes on working, as Go writes
 	// durations. Empty: it ends at once.
-	Overlap string `json:"overlap,omitempty" doc:"How long the old token goes on working, for example 24h. Default: it ends at once."`
+	Overlap string `json:"overlap,omitempty" minLength:"1" doc:"How long the old token goes on working, for example 24h. Default: it ends at once."`
 }

@@ -26,9 +26,12 @@ var (
 var (
 	errNameTaken       = apierror.New(http.StatusConflict, "name_taken", "A live key of the account has this name already.")
 	errTooManyKeys     = apierror.New(http.StatusConflict, "too_many_keys", fmt.Sprintf("The account has %d live keys; revoke one first.", store.MaxLiveKeys))
+	errReplaced        = apierror.New(http.StatusConflict, "name_taken", "The key was replaced already. Rotate the one that replaced it, or revoke this one.")
+	errEnded           = apierror.New(http.StatusNotFound, "not_found", "The account has no such live key.")
+	errNoOverlap       = apierror.New(http.StatusConflict, "too_many_keys", fmt.Sprintf("The account has %d live keys. Rotate without overlap, or revoke one first.", store.MaxLiveKeys))
 	errPlanRequired    = apierror.New(http.StatusForbidden, "plan_required", "The account's plan gives no access to the API.")
 	errAccountDisabled = apierror.New(http.StatusForbidden, "account_disabled", "The account is disabled.")
-	errInvalidName     = apierror.New(http.StatusBadRequest, "invalid_name", "A key's name has 1 to 64 characters and no control characters.")
+	errInvalidName     = apierror.New(http.StatusBadRequest, "invalid_name", "A key's name has 1 to 64 characters, one of them visible, and no control characters.")
 	errUnavailable     = apierror.New(http.StatusServiceUnavailable, "unavailable", "The gate cannot do this now. Please try again shortly.").
 				WithHeader("Retry-After", "5")
 )

@@ -34,7 +34,11 @@ func TestRotateKey(t *testing.T) {
 			t.Parallel()
 			g := newGate(t)
 			g.account(t, "acc_1", "starter")
-			old := g.issue(t, fmt.Sprintf(`{"name":"ci","abilities":["convert"],"ttl":%q}`, test.ttl))
+			ttl := ""
+			if test.ttl != "" {
+				ttl = fmt.Sprintf(`,"ttl":%q`, test.ttl)
+			}
+			old := g.issue(t, `{"name":"ci","abilities":["convert"]`+ttl+`}`)
 			g.Advance(time.Minute)
 			w := g.call(t, "POST", keysPath+"/"+old.ID+"/rotate", test.body)
 			var next control.IssuedKey
@@ -97,7 +101,7 @@ func TestRotateRefusals(t *testing.T) {
 	g.account(t, "acc_1", "starter")
 	key := g.issue(t, `{"name":"ci","ttl":"1h"}`)
 	path := keysPath + "/" + key.ID + "/rotate"
-	for _, body := range []string{`{"overlap":"-1s"}`, `{"overlap":"soon"}`, `{"overlap":1}`, `{"overlap":"36501d"}`, `{"overlap":"d"}`, `{"name":"x"}`, `[]`} {
+	for _, body := range []string{`{"overlap":"-1s"}`, `{"overlap":"soon"}`, `{"overlap":1}`, `{"overlap":""}`, `{"overlap":"36501d"}`, `{"overlap":"d"}`, `{"name":"x"}`, `[]`} {
 		g.refused(t, http.StatusBadRequest, "invalid_request", "POST", path, body)
 	}
 	g.refused(t, http.StatusNotFound, "not_found", "POST", keysPath+"/key_unknown/rotate", "")

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -163,31 +162,6 @@ func (l *Limit) UnmarshalJSON(b []byte) error {
 	v, err := ParseLimit(text)
 	if err == nil {
 		*l = v
-	}
-	return err
-}
-
-// Duration is a time.Duration that JSON writes as Go does, "1h30m", and
-// reads as that or as a number of nanoseconds.
-type Duration time.Duration
-
-// MarshalJSON writes the duration as a string.
-func (d Duration) MarshalJSON() ([]byte, error) {
-	return json.Marshal(time.Duration(d).String())
-}
-
-// UnmarshalJSON reads a string or a number of nanoseconds.
-func (d *Duration) UnmarshalJSON(b []byte) error {
-	if len(b) > 0 && b[0] != '"' {
-		return json.Unmarshal(b, (*int64)(d))
-	}
-	var text string
-	if err := json.Unmarshal(b, &text); err != nil {
-		return err
-	}
-	v, err := time.ParseDuration(text)
-	if err == nil {
-		*d = Duration(v)
 	}
 	return err
 }

@@ -1,21 +1,23 @@
-package control
+package policy_test
 
 import (
 	"testing"
 	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
 func TestParseDuration(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{
-		"0s": 0, "0d": 0, "90m": 90 * time.Minute, "1h30m": 90 * time.Minute, "1d": 24 * time.Hour, "1d12h": 36 * time.Hour, "36500d": maxLife,
+		"0s": 0, "0d": 0, "90m": 90 * time.Minute, "1h30m": 90 * time.Minute, "1d": 24 * time.Hour, "1d12h": 36 * time.Hour, "36500d": policy.MaxDuration,
 	} {
-		if got, err := parseDuration(text); err != nil || got != want {
+		if got, err := policy.ParseDuration(text); err != nil || got != want {
 			t.Errorf("%q: got %v, %v, want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "d", "1", "-1d", "+1d", "1.5d", "1d1d", "1d-1h", "1 d", "30days", "36500d1ns", "65535d", "65536d", "-1ns", "999999h999999h"} {
-		if got, err := parseDuration(text); err == nil {
+		if got, err := policy.ParseDuration(text); err == nil {
 			t.Errorf("%q: got %v", text, got)
 		}
 	}
@@ -26,11 +28,11 @@ func FuzzParseDuration(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := parseDuration(text)
-		if err == nil && (got < 0 || got > maxLife) {
+		got, err := policy.ParseDuration(text)
+		if err == nil && (got < 0 || got > policy.MaxDuration) {
 			t.Errorf("%q: got %v", text, got)
 		}
-		if want, stdErr := time.ParseDuration(text); stdErr == nil && want >= 0 && want <= maxLife && (err != nil || got != want) {
+		if want, stdErr := time.ParseDuration(text); stdErr == nil && want >= 0 && want <= policy.MaxDuration && (err != nil || got != want) {
 			t.Errorf("%q: got %v, %v, want %v", text, got, err, want)
 		}
 	})

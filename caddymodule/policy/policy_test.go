@@ -283,7 +283,11 @@ func TestDurationJSON(t *testing.T) {
 			t.Errorf("%s: got %v, %v", text, time.Duration(d), err)
 		}
 	}
-	for _, text := range []string{`"soon"`, `"5"`, `1.5`, `true`, `{}`} {
+	var week policy.Duration
+	if err := json.Unmarshal([]byte(`"7d12h"`), &week); err != nil || time.Duration(week) != 180*time.Hour {
+		t.Errorf("7d12h: got %v, %v", time.Duration(week), err)
+	}
+	for _, text := range []string{`"soon"`, `"1.5d"`, `"5"`, `1.5`, `true`, `{}`} {
 		var d policy.Duration
 		if err := json.Unmarshal([]byte(text), &d); err == nil {
 			t.Errorf("%s: got %v, want an error", text, time.Duration(d))

@@ -213,7 +213,9 @@ type Keys interface {
 	// RotateKey stores next under hash and ends the live key id at
 	// oldEnds, in one step: both happen or neither. If oldEnds is not
 	// after next.CreatedAt, the old key is revoked. The two may share a
-	// name. ErrNotFound if the key is not the account's or not live.
+	// name. ErrNotFound if the key is not the account's or not live,
+	// ErrNameTaken if it was replaced before, ErrTooManyKeys if both were
+	// to live and there is no room for one more.
 	RotateKey(ctx context.Context, account, id string, next Key, hash token.Hash, oldEnds time.Time) error
 }
 

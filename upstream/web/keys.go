@@ -220,8 +220,11 @@ func (s *site) rotateKey(w http.ResponseWriter, r *http.Request, v *visit) error
 // rotateProblem says why the gate refuses to rotate a key, in the words of
 // the page. It is empty for what the page cannot help with.
 func rotateProblem(code string) string {
-	if code == "name_taken" {
+	switch code {
+	case "name_taken":
 		return "This key was rotated already. It works until it expires, or until you revoke it."
+	case "too_many_keys":
+		return "You have 100 keys, and both tokens would be live. Choose “At once”, or revoke a key first."
 	}
 	_, problem := keyProblem(code)
 	return problem

@@ -3,14 +3,15 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
 var errNoTTL = errors.New("--ttl has no value; leave it out for a key that never ends")
@@ -60,15 +61,19 @@ func (t *tool) revokeKey() *cobra.Command {
 }
 
 func (t *tool) rotateKey() *cobra.Command {
-	var overlap time.Duration
+	var text string
 	c := &cobra.Command{
 		Use: "rotate <account> <key-id>", Short: "Replaces a key by a new one with the same rights, and shows its token, once", Args: cobra.ExactArgs(2),
 		Example: "caddy tollgate key rotate acc_1 key_4kdm2Zq0yT1RbXc7 --overlap 24h",
 		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (control.IssuedKey, error) {
+			overlap, err := policy.ParseDuration(text)
+			if err != nil {
+				return control.IssuedKey{}, fmt.Errorf("--overlap %q is not a duration such as 90m, 24h or 7d", text)
+			}
 			return gate.RotateKey(ctx, args[0], args[1], overlap)
 		}, showIssued),
 	}
-	c.Flags().DurationVar(&overlap, "overlap", 0, "How long the old key goes on working (default: it ends at once)")
+	c.Flags().StringVar(&text, "overlap", "0s", "How long the old key goes on working, for example 24h or 7d; with 0s it ends at once")
 	return c
 }
 

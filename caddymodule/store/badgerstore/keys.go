@@ -20,7 +20,7 @@ func (s *Store) CreateKey(_ context.Context, key store.Key, hash token.Hash) err
 		if _, err := s.account(key.Account); err != nil {
 			return err
 		}
-		if err := s.checkKey(key, keyRow{}); err != nil {
+		if err := s.checkKey(key, keyRow{}, false); err != nil {
 			return err
 		}
 		k := keyRow{Key: key, hash: hash}
@@ -33,10 +33,11 @@ func (s *Store) CreateKey(_ context.Context, key store.Key, hash token.Hash) err
 }
 
 // checkKey holds a new key against the account's live ones. The key that
-// it replaces does not count, and lends it its name: the one before that
-// may still live for its overlap. A younger one of that name has replaced
-// it already, and nobody would know which of two successors lasts.
-func (s *Store) checkKey(key store.Key, replaces keyRow) error {
+// it replaces lends it its name: the one before that may still live for
+// its overlap. A younger one of that name has replaced it already, and
+// nobody would know which of two successors lasts. One that ends at once
+// makes room, also where there are too many.
+func (s *Store) checkKey(key store.Key, replaces keyRow, overlap bool) error {
 	if key.Kind != token.Key {
 		return nil
 	}
@@ -46,15 +47,15 @@ func (s *Store) checkKey(key store.Key, replaces keyRow) error {
 	}
 	live := 0
 	for _, k := range keys {
-		if k.Kind != token.Key || k.ID == replaces.ID || !k.Live(key.CreatedAt) {
+		if k.Kind != token.Key || !k.Live(key.CreatedAt) {
 			continue
 		}
 		live++
-		if k.Name == key.Name && (key.Name != replaces.Name || k.CreatedAt.After(replaces.CreatedAt)) {
+		if k.ID != replaces.ID && k.Name == key.Name && (key.Name != replaces.Name || k.CreatedAt.After(replaces.CreatedAt)) {
 			return store.ErrNameTaken
 		}
 	}
-	if live >= store.MaxLiveKeys {
+	if live >= store.MaxLiveKeys && (replaces.ID == "" || overlap) {
 		return store.ErrTooManyKeys
 	}
 	return nil
@@ -187,10 +188,10 @@ func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key,
 		if !old.Live(next.CreatedAt) {
 			return store.ErrNotFound
 		}
-		if err := s.checkKey(next, old); err != nil {
+		overlap := oldEnds.After(next.CreatedAt)
+		if err := s.checkKey(next, old, overlap); err != nil {
 			return err
 		}
-		overlap := oldEnds.After(next.CreatedAt)
 		switch {
 		case !overlap:
 			old.RevokedAt = next.CreatedAt.UTC()

@@ -1,0 +1,71 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// MaxDuration bounds how far ahead anything ends: 100 years of 365 days.
+// It keeps every time that is ever shown within the four-digit years of
+// RFC 3339.
+const MaxDuration = 100 * 365 * 24 * time.Hour
+
+// Duration is a time.Duration that JSON writes as Go does, "1h30m", and
+// reads as that, with days in front, or as a number of nanoseconds.
+type Duration time.Duration
+
+// MarshalJSON writes the duration as a string.
+func (d Duration) MarshalJSON() ([]byte, error) {
+	return json.Marshal(time.Duration(d).String())
+}
+
+// UnmarshalJSON reads a string or a number of nanoseconds.
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] != '"' {
+		return json.Unmarshal(b, (*int64)(d))
+	}
+	var text string
+	if err := json.Unmarshal(b, &text); err != nil {
+		return err
+	}
+	v, err := time.ParseDuration(text)
+	if strings.Contains(text, "d") {
+		v, err = ParseDuration(text)
+	}
+	if err == nil {
+		*d = Duration(v)
+	}
+	return err
+}
+
+var errDuration = errors.New("not a duration from 0 to 100 years")
+
+// ParseDuration reads a duration as Go writes them, with days of 24 hours
+// in front, as Caddy takes them: "30d", "1d12h", "720h". It is from 0 to
+// MaxDuration.
+func ParseDuration(text string) (time.Duration, error) {
+	var days int64
+	rest := text
+	if head, tail, found := strings.Cut(text, "d"); found {
+		n, err := strconv.ParseUint(head, 10, 16)
+		if err != nil {
+			return 0, errDuration
+		}
+		days, rest = int64(n), tail
+	}
+	var d time.Duration
+	if rest != "" || rest == text {
+		var err error
+		if d, err = time.ParseDuration(rest); err != nil {
+			return 0, errDuration
+		}
+	}
+	// Both parts fit into the type, and days are bounded by their 16 bits.
+	if d < 0 || d > MaxDuration || time.Duration(days)*24*time.Hour > MaxDuration-d {
+		return 0, errDuration
+	}
+	return time.Duration(days)*24*time.Hour + d, nil
+}
