@@ -2,10 +2,11 @@ package e2e_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -174,22 +175,41 @@ func TestSecondProcess(t *testing.T) {
 }
 
 // TestDownUpstream calls through a gate whose upstream is gone: the call
-// is given back.
+// is given back, programs get JSON and people a page.
 func TestDownUpstream(t *testing.T) {
 	s := stack.Start(t, stack.Shipped(t))
 	account := newAccount(t, s, "ada@example.com", "starter")
 	key := newKey(t, s, account, "ci")
 	s.StopUpstream()
-	var refused atomic.Int64
 	for range 10 {
 		response, text := s.Call("GET", "/api/rates/EUR", key.Token, nil)
 		if response.StatusCode != http.StatusBadGateway || code(t, text) != "upstream_unreachable" {
 			t.Errorf("got %d %s", response.StatusCode, text)
 		}
-		refused.Add(1)
 	}
 	if got := used(t, s, account, "rates"); got != 0 {
 		t.Errorf("%d calls are counted, want none", got)
+	}
+	form := func(path string) *http.Response {
+		response, err := http.PostForm(s.Address+path, url.Values{"email": {"ada@example.com"}, "password": {"wrong password"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response
+	}
+	page := func(path string) *http.Response {
+		response, err := http.Get(s.Address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response
+	}
+	for name, response := range map[string]*http.Response{"/usage": page("/usage"), "/": page("/"), "the sign-in": form("/login"), "the sign-up": form("/signup")} {
+		text, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || response.StatusCode != http.StatusBadGateway || response.Header.Get("Content-Type") != "text/html; charset=utf-8" || !strings.Contains(string(text), "<h1>Back in a moment</h1>") {
+			t.Errorf("%s: got %d %v %s, %v", name, response.StatusCode, response.Header, text, err)
+		}
 	}
 }
 
