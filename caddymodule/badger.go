@@ -47,8 +47,24 @@ func (b *BadgerStore) Provision(caddy.Context) error {
 	if directory == "" {
 		return errors.New("no directory is configured")
 	}
-	b.directory, err = filepath.Abs(directory)
-	return err
+	if directory, err = filepath.Abs(directory); err != nil {
+		return err
+	}
+	b.directory = resolved(directory)
+	return nil
+}
+
+// resolved follows the links in a path of which the end need not exist
+// yet: a directory is one store, by whatever names it is called.
+func resolved(path string) string {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		return target
+	}
+	parent := filepath.Dir(path)
+	if parent == path {
+		return path
+	}
+	return filepath.Join(resolved(parent), filepath.Base(path))
 }
 
 // Key implements StoreOpener.

@@ -2,15 +2,19 @@ package caddymodule_test
 
 import (
 	"encoding/json"
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 )
 
@@ -232,5 +236,31 @@ func TestSettingsOfAnOpenStore(t *testing.T) {
 	}
 	if err := caddy.Stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestStoreByOtherNames: a store is one, by whatever links its directory
+// is reached, also before it is made.
+func TestStoreByOtherNames(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link")
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "data"), 0o700), os.Symlink("data", link)); err != nil {
+		t.Fatal(err)
+	}
+	key := func(directory string) string {
+		b := &caddymodule.BadgerStore{Directory: directory}
+		if err := b.Provision(caddy.Context{}); err != nil {
+			t.Fatal(err)
+		}
+		return b.Key()
+	}
+	for _, below := range []string{"", "gate", "not/yet"} {
+		if got, want := key(filepath.Join(link, below)), key(filepath.Join(dir, "data", below)); got != want {
+			t.Errorf("got %s and %s", got, want)
+		}
+	}
+	if key(filepath.Join(dir, "data")) == key(filepath.Join(dir, "other")) {
+		t.Error("two directories are taken for one store")
 	}
 }

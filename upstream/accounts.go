@@ -168,6 +168,7 @@ func accountSetPlan() *cobra.Command {
 	c := changeCommand("set-plan", "Put an account on another plan", func(c *cobra.Command, accounts *account.Service, id string) error {
 		return accounts.SetPlan(c.Context(), id, plan)
 	})
+	c.Use = "set-plan ACCOUNT --plan PLAN"
 	c.Long = "Put an account on another plan. It counts from the account's next call on."
 	c.Flags().StringVar(&plan, "plan", "", "`name` of a plan that the gate knows")
 	require(c, "plan")

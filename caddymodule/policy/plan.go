@@ -52,7 +52,9 @@ type Effective struct {
 // Includes tells whether the token carries the endpoint's ability.
 func (e *Effective) Includes(endpoint *Endpoint) bool { return e.endpoints[endpoint.Index] }
 
-func newPlan(c PlanConfig, endpoints []*Endpoint) (*Plan, error) {
+// newPlan compiles a plan. An endpoint that is declared and has a mistake
+// of its own is not among the endpoints, and no mistake of the plan.
+func newPlan(c PlanConfig, endpoints []*Endpoint, declared []string) (*Plan, error) {
 	p := &Plan{Name: c.Name, limits: make([]int64, len(endpoints)), abilities: make([]string, len(endpoints))}
 	p.effective.Store(&effectives{})
 	var errs []error
@@ -72,7 +74,7 @@ func newPlan(c PlanConfig, endpoints []*Endpoint) (*Plan, error) {
 		p.Abilities = append(p.Abilities, e.Ability)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Limits)) {
-		if !known[name] {
+		if !known[name] && !slices.Contains(declared, name) {
 			errs = append(errs, mistake("plan "+c.Name+" "+name, "there is no endpoint %q", name))
 		}
 	}

@@ -188,12 +188,17 @@ func (p *Policy) addDisguises(method, path string) error {
 	return nil
 }
 
-func (p *Policy) addEndpoints(c Config) error {
-	all := c.Endpoints
-	if c.Usage != "" {
-		method, path, _ := strings.Cut(c.Usage, " ")
-		all = append(slices.Clone(all), EndpointConfig{Name: UsageEndpoint, Method: method, Path: path})
+// endpoints lists those of a configuration, the gate's own at the end.
+func endpoints(c Config) []EndpointConfig {
+	if c.Usage == "" {
+		return c.Endpoints
 	}
+	method, path, _ := strings.Cut(c.Usage, " ")
+	return append(slices.Clone(c.Endpoints), EndpointConfig{Name: UsageEndpoint, Method: method, Path: path})
+}
+
+func (p *Policy) addEndpoints(c Config) error {
+	all := endpoints(c)
 	var errs []error
 	for i, e := range all {
 		usage := c.Usage != "" && i == len(all)-1
@@ -243,6 +248,10 @@ func (p *Policy) addRoute(method, path string, r Route) error {
 }
 
 func (p *Policy) addPlans(c Config) error {
+	var declared []string
+	for _, e := range endpoints(c) {
+		declared = append(declared, e.Name)
+	}
 	var errs []error
 	for _, pc := range c.Plans {
 		subject := "plan " + pc.Name
@@ -254,7 +263,7 @@ func (p *Policy) addPlans(c Config) error {
 			errs = append(errs, mistake(subject, "the plan stands there twice"))
 			continue
 		}
-		plan, err := newPlan(pc, p.Endpoints)
+		plan, err := newPlan(pc, p.Endpoints, declared)
 		if err != nil {
 			errs = append(errs, err)
 		}

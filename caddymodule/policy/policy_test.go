@@ -329,3 +329,15 @@ func TestDisguises(t *testing.T) {
 		}
 	}
 }
+
+// TestMistakeOfAnEndpoint: a plan that lists an endpoint with a mistake is
+// not blamed for it.
+func TestMistakeOfAnEndpoint(t *testing.T) {
+	t.Parallel()
+	c := config()
+	c.Endpoints[0].Method = "get"
+	_, err := policy.New(c)
+	if err == nil || strings.Contains(err.Error(), "there is no endpoint") || !strings.Contains(err.Error(), "capital letters") {
+		t.Errorf("got %v", err)
+	}
+}
