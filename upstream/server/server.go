@@ -64,7 +64,6 @@ func New(c Config) http.Handler {
 	open.Handle("/api/", api)
 	open.Handle("/openapi.json", c.API)
 	open.Handle("/docs", c.API)
-	open.Handle("/docs/", c.API)
 	open.Handle("/healthz", only("GET /healthz", checks))
 	open.Handle("POST /login", requireProof(c.Secret, c.Pages))
 	open.Handle("POST /signup", c.missProof(c.Pages))
