@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/upstream/api"
+	"github.com/caddy-tollgate/tollgate/upstream/web/browsertest"
 )
 
 func TestPage(t *testing.T) {
@@ -113,5 +114,27 @@ func TestSamples(t *testing.T) {
 				t.Errorf("got %s (%v), want %s in it", output, err, want)
 			}
 		})
+	}
+}
+
+// TestPageIsAccessible: the page is free of what axe-core finds, in light
+// and dark, and no wider than a phone.
+func TestPageIsAccessible(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(serve(t).handler)
+	t.Cleanup(server.Close)
+	browser := browsertest.Start(t)
+	for look, options := range map[string][]browsertest.Option{
+		"light":      {browsertest.Wide},
+		"dark-phone": {browsertest.Phone, browsertest.Dark},
+	} {
+		page := browser.Person(options...)
+		page.Go(server.URL + "/docs")
+		for _, violation := range page.Violations() {
+			t.Errorf("%s: %s", look, violation)
+		}
+		if width := browsertest.Evaluate[int](page, "document.documentElement.scrollWidth"); look == "dark-phone" && width > 390 {
+			t.Errorf("%d pixels wide, want at most 390", width)
+		}
 	}
 }

@@ -93,8 +93,9 @@ func TestNothingIsCutOff(t *testing.T) {
 	}
 }
 
-// Every state of every page is free of what axe-core finds, in light and
-// dark, and nowhere wider than a phone.
+// Every state of every page is free of what axe-core finds, and nowhere
+// wider than a phone. Colors are the same at all widths and the layout is
+// the same in all colors, so that two looks show both to axe-core.
 func TestStoriesAreAccessible(t *testing.T) {
 	t.Parallel()
 	server := gallery(t)
@@ -112,8 +113,10 @@ func TestStoriesAreAccessible(t *testing.T) {
 			if *shots != "" {
 				page.Screenshot(filepath.Join(*shots, look, name+".png"))
 			}
-			for _, violation := range page.Violations() {
-				t.Errorf("%s, %s: %s", name, look, violation)
+			if look == "light" || look == "dark-phone" {
+				for _, violation := range page.Violations() {
+					t.Errorf("%s, %s: %s", name, look, violation)
+				}
 			}
 			if strings.HasSuffix(look, "phone") {
 				width := browsertest.Evaluate[int](page, "document.documentElement.scrollWidth")
