@@ -181,10 +181,15 @@ func TestLoginTellsNothing(t *testing.T) {
 // which the gate does not count.
 func TestDisguisedLogin(t *testing.T) {
 	s := start(t, setup{upstream: password, gate: loose})
-	for _, target := range []string{"/LOGIN", "/Login/", "/login/", "/login;x=1", "/login;", "/lo%67in;/", "/lo%2567in", "/l%C5%8Fgin/../login"} {
+	for _, target := range []string{"/LOGIN", "/Login/", "/login/", "/login;x=1", "/login;", "/lo%67in;/", "/lo%2567in", "/login%3Fx", "/login%23x", "/login%253Fx"} {
 		got := s.ask(t, "POST", target, "email=a%40example.com&password=x", form1...)
 		if got.status != 404 && got.status != 400 {
 			t.Errorf("%s: got %d %s, want a refusal", target, got.status, got.body)
+		}
+	}
+	for _, method := range []string{"post", "Post"} {
+		if got := s.raw(t, method+" /login HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 11\r\n\r\nemail=a&p=x"); !strings.HasPrefix(got, "HTTP/1.1 404") {
+			t.Errorf("%s: got %s, want 404", method, got)
 		}
 	}
 	if n := s.upstream.seen(); n != 0 {

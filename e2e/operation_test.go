@@ -175,7 +175,7 @@ func TestSecondProcess(t *testing.T) {
 }
 
 // TestDownUpstream calls through a gate whose upstream is gone: the call
-// is given back, programs get JSON and people a page.
+// is given back, clients of the API get JSON and people a page.
 func TestDownUpstream(t *testing.T) {
 	s := stack.Start(t, stack.Shipped(t))
 	account := newAccount(t, s, "ada@example.com", "starter")

@@ -137,13 +137,27 @@ func grantable(plan *policy.Plan, asked []string) ([]string, error) {
 }
 
 // validName counts characters, not bytes. An invalid byte cannot come
-// from JSON, and would count as one character if it did. A name must be
-// seen, and must not turn the text beside it around.
+// from JSON, and would count as one character if it did. Names are for
+// people to tell keys apart by: one has a letter, a digit or a sign in it,
+// and nothing that cannot be seen or turns the text beside it around.
 func validName(name string) bool {
 	n := utf8.RuneCountInString(name)
-	return n >= 1 && n <= maxName && utf8.ValidString(name) &&
-		strings.ContainsFunc(name, func(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) }) &&
-		!strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) })
+	return n >= 1 && n <= maxName && utf8.ValidString(name) && strings.ContainsFunc(name, isSign) && !strings.ContainsFunc(name, isHidden)
+}
+
+func isSign(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) }
+
+// brailleBlank is a sign to Unicode and a space to the eye.
+const brailleBlank = '\u2800'
+
+// isHidden recognises control characters and what nobody sees, but for the
+// two that join letters and signs, or keep them apart.
+func isHidden(r rune) bool {
+	const zeroWidthNonJoiner, zeroWidthJoiner = '\u200c', '\u200d'
+	if r == zeroWidthNonJoiner || r == zeroWidthJoiner {
+		return false
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point) || r == brailleBlank
 }
 
 // issue gives a key its id and its secret and stores it. The secret leaves

@@ -105,6 +105,6 @@ type IssuedKey struct {
 // Rotation tells how a token is replaced.
 type Rotation struct {
 	// Overlap is how long the old token goes on working, as Go writes
-	// durations. Empty: it ends at once.
+	// durations, days allowed. Absent: it ends at once.
 	Overlap string `json:"overlap,omitempty" minLength:"1" doc:"How long the old token goes on working, for example 24h. Default: it ends at once."`
 }

@@ -31,7 +31,7 @@ var (
 	errNoOverlap       = apierror.New(http.StatusConflict, "too_many_keys", fmt.Sprintf("The account has %d live keys. Rotate without overlap, or revoke one first.", store.MaxLiveKeys))
 	errPlanRequired    = apierror.New(http.StatusForbidden, "plan_required", "The account's plan gives no access to the API.")
 	errAccountDisabled = apierror.New(http.StatusForbidden, "account_disabled", "The account is disabled.")
-	errInvalidName     = apierror.New(http.StatusBadRequest, "invalid_name", "A key's name has 1 to 64 characters, one of them visible, and no control characters.")
+	errInvalidName     = apierror.New(http.StatusBadRequest, "invalid_name", "A key's name has 1 to 64 characters, among them a letter, a digit or a sign, and none that are invisible.")
 	errUnavailable     = apierror.New(http.StatusServiceUnavailable, "unavailable", "The gate cannot do this now. Please try again shortly.").
 				WithHeader("Retry-After", "5")
 )

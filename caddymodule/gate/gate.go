@@ -120,6 +120,7 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 	case found:
 		return unmark(r, g.endpoint(w, r, to.Endpoint, said, next))
 	case !closed && g.Policy.Disguises(r.Method, r.URL.Path):
+		g.Logger.Debug("refusing what a lenient server could take for a login", zap.String("method", r.Method), zap.String("path", r.URL.Path))
 		return g.refuse(w, r, nil, refuseNotFound)
 	case !closed:
 		return next.ServeHTTP(w, r)

@@ -516,3 +516,41 @@ func TestCountsWhileLowering(t *testing.T) {
 		})
 	}
 }
+
+// TestResetMany: many counters are reset with two writes, the one that is
+// begun at once and the one that gathers the others, and who resets them
+// learns of each that fails.
+func TestResetMany(t *testing.T) {
+	t.Parallel()
+	for failing, want := range map[int]int64{-1: 0, 0: 1, 1: 1} {
+		log, resets := newLog(), 0
+		l := ledger.New(log)
+		var calls []store.Call
+		for _, endpoint := range []string{"convert", "rates", "history", "batch"} {
+			call := store.Call{Account: "acc_1", Endpoint: endpoint, Day: today}
+			wantTake(t, l, call, 9, 1, true)
+			calls = append(calls, call)
+		}
+		log.before = func(int) error {
+			resets++
+			if resets == failing+1 {
+				return errDisk
+			}
+			return nil
+		}
+		if err := l.Reset(calls...); errors.Is(err, errDisk) != (failing >= 0) {
+			t.Errorf("write %d fails: got %v", failing, err)
+		}
+		if resets != 2 {
+			t.Errorf("write %d fails: %d resets took %d writes, want 2", failing, len(calls), resets)
+		}
+		left := int64(0)
+		for _, call := range calls {
+			used, _, _ := l.Take(call, 0)
+			left = max(left, used)
+		}
+		if left != want {
+			t.Errorf("write %d fails: %d is left, want %d", failing, left, want)
+		}
+	}
+}

@@ -203,29 +203,40 @@ func (l *Ledger) GiveBack(call store.Call) error {
 	}
 }
 
-// Reset sets counters to zero, on the disk as well when it returns. Call
-// it within Use.
+// Reset sets counters to zero, on the disk as well when it returns, all of
+// them with as few writes as one takes. Call it within Use.
 func (l *Ledger) Reset(calls ...store.Call) error {
 	l.calls.RLock()
 	defer l.calls.RUnlock()
-	var unloaded []store.Call
-	for _, call := range calls {
-		if day := l.counters.loaded(call.Day); day == nil {
-			unloaded = append(unloaded, call)
-		} else if err := l.reset(day, call); err != nil {
-			return err
-		}
+	left, err := l.resetLoaded(calls)
+	if err != nil || len(left) == 0 {
+		return err
 	}
-	return l.resetUnloaded(unloaded)
+	return l.resetUnloaded(left)
 }
 
-func (l *Ledger) reset(day *day, call store.Call) error {
-	id := l.namedCell(call.Account, call.Endpoint)
-	shard := day.shard(id)
-	shard.mu.Lock()
-	ticket := l.commits.count(call, shard, shard.at(id), 0, true)
-	shard.mu.Unlock()
-	return l.commits.wait(ticket)
+// resetLoaded resets the counters whose days are in memory, and returns
+// the others.
+func (l *Ledger) resetLoaded(calls []store.Call) (left []store.Call, err error) {
+	var tickets []ticket
+	for _, call := range calls {
+		day := l.counters.loaded(call.Day)
+		if day == nil {
+			left = append(left, call)
+			continue
+		}
+		id := l.namedCell(call.Account, call.Endpoint)
+		shard := day.shard(id)
+		shard.mu.Lock()
+		tickets = append(tickets, l.commits.count(call, shard, shard.at(id), 0, true))
+		shard.mu.Unlock()
+	}
+	for _, t := range tickets {
+		if failed := l.commits.wait(t); failed != nil {
+			err = failed
+		}
+	}
+	return left, err
 }
 
 // resetUnloaded resets counters of days that are in the log only, all of
@@ -234,18 +245,11 @@ func (l *Ledger) reset(day *day, call store.Call) error {
 func (l *Ledger) resetUnloaded(calls []store.Call) error {
 	l.counters.mu.Lock()
 	defer l.counters.mu.Unlock()
-	var cleared []store.Call
-	for _, call := range calls {
-		if day := l.counters.loaded(call.Day); day == nil {
-			cleared = append(cleared, call)
-		} else if err := l.reset(day, call); err != nil {
-			return err
-		}
+	left, err := l.resetLoaded(calls) // since they were looked at
+	if err != nil || len(left) == 0 || l.counters.log == nil {
+		return err
 	}
-	if l.counters.log == nil || len(cleared) == 0 {
-		return nil
-	}
-	return l.counters.log.Clear(cleared)
+	return l.counters.log.Clear(left)
 }
 
 // day returns the counters of a day.

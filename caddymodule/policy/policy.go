@@ -165,22 +165,33 @@ type login struct {
 	lenient *route.Table[bool]
 }
 
-// addDisguises notes what else a login may be taken for. The slash at the
-// end of a pattern is gone from the plain form, and stands for all paths
-// below it.
+// addDisguises notes what a login may be taken for. A slash at the end of
+// a pattern, and a wildcard for the rest of the path, stand for all paths
+// below, and a lenient server takes the path in front of them for another.
 func (p *Policy) addDisguises(method, path string) error {
-	exact, ended := strings.CutSuffix(path, "/{$}")
-	plain := route.Plain(exact)
-	disguises := []string{plain}
-	switch {
-	case plain == "": // the path is "/{$}", which has but one spelling
-		return nil
-	case !ended && plain != "/" && strings.HasSuffix(path, "/"):
-		disguises = append(disguises, plain+"/")
+	path, ended := strings.CutSuffix(path, "/{$}")
+	segments := strings.Split(path, "/")[1:] // nothing is in front of the first slash
+	below := false
+	if last := len(segments) - 1; !ended && (segments[last] == "" || strings.HasSuffix(segments[last], "...}")) {
+		segments, below = segments[:last], true
+	}
+	var plain strings.Builder
+	for i, segment := range segments {
+		plain.WriteByte('/')
+		if strings.HasPrefix(segment, "{") && strings.HasSuffix(segment, "}") {
+			fmt.Fprintf(&plain, "{w%d}", i) // two names may differ only in case
+			continue
+		}
+		plain.WriteString(url.PathEscape(route.Plain(segment)))
 	}
 	l := login{method, &route.Table[bool]{}}
-	for _, pattern := range disguises {
-		if err := l.lenient.Add(method, pattern, true); err != nil {
+	if plain.Len() > 0 {
+		if err := l.lenient.Add(method, plain.String(), true); err != nil {
+			return err
+		}
+	}
+	if below {
+		if err := l.lenient.Add(method, plain.String()+"/", true); err != nil {
 			return err
 		}
 	}
@@ -288,13 +299,14 @@ func (p *Policy) Match(method, path string) (Route, bool) { return p.routes.Matc
 func (p *Policy) Allow(path string) string { return p.routes.Allow(path) }
 
 // Disguises tells whether a request without a route is a login to a server
-// that is lenient with paths: one that ignores case, parameters of
+// that is lenient: one that ignores case, of the method too, parameters of
 // segments or a slash at the end. Below a guard there is no such path;
 // beside it, it would be a way around the throttle.
 func (p *Policy) Disguises(method, path string) bool {
+	method = strings.ToUpper(method)
 	plain := ""
 	for _, l := range p.logins {
-		if l.method != method {
+		if l.method != method && (l.method != http.MethodGet || method != http.MethodHead) {
 			continue
 		}
 		if plain == "" {

@@ -307,7 +307,7 @@ func TestDisguises(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]bool{
-		"/LOGIN": true, "/login/": true, "/login;x=1": true, "/login;/": true, "/lo%67in": true,
+		"/LOGIN": true, "/login/": true, "/login;x=1": true, "/login;/": true, "/lo%67in": true, "/login?x": true, "/login%23x": true,
 		"/login/refused": false, "/logins": false, "/": false, "/settings": false,
 	} {
 		if got := p.Disguises(http.MethodPost, path); got != want {
@@ -319,13 +319,23 @@ func TestDisguises(t *testing.T) {
 	}
 	// Logins may be the same to a lenient server, and reach below a path.
 	c := config()
-	c.Logins = []string{"POST /login", "POST /login/", "POST /Login", "POST /sign/{way}/{$}"}
+	c.Logins = []string{
+		"POST /login", "POST /login/", "POST /Login", "POST /sign/{way}/{$}", "POST /of/{a}/{A}/enter", "POST /%7Bx/in",
+		"POST /auth/{rest...}", "GET /legacy", "POST /{$}",
+	}
 	if p, err = policy.New(c); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]bool{"/LOGIN": true, "/login/a/b": true, "/Sign/In": true, "/sign/in/now": false, "/log": false} {
-		if got := p.Disguises(http.MethodPost, path); got != want {
-			t.Errorf("%s: got %t, want %t", path, got, want)
+	for request, want := range map[string]bool{
+		"POST /LOGIN": true, "POST /login/a/b": true, "POST /Sign/In": true, "POST /sign/in/now": false, "POST /log": false,
+		"post /login": true, "Post /login": true, "PUT /LOGIN": false,
+		"POST /of/x/y/ENTER": true, "POST /of/x/enter": false, "POST /{X/in": true,
+		"POST /AUTH": true, "POST /AUTH/": true, "POST /Auth/x/y": true,
+		"HEAD /LEGACY": true, "GET /Legacy": true, "POST /LEGACY": false, "POST /other": false,
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		if got := p.Disguises(method, path); got != want {
+			t.Errorf("%s: got %t, want %t", request, got, want)
 		}
 	}
 }

@@ -143,8 +143,9 @@ func decodeLoosely(text string) string {
 }
 
 // Plain returns what a lenient server may take a path for: without case,
-// without the parameters of its segments, without a slash at the end, and
-// decoded as often as there is something to decode.
+// without the parameters of its segments, without a slash at the end,
+// decoded as often as there is something to decode, and without what it
+// then takes for a query or a fragment.
 func Plain(path string) string {
 	for range maxDecodings {
 		again := decodeLoosely(path)
@@ -152,6 +153,9 @@ func Plain(path string) string {
 			break
 		}
 		path = again
+	}
+	if end := strings.IndexAny(path, "?#"); end >= 0 {
+		path = path[:end]
 	}
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {

@@ -118,7 +118,7 @@ func keyRequest(form url.Values) (control.KeyRequest, bool) {
 func keyProblem(code string) (field, problem string) {
 	switch code {
 	case "invalid_name":
-		return "name", "Give the key a name of 1 to 64 characters that can be seen."
+		return "name", "Give the key a name of 1 to 64 characters, all of them visible."
 	case "name_taken":
 		return "name", "You have a key with this name. Choose another, or rotate or revoke that one."
 	case "too_many_keys":

@@ -60,7 +60,7 @@ func (s *Store) ListAccounts(_ context.Context, after string, limit int) ([]stor
 	err := s.ledger.Use(func() error {
 		// No id holds a NUL, so this is the first key behind after's.
 		start := append(accountKey(after), 0)
-		return scanRange(s.archive.db, []byte{prefixAccount}, start, nil, func(key, value []byte) error {
+		return s.archive.scanFrom([]byte{prefixAccount}, start, func(key, value []byte) error {
 			if len(list) >= limit {
 				return errFull
 			}

@@ -19,8 +19,8 @@ type visit func(key, value []byte) error
 
 // get calls fn with a row's value, or returns store.ErrNotFound.
 func (a *archive) get(key []byte, fn func(value []byte) error) error {
-	if err := a.failed(); err != nil {
-		return fmt.Errorf("%w: reading: %w", store.ErrUnavailable, err)
+	if err := a.readable(); err != nil {
+		return err
 	}
 	return a.db.View(func(txn *badger.Txn) error {
 		item, err := txn.Get(key)
@@ -35,11 +35,23 @@ func (a *archive) get(key []byte, fn func(value []byte) error) error {
 }
 
 // scan calls fn with every row below a prefix, in order.
-func (a *archive) scan(prefix []byte, fn visit) error {
+func (a *archive) scan(prefix []byte, fn visit) error { return a.scanFrom(prefix, prefix, fn) }
+
+// scanFrom is scan for the rows from start on.
+func (a *archive) scanFrom(prefix, start []byte, fn visit) error {
+	if err := a.readable(); err != nil {
+		return err
+	}
+	return scanRange(a.db, prefix, start, nil, fn)
+}
+
+// readable fails once a sync has failed: what was written since may be read
+// here, and be gone after a loss of power.
+func (a *archive) readable() error {
 	if err := a.failed(); err != nil {
 		return fmt.Errorf("%w: reading: %w", store.ErrUnavailable, err)
 	}
-	return scanRange(a.db, prefix, prefix, nil, fn)
+	return nil
 }
 
 // scanRange calls fn with the rows below a prefix from start on, before
