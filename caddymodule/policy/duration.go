@@ -44,8 +44,7 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 var errDuration = errors.New("not a duration from 0 to 100 years")
 
 // ParseDuration reads a duration as Go writes them, with days of 24 hours
-// in front: "30d", "1d12h", "720h". It is from 0 to
-// MaxDuration.
+// in front: "30d", "1d12h", "720h". It is from 0 to MaxDuration.
 func ParseDuration(text string) (time.Duration, error) {
 	var days int64
 	rest := text
