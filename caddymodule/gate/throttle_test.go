@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
@@ -122,5 +125,25 @@ func TestUnsettledLogin(t *testing.T) {
 	w.next = wrong
 	if status, _ := w.login(t); status != 401 {
 		t.Errorf("got %d", status)
+	}
+}
+
+// TestDisguiseIsLogged: an operator whose service has a path of its own
+// that is refused as a login in disguise can find out why.
+func TestDisguiseIsLogged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *policy.Config) { c.Logins = []string{"POST /auth/"} })
+	core, logged := observer.New(zap.DebugLevel)
+	w.gate.Logger = zap.New(core)
+	w.next = func(http.ResponseWriter, *http.Request) error {
+		t.Error("the upstream was asked")
+		return nil
+	}
+	answer, err := w.ask("POST", "/auth", "")
+	if err != nil || answer.Code != http.StatusNotFound {
+		t.Errorf("got %d, %v, want 404", answer.Code, err)
+	}
+	if entries := logged.FilterField(zap.String("path", "/auth")).All(); len(entries) != 1 || entries[0].Level != zap.DebugLevel {
+		t.Errorf("got %d lines in the log, want one at level debug", len(entries))
 	}
 }
