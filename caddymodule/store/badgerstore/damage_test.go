@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -82,18 +83,43 @@ func copyStore(t *testing.T, from, to string) {
 		t.Fatalf("copying: %v", err)
 	}
 	for _, file := range files {
-		data, err := os.ReadFile(filepath.Join(from, file.Name()))
+		err := copyFile(filepath.Join(from, file.Name()), filepath.Join(to, file.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it was being made, and has another name by now
 		}
-		if err == nil {
-			path := filepath.Join(to, file.Name())
-			if err = os.WriteFile(path, data[:content(data)], 0o600); err == nil {
-				err = os.Truncate(path, int64(len(data)))
-			}
-		}
 		if err != nil {
 			t.Fatalf("copying: %v", err)
+		}
+	}
+}
+
+// copyFile copies a block at a time: Badger's logs are large and empty,
+// and reading them whole takes more than the rest of a test.
+func copyFile(from, to string) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	block := make([]byte, 64<<10)
+	for at := int64(0); ; {
+		n, err := io.ReadFull(source, block)
+		if used := content(block[:n]); used > 0 {
+			if _, err := target.WriteAt(block[:used], at); err != nil {
+				return err
+			}
+		}
+		at += int64(n)
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return target.Truncate(at)
+		case err != nil:
+			return err
 		}
 	}
 }
@@ -372,7 +398,8 @@ func TestLargerMemtable(t *testing.T) {
 	if err := open(t, live).Close(); err != nil {
 		t.Fatalf("closing: %v", err)
 	}
-	db, err := badger.Open(badger.DefaultOptions(live).WithLogger(nil).WithMemTableSize(8 << 20).WithValueThreshold(64 << 10))
+	db, err := badger.Open(badger.DefaultOptions(live).WithLogger(nil).WithMemTableSize(8 << 20).
+		WithValueThreshold(64 << 10).WithValueLogFileSize(16 << 20))
 	if err != nil {
 		t.Fatalf("opening the database alone: %v", err)
 	}
