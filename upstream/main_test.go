@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -62,6 +63,7 @@ func runScript(t *testing.T, file string) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"gate":  func(*testscript.TestScript, bool, []string) { gate.Stop() },
 			"await": await,
+			"get":   get,
 			"post":  post,
 		},
 	})
@@ -91,6 +93,17 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	ts.Fatalf("%s does not answer 200", args[0])
+}
+
+// get prints what a page says.
+func get(ts *testscript.TestScript, _ bool, args []string) {
+	answer, err := http.Get(args[0])
+	ts.Check(err)
+	_, err = io.Copy(ts.Stdout(), answer.Body)
+	ts.Check(errors.Join(err, answer.Body.Close()))
+	if answer.StatusCode != http.StatusOK {
+		ts.Fatalf("%s answers %s", args[0], answer.Status)
+	}
 }
 
 func post(ts *testscript.TestScript, _ bool, args []string) {

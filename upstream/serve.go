@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os/signal"
 	"syscall"
 	"time"
@@ -48,6 +49,10 @@ func (s *settings) serve(c *cobra.Command) (err error) {
 	if _, err := time.LoadLocation(s.timezone); err != nil || s.timezone == "Local" {
 		return misuse("--timezone %q is not the name of a zone", s.timezone)
 	}
+	site, err := publicURL(s.address)
+	if err != nil {
+		return err
+	}
 	secret, err := s.secret()
 	if err != nil {
 		return err
@@ -64,7 +69,7 @@ func (s *settings) serve(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	handler, err := s.handler(store, provider, secret, logger)
+	handler, err := s.handler(store, provider, site, secret, logger)
 	if err != nil {
 		return err
 	}
@@ -84,16 +89,18 @@ func (s *settings) serve(c *cobra.Command) (err error) {
 }
 
 // handler puts the upstream together.
-func (s *settings) handler(store *database.Store, provider *ecb.Provider, secret string, logger *slog.Logger) (http.Handler, error) {
+func (s *settings) handler(
+	store *database.Store, provider *ecb.Provider, site *url.URL, secret string, logger *slog.Logger,
+) (http.Handler, error) {
 	accounts, err := s.accounts(store, secret, logger)
 	if err != nil {
 		return nil, err
 	}
-	currencies, err := api.New(provider, time.Now)
+	currencies, err := api.New(provider, site, time.Now)
 	if err != nil {
 		return nil, fmt.Errorf("preparing API: %w", err)
 	}
-	pages, err := s.pages(store, accounts, secret, logger)
+	pages, err := s.pages(store, accounts, site, secret, logger)
 	if err != nil {
 		return nil, fmt.Errorf("preparing pages: %w", err)
 	}
@@ -111,7 +118,9 @@ func (s *settings) handler(store *database.Store, provider *ecb.Provider, secret
 }
 
 // pages returns the web pages.
-func (s *settings) pages(store *database.Store, accounts *account.Service, secret string, logger *slog.Logger) (http.Handler, error) {
+func (s *settings) pages(
+	store *database.Store, accounts *account.Service, site *url.URL, secret string, logger *slog.Logger,
+) (http.Handler, error) {
 	gate, err := s.gate(secret)
 	if err != nil {
 		return nil, err
@@ -120,7 +129,7 @@ func (s *settings) pages(store *database.Store, accounts *account.Service, secre
 		Accounts: accounts,
 		Sessions: store,
 		Gate:     gate,
-		Address:  s.address,
+		Address:  site,
 		Timezone: s.timezone,
 		SignUp:   s.signUp,
 		Now:      time.Now,

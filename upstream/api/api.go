@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"reflect"
 	"time"
 
@@ -50,12 +51,13 @@ func Routes() []Route {
 // answers everything else with 404, and paths that http.ServeMux would
 // redirect as well. The document and the page also show the calls that
 // the server and the gate around it answer, POST /api/login and GET
-// /api/usage. The clock is asked at most twice a request.
+// /api/usage. The page's samples call the site, the public URL of the
+// API. The clock is asked at most twice a request.
 //
 // It authenticates nobody, limits no time and recovers no panic: that is
 // for the server around it. The error is one of the embedded examples or
 // the page's template, so it shows at the first start or never.
-func New(source Source, now func() time.Time) (http.Handler, error) {
+func New(source Source, site *url.URL, now func() time.Time) (http.Handler, error) {
 	s := &service{source: source, now: now}
 	mux := http.NewServeMux()
 	api := humago.New(mux, configuration())
@@ -76,7 +78,7 @@ func New(source Source, now func() time.Time) (http.Handler, error) {
 	for _, name := range [...]string{"ErrorModel", "ErrorDetail"} {
 		delete(document.Components.Schemas.Map(), name)
 	}
-	pages, err := newPages(document, shown)
+	pages, err := newPages(document, site, shown)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,6 +26,9 @@ import (
 
 // now is the clock of the tests: the Tuesday after the fixture's newest
 // day.
+// site is where the API is reached.
+var site = &url.URL{Scheme: "https", Host: "rates.example"}
+
 var now = time.Date(2026, 9, 29, 12, 30, 0, 0, time.UTC)
 
 // fixed holds rates that tests may swap, as a provider does.
@@ -96,7 +100,7 @@ func serve(t testing.TB) *serving { return serveWith(t, fixture(t)) }
 func serveWith(t testing.TB, data *rates.Dataset) *serving {
 	t.Helper()
 	source := sourceOf(data)
-	handler, err := api.New(source, func() time.Time { return now })
+	handler, err := api.New(source, site, func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}

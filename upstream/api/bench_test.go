@@ -52,7 +52,7 @@ func decade(b *testing.B) *rates.Dataset {
 }
 
 func BenchmarkHandler(b *testing.B) {
-	handler, err := api.New(sourceOf(decade(b)), func() time.Time { return now })
+	handler, err := api.New(sourceOf(decade(b)), site, func() time.Time { return now })
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -73,7 +73,7 @@ func golden(t *testing.T, name string, got []byte) {
 // TestExamples holds the examples of the document against what is served.
 func TestExamples(t *testing.T) {
 	t.Parallel()
-	handler, err := api.New(sourceOf(exampleRates(t)), func() time.Time { return now })
+	handler, err := api.New(sourceOf(exampleRates(t)), site, func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -280,7 +280,7 @@ func (f *flipping) NextExpected(now time.Time) time.Time { return now.Add(-time.
 func TestOneDatasetPerRequest(t *testing.T) {
 	t.Parallel()
 	source := &flipping{data: [2]*rates.Dataset{fixture(t), newer(t, "2026-09-28", "USD", "1.1713")}}
-	handler, err := api.New(source, func() time.Time { return now })
+	handler, err := api.New(source, site, func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"html/template"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -24,10 +25,10 @@ import (
 var pageFiles embed.FS
 
 // newPages returns what is served beside the endpoints, by path: the
-// document, and the same for people, the operations in that order. The page is made from the document,
-// so it shows nothing that is not so, and needs no script and no other
-// server.
-func newPages(document *huma.OpenAPI, shown []*huma.Operation) (map[string]http.Handler, error) {
+// document, and the same for people, the operations in that order. The
+// page is made from the document, so it shows nothing that is not so, and
+// needs no script and no other server.
+func newPages(document *huma.OpenAPI, site *url.URL, shown []*huma.Operation) (map[string]http.Handler, error) {
 	text, err := json.MarshalIndent(document, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("writing the document: %w", err)
@@ -36,7 +37,7 @@ func newPages(document *huma.OpenAPI, shown []*huma.Operation) (map[string]http.
 	if err != nil {
 		return nil, fmt.Errorf("reading the page's style: %w", err)
 	}
-	reference, err := renderReference(document, shown, style)
+	reference, err := renderReference(document, site, shown, style)
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +70,7 @@ func page(text []byte, header http.Header) http.Handler {
 // reference is what the template of the page shows.
 type reference struct {
 	Title, Version, Authentication string
+	Site                           string
 	Style                          template.CSS
 	Overview                       []paragraph
 	Endpoints                      []referenceEndpoint
@@ -96,7 +98,7 @@ type content struct {
 type status struct{ Code, Description string }
 
 // renderReference writes the page.
-func renderReference(document *huma.OpenAPI, shown []*huma.Operation, style []byte) ([]byte, error) {
+func renderReference(document *huma.OpenAPI, site *url.URL, shown []*huma.Operation, style []byte) ([]byte, error) {
 	layout, err := template.ParseFS(pageFiles, "page/page.html")
 	if err != nil {
 		return nil, fmt.Errorf("reading the page's template: %w", err)
@@ -105,6 +107,7 @@ func renderReference(document *huma.OpenAPI, shown []*huma.Operation, style []by
 	view := reference{
 		Title: document.Info.Title, Version: document.Info.Version,
 		Authentication: document.Components.SecuritySchemes[securityName].Description,
+		Site:           site.String(),
 		// The style is a file of this package, not input.
 		Style:    template.CSS(style),
 		Overview: paragraphs(document.Info.Description),

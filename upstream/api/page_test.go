@@ -39,6 +39,9 @@ func TestPage(t *testing.T) {
 			t.Errorf("the page says nothing of %s", word)
 		}
 	}
+	if !strings.Contains(text, "export BASE="+site.String()+"\n") {
+		t.Error("the page does not say where the API is")
+	}
 	style := regexp.MustCompile(`(?s)<style>(.*?)</style>`).FindStringSubmatch(text)
 	if style == nil {
 		t.Fatal("the page has no style")

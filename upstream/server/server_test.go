@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -69,7 +70,8 @@ func newSite(t *testing.T, edit ...func(*server.Config)) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	currencies, err := api.New(provider, time.Now)
+	address := &url.URL{Scheme: "https", Host: "rates.example"}
+	currencies, err := api.New(provider, address, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +85,7 @@ func newSite(t *testing.T, edit ...func(*server.Config)) *site {
 	}
 	config.Pages, err = web.New(web.Config{
 		Accounts: s.accounts, Sessions: store, Gate: s.gate.Client,
-		Address: "https://rates.example", Timezone: "Europe/Berlin", Now: time.Now, Logger: logger,
+		Address: address, Timezone: "Europe/Berlin", Now: time.Now, Logger: logger,
 	})
 	if err != nil {
 		t.Fatal(err)

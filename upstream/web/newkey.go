@@ -145,7 +145,7 @@ type tokenView struct {
 func (s *site) showToken(w http.ResponseWriter, v *visit, issued control.IssuedKey, rotated bool) error {
 	view := tokenView{
 		Key: v.keyRow(issued.Key), Token: issued.Token, Rotated: rotated,
-		Curl: v.curl(s.Address, issued),
+		Curl: v.curl(s.Address.String(), issued),
 	}
 	return s.views.show(w, http.StatusOK, "token", v.page("Your new key", "settings", view))
 }

@@ -13,6 +13,7 @@ package web
 import (
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -33,10 +34,9 @@ type Config struct {
 	// Gate knows plans, keys and counts.
 	Gate *client.Client
 
-	// Address is the public address of the site as its Caddyfile has it:
-	// "https://example.com", or just "example.com". With HTTPS the
-	// session's cookie is sent over TLS only.
-	Address string
+	// Address is the public URL of the site, without a path. With HTTPS
+	// the session's cookie is sent over TLS only.
+	Address *url.URL
 
 	// Timezone is the name of the zone whose midnight resets the quotas,
 	// for the page that people see before they sign in. All others ask
@@ -77,16 +77,11 @@ func New(c Config) (http.Handler, error) {
 }
 
 func newSite(c Config) (*site, error) {
-	address, err := publicURL(c.Address)
-	if err != nil {
-		return nil, err
-	}
-	c.Address = address.String()
 	views, err := newViews()
 	if err != nil {
 		return nil, err
 	}
-	sessions := session.NewManager(c.Sessions, c.Now, address.Scheme == "https")
+	sessions := session.NewManager(c.Sessions, c.Now, c.Address.Scheme == "https")
 	s := &site{Config: c, sessions: sessions, views: views}
 	s.pages = s.routes()
 	return s, nil

@@ -1,12 +1,11 @@
-package web
+package main
 
 import (
-	"fmt"
 	"net/url"
 	"strings"
 )
 
-// publicURL returns the URL of a site from its address as a Caddyfile
+// publicURL returns the URL of the site from its address as the Caddyfile
 // has it. One without a scheme is served over HTTPS, unless it has port
 // 80, or has no host name that a certificate could be for. Of several
 // addresses it is the first.
@@ -24,7 +23,7 @@ func publicURL(address string) (*url.URL, error) {
 	}
 	u, err := url.Parse(first)
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("the public address %q is not of the form http://host", address)
+		return nil, misuse("--address %q is not of the form http://host", address)
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }
