@@ -64,7 +64,7 @@ func admit(ctx huma.Context, next func(huma.Context)) {
 		refused = checkQuery(ctx)
 	}
 	if op := ctx.Operation(); refused == nil && op.RequestBody != nil {
-		if refused = checkMediaType(ctx.Header("Content-Type")); refused == nil {
+		if refused = checkMediaType(r.Header); refused == nil {
 			x.body, refused = readBody(ctx.BodyReader(), op.MaxBodyBytes-1)
 		}
 	}
@@ -99,17 +99,26 @@ func checkQuery(ctx huma.Context) *Error {
 
 // checkMediaType takes a missing header for JSON, as RFC 9110, section
 // 8.3, allows.
-func checkMediaType(contentType string) *Error {
-	if contentType == "" {
+func checkMediaType(header http.Header) *Error {
+	if len(header.Values("Content-Type")) == 0 || IsJSON(header) {
 		return nil
 	}
-	media, parameters, err := mime.ParseMediaType(contentType)
-	charset, named := parameters["charset"]
-	if err != nil || media != "application/json" || named && !strings.EqualFold(charset, "utf-8") {
-		return New(http.StatusUnsupportedMediaType, "unsupported_media_type",
-			"The body must be application/json in UTF-8.")
+	return New(http.StatusUnsupportedMediaType, "unsupported_media_type",
+		"The body must be application/json in UTF-8.")
+}
+
+// IsJSON tells whether a header announces a body that every recipient
+// takes for JSON in UTF-8: one Content-Type that says so, and no
+// Content-Encoding.
+func IsJSON(header http.Header) bool {
+	types := header.Values("Content-Type")
+	encoding := header.Get("Content-Encoding")
+	if len(types) != 1 || encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return false
 	}
-	return nil
+	media, parameters, err := mime.ParseMediaType(types[0])
+	charset, named := parameters["charset"]
+	return err == nil && media == "application/json" && (!named || strings.EqualFold(charset, "utf-8"))
 }
 
 func readBody(from io.Reader, limit int64) ([]byte, *Error) {

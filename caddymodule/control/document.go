@@ -3,11 +3,11 @@ package control
 import (
 	"encoding/json"
 	"net/http"
-	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 )
 
 // maxBody is how many bytes a request's body may have.
@@ -24,26 +24,13 @@ func document() huma.Config {
 				"A refusal is a JSON object with a message for people and a code for programs.",
 		},
 		Components: &huma.Components{
-			Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName),
+			Schemas: huma.NewMapRegistry("#/components/schemas/", usage.SchemaName),
 			SecuritySchemes: map[string]*huma.SecurityScheme{"secret": {
 				Type: "http", Scheme: "bearer", Description: "The secret that the gate is configured with.",
 			}},
 		},
 		Security: []map[string][]string{{"secret": {}}},
 	}}
-}
-
-// schemaName tells the endpoint of a plan from that of a usage document:
-// a name alone must tell a schema.
-func schemaName(t reflect.Type, hint string) string {
-	name := huma.DefaultSchemaNamer(t, hint)
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
-		t = t.Elem()
-	}
-	if strings.HasSuffix(t.PkgPath(), "/usage") {
-		return "Usage" + name
-	}
-	return name
 }
 
 // operation completes an operation by what all have in common and by the

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -20,7 +18,7 @@ const largestBody = 64 << 10
 // readBody returns a copy of the request whose body is in memory. It
 // refuses what is not JSON by its own account, and what is too large.
 func readBody(w http.ResponseWriter, r *http.Request) (*http.Request, *apierror.Error) {
-	if !declaresJSON(r.Header) {
+	if !apierror.IsJSON(r.Header) {
 		return nil, apierror.New(http.StatusUnsupportedMediaType, codeUnsupportedMedia,
 			"The body must be JSON in UTF-8, sent as Content-Type: application/json without a Content-Encoding.")
 	}
@@ -38,21 +36,6 @@ func readBody(w http.ResponseWriter, r *http.Request) (*http.Request, *apierror.
 	held := *r
 	held.Body = io.NopCloser(bytes.NewReader(body))
 	return &held, nil
-}
-
-// declaresJSON reports whether the header announces JSON that this package
-// can read as it is.
-func declaresJSON(header http.Header) bool {
-	media, parameters, err := mime.ParseMediaType(header.Get("Content-Type"))
-	if err != nil || media != "application/json" || len(header["Content-Type"]) > 1 {
-		return false
-	}
-	charset, given := parameters["charset"]
-	if given && !strings.EqualFold(charset, "utf-8") {
-		return false
-	}
-	encoding := header.Get("Content-Encoding")
-	return encoding == "" || strings.EqualFold(encoding, "identity")
 }
 
 // rawBody is a body that its handler decodes itself, so that refusals say

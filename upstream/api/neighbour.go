@@ -3,7 +3,6 @@ package api
 import (
 	"fmt"
 	"net/http"
-	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -105,17 +104,4 @@ func usageOperation(schemas huma.Registry) (*huma.Operation, error) {
 		}},
 		Responses: all,
 	}, nil
-}
-
-// schemaName names the schemas of the document. Those of a usage document
-// are called Usage…: a name such as Day alone would tell nobody of what.
-func schemaName(t reflect.Type, hint string) string {
-	name := huma.DefaultSchemaNamer(t, hint)
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
-		t = t.Elem()
-	}
-	if t.PkgPath() == reflect.TypeFor[usage.Document]().PkgPath() {
-		return "Usage" + name
-	}
-	return name
 }

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"mime"
 	"net/http"
-	"strings"
 
 	strict "github.com/go-json-experiment/json"
 
@@ -103,10 +101,11 @@ func (l *login) refusal(ctx context.Context, err error) *apierror.Error {
 
 // readLogin reads the body of a login. It takes only what every parser
 // reads alike: the gate counts attempts by the same body, and the two
-// must not see different addresses in it.
+// must not see different addresses in it, nor one of them JSON and the
+// other a form.
 func readLogin(w http.ResponseWriter, r *http.Request) (loginRequest, *apierror.Error) {
 	var request loginRequest
-	if !isJSON(r.Header) {
+	if !apierror.IsJSON(r.Header) {
 		return request, notJSON
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLogin))
@@ -123,24 +122,4 @@ func readLogin(w http.ResponseWriter, r *http.Request) (loginRequest, *apierror.
 		return request, invalidLogin
 	}
 	return request, nil
-}
-
-// isJSON tells whether a body is JSON in UTF-8 and not compressed. There
-// must be one Content-Type: a body that only this side takes for JSON
-// would not be counted by the gate.
-func isJSON(header http.Header) bool {
-	types := header.Values("Content-Type")
-	if len(types) != 1 || header.Get("Content-Encoding") != "" {
-		return false
-	}
-	media, parameters, err := mime.ParseMediaType(types[0])
-	if err != nil || media != "application/json" {
-		return false
-	}
-	for name, value := range parameters {
-		if name != "charset" || !strings.EqualFold(value, "utf-8") {
-			return false
-		}
-	}
-	return true
 }

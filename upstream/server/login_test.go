@@ -90,15 +90,14 @@ func TestLoginBodies(t *testing.T) {
 	}
 	body := credentials("ada@example.com", password)
 	for name, header := range map[string][]string{
-		"none":             {},
-		"form":             {"Content-Type", "application/x-www-form-urlencoded"},
-		"text":             {"Content-Type", "text/plain"},
-		"like JSON":        {"Content-Type", "application/json5"},
-		"another charset":  {"Content-Type", "application/json; charset=utf-16"},
-		"another argument": {"Content-Type", "application/json; boundary=x"},
-		"malformed":        {"Content-Type", "application/json; charset"},
-		"two":              {"Content-Type", "application/json", "Content-Type", "text/plain"},
-		"compressed":       {"Content-Type", "application/json", "Content-Encoding", "gzip"},
+		"none":            {},
+		"form":            {"Content-Type", "application/x-www-form-urlencoded"},
+		"text":            {"Content-Type", "text/plain"},
+		"like JSON":       {"Content-Type", "application/json5"},
+		"another charset": {"Content-Type", "application/json; charset=utf-16"},
+		"malformed":       {"Content-Type", "application/json; charset"},
+		"two":             {"Content-Type", "application/json", "Content-Type", "text/plain"},
+		"compressed":      {"Content-Type", "application/json", "Content-Encoding", "gzip"},
 	} {
 		t.Run("media type, "+name, func(t *testing.T) {
 			w := s.proven(http.MethodPost, "/api/login", strings.NewReader(body), header...)
