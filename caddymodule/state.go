@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -25,7 +26,8 @@ type StoreOpener interface {
 	Settings() any
 
 	// Open opens the store. If it is an io.Closer it is closed when the
-	// last configuration lets go of it.
+	// last configuration lets go of it, and once more before it is opened
+	// again if that failed.
 	Open() (store.Store, error)
 }
 
@@ -33,8 +35,14 @@ type StoreOpener interface {
 // that use them.
 var states = caddy.NewUsagePool()
 
+// unclosed holds, by their keys, the stores that could not be closed when
+// the last configuration let go of them, as on a full disk. They keep
+// their data to themselves until they are closed.
+var unclosed sync.Map // of io.Closer
+
 // state is what outlives a configuration.
 type state struct {
+	key      string
 	store    store.Store
 	throttle *throttle.Throttle
 	settings any
@@ -42,11 +50,15 @@ type state struct {
 
 // openState opens a store and the login throttle's memory in it.
 func openState(opener StoreOpener) (*state, error) {
+	key := opener.Key()
+	if err := closeLeft(key); err != nil {
+		return nil, fmt.Errorf("opening store: still open, as it cannot be closed: %w", err)
+	}
 	db, err := opener.Open()
 	if err != nil {
 		return nil, fmt.Errorf("opening store: %w", err)
 	}
-	s := &state{store: db, throttle: throttle.New(db), settings: opener.Settings()}
+	s := &state{key: key, store: db, throttle: throttle.New(db), settings: opener.Settings()}
 	if err := s.throttle.Restore(time.Now(), attempts(db)); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening store: %w", err), s.Destruct())
 	}
@@ -55,10 +67,28 @@ func openState(opener StoreOpener) (*state, error) {
 
 // Destruct closes the store. Requests that come later are refused by it.
 func (s *state) Destruct() error {
-	if closer, ok := s.store.(io.Closer); ok {
-		return closer.Close()
+	closer, ok := s.store.(io.Closer)
+	if !ok {
+		return nil
 	}
-	return nil
+	err := closer.Close()
+	if err != nil {
+		unclosed.Store(s.key, closer)
+	}
+	return err
+}
+
+// closeLeft closes what could not be closed before.
+func closeLeft(key string) error {
+	left, ok := unclosed.Load(key)
+	if !ok {
+		return nil
+	}
+	err := left.(io.Closer).Close()
+	if err == nil {
+		unclosed.Delete(key)
+	}
+	return err
 }
 
 // attempts iterates over the throttle's rows in a store.

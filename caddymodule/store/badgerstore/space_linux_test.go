@@ -14,59 +14,19 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 const mebibyte = 1 << 20
-
-// smallDisk mounts a file system of 64 MiB.
-func smallDisk(t *testing.T) string {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("mounting a small disk takes root")
-		}
-		t.Skip("mounting a small disk takes root")
-	}
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64m"); err != nil {
-		t.Fatalf("mounting a small disk: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Errorf("unmounting: %v", err)
-		}
-	})
-	return dir
-}
-
-// fill leaves so many bytes free, 0 for a disk that is as full as can be,
-// and returns a function that takes its file away.
-func fill(t *testing.T, disk string, leave uint64) (empty func()) {
-	t.Helper()
-	var stat unix.Statfs_t
-	if err := unix.Statfs(disk, &stat); err != nil {
-		t.Fatalf("asking for free space: %v", err)
-	}
-	path := filepath.Join(disk, "ballast")
-	size := int(stat.Bavail*uint64(stat.Bsize) - leave)
-	if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
-		t.Fatalf("filling the disk: %v", err)
-	}
-	return func() {
-		if err := os.Remove(path); err != nil {
-			t.Fatalf("emptying the disk: %v", err)
-		}
-	}
-}
 
 // TestDiskFull: a disk below its reserve costs a 503 per call, not the
 // process, which Badger would take down with a SIGBUS, and it recovers by
 // itself.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
-	disk := smallDisk(t)
+	disk := storetest.NewSmallDisk(t)
 	options := badgerstore.Options{Reserve: 32 * mebibyte}
-	dir := filepath.Join(disk, "gate")
+	dir := filepath.Join(disk.Dir, "gate")
 	reopen := func() (*badgerstore.Store, error) { return badgerstore.Open(dir, options) }
 	s, err := reopen()
 	if err != nil {
@@ -90,7 +50,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	take(true)
 	for _, leave := range []uint64{31 * mebibyte, mebibyte, 0} {
-		empty := fill(t, disk, leave)
+		empty := disk.Fill(t, leave)
 		for range 20 {
 			take(false)
 		}
@@ -105,7 +65,7 @@ func TestDiskFull(t *testing.T) {
 	}
 
 	// A disk that is too full even to close or to open.
-	empty := fill(t, disk, mebibyte)
+	empty := disk.Fill(t, mebibyte)
 	if err := s.Close(); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("closing on a full disk: got %v", err)
 	}
@@ -113,14 +73,14 @@ func TestDiskFull(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatalf("closing again: %v", err)
 	}
-	empty = fill(t, disk, 7*mebibyte)
+	empty = disk.Fill(t, 7*mebibyte)
 	if _, err := reopen(); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("opening on a full disk: got %v", err)
 	}
 	empty()
 
 	// Below the reserve it opens, answers what it knows and admits nobody.
-	empty = fill(t, disk, 20*mebibyte)
+	empty = disk.Fill(t, 20*mebibyte)
 	if s, err = reopen(); err != nil {
 		t.Fatalf("opening below the reserve: %v", err)
 	}
