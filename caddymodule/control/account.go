@@ -53,7 +53,8 @@ func (s *server) registerAccounts(api huma.API) {
 	const path = "/tollgate/accounts/{account}"
 	huma.Register(api, operation(huma.Operation{
 		OperationID: "list-accounts", Method: http.MethodGet, Path: "/tollgate/accounts", Tags: []string{"accounts"},
-		Summary: "List accounts",
+		Summary:     "List accounts",
+		Description: "In ascending order of their ids, a page at a time.",
 	}), answer(s, s.listAccounts))
 	huma.Register(api, operation(huma.Operation{
 		OperationID: "get-account", Method: http.MethodGet, Path: path, Tags: []string{"accounts"},
@@ -67,7 +68,8 @@ func (s *server) registerAccounts(api huma.API) {
 	}), answer(s, s.putAccount))
 	huma.Register(api, operation(huma.Operation{
 		OperationID: "delete-account", Method: http.MethodDelete, Path: path, Tags: []string{"accounts"},
-		Summary: "Remove an account with all its tokens and counts",
+		Summary:     "Remove an account with all its tokens and counts",
+		Description: "Its tokens are refused from the next call on. An account that is made under the same id later starts from nothing.",
 	}, http.StatusNotFound), perform(s, s.deleteAccount))
 }
 

@@ -22,6 +22,14 @@ func document() huma.Config {
 			Version: "1",
 			Description: "Administers the accounts, keys and counts of a gate. All times are RFC 3339 in UTC. " +
 				"A refusal is a JSON object with a message for people and a code for programs.",
+			Contact: &huma.Contact{Name: "Tollgate", URL: "https://github.com/caddy-tollgate/tollgate"},
+			License: &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"},
+		},
+		Tags: []*huma.Tag{
+			{Name: "accounts", Description: "Who is billed, and on which plan."},
+			{Name: "keys", Description: "API keys that people make, and the tokens of logins."},
+			{Name: "usage", Description: "How many calls were counted."},
+			{Name: "plans", Description: "What the gate is configured with."},
 		},
 		Components: &huma.Components{
 			Schemas: huma.NewMapRegistry("#/components/schemas/", usage.SchemaName),

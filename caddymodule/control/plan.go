@@ -15,7 +15,8 @@ import (
 func (s *server) registerPlans(api huma.API) {
 	huma.Register(api, operation(huma.Operation{
 		OperationID: "list-plans", Method: http.MethodGet, Path: "/tollgate/plans", Tags: []string{"plans"},
-		Summary: "Show the plans, the endpoints and the time zone that the gate is configured with",
+		Summary:     "Show the plans, the endpoints and the time zone that the gate is configured with",
+		Description: "They change with the configuration, which no call of this API does.",
 	}), func(context.Context, *struct{}) (*reply[Plans], error) {
 		return &reply[Plans]{showPlans(s.backend.Policy())}, nil
 	})

@@ -23,11 +23,13 @@ func (s *server) registerUsage(api huma.API) {
 	const path = "/tollgate/accounts/{account}/usage"
 	huma.Register(api, operation(huma.Operation{
 		OperationID: "get-usage", Method: http.MethodGet, Path: path, Tags: []string{"usage"},
-		Summary: "Show what an account used",
+		Summary:     "Show what an account used",
+		Description: "What the gate's own usage endpoint tells the account, and the history where days asks for it.",
 	}, http.StatusNotFound), answer(s, s.getUsage))
 	huma.Register(api, operation(huma.Operation{
 		OperationID: "reset-usage", Method: http.MethodDelete, Path: path, Tags: []string{"usage"},
-		Summary: "Give today's calls back",
+		Summary:     "Give today's calls back",
+		Description: "Sets the day's counts to zero, of one endpoint or of all. Limits and the counts of other days stay.",
 	}, http.StatusNotFound), perform(s, s.resetUsage))
 }
 

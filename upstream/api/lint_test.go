@@ -61,8 +61,8 @@ func run(t *testing.T, limit time.Duration, name string, arguments ...string) {
 	}
 }
 
-// TestLint: public linters find no error in the documents of both APIs, and
-// in the one that clients read no warning either.
+// TestLint: public linters have nothing to say about the documents of both
+// APIs.
 func TestLint(t *testing.T) {
 	t.Parallel()
 	programs, folder := linters(t), t.TempDir()
@@ -78,11 +78,11 @@ func TestLint(t *testing.T) {
 	rules := write("redocly.yaml", "extends: [recommended]\n")
 	gate := control.New(controltest.New(t), slog.New(slog.DiscardHandler))
 	for _, test := range []struct {
-		name, target, severity string
-		handler                http.Handler
+		name, target string
+		handler      http.Handler
 	}{
-		{"currency", "/openapi.json", "warn", serve(t).handler},
-		{"control", "/tollgate/openapi.json", "error", gate},
+		{"currency", "/openapi.json", serve(t).handler},
+		{"control", "/tollgate/openapi.json", gate},
 	} {
 		w := httptest.NewRecorder()
 		test.handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, test.target, nil))
@@ -94,7 +94,7 @@ func TestLint(t *testing.T) {
 			run(t, time.Minute, filepath.Join(programs, "redocly"), "lint", "--config", rules, document)
 		})
 		t.Run(test.name+"/spectral", func(t *testing.T) {
-			run(t, time.Minute, filepath.Join(programs, "spectral"), "lint", "--ruleset", ruleset, "--fail-severity", test.severity, document)
+			run(t, time.Minute, filepath.Join(programs, "spectral"), "lint", "--ruleset", ruleset, "--fail-severity", "warn", document)
 		})
 	}
 }
