@@ -199,6 +199,30 @@ func TestLoginOutcome(t *testing.T) {
 	}
 }
 
+// Threat: an operator words the refusal of a wrong password in an error
+// route, and with that takes the throttle off the accounts. What looks like
+// a success there clears nothing.
+func TestLoginEndsAsError(t *testing.T) {
+	for name, c := range map[string]struct {
+		behind, more string
+		want         []int
+	}{
+		"401":               {behind: "error 401", want: []int{401, 401, 401, 429}},
+		"401, errors pass":  {behind: "error 401", more: "errors pass", want: []int{401, 401, 401, 429}},
+		"403":               {behind: "error 403", want: []int{403, 403, 403, 403}},
+		"a success between": {behind: "@ok header X-Password right\nerror @ok 303\nerror 401", want: []int{401, 401, 303, 401, 429}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, setup{gate: loose, more: c.more, behind: c.behind})
+			for i, want := range c.want {
+				if got := login(t, s, "a@example.com", want == 303); got.status != want {
+					t.Errorf("attempt %d: got %d, want %d", i, got.status, want)
+				}
+			}
+		})
+	}
+}
+
 func code(status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
 }

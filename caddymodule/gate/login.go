@@ -48,6 +48,9 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 		return err
 	}
 	status := g.Server.Status(err)
+	if status == http.StatusUnauthorized {
+		answer.begin(status) // a wrong password, which an error route will word
+	}
 	if refusal := unanswered(status); refusal != nil && !g.PassErrors {
 		g.Logger.Error("calling the upstream to log in", zap.Int("status", status), zap.Error(err))
 		return g.refuse(answer, r, nil, refusal)
@@ -57,7 +60,8 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 
 // settleLogin tells the throttle what the upstream answered: 401 is a
 // failure; a 2xx, or the 303 with which a web form sends a person on, is
-// a success; anything else says nothing about the password.
+// a success; anything else says nothing about the password. A login that
+// ends as an error can fail, and never succeeds.
 func (g *Gate) settleLogin(r *http.Request, attempt *throttle.Attempt, status int) {
 	var err error
 	ctx := context.WithoutCancel(r.Context())
