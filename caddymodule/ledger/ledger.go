@@ -112,10 +112,11 @@ func (l *Ledger) Grant(hash *token.Hash, now time.Time) (store.Grant, error) {
 	row := s.row(at)
 	id, name := s.text.at(row.id), s.text.at(row.name)
 	number, abilities := row.owner-1, row.abilities
-	s.mu.RUnlock()
-
+	// Before the token's row can go: behind that, an account of this id may
+	// be another one.
 	a := l.accounts.at(number)
 	state := a.load()
+	s.mu.RUnlock()
 	if !state.exists() || state.disabled() {
 		return store.Grant{}, store.ErrNoGrant
 	}
