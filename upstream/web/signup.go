@@ -28,11 +28,11 @@ func (s *site) showSignUp(w http.ResponseWriter, status int, view signUpView) er
 }
 
 // signUp makes an account on the plan free and signs in to it. Who is
-// signed in already stays so: to change the account takes signing out.
+// signed in already stays so, and is not sent on: to the gate a 303 says
+// that the password was right, and nobody has looked at it.
 func (s *site) signUp(w http.ResponseWriter, r *http.Request) error {
 	if _, found := s.sessions.Current(r.Context()); found {
-		redirect(w, usagePath, nil)
-		return nil
+		return s.showSignUp(w, http.StatusConflict, signUpView{Problem: "You are signed in. Sign out first to make another account."})
 	}
 	form, err := readForm(w, r)
 	if err != nil {
