@@ -192,7 +192,11 @@ func accountSetPassword() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		err = accounts.SetPassword(c.Context(), id, password)
+		who, err := accounts.Identify(c.Context(), id)
+		if err != nil {
+			return err
+		}
+		_, err = accounts.SetPassword(c.Context(), who, password)
 		if generate && (err == nil || errors.Is(err, account.ErrPasswordChanged)) {
 			// Nobody else knows it: it is printed before a failure is told.
 			_, printing := fmt.Fprintln(c.OutOrStdout(), password)

@@ -37,6 +37,10 @@ var (
 	// wraps it tells why. It is not a failure to change the password.
 	ErrPasswordChanged = errors.New("the password is changed, but a login of the last moment may live on")
 
+	// ErrOvertaken says that a password was changed by somebody else in
+	// the meantime, or its account deleted.
+	ErrOvertaken = errors.New("the password was changed in the meantime")
+
 	// ErrCredentials says that e-mail and password do not open an
 	// account. It does not say why.
 	ErrCredentials = errors.New("e-mail or password is wrong")
@@ -105,8 +109,9 @@ type Writer interface {
 	Add(ctx context.Context, account Account, hash string, agree func() error) error
 
 	// SetPassword stores another password's hash and counts up the
-	// version, or returns ErrNotFound without calling agree.
-	SetPassword(ctx context.Context, id, hash string, at time.Time, agree func() error) error
+	// version, or returns ErrOvertaken without calling agree if the
+	// account's password is no longer the one of that version.
+	SetPassword(ctx context.Context, id string, version int64, hash string, at time.Time, agree func() error) error
 
 	// Remove deletes an account, or returns ErrNotFound without calling
 	// agree.

@@ -21,6 +21,7 @@ func TestGateDown(t *testing.T) {
 	w.gate.Stop()
 
 	ctx := t.Context()
+	_, changed := w.SetPassword(ctx, first(a), other)
 	_, add := w.Add(ctx, "bob@example.com", password, "starter")
 	_, login := w.Login(ctx, "ada@example.com", password)
 	_, stranger := w.Login(ctx, "eve@example.com", password)
@@ -35,7 +36,7 @@ func TestGateDown(t *testing.T) {
 		"List":            list,
 		"SetPlan":         w.SetPlan(ctx, a.ID, "business"),
 		"SetDisabled":     w.SetDisabled(ctx, a.ID, true),
-		"SetPassword":     w.SetPassword(ctx, a.ID, other),
+		"SetPassword":     changed,
 		"Delete":          w.Delete(ctx, a.ID),
 	} {
 		if !errors.Is(err, account.ErrGate) {
@@ -105,8 +106,8 @@ func (s badCommit) Add(ctx context.Context, a account.Account, hash string, agre
 	return errors.Join(s.Store.Add(ctx, a, hash, s.then(agree)), errCommit)
 }
 
-func (s badCommit) SetPassword(ctx context.Context, id, hash string, at time.Time, agree func() error) error {
-	return errors.Join(s.Store.SetPassword(ctx, id, hash, at, s.then(agree)), errCommit)
+func (s badCommit) SetPassword(ctx context.Context, id string, version int64, hash string, at time.Time, agree func() error) error {
+	return errors.Join(s.Store.SetPassword(ctx, id, version, hash, at, s.then(agree)), errCommit)
 }
 
 func (s badCommit) then(agree func() error) func() error {
@@ -125,8 +126,8 @@ type slowCommit struct {
 	meanwhile func()
 }
 
-func (s slowCommit) SetPassword(ctx context.Context, id, hash string, at time.Time, agree func() error) error {
-	return s.Store.SetPassword(ctx, id, hash, at, s.then(agree))
+func (s slowCommit) SetPassword(ctx context.Context, id string, version int64, hash string, at time.Time, agree func() error) error {
+	return s.Store.SetPassword(ctx, id, version, hash, at, s.then(agree))
 }
 
 func (s slowCommit) Remove(ctx context.Context, id string, agree func() error) error {
@@ -179,7 +180,7 @@ func TestSetPasswordWhenTheGateFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodDelete, "")})
-	if err := w.SetPassword(ctx, a.ID, other); !errors.Is(err, account.ErrGate) {
+	if _, err := w.SetPassword(ctx, first(a), other); !errors.Is(err, account.ErrGate) {
 		t.Errorf("got %v, want ErrGate", err)
 	}
 	w.gate.Fail(nil)
@@ -198,8 +199,9 @@ func TestSetPasswordWhenTheGateFailsAfterwards(t *testing.T) {
 	s := service(slowCommit{w.store, func() {
 		w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodGet, "/keys")})
 	}}, w.gate, cheap)
-	if err := s.SetPassword(ctx, a.ID, other); !errors.Is(err, account.ErrPasswordChanged) || !errors.Is(err, account.ErrGate) {
-		t.Errorf("got %v, want ErrPasswordChanged because of ErrGate", err)
+	who, err := s.SetPassword(ctx, first(a), other)
+	if !errors.Is(err, account.ErrPasswordChanged) || !errors.Is(err, account.ErrGate) || who.Version != 2 {
+		t.Errorf("got %+v, %v, want version 2 and ErrPasswordChanged because of ErrGate", who, err)
 	}
 	w.gate.Fail(nil)
 	if _, err := w.Login(ctx, "ada@example.com", other); err != nil {
@@ -217,7 +219,7 @@ func TestSetPasswordWhenTheCommitFails(t *testing.T) {
 			w := newWorld(t)
 			ctx := t.Context()
 			a := w.add(t, "ada@example.com", "starter")
-			err := service(badCommit{w.store, made}, w.gate, cheap).SetPassword(ctx, a.ID, other)
+			_, err := service(badCommit{w.store, made}, w.gate, cheap).SetPassword(ctx, first(a), other)
 			if made != (err == nil) || !made && (!errors.Is(err, errCommit) || errors.Is(err, account.ErrPasswordChanged)) {
 				t.Errorf("got %v", err)
 			}
@@ -242,7 +244,7 @@ func TestLoginOvertakenByNewPassword(t *testing.T) {
 	w.gate.Fail(&gatetest.Fault{
 		Hits: func(r *http.Request) bool { return r.Method == http.MethodPost && once.CompareAndSwap(false, true) },
 		Hook: func() {
-			if err := w.SetPassword(t.Context(), a.ID, other); err != nil {
+			if _, err := w.SetPassword(t.Context(), first(a), other); err != nil {
 				t.Error(err)
 			}
 		},
@@ -265,7 +267,7 @@ func TestLoginRightBeforeNewPassword(t *testing.T) {
 			t.Error(err)
 		}
 	}}, w.gate, cheap)
-	if err := s.SetPassword(t.Context(), a.ID, other); err != nil {
+	if _, err := s.SetPassword(t.Context(), first(a), other); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.logins(t, a.ID); got != 0 {

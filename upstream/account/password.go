@@ -68,7 +68,7 @@ func NewHasher(cost Cost, parallel int) *Hasher {
 // for a password that must not be chosen, or is ErrBusy, or the
 // context's.
 func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
-	if err := checkPassword(password); err != nil {
+	if err := CheckPassword(password); err != nil {
 		return "", err
 	}
 	salt := randomBytes(saltLength)
@@ -131,8 +131,10 @@ func (h *Hasher) derive(ctx context.Context, password string, cost Cost, salt []
 	return argon2.IDKey(plain, salt, cost.Passes, cost.MemoryKiB, cost.Lanes, uint32(length)), nil //nolint:gosec // the length is keyLength or was bounded by decodeHash
 }
 
-// checkPassword tells whether a password may be chosen.
-func checkPassword(password string) error {
+// CheckPassword tells whether a password may be chosen; otherwise the
+// error wraps ErrPassword. Unlike hashing one, asking costs
+// nothing.
+func CheckPassword(password string) error {
 	switch {
 	case len(password) > maxPasswordBytes:
 		return fmt.Errorf("%w: longer than %d bytes", ErrPassword, maxPasswordBytes)

@@ -124,14 +124,19 @@ func (s *Service) put(ctx context.Context, id string, change control.AccountChan
 // that slipped in between. If that second time fails the error wraps
 // ErrPasswordChanged. After any other error the old password stands, but
 // for a database that went away in the commit and cannot be asked.
-func (s *Service) SetPassword(ctx context.Context, id, password string) error {
+//
+// It changes the password that who was identified with, and returns who
+// that is from now on; the error is ErrOvertaken if there is another one
+// by now. Of several who ask at once, one succeeds.
+func (s *Service) SetPassword(ctx context.Context, who Identity, password string) (Identity, error) {
 	hash, err := s.hasher.Hash(ctx, password)
 	if err != nil {
-		return err
+		return Identity{}, err
 	}
+	id, at := who.ID, s.now().UTC().Truncate(time.Millisecond)
 	end := func() error { return s.endLogins(ctx, id) }
 	agreed := false
-	err = s.store.SetPassword(ctx, id, hash, s.now(), func() error {
+	err = s.store.SetPassword(ctx, id, who.Version, hash, at, func() error {
 		err := end()
 		agreed = err == nil
 		return err
@@ -140,12 +145,14 @@ func (s *Service) SetPassword(ctx context.Context, id, password string) error {
 		err = s.settlePassword(ctx, id, hash, err)
 	}
 	if err != nil {
-		return err
+		return Identity{}, err
 	}
+	who.Version++
+	who.UpdatedAt = at
 	if err := end(); err != nil {
-		return fmt.Errorf("%w: %w", ErrPasswordChanged, err)
+		return who, fmt.Errorf("%w: %w", ErrPasswordChanged, err)
 	}
-	return nil
+	return who, nil
 }
 
 // settlePassword finds out what became of a SetPassword whose commit

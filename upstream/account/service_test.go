@@ -61,6 +61,9 @@ func (w *world) add(t *testing.T, email account.Email, plan string) account.Acco
 	return a
 }
 
+// first is who somebody is before the password is changed.
+func first(a account.Account) account.Identity { return account.Identity{Account: a, Version: 1} }
+
 // logins returns how many live login tokens an account has at the gate.
 func (w *world) logins(t *testing.T, id string) int {
 	t.Helper()
@@ -170,7 +173,6 @@ func TestSetPlanAndDisabled(t *testing.T) {
 	for name, err := range map[string]error{
 		"SetPlan":     w.SetPlan(ctx, "acc_none", "starter"),
 		"SetDisabled": w.SetDisabled(ctx, "acc_none", true),
-		"SetPassword": w.SetPassword(ctx, "acc_none", other),
 		"Delete":      w.Delete(ctx, "acc_none"),
 	} {
 		if !errors.Is(err, account.ErrNotFound) {
@@ -195,8 +197,19 @@ func TestSetPassword(t *testing.T) {
 	if _, err := w.gate.Client.CreateKey(ctx, a.ID, control.KeyRequest{Name: "ci"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.SetPassword(ctx, a.ID, other); err != nil {
+	stranger := account.Account{ID: "acc_none"}
+	if _, err := w.SetPassword(ctx, first(stranger), other); !errors.Is(err, account.ErrOvertaken) {
+		t.Errorf("unknown account: got %v", err)
+	}
+	who, err := w.SetPassword(ctx, first(a), other)
+	if err != nil {
 		t.Fatal(err)
+	}
+	if stored, err := w.Identify(ctx, a.ID); err != nil || stored != who || who.Version != 2 {
+		t.Errorf("got %+v, want version 2 as stored: %+v, %v", who, stored, err)
+	}
+	if _, err := w.SetPassword(ctx, first(a), password); !errors.Is(err, account.ErrOvertaken) {
+		t.Errorf("whoever knew the password before: got %v", err)
 	}
 	if logins, keys := w.logins(t, a.ID), w.keys(t, a.ID, ""); logins != 0 || keys != 1 {
 		t.Errorf("%d logins and %d keys live, want 0 and 1", logins, keys)
@@ -207,7 +220,7 @@ func TestSetPassword(t *testing.T) {
 	if _, err := w.Login(ctx, "ada@example.com", other); err != nil {
 		t.Errorf("new password: got %v", err)
 	}
-	if err := w.SetPassword(ctx, a.ID, "short"); !errors.Is(err, account.ErrPassword) {
+	if _, err := w.SetPassword(ctx, who, "short"); !errors.Is(err, account.ErrPassword) {
 		t.Errorf("short password: got %v", err)
 	}
 }

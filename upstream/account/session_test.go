@@ -46,10 +46,11 @@ func TestIdentify(t *testing.T) {
 	w := newWorld(t)
 	a := w.add(t, "ada@example.com", "starter")
 	for want := range int64(3) {
-		if got, err := w.Identify(t.Context(), a.ID); err != nil || got.Version != want+1 {
+		got, err := w.Identify(t.Context(), a.ID)
+		if err != nil || got.Version != want+1 {
 			t.Errorf("got %+v, %v; want version %d", got, err, want+1)
 		}
-		if err := w.SetPassword(t.Context(), a.ID, other); err != nil {
+		if _, err := w.SetPassword(t.Context(), got, other); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -40,6 +40,12 @@ func (s *site) changePassword(w http.ResponseWriter, r *http.Request, v *visit) 
 	if err != nil {
 		return err
 	}
+	chosen := form.Get("password")
+	if account.CheckPassword(chosen) != nil {
+		return s.showPassword(w, http.StatusUnprocessableEntity, v, passwordView{Field: "password", Problem: passwordRule})
+	}
+	// The tries are counted before they are judged, so that parallel ones
+	// cannot hide.
 	tried, err := s.Sessions.TryPassword(r.Context(), v.session.ID)
 	if errors.Is(err, account.ErrNotFound) || err == nil && tried > maxTries {
 		return errSignedOut
@@ -54,34 +60,21 @@ func (s *site) changePassword(w http.ResponseWriter, r *http.Request, v *visit) 
 	if err != nil {
 		return err
 	}
-	err = s.Accounts.SetPassword(r.Context(), v.who.ID, form.Get("password"))
+	who, err = s.Accounts.SetPassword(r.Context(), who, chosen)
 	if errors.Is(err, account.ErrPasswordChanged) {
 		// Changed it is, which is what the person must know. Who can look
 		// after the rest reads the log.
 		s.Logger.Error("changing password", "account", v.who.ID, "error", err)
 		err = nil
 	}
-	if err == nil {
-		return s.continueSession(w, r, v)
+	if errors.Is(err, account.ErrOvertaken) {
+		return errSignedOut
 	}
-	// Whoever knows the password guesses nothing. The tries are counted
-	// before they are judged, so that parallel ones cannot hide, and start
-	// again with the new session.
-	if err := s.sessions.Open(w, r, who); err != nil {
-		return err
-	}
-	if errors.Is(err, account.ErrPassword) {
-		return s.showPassword(w, http.StatusUnprocessableEntity, v, passwordView{Field: "password", Problem: passwordRule})
-	}
-	return err
-}
-
-// continueSession begins the one session that outlives a new password.
-func (s *site) continueSession(w http.ResponseWriter, r *http.Request, v *visit) error {
-	who, err := s.Accounts.Identify(r.Context(), v.who.ID)
 	if err != nil {
-		return err
+		// Whoever knows the password guesses nothing.
+		return errors.Join(err, s.Sessions.ForgetTries(r.Context(), v.session.ID))
 	}
+	// The one session that outlives the old password.
 	if err := s.sessions.Open(w, r, who); err != nil {
 		return err
 	}

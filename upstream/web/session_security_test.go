@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -92,7 +93,11 @@ func TestPasswordEndsSessions(t *testing.T) {
 		t.Errorf("the old password: got %d, want 401", got.status)
 	}
 	// An operator's change ends them all.
-	if err := w.accounts.SetPassword(t.Context(), a.ID, password); err != nil {
+	who, err := w.accounts.Identify(t.Context(), a.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.accounts.SetPassword(t.Context(), who, password); err != nil {
 		t.Fatal(err)
 	}
 	if ada.signedIn() {
@@ -126,6 +131,31 @@ func TestGuessingInASession(t *testing.T) {
 	}
 	if got := w.person().post("/login", "email", "ada@example.com", "password", password); got.status != http.StatusSeeOther {
 		t.Errorf("the person: got %d, want 303", got.status)
+	}
+}
+
+// Threat: whoever knows the password of one account makes sessions, and
+// has passwords checked, without the gate's throttle.
+func TestChangesInASession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add("ada@example.com", "starter")
+	ada := w.person().signIn("ada@example.com")
+	for range 20 {
+		ada.post("/settings/password", "current", password, "password", "short").has(t, 422, "8 characters or more")
+	}
+	var changes sync.WaitGroup
+	for i := range 5 {
+		changes.Go(func() { ada.post("/settings/password", "current", password, "password", fmt.Sprintf("password %d", i)) })
+	}
+	changes.Wait()
+	sessions, err := w.store.Sessions(t.Context(), a.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	who, err := w.accounts.Identify(t.Context(), a.ID)
+	if err != nil || who.Version != 2 || len(sessions) != 1 || sessions[0].Version != 2 {
+		t.Errorf("%d sessions and version %d, %v; want one change and its session", len(sessions), who.Version, err)
 	}
 }
 

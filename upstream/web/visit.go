@@ -39,6 +39,9 @@ type Sessions interface {
 	// TryPassword counts a password tried from within a session, and
 	// returns how many were.
 	TryPassword(ctx context.Context, id string) (int, error)
+
+	// ForgetTries lets the count of passwords tried start again.
+	ForgetTries(ctx context.Context, id string) error
 }
 
 // visit is a request of somebody who is signed in.

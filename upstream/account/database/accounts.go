@@ -53,9 +53,9 @@ func (s *Store) Add(ctx context.Context, a account.Account, hash string, agree f
 }
 
 // SetPassword implements account.Writer.
-func (s *Store) SetPassword(ctx context.Context, id, hash string, at time.Time, agree func() error) error {
-	const statement = "UPDATE accounts SET password_hash = $2, password_version = password_version + 1, updated_at = $3 WHERE id = $1"
-	return s.change(ctx, "setting password", account.ErrNotFound, agree, statement, id, hash, at.UnixMilli())
+func (s *Store) SetPassword(ctx context.Context, id string, version int64, hash string, at time.Time, agree func() error) error {
+	const statement = "UPDATE accounts SET password_hash = $2, password_version = password_version + 1, updated_at = $3 WHERE id = $1 AND password_version = $4"
+	return s.change(ctx, "setting password", account.ErrOvertaken, agree, statement, id, hash, at.UnixMilli(), version)
 }
 
 // Remove implements account.Writer.

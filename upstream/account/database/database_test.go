@@ -151,7 +151,7 @@ func TestDisagreementStoresNothing(t *testing.T) {
 		bob := account.Account{ID: "acc_bob", Email: "bob@example.com", CreatedAt: created, UpdatedAt: created}
 		for name, err := range map[string]error{
 			"Add":         store.Add(t.Context(), bob, "hash", disagree),
-			"SetPassword": store.SetPassword(t.Context(), "acc_ada", "other", created.Add(time.Hour), disagree),
+			"SetPassword": store.SetPassword(t.Context(), "acc_ada", 1, "other", created.Add(time.Hour), disagree),
 			"Remove":      store.Remove(t.Context(), "acc_ada", disagree),
 		} {
 			if !errors.Is(err, no) {
@@ -173,7 +173,7 @@ func TestSetPassword(t *testing.T) {
 		store := open()
 		mustAdd(t, store, ada())
 		later := created.Add(time.Hour)
-		if err := store.SetPassword(t.Context(), "acc_ada", "second", later, agreed); err != nil {
+		if err := store.SetPassword(t.Context(), "acc_ada", 1, "second", later, agreed); err != nil {
 			t.Fatal(err)
 		}
 		want := account.Credential{Account: ada(), Hash: "second", Version: 2}
@@ -181,8 +181,14 @@ func TestSetPassword(t *testing.T) {
 		if got, err := store.ByID(t.Context(), "acc_ada"); err != nil || got != want {
 			t.Errorf("got %+v, %v; want %+v", got, err, want)
 		}
-		if err := store.SetPassword(t.Context(), "acc_bob", "x", later, agreed); !errors.Is(err, account.ErrNotFound) {
-			t.Errorf("unknown account: got %v", err)
+		for _, id := range []string{"acc_ada", "acc_bob"} {
+			err := store.SetPassword(t.Context(), id, 1, "x", later, func() error {
+				t.Errorf("%s: the others were asked", id)
+				return nil
+			})
+			if !errors.Is(err, account.ErrOvertaken) {
+				t.Errorf("%s, whose version is not 1: got %v", id, err)
+			}
 		}
 	})
 }
@@ -207,7 +213,7 @@ func TestRehash(t *testing.T) {
 		if got, want := hash(), "dearer v1"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if err := store.SetPassword(t.Context(), "acc_ada", "second", created, agreed); err != nil {
+		if err := store.SetPassword(t.Context(), "acc_ada", 1, "second", created, agreed); err != nil {
 			t.Fatal(err)
 		}
 		if err := store.Rehash(t.Context(), "acc_ada", 1, "stale"); err != nil {
@@ -301,7 +307,7 @@ func TestReadWhileAgreeing(t *testing.T) {
 	both(t, func(t *testing.T, open func() *database.Store) {
 		store := open()
 		mustAdd(t, store, ada())
-		err := store.SetPassword(t.Context(), "acc_ada", "second", created, func() error {
+		err := store.SetPassword(t.Context(), "acc_ada", 1, "second", created, func() error {
 			got, err := store.ByID(t.Context(), "acc_ada")
 			if err == nil && got.Hash != "hash" {
 				err = fmt.Errorf("got hash %q before the commit", got.Hash)

@@ -75,6 +75,12 @@ func (s *Store) TryPassword(ctx context.Context, id string) (int, error) {
 	return tried, nil
 }
 
+// ForgetTries lets the count of TryPassword start again. It does nothing
+// if the session is gone.
+func (s *Store) ForgetTries(ctx context.Context, id string) error {
+	return s.exec(ctx, "forgetting password attempts", "UPDATE sessions SET attempts = 0 WHERE id = $1", id)
+}
+
 // RemoveSession ends one session, if it is there.
 func (s *Store) RemoveSession(ctx context.Context, id string) error {
 	return s.exec(ctx, "removing session", "DELETE FROM sessions WHERE id = $1", id)

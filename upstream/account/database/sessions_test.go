@@ -132,6 +132,12 @@ func TestTryPassword(t *testing.T) {
 				t.Fatalf("got %v, want 1 to 20", counts)
 			}
 		}
+		if err := store.ForgetTries(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := store.TryPassword(t.Context(), "a"); err != nil || got != 1 {
+			t.Errorf("after they were forgotten: got %d, %v, want 1", got, err)
+		}
 		if _, err := store.TryPassword(t.Context(), "gone"); !errors.Is(err, account.ErrNotFound) {
 			t.Errorf("unknown: got %v", err)
 		}
