@@ -41,8 +41,14 @@ const (
 	// CountsFor is how many days the count of a day is kept.
 	CountsFor = 400
 
-	// RevokedFor is how long a revoked or expired key is still listed.
+	// RevokedFor is how long a revoked or expired key is still listed, if
+	// the account has no more than MaxEndedKeys of them.
 	RevokedFor = 90 * 24 * time.Hour
+
+	// MaxEndedKeys is how many revoked and expired keys of an account are
+	// kept at least. Of more, those that ended first go: somebody who
+	// replaces keys all day must not fill the store.
+	MaxEndedKeys = 1000
 )
 
 // Errors that a store returns, alone or wrapped. Any other error means

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 
 	"github.com/dgraph-io/badger/v4"
@@ -13,11 +14,22 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
+// stripes is how many locks the accounts share.
+const stripes = 64
+
+// alter runs fn, which changes an account or its keys, while nobody else
+// does, so that a check and the change that it allows are one step. Other
+// accounts need not wait, whatever there is to read of this one.
+func (s *Store) alter(account string, fn func() error) error {
+	mu := &s.altering[maphash.String(s.seed, account)%stripes]
+	mu.Lock()
+	defer mu.Unlock()
+	return s.ledger.Use(fn)
+}
+
 // PutAccount implements store.Accounts.
 func (s *Store) PutAccount(_ context.Context, account store.Account) (store.Account, error) {
-	s.admin.Lock()
-	defer s.admin.Unlock()
-	err := s.ledger.Use(func() error {
+	err := s.alter(account.ID, func() error {
 		old, err := s.account(account.ID)
 		switch {
 		case err == nil:
@@ -81,9 +93,7 @@ func (s *Store) ListAccounts(_ context.Context, after string, limit int) ([]stor
 // would come back to life with the next account of that id. After an error
 // some of it may be gone; deleting it again completes the deletion.
 func (s *Store) DeleteAccount(_ context.Context, id string) error {
-	s.admin.Lock()
-	defer s.admin.Unlock()
-	return s.ledger.Use(func() error {
+	return s.alter(id, func() error {
 		account, err := s.account(id)
 		if err != nil {
 			return err

@@ -14,17 +14,16 @@ import (
 
 // CreateKey implements store.Keys.
 func (s *Store) CreateKey(_ context.Context, key store.Key, hash token.Hash) error {
-	s.admin.Lock()
-	defer s.admin.Unlock()
-	return s.ledger.Use(func() error {
+	return s.alter(key.Account, func() error {
 		if _, err := s.account(key.Account); err != nil {
 			return err
 		}
-		if err := s.checkKey(key, keyRow{}, false); err != nil {
+		surplus, err := s.checkKey(key, keyRow{}, false)
+		if err != nil {
 			return err
 		}
 		k := keyRow{Key: key, hash: hash}
-		if err := s.archive.write(true, k.change()); err != nil {
+		if err := s.archive.write(true, append(surplus, k.change())...); err != nil {
 			return err
 		}
 		s.admit(k)
@@ -36,29 +35,58 @@ func (s *Store) CreateKey(_ context.Context, key store.Key, hash token.Hash) err
 // it replaces lends it its name: the one before that may still live for
 // its overlap. A younger one of that name has replaced it already, and
 // nobody would know which of two successors lasts. One that ends at once
-// makes room, also where there are too many.
-func (s *Store) checkKey(key store.Key, replaces keyRow, overlap bool) error {
+// makes room, also where there are too many. It returns what removes the
+// ended keys that are too many.
+func (s *Store) checkKey(key store.Key, replaces keyRow, overlap bool) (surplus []change, err error) {
 	if key.Kind != token.Key {
-		return nil
+		return nil, nil
 	}
 	keys, err := s.keys(key.Account)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var ended []keyRow
 	live := 0
 	for _, k := range keys {
-		if k.Kind != token.Key || !k.Live(key.CreatedAt) {
+		if k.Kind != token.Key {
+			continue
+		}
+		if !k.Live(key.CreatedAt) {
+			ended = append(ended, k)
 			continue
 		}
 		live++
 		if k.ID != replaces.ID && k.Name == key.Name && (key.Name != replaces.Name || k.CreatedAt.After(replaces.CreatedAt)) {
-			return store.ErrNameTaken
+			return nil, store.ErrNameTaken
 		}
 	}
 	if live >= store.MaxLiveKeys && (replaces.ID == "" || overlap) {
-		return store.ErrTooManyKeys
+		return nil, store.ErrTooManyKeys
 	}
-	return nil
+	return removeEnded(ended), nil
+}
+
+// removeEnded removes those of an account's ended keys that are too many,
+// the one that ended first before the others, and not more than fit into
+// one transaction: where there are many, later calls go on.
+func removeEnded(ended []keyRow) (changes []change) {
+	const most = 256
+	if len(ended) <= store.MaxEndedKeys {
+		return nil
+	}
+	slices.SortFunc(ended, func(a, b keyRow) int { return a.endedAt().Compare(b.endedAt()) })
+	for _, k := range ended[:min(len(ended)-store.MaxEndedKeys, most)] {
+		changes = append(changes, change{key: keyKey(k.Account, k.ID)}, change{key: usedKey(k.ID)})
+	}
+	return changes
+}
+
+// endedAt is when a key stopped working, or will; zero if never.
+func (k keyRow) endedAt() time.Time {
+	if k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && k.ExpiresAt.Before(k.RevokedAt) {
+		return k.ExpiresAt
+	}
+	return k.RevokedAt
 }
 
 // change is the row that stores the key. It goes when nobody wants to see
@@ -66,14 +94,10 @@ func (s *Store) checkKey(key store.Key, replaces keyRow, overlap bool) error {
 // a key some time after its end.
 func (k keyRow) change() change {
 	c := change{key: keyKey(k.Account, k.ID), value: encodeKey(k)}
-	switch {
-	case k.Kind == token.Login && !k.ExpiresAt.IsZero():
+	if k.Kind == token.Login && !k.ExpiresAt.IsZero() {
 		c.expires = k.ExpiresAt
-	case k.RevokedAt.IsZero() && k.ExpiresAt.IsZero():
-	case k.RevokedAt.IsZero(), !k.ExpiresAt.IsZero() && k.ExpiresAt.Before(k.RevokedAt):
-		c.expires = k.ExpiresAt.Add(store.RevokedFor)
-	default:
-		c.expires = k.RevokedAt.Add(store.RevokedFor)
+	} else if ended := k.endedAt(); !ended.IsZero() {
+		c.expires = ended.Add(store.RevokedFor)
 	}
 	return c
 }
@@ -158,9 +182,7 @@ func (s *Store) keys(account string) ([]keyRow, error) {
 // RevokeKey implements store.Keys. A key that is revoked already is
 // written again: whoever did that may have been told that it failed.
 func (s *Store) RevokeKey(_ context.Context, account, id string, at time.Time) error {
-	s.admin.Lock()
-	defer s.admin.Unlock()
-	return s.ledger.Use(func() error {
+	return s.alter(account, func() error {
 		k, err := s.key(account, id)
 		if err != nil {
 			return err
@@ -178,9 +200,7 @@ func (s *Store) RevokeKey(_ context.Context, account, id string, at time.Time) e
 
 // RotateKey implements store.Keys.
 func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key, hash token.Hash, oldEnds time.Time) error {
-	s.admin.Lock()
-	defer s.admin.Unlock()
-	return s.ledger.Use(func() error {
+	return s.alter(account, func() error {
 		old, err := s.key(account, id)
 		if err != nil {
 			return err
@@ -189,7 +209,8 @@ func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key,
 			return store.ErrNotFound
 		}
 		overlap := oldEnds.After(next.CreatedAt)
-		if err := s.checkKey(next, old, overlap); err != nil {
+		surplus, err := s.checkKey(next, old, overlap)
+		if err != nil {
 			return err
 		}
 		switch {
@@ -199,7 +220,7 @@ func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key,
 			old.ExpiresAt = oldEnds.UTC()
 		}
 		successor := keyRow{Key: next, hash: hash}
-		if err := s.archive.write(true, old.change(), successor.change()); err != nil {
+		if err := s.archive.write(true, append(surplus, old.change(), successor.change())...); err != nil {
 			return err
 		}
 		if overlap {

@@ -48,6 +48,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,9 +105,8 @@ type Store struct {
 	log     *zap.Logger
 	recent  *recorder
 
-	// admin serialises changes to accounts and keys, so that a check and
-	// the change that it allows are one step.
-	admin sync.Mutex
+	altering [stripes]sync.Mutex // see alter
+	seed     maphash.Seed
 
 	stop    chan struct{}
 	done    sync.WaitGroup
@@ -139,7 +139,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
-	s := &Store{disk: disk, log: logger, stop: make(chan struct{})}
+	s := &Store{disk: disk, log: logger, seed: maphash.MakeSeed(), stop: make(chan struct{})}
 	s.archive = &archive{db: db, durable: o.Sync, room: disk.checkOpen, sync: db.Sync}
 	if err := s.begin(o); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, errors.Join(err, db.Close()))
