@@ -252,6 +252,10 @@ func TestCommandOverTCP(t *testing.T) {
 	if out, complaints, status := c.command(t, "plans"); status != 0 || !strings.Contains(out, "starter") {
 		t.Errorf("got %d, %q, %q", status, out, complaints)
 	}
+	c.admin = "http://" + c.admin
+	if out, complaints, status := c.command(t, "plans"); status != 0 || !strings.Contains(out, "starter") {
+		t.Errorf("by its URL: got %d, %q, %q", status, out, complaints)
+	}
 	c.admin = "unix//nowhere-at-all.sock|0200"
 	if _, complaints, status := c.command(t, "plans"); status != 1 || !strings.Contains(complaints, "the gate is unreachable") || strings.Contains(complaints, "0200") {
 		t.Errorf("a socket that is not there: got %d, %q", status, complaints)

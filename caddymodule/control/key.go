@@ -57,7 +57,7 @@ func (s *server) registerKeys(api huma.API) {
 	huma.Register(api, operation(huma.Operation{
 		OperationID: "list-keys", Method: http.MethodGet, Path: path, Tags: []string{"keys"},
 		Summary:     "List an account's keys, or its login tokens, without secrets",
-		Description: "Oldest first. Expired and revoked ones are kept for 90 days. Revoked ones are listed where include asks for them, expired login tokens never.",
+		Description: "Oldest first. Expired and revoked keys are kept for 90 days, the last 1000 of an account. Revoked ones are listed where include asks for them, expired login tokens never.",
 	}, http.StatusNotFound), answer(s, s.listKeys))
 	huma.Register(api, operation(huma.Operation{
 		OperationID: "revoke-key", Method: http.MethodDelete, Path: path + "/{id}", Tags: []string{"keys"},

@@ -21,10 +21,11 @@
 // Badger mends a damaged directory by dropping what it cannot read, or
 // dies of it. Open therefore verifies the manifest, Badger's write-ahead
 // logs and the checksum of every table before Badger sees them, and the
-// log of the counts, and refuses what a crash cannot have left. Without
-// Options.Sync a loss of power can leave a log with a gap, which is refused
-// too: what follows the gap was not promised. For a log of Badger's the
-// error tells where to cut the file to go on without it.
+// log of the counts, and refuses what a crash cannot have left. A loss of
+// power can leave a log with a gap, which is refused too: what follows the
+// gap was not promised. With Options.Sync that is one write to a log of
+// Badger's, of more than a page, which had not ended. For a log of Badger's
+// the error tells where to cut the file to go on without it.
 //
 // Some damage cannot be told from a crash or from an older store. It is a
 // log of Badger's or a directory that is missing altogether or that was
