@@ -90,12 +90,12 @@ func (k keyRow) endedAt() time.Time {
 }
 
 // change is the row that stores the key. It goes when nobody wants to see
-// it any more: a login token, revoked or not, as soon as it has expired,
+// it any more: a login token, revoked or not, soon after it has expired,
 // a key some time after its end.
 func (k keyRow) change() change {
 	c := change{key: keyKey(k.Account, k.ID), value: encodeKey(k)}
 	if k.Kind == token.Login && !k.ExpiresAt.IsZero() {
-		c.expires = k.ExpiresAt
+		c.expires = k.ExpiresAt.Add(clockAhead)
 	} else if ended := k.endedAt(); !ended.IsZero() {
 		c.expires = ended.Add(store.RevokedFor)
 	}

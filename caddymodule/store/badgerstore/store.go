@@ -76,6 +76,11 @@ const blockSize = 4 << 10
 // sweepEvery is how often what is no longer needed leaves the memory.
 const sweepEvery = 10 * time.Minute
 
+// clockAhead is how far ahead the clock may be when the store sweeps or
+// opens: a token that has not been expired for longer is not forgotten,
+// and works again once the clock is right.
+const clockAhead = 48 * time.Hour
+
 // ErrInUse says that another process has the directory open.
 var ErrInUse = errors.New("directory is in use by another process")
 
@@ -298,7 +303,7 @@ func (s *Store) sweep() {
 // the archive does not have all. A day that is let go and asked for again
 // is read from the archive.
 func (s *Store) forget(now time.Time) {
-	s.ledger.RemoveExpired(now)
+	s.ledger.RemoveExpired(now.Add(-clockAhead))
 	today := calendar.Day(now.Unix() / int64(24*time.Hour/time.Second))
 	s.ledger.RetainDays(func(d calendar.Day) bool { return d >= today-2 && d <= today+2 || s.journal.holds(d) })
 }
@@ -315,7 +320,7 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
+	now := time.Now().Add(-clockAhead)
 	return scanParallel(s.archive.db, []byte{prefixKey}, func(key, value []byte) error {
 		k, err := decodeKey(key, value)
 		if err == nil && k.Live(now) {

@@ -1,0 +1,68 @@
+package badgerstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// TestClockAhead: a clock that was ahead while the store swept, or when it
+// opened, has cost nobody a token once it is right.
+func TestClockAhead(t *testing.T) {
+	t.Parallel()
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	dir := t.TempDir()
+	open := func() *Store {
+		t.Helper()
+		s, err := Open(dir, Options{Reserve: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := open()
+	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
+		t.Fatal(err)
+	}
+	// To a clock that is a day ahead, both have expired: so they have here,
+	// to the clock of this machine.
+	at := now.Add(-clockAhead / 2)
+	key, login := newKey("acc_1", "key_1", at), newKey("acc_1", "key_2", at)
+	login.Kind = token.Login
+	for i, k := range []*store.Key{&key, &login} {
+		k.ExpiresAt = at.Add(time.Minute)
+		if err := s.CreateKey(t.Context(), *k, token.Hash{byte(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(when string) {
+		t.Helper()
+		for i := range byte(2) {
+			if _, err := s.Grant(t.Context(), token.Hash{i}, at); err != nil {
+				t.Errorf("token %d %s: %v", i, when, err)
+			}
+			if _, err := s.Grant(t.Context(), token.Hash{i}, now); err == nil {
+				t.Errorf("token %d %s: granted when it has expired", i, when)
+			}
+		}
+	}
+	s.forget(now)
+	want("after a sweep")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open()
+	want("after a restart")
+	if err := s.RevokeKey(t.Context(), "acc_1", login.ID, at); err != nil {
+		t.Errorf("revoking a login: %v", err)
+	}
+	s.forget(now.Add(clockAhead))
+	if _, err := s.Grant(t.Context(), token.Hash{0}, at); err == nil {
+		t.Error("a token that expired long ago is still there")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
