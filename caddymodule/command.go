@@ -35,7 +35,7 @@ wrong is told on standard error, with exit status 1.`,
 // connectAdmin returns a client of the admin endpoint at an address as
 // Caddy writes them, or at its URL.
 func connectAdmin(address string) (*client.Client, error) {
-	address, err := caddycmd.DetermineAdminAPIAddress(strings.TrimPrefix(address, "http://"), nil, "", "")
+	address, err := caddycmd.DetermineAdminAPIAddress(strings.TrimSuffix(strings.TrimPrefix(address, "http://"), "/"), nil, "", "")
 	if err != nil {
 		return nil, fmt.Errorf("finding the admin endpoint: %w", err)
 	}
