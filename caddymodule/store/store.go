@@ -46,7 +46,7 @@ const (
 	RevokedFor = 90 * 24 * time.Hour
 
 	// MaxEndedKeys is how many revoked and expired keys of an account are
-	// kept at least. Of more, those that ended first go: somebody who
+	// kept for RevokedFor at least. Of more, those that ended first go: somebody who
 	// replaces keys all day must not fill the store.
 	MaxEndedKeys = 1000
 )

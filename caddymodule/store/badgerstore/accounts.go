@@ -18,8 +18,8 @@ import (
 const stripes = 64
 
 // alter runs fn, which changes an account or its keys, while nobody else
-// does, so that a check and the change that it allows are one step. Other
-// accounts need not wait, whatever there is to read of this one.
+// does, so that a check and the change that it allows are one step. Few
+// other accounts wait, whatever there is to read of this one.
 func (s *Store) alter(account string, fn func() error) error {
 	mu := &s.altering[maphash.String(s.seed, account)%stripes]
 	mu.Lock()
@@ -124,25 +124,17 @@ func (s *Store) erase(id string) error {
 	})
 }
 
-// deleteKeys removes an account's keys, some at a time: a token must not
-// outlive its row, or nobody could revoke it.
+// deleteKeys removes an account's keys, some at a time.
 func (s *Store) deleteKeys(account string) error {
-	const most = 256
 	keys, err := s.keys(account)
 	if err != nil {
 		return err
 	}
-	for part := range slices.Chunk(keys, most) {
-		var changes []change
-		for _, k := range part {
-			changes = append(changes, change{key: keyKey(account, k.ID)}, change{key: usedKey(k.ID)})
-		}
-		if err := s.archive.write(true, changes...); err != nil {
+	for part := range slices.Chunk(keys, maxRemovals) {
+		if err := s.archive.write(true, removal(part)...); err != nil {
 			return err
 		}
-		for _, k := range part {
-			s.ledger.RemoveToken(k.hash)
-		}
+		s.exclude(part)
 	}
 	return nil
 }

@@ -23,9 +23,10 @@ func (s *Store) CreateKey(_ context.Context, key store.Key, hash token.Hash) err
 			return err
 		}
 		k := keyRow{Key: key, hash: hash}
-		if err := s.archive.write(true, append(surplus, k.change())...); err != nil {
+		if err := s.archive.write(true, append(removal(surplus), k.change())...); err != nil {
 			return err
 		}
+		s.exclude(surplus)
 		s.admit(k)
 		return nil
 	})
@@ -35,9 +36,9 @@ func (s *Store) CreateKey(_ context.Context, key store.Key, hash token.Hash) err
 // it replaces lends it its name: the one before that may still live for
 // its overlap. A younger one of that name has replaced it already, and
 // nobody would know which of two successors lasts. One that ends at once
-// makes room, also where there are too many. It returns what removes the
-// ended keys that are too many.
-func (s *Store) checkKey(key store.Key, replaces keyRow, overlap bool) (surplus []change, err error) {
+// makes room, also where there are too many. It returns the ended keys
+// that are too many: not those that a clock ahead takes for expired.
+func (s *Store) checkKey(key store.Key, replaces keyRow, overlap bool) (surplus []keyRow, err error) {
 	if key.Kind != token.Key {
 		return nil, nil
 	}
@@ -51,8 +52,10 @@ func (s *Store) checkKey(key store.Key, replaces keyRow, overlap bool) (surplus 
 		if k.Kind != token.Key {
 			continue
 		}
-		if !k.Live(key.CreatedAt) {
+		if !k.Live(key.CreatedAt.Add(-clockAhead)) {
 			ended = append(ended, k)
+		}
+		if !k.Live(key.CreatedAt) {
 			continue
 		}
 		live++
@@ -63,22 +66,38 @@ func (s *Store) checkKey(key store.Key, replaces keyRow, overlap bool) (surplus 
 	if live >= store.MaxLiveKeys && (replaces.ID == "" || overlap) {
 		return nil, store.ErrTooManyKeys
 	}
-	return removeEnded(ended), nil
+	return surplusOf(ended), nil
 }
 
-// removeEnded removes those of an account's ended keys that are too many,
-// the one that ended first before the others, and not more than fit into
-// one transaction: where there are many, later calls go on.
-func removeEnded(ended []keyRow) (changes []change) {
-	const most = 256
+// surplusOf returns those of an account's ended keys that are too many,
+// the one that ended first before the others, and not more than go at once:
+// where there are many, later calls go on.
+func surplusOf(ended []keyRow) []keyRow {
 	if len(ended) <= store.MaxEndedKeys {
 		return nil
 	}
 	slices.SortFunc(ended, func(a, b keyRow) int { return a.endedAt().Compare(b.endedAt()) })
-	for _, k := range ended[:min(len(ended)-store.MaxEndedKeys, most)] {
+	return ended[:min(len(ended)-store.MaxEndedKeys, maxRemovals)]
+}
+
+// maxRemovals is how many keys are removed with one write, so that they
+// fit into one transaction.
+const maxRemovals = 256
+
+// removal is what removes keys.
+func removal(keys []keyRow) (changes []change) {
+	for _, k := range keys {
 		changes = append(changes, change{key: keyKey(k.Account, k.ID)}, change{key: usedKey(k.ID)})
 	}
 	return changes
+}
+
+// exclude lets the tokens of keys that are removed in no more: none must
+// outlive its row, or nobody could revoke it.
+func (s *Store) exclude(keys []keyRow) {
+	for _, k := range keys {
+		s.ledger.RemoveToken(k.hash)
+	}
 }
 
 // endedAt is when a key stopped working, or will; zero if never.
@@ -220,9 +239,10 @@ func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key,
 			old.ExpiresAt = oldEnds.UTC()
 		}
 		successor := keyRow{Key: next, hash: hash}
-		if err := s.archive.write(true, append(surplus, old.change(), successor.change())...); err != nil {
+		if err := s.archive.write(true, append(removal(surplus), old.change(), successor.change())...); err != nil {
 			return err
 		}
+		s.exclude(surplus)
 		if overlap {
 			s.admit(old)
 		} else {

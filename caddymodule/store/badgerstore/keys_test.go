@@ -42,17 +42,24 @@ func TestEndedKeysAreBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	s := openWith(t, now, "acc_m")
+	// One that a clock ahead may take for expired is not among them.
+	recent := newKey("acc_m", "key_recent", now.Add(-time.Hour))
+	recent.ExpiresAt = now.Add(-time.Minute)
+	if err := s.CreateKey(t.Context(), recent, token.Hash{1}); err != nil {
+		t.Fatal(err)
+	}
 	const surplus = 300
 	var changes []change
 	for i := range store.MaxEndedKeys + surplus {
-		k := keyRow{Key: newKey("acc_m", fmt.Sprintf("key_%04d", i), now.Add(-time.Hour))}
+		k := keyRow{Key: newKey("acc_m", fmt.Sprintf("key_%04d", i), now.Add(-2*clockAhead))}
 		k.hash = sha256.Sum256([]byte(k.ID))
 		// The order of their ends is not that of their ids.
-		ended := now.Add(-time.Duration(i*7%(store.MaxEndedKeys+surplus)+1) * time.Second)
+		ended := now.Add(-clockAhead - time.Duration(i*7%(store.MaxEndedKeys+surplus)+1)*time.Second)
 		if i%2 == 0 {
 			k.RevokedAt = ended
 		} else {
 			k.ExpiresAt = ended
+			s.admit(k) // as at a clock ahead
 		}
 		changes = append(changes, k.change())
 	}
@@ -71,18 +78,27 @@ func TestEndedKeysAreBounded(t *testing.T) {
 	}
 	live := 0
 	oldest := now
+	kept := map[token.Hash]bool{}
 	for _, k := range keys {
+		kept[sha256.Sum256([]byte(k.ID))] = true
 		if k.Live(now) {
 			live++
 		} else if ended := (keyRow{Key: k}).endedAt(); ended.Before(oldest) {
 			oldest = ended
 		}
 	}
-	if want := now.Add(-store.MaxEndedKeys * time.Second); live != 3 || len(keys) != store.MaxEndedKeys+3 || !oldest.Equal(want) {
-		t.Errorf("%d keys, %d of them live, the oldest ended at %v; want %d, 3, %v", len(keys), live, oldest, store.MaxEndedKeys+3, want)
+	want := now.Add(-clockAhead - store.MaxEndedKeys*time.Second)
+	if live != 3 || len(keys) != store.MaxEndedKeys+4 || !oldest.Equal(want) {
+		t.Errorf("%d keys, %d of them live, the oldest ended at %v; want %d, 3, %v", len(keys), live, oldest, store.MaxEndedKeys+4, want)
 	}
-	if !slices.ContainsFunc(keys, func(k store.Key) bool { return k.ID == "key_live_0" }) {
-		t.Error("a live key is gone")
+	if !slices.ContainsFunc(keys, func(k store.Key) bool { return k.ID == recent.ID }) {
+		t.Error("a key that may not have expired is gone")
+	}
+	for i := range store.MaxEndedKeys + surplus {
+		hash := token.Hash(sha256.Sum256(fmt.Appendf(nil, "key_%04d", i)))
+		if _, err := s.Grant(t.Context(), hash, now.Add(-2*clockAhead)); err == nil && !kept[hash] {
+			t.Fatalf("the token of key %d outlives its row", i)
+		}
 	}
 }
 

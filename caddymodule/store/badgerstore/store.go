@@ -285,7 +285,8 @@ func (s *Store) GiveBack(_ context.Context, call store.Call) error {
 	return s.ledger.GiveBack(call)
 }
 
-// sweep frees the memory of expired tokens and of days that are over.
+// sweep frees the memory of tokens that expired long ago and of days that
+// are over.
 func (s *Store) sweep() {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
