@@ -185,6 +185,20 @@ func accountSetDisabled(disabled bool) *cobra.Command {
 	})
 }
 
+// setPassword sets a password whatever it is now: who changes it at the
+// same moment does not keep the operator from it.
+func setPassword(ctx context.Context, accounts *account.Service, id, password string) error {
+	for {
+		who, err := accounts.Identify(ctx, id)
+		if err != nil {
+			return err
+		}
+		if _, err = accounts.SetPassword(ctx, who, password); !errors.Is(err, account.ErrOvertaken) {
+			return err
+		}
+	}
+}
+
 func accountSetPassword() *cobra.Command {
 	var generate bool
 	c := changeCommand("set-password", "Change the password of an account", func(c *cobra.Command, accounts *account.Service, id string) error {
@@ -192,11 +206,7 @@ func accountSetPassword() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		who, err := accounts.Identify(c.Context(), id)
-		if err != nil {
-			return err
-		}
-		_, err = accounts.SetPassword(c.Context(), who, password)
+		err = setPassword(c.Context(), accounts, id, password)
 		if generate && (err == nil || errors.Is(err, account.ErrPasswordChanged)) {
 			// Nobody else knows it: it is printed before a failure is told.
 			_, printing := fmt.Fprintln(c.OutOrStdout(), password)

@@ -68,7 +68,10 @@ func (s *site) changePassword(w http.ResponseWriter, r *http.Request, v *visit) 
 		err = nil
 	}
 	if errors.Is(err, account.ErrOvertaken) {
-		return errSignedOut
+		// Such as the same form sent twice: the cookie of the other answer
+		// must not be taken away.
+		redirect(w, "/settings/sessions", nil)
+		return nil
 	}
 	if err != nil {
 		// Whoever knows the password guesses nothing.

@@ -134,8 +134,8 @@ func TestGuessingInASession(t *testing.T) {
 	}
 }
 
-// Threat: whoever knows the password of one account makes sessions, and
-// has passwords checked, without the gate's throttle.
+// Threat: whoever knows the password of one account makes more and more
+// sessions with it, and work with bad new passwords.
 func TestChangesInASession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
