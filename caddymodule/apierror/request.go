@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -109,11 +110,11 @@ func checkMediaType(header http.Header) *Error {
 
 // IsJSON tells whether a header announces a body that every recipient
 // takes for JSON in UTF-8: one Content-Type that says so, and no
-// Content-Encoding.
+// Content-Encoding but identity.
 func IsJSON(header http.Header) bool {
 	types := header.Values("Content-Type")
-	encoding := header.Get("Content-Encoding")
-	if len(types) != 1 || encoding != "" && !strings.EqualFold(encoding, "identity") {
+	encoded := func(with string) bool { return with != "" && !strings.EqualFold(with, "identity") }
+	if len(types) != 1 || slices.ContainsFunc(header.Values("Content-Encoding"), encoded) {
 		return false
 	}
 	media, parameters, err := mime.ParseMediaType(types[0])

@@ -25,6 +25,7 @@ func TestIsJSON(t *testing.T) {
 		"two media types":     {http.Header{mediaType: {"application/json", "text/plain"}}, false},
 		"the same type twice": {http.Header{mediaType: {"application/json", "application/json"}}, false},
 		"another charset":     {http.Header{mediaType: {"application/json; charset=utf-16"}}, false},
+		"compressed behind":   {http.Header{mediaType: {"application/json"}, encoding: {"identity", "gzip"}}, false},
 		"compressed":          {http.Header{mediaType: {"application/json"}, encoding: {"gzip"}}, false},
 	} {
 		if got := apierror.IsJSON(c.header); got != c.want {

@@ -26,10 +26,10 @@ import (
 
 // now is the clock of the tests: the Tuesday after the fixture's newest
 // day.
+var now = time.Date(2026, 9, 29, 12, 30, 0, 0, time.UTC)
+
 // site is where the API is reached.
 var site = &url.URL{Scheme: "https", Host: "rates.example"}
-
-var now = time.Date(2026, 9, 29, 12, 30, 0, 0, time.UTC)
 
 // fixed holds rates that tests may swap, as a provider does.
 type fixed struct{ data atomic.Pointer[rates.Dataset] }
