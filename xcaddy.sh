@@ -183,7 +183,7 @@ linter() {
 
 # fuzz runs every fuzz target for a few seconds.
 fuzz() {
-	grep -rE '^func Fuzz' --include='*_test.go' caddymodule e2e tools upstream |
+	grep -rE '^func Fuzz' --include='*_test.go' --exclude-dir=.cache . |
 		sed -E 's|^(.*)/[^/]*:func (Fuzz[A-Za-z0-9_]*)\(.*|\1 \2|' >bin/fuzz.targets
 	while read -r package target; do
 		if go test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-3s}" "./$package" >bin/fuzz.log 2>&1 </dev/null || timed_out; then
@@ -193,7 +193,10 @@ fuzz() {
 			exit 1
 		fi
 	done <bin/fuzz.targets
-	[ -s bin/fuzz.targets ]
+	[ -s bin/fuzz.targets ] || {
+		echo "xcaddy.sh: there are no fuzz targets" >&2
+		exit 1
+	}
 }
 
 # timed_out tells the end of the time from a finding: Go before 1.27 may
