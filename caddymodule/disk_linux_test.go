@@ -14,7 +14,7 @@ import (
 // knows every call.
 func TestStoreLeftOpen(t *testing.T) {
 	disk := storetest.NewSmallDisk(t)
-	s := start(t, setup{dir: filepath.Join(disk.Dir, "gate")})
+	s := start(t, setup{dir: filepath.Join(disk.Dir, "gate"), reserve: "32MiB"})
 	account, bearer := s.account(t, "starter")
 	call := func() {
 		t.Helper()
@@ -23,7 +23,7 @@ func TestStoreLeftOpen(t *testing.T) {
 		}
 	}
 	call()
-	empty := disk.Fill(t, 1<<16)
+	empty := disk.Fill(t, 1<<20)
 	full := s.dir
 	s.dir = filepath.Join(t.TempDir(), "gate")
 	if err := s.reload(); err != nil {

@@ -1,9 +1,11 @@
 package storetest
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,13 +39,14 @@ func NewSmallDisk(t *testing.T) SmallDisk {
 // and returns a function that takes its file away.
 func (d SmallDisk) Fill(t *testing.T, leave uint64) (empty func()) {
 	t.Helper()
-	var stat unix.Statfs_t
-	if err := unix.Statfs(d.Dir, &stat); err != nil {
-		t.Fatalf("asking for free space: %v", err)
-	}
 	path := filepath.Join(d.Dir, "ballast")
-	size := int(stat.Bavail*uint64(stat.Bsize) - leave)
-	if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
+	err := d.fill(path, leave)
+	// An open store may have taken blocks meanwhile.
+	for again := 0; again < 100 && errors.Is(err, unix.ENOSPC); again++ {
+		time.Sleep(20 * time.Millisecond)
+		err = d.fill(path, leave)
+	}
+	if err != nil {
 		t.Fatalf("filling the disk: %v", err)
 	}
 	return func() {
@@ -51,4 +54,21 @@ func (d SmallDisk) Fill(t *testing.T, leave uint64) (empty func()) {
 			t.Fatalf("emptying the disk: %v", err)
 		}
 	}
+}
+
+// fill writes a file that leaves so many bytes, or none.
+func (d SmallDisk) fill(path string, leave uint64) error {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(d.Dir, &stat); err != nil {
+		return err
+	}
+	free := stat.Bavail * uint64(stat.Bsize)
+	if free < leave {
+		return unix.ENOSPC
+	}
+	err := os.WriteFile(path, make([]byte, free-leave), 0o600)
+	if err != nil {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
 }
