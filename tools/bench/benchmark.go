@@ -24,9 +24,10 @@ func measureHandler(ctx context.Context, s *settings) ([]row, error) {
 	quiet := benchmark{name: "BenchmarkMemoryQuiet", calls: few.calls, processors: 1}
 	alone := benchmark{name: few.name, calls: few.calls, processors: 1}
 	many := benchmark{name: "BenchmarkMemory/accounts=1000000", calls: few.calls, processors: cores}
-	durable := benchmark{name: "BenchmarkDurable/callers=256", calls: 500_000, processors: cores}
+	durable := benchmark{name: "BenchmarkDurable/accounts=100/callers=256", calls: 500_000, processors: cores}
+	active := benchmark{name: "BenchmarkDurable/accounts=10000/callers=256", calls: 500_000, processors: cores}
 	hash := benchmark{name: "BenchmarkHash", calls: few.calls, processors: 1}
-	for _, b := range []*benchmark{&few, &quiet, &alone, &many, &durable, &hash} {
+	for _, b := range []*benchmark{&few, &quiet, &alone, &many, &durable, &active, &hash} {
 		if s.quick {
 			b.calls = 100_000
 		}
@@ -41,6 +42,7 @@ func measureHandler(ctx context.Context, s *settings) ([]row, error) {
 		{what: "  its allocations", bar: atMost(2), unit: asCount, measured: few.allocations()},
 		{what: "  at 10^6 accounts, against 10^4", bar: atMost(2), unit: asRatio, measured: ratios(many.nanos(), few.nanos())},
 		{what: "gate handler, durable, 256 callers", bar: atMost(6000), unit: asMicros, measured: durable.nanos()},
+		{what: "  with 10,000 active accounts", unit: asMicros, measured: active.nanos()},
 		{what: "one SHA-256 of a token, to compare machines", unit: asNanos, measured: hash.nanos()},
 	}, nil
 }
