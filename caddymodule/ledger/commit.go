@@ -182,7 +182,9 @@ func (c *commits) newGroup() *Group {
 	if g == nil {
 		g = &Group{}
 	}
-	c.number++
+	if c.number++; c.number == 0 {
+		c.number++ // 0 marks a counter that never moved
+	}
 	g.number = c.number
 	return g
 }

@@ -131,6 +131,51 @@ func (l *Ledger) RetainDays(keep func(calendar.Day) bool) {
 	l.counters.days.Store(&kept)
 }
 
+// Counter is a counter and its value.
+type Counter struct {
+	store.Call
+	Used int64
+}
+
+// Moved returns the counters of the days in memory that have moved since
+// the day was loaded. It waits for the calls under way.
+func (l *Ledger) Moved() (moved []Counter) {
+	l.calls.Lock()
+	defer l.calls.Unlock()
+	days := l.counters.days.Load()
+	if days == nil {
+		return nil
+	}
+	for _, n := range *days {
+		for shard := range n.shards {
+			n.shards[shard].each(uint32(shard), func(account, endpoint uint32, c *counter) {
+				if c.group != 0 {
+					call := store.Call{Account: l.accounts.at(account).id, Endpoint: l.endpoints.at(endpoint), Day: n.day}
+					moved = append(moved, Counter{Call: call, Used: c.used})
+				}
+			})
+		}
+	}
+	return moved
+}
+
+// each calls fn with all counters of the shard, those that were never used
+// included.
+func (s *dayShard) each(shard uint32, fn func(account, endpoint uint32, c *counter)) {
+	for endpoint, blocks := range s.blocks {
+		for at, number := range blocks {
+			if number == 0 {
+				continue
+			}
+			page := s.pages[(number-1)/blockPage]
+			for in := range page[(number-1)%blockPage] {
+				account := uint32(at*blockAccounts+in)*dayShards + shard
+				fn(account, uint32(endpoint), &page[(number-1)%blockPage][in])
+			}
+		}
+	}
+}
+
 // shard spreads by the account's number: an account's endpoints share a
 // lock, neighbours do not.
 func (n *day) shard(id cellID) *dayShard { return &n.shards[id.account()%dayShards] }

@@ -18,20 +18,27 @@ import (
 const maxValue = 64 << 10
 
 // archive is the database and the one way to write to it.
+//
+// Each transaction also writes the number of the last change, 1 more than
+// that of the transaction before, so that a database that has lost its
+// newest rows can be told from one that never had them.
 type archive struct {
 	db      *badger.DB
 	durable bool         // all that is written is synced, and not only what asks for it
 	room    func() error // why nothing may be written now
 	sync    func() error // db.Sync
+	// confirm tells the log that changes up to a number are on the disk.
+	confirm func(changes uint64) error
 
-	// writing is held by one writer at a time, until what he wrote is
+	// writing is held by one writer at a time, until what it wrote is
 	// synced: once Badger has begun another memtable, it no longer syncs
-	// the log of the one before.
+	// the log of the one before. It guards changes.
 	writing sync.Mutex
+	changes uint64 // the number of the last change
 	// broken is the sync that failed. The kernel may have dropped what it
 	// could not write, and says so once only: no later sync can be
-	// believed, so nothing is written, and nobody admitted, until the store
-	// is opened anew.
+	// believed, so nothing is written, and no call admitted, until the
+	// store is opened again.
 	broken atomic.Pointer[error]
 }
 
@@ -43,46 +50,82 @@ type change struct {
 
 // write writes rows, or fails with store.ErrUnavailable. Rows that fit
 // into one transaction of Badger, as those of a few keys do, are written
-// together or not at all. With durable they have reached the disk when it
-// returns. Before it touches Badger it looks at the disk: Badger writes
-// through mapped files, and a page that finds no space kills the process.
+// together or not at all. With durable they are on the disk when it
+// returns, and the log knows of them. Before it touches Badger it looks at
+// the disk: Badger writes through mapped files, and a page that finds no
+// space kills the process.
 func (a *archive) write(durable bool, changes ...change) error {
-	if err := a.try(durable, changes); err != nil {
+	number, err := a.try(durable, changes)
+	if err == nil && durable {
+		err = a.confirm(number)
+	}
+	if err != nil {
 		return fmt.Errorf("%w: writing: %w", store.ErrUnavailable, err)
 	}
 	return nil
 }
 
-func (a *archive) try(durable bool, changes []change) error {
+// try writes rows and returns the number of the last change.
+func (a *archive) try(durable bool, changes []change) (number uint64, err error) {
 	a.writing.Lock()
 	defer a.writing.Unlock()
 	if err := a.failed(); err != nil {
-		return err
+		return 0, err
 	}
 	if err := a.room(); err != nil {
-		return err
+		return 0, err
 	}
-	txn := a.db.NewTransaction(true)
-	defer func() { txn.Discard() }()
-	for i := range changes {
-		err := add(txn, &changes[i])
-		if errors.Is(err, badger.ErrTxnTooBig) {
-			if err = a.commit(txn, durable); err == nil {
-				txn = a.db.NewTransaction(true)
-				err = add(txn, &changes[i])
-			}
-		}
+	for len(changes) > 0 {
+		written, err := a.commit(changes)
 		if err != nil {
-			return err
+			return 0, err
 		}
+		changes = changes[written:]
 	}
-	return a.commit(txn, durable)
+	if durable || a.durable {
+		err = a.syncNow()
+	}
+	return a.changes, err
 }
 
-func (a *archive) commit(txn *badger.Txn, durable bool) error {
-	if err := txn.Commit(); err != nil || !durable && !a.durable {
-		return err
+// commit writes as many of the rows as fit into a transaction, and returns
+// how many these are.
+func (a *archive) commit(changes []change) (written int, err error) {
+	txn := a.db.NewTransaction(true)
+	defer txn.Discard()
+	if err := add(txn, changesRow(a.changes+1)); err != nil {
+		return 0, err
 	}
+	for ; written < len(changes); written++ {
+		err := add(txn, changes[written])
+		if errors.Is(err, badger.ErrTxnTooBig) && written > 0 {
+			break
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	if err := txn.Commit(); err != nil {
+		return 0, err
+	}
+	a.changes++
+	return written, nil
+}
+
+// flush makes all that was written reach the disk, unless the changes up to
+// a number are all there are. It returns the number of the last one.
+func (a *archive) flush(known uint64) (number uint64, err error) {
+	a.writing.Lock()
+	defer a.writing.Unlock()
+	if a.changes > known {
+		if err = a.failed(); err == nil {
+			err = a.syncNow()
+		}
+	}
+	return a.changes, err
+}
+
+func (a *archive) syncNow() error {
 	if err := a.sync(); err != nil {
 		err = fmt.Errorf("syncing: %w", err)
 		a.broken.Store(&err)
@@ -99,7 +142,7 @@ func (a *archive) failed() error {
 	return nil
 }
 
-func add(txn *badger.Txn, c *change) error {
+func add(txn *badger.Txn, c change) error {
 	if c.value == nil {
 		return txn.Delete(c.key)
 	}

@@ -1,8 +1,16 @@
 package badgerstore
 
+import "errors"
+
 // WithSegments returns options for a log whose segments have another size,
 // in bytes.
 func (o Options) WithSegments(size int) Options {
 	o.segmentSize = size
 	return o
+}
+
+// SettleForTest writes recent calls and does what happens in the
+// background every second.
+func (s *Store) SettleForTest() error {
+	return errors.Join(s.recent.flush(), s.journal.syncNow())
 }

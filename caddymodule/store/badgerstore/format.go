@@ -13,18 +13,22 @@ type format struct {
 	version string
 	// segment is the first segment of the log that is not in the archive.
 	segment uint64
+	// changes is the number of the last change; see archive.
+	changes uint64
 }
 
 // Versions of the format. The first one had all counts in the archive and
-// no log beside it.
+// no log beside it. The second one did not number changes.
 const (
-	versionPlain = "tollgate 1"
-	version      = "tollgate 2"
+	versionPlain       = "tollgate 1"
+	versionUnconfirmed = "tollgate 2"
+	version            = "tollgate 3"
 )
 
 var (
 	versionKey = append([]byte{prefixMeta}, "format"...)
 	segmentKey = append([]byte{prefixMeta}, "log"...)
+	changesKey = append([]byte{prefixMeta}, "changes"...)
 )
 
 // format reads what the database says. One without a version is new and
@@ -38,21 +42,35 @@ func (a *archive) format() (f format, err error) {
 		return f, fmt.Errorf("reading the format: %w", err)
 	case f.version == versionPlain:
 		return f, nil
-	case f.version != version:
+	case f.version != version && f.version != versionUnconfirmed:
 		return f, fmt.Errorf("store has format %q, want %q", f.version, version)
 	}
-	err = a.get(segmentKey, func(value []byte) error {
+	if f.segment, err = a.number(segmentKey); err != nil {
+		return f, damaged("the number of its log: %w", err)
+	}
+	if f.version == version {
+		if f.changes, err = a.number(changesKey); err != nil {
+			err = damaged("the number of its changes: %w", err)
+		}
+	}
+	return f, err
+}
+
+// number reads a row that is a number above zero.
+func (a *archive) number(key []byte) (number uint64, err error) {
+	err = a.get(key, func(value []byte) error {
 		n, size := binary.Uvarint(value)
 		if size <= 0 || size != len(value) || n == 0 {
 			return errCorrupt
 		}
-		f.segment = n
+		number = n
 		return nil
 	})
-	if err != nil {
-		err = damaged("the number of its log: %w", err)
-	}
-	return f, err
+	return number, err
+}
+
+func changesRow(number uint64) change {
+	return change{key: changesKey, value: binary.AppendUvarint(nil, number)}
 }
 
 // formatRows are the rows that say that the segments before this one are

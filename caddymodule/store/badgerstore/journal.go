@@ -1,12 +1,14 @@
 package badgerstore
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -21,63 +23,106 @@ const (
 	// settleRows is how many counts are moved to the archive at a time.
 	settleRows = 4096
 
-	// settleAgain is the pause before what failed is tried again.
-	settleAgain = 5 * time.Second
+	// syncEvery is how often the log reaches the disk without Options.Sync,
+	// and so about how much a loss of power costs.
+	syncEvery = time.Second
 )
 
-// journal is the ledger's log: every count is in a write-ahead log before
-// its call is admitted, and moves to the archive behind that, a segment at
-// a time and each counter once per segment. The rows of a segment are
+// journal is the ledger's log. Every count is in a write-ahead log before
+// its call is admitted. It moves to the archive later: a segment at a
+// time, and each counter once per segment. The rows of a segment are
 // values, not differences, so they may be moved twice.
 //
 // The days that the log has rows of are in the ledger's memory for as long
-// as it has them, so nobody misses what the archive does not have yet.
+// as it has them, so a reader does not miss what is not in the archive yet.
+//
+// The log also has the number of the archive's last change. A database
+// with an older number has lost what it had written.
 type journal struct {
 	archive *archive
 	disk    *disk
 	log     *wal.Log
-	append  func(record []byte, durable bool) error // log.Append
+	sync    bool // every record is synced
 	logger  *zap.Logger
-	buf     []byte // one record; only one Append runs at a time
+	counts  func() []ledger.Counter // that moved; see ledger.Moved
 
-	moving sync.Mutex // held while ended segments are moved
+	// append writes a record and makes it reach the disk if asked to. It is
+	// a field for tests.
+	append    func(record []byte, sync bool) error
+	writing   sync.Mutex // held to append; guards buf and last
+	buf       []byte     // one record
+	confirmed atomic.Uint64
+
+	moving sync.Mutex // held while counts move to the archive
 
 	mu   sync.Mutex
 	days map[calendar.Day]uint64 // the last segment with rows of a day, if it is still needed
-	last struct {                // what days was told last, for Append alone
+	last struct {                // what days was told last
 		day     calendar.Day
 		segment uint64
 	}
 }
 
-// openJournal moves what a crash has left in the log to the archive, and
-// begins anew behind that.
+// openJournal checks that the archive has all changes that the log knows
+// of, moves what a crash has left in the log to the archive, and begins an
+// empty segment.
 func openJournal(d *disk, a *archive, f format, o Options, logger *zap.Logger) (*journal, error) {
-	log, left, err := wal.Open(d.dir, f.segment, wal.Options{Sync: o.Sync, Room: func() error { return a.room() }, Size: o.segmentSize})
+	segments, err := wal.Scan(d.dir, f.segment)
 	if err != nil {
 		return nil, damaged("its log: %w", err)
 	}
-	j := &journal{archive: a, disk: d, log: log, append: log.Append, logger: logger, days: map[calendar.Day]uint64{}}
-	if err := j.recover(f, left); err != nil {
-		for _, segment := range left {
-			err = errors.Join(err, segment.Close())
-		}
-		return nil, errors.Join(err, log.Close())
+	if err := checkChanges(f, segments); err != nil {
+		return nil, err
 	}
+	if len(segments) > 0 && f.version != version && f.version != versionUnconfirmed {
+		return nil, damaged("there is a log and nothing that it belongs to")
+	}
+	j := &journal{archive: a, disk: d, sync: o.Sync, logger: logger, days: map[calendar.Day]uint64{}}
+	j.append = j.appendSynced
+	j.confirmed.Store(f.changes)
+	j.log, err = wal.Open(d.dir, f.segment, segments, wal.Options{
+		Room: func() error { return a.room() }, Mark: j.confirmed.Load, Size: o.segmentSize, DataSync: o.dataSync,
+	})
+	if err != nil {
+		return nil, damaged("its log: %w", err)
+	}
+	if err := j.recover(f, segments); err != nil {
+		return nil, errors.Join(err, j.log.Close())
+	}
+	a.confirm = j.confirm
 	return j, nil
 }
 
-func (j *journal) recover(f format, left []*wal.Segment) error {
-	if f.version != version && len(left) > 0 {
-		return damaged("there is a log and nothing that it belongs to")
+// checkChanges refuses an archive that has lost changes which the log
+// knows of: a file of Badger's is missing or empty, or was brought back
+// from an older copy. The opposite is what a crash leaves.
+func checkChanges(f format, segments []*wal.Segment) error {
+	newest := uint64(0)
+	for _, segment := range segments {
+		newest = max(newest, segment.Mark)
+		err := segment.Each(func(record []byte) error {
+			return eachRow(record, func(_ []byte, _ uint64) {}, func(changes uint64) { newest = max(newest, changes) })
+		})
+		if err != nil {
+			return damaged("its log: %w", err)
+		}
 	}
+	if f.changes < newest {
+		return damaged("its last %d changes of accounts, keys or usage are missing", newest-f.changes)
+	}
+	return nil
+}
+
+// recover moves the segments that were left to the archive. Without any,
+// the archive still has to know where the log begins.
+func (j *journal) recover(f format, left []*wal.Segment) error {
 	for _, segment := range left {
 		if err := j.move(segment); err != nil {
 			return err
 		}
 	}
-	if f.segment != j.log.Number() && len(left) == 0 {
-		if err := j.archive.try(true, formatRows(j.log.Number())); err != nil {
+	if f.version != version || f.segment != j.log.Number() {
+		if _, err := j.archive.try(true, formatRows(j.log.Number())); err != nil {
 			return err
 		}
 	}
@@ -89,12 +134,13 @@ func (j *journal) recover(f format, left []*wal.Segment) error {
 	return nil
 }
 
-// Append implements ledger.Log. The log needs no space on the disk, but
-// what is in it has to be moved one day.
+// Append implements ledger.Log.
 func (j *journal) Append(g *ledger.Group) error {
 	if err := j.archive.failed(); err != nil {
 		return err
 	}
+	j.writing.Lock()
+	defer j.writing.Unlock()
 	if err := j.disk.checkRecently(); err != nil {
 		return err
 	}
@@ -102,7 +148,7 @@ func (j *journal) Append(g *ledger.Group) error {
 	for i := range g.Counts {
 		j.buf = appendCount(j.buf, &g.Counts[i])
 	}
-	if err := j.append(j.buf, g.Sync); err != nil {
+	if err := j.append(j.buf, g.Sync || j.sync); err != nil {
 		return fmt.Errorf("writing the log: %w", err)
 	}
 	segment := j.log.Number()
@@ -112,28 +158,67 @@ func (j *journal) Append(g *ledger.Group) error {
 	return nil
 }
 
-// appendCount appends a row of a record: the length of its key, the key
-// as it is in the archive, and the count.
+func (j *journal) appendSynced(record []byte, sync bool) error {
+	err := j.log.Append(record)
+	if err == nil && sync {
+		err = j.log.Sync()
+	}
+	return err
+}
+
+// confirm writes the number of the archive's last change to the log, when
+// the archive has it on the disk. In the opposite order a crash between
+// the two would look like damage.
+func (j *journal) confirm(changes uint64) error {
+	j.writing.Lock()
+	err := j.append(appendRow(nil, changesKey, changes), false)
+	j.writing.Unlock()
+	if err == nil {
+		err = j.log.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("writing the log: %w", err)
+	}
+	for old := j.confirmed.Load(); old < changes && !j.confirmed.CompareAndSwap(old, changes); {
+		old = j.confirmed.Load()
+	}
+	return nil
+}
+
+// appendCount appends a row of a record.
 func appendCount(buf []byte, c *ledger.CountChange) []byte {
 	buf = binary.AppendUvarint(buf, uint64(countKeySize(c.Call)))
 	buf = appendCountKey(buf, c.Call)
 	return binary.AppendUvarint(buf, uint64(c.Used))
 }
 
-// eachCount calls fn with the rows of a record. The key is valid until it
-// returns.
-func eachCount(record []byte, fn func(key []byte, used uint64)) error {
+// appendRow appends a row of a record: the length of its key, the key as
+// it is in the archive, and a number.
+func appendRow(buf, key []byte, number uint64) []byte {
+	buf = append(binary.AppendUvarint(buf, uint64(len(key))), key...)
+	return binary.AppendUvarint(buf, number)
+}
+
+// eachRow calls count with the counts of a record and changes with the
+// numbers of changes. The key is valid until count returns.
+func eachRow(record []byte, count func(key []byte, used uint64), changes func(uint64)) error {
 	for len(record) > 0 {
 		length, size := binary.Uvarint(record)
 		if size <= 0 || length > uint64(len(record)-size) {
-			return fmt.Errorf("its log: %w", errCorrupt)
+			return errCorrupt
 		}
 		key, rest := record[size:size+int(length)], record[size+int(length):]
-		used, size := binary.Uvarint(rest)
-		if size <= 0 || used > uint64(store.Unlimited) || len(key) < dayEnd || key[0] != prefixCount {
-			return fmt.Errorf("its log: %w", errCorrupt)
+		number, size := binary.Uvarint(rest)
+		switch {
+		case size <= 0:
+			return errCorrupt
+		case bytes.Equal(key, changesKey):
+			changes(number)
+		case len(key) >= dayEnd && key[0] == prefixCount && number <= uint64(store.Unlimited):
+			count(key, number)
+		default:
+			return errCorrupt
 		}
-		fn(key, used)
 		record = rest[size:]
 	}
 	return nil
@@ -166,31 +251,100 @@ func (j *journal) passed(segment uint64) {
 	maps.DeleteFunc(j.days, func(_ calendar.Day, last uint64) bool { return last <= segment })
 }
 
-// run makes the segment that comes next and moves those that have ended,
-// until stop is closed.
+// run syncs the log and moves segments that have ended, until stop is
+// closed.
 func (j *journal) run(stop <-chan struct{}) {
-	again := time.NewTicker(settleAgain)
-	defer again.Stop()
+	tick := time.NewTicker(syncEvery)
+	defer tick.Stop()
+	var failed error
 	for {
-		if err := j.settle(); err != nil {
-			j.logger.Error("moving counts to the archive", zap.Error(err))
-		}
+		var err error
 		select {
 		case <-stop:
 			return
 		case <-j.log.Full():
-		case <-again.C:
+			err = j.moveEnded()
+		case <-tick.C:
+			err = errors.Join(j.syncNow(), j.moveEnded())
 		}
+		switch {
+		case err != nil && failed == nil:
+			j.logger.Error("the log of counts does not work", zap.Error(err))
+		case err == nil && failed != nil:
+			j.logger.Info("the log of counts works again")
+		}
+		failed = err
 	}
 }
 
-// settle moves all segments that have ended to the archive, having made
-// the one that will follow them.
-func (j *journal) settle() error {
-	if err := j.log.Prepare(); err != nil {
+// syncNow makes what the archive and the log have written reach the disk.
+// A log that failed begins again if it can.
+func (j *journal) syncNow() error {
+	if j.log.Failed() != nil {
+		return j.restore()
+	}
+	changes, err := j.archive.flush(j.confirmed.Load())
+	if err != nil {
 		return err
 	}
-	return j.moveEnded()
+	if changes > j.confirmed.Load() {
+		return j.confirm(changes)
+	}
+	return j.log.Sync()
+}
+
+// check writes to the log as an admitted call does, and makes that reach
+// the disk.
+func (j *journal) check() error {
+	if err := j.archive.failed(); err != nil {
+		return err
+	}
+	if err := j.disk.check(); err != nil {
+		return err
+	}
+	return j.confirm(j.confirmed.Load())
+}
+
+// restore lets a log that failed begin again. The kernel forgets pages
+// whose write failed, so what the log has is not read back: every counter
+// that moved since the store was opened goes from memory to the archive,
+// on the disk, before another call is admitted. No count changes meanwhile,
+// as the log refuses it.
+func (j *journal) restore() error {
+	j.moving.Lock()
+	defer j.moving.Unlock()
+	failure := j.log.Failed()
+	number, err := j.log.Renew()
+	if err != nil {
+		return errors.Join(failure, err)
+	}
+	if err := j.settle(j.counts(), number); err != nil {
+		return errors.Join(failure, err)
+	}
+	if err := j.removeEnded(); err != nil {
+		return err
+	}
+	j.log.Mend()
+	return nil
+}
+
+// settle writes counts to the archive, and with the last of them that the
+// log begins with a segment.
+func (j *journal) settle(counts []ledger.Counter, segment uint64) error {
+	rows := make([]change, len(counts), len(counts)+2)
+	for i, c := range counts {
+		rows[i] = countRow(appendCountKey(nil, c.Call), uint64(c.Used))
+	}
+	return j.archiveRows(append(rows, formatRows(segment)...))
+}
+
+func (j *journal) archiveRows(rows []change) error {
+	for part := range slices.Chunk(rows, settleRows) {
+		if _, err := j.archive.try(true, part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // moveEnded moves all segments that have ended to the archive.
@@ -199,14 +353,28 @@ func (j *journal) moveEnded() error {
 	defer j.moving.Unlock()
 	for segment := j.log.Ended(); segment != nil; segment = j.log.Ended() {
 		if err := j.move(segment); err != nil {
-			return err
+			return fmt.Errorf("moving counts to the archive: %w", err)
 		}
-		j.passed(segment.Number())
-		if err := j.log.Remove(); err != nil {
+		if err := j.removeOldest(segment); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// removeEnded removes all segments that have ended.
+func (j *journal) removeEnded() error {
+	for segment := j.log.Ended(); segment != nil; segment = j.log.Ended() {
+		if err := j.removeOldest(segment); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *journal) removeOldest(segment *wal.Segment) error {
+	j.passed(segment.Number)
+	return j.log.Remove()
 }
 
 // move writes the counts of a segment to the archive, and with the last of
@@ -216,13 +384,7 @@ func (j *journal) move(segment *wal.Segment) error {
 	if err := segment.Each(counts.read); err != nil {
 		return err
 	}
-	rows := append(counts.rows(), formatRows(segment.Number()+1)...)
-	for part := range slices.Chunk(rows, settleRows) {
-		if err := j.archive.try(true, part); err != nil {
-			return err
-		}
-	}
-	return nil
+	return j.archiveRows(append(counts.rows(), formatRows(segment.Number+1)...))
 }
 
 // lastCounts is the last value of each counter in a segment.
@@ -235,7 +397,7 @@ type lastCounts struct {
 // read reads a record. A counter occurs thousands of times: only the first
 // time its key is kept.
 func (l *lastCounts) read(record []byte) error {
-	return eachCount(record, func(key []byte, used uint64) {
+	return eachRow(record, func(key []byte, used uint64) {
 		if i, ok := l.place[string(key)]; ok {
 			l.values[i] = used
 			return
@@ -246,7 +408,7 @@ func (l *lastCounts) read(record []byte) error {
 		kept := string(key)
 		l.place[kept] = len(l.keys)
 		l.keys, l.values = append(l.keys, kept), append(l.values, used)
-	})
+	}, func(uint64) {})
 }
 
 func (l *lastCounts) rows() []change {
@@ -275,7 +437,10 @@ func expiry(d calendar.Day) time.Time {
 // be moved is still in the log when the store opens again.
 func (j *journal) close() error {
 	var err error
-	if !j.log.Empty() {
+	switch {
+	case j.log.Failed() != nil:
+		err = j.restore()
+	case !j.log.Empty():
 		err = j.log.Rotate()
 	}
 	if err == nil {

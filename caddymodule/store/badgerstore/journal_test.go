@@ -76,7 +76,7 @@ func endSegment(t *testing.T, s *Store) {
 	if err := s.journal.log.Rotate(); err != nil {
 		t.Fatalf("ending a segment: %v", err)
 	}
-	if err := s.journal.settle(); err != nil {
+	if err := s.journal.moveEnded(); err != nil {
 		t.Fatalf("moving a segment: %v", err)
 	}
 }
@@ -214,15 +214,12 @@ func TestSettleFails(t *testing.T) {
 	if err := s.journal.log.Rotate(); err != nil {
 		t.Fatalf("ending a segment: %v", err)
 	}
-	if err := s.journal.settle(); !errors.Is(err, errLost) {
+	if err := s.journal.moveEnded(); !errors.Is(err, errLost) {
 		t.Errorf("moving a segment: got %v", err)
 	}
 	wantUsed(t, s, call("convert", today), 1)
 	if !s.journal.holds(today) {
 		t.Errorf("the log has given its rows up")
-	}
-	if err := s.journal.log.Prepare(); err != nil { // nothing is made while the directory is copied
-		t.Fatalf("preparing a segment: %v", err)
 	}
 	crashed := t.TempDir()
 	if err := os.CopyFS(crashed, os.DirFS(dir)); err != nil {
@@ -248,20 +245,20 @@ func TestSyncIsAskedFor(t *testing.T) {
 			wantArchive, wantInLog int
 			do                     func() error
 		}{
-			{"account", 1, 0, func() error {
+			{"account", 1, 1, func() error {
 				_, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"})
 				return err
 			}},
-			{"key", 1, 0, func() error {
+			{"key", 1, 1, func() error {
 				return s.CreateKey(t.Context(), store.Key{ID: "key_1", Account: "acc_1"}, [32]byte{1})
 			}},
-			{"revocation", 1, 0, func() error { return s.RevokeKey(t.Context(), "acc_1", "key_1", time.Now()) }},
+			{"revocation", 1, 1, func() error { return s.RevokeKey(t.Context(), "acc_1", "key_1", time.Now()) }},
 			{"call", 0, takes, func() error { _, _, err := s.ledger.Take(call("convert", today), 100); return err }},
 			{"reset", 0, 1, func() error { return s.ResetCounts(t.Context(), "acc_1", "convert", today) }},
 			{"login attempt", takes, 0, func() error {
 				return s.Save(t.Context(), []throttle.Row{{Key: []byte("ip"), Value: []byte("row"), ExpiresAt: time.Now().Add(time.Hour)}})
 			}},
-			{"deletion", 2, 0, func() error { return s.DeleteAccount(t.Context(), "acc_1") }},
+			{"deletion", 2, 2, func() error { return s.DeleteAccount(t.Context(), "acc_1") }},
 		}
 		for _, step := range steps {
 			*archive, *log = 0, 0
@@ -276,18 +273,19 @@ func TestSyncIsAskedFor(t *testing.T) {
 	}
 }
 
-// countSyncs counts the syncs of a store.
+// countSyncs counts the syncs of a store that somebody waits for.
 func countSyncs(s *Store) (archive, log *int) {
 	archive, log = new(int), new(int)
 	sync := s.archive.sync
 	s.archive.sync = func() error { *archive++; return sync() }
-	add := s.journal.append
+	add, confirm := s.journal.append, s.archive.confirm
 	s.journal.append = func(record []byte, durable bool) error {
-		if durable || s.journal.log.Sync {
+		if durable {
 			*log++
 		}
 		return add(record, durable)
 	}
+	s.archive.confirm = func(changes uint64) error { *log++; return confirm(changes) }
 	return archive, log
 }
 
@@ -314,6 +312,7 @@ func TestFailedSyncIsFinal(t *testing.T) {
 	if _, _, err := s.ledger.Take(call("convert", today), 100); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("taking a call: got %v", err)
 	}
+	syncWith(s, sync) // to close it
 }
 
 // TestLargeWrite: rows that exceed a transaction of Badger are written all

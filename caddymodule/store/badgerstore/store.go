@@ -99,7 +99,9 @@ type Options struct {
 	// discards it.
 	Logger *zap.Logger
 
-	segmentSize int // of the log, in bytes; zero for its own default
+	// For tests.
+	segmentSize int                  // of the log, in bytes
+	dataSync    func(*os.File) error // of the log
 }
 
 // Store is a store.Store in one directory.
@@ -164,10 +166,12 @@ func (s *Store) begin(o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	s.archive.changes = format.changes
 	if s.journal, err = openJournal(s.disk, s.archive, format, o, s.log); err != nil {
 		return err
 	}
 	s.ledger = ledger.New(s.journal)
+	s.journal.counts = s.ledger.Moved
 	if err := s.load(); err != nil {
 		return errors.Join(err, s.journal.log.Close())
 	}

@@ -1,241 +1,287 @@
-// Package wal is a write-ahead log of small records, in mapped files.
+// Package wal is a write-ahead log of small records in files.
 //
-// To append a record is to copy it into memory that the operating system
-// writes to the disk by itself: no system call, no other goroutine, some
-// hundred nanoseconds. What was appended survives the death of the process
-// at any instruction; with Options.Sync it has reached the disk before
-// Append returns, and survives the loss of power.
+// Append writes a record with one system call. The record survives the
+// death of the process at any instruction. It survives a loss of power
+// once Sync has returned.
 //
-// A log is a row of segments, files of a fixed size that are written in
-// full when they are made. So no record can meet a full disk, which a
-// mapped file answers by ending the process. Whoever reads the log removes
-// the segments that he is done with, oldest first.
+// A log is a sequence of segments: files of a fixed size, which are sparse
+// until they are written to. The caller reads segments that have ended and
+// removes them, oldest first.
 //
-// Every record is sealed with its place. A segment of which a part was
-// changed, cut off or is missing is refused when it is opened, and so is a
-// row of segments with a gap. What cannot be told from a crash is the loss
-// of the last records, as if they had never been written.
+// After a write or a sync that failed, the log refuses every record: the
+// kernel may have forgotten pages that it could not write, and it reports
+// that only once. Renew and Mend let a caller go on that has what the
+// failed segment held in another place.
+//
+// Every record has a checksum that depends on its place. Scan refuses a
+// segment with a part that was changed, cut off or lost, and Open refuses
+// a gap in the sequence. The loss of the last records looks like a crash
+// and is not noticed.
 package wal
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
+	"sync/atomic"
 )
 
-// SegmentSize is the size of a segment unless Options say otherwise, in
-// bytes.
-const SegmentSize = 1 << 20
+// SegmentSize is the size of a new segment unless Options say otherwise, in
+// bytes. Each counter that moves is read back once for each segment, so
+// small segments are expensive where many counters move.
+const SegmentSize = 8 << 20
 
-// MaxRecord is the size of the largest record that fits into such a
-// segment, in bytes.
-const MaxRecord = SegmentSize - headerSize - 2*wordSize
+// MaxRecord is the size of the largest record, in bytes. Of smaller
+// segments, Options.Size, the largest record is smaller too.
+const MaxRecord = 1<<20 - headerSize - 2*wordSize
 
-// ErrTooLarge says that a record does not fit into a segment.
+// ErrTooLarge says that a record is empty or does not fit into a segment.
 var ErrTooLarge = errors.New("record is too large")
 
 // Options change how a log works.
 type Options struct {
-	// Sync makes every record reach the disk before Append returns.
-	Sync bool
-	// Room tells why no further segment may be made now, nil if it may.
-	// It is called before each.
+	// Room says why no further segment may be made now, nil if it may.
+	// It is called before each. Required.
 	Room func() error
+	// Mark returns a number of the caller's that each new segment keeps in
+	// its header. Required.
+	Mark func() uint64
 	// Size is the size of a new segment, in bytes; zero means SegmentSize.
 	// Older segments of another size are used as they are.
 	Size int
+	// DataSync makes a file's data reach the disk; nil means fdatasync(2).
+	DataSync func(*os.File) error
 }
 
-// Log appends records. Append, Rotate, Empty, Number and Close must not be
-// called by two goroutines at once; all else may be, beside the first two.
+// Log appends records. All methods are safe for concurrent use.
 type Log struct {
-	dir string
 	Options
+	dir string
 
-	current *Segment
-	at      int // where the next record goes
-	flusher flusher
+	// failure is the write or the sync that failed.
+	failure atomic.Pointer[error]
+	dirty   atomic.Bool // something was written since the last sync
 
-	full chan struct{} // wakes whoever waits for a segment
+	// writing is held to append and to begin a segment, and syncing, after
+	// it, to sync and to begin a segment: a sync does not delay a record.
+	writing sync.Mutex
+	syncing sync.Mutex
+	file    *os.File // of the current segment
+	number  uint64
+	size    int
+	at      int    // where the next record goes
+	buf     []byte // of one record
+	next    uint64 // number of the next segment
 
-	// broken is the sync that failed. The kernel may have dropped what it
-	// could not write, and says so once only: no later sync can be
-	// believed.
-	broken error
-
-	mu     sync.Mutex
-	ended  []*Segment // oldest first
-	making sync.Mutex // held while a segment is made; guards what follows
-	spare  *Segment
-	next   uint64 // the number of the next segment that is made
+	full  chan struct{} // receives when a segment has ended
+	mu    sync.Mutex    // guards ended
+	ended []*Segment    // oldest first
 }
 
-// Open opens the log in a directory of which the segments before first are
-// done with; 0 begins a log where there is none. It returns the segments
-// that are left, oldest first, for the caller to use and to remove, and a
-// log that goes on behind them. Options.Room is not asked.
-func Open(dir string, first uint64, o Options) (l *Log, left []*Segment, err error) {
-	r, err := openRow(dir, first)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err = r.check(first); err == nil {
-		err = removeUnfinished(dir)
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, r.close())
-	}
-	o.Size = cmp.Or(o.Size, SegmentSize)
-	l = &Log{dir: dir, Options: o, at: headerSize, full: make(chan struct{}, 1)}
-	for _, s := range r {
-		left = append(left, s.Segment)
-	}
-	l.next = first + 1
-	if n := len(r) - 1; n >= 0 {
-		l.next = r[n].number + 1
-		if r[n].blank() {
-			l.current, left = r[n].Segment, left[:n]
-		}
-	}
-	if l.current == nil {
-		if l.current, err = l.create(); err != nil {
-			return nil, nil, errors.Join(err, r.close())
-		}
-	}
-	l.flusher = newFlusher()
-	return l, left, nil
-}
-
-// Append adds a record, which is copied. With durable it has reached the
-// disk when Append returns, whatever Options.Sync says, and so has all
-// before it. After an error nothing was added, with one
-// exception: when a sync failed the record may come back after a restart.
-// From then on the log fails always.
-func (l *Log) Append(record []byte, durable bool) error {
-	if l.broken != nil {
-		return l.broken
-	}
-	if len(record) == 0 || len(record) > l.Size-headerSize-2*wordSize {
-		return ErrTooLarge
-	}
-	takes := footprint(len(record))
-	if l.at+takes+wordSize > len(l.current.file.Data) {
-		if err := l.Rotate(); err != nil {
-			return err
-		}
-	}
-	data, at := l.current.file.Data, l.at
-	copy(data[at+wordSize:], record)
-	publish(data, at, word(l.current.number, at, uint32(len(record)), record))
-	l.at += takes
-	switch {
-	case l.Sync:
-		return l.flush(at)
-	case durable:
-		if err := l.flushEnded(); err != nil {
-			return err
-		}
-		return l.flush(0)
-	}
-	return nil
-}
-
-// flushEnded makes the segments that have ended reach the disk: a record
-// that outlived the end of the one in front of it would be damage.
-func (l *Log) flushEnded() error {
-	l.mu.Lock() // nobody removes one meanwhile
-	defer l.mu.Unlock()
-	for _, s := range l.ended {
-		if err := l.flusher.flush(s, 0, len(s.file.Data)); err != nil {
-			l.broken = fmt.Errorf("syncing: %w", err)
-			return l.broken
-		}
-	}
-	return nil
-}
-
-// Rotate ends the segment that is written to and begins another, which is
-// there before that.
-func (l *Log) Rotate() error {
-	if l.broken != nil {
-		return l.broken
-	}
-	next, err := l.take()
-	if err != nil {
-		return fmt.Errorf("beginning a segment: %w", err)
-	}
-	old, at := l.current, l.at
-	publish(old.file.Data, at, word(old.number, at, endMark, nil))
-	if l.Sync {
-		if err := l.flush(at); err != nil {
-			return errors.Join(err, next.Close()) // the log ends here
-		}
-	}
-	l.mu.Lock()
-	l.ended = append(l.ended, old)
-	l.mu.Unlock()
-	l.current, l.at = next, headerSize
-	select {
-	case l.full <- struct{}{}:
-	default: // somebody is awake already
-	}
-	return nil
-}
-
-// flush makes the current segment reach the disk from a place on.
-func (l *Log) flush(from int) error {
-	to := min(l.at+wordSize, len(l.current.file.Data))
-	if err := l.flusher.flush(l.current, from, to); err != nil {
-		l.broken = fmt.Errorf("syncing: %w", err)
-	}
-	return l.broken
-}
-
-// take returns the next segment, a new one if none is ready.
-func (l *Log) take() (*Segment, error) {
-	l.making.Lock()
-	defer l.making.Unlock()
-	if err := l.prepare(); err != nil {
+// Open begins a log behind the segments that Scan returned for the same
+// directory and first. The segments before first are removed. A new log
+// has 0 for first and no segments. Options.Room is not asked.
+func Open(dir string, first uint64, segments []*Segment, o Options) (*Log, error) {
+	if err := checkSequence(first, segments); err != nil {
 		return nil, err
 	}
-	s := l.spare
-	l.spare = nil
-	return s, nil
-}
-
-// Prepare makes the next segment ready, so that no Append has to.
-func (l *Log) Prepare() error {
-	l.making.Lock()
-	defer l.making.Unlock()
-	return l.prepare()
-}
-
-func (l *Log) prepare() (err error) {
-	if l.spare != nil {
-		return nil
+	if err := removeOthers(dir, first); err != nil {
+		return nil, err
 	}
-	if err = l.Room(); err == nil {
-		l.spare, err = l.create()
+	o.Size = cmp.Or(o.Size, SegmentSize)
+	if o.DataSync == nil {
+		o.DataSync = dataSync
+	}
+	l := &Log{Options: o, dir: dir, full: make(chan struct{}, 1), next: max(first, 1)}
+	if n := len(segments); n > 0 {
+		l.next = segments[n-1].Number + 1
+	}
+	file, err := l.create()
+	if err != nil {
+		return nil, err
+	}
+	l.begin(file)
+	return l, nil
+}
+
+// create makes an empty segment, which is on the disk when it has its name.
+func (l *Log) create() (*os.File, error) {
+	path := segmentPath(l.dir, l.next)
+	file, err := writeEmpty(path+unfinished, header{number: l.next, size: l.Size, mark: l.Mark()})
+	if err != nil {
+		return nil, err
+	}
+	if err = l.DataSync(file); err == nil {
+		err = os.Rename(path+unfinished, path)
+	}
+	if err == nil {
+		err = syncDir(l.dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// begin makes a file that create returned the current segment.
+func (l *Log) begin(file *os.File) {
+	l.file, l.number, l.size, l.at = file, l.next, l.Size, headerSize
+	l.next++
+}
+
+// Append writes a record, which is copied. When it returns, the record
+// survives the death of the process. After an error the log may have a
+// part of the record, which Scan leaves out.
+func (l *Log) Append(record []byte) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if err := l.Failed(); err != nil {
+		return err
+	}
+	if len(record) == 0 || len(record) > min(MaxRecord, l.Size-headerSize-2*wordSize) {
+		return ErrTooLarge
+	}
+	if l.at+footprint(len(record))+wordSize > l.size {
+		if err := l.rotate(); err != nil {
+			return err
+		}
+	}
+	l.buf = appendRecord(l.buf[:0], l.number, l.at, record)
+	if _, err := l.file.WriteAt(l.buf, int64(l.at)); err != nil {
+		return l.fail(fmt.Errorf("writing: %w", err))
+	}
+	l.at += len(l.buf)
+	l.dirty.Store(true)
+	return nil
+}
+
+// Sync returns when all records that were appended before it are on the
+// disk. After an error they may be lost, or come back after a restart.
+func (l *Log) Sync() error {
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	if err := l.Failed(); err != nil || !l.dirty.Swap(false) {
+		return err
+	}
+	if err := l.DataSync(l.file); err != nil {
+		return l.fail(fmt.Errorf("syncing: %w", err))
+	}
+	return nil
+}
+
+// Failed returns the write or the sync that failed, nil if none did.
+func (l *Log) Failed() error {
+	if err := l.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (l *Log) fail(err error) error {
+	l.failure.CompareAndSwap(nil, &err)
+	return l.Failed()
+}
+
+// Rotate ends the current segment and begins another one.
+func (l *Log) Rotate() error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if err := l.Failed(); err != nil {
+		return err
+	}
+	return l.rotate()
+}
+
+// rotate makes the next segment before the current one ends, and syncs the
+// end before the next one gets a record: a crash or a loss of power at any
+// point leaves what Open accepts.
+func (l *Log) rotate() error {
+	next, err := l.prepare()
+	if err != nil {
+		return err
+	}
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	end := binary.LittleEndian.AppendUint64(nil, word(l.number, l.at, endMark, nil))
+	_, err = l.file.WriteAt(end, int64(l.at))
+	if err == nil {
+		err = l.DataSync(l.file)
+	}
+	if err != nil {
+		err = l.fail(fmt.Errorf("ending a segment: %w", err))
+		return errors.Join(err, next.Close()) // the next one that is made replaces its file
+	}
+	return l.replace(next)
+}
+
+// prepare makes the next segment if there is room for it.
+func (l *Log) prepare() (*os.File, error) {
+	err := l.Room()
+	if err != nil {
+		return nil, fmt.Errorf("beginning a segment: %w", err)
+	}
+	next, err := l.create()
+	if err != nil {
+		return nil, fmt.Errorf("beginning a segment: %w", err)
+	}
+	return next, nil
+}
+
+// replace makes next the current segment. Both locks are held.
+func (l *Log) replace(next *os.File) error {
+	l.mu.Lock()
+	l.ended = append(l.ended, &Segment{Number: l.number, path: segmentPath(l.dir, l.number)})
+	l.mu.Unlock()
+	err := l.file.Close()
+	l.begin(next)
+	l.dirty.Store(false)
+	select {
+	case l.full <- struct{}{}:
+	default: // the reader has not received the last one yet
 	}
 	return err
 }
 
-func (l *Log) create() (*Segment, error) {
-	s, err := create(l.dir, l.next, l.Size)
-	if err == nil {
-		l.next++
+// Renew begins an empty segment behind one that failed and returns its
+// number. The log still refuses records. The caller stores all that the
+// segments before it held in another place, and calls Mend.
+func (l *Log) Renew() (number uint64, err error) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if l.at == headerSize && !l.dirty.Load() {
+		return l.number, nil // it was renewed and has lost nothing
 	}
-	return s, err
+	next, err := l.prepare()
+	if err != nil {
+		return 0, err
+	}
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	err = l.replace(next)
+	return l.number, err
 }
 
-// Empty tells whether the segment that is written to has no record.
-func (l *Log) Empty() bool { return l.at == headerSize }
+// Mend lets a log that was renewed take records again.
+func (l *Log) Mend() { l.failure.Store(nil) }
 
-// Number is that of the segment that is written to.
-func (l *Log) Number() uint64 { return l.current.number }
+// Empty tells whether the current segment has no record.
+func (l *Log) Empty() bool {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	return l.at == headerSize
+}
 
-// Full is sent to when a segment has ended.
+// Number is that of the current segment.
+func (l *Log) Number() uint64 {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	return l.number
+}
+
+// Full receives when a segment has ended.
 func (l *Log) Full() <-chan struct{} { return l.full }
 
 // Ended returns the oldest segment that has ended and was not removed, nil
@@ -249,7 +295,7 @@ func (l *Log) Ended() *Segment {
 	return l.ended[0]
 }
 
-// Remove removes the segment that Ended returned.
+// Remove deletes the segment that Ended returned.
 func (l *Log) Remove() error {
 	l.mu.Lock()
 	s := l.ended[0]
@@ -258,15 +304,35 @@ func (l *Log) Remove() error {
 	return s.Remove()
 }
 
-// Close closes the files. What they hold stays.
+// Close closes the current file, once. What the log holds stays.
 func (l *Log) Close() error {
-	err := l.flusher.close()
-	l.flusher = direct{}
-	for _, s := range append(l.ended, l.current, l.spare) {
-		if s != nil {
-			err = errors.Join(err, s.Close())
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	closed := fmt.Errorf("log is closed: %w", os.ErrClosed)
+	l.failure.Store(&closed)
+	return l.file.Close()
+}
+
+// removeOthers deletes the segments before first and what a crash left
+// while a segment was made.
+func removeOthers(dir string, first uint64) error {
+	paths, err := list(dir, extension+unfinished)
+	if err != nil {
+		return err
+	}
+	segments, err := list(dir, extension)
+	if err != nil {
+		return err
+	}
+	for _, path := range segments {
+		if number, err := numberOf(path); err == nil && number < first {
+			paths = append(paths, path)
 		}
 	}
-	l.ended, l.current, l.spare = nil, nil, nil
+	for _, path := range paths {
+		err = errors.Join(err, os.Remove(path))
+	}
 	return err
 }

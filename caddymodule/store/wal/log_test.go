@@ -2,8 +2,10 @@ package wal
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,28 +14,33 @@ import (
 
 func anyRoom() error { return nil }
 
+func options() Options { return Options{Room: anyRoom, Mark: func() uint64 { return 7 }} }
+
 func openLog(t testing.TB, dir string, first uint64, o Options) (*Log, []string) {
 	t.Helper()
-	if o.Room == nil {
-		o.Room = anyRoom
-	}
-	l, left, err := Open(dir, first, o)
+	l, left, err := openAgain(dir, first, o)
 	if err != nil {
 		t.Fatalf("opening: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
+		if err := l.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 			t.Errorf("closing: %v", err)
 		}
 	})
 	var records []string
 	for _, s := range left {
 		records = append(records, read(t, s)...)
-		if err := s.Close(); err != nil {
-			t.Errorf("closing a segment: %v", err)
-		}
 	}
 	return l, records
+}
+
+func openAgain(dir string, first uint64, o Options) (*Log, []*Segment, error) {
+	left, err := Scan(dir, first)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := Open(dir, first, left, o)
+	return l, left, err
 }
 
 func read(t testing.TB, s *Segment) (records []string) {
@@ -47,7 +54,7 @@ func read(t testing.TB, s *Segment) (records []string) {
 func add(t testing.TB, l *Log, records ...string) {
 	t.Helper()
 	for _, r := range records {
-		if err := l.Append([]byte(r), false); err != nil {
+		if err := l.Append([]byte(r)); err != nil {
 			t.Fatalf("appending: %v", err)
 		}
 	}
@@ -58,41 +65,40 @@ func add(t testing.TB, l *Log, records ...string) {
 func TestReopen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	l, left := openLog(t, dir, 0, Options{})
+	l, left := openLog(t, dir, 0, options())
 	if len(left) > 0 || !l.Empty() || l.Number() != 1 {
 		t.Fatalf("a new log: %q, segment %d", left, l.Number())
 	}
 	want := []string{"a", "bb", string(make([]byte, 3000)), "12345678"}
 	add(t, l, want...)
-	if err := l.Append(nil, false); !errors.Is(err, ErrTooLarge) {
+	if err := l.Append(nil); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("an empty record: got %v", err)
 	}
 	for n := range 3 { // nothing is removed, so nothing changes
-		l, left := openLog(t, dir, 1, Options{})
-		if !slices.Equal(left, want) || l.Number() != 2 {
+		l, left := openLog(t, dir, 1, options())
+		if !slices.Equal(left, want) || l.Number() != uint64(n+2) {
 			t.Errorf("opened %d times: got %q, segment %d", n+1, left, l.Number())
 		}
 	}
-	if l, left := openLog(t, dir, 2, Options{}); len(left) > 0 || l.Number() != 2 {
+	if l, left := openLog(t, dir, 2, options()); len(left) > 0 || l.Number() != 5 {
 		t.Errorf("when all was used: got %q, segment %d", left, l.Number())
+	}
+	if _, err := os.Stat(segmentPath(dir, 1)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a segment that was used is still there: %v", err)
 	}
 }
 
-// TestSegments: a log goes on from segment to segment, whether or not the
-// next one was ready.
+// TestSegments: a log goes on from segment to segment.
 func TestSegments(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	l, _ := openLog(t, dir, 0, Options{})
+	o := options()
+	o.Size = 1 << 20
+	l, _ := openLog(t, dir, 0, o)
 	record := func(n int) string { return fmt.Sprintf("%d %s", n, make([]byte, n%5000)) }
 	const records = 2500 // about 4 segments
 	want := make([]string, records)
 	for n := range records {
-		if n%500 == 250 {
-			if err := l.Prepare(); err != nil {
-				t.Fatalf("preparing a segment: %v", err)
-			}
-		}
 		want[n] = record(n)
 		add(t, l, want[n])
 	}
@@ -104,20 +110,20 @@ func TestSegments(t *testing.T) {
 	if number := l.Number(); number < 4 {
 		t.Fatalf("the log is in segment %d, want more", number)
 	}
-	_, got := openLog(t, dir, 1, Options{})
+	_, got := openLog(t, dir, 1, options())
 	if !slices.Equal(got, want) {
 		t.Errorf("opened again: got %d records, want %d", len(got), len(want))
 	}
 	got = nil
 	for s := l.Ended(); s != nil; s = l.Ended() {
-		if got = append(got, read(t, s)...); s.Number() == 2 {
+		if got = append(got, read(t, s)...); s.Number == 2 {
 			break
 		}
 		if err := l.Remove(); err != nil {
 			t.Fatalf("removing a segment: %v", err)
 		}
 	}
-	_, rest := openLog(t, dir, 3, Options{})
+	_, rest := openLog(t, dir, 3, options())
 	if got = append(got, rest...); !slices.Equal(got, want) {
 		t.Errorf("part by part: got %d records, want %d", len(got), len(want))
 	}
@@ -128,14 +134,14 @@ func TestSegments(t *testing.T) {
 func TestLargestRecord(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	l, _ := openLog(t, dir, 0, Options{})
+	l, _ := openLog(t, dir, 0, options())
 	large := bytes.Repeat([]byte{7}, MaxRecord+1)
 	add(t, l, "small")
-	if err := l.Append(large, false); !errors.Is(err, ErrTooLarge) {
+	if err := l.Append(large); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a record too large: got %v", err)
 	}
 	add(t, l, string(large[1:]), "small again")
-	if _, left := openLog(t, dir, 1, Options{}); len(left) != 3 || left[1] != string(large[1:]) {
+	if _, left := openLog(t, dir, 1, options()); len(left) != 3 || left[1] != string(large[1:]) {
 		t.Errorf("got %d records back", len(left))
 	}
 }
@@ -146,32 +152,59 @@ func TestFullToTheEnd(t *testing.T) {
 	t.Parallel()
 	for left := range 5 * wordSize {
 		dir := t.TempDir()
-		l, _ := openLog(t, dir, 0, Options{})
-		add(t, l, string(make([]byte, MaxRecord-left)), "12345678", "more")
-		if _, got := openLog(t, dir, 1, Options{}); len(got) != 3 || got[2] != "more" {
+		o := options()
+		o.Size = 1 << 12
+		l, _ := openLog(t, dir, 0, o)
+		add(t, l, string(make([]byte, o.Size-headerSize-2*wordSize-left)), "12345678", "more")
+		if _, got := openLog(t, dir, 1, options()); len(got) != 3 || got[2] != "more" {
 			t.Errorf("with %d bytes left: got %d records back", left, len(got))
 		}
 	}
 }
 
-// TestSmallerSegment: a segment that was made when they were smaller is
-// written to within its bounds.
-func TestSmallerSegment(t *testing.T) {
+// TestFirstFormat: segments of the first format, which have a shorter
+// header and no mark, are read.
+func TestFirstFormat(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	const size = 1 << 12
-	s, err := create(dir, 1, size)
-	if err == nil {
-		err = s.Close()
+	data := make([]byte, size)
+	copy(data, oldMagic)
+	binary.LittleEndian.PutUint64(data[8:], 1)
+	binary.LittleEndian.PutUint64(data[16:], size)
+	binary.LittleEndian.PutUint32(data[24:], crc32.Checksum(data[:24], castagnoli))
+	copy(data[oldHeaderSize:], appendRecord(nil, 1, oldHeaderSize, []byte("old")))
+	if err := os.WriteFile(segmentPath(dir, 1), data, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if err != nil {
-		t.Fatalf("making a segment: %v", err)
+	if _, left := openLog(t, dir, 1, options()); !slices.Equal(left, []string{"old"}) {
+		t.Errorf("got %q", left)
 	}
-	l, _ := openLog(t, dir, 1, Options{})
-	want := []string{"a", string(make([]byte, size/2)), string(make([]byte, size/2)), string(make([]byte, 2*size))}
-	add(t, l, want...)
-	if _, got := openLog(t, dir, 1, Options{}); !slices.Equal(got, want) || l.Number() != 2 {
-		t.Errorf("got %d records, want %d, segment %d", len(got), len(want), l.Number())
+	for at := range oldHeaderSize {
+		data[at] ^= 1
+		if err := os.WriteFile(segmentPath(dir, 1), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Scan(dir, 1); err == nil {
+			t.Errorf("byte %d of the header flipped: accepted", at)
+		}
+		data[at] ^= 1
+	}
+}
+
+// TestMark: a segment keeps the number that it was made with.
+func TestMark(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o, mark := options(), uint64(0)
+	o.Mark = func() uint64 { mark++; return mark << 40 }
+	l, _ := openLog(t, dir, 0, o)
+	if err := l.Rotate(); err != nil {
+		t.Fatal(err)
+	}
+	left, err := Scan(dir, 0)
+	if err != nil || len(left) != 2 || left[0].Mark != 1<<40 || left[1].Mark != 2<<40 {
+		t.Errorf("got %+v, %v", left, err)
 	}
 }
 
@@ -181,114 +214,183 @@ func TestNoRoom(t *testing.T) {
 	t.Parallel()
 	errFull := errors.New("disk is full")
 	full := true
-	dir := t.TempDir()
-	l, _ := openLog(t, dir, 0, Options{Room: func() error {
+	dir, o := t.TempDir(), options()
+	o.Size = 1 << 20
+	o.Room = func() error {
 		if full {
 			return errFull
 		}
 		return nil
-	}})
-	if err := l.Prepare(); !errors.Is(err, errFull) {
-		t.Errorf("preparing a segment: got %v", err)
 	}
+	l, _ := openLog(t, dir, 0, o)
 	record := make([]byte, 100_000)
 	appended := 0
 	var err error
 	for ; err == nil && appended < 100; appended++ {
-		err = l.Append(record, false)
+		err = l.Append(record)
 	}
 	if !errors.Is(err, errFull) {
 		t.Fatalf("appending: got %v", err)
 	}
 	full = false
 	add(t, l, string(record))
-	if _, left := openLog(t, dir, 1, Options{}); len(left) != appended {
+	if _, left := openLog(t, dir, 1, options()); len(left) != appended {
 		t.Errorf("got %d records, want %d", len(left), appended)
 	}
 }
 
-// watched calls before before each flush, which an error prevents.
-type watched struct {
-	flusher
-	before func(from, to int) error
-}
+var errLost = errors.New("pages lost")
 
-func (w *watched) flush(s *Segment, from, to int) error {
-	if err := w.before(from, to); err != nil {
-		return err
-	}
-	return w.flusher.flush(s, from, to)
-}
+func loses(*os.File) error { return errLost }
 
-// TestSync: with Sync each record is on the disk before Append returns, and
-// nothing else has to be; without it one that is to be durable brings all
-// that was before it.
+// TestSync: a sync has something to do if something was written since the
+// last one.
 func TestSync(t *testing.T) {
 	t.Parallel()
-	page := os.Getpagesize()
-	for _, sync := range []bool{false, true} {
-		l, _ := openLog(t, t.TempDir(), 0, Options{Sync: sync})
-		var synced []int
-		l.flusher = &watched{flusher: l.flusher, before: func(from, to int) error {
-			synced = append(synced, to-from)
-			return nil
-		}}
-		add(t, l, string(make([]byte, 3*page)))
-		add(t, l, "b")
-		if err := l.Append([]byte("c"), true); err != nil {
-			t.Fatalf("appending: %v", err)
+	l, _ := openLog(t, t.TempDir(), 0, options())
+	synced := 0
+	l.DataSync = func(f *os.File) error { synced++; return dataSync(f) }
+	for range 2 {
+		add(t, l, "a", "b")
+		for range 2 {
+			if err := l.Sync(); err != nil {
+				t.Fatalf("syncing: %v", err)
+			}
 		}
-		if err := l.Rotate(); err != nil {
-			t.Fatalf("ending a segment: %v", err)
-		}
-		switch {
-		case !sync && (len(synced) != 1 || synced[0] < 3*page):
-			t.Errorf("without sync: synced %d bytes, want all once", synced)
-		case sync && (len(synced) != 4 || synced[0] < 3*page || slices.Max(synced[1:]) > page):
-			t.Errorf("with sync: synced %d bytes, want what is new each time", synced)
-		}
+	}
+	if synced != 2 {
+		t.Errorf("%d syncs of the file, want 2", synced)
 	}
 }
 
 // TestFailedSyncIsFinal: a sync that works after one that failed proves
-// nothing.
+// nothing, so the log refuses all records until it is mended.
 func TestFailedSyncIsFinal(t *testing.T) {
 	t.Parallel()
-	l, _ := openLog(t, t.TempDir(), 0, Options{Sync: true})
-	errLost, flusher := errors.New("pages lost"), l.flusher
-	l.flusher = &watched{flusher: flusher, before: func(int, int) error { return errLost }}
+	l, _ := openLog(t, t.TempDir(), 0, options())
+	add(t, l, "a")
+	l.DataSync = loses
 	for range 2 {
-		if err := l.Append([]byte("a"), false); !errors.Is(err, errLost) {
-			t.Errorf("appending: got %v", err)
+		for name, do := range map[string]func() error{
+			"syncing": l.Sync, "ending a segment": l.Rotate, "appending": func() error { return l.Append([]byte("a")) },
+		} {
+			_ = l.Sync() // map order must not matter
+			if err := do(); !errors.Is(err, errLost) {
+				t.Errorf("%s: got %v", name, err)
+			}
 		}
-		if err := l.Rotate(); !errors.Is(err, errLost) {
-			t.Errorf("ending a segment: got %v", err)
-		}
-		l.flusher = flusher
+		l.DataSync = dataSync
 	}
 }
 
-// TestFailedSyncIsFinalForAll: it is final also for what need not be
-// synced.
-func TestFailedSyncIsFinalForAll(t *testing.T) {
+// TestFailedWriteIsFinal: a write that failed may have left a part of a
+// record, so the segment is not written to again.
+func TestFailedWriteIsFinal(t *testing.T) {
 	t.Parallel()
-	l, _ := openLog(t, t.TempDir(), 0, Options{})
-	errLost, flusher := errors.New("pages lost"), l.flusher
-	l.flusher = &watched{flusher: flusher, before: func(int, int) error { return errLost }}
-	if err := l.Append([]byte("a"), true); !errors.Is(err, errLost) {
-		t.Errorf("appending what is to be durable: got %v", err)
+	dir := t.TempDir()
+	l, _ := openLog(t, dir, 0, options())
+	add(t, l, "before")
+	works := l.file
+	readOnly, err := os.Open(segmentPath(dir, 1))
+	if err != nil {
+		t.Fatal(err)
 	}
-	l.flusher = flusher
-	if err := l.Append([]byte("a"), false); !errors.Is(err, errLost) {
-		t.Errorf("appending: got %v", err)
+	defer readOnly.Close()
+	l.file = readOnly
+	if err := l.Append([]byte("refused")); err == nil {
+		t.Fatalf("a record was written to a file that is read-only")
+	}
+	l.file = works
+	if err := l.Append([]byte("refused")); err == nil {
+		t.Errorf("the log goes on by itself")
+	}
+	if _, left := openLog(t, dir, 1, options()); !slices.Equal(left, []string{"before"}) {
+		t.Errorf("got %q", left)
 	}
 }
 
-// TestRow: no segment may be missing, and none may have lost its end.
-func TestRow(t *testing.T) {
+// TestRenew: a log that failed goes on in an empty segment, once the caller
+// has what was before it in another place.
+func TestRenew(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l, _ := openLog(t, dir, 0, options())
+	add(t, l, "lost")
+	l.DataSync = loses
+	if err := l.Sync(); !errors.Is(err, errLost) {
+		t.Fatalf("syncing: got %v", err)
+	}
+	l.DataSync = dataSync
+	for range 2 {
+		if number, err := l.Renew(); number != 2 || err != nil {
+			t.Fatalf("renewing: got %d, %v", number, err)
+		}
+		if err := l.Append([]byte("early")); !errors.Is(err, errLost) {
+			t.Errorf("before it was mended: got %v", err)
+		}
+	}
+	if s := l.Ended(); s == nil || s.Number != 1 {
+		t.Errorf("the segment that failed has not ended: %v", s)
+	}
+	l.Mend()
+	add(t, l, "after")
+	if _, left := openLog(t, dir, 2, options()); !slices.Equal(left, []string{"after"}) {
+		t.Errorf("got %q", left)
+	}
+}
+
+// TestSyncDelaysNoRecord: records are appended while a sync runs.
+func TestSyncDelaysNoRecord(t *testing.T) {
+	t.Parallel()
+	l, _ := openLog(t, t.TempDir(), 0, options())
+	add(t, l, "a")
+	begun, end := make(chan struct{}), make(chan struct{})
+	l.DataSync = func(f *os.File) error { close(begun); <-end; return dataSync(f) }
+	synced := make(chan error)
+	go func() { synced <- l.Sync() }()
+	<-begun
+	add(t, l, "b")
+	close(end)
+	if err := <-synced; err != nil {
+		t.Fatal(err)
+	}
+	if !l.dirty.Load() {
+		t.Errorf("a record that came during a sync was taken for synced")
+	}
+}
+
+// TestEndIsSynced: a segment's end is on the disk before the next segment
+// gets a record. Otherwise a loss of power could leave a gap.
+func TestEndIsSynced(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l, _ := openLog(t, dir, 0, options())
+	add(t, l, "a")
+	synced := 0
+	l.DataSync = func(f *os.File) error {
+		if f != l.file {
+			return dataSync(f) // the next segment, which is being made
+		}
+		synced++
+		if left, err := Scan(dir, 1); err != nil || !left[0].ended || left[1].records > 0 {
+			t.Errorf("at the sync the segments are %+v, %v", left, err)
+		}
+		return dataSync(f)
+	}
+	if err := l.Rotate(); err != nil {
+		t.Fatalf("ending a segment: %v", err)
+	}
+	add(t, l, "b")
+	if synced != 1 {
+		t.Errorf("the segment that ended was synced %d times, want 1", synced)
+	}
+}
+
+// TestSequence: no segment may be missing, and none may have lost its end.
+func TestSequence(t *testing.T) {
 	t.Parallel()
 	sample := t.TempDir()
-	l, _ := openLog(t, sample, 0, Options{})
+	l, _ := openLog(t, sample, 0, options())
 	for n := range 3 {
 		add(t, l, fmt.Sprint(n))
 		if err := l.Rotate(); err != nil {
@@ -296,8 +398,14 @@ func TestRow(t *testing.T) {
 		}
 	}
 	add(t, l, "3")
-	if err := l.Prepare(); err != nil {
-		t.Fatalf("preparing a segment: %v", err)
+	if err := errors.Join(os.WriteFile(segmentPath(sample, 5), nil, 0o600), os.Truncate(segmentPath(sample, 5), SegmentSize)); err != nil {
+		t.Fatal(err)
+	}
+	empty := header{number: 5, size: SegmentSize}.encode()
+	if f, err := os.OpenFile(segmentPath(sample, 5), os.O_WRONLY, 0); err != nil {
+		t.Fatal(err)
+	} else if _, err := f.Write(empty[:]); err != nil || f.Close() != nil {
+		t.Fatal(err)
 	}
 	path := func(dir string, n uint64) string { return segmentPath(dir, n) }
 	remove := func(numbers ...uint64) func(string) error {
@@ -329,8 +437,7 @@ func TestRow(t *testing.T) {
 		{"one that has lost its end", 1, func(dir string) error {
 			data, err := os.ReadFile(path(dir, 2))
 			if err == nil {
-				at, _, _ := walk(data, 2, func([]byte) error { return nil })
-				clear(data[at:])
+				clear(data[headerSize+footprint(1):])
 				err = os.WriteFile(path(dir, 2), data, 0o600)
 			}
 			return err
@@ -347,7 +454,7 @@ func TestRow(t *testing.T) {
 		if err := errors.Join(os.CopyFS(dir, os.DirFS(sample)), test.change(dir)); err != nil {
 			t.Fatalf("%s: %v", test.name, err)
 		}
-		l, left, err := Open(dir, test.first, Options{Room: anyRoom})
+		l, left, err := openAgain(dir, test.first, options())
 		if test.want < 0 {
 			if err == nil {
 				t.Errorf("%s: opened", test.name)
@@ -374,11 +481,11 @@ func TestRow(t *testing.T) {
 }
 
 func BenchmarkAppend(b *testing.B) {
-	l, _ := openLog(b, b.TempDir(), 0, Options{})
+	l, _ := openLog(b, b.TempDir(), 0, options())
 	record := make([]byte, 30)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := l.Append(record, false); err != nil {
+		if err := l.Append(record); err != nil {
 			b.Fatal(err)
 		}
 		for l.Ended() != nil {
@@ -394,93 +501,37 @@ func BenchmarkAppend(b *testing.B) {
 func TestRemainsAreNotWrittenOver(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	l, _ := openLog(t, dir, 0, Options{})
-	add(t, l, "before")
-	if err := l.Rotate(); err != nil {
-		t.Fatalf("ending a segment: %v", err)
+	l, _ := openLog(t, dir, 0, options())
+	if _, err := l.file.WriteAt(bytes.Repeat([]byte("remains"), 100), headerSize+wordSize); err != nil {
+		t.Fatal(err)
 	}
-	copy(l.current.file.Data[headerSize+wordSize:], bytes.Repeat([]byte("remains"), 100))
-
-	first := uint64(0)
-	for _, want := range []string{"before", "after"} {
-		l, left := openLog(t, dir, first, Options{})
-		if !slices.Equal(left, []string{want}) {
-			t.Fatalf("got %q, want %q", left, want)
-		}
-		first = l.Number()
-		if data := l.current.file.Data; firstNonZero(data[headerSize:]) >= 0 {
-			t.Fatalf("the log goes on in a segment that is not blank")
-		}
-		add(t, l, "after")
-		if err := l.Rotate(); err != nil {
-			t.Fatalf("ending a segment: %v", err)
-		}
+	l, left := openLog(t, dir, 0, options())
+	if len(left) > 0 || l.Number() != 2 {
+		t.Errorf("got %q, and the log goes on in segment %d", left, l.Number())
 	}
 }
 
-// TestWhatIsDoneWithDoesNotMatter: a segment that is needed no more cannot
-// keep a log from opening, whatever has become of it.
+// TestWhatIsDoneWithDoesNotMatter: a segment that is not needed any more
+// cannot keep a log from opening, whatever its file has.
 func TestWhatIsDoneWithDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	l, _ := openLog(t, dir, 0, Options{})
+	l, _ := openLog(t, dir, 0, options())
 	add(t, l, "done with")
-	l.current.file.Data[headerSize+wordSize]++
-	done := l.current.path
+	if _, err := l.file.WriteAt([]byte("damage"), headerSize); err != nil {
+		t.Fatal(err)
+	}
 	if err := l.Rotate(); err != nil {
 		t.Fatalf("ending a segment: %v", err)
 	}
 	add(t, l, "needed")
-	if _, left := openLog(t, dir, l.Number(), Options{}); !slices.Equal(left, []string{"needed"}) {
+	if _, left := openLog(t, dir, l.Number(), options()); !slices.Equal(left, []string{"needed"}) {
 		t.Errorf("got %q", left)
 	}
-	if _, err := os.Stat(done); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(segmentPath(dir, 1)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the segment that is done with is still there: %v", err)
 	}
 }
-
-// TestDurableBehindOthers: a record that must reach the disk does not get
-// there before what was written in front of it. Should the power be lost
-// then, it would stand behind a gap, and the log would be refused.
-func TestDurableBehindOthers(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	l, _ := openLog(t, dir, 0, Options{})
-	var flushed []uint64
-	works := l.flusher
-	l.flusher = flushFunc(func(s *Segment, from, to int) error {
-		flushed = append(flushed, s.number)
-		return works.flush(s, from, to)
-	})
-	add(t, l, "nothing was promised of this")
-	if err := l.Rotate(); err != nil {
-		t.Fatalf("ending a segment: %v", err)
-	}
-	if err := l.Append([]byte("durable"), true); err != nil {
-		t.Fatalf("appending: %v", err)
-	}
-	if !slices.Equal(flushed, []uint64{1, 2}) {
-		t.Errorf("the segments %d were synced, in this order; want 1, 2", flushed)
-	}
-	errLost := errors.New("pages lost")
-	l.flusher = flushFunc(func(s *Segment, from, to int) error {
-		if s.number == 1 {
-			return errLost
-		}
-		return works.flush(s, from, to)
-	})
-	for range 2 {
-		if err := l.Append([]byte("durable"), true); !errors.Is(err, errLost) {
-			t.Errorf("behind what could not be synced: got %v, want %v", err, errLost)
-		}
-		l.flusher = works // whatever it says from now on
-	}
-}
-
-type flushFunc func(s *Segment, from, to int) error
-
-func (f flushFunc) flush(s *Segment, from, to int) error { return f(s, from, to) }
-func (f flushFunc) close() error                         { return nil }
 
 // TestOwnSize: segments are as large as the options say, and so are the
 // records that fit.
@@ -488,10 +539,12 @@ func TestOwnSize(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 12
 	dir := t.TempDir()
-	l, _ := openLog(t, dir, 0, Options{Size: size})
+	o := options()
+	o.Size = size
+	l, _ := openLog(t, dir, 0, o)
 	largest := string(make([]byte, size-headerSize-2*wordSize))
 	add(t, l, "small", largest, "small again")
-	if err := l.Append([]byte(largest+"1"), false); !errors.Is(err, ErrTooLarge) {
+	if err := l.Append([]byte(largest + "1")); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a record larger than a segment: got %v, want %v", err, ErrTooLarge)
 	}
 	if l.Number() != 3 {

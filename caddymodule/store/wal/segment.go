@@ -19,100 +19,116 @@ const (
 	unfinished = ".new"
 )
 
-// Segment is one file of a log.
+// Segment is a file of a log that gets no more records.
 type Segment struct {
-	number uint64
-	path   string
-	file   *z.MmapFile
+	// Number is greater by 1 than that of the segment before.
+	Number uint64
+	// Mark is what Options.Mark returned when the segment was made. It is
+	// 0 in segments of the first format, and unknown, 0, in those that Scan
+	// did not return.
+	Mark uint64
+
+	path    string
+	records int
+	ended   bool
 }
 
-// Number tells the segments of a log apart. Those of later ones are
-// greater by 1.
-func (s *Segment) Number() uint64 { return s.number }
+// Scan verifies the segments of a directory from first on, and returns them
+// oldest first. It changes nothing.
+func Scan(dir string, first uint64) (segments []*Segment, err error) {
+	paths, err := list(dir, extension)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		number, err := numberOf(path)
+		if err != nil {
+			return nil, err
+		}
+		if number < first {
+			continue // its records are not needed, so damage does not matter
+		}
+		s := &Segment{Number: number, path: path}
+		if err := s.read(s.inspect); err != nil {
+			return nil, err
+		}
+		segments = append(segments, s)
+	}
+	return segments, nil
+}
+
+// checkSequence makes sure that no segment from first on is missing. A
+// segment is made before the one in front of it ends, and gets no record
+// before that.
+func checkSequence(first uint64, segments []*Segment) error {
+	if first == 0 {
+		if len(segments) > 0 {
+			first = segments[0].Number
+		}
+	} else if len(segments) == 0 {
+		return missing(first)
+	}
+	for i, s := range segments {
+		switch last := i == len(segments)-1; {
+		case s.Number != first+uint64(i):
+			return missing(first + uint64(i))
+		case last && s.ended:
+			return missing(s.Number + 1)
+		case !last && !s.ended && segments[i+1].records > 0:
+			return fmt.Errorf("%s: its end is missing", filepath.Base(s.path))
+		}
+	}
+	return nil
+}
+
+func missing(number uint64) error {
+	return fmt.Errorf("%s is missing", filepath.Base(segmentPath("", number)))
+}
 
 // Each calls fn with every record in the order in which they were
-// appended. The memory is the segment's own.
+// appended. The record is valid until fn returns.
 func (s *Segment) Each(fn func(record []byte) error) error {
-	_, _, err := walk(s.file.Data, s.number, fn)
+	return s.read(func(w *window) error {
+		h, err := w.header(s.Number)
+		if err != nil {
+			return err
+		}
+		_, _, err = walk(w, h, fn)
+		return err
+	})
+}
+
+// Remove deletes the file.
+func (s *Segment) Remove() error { return os.Remove(s.path) }
+
+func (s *Segment) inspect(w *window) error {
+	h, err := w.header(s.Number)
+	if err == nil {
+		s.Mark = h.mark
+		s.records, s.ended, err = inspect(w, h)
+	}
+	return err
+}
+
+// read calls fn with the segment's file.
+func (s *Segment) read(fn func(*window) error) error {
+	f, err := os.Open(s.path)
 	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if err := fn(&window{file: f, size: int(info.Size())}); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Base(s.path), err)
 	}
 	return nil
 }
 
-// Close unmaps the file. What Each returned is gone.
-func (s *Segment) Close() error {
-	if s.file == nil {
-		return nil
-	}
-	file := s.file
-	s.file = nil
-	return errors.Join(z.Munmap(file.Data), file.Fd.Close())
-}
-
-// Remove deletes the file. Its records are needed no more.
-func (s *Segment) Remove() error {
-	err := s.Close()
-	return errors.Join(err, os.Remove(s.path))
-}
-
-// blank tells whether nothing was ever stored in the segment, not even a
-// part of a record.
-func (s *Segment) blank() bool { return firstNonZero(s.file.Data[headerSize:]) < 0 }
-
 func segmentPath(dir string, number uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("%010d%s", number, extension))
-}
-
-// create makes an empty segment. Its blocks are written and on the disk,
-// so that nothing which is stored in it later can fail for want of space,
-// and a sync has nothing to write but the data. It has its name once it is
-// complete.
-func create(dir string, number uint64, size int) (*Segment, error) {
-	path := segmentPath(dir, number)
-	if err := writeEmpty(path+unfinished, number, size); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(path+unfinished))
-	}
-	if err := errors.Join(os.Rename(path+unfinished, path), syncDir(dir)); err != nil {
-		return nil, err
-	}
-	return mapped(path, number)
-}
-
-func writeEmpty(path string, number uint64, size int) (err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	h := header(number, size)
-	if _, err := f.Write(h[:]); err != nil {
-		return err
-	}
-	zeros := make([]byte, 64<<10)
-	for left := size - len(h); left > 0; left -= len(zeros) {
-		if _, err := f.Write(zeros[:min(left, len(zeros))]); err != nil {
-			return err
-		}
-	}
-	return f.Sync()
-}
-
-// syncDir makes the names in a directory reach the disk. Windows cannot,
-// and does so by itself.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	return z.SyncDir(dir)
-}
-
-func mapped(path string, number uint64) (*Segment, error) {
-	file, err := z.OpenMmapFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return nil, err
-	}
-	return &Segment{number: number, path: path, file: file}, nil
 }
 
 // numberOf is the number that a segment's name stands for.
@@ -125,25 +141,29 @@ func numberOf(path string) (uint64, error) {
 	return number, nil
 }
 
-// open opens a segment and verifies it.
-func open(path string, number uint64) (s *Segment, records int, ended bool, err error) {
-	name := filepath.Base(path)
-	info, err := os.Stat(path)
+// writeEmpty makes a file that has a header and its full size. It is sparse:
+// a record that finds no space later fails like any other write. A file
+// that is shorter than its header says has lost its end.
+func writeEmpty(path string, h header) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, 0, false, err
+		return nil, err
 	}
-	if info.Size() < headerSize { // nothing can be mapped of an empty file
-		return nil, 0, false, fmt.Errorf("%s: %w", name, &fault{int(info.Size()), "the header is cut short"})
+	data := h.encode()
+	_, err = f.Write(data[:])
+	if err = errors.Join(err, f.Truncate(int64(h.size))); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
-	s, err = mapped(path, number)
-	if err != nil {
-		return nil, 0, false, err
+	return f, nil
+}
+
+// syncDir makes the names in a directory reach the disk. Windows cannot,
+// and does so by itself.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
 	}
-	records, ended, err = inspect(s.file.Data, number)
-	if err != nil {
-		return nil, 0, false, errors.Join(fmt.Errorf("%s: %w", name, err), s.Close())
-	}
-	return s, records, ended, nil
+	return z.SyncDir(dir)
 }
 
 // list returns the paths of the files in a directory whose names end so,

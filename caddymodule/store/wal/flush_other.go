@@ -1,5 +1,0 @@
-//go:build !linux
-
-package wal
-
-func newFlusher() flusher { return direct{} }

@@ -1,0 +1,134 @@
+package wal
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+)
+
+// windowSize is how much of a file is read at a time, in bytes. A record
+// that is larger is read whole.
+const windowSize = 64 << 10
+
+// window reads a file a piece at a time, so that a large file does not take
+// its size of memory.
+type window struct {
+	file io.ReaderAt
+	size int
+	buf  []byte // what the file has from from on
+	from int
+}
+
+// read returns n bytes of the file, which has them. They are valid until
+// the next call.
+func (w *window) read(at, n int) ([]byte, error) {
+	if at < w.from || at+n > w.from+len(w.buf) {
+		size := min(max(n, windowSize), w.size-at)
+		w.buf, w.from = slices.Grow(w.buf[:0], size)[:size], at
+		if n, err := w.file.ReadAt(w.buf, int64(at)); n < size {
+			w.buf = w.buf[:0]
+			return nil, err
+		}
+	}
+	at -= w.from
+	return w.buf[at : at+n : at+n], nil
+}
+
+// firstNonZero returns the place of the first byte from from on, before to,
+// that is not zero, and to if there is none.
+func (w *window) firstNonZero(from, to int) (int, error) {
+	var zeros [4096]byte
+	for from < to {
+		data, err := w.read(from, min(len(zeros), to-from))
+		if err != nil {
+			return 0, err
+		}
+		if !bytes.Equal(data, zeros[:len(data)]) {
+			return from + slices.IndexFunc(data, func(b byte) bool { return b != 0 }), nil
+		}
+		from += len(data)
+	}
+	return to, nil
+}
+
+// walk calls fn with the records of a segment in their order, and returns
+// where they end.
+func walk(w *window, h header, fn func(record []byte) error) (at int, ended bool, err error) {
+	at = h.end
+	for at+wordSize <= h.size {
+		record, ends, err := recordAt(w, h.number, at)
+		if damage := (*fault)(nil); errors.As(err, &damage) {
+			if isTorn, failed := torn(w, at, len(record)); isTorn || failed != nil {
+				return at, false, failed
+			}
+		}
+		if err != nil || ends || record == nil {
+			return at, ends, err
+		}
+		size := len(record)
+		if err := fn(record); err != nil {
+			return at, false, err
+		}
+		at += footprint(size)
+	}
+	return at, false, nil
+}
+
+// sectorSize is what a disk writes as a whole or not at all.
+const sectorSize = 512
+
+// torn tells whether a record with a wrong checksum may be one whose write
+// was not complete: then a sector of it still has the zeros that the file
+// was made with.
+func torn(w *window, at, size int) (bool, error) {
+	end := at + wordSize + size
+	for from := at/sectorSize*sectorSize + sectorSize; from < end; from += sectorSize {
+		to := min(from+sectorSize, end)
+		if i, err := w.firstNonZero(from, to); err != nil || i == to {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// inspect verifies a segment and returns how many records it has. Behind
+// them a crash leaves one that is not complete. Other data there is what
+// damage has left of records.
+func inspect(w *window, h header) (records int, ended bool, err error) {
+	at, ended, err := walk(w, h, func([]byte) error { records++; return nil })
+	if err != nil {
+		return 0, false, err
+	}
+	behind := min(at+wordSize, h.size)
+	if !ended {
+		return records, false, inspectTorn(w, h, behind)
+	}
+	i, err := w.firstNonZero(behind, h.size)
+	if err == nil && i < h.size {
+		err = &fault{i, "data follows the end"}
+	}
+	return records, true, err
+}
+
+// inspectTorn looks for a complete record behind the last one: then the
+// word of another between them is gone.
+func inspectTorn(w *window, h header, at int) error {
+	for ; at+wordSize <= h.size; at += wordSize {
+		i, err := w.firstNonZero(at, h.size)
+		if err != nil {
+			return err
+		}
+		if at = i &^ (wordSize - 1); at+wordSize > h.size {
+			return nil
+		}
+		record, ends, err := recordAt(w, h.number, at)
+		if err == nil && (ends || record != nil) {
+			return &fault{at, "a record follows one that is gone"}
+		}
+		if damage := (*fault)(nil); err != nil && !errors.As(err, &damage) {
+			return err
+		}
+	}
+	return nil
+}
