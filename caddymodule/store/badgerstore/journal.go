@@ -81,7 +81,7 @@ func openJournal(d *disk, a *archive, f format, o Options, logger *zap.Logger) (
 	j.append = j.appendSynced
 	j.confirmed.Store(f.changes)
 	j.log, err = wal.Open(d.dir, f.segment, segments, wal.Options{
-		Room: func() error { return a.room() }, Mark: j.confirmed.Load, Size: o.segmentSize, DataSync: o.dataSync,
+		Room: func() error { return a.room() }, Size: o.segmentSize, DataSync: o.dataSync,
 	})
 	if err != nil {
 		return nil, damaged("its log: %w", err)
@@ -99,7 +99,6 @@ func openJournal(d *disk, a *archive, f format, o Options, logger *zap.Logger) (
 func checkChanges(f format, segments []*wal.Segment) error {
 	newest := uint64(0)
 	for _, segment := range segments {
-		newest = max(newest, segment.Mark)
 		err := segment.Each(func(record []byte) error {
 			return eachRow(record, func(_ []byte, _ uint64) {}, func(changes uint64) { newest = max(newest, changes) })
 		})
@@ -125,6 +124,9 @@ func (j *journal) recover(f format, left []*wal.Segment) error {
 		if _, err := j.archive.try(true, formatRows(j.log.Number())); err != nil {
 			return err
 		}
+	}
+	if err := j.confirm(j.archive.changes); err != nil {
+		return err
 	}
 	for _, segment := range left {
 		if err := segment.Remove(); err != nil {
@@ -258,14 +260,14 @@ func (j *journal) run(stop <-chan struct{}) {
 	defer tick.Stop()
 	var failed error
 	for {
-		var err error
 		select {
 		case <-stop:
 			return
-		case <-j.log.Full():
-			err = j.moveEnded()
 		case <-tick.C:
-			err = errors.Join(j.syncNow(), j.moveEnded())
+		}
+		err := j.syncNow()
+		if err == nil {
+			err = j.moveEnded()
 		}
 		switch {
 		case err != nil && failed == nil:
@@ -321,10 +323,12 @@ func (j *journal) restore() error {
 	if err := j.settle(j.counts(), number); err != nil {
 		return errors.Join(failure, err)
 	}
-	if err := j.removeEnded(); err != nil {
-		return err
-	}
 	j.log.Mend()
+	for segment := j.log.Ended(); segment != nil; segment = j.log.Ended() {
+		if err := j.remove(segment); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -355,24 +359,19 @@ func (j *journal) moveEnded() error {
 		if err := j.move(segment); err != nil {
 			return fmt.Errorf("moving counts to the archive: %w", err)
 		}
-		if err := j.removeOldest(segment); err != nil {
+		if err := j.remove(segment); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// removeEnded removes all segments that have ended.
-func (j *journal) removeEnded() error {
-	for segment := j.log.Ended(); segment != nil; segment = j.log.Ended() {
-		if err := j.removeOldest(segment); err != nil {
-			return err
-		}
+// remove removes the oldest segment, whose counts are in the archive. The
+// number of the last change stays in the log.
+func (j *journal) remove(segment *wal.Segment) error {
+	if err := j.confirm(j.confirmed.Load()); err != nil {
+		return err
 	}
-	return nil
-}
-
-func (j *journal) removeOldest(segment *wal.Segment) error {
 	j.passed(segment.Number)
 	return j.log.Remove()
 }

@@ -2,7 +2,9 @@ package wal
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 )
@@ -35,6 +37,25 @@ func (w *window) read(at, n int) ([]byte, error) {
 	return w.buf[at : at+n : at+n], nil
 }
 
+// checkHeader checks that the file is the whole segment of that number.
+func checkHeader(w *window, number uint64) error {
+	if w.size < headerSize {
+		return &fault{w.size, "the header is cut short"}
+	}
+	data, err := w.read(0, headerSize)
+	if err != nil {
+		return err
+	}
+	size := binary.LittleEndian.Uint64(data[16:])
+	switch {
+	case !bytes.Equal(data, header(number, int(size))):
+		return &fault{0, "the header is wrong"}
+	case uint64(w.size) != size:
+		return &fault{w.size, fmt.Sprintf("the file does not have its %d bytes", size)}
+	}
+	return nil
+}
+
 // firstNonZero returns the place of the first byte from from on, before to,
 // that is not zero, and to if there is none.
 func (w *window) firstNonZero(from, to int) (int, error) {
@@ -54,10 +75,9 @@ func (w *window) firstNonZero(from, to int) (int, error) {
 
 // walk calls fn with the records of a segment in their order, and returns
 // where they end.
-func walk(w *window, h header, fn func(record []byte) error) (at int, ended bool, err error) {
-	at = h.end
-	for at+wordSize <= h.size {
-		record, ends, err := recordAt(w, h.number, at)
+func walk(w *window, number uint64, fn func(record []byte) error) (at int, ended bool, err error) {
+	for at = headerSize; at+wordSize <= w.size; {
+		record, ends, err := recordAt(w, number, at)
 		if damage := (*fault)(nil); errors.As(err, &damage) {
 			if isTorn, failed := torn(w, at, len(record)); isTorn || failed != nil {
 				return at, false, failed
@@ -95,17 +115,20 @@ func torn(w *window, at, size int) (bool, error) {
 // inspect verifies a segment and returns how many records it has. Behind
 // them a crash leaves one that is not complete. Other data there is what
 // damage has left of records.
-func inspect(w *window, h header) (records int, ended bool, err error) {
-	at, ended, err := walk(w, h, func([]byte) error { records++; return nil })
+func inspect(w *window, number uint64) (records int, ended bool, err error) {
+	if err := checkHeader(w, number); err != nil {
+		return 0, false, err
+	}
+	at, ended, err := walk(w, number, func([]byte) error { records++; return nil })
 	if err != nil {
 		return 0, false, err
 	}
-	behind := min(at+wordSize, h.size)
+	behind := min(at+wordSize, w.size)
 	if !ended {
-		return records, false, inspectTorn(w, h, behind)
+		return records, false, inspectTorn(w, number, behind)
 	}
-	i, err := w.firstNonZero(behind, h.size)
-	if err == nil && i < h.size {
+	i, err := w.firstNonZero(behind, w.size)
+	if err == nil && i < w.size {
 		err = &fault{i, "data follows the end"}
 	}
 	return records, true, err
@@ -113,16 +136,16 @@ func inspect(w *window, h header) (records int, ended bool, err error) {
 
 // inspectTorn looks for a complete record behind the last one: then the
 // word of another between them is gone.
-func inspectTorn(w *window, h header, at int) error {
-	for ; at+wordSize <= h.size; at += wordSize {
-		i, err := w.firstNonZero(at, h.size)
+func inspectTorn(w *window, number uint64, at int) error {
+	for ; at+wordSize <= w.size; at += wordSize {
+		i, err := w.firstNonZero(at, w.size)
 		if err != nil {
 			return err
 		}
-		if at = i &^ (wordSize - 1); at+wordSize > h.size {
+		if at = i &^ (wordSize - 1); at+wordSize > w.size {
 			return nil
 		}
-		record, ends, err := recordAt(w, h.number, at)
+		record, ends, err := recordAt(w, number, at)
 		if err == nil && (ends || record != nil) {
 			return &fault{at, "a record follows one that is gone"}
 		}

@@ -46,9 +46,6 @@ type Options struct {
 	// Room says why no further segment may be made now, nil if it may.
 	// It is called before each. Required.
 	Room func() error
-	// Mark returns a number of the caller's that each new segment keeps in
-	// its header. Required.
-	Mark func() uint64
 	// Size is the size of a new segment, in bytes; zero means SegmentSize.
 	// Older segments of another size are used as they are.
 	Size int
@@ -76,9 +73,8 @@ type Log struct {
 	buf     []byte // of one record
 	next    uint64 // number of the next segment
 
-	full  chan struct{} // receives when a segment has ended
-	mu    sync.Mutex    // guards ended
-	ended []*Segment    // oldest first
+	mu    sync.Mutex // guards ended
+	ended []*Segment // oldest first
 }
 
 // Open begins a log behind the segments that Scan returned for the same
@@ -95,7 +91,7 @@ func Open(dir string, first uint64, segments []*Segment, o Options) (*Log, error
 	if o.DataSync == nil {
 		o.DataSync = dataSync
 	}
-	l := &Log{Options: o, dir: dir, full: make(chan struct{}, 1), next: max(first, 1)}
+	l := &Log{Options: o, dir: dir, next: max(first, 1)}
 	if n := len(segments); n > 0 {
 		l.next = segments[n-1].Number + 1
 	}
@@ -110,7 +106,7 @@ func Open(dir string, first uint64, segments []*Segment, o Options) (*Log, error
 // create makes an empty segment, which is on the disk when it has its name.
 func (l *Log) create() (*os.File, error) {
 	path := segmentPath(l.dir, l.next)
-	file, err := writeEmpty(path+unfinished, header{number: l.next, size: l.Size, mark: l.Mark()})
+	file, err := writeEmpty(path+unfinished, l.next, l.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -238,10 +234,6 @@ func (l *Log) replace(next *os.File) error {
 	err := l.file.Close()
 	l.begin(next)
 	l.dirty.Store(false)
-	select {
-	case l.full <- struct{}{}:
-	default: // the reader has not received the last one yet
-	}
 	return err
 }
 
@@ -280,9 +272,6 @@ func (l *Log) Number() uint64 {
 	defer l.writing.Unlock()
 	return l.number
 }
-
-// Full receives when a segment has ended.
-func (l *Log) Full() <-chan struct{} { return l.full }
 
 // Ended returns the oldest segment that has ended and was not removed, nil
 // if there is none.

@@ -2,10 +2,8 @@ package wal
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +12,7 @@ import (
 
 func anyRoom() error { return nil }
 
-func options() Options { return Options{Room: anyRoom, Mark: func() uint64 { return 7 }} }
+func options() Options { return Options{Room: anyRoom} }
 
 func openLog(t testing.TB, dir string, first uint64, o Options) (*Log, []string) {
 	t.Helper()
@@ -102,11 +100,6 @@ func TestSegments(t *testing.T) {
 		want[n] = record(n)
 		add(t, l, want[n])
 	}
-	select {
-	case <-l.Full():
-	default:
-		t.Errorf("nobody was told that a segment has ended")
-	}
 	if number := l.Number(); number < 4 {
 		t.Fatalf("the log is in segment %d, want more", number)
 	}
@@ -159,52 +152,6 @@ func TestFullToTheEnd(t *testing.T) {
 		if _, got := openLog(t, dir, 1, options()); len(got) != 3 || got[2] != "more" {
 			t.Errorf("with %d bytes left: got %d records back", left, len(got))
 		}
-	}
-}
-
-// TestFirstFormat: segments of the first format, which have a shorter
-// header and no mark, are read.
-func TestFirstFormat(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	const size = 1 << 12
-	data := make([]byte, size)
-	copy(data, oldMagic)
-	binary.LittleEndian.PutUint64(data[8:], 1)
-	binary.LittleEndian.PutUint64(data[16:], size)
-	binary.LittleEndian.PutUint32(data[24:], crc32.Checksum(data[:24], castagnoli))
-	copy(data[oldHeaderSize:], appendRecord(nil, 1, oldHeaderSize, []byte("old")))
-	if err := os.WriteFile(segmentPath(dir, 1), data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, left := openLog(t, dir, 1, options()); !slices.Equal(left, []string{"old"}) {
-		t.Errorf("got %q", left)
-	}
-	for at := range oldHeaderSize {
-		data[at] ^= 1
-		if err := os.WriteFile(segmentPath(dir, 1), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Scan(dir, 1); err == nil {
-			t.Errorf("byte %d of the header flipped: accepted", at)
-		}
-		data[at] ^= 1
-	}
-}
-
-// TestMark: a segment keeps the number that it was made with.
-func TestMark(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	o, mark := options(), uint64(0)
-	o.Mark = func() uint64 { mark++; return mark << 40 }
-	l, _ := openLog(t, dir, 0, o)
-	if err := l.Rotate(); err != nil {
-		t.Fatal(err)
-	}
-	left, err := Scan(dir, 0)
-	if err != nil || len(left) != 2 || left[0].Mark != 1<<40 || left[1].Mark != 2<<40 {
-		t.Errorf("got %+v, %v", left, err)
 	}
 }
 
@@ -401,10 +348,9 @@ func TestSequence(t *testing.T) {
 	if err := errors.Join(os.WriteFile(segmentPath(sample, 5), nil, 0o600), os.Truncate(segmentPath(sample, 5), SegmentSize)); err != nil {
 		t.Fatal(err)
 	}
-	empty := header{number: 5, size: SegmentSize}.encode()
 	if f, err := os.OpenFile(segmentPath(sample, 5), os.O_WRONLY, 0); err != nil {
 		t.Fatal(err)
-	} else if _, err := f.Write(empty[:]); err != nil || f.Close() != nil {
+	} else if _, err := f.Write(header(5, SegmentSize)); err != nil || f.Close() != nil {
 		t.Fatal(err)
 	}
 	path := func(dir string, n uint64) string { return segmentPath(dir, n) }

@@ -8,10 +8,9 @@ import (
 
 // A segment is a file of fixed size: a header, then records, then zeros.
 //
-//	magic             8 bytes, with the version of the format
+//	magic             8 bytes
 //	number            8 bytes; that of the file's name
 //	size of the file  8 bytes
-//	mark              8 bytes; see Options.Mark; the first format has none
 //	CRC-32C of these  4 bytes
 //	zeros             4 bytes
 //
@@ -25,11 +24,9 @@ import (
 // The size has a check of its own because a wrong one can make an intact
 // record look like one that was torn. All numbers are little-endian.
 const (
-	magic         = "tollwal2"
-	headerSize    = 40
-	oldMagic      = "tollwal1"
-	oldHeaderSize = 32
-	wordSize      = 8
+	magic      = "tollwal1"
+	headerSize = 32
+	wordSize   = 8
 
 	sizeBits = 21
 	endMark  = 1<<sizeBits - 1
@@ -48,59 +45,12 @@ type fault struct {
 
 func (f *fault) Error() string { return fmt.Sprintf("byte %d: %s", f.at, f.reason) }
 
-// header is the beginning of a segment.
-type header struct {
-	number uint64
-	size   int // of the file
-	mark   uint64
-	end    int // where the first record begins
-}
-
-func (h header) encode() (data [headerSize]byte) {
-	copy(data[:], magic)
-	binary.LittleEndian.PutUint64(data[8:], h.number)
-	binary.LittleEndian.PutUint64(data[16:], uint64(h.size))
-	binary.LittleEndian.PutUint64(data[24:], h.mark)
-	binary.LittleEndian.PutUint32(data[32:], crc32.Checksum(data[:32], castagnoli))
-	return data
-}
-
-// header reads the header and checks that the file is the whole segment of
-// that number.
-func (w *window) header(number uint64) (h header, err error) {
-	h.end = headerSize
-	if w.size >= len(oldMagic) {
-		data, err := w.read(0, len(oldMagic))
-		if err != nil {
-			return h, err
-		}
-		if string(data) == oldMagic {
-			h.end = oldHeaderSize
-		}
-	}
-	if w.size < h.end {
-		return h, &fault{w.size, "the header is cut short"}
-	}
-	data, err := w.read(0, h.end)
-	if err != nil {
-		return h, err
-	}
-	checked := h.end - wordSize
-	if h.end == headerSize {
-		if string(data[:8]) != magic {
-			return h, &fault{0, "the header is wrong"}
-		}
-		h.mark = binary.LittleEndian.Uint64(data[24:])
-	}
-	h.number, h.size = binary.LittleEndian.Uint64(data[8:]), int(binary.LittleEndian.Uint64(data[16:]))
-	sum := uint64(crc32.Checksum(data[:checked], castagnoli)) // zeros follow it
-	switch {
-	case binary.LittleEndian.Uint64(data[checked:]) != sum || h.number != number:
-		return h, &fault{0, "the header is wrong"}
-	case h.size != w.size:
-		return h, &fault{w.size, fmt.Sprintf("the file does not have its %d bytes", h.size)}
-	}
-	return h, nil
+// header makes the header of a segment.
+func header(number uint64, size int) []byte {
+	h := []byte(magic)
+	h = binary.LittleEndian.AppendUint64(h, number)
+	h = binary.LittleEndian.AppendUint64(h, uint64(size))
+	return binary.LittleEndian.AppendUint64(h, uint64(crc32.Checksum(h, castagnoli)))
 }
 
 // footprint is the space that a record takes.

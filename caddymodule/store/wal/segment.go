@@ -23,10 +23,6 @@ const (
 type Segment struct {
 	// Number is greater by 1 than that of the segment before.
 	Number uint64
-	// Mark is what Options.Mark returned when the segment was made. It is
-	// 0 in segments of the first format, and unknown, 0, in those that Scan
-	// did not return.
-	Mark uint64
 
 	path    string
 	records int
@@ -49,7 +45,11 @@ func Scan(dir string, first uint64) (segments []*Segment, err error) {
 			continue // its records are not needed, so damage does not matter
 		}
 		s := &Segment{Number: number, path: path}
-		if err := s.read(s.inspect); err != nil {
+		err = s.read(func(w *window) (err error) {
+			s.records, s.ended, err = inspect(w, number)
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 		segments = append(segments, s)
@@ -89,26 +89,13 @@ func missing(number uint64) error {
 // appended. The record is valid until fn returns.
 func (s *Segment) Each(fn func(record []byte) error) error {
 	return s.read(func(w *window) error {
-		h, err := w.header(s.Number)
-		if err != nil {
-			return err
-		}
-		_, _, err = walk(w, h, fn)
+		_, _, err := walk(w, s.Number, fn)
 		return err
 	})
 }
 
 // Remove deletes the file.
 func (s *Segment) Remove() error { return os.Remove(s.path) }
-
-func (s *Segment) inspect(w *window) error {
-	h, err := w.header(s.Number)
-	if err == nil {
-		s.Mark = h.mark
-		s.records, s.ended, err = inspect(w, h)
-	}
-	return err
-}
 
 // read calls fn with the segment's file.
 func (s *Segment) read(fn func(*window) error) error {
@@ -144,14 +131,13 @@ func numberOf(path string) (uint64, error) {
 // writeEmpty makes a file that has a header and its full size. It is sparse:
 // a record that finds no space later fails like any other write. A file
 // that is shorter than its header says has lost its end.
-func writeEmpty(path string, h header) (*os.File, error) {
+func writeEmpty(path string, number uint64, size int) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	data := h.encode()
-	_, err = f.Write(data[:])
-	if err = errors.Join(err, f.Truncate(int64(h.size))); err != nil {
+	_, err = f.Write(header(number, size))
+	if err = errors.Join(err, f.Truncate(int64(size))); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
