@@ -22,7 +22,8 @@ type BadgerStore struct {
 
 	// Sync waits for the disk before a call is let through, so that the
 	// count survives not only the end of the process but also the loss of
-	// power. Default: off. Takes effect when the store is opened.
+	// power. Default: off, which syncs every second in the background.
+	// Takes effect when the store is opened.
 	Sync bool `json:"sync,omitempty"`
 
 	// Reserve is the free space of the disk, in bytes, below which the

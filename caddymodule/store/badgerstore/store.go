@@ -3,45 +3,48 @@
 //
 // Everything that a call needs to know is in memory, in a
 // ledger.Ledger. Every admission is in a write-ahead log of its own (see
-// package wal) before Take returns, which survives the death of the
-// process; with Options.Sync it has reached the disk, which survives the
-// loss of power. Badger is the archive: what the log gathers moves there
-// behind the calls, each counter once for thousands of calls, and accounts,
-// keys and recent calls are written to it at once. It is read when the
-// store opens, when a day begins and when somebody asks for keys or
-// history, and never to admit a call.
+// package wal) before Take returns, so it survives the death of the
+// process. The log is synced every second; with Options.Sync it is synced
+// before Take returns. Badger is the archive: counts move there from the
+// log, each counter once for thousands of calls, and accounts, keys and
+// recent calls are written to it at once. It is read when the store opens,
+// when a day begins and for keys and history, and never to admit a call.
 //
 // Badger's own log would do, and did. But a transaction passes through two
-// of its goroutines, and to a caller who is alone waking them costs some
-// fifty microseconds; the log is written by the caller himself in less
-// than one.
+// of its goroutines, and waking them costs a single caller some fifty
+// microseconds.
 //
 // # Damage
 //
-// Badger mends a damaged directory by dropping what it cannot read, or
-// dies of it. Open therefore verifies the manifest, Badger's write-ahead
-// logs and the checksum of every table before Badger sees them, and the
-// log of the counts, and refuses what a crash cannot have left. A loss of
-// power can leave a log with a gap, which is refused too: what follows the
-// gap was not promised. With Options.Sync that is one write to a log of
-// Badger's, of more than a page, which had not ended. For a log of Badger's
-// the error tells where to cut the file to go on without it.
+// Badger repairs a damaged directory by dropping what it cannot read, or
+// panics. Open therefore verifies the manifest, Badger's write-ahead logs,
+// the checksum of every table and the log of the counts before Badger sees
+// them, and refuses what a crash cannot have left. A loss of power can
+// leave a log with a gap, which is refused too. For a log of Badger's the
+// error tells where to cut the file to go on without what follows.
 //
-// Some damage cannot be told from a crash or from an older store. It is a
-// log of Badger's or a directory that is missing altogether or that was
-// emptied, a log whose end is lost just behind a complete record, a changed
-// length in the very last entry of a log of Badger's, and a directory that
-// was brought back from a copy. Nor is a disk noticed that returns other data
-// while the store is open than it did when it was opened.
+// Each transaction has a number, and the log of the counts has the number
+// of the last one that is on the disk. A database with a lower number has
+// lost changes, as when a log of Badger's is missing or empty or its files
+// are older than the log of the counts. It is refused.
 //
-// # Space
+// Some damage looks like a crash or like an older store: a log of the
+// counts whose end is lost just behind a complete record, a changed length
+// in the last entry of a log of Badger's, recent calls and login attempts
+// of the last second, and a whole directory that was brought back from a
+// copy.
+//
+// # Failing disks
+//
+// After a sync of the log that failed, no call is admitted until every
+// counter that moved is in the archive, synced. After a sync of Badger that
+// failed, no call is admitted until the store is opened again.
 //
 // Badger writes through mapped files, and a page that finds no space on
-// the disk ends the process with a SIGBUS. Nothing is written and nobody
-// admitted while less than Options.Reserve is free; the log of the counts
-// has its blocks from the beginning. What Badger has begun by then, it ends
-// within the reserve; a disk that others fill up meanwhile, faster than
-// that, is beyond what this package can do.
+// the disk ends the process with a SIGBUS. Nothing is written and no call
+// admitted while less than Options.Reserve is free. Badger ends within the
+// reserve what it has begun by then. Another program that fills the disk
+// faster than that is beyond what this package can do.
 package badgerstore
 
 import (
