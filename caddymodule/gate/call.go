@@ -132,7 +132,14 @@ func (c *Call) serve(w http.ResponseWriter, r *http.Request, said seen, next Han
 
 // fail answers for an upstream that did not. What the gate has no words
 // for goes on to the server, with the headers of a gated answer.
+//
+// A call whose body the client broke stays counted: the upstream may have
+// worked for it, and a client could repeat that as often as it likes.
 func (c *Call) fail(r *http.Request, err error) error {
+	if fault := c.body.fault(); fault != nil {
+		(*answer)(c).begin(fault.Status)
+		return c.gate.refuse((*answer)(c), r, c.endpoint, fault)
+	}
 	status := c.gate.Server.Status(err)
 	c.settle(status, false)
 	if refusal := unanswered(status); refusal != nil && !c.gate.PassErrors {
@@ -157,30 +164,24 @@ func (c *Call) identify(r *http.Request, said seen) {
 	c.header(h, "Tollgate-Key", atKey, c.key)
 	c.header(h, "Tollgate-Abilities", atAbilities, c.effective.Abilities)
 	c.header(h, "Tollgate-Proof", atProof, c.gate.proof)
-	// Servers wrap the body also where there is none.
-	if r.Body != nil && r.ContentLength != 0 {
-		c.body = &body{ReadCloser: r.Body}
-		r.Body = c.body
-	}
+	c.body = watchBody(r)
 }
 
-// settle decides, once, whether the call is given back. A client that
-// goes away before the answer (499) has had the upstream's work, and so
-// has one whose body breaks off, which proxies report as their own
-// failure: it would call for nothing as often as it likes.
+// settle decides, once, whether the call is given back. It is not if the
+// client went away before the answer (499): the upstream has worked for
+// it.
 func (c *Call) settle(status int, answered bool) {
 	if c.settled {
 		return
 	}
 	c.settled = true
-	failed := !answered && (c.body == nil || !c.body.broken.Load())
 	switch c.gate.Policy.Refund {
 	case policy.RefundUnreachable:
-		if failed && unanswered(status) != nil {
+		if !answered && unanswered(status) != nil {
 			c.refund()
 		}
 	case policy.RefundServerErrors:
-		if status >= 500 && (answered || failed) {
+		if status >= 500 {
 			c.refund()
 		}
 	}
