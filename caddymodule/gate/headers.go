@@ -7,26 +7,6 @@ import (
 	"unsafe"
 )
 
-// overrides are the headers by which some servers take another method or
-// path than the one that was checked here.
-var overrides = map[string]bool{
-	"X-Http-Method":          true,
-	"X-Http-Method-Override": true,
-	"X-Http-Path-Override":   true,
-	"X-Method-Override":      true,
-	"X-Original-Uri":         true,
-	"X-Original-Url":         true,
-	"X-Original-Method":      true,
-	"X-Rewrite-Uri":          true,
-	"X-Rewrite-Url":          true,
-	"X-Forwarded-Uri":        true,
-	"X-Forwarded-Url":        true,
-	"X-Forwarded-Method":     true,
-	"X-Forwarded-Path":       true,
-	"X-Envoy-Original-Path":  true,
-	"X-Waws-Unencoded-Url":   true,
-}
-
 // seen is what clean came by that is looked for later: to look for it
 // again would take as long as all of the walk.
 type seen struct {
@@ -58,7 +38,7 @@ func (g *Gate) clean(r *http.Request) (found seen) {
 			forbidden = forbidden || isForbidden(name)
 		case 'U':
 			found.upgrade = found.upgrade || name == "Upgrade"
-		case 'X', 'x':
+		case 'H', 'P', 'S', 'X', 'x':
 			forbidden = forbidden || isForbidden(name)
 		}
 	}
@@ -76,7 +56,7 @@ func (g *Gate) clean(r *http.Request) (found seen) {
 
 // isForbidden recognises headers that no client may send.
 func isForbidden(name string) bool {
-	return isIdentity(name) || name == "Trailer" || overrides[canonical(name)]
+	return isIdentity(name) || name == "Trailer" || isOverride(canonical(name))
 }
 
 // passed tells whether the gate has let the request through already. Then

@@ -68,7 +68,16 @@ func New(c Config) http.Handler {
 	open.Handle("POST /login", requireProof(c.Secret, c.Pages))
 	open.Handle("POST /signup", c.missProof(c.Pages))
 	open.Handle("/", c.Pages)
-	return recoverer(c.Logger, apierror.Mux(open))
+	return noSniff(recoverer(c.Logger, apierror.Mux(open)))
+}
+
+// noSniff keeps browsers from guessing at the type of any answer: text in
+// it must not become a page.
+func noSniff(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		next.ServeHTTP(w, r)
+	})
 }
 
 // only serves one pattern and refuses other methods on its path with 405,
