@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -127,6 +128,9 @@ func (c *Call) serve(w http.ResponseWriter, r *http.Request, said seen, next Han
 		return c.fail(r, err)
 	}
 	otherwise = http.StatusOK // net/http's, for a handler that wrote nothing
+	if c.status != statusClientGone {
+		c.gate.outages.upstream[c.endpoint.Index].Worked()
+	}
 	return err
 }
 
@@ -142,9 +146,12 @@ func (c *Call) fail(r *http.Request, err error) error {
 	}
 	status := c.gate.Server.Status(err)
 	c.settle(status, false)
-	if refusal := unanswered(status); refusal != nil && !c.gate.PassErrors {
-		c.gate.Logger.Error("calling the upstream", zap.String("endpoint", c.endpoint.Name), zap.Int("status", status), zap.Error(err))
-		return c.gate.refuse((*answer)(c), r, c.endpoint, refusal)
+	refusal := unanswered(status)
+	if refusal != nil {
+		failed(c.gate.outages.upstream[c.endpoint.Index], err, slog.Int("status", status))
+		if !c.gate.PassErrors {
+			return c.gate.refuse((*answer)(c), r, c.endpoint, refusal)
+		}
 	}
 	(*answer)(c).begin(status)
 	return err
@@ -166,6 +173,10 @@ func (c *Call) identify(r *http.Request, said seen) {
 	c.header(h, "Tollgate-Proof", atProof, c.gate.proof)
 	c.body = watchBody(r)
 }
+
+// statusClientGone is what Caddy's proxy answers with to a client that
+// has gone away. It says nothing about the upstream.
+const statusClientGone = 499
 
 // settle decides, once, whether the call is given back. It is not if the
 // client went away before the answer (499): the upstream has worked for
@@ -190,9 +201,10 @@ func (c *Call) settle(status int, answered bool) {
 // refund gives the call back, whether or not the client still waits.
 func (c *Call) refund() {
 	if err := c.store.GiveBack(context.WithoutCancel(c.request.Context()), c.counter()); err != nil {
-		c.gate.Logger.Error("giving a call back", zap.String("endpoint", c.endpoint.Name), zap.Error(err))
+		failed(c.gate.outages.refund, err, slog.String("endpoint", c.endpoint.Name))
 		return
 	}
+	c.gate.outages.refund.Worked()
 	c.remaining = min(c.limit, c.remaining+1)
 	c.gate.Server.Count(c.endpoint, Refunded)
 }

@@ -78,13 +78,14 @@ type Options struct {
 type Gate struct {
 	Options
 
-	proof string
-	terms [][]terms // by Plan.Index and Endpoint.Index; last those without a plan
+	outages *outages
+	proof   string
+	terms   [][]terms // by Plan.Index and Endpoint.Index; last those without a plan
 }
 
 // New returns a gate.
 func New(o Options) *Gate {
-	g := &Gate{Options: o, proof: control.Proof(o.Secret)}
+	g := &Gate{Options: o, proof: control.Proof(o.Secret), outages: newOutages(o.Logger, o.Policy.Endpoints)}
 	for _, plan := range o.Policy.Plans {
 		g.terms = append(g.terms, g.termsOf(plan))
 	}
@@ -204,6 +205,7 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 		c.record(http.StatusTooManyRequests)
 		return g.refuse(w, r, e, c.refuseExhausted())
 	}
+	g.outages.store.Worked()
 	g.Server.Count(e, Admitted)
 	return c.serve(w, r, said, next)
 }

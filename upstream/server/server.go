@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 )
 
 // Config is what New needs. Every field must be set.
@@ -51,14 +52,14 @@ type Config struct {
 
 // New returns the handler of the whole upstream.
 func New(c Config) http.Handler {
-	logins := &login{logins: c.Logins, logger: c.Logger}
+	logins := &login{logins: c.Logins, outage: outage.New(c.Logger, slog.LevelError, "logging in")}
 	closed := http.NewServeMux()
 	closed.Handle("/api/login", only("POST /api/login", logins))
 	closed.Handle("/api/", c.API)
 	closed.Handle("/api", apierror.Mux(http.NewServeMux())) // 404 instead of a redirect to /api/
 	api := requireProof(c.Secret, apierror.Mux(closed))
 
-	checks := &health{database: c.Database, rates: c.Rates, now: c.Now, logger: c.Logger}
+	checks := &health{database: c.Database, rates: c.Rates, now: c.Now, outage: outage.New(c.Logger, slog.LevelError, "checking health")}
 	open := http.NewServeMux()
 	open.Handle("/api", api)
 	open.Handle("/api/", api)
