@@ -49,7 +49,7 @@ func TestIdentityCannotBeDropped(t *testing.T) {
 	id, bearer := s.account(t, "starter")
 	for _, connection := range []string{
 		"Tollgate-Account", "tollgate-account, close", "close, Tollgate-Plan, Tollgate-Key, Tollgate-Abilities, Tollgate-Proof",
-		"close,,Tollgate-Account", "keep-alive\r\nConnection: Tollgate-Account", "Tollgate-Account\r\nConnection: Upgrade\r\nUpgrade: websocket",
+		"close,,Tollgate-Account", "keep-alive\r\nConnection: Tollgate-Account", "Tollgate-Account\r\nConnection: Upgrade\r\nUpgrade: h2c",
 		"\tTollgate-Account\t", "X-Forwarded-For, Tollgate-Proof", `"close", Tollgate-Account`,
 	} {
 		answer := s.raw(t, "GET "+convert+" HTTP/1.1\r\nHost: gate.test\r\nConnection: close\r\nConnection: "+connection+"\r\nAuthorization: Bearer "+bearer+"\r\n\r\n")
@@ -339,7 +339,7 @@ func TestUninvitedTunnel(t *testing.T) {
 		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	}})
 	id, bearer := s.account(t, "small")
-	answer := send(t, s, "GET "+convert+" HTTP/1.1", "Connection: Upgrade\r\nUpgrade: websocket\r\nAuthorization: Bearer "+bearer+"\r\n", "")
+	answer := send(t, s, "GET "+convert+" HTTP/1.1", "Upgrade: websocket\r\nAuthorization: Bearer "+bearer+"\r\n", "")
 	if strings.HasPrefix(answer, "HTTP/1.1 101") {
 		t.Errorf("got %s", answer)
 	}

@@ -32,7 +32,11 @@ func (a *answer) begin(status int) {
 
 // WriteHeader completes the headers of the final answer.
 func (a *answer) WriteHeader(status int) {
-	if status >= 200 || status == http.StatusSwitchingProtocols {
+	switch {
+	case status == http.StatusSwitchingProtocols && a.status == 0:
+		a.begin(status)
+		(*Call)(a).record(status) // the connection may stay open for days
+	case status >= 200:
 		a.begin(status)
 	}
 	a.writer.WriteHeader(status)

@@ -47,3 +47,27 @@ func TestClosedBodyIsTheUpstreamsFailure(t *testing.T) {
 		t.Errorf("got %d %s with %d counted, want 502 with none", answer.Code, answer.Body, n)
 	}
 }
+
+// TestExtendedConnect: a WebSocket over HTTP/2 or HTTP/3 is a CONNECT,
+// which no route takes, also not one with the option upgrade.
+func TestExtendedConnect(t *testing.T) {
+	w := newWorld(t, func(c *policy.Config) { c.Endpoints[0].Upgrade = true })
+	bearer := w.account(t, "acc_1")
+	w.next = func(http.ResponseWriter, *http.Request) error {
+		t.Error("the upstream was asked")
+		return nil
+	}
+	for proto, major := range map[string]int{"HTTP/2.0": 2, "websocket": 3} {
+		r := httptest.NewRequest("CONNECT", convert, nil)
+		r.URL.Path, r.RequestURI = convert, convert
+		r.Proto, r.ProtoMajor = proto, major
+		r.Header = http.Header{":protocol": {"websocket"}, "Authorization": {"Bearer " + bearer}}
+		answer := httptest.NewRecorder()
+		if err := w.gate.Serve(answer, r, w.next); err != nil || answer.Code != http.StatusMethodNotAllowed {
+			t.Errorf("%s: got %d %s (%v), want 405", proto, answer.Code, answer.Body, err)
+		}
+	}
+	if n := w.used(t, "acc_1", "convert", noon); n != 0 {
+		t.Errorf("counted %d", n)
+	}
+}

@@ -117,7 +117,9 @@ func (c *Call) serve(w http.ResponseWriter, r *http.Request, said seen, next Han
 	otherwise := http.StatusInternalServerError
 	defer func() {
 		a.begin(otherwise)
-		c.record(int(c.status))
+		if c.status != http.StatusSwitchingProtocols {
+			c.record(int(c.status))
+		}
 	}()
 	if c.endpoint.Usage {
 		return c.serveUsage(a, r)

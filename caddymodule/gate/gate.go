@@ -114,7 +114,9 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 	if err != nil {
 		return g.refuse(w, r, nil, g.badTarget(r, err))
 	}
-	said.cleanConnection(r.Header, found)
+	if said.cleanConnection(r.Header, to.Endpoint, found) {
+		return g.refuse(w, r, to.Endpoint, refuseUpgrade)
+	}
 	switch {
 	case found && to.Login:
 		return unmark(r, g.login(w, r, next))
