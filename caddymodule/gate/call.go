@@ -126,7 +126,7 @@ func (c *Call) serve(w http.ResponseWriter, r *http.Request, said seen, next Han
 	}
 	c.identify(r, said)
 	err := next.ServeHTTP(a, r)
-	if err != nil && c.status == 0 {
+	if c.status == 0 && (err != nil || c.body.fault() != nil) {
 		return c.fail(r, err)
 	}
 	otherwise = http.StatusOK // net/http's, for a handler that wrote nothing
