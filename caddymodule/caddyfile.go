@@ -30,6 +30,7 @@ import (
 //		usage <method> <path>
 //		endpoint <name> <method> <path> {
 //			ability <name>
+//			upgrade
 //		}
 //		plan <name> {
 //			<endpoint> <limit>|unlimited
@@ -257,6 +258,10 @@ func (p *parser) endpoint() error {
 	}
 	err := p.block(map[string]func() error{
 		"ability": func() error { return p.text(subject+" ability", &e.Ability) },
+		"upgrade": func() error {
+			e.Upgrade = true
+			return errors.Join(p.once(subject+" upgrade"), p.args())
+		},
 	})
 	p.app.Endpoints = append(p.app.Endpoints, e)
 	return err

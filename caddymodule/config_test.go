@@ -78,6 +78,7 @@ const full = `{
 		endpoint rates GET /api/rates/{base}
 		endpoint batch POST /api/batch {
 			ability rates
+			upgrade
 		}
 		plan free
 		plan starter {
@@ -100,7 +101,7 @@ const fullJSON = `{"admin":{"disabled":true,"config":{"persist":false}},"apps":{
 	"login_throttle":{"per_client":7,"window":"2m0s","free_failures":12,"first_wait":"20s","max_wait":3600000000000},
 	"login_ttl":"48h",
 	"usage":"GET /api/usage",
-	"endpoints":[{"name":"rates","method":"GET","path":"/api/rates/{base}"},{"name":"batch","method":"POST","path":"/api/batch","ability":"rates"}],
+	"endpoints":[{"name":"rates","method":"GET","path":"/api/rates/{base}"},{"name":"batch","method":"POST","path":"/api/batch","ability":"rates","upgrade":true}],
 	"plans":[{"name":"free"},{"name":"starter","limits":{"rates":100,"batch":"unlimited","usage":0}}],
 	"refund":"server_errors",
 	"errors":"pass"}}}`

@@ -49,7 +49,7 @@ func TestIdentityCannotBeDropped(t *testing.T) {
 	id, bearer := s.account(t, "starter")
 	for _, connection := range []string{
 		"Tollgate-Account", "tollgate-account, close", "close, Tollgate-Plan, Tollgate-Key, Tollgate-Abilities, Tollgate-Proof",
-		"close,,Tollgate-Account", "keep-alive\r\nConnection: Tollgate-Account", "Tollgate-Account\r\nConnection: Upgrade\r\nUpgrade: websocket",
+		"close,,Tollgate-Account", "keep-alive\r\nConnection: Tollgate-Account", "Tollgate-Account\r\nConnection: Upgrade\r\nUpgrade: h2c",
 		"\tTollgate-Account\t", "X-Forwarded-For, Tollgate-Proof", `"close", Tollgate-Account`,
 	} {
 		answer := s.raw(t, "GET "+convert+" HTTP/1.1\r\nHost: gate.test\r\nConnection: close\r\nConnection: "+connection+"\r\nAuthorization: Bearer "+bearer+"\r\n\r\n")
@@ -102,19 +102,56 @@ func TestIdentityCannotTrail(t *testing.T) {
 	}
 }
 
-// Servers that honour these headers would run another method or path than
-// the one that was checked and counted.
+// Servers that honour these headers would run another method, path or
+// host than the one that was checked and counted.
 func TestOverridesNeverArrive(t *testing.T) {
 	s := start(t, setup{zone: calmZone()})
-	_, bearer := s.account(t, "starter")
+	_, bearer := s.account(t, "business")
 	for _, name := range []string{
+		// Methods: Symfony, Laravel, Rack, Express, ASP.NET, Google's APIs.
 		"X-HTTP-Method-Override", "x-http-method-override", "X-HTTP-Method", "X-Method-Override", "X_HTTP_Method_Override",
-		"X-Original-URL", "x-original-url", "X-Original-URI", "X-Rewrite-URL", "X-Rewrite-URI", "X-Original-Method",
-		"X-Forwarded-URI", "X-Forwarded-Method", "X-Forwarded-Path", "X-Envoy-Original-Path", "X-HTTP-Path-Override",
+		"X-Original-Method", "X-Forwarded-Method", "X-Envoy-Original-Method", "X-Method", "X-Request-Method", "X-Override-Method",
+		// Paths: IIS, Zend, Drupal, Symfony, Spring, ASP.NET Core, Werkzeug,
+		// ingress-nginx, oauth2-proxy, Traefik, Envoy, Azure, Next.js.
+		"X-Original-URL", "x-original-url", "X-Original-URI", "X-Original-Path", "X-Original.URL", "X_Original_Url", "X-Original-_Url",
+		"X-Rewrite-URL", "X-Rewrite-URI", "X-Rewrite-Path", "X-Rewrite", "X-Override-URL", "X-Override-Path",
+		"X-Forwarded-URI", "X-Forwarded-URL", "X-Forwarded-Path", "X-Forwarded-Prefix", "X-Forwarded-Request-Uri",
+		"X-Forwarded-Original-Uri", "X-Forwarded-Script-Name", "X-Forwarded-Context", "X-Script-Name", "X-Script-Path",
+		"Script-Name", "SCRIPT_NAME", "Path-Info", "PATH_INFO", "X-Path-Info", "X-Request-Uri", "X-Request-Path",
+		"X-Envoy-Original-Path", "X-HTTP-Path-Override", "X-HTTP-Path", "X-Auth-Request-Redirect", "X-Auth-Request-Uri",
+		"X-Waws-Unencoded-Url", "X-Ms-Original-Url", "X-Replaced-Path", "X-Matched-Path", "X-Invoke-Path", "X-Middleware-Rewrite",
+		"X-URL", "X-URI", "X-Path", "X-Prefix", "X-Vendor-Original-Url",
+		// Hosts.
+		"X-Host", "X-Original-Host", "X-Forwarded-Original-Host", "X-HTTP-Host-Override", "X-Rewrite-Host",
+		// What belongs to an upgrade that is always removed.
+		"HTTP2-Settings", "Http2_Settings",
 	} {
 		for _, target := range []string{convert, "/page"} {
 			answer := send(t, s, "GET "+target+" HTTP/1.1", name+": /api/internal/x\r\n"+name+": DELETE\r\nAuthorization: Bearer "+bearer+"\r\n", "")
 			if r, _ := s.upstream.last(t); !strings.HasPrefix(answer, "HTTP/1.1 200") || strings.Contains(fmt.Sprint(r.Header), "internal") {
+				t.Errorf("%s: got %s, the upstream got %v", name, answer, r.Header)
+			}
+		}
+	}
+}
+
+// TestOtherHeadersArrive: the rule takes nothing that services need. The
+// first three are Caddy's, which writes them anew.
+func TestOtherHeadersArrive(t *testing.T) {
+	s := start(t, setup{zone: calmZone()})
+	_, bearer := s.account(t, "business")
+	for name, want := range map[string]string{
+		"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Proto": "http", "X-Forwarded-Host": "gate.test",
+		"X-Request-Id": "sent", "X-Requested-With": "sent", "X-Real-Ip": "sent", "X-Callback-Url": "sent", "X-File-Path": "sent",
+		"X-Payment-Method": "sent", "X-Original-Filename": "sent", "X-Forwarded-Port": "sent", "X-Wopi-Override": "sent",
+		"X-Security-Token": "sent", "X-Api-Version": "sent", "X-Correlation-Id": "sent", "X-B3-Traceid": "sent", "X-Request-Start": "sent",
+		"X-Csrf-Token": "sent", "X-Amz-Date": "sent", "X-Goog-Api-Client": "sent", "X-Hub-Signature-256": "sent",
+		"Access-Control-Request-Method": "sent", "Access-Control-Request-Headers": "sent", "Sec-Fetch-Site": "sent",
+		"Prefer": "sent", "Priority": "sent", "Soapaction": "sent", "Traceparent": "sent", "Destination": "sent", "Range": "sent",
+	} {
+		for _, target := range []string{convert, "/page"} {
+			answer := send(t, s, "GET "+target+" HTTP/1.1", name+": sent\r\nAuthorization: Bearer "+bearer+"\r\n", "")
+			if r, _ := s.upstream.last(t); !strings.HasPrefix(answer, "HTTP/1.1 200") || r.Header.Get(name) != want {
 				t.Errorf("%s: got %s, the upstream got %v", name, answer, r.Header)
 			}
 		}
@@ -302,7 +339,7 @@ func TestUninvitedTunnel(t *testing.T) {
 		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	}})
 	id, bearer := s.account(t, "small")
-	answer := send(t, s, "GET "+convert+" HTTP/1.1", "Connection: Upgrade\r\nUpgrade: websocket\r\nAuthorization: Bearer "+bearer+"\r\n", "")
+	answer := send(t, s, "GET "+convert+" HTTP/1.1", "Upgrade: websocket\r\nAuthorization: Bearer "+bearer+"\r\n", "")
 	if strings.HasPrefix(answer, "HTTP/1.1 101") {
 		t.Errorf("got %s", answer)
 	}

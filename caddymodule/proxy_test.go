@@ -305,7 +305,8 @@ func TestUpgradeOutside(t *testing.T) {
 		{"h2c in a list", "/live", "websocket, h2c", "426 Upgrade Required"},
 		{"TLS on a page", "/live", "TLS/1.0", "426 Upgrade Required"},
 		{"HTTP/2.0 on a page", "/live", "HTTP/2.0", "426 Upgrade Required"},
-		{"websocket on an endpoint", convert, "websocket", "426 Upgrade Required"},
+		{"websocket on an endpoint", convert, "websocket", "upgrade_not_allowed"},
+		{"h2c on an endpoint", convert, "h2c", "426 Upgrade Required"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			conn, err := net.Dial("tcp", mustDial(t, s))

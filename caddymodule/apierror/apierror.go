@@ -126,6 +126,7 @@ func (e *Error) Write(w http.ResponseWriter) error {
 	}
 	h.Set("Content-Type", ContentType)
 	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(e.Status)
 	_, err = w.Write(body)

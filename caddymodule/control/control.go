@@ -25,6 +25,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -51,7 +52,7 @@ const stripes = 64
 // server answers the control API.
 type server struct {
 	backend Backend
-	log     *slog.Logger
+	calls   *outage.Log
 
 	// locks keep two changes of one account apart, because a change is
 	// read, judged and written back. They are this server's alone: with
@@ -72,7 +73,7 @@ type session struct {
 // /tollgate/ and checks no secret: RequireSecret does. Causes of a 503
 // are logged, and never shown.
 func New(backend Backend, logger *slog.Logger) http.Handler {
-	s := &server{backend: backend, log: logger, seed: maphash.MakeSeed()}
+	s := &server{backend: backend, calls: outage.New(logger, slog.LevelError, "control call failed"), seed: maphash.MakeSeed()}
 	mux := http.NewServeMux()
 	api := apierror.Huma(mux, document(), map[string]*apierror.Error{"path.account": ErrInvalidAccount})
 	api.UseMiddleware(refuseEmpty)
@@ -117,6 +118,7 @@ func answer[I, T any](s *server, do func(context.Context, *session, *I) (T, erro
 		if err != nil {
 			return nil, s.refuse(ctx, err)
 		}
+		s.calls.Worked()
 		return &reply[T]{body}, nil
 	}
 }

@@ -42,6 +42,7 @@ func (s *server) refuse(ctx context.Context, err error) error {
 	var refused *apierror.Error
 	switch {
 	case err == nil:
+		s.calls.Worked()
 		return nil
 	case errors.As(err, &refused):
 		return refused
@@ -53,7 +54,7 @@ func (s *server) refuse(ctx context.Context, err error) error {
 		return errTooManyKeys
 	}
 	if ctx.Err() == nil {
-		s.log.LogAttrs(ctx, slog.LevelError, "control call failed", slog.Any("error", err))
+		s.calls.Failed(slog.Any("error", err))
 	}
 	return errUnavailable
 }

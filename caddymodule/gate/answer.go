@@ -31,8 +31,19 @@ func (a *answer) begin(status int) {
 }
 
 // WriteHeader completes the headers of the final answer.
+//
+// net/http ends the context of a request when its connection cannot be
+// read. Caddy's proxy then takes the client for gone, while it may wait
+// for the answer: the call is left to [Call.fail].
 func (a *answer) WriteHeader(status int) {
-	if status >= 200 || status == http.StatusSwitchingProtocols {
+	if status == statusClientGone && a.body.fault() != nil {
+		return
+	}
+	switch {
+	case status == http.StatusSwitchingProtocols && a.status == 0:
+		a.begin(status)
+		(*Call)(a).record(status) // the connection may stay open for days
+	case status >= 200:
 		a.begin(status)
 	}
 	a.writer.WriteHeader(status)

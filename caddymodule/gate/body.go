@@ -7,20 +7,71 @@ import (
 	"sync/atomic"
 )
 
-// body is the body of an admitted call: it knows whether the client's
-// part of it broke off. A proxy's transport reads it on a goroutine of
-// its own.
+// Refusals of a request whose body the client broke. No other refusal
+// comes after the call was counted.
+var (
+	refuseBrokenBody = fixed(http.StatusBadRequest, "invalid_request", "The request body cannot be read: it is malformed, incomplete or too slow.", Malformed)
+	refuseLongBody   = fixed(http.StatusRequestEntityTooLarge, "body_too_large", "The request body is too large.", Malformed)
+
+	// faultless marks a body that was read to its end, or that the service
+	// closed before: errors that follow are not the client's.
+	faultless = &Refusal{}
+)
+
+// body is a request body that knows whether the client broke it. Proxies
+// report that as a failure of the service. A proxy's transport reads the
+// body on a goroutine of its own.
 type body struct {
 	io.ReadCloser
-	broken atomic.Bool
+	end atomic.Pointer[Refusal] // what ended the body first; nil before
 }
 
-// Read notes how reading ends. Reading on after the server has closed the
-// body is no fault of the client's.
+// watchBody puts a body in place of the request's own, and returns nil
+// for a request without one. Servers wrap the body also where there is
+// none.
+func watchBody(r *http.Request) *body {
+	if r.Body == nil || r.ContentLength == 0 {
+		return nil
+	}
+	b := &body{ReadCloser: r.Body}
+	r.Body = b
+	return b
+}
+
+// Read notes how reading ends.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF && !errors.Is(err, http.ErrBodyReadAfterClose) {
-		b.broken.Store(true)
+	if err != nil {
+		b.end.CompareAndSwap(nil, readFault(err))
 	}
 	return n, err
+}
+
+// Close notes that reading ends here.
+func (b *body) Close() error {
+	b.end.CompareAndSwap(nil, faultless)
+	return b.ReadCloser.Close()
+}
+
+// fault returns the refusal of a request whose body the client broke, and
+// nil for any other.
+func (b *body) fault() *Refusal {
+	if b == nil {
+		return nil
+	}
+	if end := b.end.Load(); end != faultless {
+		return end
+	}
+	return nil
+}
+
+func readFault(err error) *Refusal {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case err == io.EOF:
+		return faultless
+	case errors.As(err, &tooLarge):
+		return refuseLongBody
+	}
+	return refuseBrokenBody
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -116,28 +117,43 @@ func (c *Call) serve(w http.ResponseWriter, r *http.Request, said seen, next Han
 	otherwise := http.StatusInternalServerError
 	defer func() {
 		a.begin(otherwise)
-		c.record(int(c.status))
+		if c.status != http.StatusSwitchingProtocols {
+			c.record(int(c.status))
+		}
 	}()
 	if c.endpoint.Usage {
 		return c.serveUsage(a, r)
 	}
 	c.identify(r, said)
 	err := next.ServeHTTP(a, r)
-	if err != nil && c.status == 0 {
+	if c.status == 0 && (err != nil || c.body.fault() != nil) {
 		return c.fail(r, err)
 	}
 	otherwise = http.StatusOK // net/http's, for a handler that wrote nothing
+	if c.status != statusClientGone {
+		c.gate.outages.upstream[c.endpoint.Index].Worked()
+	}
 	return err
 }
 
 // fail answers for an upstream that did not. What the gate has no words
 // for goes on to the server, with the headers of a gated answer.
+//
+// A call whose body the client broke stays counted: the upstream may have
+// worked for it, and a client could repeat that as often as it likes.
 func (c *Call) fail(r *http.Request, err error) error {
+	if fault := c.body.fault(); fault != nil {
+		(*answer)(c).begin(fault.Status)
+		return c.gate.refuse((*answer)(c), r, c.endpoint, fault)
+	}
 	status := c.gate.Server.Status(err)
 	c.settle(status, false)
-	if refusal := unanswered(status); refusal != nil && !c.gate.PassErrors {
-		c.gate.Logger.Error("calling the upstream", zap.String("endpoint", c.endpoint.Name), zap.Int("status", status), zap.Error(err))
-		return c.gate.refuse((*answer)(c), r, c.endpoint, refusal)
+	refusal := unanswered(status)
+	if refusal != nil {
+		failed(c.gate.outages.upstream[c.endpoint.Index], err, slog.Int("status", status))
+		if !c.gate.PassErrors {
+			return c.gate.refuse((*answer)(c), r, c.endpoint, refusal)
+		}
 	}
 	(*answer)(c).begin(status)
 	return err
@@ -157,30 +173,28 @@ func (c *Call) identify(r *http.Request, said seen) {
 	c.header(h, "Tollgate-Key", atKey, c.key)
 	c.header(h, "Tollgate-Abilities", atAbilities, c.effective.Abilities)
 	c.header(h, "Tollgate-Proof", atProof, c.gate.proof)
-	// Servers wrap the body also where there is none.
-	if r.Body != nil && r.ContentLength != 0 {
-		c.body = &body{ReadCloser: r.Body}
-		r.Body = c.body
-	}
+	c.body = watchBody(r)
 }
 
-// settle decides, once, whether the call is given back. A client that
-// goes away before the answer (499) has had the upstream's work, and so
-// has one whose body breaks off, which proxies report as their own
-// failure: it would call for nothing as often as it likes.
+// statusClientGone is what Caddy's proxy answers with to a client that
+// has gone away. It says nothing about the upstream.
+const statusClientGone = 499
+
+// settle decides, once, whether the call is given back. It is not if the
+// client went away before the answer (499): the upstream has worked for
+// it.
 func (c *Call) settle(status int, answered bool) {
 	if c.settled {
 		return
 	}
 	c.settled = true
-	failed := !answered && (c.body == nil || !c.body.broken.Load())
 	switch c.gate.Policy.Refund {
 	case policy.RefundUnreachable:
-		if failed && unanswered(status) != nil {
+		if !answered && unanswered(status) != nil {
 			c.refund()
 		}
 	case policy.RefundServerErrors:
-		if status >= 500 && (answered || failed) {
+		if status >= 500 {
 			c.refund()
 		}
 	}
@@ -189,9 +203,10 @@ func (c *Call) settle(status int, answered bool) {
 // refund gives the call back, whether or not the client still waits.
 func (c *Call) refund() {
 	if err := c.store.GiveBack(context.WithoutCancel(c.request.Context()), c.counter()); err != nil {
-		c.gate.Logger.Error("giving a call back", zap.String("endpoint", c.endpoint.Name), zap.Error(err))
+		failed(c.gate.outages.refund, err, slog.String("endpoint", c.endpoint.Name))
 		return
 	}
+	c.gate.outages.refund.Worked()
 	c.remaining = min(c.limit, c.remaining+1)
 	c.gate.Server.Count(c.endpoint, Refunded)
 }

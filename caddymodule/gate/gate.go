@@ -78,13 +78,14 @@ type Options struct {
 type Gate struct {
 	Options
 
-	proof string
-	terms [][]terms // by Plan.Index and Endpoint.Index; last those without a plan
+	outages *outages
+	proof   string
+	terms   [][]terms // by Plan.Index and Endpoint.Index; last those without a plan
 }
 
 // New returns a gate.
 func New(o Options) *Gate {
-	g := &Gate{Options: o, proof: control.Proof(o.Secret)}
+	g := &Gate{Options: o, proof: control.Proof(o.Secret), outages: newOutages(o.Logger, o.Policy.Endpoints)}
 	for _, plan := range o.Policy.Plans {
 		g.terms = append(g.terms, g.termsOf(plan))
 	}
@@ -113,7 +114,9 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 	if err != nil {
 		return g.refuse(w, r, nil, g.badTarget(r, err))
 	}
-	said.cleanConnection(r.Header, found)
+	if said.cleanConnection(r.Header, to.Endpoint, found) {
+		return g.refuse(w, r, to.Endpoint, refuseUpgrade)
+	}
 	switch {
 	case found && to.Login:
 		return unmark(r, g.login(w, r, next))
@@ -123,12 +126,26 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 		g.Logger.Debug("refusing what a lenient server could take for a login", zap.String("method", r.Method), zap.String("path", r.URL.Path))
 		return g.refuse(w, r, nil, refuseNotFound)
 	case !closed:
-		return next.ServeHTTP(w, r)
+		return pass(w, r, next)
 	}
 	if allow := g.Policy.Allow(r.URL.Path); allow != "" {
 		return g.refuse(w, r, nil, methodNotAllowed(allow))
 	}
 	return g.refuse(w, r, nil, refuseNotFound)
+}
+
+// pass hands on a request outside of the guard. Nothing of the answer is
+// the gate's, but a body that the client broke is no failure of the
+// upstream: the server words that refusal, as the answer may have begun.
+func pass(w http.ResponseWriter, r *http.Request, next Handler) error {
+	body := watchBody(r)
+	err := next.ServeHTTP(w, r)
+	if err != nil {
+		if fault := body.fault(); fault != nil {
+			return fault
+		}
+	}
+	return err
 }
 
 // route judges the target of a request and finds its route. Without one,
@@ -190,6 +207,7 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 		c.record(http.StatusTooManyRequests)
 		return g.refuse(w, r, e, c.refuseExhausted())
 	}
+	g.outages.store.Worked()
 	g.Server.Count(e, Admitted)
 	return c.serve(w, r, said, next)
 }

@@ -5,27 +5,11 @@ import (
 	"net/http"
 	"strings"
 	"unsafe"
-)
 
-// overrides are the headers by which some servers take another method or
-// path than the one that was checked here.
-var overrides = map[string]bool{
-	"X-Http-Method":          true,
-	"X-Http-Method-Override": true,
-	"X-Http-Path-Override":   true,
-	"X-Method-Override":      true,
-	"X-Original-Uri":         true,
-	"X-Original-Url":         true,
-	"X-Original-Method":      true,
-	"X-Rewrite-Uri":          true,
-	"X-Rewrite-Url":          true,
-	"X-Forwarded-Uri":        true,
-	"X-Forwarded-Url":        true,
-	"X-Forwarded-Method":     true,
-	"X-Forwarded-Path":       true,
-	"X-Envoy-Original-Path":  true,
-	"X-Waws-Unencoded-Url":   true,
-}
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+)
 
 // seen is what clean came by that is looked for later: to look for it
 // again would take as long as all of the walk.
@@ -58,7 +42,7 @@ func (g *Gate) clean(r *http.Request) (found seen) {
 			forbidden = forbidden || isForbidden(name)
 		case 'U':
 			found.upgrade = found.upgrade || name == "Upgrade"
-		case 'X', 'x':
+		case 'H', 'P', 'S', 'X', 'x':
 			forbidden = forbidden || isForbidden(name)
 		}
 	}
@@ -76,7 +60,7 @@ func (g *Gate) clean(r *http.Request) (found seen) {
 
 // isForbidden recognises headers that no client may send.
 func isForbidden(name string) bool {
-	return isIdentity(name) || name == "Trailer" || overrides[canonical(name)]
+	return isIdentity(name) || name == "Trailer" || isOverride(canonical(name))
 }
 
 // passed tells whether the gate has let the request through already. Then
@@ -98,32 +82,47 @@ func unmark(r *http.Request, err error) error {
 }
 
 // cleanConnection removes what says which headers the proxy should drop on
-// the way. On the routes of the gate nothing but plain requests exist.
-func (found *seen) cleanConnection(h http.Header, routed bool) {
-	upgrade := found.upgrade
-	if upgrade && (routed || escapes(h["Upgrade"])) {
+// the way, and every upgrade but those that are allowed: outside of the
+// gate's routes, and at an endpoint with the option upgrade. It reports
+// whether the request asks an endpoint for one that it does not allow.
+func (found *seen) cleanConnection(h http.Header, endpoint *policy.Endpoint, routed bool) (refused bool) {
+	upgrade := found.upgrade && found.connection && httpguts.HeaderValuesContainsToken(h["Connection"], "upgrade")
+	if upgrade {
+		escapes, others := protocols(h["Upgrade"])
+		upgrade = others && !escapes && (!routed || endpoint != nil && endpoint.Upgrade)
+		refused = others && !upgrade && endpoint != nil
+	}
+	if found.upgrade && !upgrade {
 		delete(h, "Upgrade")
-		upgrade = false
 	}
 	if found.connection {
 		keepConnection(h, upgrade)
 	}
+	return refused
 }
 
-// escapes recognises an upgrade to another HTTP or to TLS. An upstream
-// that agrees would go on to take requests out of a connection that the
-// gate no longer sees: all of the API would be open to them.
-func escapes(upgrade []string) bool {
+var refuseUpgrade = fixed(http.StatusBadRequest, "upgrade_not_allowed", "This endpoint does not switch protocols. Send the request without Upgrade.", Malformed)
+
+// protocols tells what an upgrade asks for: an escape, which is another
+// HTTP or TLS, and other protocols. An upstream that agrees to an escape
+// would go on to take requests out of a connection that the gate no longer
+// sees: all of the API would be open to them. Clients offer an upgrade to
+// HTTP/2 with plain requests, such as those of Java do, so it is ignored
+// and not refused (RFC 9110, 7.8).
+func protocols(upgrade []string) (escapes, others bool) {
 	for _, value := range upgrade {
 		for protocol := range strings.SplitSeq(strings.ToLower(value), ",") {
 			protocol, _, _ = strings.Cut(strings.TrimSpace(protocol), "/")
 			switch protocol {
+			case "":
 			case "h2c", "h2", "http", "tls":
-				return true
+				escapes = true
+			default:
+				others = true
 			}
 		}
 	}
-	return false
+	return escapes, others
 }
 
 // identity begins all headers by which the gate speaks to the upstream.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"mime"
 	"net/http"
 	"net/url"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
 )
@@ -37,6 +37,7 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 	if err != nil {
 		return g.unavailable(w, r, nil, err)
 	}
+	g.outages.store.Worked()
 	if attempt == nil {
 		return g.refuse(w, r, nil, throttled(wait))
 	}
@@ -45,15 +46,18 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 	defer answer.begin(0) // nobody answered, or the handler panicked
 	err = next.ServeHTTP(answer, r)
 	if err == nil || answer.begun {
+		g.outages.login.Worked()
 		return err
 	}
 	status := g.Server.Status(err)
 	if status == http.StatusUnauthorized {
 		answer.begin(status) // a wrong password, which an error route will word
 	}
-	if refusal := unanswered(status); refusal != nil && !g.PassErrors {
-		g.Logger.Error("calling the upstream to log in", zap.Int("status", status), zap.Error(err))
-		return g.refuse(answer, r, nil, refusal)
+	if refusal := unanswered(status); refusal != nil {
+		failed(g.outages.login, err, slog.Int("status", status))
+		if !g.PassErrors {
+			return g.refuse(answer, r, nil, refusal)
+		}
 	}
 	return err
 }
@@ -74,8 +78,10 @@ func (g *Gate) settleLogin(r *http.Request, attempt *throttle.Attempt, status in
 		err = attempt.Abandoned(ctx)
 	}
 	if err != nil {
-		g.Logger.Error("settling a login attempt", zap.Error(err))
+		failed(g.outages.attempts, err)
+		return
 	}
+	g.outages.attempts.Worked()
 }
 
 // loginAccount reads the e-mail out of a login request and puts the body

@@ -191,6 +191,6 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, e *policy.Endpoint
 // unavailable refuses because the store cannot do its work. The cause is
 // for the log alone.
 func (g *Gate) unavailable(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, cause error) error {
-	g.Logger.Error("asking the store", zap.Error(cause))
+	failed(g.outages.store, cause)
 	return g.refuse(w, r, e, refuseUnavailable)
 }

@@ -78,6 +78,13 @@ type EndpointConfig struct {
 	// Ability puts the endpoint into a group: a token needs the ability
 	// of this name instead of the endpoint's own.
 	Ability string `json:"ability,omitempty"`
+
+	// Upgrade lets clients switch to another protocol, such as WebSocket.
+	// The handshake is one call; what is sent afterwards is not counted,
+	// and the connection stays open when the key is revoked or the quota
+	// is used up. Default: off, such a request is refused with 400.
+	// HTTP/2 and TLS are never switched to.
+	Upgrade bool `json:"upgrade,omitempty"`
 }
 
 // PlanConfig is one plan.

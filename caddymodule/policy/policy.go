@@ -65,6 +65,8 @@ type Endpoint struct {
 	Index int
 	// Usage marks the endpoint that the gate answers itself.
 	Usage bool
+	// Upgrade lets clients switch to another protocol.
+	Upgrade bool
 }
 
 // New checks a configuration and compiles it. Its errors are *Error, one
@@ -238,7 +240,7 @@ func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
 	case usage && e.Method != http.MethodGet:
 		return fmt.Errorf("usage is answered to GET, not to %q", e.Method)
 	}
-	endpoint := &Endpoint{Name: e.Name, Method: e.Method, Path: e.Path, Ability: ability, Index: len(p.Endpoints), Usage: usage}
+	endpoint := &Endpoint{Name: e.Name, Method: e.Method, Path: e.Path, Ability: ability, Index: len(p.Endpoints), Usage: usage, Upgrade: e.Upgrade}
 	if err := p.addRoute(e.Method, e.Path, Route{Endpoint: endpoint}); err != nil {
 		return err
 	}

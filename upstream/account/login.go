@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
@@ -93,7 +94,7 @@ func (s *Service) rehash(ctx context.Context, c Credential, password string) {
 		err = s.store.Rehash(ctx, c.ID, c.Version, hash)
 	}
 	if err != nil {
-		s.logger.Warn("renewing a password hash", "account", c.ID, "error", err)
+		s.renewing.Failed(slog.String("account", c.ID), slog.Any("error", err))
 	}
 }
 
@@ -113,7 +114,7 @@ func (s *Service) confirm(ctx context.Context, c Credential, key string) error {
 	ctx = context.WithoutCancel(ctx)
 	revoked := s.ask(ctx, func(ctx context.Context) error { return s.gate.RevokeKey(ctx, c.ID, key) })
 	if revoked != nil && !isNotFound(revoked) {
-		s.logger.Warn("revoking an overtaken login token", "account", c.ID, "key", key, "error", revoked)
+		s.revoking.Failed(slog.String("account", c.ID), slog.String("key", key), slog.Any("error", revoked))
 	}
 	return err
 }

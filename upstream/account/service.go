@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 )
 
 // gateTimeout bounds one call of the control API, which answers in a
@@ -30,13 +31,20 @@ type Service struct {
 	gate   *client.Client
 	hasher *Hasher
 	now    func() time.Time
-	logger *slog.Logger
+
+	// What fails behind an answer that the client has already.
+	removing, renewing, revoking *outage.Log
 }
 
 // NewService returns a Service over its parts. The logger is told what
 // nobody is answered: that cleaning up after a failure failed.
 func NewService(store Store, gate *client.Client, hasher *Hasher, now func() time.Time, logger *slog.Logger) *Service {
-	return &Service{store: store, gate: gate, hasher: hasher, now: now, logger: logger}
+	return &Service{
+		store: store, gate: gate, hasher: hasher, now: now,
+		removing: outage.New(logger, slog.LevelWarn, "removing a half-made account from the gate"),
+		renewing: outage.New(logger, slog.LevelWarn, "renewing a password hash"),
+		revoking: outage.New(logger, slog.LevelWarn, "revoking an overtaken login token"),
+	}
 }
 
 // Add makes an account on a plan. The error wraps ErrPassword,
@@ -90,7 +98,7 @@ func (s *Service) settle(ctx context.Context, id string, cause error) error {
 	if err := s.forget(ctx, id); err != nil {
 		// Not an error of its own: the gate is left with an account that
 		// opens nothing.
-		s.logger.Warn("removing a half-made account from the gate", "account", id, "error", err)
+		s.removing.Failed(slog.String("account", id), slog.Any("error", err))
 	}
 	return cause
 }

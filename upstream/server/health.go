@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
 	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
@@ -35,7 +36,7 @@ type health struct {
 	database Pinger
 	rates    Rates
 	now      func() time.Time
-	logger   *slog.Logger
+	outage   *outage.Log
 }
 
 type healthAnswer struct {
@@ -75,12 +76,13 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	if err := h.database.Ping(ctx); err != nil {
 		if r.Context().Err() == nil {
-			h.logger.Error("checking health", "error", err)
+			h.outage.Failed(slog.Any("error", err))
 		}
 		send(w, apierror.New(http.StatusServiceUnavailable, "unavailable", "The account database does not answer.").
 			With("status", "unavailable").With("rates", age).WithHeader("Retry-After", "5"))
 		return
 	}
+	h.outage.Worked()
 	body, err := json.Marshal(healthAnswer{"ok", age})
 	if err != nil {
 		panic(err) // only a type that cannot be JSON

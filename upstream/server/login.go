@@ -11,6 +11,7 @@ import (
 	strict "github.com/go-json-experiment/json"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
@@ -44,7 +45,7 @@ var (
 // login answers POST /api/login.
 type login struct {
 	logins Logins
-	logger *slog.Logger
+	outage *outage.Log
 }
 
 // loginRequest is the body of a login.
@@ -71,6 +72,7 @@ func (l *login) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		send(w, l.refusal(r.Context(), err))
 		return
 	}
+	l.outage.Worked()
 	body, err := json.Marshal(loginAnswer{token.Secret, "Bearer", int64(token.Lifetime.Seconds())})
 	if err != nil {
 		send(w, l.refusal(r.Context(), err))
@@ -87,6 +89,7 @@ func (l *login) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (l *login) refusal(ctx context.Context, err error) *apierror.Error {
 	switch {
 	case errors.Is(err, account.ErrCredentials):
+		l.outage.Worked()
 		return invalidCredentials
 	case errors.Is(err, account.ErrPlanRequired):
 		return planRequired
@@ -94,7 +97,7 @@ func (l *login) refusal(ctx context.Context, err error) *apierror.Error {
 		return busy
 	}
 	if ctx.Err() == nil {
-		l.logger.Error("logging in", "error", err)
+		l.outage.Failed(slog.Any("error", err))
 	}
 	return unavailable
 }

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 )
 
 var internal = apierror.New(http.StatusInternalServerError, "internal",
@@ -16,6 +17,7 @@ var internal = apierror.New(http.StatusInternalServerError, "internal",
 // that has begun is cut off instead: the client must not take half of one
 // for the whole.
 func recoverer(logger *slog.Logger, next http.Handler) http.Handler {
+	panics := outage.New(logger, slog.LevelError, "handler panicked")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		watched := &watcher{ResponseWriter: w}
 		defer func() {
@@ -26,7 +28,7 @@ func recoverer(logger *slog.Logger, next http.Handler) http.Handler {
 			if reason == http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
 				panic(reason)
 			}
-			logger.Error("handler panicked", "reason", fmt.Sprint(reason), "stack", string(debug.Stack()))
+			panics.Failed(slog.String("reason", fmt.Sprint(reason)), slog.String("stack", string(debug.Stack())))
 			if watched.began {
 				panic(http.ErrAbortHandler)
 			}

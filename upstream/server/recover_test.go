@@ -46,7 +46,7 @@ func TestPanics(t *testing.T) {
 			t.Fatal(err)
 		}
 		if answer.StatusCode != http.StatusInternalServerError || !strings.Contains(string(body), `"code":"internal"`) ||
-			strings.Contains(string(body), "unheard") || answer.Header.Get("Set-Cookie") != "" {
+			strings.Contains(string(body), "unheard") || answer.Header.Get("Set-Cookie") != "" || answer.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: got %d %v %s, want a bare 500", path, answer.StatusCode, answer.Header, body)
 		}
 	}

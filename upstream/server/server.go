@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 )
 
 // Config is what New needs. Every field must be set.
@@ -51,14 +52,14 @@ type Config struct {
 
 // New returns the handler of the whole upstream.
 func New(c Config) http.Handler {
-	logins := &login{logins: c.Logins, logger: c.Logger}
+	logins := &login{logins: c.Logins, outage: outage.New(c.Logger, slog.LevelError, "logging in")}
 	closed := http.NewServeMux()
 	closed.Handle("/api/login", only("POST /api/login", logins))
 	closed.Handle("/api/", c.API)
 	closed.Handle("/api", apierror.Mux(http.NewServeMux())) // 404 instead of a redirect to /api/
 	api := requireProof(c.Secret, apierror.Mux(closed))
 
-	checks := &health{database: c.Database, rates: c.Rates, now: c.Now, logger: c.Logger}
+	checks := &health{database: c.Database, rates: c.Rates, now: c.Now, outage: outage.New(c.Logger, slog.LevelError, "checking health")}
 	open := http.NewServeMux()
 	open.Handle("/api", api)
 	open.Handle("/api/", api)
@@ -68,7 +69,16 @@ func New(c Config) http.Handler {
 	open.Handle("POST /login", requireProof(c.Secret, c.Pages))
 	open.Handle("POST /signup", c.missProof(c.Pages))
 	open.Handle("/", c.Pages)
-	return recoverer(c.Logger, apierror.Mux(open))
+	return noSniff(recoverer(c.Logger, apierror.Mux(open)))
+}
+
+// noSniff keeps browsers from guessing at the type of any answer: text in
+// it must not become a page.
+func noSniff(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		next.ServeHTTP(w, r)
+	})
 }
 
 // only serves one pattern and refuses other methods on its path with 405,

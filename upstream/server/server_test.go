@@ -137,6 +137,35 @@ func checkRefusal(t *testing.T, w *httptest.ResponseRecorder, status int, code s
 	if h.Get("Content-Type") != "application/json; charset=utf-8" || h.Get("Cache-Control") != "no-store" {
 		t.Errorf("got headers %v, want JSON that is not stored", h)
 	}
+	checkNoSniff(t, w)
+}
+
+// checkNoSniff wants the header that keeps a browser from guessing at the
+// type of an answer, once.
+func checkNoSniff(t *testing.T, w *httptest.ResponseRecorder) {
+	t.Helper()
+	if got := w.Header().Values("X-Content-Type-Options"); len(got) != 1 || got[0] != "nosniff" {
+		t.Errorf("got X-Content-Type-Options %q, want nosniff", got)
+	}
+}
+
+// Threat: a browser that opens an answer takes text in it for a page.
+func TestNoAnswerIsSniffed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.add(t, "ada@example.com", "starter")
+	for _, c := range []struct{ method, target, body string }{
+		{"GET", "/healthz", ""}, {"POST", "/healthz", ""}, {"GET", "/openapi.json", ""}, {"GET", "/docs", ""}, {"GET", "/", ""},
+		{"GET", "/api/currencies", ""}, {"GET", "/api/convert/EUR/10/USD", ""}, {"GET", "/api/rates/EUR", ""},
+		{"GET", "/api/history/EUR/USD", ""}, {"GET", "/api/convert/EUR/10/XX", ""}, {"GET", "/api/rates/EUR?x=1", ""},
+		{"POST", "/api/convert/batch", `{"conversions":[{"from":"EUR","to":"USD","amount":1}]}`}, {"POST", "/api/convert/batch", "{"},
+		{"POST", "/api/login", credentials("ada@example.com", password)}, {"POST", "/api/login", "{"}, {"GET", "/api/nothing", ""},
+	} {
+		t.Run(c.method+" "+c.target, func(t *testing.T) {
+			checkNoSniff(t, s.proven(c.method, c.target, strings.NewReader(c.body), "Content-Type", "application/json"))
+			checkNoSniff(t, s.do(c.method, c.target, strings.NewReader(c.body)))
+		})
+	}
 }
 
 // Threat: somebody reaches the upstream around the gate, and has the API

@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"runtime/debug"
 )
@@ -61,6 +62,6 @@ func (s *site) rescue(w http.ResponseWriter, r *http.Request) {
 	if reason == http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
 		panic(reason)
 	}
-	s.Logger.Error("page panicked", "reason", fmt.Sprint(reason), "stack", string(debug.Stack()))
+	s.panics.Failed(slog.String("reason", fmt.Sprint(reason)), slog.String("stack", string(debug.Stack())))
 	s.views.problem(w, s.leadOn(r, broken))
 }

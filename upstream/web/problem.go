@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
 
@@ -54,7 +55,7 @@ var (
 func (s *site) fail(w http.ResponseWriter, r *http.Request, v *visit, err error) {
 	shown := s.leadOn(r, s.classify(err))
 	if shown.Status >= http.StatusInternalServerError && !errors.Is(r.Context().Err(), context.Canceled) {
-		s.Logger.Error("serving page", "pattern", r.Pattern, "error", err)
+		s.serving.Failed(slog.String("pattern", r.Pattern), slog.Any("error", err))
 	}
 	p := page{Title: shown.Title, Body: shown}
 	if v != nil {

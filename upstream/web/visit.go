@@ -81,7 +81,9 @@ func (s *site) signedIn(h func(http.ResponseWriter, *http.Request, *visit) error
 		}
 		if err != nil {
 			s.fail(w, r, v, err)
+			return
 		}
+		s.serving.Worked()
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/web/session"
 )
@@ -60,6 +61,8 @@ type site struct {
 	sessions *session.Manager
 	views    *views
 	pages    *http.ServeMux
+	serving  *outage.Log
+	panics   *outage.Log
 }
 
 // New returns the handler of all pages. It answers every path: one that
@@ -82,7 +85,11 @@ func newSite(c Config) (*site, error) {
 		return nil, err
 	}
 	sessions := session.NewManager(c.Sessions, c.Now, c.Address.Scheme == "https")
-	s := &site{Config: c, sessions: sessions, views: views}
+	s := &site{
+		Config: c, sessions: sessions, views: views,
+		serving: outage.New(c.Logger, slog.LevelError, "serving page"),
+		panics:  outage.New(c.Logger, slog.LevelError, "page panicked"),
+	}
 	s.pages = s.routes()
 	return s, nil
 }

@@ -5,13 +5,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
-
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
@@ -61,7 +61,8 @@ const (
 // is copied to a ring, which is all that its request waits for; run files
 // what is in the ring under the accounts, and writes it from time to time.
 type recorder struct {
-	store *Store
+	store               *Store
+	writing, continuing *outage.Log
 
 	mu   sync.Mutex
 	ring []store.Record // up to ringSize
@@ -78,8 +79,11 @@ type recorder struct {
 }
 
 func newRecorder(s *Store) *recorder {
+	log := structured(s.log)
 	return &recorder{
-		store: s, wake: make(chan struct{}, 1),
+		writing:    outage.New(log, slog.LevelError, "writing recent calls"),
+		continuing: outage.New(log, slog.LevelError, "continuing the recent calls of an account"),
+		store:      s, wake: make(chan struct{}, 1),
 		ring: make([]store.Record, 0, ringSize), spare: make([]store.Record, 0, ringSize),
 		waiting: map[string]*waiting{}, slots: map[string]slotRow{}, used: map[string]time.Time{},
 	}
@@ -153,8 +157,10 @@ func (r *recorder) run() {
 		case <-ticker.C:
 		}
 		if err := r.store.ledger.Use(r.flushDue); err != nil {
-			r.store.log.Error("writing recent calls", zap.Error(err))
+			r.writing.Failed(slog.Any("error", err))
+			continue
 		}
+		r.writing.Worked()
 	}
 }
 
@@ -190,7 +196,7 @@ func (r *recorder) flushSome(which func(*waiting) bool) error {
 			return err
 		case err != nil:
 			// It is for the account's own reader to fail of it.
-			r.store.log.Error("continuing the recent calls of an account", zap.String("account", account), zap.Error(err))
+			r.continuing.Failed(slog.String("account", account), slog.Any("error", err))
 		}
 		changes = append(append(changes, rows...), r.usedChanges(w.keys)...)
 		if len(changes) >= flushRows {

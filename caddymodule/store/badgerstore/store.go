@@ -230,7 +230,7 @@ func openBadger(dir string, logger *zap.Logger) (db *badger.DB, err error) {
 		}
 	}()
 	db, err = badger.Open(badger.DefaultOptions(dir).
-		WithLogger(badgerLogger{logger.WithOptions(zap.AddCallerSkip(1)).Sugar()}).
+		WithLogger(&badgerLogger{log: structured(logger)}).
 		WithMemTableSize(size).
 		WithNumMemtables(2).
 		WithBaseTableSize(tableSize).
@@ -337,9 +337,3 @@ func (s *Store) load() error {
 		return err
 	})
 }
-
-// badgerLogger passes Badger's messages on; its chatter is for debugging.
-type badgerLogger struct{ *zap.SugaredLogger }
-
-func (l badgerLogger) Warningf(format string, args ...any) { l.Warnf(format, args...) }
-func (l badgerLogger) Infof(format string, args ...any)    { l.Debugf(format, args...) }

@@ -1,0 +1,203 @@
+package caddymodule_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/requestbody"
+)
+
+const batchPath = "/api/convert/batch"
+
+// brokenBodies are bodies that a client breaks, by the headers that
+// announce them and all that is sent of them.
+var brokenBodies = map[string]struct {
+	lines, body string
+	open        bool // the client keeps its side open
+	status      int
+	code        string
+}{
+	"no chunk size":              {"Transfer-Encoding: chunked", "5\r\nabcde\r\nzz\r\n", true, 400, "invalid_request"},
+	"negative chunk size":        {"Transfer-Encoding: chunked", "-1\r\n\r\n", true, 400, "invalid_request"},
+	"chunk size beyond 64 bits":  {"Transfer-Encoding: chunked", "10000000000000000\r\n", true, 400, "invalid_request"},
+	"chunk longer than its size": {"Transfer-Encoding: chunked", "5\r\nabcdefgh\r\n", true, 400, "invalid_request"},
+	"malformed trailer":          {"Transfer-Encoding: chunked", "5\r\nabcde\r\n0\r\nno colon\r\n\r\n", true, 400, "invalid_request"},
+	"no last chunk":              {"Transfer-Encoding: chunked", "5\r\nabcde\r\n", false, 400, "invalid_request"},
+	"shorter than announced":     {"Content-Length: 100", "abcde", false, 400, "invalid_request"},
+	"stalled":                    {"Content-Length: 100", "abcde", true, 400, "invalid_request"},
+	"stalled between chunks":     {"Transfer-Encoding: chunked", "5\r\nabcde\r\n", true, 400, "invalid_request"},
+	"over a limit":               {"Transfer-Encoding: chunked", "7d1\r\n" + strings.Repeat("x", 2001) + "\r\n0\r\n\r\n", true, 413, "body_too_large"},
+}
+
+// sendBody posts a body as it is, and returns the answer.
+func sendBody(t *testing.T, s *site, target, lines, body string, open bool) answered {
+	t.Helper()
+	conn, err := s.dial(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n%s", target, lines, body); err != nil {
+		t.Fatal(err)
+	}
+	if !open {
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("reading the answer: %v", err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatalf("reading the answer: %v", err)
+	}
+	return answered{response.StatusCode, response.Header, string(text)}
+}
+
+// logged is a site whose log has the lines of Caddy and the gate from a
+// level on.
+func logged(t *testing.T, level string, s setup) (*site, func() string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "caddy.log")
+	s.global += "\nlog {\noutput file " + file + "\nlevel " + level + "\nformat json\n}"
+	return start(t, s), func() string {
+		text, err := os.ReadFile(file)
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+}
+
+// impatient does not wait for a body that has stopped, and takes none of
+// more than 2000 bytes.
+var impatient = setup{
+	zone:   calmZone(),
+	global: "servers {\ntimeouts {\nread_body_idle 200ms\n}\n}",
+	before: "request_body {\nmax_size 2KB\n}",
+	more:   "refund server_errors",
+}
+
+// TestBrokenBodyIsTheClientsFault: an endpoint refuses the request in the
+// gate's one shape, the call stays counted, and the log does not blame the
+// upstream.
+func TestBrokenBodyIsTheClientsFault(t *testing.T) {
+	for name, c := range brokenBodies {
+		t.Run(name, func(t *testing.T) {
+			s, log := logged(t, "ERROR", impatient)
+			id, bearer := s.account(t, "starter", "convert")
+			got := sendBody(t, s, batchPath, "Authorization: Bearer "+bearer+"\r\n"+c.lines, c.body, c.open)
+			if got.status != c.status || got.code() != c.code {
+				t.Errorf("got %d %s, want %d %s", got.status, got.body, c.status, c.code)
+			}
+			if limit := got.header.Get("Ratelimit"); got.header.Get("Cache-Control") != "no-store" || !strings.HasPrefix(limit, `"batch";r=999;`) {
+				t.Errorf("got headers %v, want those of a counted call", got.header)
+			}
+			if n := s.used(t, id, "batch"); n != 1 {
+				t.Errorf("counted %d, want 1", n)
+			}
+			eventually(t, "the call is recorded", func() bool {
+				recent, err := s.store(t).Recent(t.Context(), id, time.Now())
+				return err == nil && len(recent) == 1 && recent[0].Status == c.status
+			})
+			if text := log(); text != "" {
+				t.Errorf("the log says %s", text)
+			}
+		})
+	}
+}
+
+// TestBrokenBodyOfLogin: no attempt reaches the upstream.
+func TestBrokenBodyOfLogin(t *testing.T) {
+	for name, c := range brokenBodies {
+		t.Run(name, func(t *testing.T) {
+			s, log := logged(t, "ERROR", impatient)
+			got := sendBody(t, s, "/api/login", asJSON+"\r\n"+c.lines, c.body, c.open)
+			if got.status != c.status || got.code() != c.code || s.upstream.seen() != 0 {
+				t.Errorf("got %d %s with %d requests at the upstream, want %d %s", got.status, got.body, s.upstream.seen(), c.status, c.code)
+			}
+			if text := log(); text != "" {
+				t.Errorf("the log says %s", text)
+			}
+		})
+	}
+}
+
+// TestBrokenBodyOfOpenPath: the answer is the operator's, with the status
+// of a client's mistake. Caddy's proxy answers 499 where the connection
+// cannot be read.
+func TestBrokenBodyOfOpenPath(t *testing.T) {
+	for name, c := range brokenBodies {
+		t.Run(name, func(t *testing.T) {
+			s, log := logged(t, "ERROR", impatient)
+			got := sendBody(t, s, "/page", c.lines, c.body, c.open)
+			if got.status != c.status && got.status != 499 {
+				t.Errorf("got %d %s, want %d", got.status, got.body, c.status)
+			}
+			if text := log(); text != "" {
+				t.Errorf("the log says %s", text)
+			}
+		})
+	}
+}
+
+// TestBrokenBodyPassed leaves the wording to handle_errors.
+func TestBrokenBodyPassed(t *testing.T) {
+	s := start(t, setup{zone: calmZone(), more: "errors pass"})
+	s.behind = "reverse_proxy " + s.upstream.address() + "\nhandle_errors {\nrespond \"mine {err.status_code}\"\n}"
+	if err := s.reload(); err != nil {
+		t.Fatal(err)
+	}
+	id, bearer := s.account(t, "starter", "convert")
+	c := brokenBodies["no chunk size"]
+	for _, target := range []string{batchPath, "/page"} {
+		got := sendBody(t, s, target, "Authorization: Bearer "+bearer+"\r\n"+c.lines, c.body, c.open)
+		if got.status != 400 || got.body != "mine 400" {
+			t.Errorf("%s: got %d %q", target, got.status, got.body)
+		}
+	}
+	if n := s.used(t, id, "batch"); n != 1 {
+		t.Errorf("counted %d, want 1", n)
+	}
+}
+
+// TestUpstreamThatHangsUpOnABody is the upstream's failure: nothing is
+// wrong with the body.
+func TestUpstreamThatHangsUpOnABody(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			// Some of the request is enough to be there.
+			_, _ = conn.Read(make([]byte, 1024))
+			conn.Close()
+		}
+	}()
+	s := start(t, setup{zone: calmZone(), behind: "reverse_proxy " + listener.Addr().String()})
+	id, bearer := s.account(t, "starter", "convert")
+	got := sendBody(t, s, batchPath, "Authorization: Bearer "+bearer+"\r\nContent-Length: 100000", strings.Repeat("x", 100_000), true)
+	if got.status != 502 || got.code() != "upstream_unreachable" || s.used(t, id, "batch") != 0 {
+		t.Errorf("got %d %s with %d counted, want 502 with none", got.status, got.body, s.used(t, id, "batch"))
+	}
+}

@@ -1,0 +1,44 @@
+package gate
+
+import (
+	"log/slog"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/exp/zapslog"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+)
+
+// outages are the logs of what can fail with every request.
+type outages struct {
+	store    *outage.Log
+	refund   *outage.Log
+	attempts *outage.Log
+	login    *outage.Log
+	// upstream has one for each endpoint, by Endpoint.Index: several
+	// services may be behind one gate.
+	upstream []*outage.Log
+}
+
+func newOutages(logger *zap.Logger, endpoints []*policy.Endpoint) *outages {
+	// A stack would say nothing: it always begins here.
+	const noStack = slog.Level(127)
+	log := slog.New(zapslog.NewHandler(logger.Core(), zapslog.WithName(logger.Name()), zapslog.AddStacktraceAt(noStack)))
+	of := func(log *slog.Logger, what string) *outage.Log { return outage.New(log, slog.LevelError, what) }
+	o := &outages{
+		store:    of(log, "asking the store"),
+		refund:   of(log, "giving a call back"),
+		attempts: of(log, "settling a login attempt"),
+		login:    of(log, "calling the upstream to log in"),
+	}
+	for _, e := range endpoints {
+		o.upstream = append(o.upstream, of(log.With("endpoint", e.Name), "calling the upstream"))
+	}
+	return o
+}
+
+// failed notes a failure that ended with an error.
+func failed(log *outage.Log, err error, attrs ...slog.Attr) {
+	log.Failed(append(attrs, slog.Any("error", err))...)
+}

@@ -1,0 +1,50 @@
+package badgerstore
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/exp/zapslog"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
+)
+
+// structured returns a logger that writes where another one does.
+func structured(logger *zap.Logger) *slog.Logger {
+	const noStack = slog.Level(127)
+	return slog.New(zapslog.NewHandler(logger.Core(), zapslog.WithName(logger.Name()), zapslog.AddStacktraceAt(noStack)))
+}
+
+// badgerLogger passes Badger's messages on. Badger repeats some of them
+// every second while a disk is full, so each kind has a log of its own.
+type badgerLogger struct {
+	log   *slog.Logger
+	kinds sync.Map // of *outage.Log, by format: these are constants of Badger
+}
+
+// Errorf logs an error, but not each time.
+func (l *badgerLogger) Errorf(format string, args ...any) { l.failed(slog.LevelError, format, args) }
+
+// Warningf logs a warning, but not each time.
+func (l *badgerLogger) Warningf(format string, args ...any) { l.failed(slog.LevelWarn, format, args) }
+
+// Infof logs what is for debugging only.
+func (l *badgerLogger) Infof(format string, args ...any) { l.Debugf(format, args...) }
+
+// Debugf logs what is for debugging only.
+func (l *badgerLogger) Debugf(format string, args ...any) { l.log.Debug(message(format, args)) }
+
+func (l *badgerLogger) failed(level slog.Level, format string, args []any) {
+	kind, known := l.kinds.Load(format)
+	if !known {
+		kind, _ = l.kinds.LoadOrStore(format, outage.New(l.log, level, "message of the database"))
+	}
+	kind.(*outage.Log).Failed(slog.String("message", message(format, args)))
+}
+
+func message(format string, args []any) string {
+	return strings.TrimSpace(fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,36 @@
+package badgerstore
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// TestBadgerRepeatsItself: each kind of message has one line at first and
+// one a minute with the number.
+func TestBadgerRepeatsItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, log := observer.New(zapcore.InfoLevel)
+		l := &badgerLogger{log: structured(zap.New(core))}
+		for i := range 100 {
+			l.Errorf("Failure %d while flushing\n", i)
+			l.Warningf("slow")
+			l.Infof("chatter")
+		}
+		for range 2 {
+			entries := log.TakeAll()
+			if len(entries) != 2 || entries[0].Level != zapcore.ErrorLevel || entries[1].Level != zapcore.WarnLevel {
+				t.Errorf("got %+v, want an error and a warning", entries)
+			}
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+		}
+		if entries := log.TakeAll(); len(entries) != 0 {
+			t.Errorf("got %+v", entries)
+		}
+	})
+}
