@@ -28,6 +28,9 @@ const smallSegments = 1 << 12
 
 // runChild is what a child process does, until it is killed.
 func runChild(task, dir string) {
+	if strings.HasPrefix(task, "disk") {
+		runOnDisk(task, dir)
+	}
 	o := badgerstore.Options{Sync: task == "sync"}
 	if task != "load" {
 		o = o.WithSegments(smallSegments)
