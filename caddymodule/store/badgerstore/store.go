@@ -20,8 +20,8 @@
 //
 // Badger mends a damaged directory by dropping what it cannot read, or
 // dies of it. Open therefore verifies the manifest, Badger's write-ahead
-// logs and the checksum of every table before Badger sees them, and the
-// log of the counts, and refuses what a crash cannot have left. A loss of
+// logs, its key registry and the checksum of every table before Badger sees
+// them, and the log of the counts, and refuses what a crash cannot have left. A loss of
 // power can leave a log with a gap, which is refused too: what follows the
 // gap was not promised. With Options.Sync that is one write to a log of
 // Badger's, of more than a page, which had not ended. For a log of Badger's
@@ -42,6 +42,10 @@
 // has its blocks from the beginning. What Badger has begun by then, it ends
 // within the reserve; a disk that others fill up meanwhile, faster than
 // that, is beyond what this package can do.
+//
+// A file system that an error has made read-only answers a write through a
+// mapped file with a SIGBUS, too. Before each write to Badger its directory
+// is touched, which fails on such a file system.
 package badgerstore
 
 import (
