@@ -121,6 +121,11 @@ func copyFile(from, to string) error {
 	}
 }
 
+// writeSparse writes a file that has a hole where the data ends in zeros.
+func writeSparse(path string, data []byte) error {
+	return errors.Join(os.WriteFile(path, data[:content(data)], 0o600), os.Truncate(path, int64(len(data))))
+}
+
 // lastAccount is in the log of Badger's memtable and nowhere else.
 const lastAccount = "acc_last"
 
@@ -158,7 +163,7 @@ func change(t *testing.T, dir, pattern string, fn func(data []byte) []byte) {
 	path := find(t, dir, pattern)
 	data, err := os.ReadFile(path)
 	if err == nil {
-		err = os.WriteFile(path, fn(data), 0o600)
+		err = writeSparse(path, fn(data))
 	}
 	if err != nil {
 		t.Fatalf("damaging: %v", err)
