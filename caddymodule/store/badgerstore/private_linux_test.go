@@ -45,9 +45,9 @@ func fillMemtable(t *testing.T, s *badgerstore.Store, dir string) {
 	}
 }
 
-// TestFilesArePrivate: whoever can list the directory of a store can read
-// none of its files, while it is open and afterwards, whatever the umask
-// and whatever the modes were before.
+// TestFilesArePrivate: other users can read no file of a store whose
+// directory they can list, while it is open and afterwards. The umask and
+// earlier modes of the files do not matter.
 func TestFilesArePrivate(t *testing.T) {
 	// The umask is that of the whole process: this does not run beside
 	// other tests.
