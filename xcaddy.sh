@@ -4,11 +4,12 @@ set -eu
 
 usage() {
 	cat <<'TEXT'
-usage: ./xcaddy.sh build | run | test | bench
+usage: ./xcaddy.sh build | run | test [--long] | bench
 
   build   build bin/caddy (Caddy with the modules) and bin/upstream
   run     build, start both with Caddyfile, make a demo account; Ctrl-C stops
-  test    install what the tests need, then vet, lint and test everything
+  test    install what the tests need, then vet, lint and test everything;
+          --long runs every round and seed, where test runs a twentieth
   bench   measure what the gate costs, as ratios within one run
 
 Settings come from the environment: TOLLGATE_ADDRESS, TOLLGATE_CONTROL,
@@ -206,16 +207,17 @@ timed_out() {
 	grep -qx '    context deadline exceeded' bin/fuzz.log && ! grep -qi 'failing input\|panic\|seed corpus\|_test.go:' bin/fuzz.log
 }
 
+# check tests everything; its argument bounds the tests of a package.
 check() {
 	mkdir -p bin .cache
-	debian ca-certificates chromium curl gcc libc6-dev postgresql wrk
+	debian ca-certificates chromium curl e2fsprogs gcc libc6-dev mount postgresql wrk
 	command -v npm >/dev/null || debian nodejs npm
 	build
 	linter
 	# With the settings of build they find everything compiled.
 	CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false' go vet ./...
 	CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false' "$lint" run --allow-parallel-runners ./...
-	CGO_ENABLED=1 go test -race -timeout 30m ./...
+	CGO_ENABLED=1 go test -race -timeout "$1" ./...
 	fuzz
 	bin/caddy fmt --diff Caddyfile >bin/fmt.diff || {
 		cat bin/fmt.diff >&2
@@ -226,7 +228,20 @@ check() {
 case "${1:-}" in
 build) build ;;
 run) run ;;
-test) check ;;
+test)
+	case "${2:-}" in
+	'') check 30m ;;
+	--long)
+		# The tests read it: see storetest.Long.
+		export TOLLGATE_LONG=1
+		check 4h
+		;;
+	*)
+		usage >&2
+		exit 2
+		;;
+	esac
+	;;
 bench)
 	shift
 	build

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
@@ -39,6 +41,28 @@ var states = caddy.NewUsagePool()
 // the last configuration let go of them, as on a full disk. They keep
 // their data to themselves until they are closed.
 var unclosed sync.Map // of io.Closer
+
+func init() { caddy.OnExit(exitUnclosed) }
+
+// exitUnclosed ends a process whose stores cannot be closed with an exit
+// code that says so. Caddy only logs an error of Stop and Cleanup, and then
+// exits with 0; callbacks like this one are the last that it calls, when
+// all modules are cleaned up, and cannot return an error either. Only
+// Caddy's admin endpoint is still open then.
+func exitUnclosed(context.Context) {
+	failed := false
+	unclosed.Range(func(key, _ any) bool {
+		if err := closeLeft(key.(string)); err != nil {
+			caddy.Log().Named("tollgate.store").Error("exiting with a store that cannot be closed; its logs have what it has promised",
+				zap.String("store", key.(string)), zap.Error(err))
+			failed = true
+		}
+		return true
+	})
+	if failed {
+		os.Exit(caddy.ExitCodeFailedQuit)
+	}
+}
 
 // state is what outlives a configuration.
 type state struct {

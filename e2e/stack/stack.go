@@ -157,10 +157,12 @@ func (s *Stack) StopUpstream() {
 	s.stop(s.upstream)
 }
 
-// StopCaddy ends Caddy as an operator does and waits for its end.
-func (s *Stack) StopCaddy() {
+// StopCaddy ends Caddy as an operator does, waits for its end and returns
+// its exit code.
+func (s *Stack) StopCaddy() (code int) {
 	s.t.Helper()
 	s.stop(s.caddy)
+	return s.caddy.ProcessState.ExitCode()
 }
 
 // KillCaddy ends Caddy as a crash does.

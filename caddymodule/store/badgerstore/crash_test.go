@@ -28,6 +28,12 @@ const smallSegments = 1 << 12
 
 // runChild is what a child process does, until it is killed.
 func runChild(task, dir string) {
+	switch task {
+	case "sample":
+		runSample(dir)
+	case "disk", "disk sync":
+		runOnDisk(task, dir)
+	}
 	o := badgerstore.Options{Sync: task == "sync"}
 	if task != "load" {
 		o = o.WithSegments(smallSegments)
@@ -167,15 +173,22 @@ func (a *acknowledged) killed(t *testing.T, task, dir string, after int) {
 // start starts a child on a directory.
 func start(t *testing.T, task, dir string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
+	cmd, _, lines := startWithInput(t, task, dir)
+	return cmd, lines
+}
+
+// startWithInput starts a child that can be told something.
+func startWithInput(t *testing.T, task, dir string) (*exec.Cmd, io.Writer, *bufio.Scanner) {
+	t.Helper()
 	cmd := exec.Command(os.Args[0], dir)
 	cmd.Env = append(os.Environ(), child+"="+task)
 	cmd.Stderr = os.Stderr
-	_, inErr := cmd.StdinPipe()
+	in, inErr := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
 	if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
 		t.Fatalf("starting a child: %v", err)
 	}
-	return cmd, bufio.NewScanner(out)
+	return cmd, in, bufio.NewScanner(out)
 }
 
 // check compares a store with what was acknowledged. A call that was

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// disk watches the space of a directory's file system.
+// disk watches the file system of a directory: its space, and whether it
+// takes changes.
 type disk struct {
 	dir     string
 	reserve uint64
@@ -24,23 +25,35 @@ const openShare = 4
 // than a thousandth of the reserve.
 const lookEvery = 5 * time.Millisecond
 
-// check refuses when less than the reserve is free.
-func (d *disk) check() error { return d.checkFree(d.reserve) }
+// check refuses when Badger must not write: less than the reserve is free,
+// or the file system takes no changes.
+func (d *disk) check() error { return d.checkWritable(d.reserve) }
 
-// checkRecently is check for whoever asks thousands of times a second. A
-// disk that was full is looked at each time. It must not be called by two
-// goroutines at once.
+// checkOpen refuses when it is not safe to open or close the database.
+func (d *disk) checkOpen() error { return d.checkWritable(d.reserve / openShare) }
+
+// checkRecently refuses when less than the reserve is free. It looks again
+// after lookEvery, and each time while the disk is full. It must not be
+// called by two goroutines at once.
 func (d *disk) checkRecently() error {
 	if d.found == nil && time.Since(d.looked) < lookEvery {
 		return nil
 	}
-	d.found = d.check()
+	d.found = d.checkFree(d.reserve)
 	d.looked = time.Now()
 	return d.found
 }
 
-// checkOpen refuses when it is not safe to open or close the database.
-func (d *disk) checkOpen() error { return d.checkFree(d.reserve / openShare) }
+// checkWritable is checkFree, and changes the time of the directory. A file
+// system that an error has made read-only need not show that in its flags.
+// Its answer to Badger, which writes through mapped files, is a SIGBUS that
+// ends the process; its answer to this is an error.
+func (d *disk) checkWritable(least uint64) error {
+	if err := touch(d.dir); err != nil {
+		return fmt.Errorf("the file system of %s takes no changes: %w", d.dir, err)
+	}
+	return d.checkFree(least)
+}
 
 func (d *disk) checkFree(least uint64) error {
 	free, err := freeSpace(d.dir)

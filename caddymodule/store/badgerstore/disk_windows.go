@@ -10,3 +10,6 @@ func freeSpace(dir string) (free uint64, err error) {
 	}
 	return free, err
 }
+
+// touch does nothing: an error does not make a volume read-only.
+func touch(string) error { return nil }

@@ -1,6 +1,9 @@
 package badgerstore
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // WithSegments returns options for a log whose segments have another size,
 // in bytes.
@@ -14,3 +17,5 @@ func (o Options) WithSegments(size int) Options {
 func (s *Store) SettleForTest() error {
 	return errors.Join(s.recent.flush(), s.journal.syncNow())
 }
+// SetPatience sets how long Close waits for the disk.
+func (s *Store) SetPatience(patience time.Duration) { s.patience = patience }

@@ -39,12 +39,33 @@ func inspect(dir string) error {
 	if err := inspectValueLogs(dir); err != nil {
 		return err
 	}
-	// Nothing is encrypted, but Badger wants its list of keys.
-	registry, err := badger.OpenKeyRegistry(badger.KeyRegistryOptions{Dir: dir, ReadOnly: true})
-	if err != nil {
-		return damaged("its key registry: %w", err)
+	return inspectKeyRegistry(dir)
+}
+
+// registryIV and registryText are all that Badger's list of encryption keys
+// consists of, as nothing is encrypted: random bytes, then this text.
+const (
+	registryIV   = 16
+	registryText = "Hello Badger"
+)
+
+// inspectKeyRegistry refuses any other list. Badger takes the length of a
+// key from the file and allocates that much, up to 4 GiB, before it looks
+// at a checksum. A missing list is as good as this one: Badger writes it
+// anew.
+func inspectKeyRegistry(dir string) error {
+	const size = registryIV + len(registryText)
+	content, err := readHead(filepath.Join(dir, badger.KeyRegistryFileName), size+1)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case len(content) != size || string(content[registryIV:]) != registryText:
+		return damaged("%s is not the one of a store without encryption, which has %d bytes and ends with %q",
+			badger.KeyRegistryFileName, size, registryText)
 	}
-	return registry.Close()
+	return nil
 }
 
 // readManifest returns what the manifest lists. A torn end is left to

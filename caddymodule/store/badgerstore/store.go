@@ -18,8 +18,8 @@
 //
 // Badger repairs a damaged directory by dropping what it cannot read, or
 // panics. Open therefore verifies the manifest, Badger's write-ahead logs,
-// the checksum of every table and the log of the counts before Badger sees
-// them, and refuses what a crash cannot have left. A loss of power can
+// its key registry, the checksum of every table and the log of the counts
+// before Badger sees them, and refuses what a crash cannot have left. A loss of power can
 // leave a log with a gap, which is refused too. For a log of Badger's the
 // error tells where to cut the file to go on without what follows.
 //
@@ -45,6 +45,10 @@
 // admitted while less than Options.Reserve is free. Badger ends within the
 // reserve what it has begun by then. Another program that fills the disk
 // faster than that is beyond what this package can do.
+//
+// A file system that an error has made read-only answers a write through a
+// mapped file with a SIGBUS, too. Before each write to Badger its directory
+// is touched, which fails on such a file system.
 package badgerstore
 
 import (
@@ -119,10 +123,14 @@ type Store struct {
 	altering [stripes]sync.Mutex // see alter
 	seed     maphash.Seed
 
-	stop    chan struct{}
-	done    sync.WaitGroup
-	closing sync.Mutex
-	stopped bool
+	stop     chan struct{}
+	done     sync.WaitGroup
+	patience time.Duration // of Close; closeWithin
+
+	closing sync.Mutex   // held by Close; guards what follows
+	ending  <-chan error // the result of end while it runs, else nil
+	stopped bool         // end has refused further calls
+	ended   bool         // end has begun to close the database
 }
 
 var _ store.Store = (*Store)(nil)
@@ -139,7 +147,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making %s: %w", dir, err)
 	}
-	if err := inspectLocked(dir); err != nil {
+	if err := inspectLocked(dir, logger); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
 	disk := &disk{dir: dir, reserve: cmp.Or(o.Reserve, DefaultReserve)}
@@ -150,10 +158,10 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
-	s := &Store{disk: disk, log: logger, seed: maphash.MakeSeed(), stop: make(chan struct{})}
+	s := &Store{disk: disk, log: logger, seed: maphash.MakeSeed(), stop: make(chan struct{}), patience: closeWithin}
 	s.archive = &archive{db: db, durable: o.Sync, room: disk.checkOpen, sync: db.Sync}
 	if err := s.begin(o); err != nil {
-		return nil, fmt.Errorf("opening %s: %w", dir, errors.Join(err, db.Close()))
+		return nil, fmt.Errorf("opening %s: %w", dir, errors.Join(err, abandon(db)))
 	}
 	s.archive.room = disk.check
 	s.recent = newRecorder(s)
@@ -181,10 +189,15 @@ func (s *Store) begin(o Options) (err error) {
 	return nil
 }
 
-func inspectLocked(dir string) error {
+// inspectLocked inspects the directory while no other process has it open,
+// and keeps other users out of it.
+func inspectLocked(dir string, logger *zap.Logger) error {
 	release, err := lock(dir)
 	if err != nil {
 		return err
+	}
+	if err := keepPrivate(dir); err != nil {
+		logger.Warn("other users may be able to read the store", zap.String("directory", dir), zap.Error(err))
 	}
 	return errors.Join(inspect(dir), release())
 }
@@ -248,33 +261,6 @@ func openBadger(dir string, logger *zap.Logger) (db *badger.DB, err error) {
 		return nil, ErrInUse
 	}
 	return db, err
-}
-
-// Close writes what waits, refuses all further calls with
-// store.ErrClosed and closes the database. It is idempotent. On a disk
-// that is full the database is left open, with an error that is
-// store.ErrUnavailable: closing writes, which Badger would not survive,
-// and all is in its write-ahead log for the next process. Once there is
-// space again Close can be repeated.
-func (s *Store) Close() error {
-	s.closing.Lock()
-	defer s.closing.Unlock()
-	var err error
-	if !s.stopped {
-		s.stopped = true
-		close(s.stop)
-		s.done.Wait()
-		err = s.recent.flush()
-		s.ledger.Close()
-		s.archive.room = s.disk.checkOpen
-	}
-	if s.archive.db.IsClosed() {
-		return err
-	}
-	if full := s.disk.checkOpen(); full != nil {
-		return errors.Join(err, fmt.Errorf("%w: leaving the database open: %w", store.ErrUnavailable, full))
-	}
-	return errors.Join(err, s.journal.close(), s.archive.db.Close())
 }
 
 // Grant implements store.Grants.

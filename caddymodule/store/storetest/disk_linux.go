@@ -13,16 +13,23 @@ import (
 // SmallDisk is a file system of 64 MiB that a test can fill.
 type SmallDisk struct{ Dir string }
 
-// NewSmallDisk mounts one until the test ends. That takes root: without
-// it the test is skipped, but in CI it fails.
+// NeedRoot skips a test that mounts a file system where that is not
+// allowed; in CI it fails it.
+func NeedRoot(t *testing.T) {
+	t.Helper()
+	switch {
+	case os.Geteuid() == 0:
+	case os.Getenv("CI") == "true":
+		t.Fatal("mounting a file system takes root")
+	default:
+		t.Skip("mounting a file system takes root")
+	}
+}
+
+// NewSmallDisk mounts one until the test ends, which takes root.
 func NewSmallDisk(t *testing.T) SmallDisk {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("mounting a small disk takes root")
-		}
-		t.Skip("mounting a small disk takes root")
-	}
+	NeedRoot(t)
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64m"); err != nil {
 		t.Fatalf("mounting a small disk: %v", err)

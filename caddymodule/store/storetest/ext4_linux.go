@@ -1,0 +1,164 @@
+package storetest
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Ext4 is an ext4 file system that a test can break and repair. It is in a
+// sparse file on a tmpfs, and mounted by a loop device.
+type Ext4 struct {
+	// Dir is where the file system is mounted.
+	Dir string
+
+	backing string // the tmpfs
+	image   string
+}
+
+// Sizes of an Ext4, in bytes. The tmpfs holds what is written, and the log
+// of the file system.
+const (
+	ext4Size    = 192 << 20
+	backingSize = 224 << 20
+)
+
+// NewExt4 mounts one until the test ends, which takes root. Where the
+// kernel cannot mount ext4 from a loop device, the test is skipped.
+func NewExt4(t *testing.T) *Ext4 {
+	t.Helper()
+	NeedRoot(t)
+	backing := t.TempDir()
+	d := &Ext4{Dir: t.TempDir(), backing: backing, image: filepath.Join(backing, "image")}
+	if missing := kernelLacks(); missing != "" {
+		t.Skipf("this kernel has no %s", missing)
+	}
+	if err := unix.Mount("tmpfs", backing, "tmpfs", 0, "size="+strconv.Itoa(backingSize)); err != nil {
+		t.Fatalf("mounting the tmpfs: %v", err)
+	}
+	t.Cleanup(func() { unmount(t, backing) })
+	if err := os.WriteFile(d.image, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(d.image, ext4Size); err != nil {
+		t.Fatal(err)
+	}
+	d.run(t, 0, "mkfs.ext4", "-q", "-F", d.image)
+	d.mount(t)
+	t.Cleanup(func() { unmount(t, d.Dir) })
+	return d
+}
+
+// kernelLacks names what the kernel lacks for an Ext4.
+func kernelLacks() string {
+	systems, err := os.ReadFile("/proc/filesystems")
+	if err == nil && !strings.Contains(string(systems), "\text4\n") && exec.Command("modprobe", "ext4").Run() != nil {
+		return "ext4"
+	}
+	if _, err := os.Stat("/dev/loop-control"); errors.Is(err, fs.ErrNotExist) {
+		return "loop devices"
+	}
+	return ""
+}
+
+// Abort makes the file system read-only as an error in it does.
+func (d *Ext4) Abort(t *testing.T) {
+	t.Helper()
+	d.run(t, 0, "mount", "-o", "remount,abort", d.Dir)
+}
+
+// StopWrites makes the device answer with an error to every write of a
+// block that it has not written before. Reads work on.
+func (d *Ext4) StopWrites(t *testing.T) {
+	t.Helper()
+	var err error
+	for range 100 { // until nothing is written between the two calls
+		var stat unix.Statfs_t
+		if err = unix.Statfs(d.backing, &stat); err == nil {
+			err = d.resize((stat.Blocks - stat.Bfree) * uint64(stat.Bsize))
+		}
+		if err == nil {
+			return
+		}
+	}
+	t.Fatalf("stopping writes: %v", err)
+}
+
+func (d *Ext4) resize(size uint64) error {
+	return unix.Mount("tmpfs", d.backing, "tmpfs", unix.MS_REMOUNT, "size="+strconv.FormatUint(size, 10))
+}
+
+// Repair makes the device work again, and checks and mounts the file
+// system anew. No process may use it.
+func (d *Ext4) Repair(t *testing.T) {
+	t.Helper()
+	if err := d.resize(backingSize); err != nil {
+		t.Fatalf("allowing writes: %v", err)
+	}
+	unmount(t, d.Dir)
+	d.run(t, 1, "e2fsck", "-f", "-y", d.image) // 1: errors were corrected
+	d.mount(t)
+}
+
+// Fill leaves no space in the file system, and returns a function that
+// frees it again.
+func (d *Ext4) Fill(t *testing.T) (empty func()) {
+	t.Helper()
+	ballast, err := os.Create(filepath.Join(d.Dir, "ballast"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ballast.Close()
+	for size := int64(16 << 20); size >= 4<<10; {
+		info, err := ballast.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Fallocate(int(ballast.Fd()), 0, info.Size(), size); errors.Is(err, unix.ENOSPC) {
+			size /= 2
+		} else if err != nil {
+			t.Fatalf("filling the disk: %v", err)
+		}
+	}
+	return func() {
+		if err := os.Remove(ballast.Name()); err != nil {
+			t.Fatalf("emptying the disk: %v", err)
+		}
+	}
+}
+
+func (d *Ext4) mount(t *testing.T) {
+	t.Helper()
+	d.run(t, 0, "mount", "-o", "loop", d.image, d.Dir)
+}
+
+// run runs a program, which may end with a code up to most.
+func (d *Ext4) run(t *testing.T, most int, name string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	out, err := cmd.CombinedOutput()
+	if err != nil && (cmd.ProcessState == nil || cmd.ProcessState.ExitCode() < 0 || cmd.ProcessState.ExitCode() > most) {
+		t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+}
+
+// unmount waits for a process that has just been killed.
+func unmount(t *testing.T, dir string) {
+	t.Helper()
+	err := unix.Unmount(dir, 0)
+	for again := 0; again < 200 && errors.Is(err, unix.EBUSY); again++ {
+		time.Sleep(20 * time.Millisecond)
+		err = unix.Unmount(dir, 0)
+	}
+	if err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: it is not mounted
+		t.Errorf("unmounting: %v", err)
+	}
+}
