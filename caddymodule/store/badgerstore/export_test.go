@@ -17,5 +17,6 @@ func (o Options) WithSegments(size int) Options {
 func (s *Store) SettleForTest() error {
 	return errors.Join(s.recent.flush(), s.journal.syncNow())
 }
+
 // SetPatience sets how long Close waits for the disk.
 func (s *Store) SetPatience(patience time.Duration) { s.patience = patience }

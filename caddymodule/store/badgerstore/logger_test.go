@@ -1,6 +1,8 @@
 package badgerstore
 
 import (
+	"cmp"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,6 +25,7 @@ func TestBadgerRepeatsItself(t *testing.T) {
 		}
 		for range 2 {
 			entries := log.TakeAll()
+			slices.SortFunc(entries, func(a, b observer.LoggedEntry) int { return cmp.Compare(b.Level, a.Level) })
 			if len(entries) != 2 || entries[0].Level != zapcore.ErrorLevel || entries[1].Level != zapcore.WarnLevel {
 				t.Errorf("got %+v, want an error and a warning", entries)
 			}
