@@ -28,7 +28,8 @@ func accountCommand() *cobra.Command {
 		DisableFlagsInUseLine: true,
 		Short:                 "Administer accounts",
 		Long: `Administer accounts. The gate must be running: it knows the plans, and who
-is disabled. Nothing is changed when it cannot be reached.
+is disabled. Nothing is changed when it cannot be reached, except by
+set-password.
 
 The commands work while "upstream serve" runs.`,
 		Args: cobra.NoArgs,
@@ -39,7 +40,9 @@ The commands work while "upstream serve" runs.`,
 	return group
 }
 
-// withAccounts runs work with the accounts opened, and closes them.
+// withAccounts runs work with the accounts opened, and closes them. Where
+// the work succeeded the gate answers, and ends what it could not end when
+// a password was changed.
 func (s *settings) withAccounts(c *cobra.Command, work func(*account.Service) error) (err error) {
 	secret, err := s.secret()
 	if err != nil {
@@ -50,11 +53,23 @@ func (s *settings) withAccounts(c *cobra.Command, work func(*account.Service) er
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	accounts, err := s.accounts(store, secret, newLogger(c))
+	logger := newLogger(c)
+	accounts, err := s.accounts(store, secret, logger)
 	if err != nil {
 		return err
 	}
-	return work(accounts)
+	err = work(accounts)
+	if errors.Is(err, account.ErrLoginsLive) {
+		fmt.Fprintf(c.ErrOrStderr(), "upstream: %v\n", err) // what was asked for is done
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := accounts.EndLogins(c.Context()); err != nil {
+		logger.Warn("login tokens from before a change of password still work", "error", err)
+	}
+	return nil
 }
 
 func accountAdd() *cobra.Command {
@@ -185,20 +200,6 @@ func accountSetDisabled(disabled bool) *cobra.Command {
 	})
 }
 
-// setPassword sets a password whatever it is now: who changes it at the
-// same moment does not keep the operator from it.
-func setPassword(ctx context.Context, accounts *account.Service, id, password string) error {
-	for {
-		who, err := accounts.Identify(ctx, id)
-		if err != nil {
-			return err
-		}
-		if _, err = accounts.SetPassword(ctx, who, password); !errors.Is(err, account.ErrOvertaken) {
-			return err
-		}
-	}
-}
-
 func accountSetPassword() *cobra.Command {
 	var generate bool
 	c := changeCommand("set-password", "Change the password of an account", func(c *cobra.Command, accounts *account.Service, id string) error {
@@ -206,9 +207,8 @@ func accountSetPassword() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		err = setPassword(c.Context(), accounts, id, password)
-		if generate && (err == nil || errors.Is(err, account.ErrPasswordChanged)) {
-			// Nobody else knows it: it is printed before a failure is told.
+		err = accounts.SetPassword(c.Context(), id, password)
+		if generate && (err == nil || errors.Is(err, account.ErrLoginsLive)) {
 			_, printing := fmt.Fprintln(c.OutOrStdout(), password)
 			err = errors.Join(err, printing)
 		}
@@ -217,7 +217,12 @@ func accountSetPassword() *cobra.Command {
 	c.Long = `Change the password of an account and end its login tokens. API keys live on.
 
 The password is the first line of standard input, 8 characters to 1024
-bytes long. With --generate the program makes one and prints it.`
+bytes long. With --generate the program makes one and prints it.
+
+The password is changed even if the gate cannot be reached. A message on
+standard error says so: login tokens made before still work then, and end as
+soon as the gate answers "upstream serve" or another "upstream account"
+command.`
 	c.Flags().BoolVar(&generate, "generate", false, "make a password and print it")
 	return c
 }

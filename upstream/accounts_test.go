@@ -5,16 +5,17 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
-	"sync/atomic"
 	"testing"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
 
-// The gate goes away right after a generated password was stored: nobody
-// else knows the password, so it is printed, and the command fails all the
-// same.
-func TestGeneratedPasswordIsNotLost(t *testing.T) {
+// The gate does not answer when the operator changes a password: the
+// password is changed and printed, the operator is told what is still to
+// come, and the next command that reaches the gate does it.
+func TestPasswordIsChangedWithoutTheGate(t *testing.T) {
 	gate := gatetest.Start(t)
 	t.Setenv("TOLLGATE_SECRET", gatetest.Secret)
 	settings := []string{"--data", t.TempDir(), "--control", gate.Address}
@@ -23,18 +24,42 @@ func TestGeneratedPasswordIsNotLost(t *testing.T) {
 		status = run(append(args, settings...), strings.NewReader(""), &out, &problems)
 		return status, out.String(), problems.String()
 	}
-	if status, _, problems := upstream("account", "add", "--email", "ada@example.com", "--plan", "starter", "--generate"); status != 0 {
+	status, added, problems := upstream("account", "add", "--email", "ada@example.com", "--plan", "starter", "--generate")
+	if status != 0 {
 		t.Fatal(problems)
 	}
-
-	var asked atomic.Int32
-	lists := gatetest.Requests(http.MethodGet, "/keys")
-	gate.Fail(&gatetest.Fault{Hits: func(r *http.Request) bool { return lists(r) && asked.Add(1) > 1 }})
+	id, _, _ := strings.Cut(added, "\n")
+	logins := func() int {
+		t.Helper()
+		logins, err := gate.Client.Keys(t.Context(), id, control.KeyFilter{Kind: "login"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(logins)
+	}
+	// More than there may be.
+	for range store.MaxLiveLogins + 20 {
+		if _, err := gate.Client.CreateKey(t.Context(), id, control.KeyRequest{Kind: "login"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gate.Fail(&gatetest.Fault{Hits: func(*http.Request) bool { return true }})
 	status, printed, problems := upstream("account", "set-password", "ada@example.com", "--generate")
 	if !regexp.MustCompile(`^[A-Z2-7]{26}\n$`).MatchString(printed) {
 		t.Errorf("got %q on standard output, want the password", printed)
 	}
-	if want := "upstream: account set-password: the password is changed, but "; status != 1 || !strings.HasPrefix(problems, want) {
-		t.Errorf("got status %d, %q; want 1 and %q", status, problems, want)
+	want := "upstream: account set-password: the password is changed; login tokens made before end as soon as the gate can be reached: "
+	if status != 0 || !strings.HasPrefix(problems, want) || strings.Count(problems, "\n") != 1 {
+		t.Errorf("got status %d, %q; want 0 and %q", status, problems, want)
+	}
+	gate.Fail(nil)
+	if got := logins(); got != store.MaxLiveLogins {
+		t.Fatalf("%d login tokens live before the gate was asked, want %d", got, store.MaxLiveLogins)
+	}
+	if status, _, problems := upstream("account", "list"); status != 0 || problems != "" {
+		t.Errorf("got status %d, %q", status, problems)
+	}
+	if got := logins(); got != 0 {
+		t.Errorf("%d login tokens live, want none", got)
 	}
 }

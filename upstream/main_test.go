@@ -43,6 +43,9 @@ func TestScripts(t *testing.T) {
 // runScript runs one script with these further commands:
 //
 //	gate stop                       nothing listens at the control address
+//	gate fail, gate mend            the gate fails from now on, or no longer
+//	gate logins NUMBER              waits until the gate has so many live login
+//	                                tokens
 //	await URL                       waits until the URL answers 200
 //	[!] post URL FILE STATUS        posts a JSON file through the gate's proof
 //	                                and prints the answer
@@ -61,12 +64,47 @@ func runScript(t *testing.T, file string) {
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"gate":  func(*testscript.TestScript, bool, []string) { gate.Stop() },
+			"gate":  func(ts *testscript.TestScript, _ bool, args []string) { command(ts, gate, args) },
 			"await": await,
 			"get":   get,
 			"post":  post,
 		},
 	})
+}
+
+// command does what a script wants with the gate.
+func command(ts *testscript.TestScript, gate *gatetest.Gate, args []string) {
+	switch args[0] {
+	case "stop":
+		gate.Stop()
+	case "fail":
+		gate.Fail(&gatetest.Fault{Hits: func(*http.Request) bool { return true }})
+	case "mend":
+		gate.Fail(nil)
+	case "logins":
+		awaitLogins(ts, gate, args[1])
+	default:
+		ts.Fatalf("unknown command: gate %v", args)
+	}
+}
+
+func awaitLogins(ts *testscript.TestScript, gate *gatetest.Gate, want string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	page, err := gate.Client.Accounts(ctx, "", 0)
+	ts.Check(err)
+	for {
+		live := 0
+		for _, a := range page.Accounts {
+			logins, err := gate.Client.Keys(ctx, a.Account, control.KeyFilter{Kind: "login"})
+			ts.Check(err)
+			live += len(logins)
+		}
+		if strconv.Itoa(live) == want {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 func freeAddress() (string, error) {

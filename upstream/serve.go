@@ -23,6 +23,10 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/web"
 )
 
+// endLoginsEvery is how often the server looks for login tokens that the
+// gate did not end when a password was changed: a query that finds no row.
+const endLoginsEvery = 2 * time.Second
+
 func serveCommand() *cobra.Command {
 	var s settings
 	c := &cobra.Command{
@@ -69,7 +73,11 @@ func (s *settings) serve(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	handler, err := s.handler(store, provider, site, secret, logger)
+	accounts, err := s.accounts(store, secret, logger)
+	if err != nil {
+		return err
+	}
+	handler, err := s.handler(store, accounts, provider, site, secret, logger)
 	if err != nil {
 		return err
 	}
@@ -82,6 +90,7 @@ func (s *settings) serve(c *cobra.Command) (err error) {
 	context.AfterFunc(ctx, stop)
 	work, ctx := errgroup.WithContext(ctx)
 	work.Go(func() error { return provider.Run(ctx) })
+	work.Go(func() error { return accounts.Run(ctx, endLoginsEvery) })
 	work.Go(func() error { return server.Serve(ctx, listener, handler, logger) })
 	err = work.Wait()
 	logger.Info("stopped")
@@ -90,12 +99,8 @@ func (s *settings) serve(c *cobra.Command) (err error) {
 
 // handler puts the upstream together.
 func (s *settings) handler(
-	store *database.Store, provider *ecb.Provider, site *url.URL, secret string, logger *slog.Logger,
+	store *database.Store, accounts *account.Service, provider *ecb.Provider, site *url.URL, secret string, logger *slog.Logger,
 ) (http.Handler, error) {
-	accounts, err := s.accounts(store, secret, logger)
-	if err != nil {
-		return nil, err
-	}
 	currencies, err := api.New(provider, site, time.Now)
 	if err != nil {
 		return nil, fmt.Errorf("preparing API: %w", err)

@@ -238,6 +238,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 		"/tollgate/accounts/a/keys":          "GET, HEAD, POST",
 		"/tollgate/accounts/a/keys/k":        "DELETE",
 		"/tollgate/accounts/a/keys/k/rotate": "POST",
+		"/tollgate/accounts/a/logins":        "DELETE",
 		"/tollgate/accounts/a/usage":         "DELETE, GET, HEAD",
 		"/tollgate/openapi.json":             "GET, HEAD",
 	} {
@@ -264,6 +265,7 @@ func TestStoreAway(t *testing.T) {
 		{"GET", "/tollgate/accounts/acc_1/keys", ""},
 		{"DELETE", "/tollgate/accounts/acc_1/keys/key_x", ""},
 		{"POST", "/tollgate/accounts/acc_1/keys/key_x/rotate", ""},
+		{"DELETE", "/tollgate/accounts/acc_1/logins", ""},
 		{"GET", "/tollgate/accounts/acc_1/usage", ""},
 		{"DELETE", "/tollgate/accounts/acc_1/usage", ""},
 	} {

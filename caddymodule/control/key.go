@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,6 +18,11 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
+
+// maxLogins is how many login tokens a list has at the most: the newest.
+// More exist only in a store that an earlier version has left, until the
+// next login ends them.
+const maxLogins = store.MaxLiveLogins + store.MaxEndedKeys
 
 // maxName is how many characters a key's name may have.
 const maxName = 64
@@ -51,19 +57,26 @@ func (s *server) registerKeys(api huma.API) {
 	const path = "/tollgate/accounts/{account}/keys"
 	huma.Register(api, operation(huma.Operation{
 		OperationID: "create-key", Method: http.MethodPost, Path: path, Tags: []string{"keys"}, DefaultStatus: http.StatusCreated,
-		Summary:     "Make a key or a login token",
-		Description: "The answer is the only place where the token is shown. An account that the gate does not know has the plan free, and is created if that gives access.",
+		Summary: "Make a key or a login token",
+		Description: "The answer is the only place where the token is shown. An account that the gate does not know has the plan free, and is created if that gives access. " +
+			fmt.Sprintf("Of login tokens at most %d are live: one more ends the oldest.", store.MaxLiveLogins),
 	}, http.StatusForbidden, http.StatusConflict), answer(s, s.createKey))
 	huma.Register(api, operation(huma.Operation{
 		OperationID: "list-keys", Method: http.MethodGet, Path: path, Tags: []string{"keys"},
-		Summary:     "List an account's keys, or its login tokens, without secrets",
-		Description: "Oldest first. Expired and revoked keys are kept for 90 days, the last 1000 of an account. Revoked ones are listed where include asks for them, expired login tokens never.",
+		Summary: "List an account's keys, or its login tokens, without secrets",
+		Description: "Oldest first. Expired and revoked keys are kept for 90 days, the last 1000 of an account. Revoked ones are listed where include asks for them, expired login tokens never. " +
+			fmt.Sprintf("Of login tokens the newest %d are listed.", maxLogins),
 	}, http.StatusNotFound), answer(s, s.listKeys))
 	huma.Register(api, operation(huma.Operation{
 		OperationID: "revoke-key", Method: http.MethodDelete, Path: path + "/{id}", Tags: []string{"keys"},
 		Summary:     "Revoke a key or a login token",
 		Description: "In force for the very next call. Revoking again changes nothing.",
 	}, http.StatusNotFound), perform(s, s.revokeKey))
+	huma.Register(api, operation(huma.Operation{
+		OperationID: "end-logins", Method: http.MethodDelete, Path: "/tollgate/accounts/{account}/logins", Tags: []string{"keys"},
+		Summary:     "End all login tokens of an account",
+		Description: "Revokes all that exist at this moment, in one commit. In force for the very next call. Keys are not touched. An account without login tokens is no error.",
+	}, http.StatusNotFound), perform(s, s.endLogins))
 	huma.Register(api, operation(huma.Operation{
 		OperationID: "rotate-key", Method: http.MethodPost, Path: path + "/{id}/rotate", Tags: []string{"keys"}, DefaultStatus: http.StatusCreated,
 		Summary:     "Replace a live key",
@@ -199,11 +212,18 @@ func (s *server) listKeys(ctx context.Context, with *session, in *listKeysInput)
 			list.Keys = append(list.Keys, showKey(key))
 		}
 	}
+	if in.Kind == token.Login.String() {
+		list.Keys = list.Keys[max(0, len(list.Keys)-maxLogins):]
+	}
 	return list, nil
 }
 
 func (s *server) revokeKey(ctx context.Context, with *session, in *keyInput) error {
 	return with.store.RevokeKey(ctx, string(in.Account), in.ID, with.now)
+}
+
+func (s *server) endLogins(ctx context.Context, with *session, in *accountInput) error {
+	return with.store.EndLogins(ctx, string(in.Account), with.now)
 }
 
 // rotateKey keeps the abilities that the old key has, those too that the

@@ -32,6 +32,10 @@ const (
 	// and revoked keys do not count.
 	MaxLiveKeys = 100
 
+	// MaxLiveLogins is how many live login tokens an account has at the
+	// most. One more ends the oldest.
+	MaxLiveLogins = 100
+
 	// MaxRecent is how many recent calls are kept for each account.
 	MaxRecent = 100
 
@@ -46,8 +50,10 @@ const (
 	RevokedFor = 90 * 24 * time.Hour
 
 	// MaxEndedKeys is how many revoked and expired keys of an account are
-	// kept for RevokedFor at least. Of more, those that ended first go: somebody who
-	// replaces keys all day must not fill the store.
+	// kept for RevokedFor at least. Of more, those that ended first are
+	// deleted, so that an account that replaces keys all day does not fill
+	// the store. The same number applies to login tokens, which are deleted
+	// soon after they expire.
 	MaxEndedKeys = 1000
 )
 
@@ -202,7 +208,10 @@ func (k Key) Live(now time.Time) bool {
 type Keys interface {
 	// CreateKey stores a new key under the hash of its token. It returns
 	// ErrNotFound for an unknown account, and for a token.Key also
-	// ErrNameTaken and ErrTooManyKeys, judged at key.CreatedAt.
+	// ErrNameTaken and ErrTooManyKeys, judged at key.CreatedAt. A
+	// token.Login is never refused for the number of others: where the
+	// account has MaxLiveLogins live ones, the oldest is revoked at
+	// key.CreatedAt, in the same step.
 	CreateKey(ctx context.Context, key Key, hash token.Hash) error
 
 	// Key returns one key of the account or ErrNotFound.
@@ -216,12 +225,21 @@ type Keys interface {
 	// changes nothing. ErrNotFound for a key that is not the account's.
 	RevokeKey(ctx context.Context, account, id string, at time.Time) error
 
+	// EndLogins revokes all login tokens of the account at a time that is
+	// now or past, in one step: all of the at most MaxLiveLogins live ones
+	// or none. It ends those that exist when it is called, whatever time
+	// they were created at, so that no clock decides; one that is created
+	// afterwards lives. Keys are not touched. ErrNotFound for an unknown
+	// account.
+	EndLogins(ctx context.Context, account string, at time.Time) error
+
 	// RotateKey stores next under hash and ends the live key id at
 	// oldEnds, in one step: both happen or neither. If oldEnds is not
 	// after next.CreatedAt, the old key is revoked. The two may share a
 	// name. ErrNotFound if the key is not the account's or not live,
 	// ErrNameTaken if it was replaced before, ErrTooManyKeys if both were
-	// to live and there is no room for one more.
+	// to live and there is no room for one more. Where login tokens are too
+	// many, the oldest of the others is revoked as by CreateKey.
 	RotateKey(ctx context.Context, account, id string, next Key, hash token.Hash, oldEnds time.Time) error
 }
 

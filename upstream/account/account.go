@@ -4,9 +4,12 @@
 // There is one truth for everything. The gate alone knows plans, keys,
 // counts and who is disabled; this package alone knows e-mails and
 // passwords, and asks the gate through its control API. The two share an
-// account's id. A change that concerns both is agreed with the gate
-// before it is committed here, so that a gate that cannot be reached
-// means a clear error and nothing stored.
+// account's id. A change that concerns both is made at the gate first and
+// stored here afterwards, so that a gate that cannot be reached means a
+// clear error and nothing stored. The exception is a change of password:
+// it is stored first, and the gate ends the login tokens as soon as it can
+// be reached. No transaction of the database is open while the gate is
+// asked.
 //
 // Service is the way in. The database behind it is an adapter that
 // implements Store; package database has it for SQLite and PostgreSQL.
@@ -32,12 +35,17 @@ var (
 	// ErrPassword says that a password may not be chosen.
 	ErrPassword = errors.New("invalid password")
 
-	// ErrPasswordChanged says that a password was changed, and that a login
-	// made with the old one in the same moment may live on: the error that
-	// wraps it tells why. It is not a failure to change the password.
-	ErrPasswordChanged = errors.New("the password is changed, but a login of the last moment may live on")
+	// ErrLoginsLive says that a password was changed, and that login
+	// tokens from before the change still work, because the gate did not
+	// answer: the error that wraps it tells why. They end as soon as the
+	// gate answers. It is not a failure to change the password.
+	ErrLoginsLive = errors.New("the password is changed; login tokens made before end as soon as the gate can be reached")
 
-	// ErrOvertaken says that a password was changed by somebody else in
+	// ErrTooManyChanges says that a person changed a password more often
+	// than allowed: Identity.ChangeIn tells when it is allowed again.
+	ErrTooManyChanges = errors.New("the password was changed too often")
+
+	// ErrOvertaken says that a password was changed by another request in
 	// the meantime, or its account deleted.
 	ErrOvertaken = errors.New("the password was changed in the meantime")
 
@@ -78,6 +86,25 @@ type Credential struct {
 	// Version counts the passwords that the account has had. It stays the
 	// same when the same password is hashed again at another cost.
 	Version int64
+	// LoginsEnd is the Version with which login tokens from before it are
+	// to end, while the gate has not confirmed that they have; otherwise 0.
+	LoginsEnd int64
+	// ChangesUntil is the time up to which the account has used its
+	// allowance of password changes: see changeEvery. Zero for none.
+	ChangesUntil time.Time
+}
+
+// PasswordChange is a password to store.
+type PasswordChange struct {
+	ID string // of the account
+	// Version is that of the password to replace.
+	Version int64
+	// Hash is the PHC string of the new password.
+	Hash string
+	// At becomes the account's UpdatedAt.
+	At time.Time
+	// ChangesUntil becomes the Credential's.
+	ChangesUntil time.Time
 }
 
 // Store keeps accounts. Its methods are safe for concurrent use.
@@ -97,25 +124,30 @@ type Reader interface {
 	// List returns up to limit accounts whose e-mail address sorts after
 	// the given one, in the order of their addresses.
 	List(ctx context.Context, after Email, limit int) ([]Account, error)
+
+	// LoginsToEnd returns the ids of up to limit accounts whose LoginsEnd
+	// is not 0.
+	LoginsToEnd(ctx context.Context, limit int) ([]string, error)
 }
 
-// Writer changes accounts. Where a method takes agree, it makes its
-// change in a transaction, calls agree, and commits only if that returned
-// nil; otherwise it rolls back and returns agree's error. An error after
-// agree returned nil leaves open whether the change was committed.
+// Writer changes accounts. Each change is one short transaction. An error
+// that is not among those named leaves open whether the change was made.
 type Writer interface {
 	// Add stores a new account with its password's hash, or returns
-	// ErrEmailTaken without calling agree.
-	Add(ctx context.Context, account Account, hash string, agree func() error) error
+	// ErrEmailTaken.
+	Add(ctx context.Context, account Account, hash string) error
 
-	// SetPassword stores another password's hash and counts up the
-	// version, or returns ErrOvertaken without calling agree if the
-	// account's password is no longer the one of that version.
-	SetPassword(ctx context.Context, id string, version int64, hash string, at time.Time, agree func() error) error
+	// SetPassword stores another password, counts up the version and sets
+	// LoginsEnd to the new version, or returns ErrOvertaken if the
+	// account's password is no longer the one of the change's version.
+	SetPassword(ctx context.Context, change PasswordChange) error
 
-	// Remove deletes an account, or returns ErrNotFound without calling
-	// agree.
-	Remove(ctx context.Context, id string, agree func() error) error
+	// LoginsEnded sets LoginsEnd to 0 if it is that version, and otherwise
+	// does nothing: a later change has more to end.
+	LoginsEnded(ctx context.Context, id string, version int64) error
+
+	// Remove deletes an account, or returns ErrNotFound.
+	Remove(ctx context.Context, id string) error
 
 	// Rehash stores another hash of the same password. It does nothing
 	// if the password is no longer the one of that version.

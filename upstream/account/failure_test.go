@@ -7,13 +7,13 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
 
-// When the gate cannot be reached, no change is made, and all say why.
+// When the gate cannot be reached, no change but that of a password is
+// made, and all say why.
 func TestGateDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -21,7 +21,6 @@ func TestGateDown(t *testing.T) {
 	w.gate.Stop()
 
 	ctx := t.Context()
-	_, changed := w.SetPassword(ctx, first(a), other)
 	_, add := w.Add(ctx, "bob@example.com", password, "starter")
 	_, login := w.Login(ctx, "ada@example.com", password)
 	_, stranger := w.Login(ctx, "eve@example.com", password)
@@ -36,7 +35,6 @@ func TestGateDown(t *testing.T) {
 		"List":            list,
 		"SetPlan":         w.SetPlan(ctx, a.ID, "business"),
 		"SetDisabled":     w.SetDisabled(ctx, a.ID, true),
-		"SetPassword":     changed,
 		"Delete":          w.Delete(ctx, a.ID),
 	} {
 		if !errors.Is(err, account.ErrGate) {
@@ -94,7 +92,7 @@ func TestAddWhenTheCallerLeaves(t *testing.T) {
 	}
 }
 
-// badCommit is a database whose commits are reported as failed.
+// badCommit is a database whose changes are reported as failed.
 type badCommit struct {
 	account.Store
 	made bool // although they were made
@@ -102,44 +100,35 @@ type badCommit struct {
 
 var errCommit = errors.New("connection lost")
 
-func (s badCommit) Add(ctx context.Context, a account.Account, hash string, agree func() error) error {
-	return errors.Join(s.Store.Add(ctx, a, hash, s.then(agree)), errCommit)
-}
-
-func (s badCommit) SetPassword(ctx context.Context, id string, version int64, hash string, at time.Time, agree func() error) error {
-	return errors.Join(s.Store.SetPassword(ctx, id, version, hash, at, s.then(agree)), errCommit)
-}
-
-func (s badCommit) then(agree func() error) func() error {
-	return func() error {
-		if err := agree(); err != nil || s.made {
-			return err
-		}
+func (s badCommit) Add(ctx context.Context, a account.Account, hash string) error {
+	if !s.made {
 		return errCommit
 	}
+	return errors.Join(s.Store.Add(ctx, a, hash), errCommit)
 }
 
-// slowCommit is a database in which something happens after the gate has
-// agreed to a change and before it is committed.
+func (s badCommit) SetPassword(ctx context.Context, change account.PasswordChange) error {
+	if !s.made {
+		return errCommit
+	}
+	return errors.Join(s.Store.SetPassword(ctx, change), errCommit)
+}
+
+// slowCommit is a database in which something happens right before a
+// change.
 type slowCommit struct {
 	account.Store
 	meanwhile func()
 }
 
-func (s slowCommit) SetPassword(ctx context.Context, id string, version int64, hash string, at time.Time, agree func() error) error {
-	return s.Store.SetPassword(ctx, id, version, hash, at, s.then(agree))
+func (s slowCommit) SetPassword(ctx context.Context, change account.PasswordChange) error {
+	s.meanwhile()
+	return s.Store.SetPassword(ctx, change)
 }
 
-func (s slowCommit) Remove(ctx context.Context, id string, agree func() error) error {
-	return s.Store.Remove(ctx, id, s.then(agree))
-}
-
-func (s slowCommit) then(agree func() error) func() error {
-	return func() error {
-		err := agree()
-		s.meanwhile()
-		return err
-	}
+func (s slowCommit) Remove(ctx context.Context, id string) error {
+	s.meanwhile()
+	return s.Store.Remove(ctx, id)
 }
 
 func TestAddWhenTheCommitFails(t *testing.T) {
@@ -169,46 +158,6 @@ func TestAddWhenTheCommitFails(t *testing.T) {
 	})
 }
 
-// The gate fails in the middle of the revocations: the old password
-// stays, and nobody is told otherwise.
-func TestSetPasswordWhenTheGateFails(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	ctx := t.Context()
-	a := w.add(t, "ada@example.com", "starter")
-	if _, err := w.Login(ctx, "ada@example.com", password); err != nil {
-		t.Fatal(err)
-	}
-	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodDelete, "")})
-	if _, err := w.SetPassword(ctx, first(a), other); !errors.Is(err, account.ErrGate) {
-		t.Errorf("got %v, want ErrGate", err)
-	}
-	w.gate.Fail(nil)
-	if _, err := w.Login(ctx, "ada@example.com", password); err != nil {
-		t.Errorf("old password: got %v", err)
-	}
-}
-
-// The gate goes away once the new password is stored: the error says that
-// it is, so that nobody throws it away.
-func TestSetPasswordWhenTheGateFailsAfterwards(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	ctx := t.Context()
-	a := w.add(t, "ada@example.com", "starter")
-	s := service(slowCommit{w.store, func() {
-		w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodGet, "/keys")})
-	}}, w.gate, cheap)
-	who, err := s.SetPassword(ctx, first(a), other)
-	if !errors.Is(err, account.ErrPasswordChanged) || !errors.Is(err, account.ErrGate) || who.Version != 2 {
-		t.Errorf("got %+v, %v, want version 2 and ErrPasswordChanged because of ErrGate", who, err)
-	}
-	w.gate.Fail(nil)
-	if _, err := w.Login(ctx, "ada@example.com", other); err != nil {
-		t.Errorf("new password: got %v", err)
-	}
-}
-
 // What the database says of a commit is not always so. The hash that is
 // stored tells.
 func TestSetPasswordWhenTheCommitFails(t *testing.T) {
@@ -219,9 +168,15 @@ func TestSetPasswordWhenTheCommitFails(t *testing.T) {
 			w := newWorld(t)
 			ctx := t.Context()
 			a := w.add(t, "ada@example.com", "starter")
-			_, err := service(badCommit{w.store, made}, w.gate, cheap).SetPassword(ctx, first(a), other)
-			if made != (err == nil) || !made && (!errors.Is(err, errCommit) || errors.Is(err, account.ErrPasswordChanged)) {
+			if _, err := w.Login(ctx, "ada@example.com", password); err != nil {
+				t.Fatal(err)
+			}
+			err := service(badCommit{w.store, made}, w.gate, cheap).SetPassword(ctx, a.ID, other)
+			if made != (err == nil) || !made && !errors.Is(err, errCommit) {
 				t.Errorf("got %v", err)
+			}
+			if got := w.logins(t, a.ID); made != (got == 0) {
+				t.Errorf("%d login tokens live", got)
 			}
 			works := password
 			if made {
@@ -244,7 +199,7 @@ func TestLoginOvertakenByNewPassword(t *testing.T) {
 	w.gate.Fail(&gatetest.Fault{
 		Hits: func(r *http.Request) bool { return r.Method == http.MethodPost && once.CompareAndSwap(false, true) },
 		Hook: func() {
-			if _, err := w.SetPassword(t.Context(), first(a), other); err != nil {
+			if err := w.SetPassword(t.Context(), a.ID, other); err != nil {
 				t.Error(err)
 			}
 		},
@@ -257,7 +212,7 @@ func TestLoginOvertakenByNewPassword(t *testing.T) {
 	}
 }
 
-// The same, with a login that is over before the change is committed.
+// The same, with a login that is over right before the change is stored.
 func TestLoginRightBeforeNewPassword(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -267,7 +222,7 @@ func TestLoginRightBeforeNewPassword(t *testing.T) {
 			t.Error(err)
 		}
 	}}, w.gate, cheap)
-	if _, err := s.SetPassword(t.Context(), first(a), other); err != nil {
+	if err := s.SetPassword(t.Context(), a.ID, other); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.logins(t, a.ID); got != 0 {

@@ -35,6 +35,13 @@ func (s *Service) Login(ctx context.Context, email, password string) (Token, err
 	if err != nil {
 		return Token{}, err
 	}
+	// The new token must not be among those that a change of the password
+	// is still to end.
+	if c.LoginsEnd != 0 {
+		if err := s.endLogins(ctx, c.ID, c.LoginsEnd); err != nil {
+			return Token{}, err
+		}
+	}
 	var key control.IssuedKey
 	err = s.ask(ctx, func(ctx context.Context) (err error) {
 		key, err = s.gate.CreateKey(ctx, c.ID, control.KeyRequest{Kind: "login"})
@@ -99,10 +106,10 @@ func (s *Service) rehash(ctx context.Context, c Credential, password string) {
 }
 
 // confirm ends a new login token if the account's password was changed or
-// the account deleted while the login went on. Together with SetPassword,
-// which ends tokens after its commit, no login with an old password
-// outlives the change: either the token was there to be ended, or the
-// change is seen here.
+// the account deleted while the login went on. Together with a change of
+// password, which ends tokens after its commit, no login with an old
+// password outlives the change: either the token was there to be ended, or
+// the change is seen here.
 func (s *Service) confirm(ctx context.Context, c Credential, key string) error {
 	now, err := s.store.ByID(ctx, c.ID)
 	if err == nil && now.Version == c.Version {

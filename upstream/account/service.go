@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
@@ -15,7 +17,7 @@ import (
 )
 
 // gateTimeout bounds one call of the control API, which answers in a
-// millisecond when it is well. A database transaction waits for it.
+// millisecond when it is well.
 const gateTimeout = 5 * time.Second
 
 const (
@@ -31,6 +33,8 @@ type Service struct {
 	gate   *client.Client
 	hasher *Hasher
 	now    func() time.Time
+	logger *slog.Logger
+	ending singleflight.Group // see endLogins
 
 	// What fails behind an answer that the client has already.
 	removing, renewing, revoking *outage.Log
@@ -40,7 +44,7 @@ type Service struct {
 // nobody is answered: that cleaning up after a failure failed.
 func NewService(store Store, gate *client.Client, hasher *Hasher, now func() time.Time, logger *slog.Logger) *Service {
 	return &Service{
-		store: store, gate: gate, hasher: hasher, now: now,
+		store: store, gate: gate, hasher: hasher, now: now, logger: logger,
 		removing: outage.New(logger, slog.LevelWarn, "removing a half-made account from the gate"),
 		renewing: outage.New(logger, slog.LevelWarn, "renewing a password hash"),
 		revoking: outage.New(logger, slog.LevelWarn, "revoking an overtaken login token"),
@@ -51,26 +55,31 @@ func NewService(store Store, gate *client.Client, hasher *Hasher, now func() tim
 // ErrEmailTaken or ErrGate, or is the gate's *apierror.Error, for instance
 // for an unknown plan. After an error there is no account.
 //
-// The row is written first and committed last, with the gate's consent in
-// between. A crash in between leaves the gate an account that nobody can
-// log in to and that has no token.
+// The gate is asked first, and the row is written last. A crash in between
+// leaves the gate an account that cannot be logged in to and that has no
+// token.
 func (s *Service) Add(ctx context.Context, email Email, password, plan string) (Account, error) {
 	hash, err := s.hasher.Hash(ctx, password)
 	if err != nil {
 		return Account{}, err
 	}
+	// The row decides in a race; this spares the gate the common case.
+	if _, err := s.store.ByEmail(ctx, email); err == nil {
+		return Account{}, ErrEmailTaken
+	} else if !errors.Is(err, ErrNotFound) {
+		return Account{}, err
+	}
 	now := s.now().UTC().Truncate(time.Millisecond)
 	a := Account{ID: newID(), Email: email, CreatedAt: now, UpdatedAt: now}
-	asked := false
-	err = s.store.Add(ctx, a, hash, func() error {
-		asked = true
-		active := false
-		return s.ask(ctx, func(ctx context.Context) error {
-			_, err := s.gate.PutAccount(ctx, a.ID, control.AccountChange{Plan: &plan, Disabled: &active})
-			return err
-		})
+	active := false
+	err = s.ask(ctx, func(ctx context.Context) error {
+		_, err := s.gate.PutAccount(ctx, a.ID, control.AccountChange{Plan: &plan, Disabled: &active})
+		return err
 	})
-	if err != nil && asked {
+	if err == nil {
+		err = s.store.Add(ctx, a, hash)
+	}
+	if err != nil {
 		err = s.settle(ctx, a.ID, err)
 	}
 	if err != nil {
@@ -123,94 +132,24 @@ func (s *Service) put(ctx context.Context, id string, change control.AccountChan
 	})
 }
 
-// SetPassword changes a password and ends the account's login tokens:
-// whoever logged in with the old password must not stay. Keys that were
-// made in Settings are untouched.
-//
-// The tokens end before the change is committed, so that an unreachable
-// gate leaves everything as it was, and once more after it, for the login
-// that slipped in between. If that second time fails the error wraps
-// ErrPasswordChanged. After any other error the old password stands, but
-// for a database that went away in the commit and cannot be asked.
-//
-// It changes the password that who was identified with, and returns who
-// that is from now on; the error is ErrOvertaken if there is another one
-// by now. Of several who ask at once, one succeeds.
-func (s *Service) SetPassword(ctx context.Context, who Identity, password string) (Identity, error) {
-	hash, err := s.hasher.Hash(ctx, password)
-	if err != nil {
-		return Identity{}, err
-	}
-	id, at := who.ID, s.now().UTC().Truncate(time.Millisecond)
-	end := func() error { return s.endLogins(ctx, id) }
-	agreed := false
-	err = s.store.SetPassword(ctx, id, who.Version, hash, at, func() error {
-		err := end()
-		agreed = err == nil
-		return err
-	})
-	if err != nil && agreed {
-		err = s.settlePassword(ctx, id, hash, err)
-	}
-	if err != nil {
-		return Identity{}, err
-	}
-	who.Version++
-	who.UpdatedAt = at
-	if err := end(); err != nil {
-		return who, fmt.Errorf("%w: %w", ErrPasswordChanged, err)
-	}
-	return who, nil
-}
-
-// settlePassword finds out what became of a SetPassword whose commit
-// failed with cause: it may have been made although it was reported
-// failed. It returns nil if the hash turns out to be stored.
-func (s *Service) settlePassword(ctx context.Context, id, hash string, cause error) error {
-	// As in settle, the caller's time may be what ran out.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), gateTimeout)
-	defer cancel()
-	stored, err := s.store.ByID(ctx, id)
-	switch {
-	case err != nil:
-		return errors.Join(cause, err)
-	case stored.Hash != hash:
-		return cause
-	}
-	return nil
-}
-
-func (s *Service) endLogins(ctx context.Context, id string) error {
-	return s.ask(ctx, func(ctx context.Context) error {
-		logins, err := s.gate.Keys(ctx, id, control.KeyFilter{Kind: "login"})
-		if isNotFound(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		for _, login := range logins {
-			if err := s.gate.RevokeKey(ctx, id, login.ID); err != nil && !isNotFound(err) {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
 // Delete removes an account from the gate, with its tokens and counts,
-// and from the database. If the commit fails after the gate has agreed,
+// and from the database. If the database fails after the gate has agreed,
 // the account is left without plan and tokens, and deleting it again
 // completes the work: the failure takes rights, it never leaves any.
 func (s *Service) Delete(ctx context.Context, id string) error {
-	forget := func() error { return s.forget(ctx, id) }
-	if err := s.store.Remove(ctx, id, forget); err != nil {
+	if _, err := s.store.ByID(ctx, id); err != nil {
 		return err
 	}
-	// Once more, for what slipped in before the commit: a change of plan
-	// made the account anew, and so did a login where the plan of unknown
-	// accounts has access.
-	if err := forget(); err != nil {
+	if err := s.forget(ctx, id); err != nil {
+		return err
+	}
+	if err := s.store.Remove(ctx, id); err != nil {
+		return err
+	}
+	// Once more, for what slipped in between: a change of plan made the
+	// account anew, and so did a login where the plan of unknown accounts
+	// has access.
+	if err := s.forget(ctx, id); err != nil {
 		return fmt.Errorf("the account is deleted, but the gate may still know it: %w", err)
 	}
 	return nil

@@ -12,7 +12,11 @@ type Identity struct {
 	Account
 	// Version is one more after each change of the password.
 	Version int64
+	// ChangesUntil is the Credential's.
+	ChangesUntil time.Time
 }
+
+func (c Credential) identity() Identity { return Identity{c.Account, c.Version, c.ChangesUntil} }
 
 // Session is a browser in which an account is signed in.
 type Session struct {
@@ -44,11 +48,11 @@ func (s *Service) SignIn(ctx context.Context, email, password string) (Identity,
 	if err != nil {
 		return Identity{}, err
 	}
-	return Identity{c.Account, c.Version}, nil
+	return c.identity(), nil
 }
 
 // Identify returns the account with that id as it is now, or ErrNotFound.
 func (s *Service) Identify(ctx context.Context, id string) (Identity, error) {
 	c, err := s.store.ByID(ctx, id)
-	return Identity{c.Account, c.Version}, err
+	return c.identity(), err
 }

@@ -50,7 +50,7 @@ func TestIdentify(t *testing.T) {
 		if err != nil || got.Version != want+1 {
 			t.Errorf("got %+v, %v; want version %d", got, err, want+1)
 		}
-		if _, err := w.SetPassword(t.Context(), got, other); err != nil {
+		if err := w.SetPassword(t.Context(), got.ID, other); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -220,8 +220,8 @@ func TestLoginRefused(t *testing.T) {
 	p.get("/login/refused?status=429&wait=30&form=/elsewhere").has(t, 429, "Wait 30 seconds", `action="/login"`)
 }
 
-// When the gate is away every page says so, nothing is changed, and
-// signing out works all the same.
+// When the gate is away every page says so, nothing but a password is
+// changed, and signing out works all the same.
 func TestGateUnreachable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *web.Config) { c.SignUp = true })
@@ -236,7 +236,12 @@ func TestGateUnreachable(t *testing.T) {
 		}
 	}
 	ada.post("/settings/keys/new", "name", "ci", "ability", "convert", "life", "90").has(t, http.StatusServiceUnavailable)
-	ada.post("/settings/password", "current", password, "password", other).has(t, http.StatusServiceUnavailable)
+	ada.get("/settings/password").has(t, http.StatusOK, "Your password now", "ada@example.com")
+	ada.post("/settings/password", "current", other, "password", password).has(t, http.StatusUnauthorized, "This is not your password")
+	if got := ada.post("/settings/password", "current", password, "password", other); got.location != "/settings/password?done=password-alone" {
+		t.Errorf("changing the password: got %d to %q", got.status, got.location)
+	}
+	ada.get("/settings/password?done=password-alone").has(t, http.StatusOK, "Your password is changed", "end as soon as it does")
 	w.person().post("/login", "email", "ada@example.com", "password", password).has(t, http.StatusServiceUnavailable)
 	w.person().post("/signup", "email", "bob@example.com", "password", password).has(t, http.StatusServiceUnavailable)
 	if got := ada.post("/logout"); got.status != http.StatusSeeOther || w.thief(ada.cookie()) {

@@ -2,8 +2,10 @@ package web
 
 import (
 	"errors"
+	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
@@ -19,12 +21,14 @@ const maxTries = 5
 // passwordView is the page with the form for another password.
 type passwordView struct {
 	Email, Problem string
-	// Field is the field that the problem is about.
+	// Field is the field that the problem is about; none for all.
 	Field string
 }
 
-func (s *site) passwordForm(w http.ResponseWriter, _ *http.Request, v *visit) error {
-	return s.showPassword(w, http.StatusOK, v, passwordView{})
+func (s *site) passwordForm(w http.ResponseWriter, r *http.Request, v *visit) error {
+	p := v.page("Password", "settings", passwordView{Email: string(v.who.Email)})
+	p.Notice = notices[r.URL.Query().Get("done")]
+	return s.views.show(w, http.StatusOK, "password", p)
 }
 
 func (s *site) showPassword(w http.ResponseWriter, status int, v *visit, view passwordView) error {
@@ -32,9 +36,18 @@ func (s *site) showPassword(w http.ResponseWriter, status int, v *visit, view pa
 	return s.views.show(w, status, "password", v.page("Password", "settings", view))
 }
 
+// tooManyChanges says when the password can be changed again.
+func (s *site) tooManyChanges(w http.ResponseWriter, v *visit) error {
+	wait := max(1, int(math.Ceil(v.who.ChangeIn(s.Now()).Seconds())))
+	w.Header().Set("Retry-After", strconv.Itoa(wait))
+	return s.showPassword(w, http.StatusTooManyRequests, v, passwordView{
+		Problem: "You changed your password many times within the hour. Wait " + inWords(wait) + ", then try again.",
+	})
+}
+
 // changePassword sets another password, which ends all sessions of the
 // account. The browser in which it happens stays signed in, under a new
-// token.
+// token. It works without the gate.
 func (s *site) changePassword(w http.ResponseWriter, r *http.Request, v *visit) error {
 	form, err := readForm(w, r)
 	if err != nil {
@@ -43,6 +56,11 @@ func (s *site) changePassword(w http.ResponseWriter, r *http.Request, v *visit) 
 	chosen := form.Get("password")
 	if account.CheckPassword(chosen) != nil {
 		return s.showPassword(w, http.StatusUnprocessableEntity, v, passwordView{Field: "password", Problem: passwordRule})
+	}
+	// Before the current password is looked at, so that it costs no work
+	// and tells nothing of the password.
+	if v.who.ChangeIn(s.Now()) > 0 {
+		return s.tooManyChanges(w, v)
 	}
 	// The tries are counted before they are judged, so that parallel ones
 	// cannot hide.
@@ -53,34 +71,35 @@ func (s *site) changePassword(w http.ResponseWriter, r *http.Request, v *visit) 
 	if err != nil {
 		return err
 	}
-	who, err := s.Accounts.SignIn(r.Context(), string(v.who.Email), form.Get("current"))
-	if errors.Is(err, account.ErrCredentials) {
+	who, err := s.Accounts.ChangePassword(r.Context(), v.who.ID, form.Get("current"), chosen)
+	done, page := "password", "/settings/sessions"
+	if errors.Is(err, account.ErrLoginsLive) {
+		s.Logger.Warn("changing password", "account", v.who.ID, "error", err)
+		done, page, err = "password-alone", passwordPath, nil // a page that needs no gate
+	}
+	switch {
+	case errors.Is(err, account.ErrCredentials):
 		return s.showPassword(w, http.StatusUnauthorized, v, passwordView{Field: "current", Problem: "This is not your password."})
-	}
-	if err != nil {
-		return err
-	}
-	who, err = s.Accounts.SetPassword(r.Context(), who, chosen)
-	if errors.Is(err, account.ErrPasswordChanged) {
-		// Changed it is, which is what the person must know. Who can look
-		// after the rest reads the log.
-		s.Logger.Error("changing password", "account", v.who.ID, "error", err)
-		err = nil
-	}
-	if errors.Is(err, account.ErrOvertaken) {
+	case errors.Is(err, account.ErrOvertaken):
 		// Such as the same form sent twice: the cookie of the other answer
 		// must not be taken away.
-		redirect(w, "/settings/sessions", nil)
+		redirect(w, page, nil)
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		// Whoever knows the password guesses nothing.
-		return errors.Join(err, s.Sessions.ForgetTries(r.Context(), v.session.ID))
+		if forgetting := s.Sessions.ForgetTries(r.Context(), v.session.ID); forgetting != nil {
+			return errors.Join(err, forgetting)
+		}
+		if errors.Is(err, account.ErrTooManyChanges) {
+			v.who = who
+			return s.tooManyChanges(w, v)
+		}
+		return err
 	}
 	// The one session that outlives the old password.
 	if err := s.sessions.Open(w, r, who); err != nil {
 		return err
 	}
-	redirect(w, "/settings/sessions", url.Values{"done": {"password"}})
+	redirect(w, page, url.Values{"done": {done}})
 	return nil
 }

@@ -1,16 +1,20 @@
 package web_test
 
 import (
+	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
 
-// Who knows the password and chooses a bad one, or meets a gate that is
-// away, has guessed nothing: the session goes on however often.
+// Who knows the password and chooses a bad one has guessed nothing: the
+// session goes on however often.
 func TestRightPasswordIsNoGuess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -20,12 +24,6 @@ func TestRightPasswordIsNoGuess(t *testing.T) {
 		ada.post("/settings/password", "current", password, "password", "short").
 			has(t, http.StatusUnprocessableEntity, "8 characters or more")
 	}
-	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodGet, "/keys")})
-	for range 12 {
-		ada.post("/settings/password", "current", password, "password", other).
-			has(t, http.StatusServiceUnavailable, "The gate does not answer")
-	}
-	w.gate.Fail(nil)
 	if got := ada.post("/settings/password", "current", password, "password", other); got.location != "/settings/sessions?done=password" {
 		t.Errorf("got %d to %q", got.status, got.location)
 	}
@@ -47,29 +45,140 @@ func TestGuessingWithBadPasswords(t *testing.T) {
 	}
 }
 
-// When the gate goes away after the change, the password is the new one
-// all the same. The page must not say otherwise.
-func TestPasswordChangedBeforeTheGateFailed(t *testing.T) {
+// When the gate does not answer, the password is changed all the same, the
+// person learns what is still to come, and it comes.
+func TestPasswordIsChangedWithoutTheGate(t *testing.T) {
 	t.Parallel()
 	w, log := newLoggedWorld(t)
 	a := w.add("ada@example.com", "starter")
+	if _, err := w.accounts.Login(t.Context(), "ada@example.com", password); err != nil {
+		t.Fatal(err)
+	}
 	ada, phone := w.person().signIn("ada@example.com"), w.person().signIn("ada@example.com")
-	var asked atomic.Int64
-	keys := gatetest.Requests(http.MethodGet, "/keys")
-	w.gate.Fail(&gatetest.Fault{Hits: func(r *http.Request) bool { return keys(r) && asked.Add(1) > 1 }})
+	w.gate.Fail(&gatetest.Fault{Hits: func(*http.Request) bool { return true }})
 	got := ada.post("/settings/password", "current", password, "password", other)
-	if got.location != "/settings/sessions?done=password" {
+	if got.location != "/settings/password?done=password-alone" {
 		t.Fatalf("got %d to %q: %s", got.status, got.location, got.body)
 	}
+	ada.get(got.location).has(t, http.StatusOK, "Your password is changed", "login tokens of the API that were made before end as soon as it does")
 	w.gate.Fail(nil)
-	ada.get(got.location).has(t, http.StatusOK, "Your password is changed")
-	if phone.signedIn() {
-		t.Error("a session of the old password lives on")
+	if phone.signedIn() || !ada.signedIn() {
+		t.Error("a session of the old password lives on, or the browser of the change is signed out")
 	}
 	if got := w.person().post("/login", "email", "ada@example.com", "password", other); got.status != http.StatusSeeOther {
 		t.Errorf("the new password: got %d, want 303", got.status)
 	}
+	if got := w.logins(a.ID); got != 1 {
+		t.Fatalf("%d login tokens live before the gate was asked, want 1", got)
+	}
+	if err := w.accounts.EndLogins(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.logins(a.ID); got != 0 {
+		t.Errorf("%d login tokens live, want none", got)
+	}
 	if text := log.text(); !strings.Contains(text, a.ID) || strings.Contains(text, other) || strings.Contains(text, "ada@") {
 		t.Errorf("the log must name the account, and neither password nor e-mail: %q", text)
+	}
+}
+
+// Threat: whoever knows a password has made so many login tokens that it
+// cannot be changed.
+func TestPasswordIsChangedWithManyLogins(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add("ada@example.com", "starter")
+	for range 3 * store.MaxLiveLogins {
+		if _, err := w.gate.Client.CreateKey(t.Context(), a.ID, control.KeyRequest{Kind: "login"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := w.logins(a.ID); got != store.MaxLiveLogins {
+		t.Errorf("%d login tokens live, want %d", got, store.MaxLiveLogins)
+	}
+	ada := w.person().signIn("ada@example.com")
+	if got := ada.post("/settings/password", "current", password, "password", other); got.location != "/settings/sessions?done=password" {
+		t.Errorf("got %d to %q", got.status, got.location)
+	}
+	if got := w.logins(a.ID); got != 0 {
+		t.Errorf("%d login tokens live, want none", got)
+	}
+}
+
+// Threat: changes of one password keep others from signing in. Five of
+// them wait for the gate here, until the others have signed in.
+func TestOthersSignInDuringPasswordChanges(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add("ada@example.com", "starter")
+	w.add("bob@example.com", "starter")
+	var browsers []*person
+	for range 5 {
+		browsers = append(browsers, w.person().signIn("ada@example.com"))
+	}
+	asked, release := make(chan struct{}, 1), make(chan struct{})
+	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodDelete, "/logins"), Hook: func() {
+		asked <- struct{}{}
+		<-release
+	}})
+	var changes sync.WaitGroup
+	answers := make(chan answer, len(browsers))
+	for i, ada := range browsers {
+		changes.Go(func() {
+			answers <- ada.post("/settings/password", "current", password, "password", fmt.Sprintf("password number %d", i))
+		})
+	}
+	<-asked
+	var others sync.WaitGroup
+	for range 5 {
+		others.Go(func() {
+			for range 4 {
+				got := w.person().post("/login", "email", "bob@example.com", "password", password)
+				got.has(t, http.StatusSeeOther)
+			}
+		})
+	}
+	others.Wait()
+	close(release)
+	changes.Wait()
+	close(answers)
+	changed := 0
+	for got := range answers {
+		switch {
+		case strings.Contains(got.location, "done=password"):
+			changed++
+		case got.status >= http.StatusInternalServerError:
+			t.Errorf("a change: got %d %s", got.status, got.body)
+		}
+	}
+	if changed != 1 {
+		t.Errorf("the password was changed %d times, want once", changed)
+	}
+}
+
+// Threat: somebody changes a password over and over, to keep the gate and
+// the database busy. The page says when the next change is possible.
+func TestPasswordChangesAreLimited(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add("ada@example.com", "starter")
+	ada := w.person().signIn("ada@example.com")
+	now := password
+	for n := range 10 {
+		next := fmt.Sprintf("password number %d", n)
+		if got := ada.post("/settings/password", "current", now, "password", next); got.location != "/settings/sessions?done=password" {
+			t.Fatalf("change %d: got %d to %q", n, got.status, got.location)
+		}
+		now = next
+	}
+	for range 12 { // which is no guessing
+		got := ada.post("/settings/password", "current", now, "password", other)
+		got.has(t, http.StatusTooManyRequests, "You changed your password many times", "Wait 6 minutes")
+		if wait, err := strconv.Atoi(got.header.Get("Retry-After")); err != nil || wait < 1 || wait > 360 {
+			t.Errorf("Retry-After is %q, want up to 360 seconds", got.header.Get("Retry-After"))
+		}
+	}
+	if err := w.accounts.SetPassword(t.Context(), a.ID, other); err != nil {
+		t.Errorf("the operator: %v", err)
 	}
 }

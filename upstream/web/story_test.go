@@ -253,6 +253,14 @@ func stories() map[string]story {
 		"password-wrong": func(s *site, w http.ResponseWriter) error {
 			return s.showPassword(w, http.StatusUnauthorized, storyVisit("starter"), passwordView{Field: "current", Problem: "This is not your password."})
 		},
+		"password-often": func(s *site, w http.ResponseWriter) error {
+			v := storyVisit("starter")
+			v.who.ChangesUntil = storyTime.Add(time.Hour)
+			return s.tooManyChanges(w, v)
+		},
+		"password-alone": func(s *site, w http.ResponseWriter) error {
+			return s.passwordForm(w, httptest.NewRequest(http.MethodGet, "/settings/password?done=password-alone", nil), storyVisit("starter"))
+		},
 		"sessions": func(s *site, w http.ResponseWriter) error {
 			v := storyVisit("starter")
 			return s.views.show(w, http.StatusOK, "sessions", v.page("Sessions", "settings", sessionsView{Others: true, Sessions: []sessionRow{

@@ -40,8 +40,10 @@ func (v *visit) page(title, section string, body any) page {
 // notices are what a page says after something was done, by the parameter
 // "done" of its address. A link cannot make it say anything else.
 var notices = map[string]string{
-	"revoked":    "The key is revoked. It stopped working at once.",
-	"password":   "Your password is changed. Other browsers are signed out.",
+	"revoked":  "The key is revoked. It stopped working at once.",
+	"password": "Your password is changed. Other browsers are signed out.",
+	"password-alone": "Your password is changed. Other browsers are signed out. The gate does not answer at this moment: " +
+		"login tokens of the API that were made before end as soon as it does.",
 	"elsewhere":  "You are signed out everywhere else.",
 	"signed-out": "You are signed out.",
 }

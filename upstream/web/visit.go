@@ -65,11 +65,28 @@ func (s *site) open(h handler) http.HandlerFunc {
 	}
 }
 
-// signedIn serves a page for who is signed in, and sends others to sign
-// in.
-func (s *site) signedIn(h func(http.ResponseWriter, *http.Request, *visit) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// pageHandler answers a request of a person who is signed in.
+type pageHandler func(http.ResponseWriter, *http.Request, *visit) error
+
+// signedIn serves a page for a person who is signed in, and sends others to
+// sign in.
+func (s *site) signedIn(h pageHandler) http.HandlerFunc { return s.visited(s.begin, h) }
+
+// signedInAlone is signedIn for a page that works while the gate is away.
+// All that the visit has from the gate is empty then.
+func (s *site) signedInAlone(h pageHandler) http.HandlerFunc {
+	return s.visited(func(r *http.Request) (*visit, error) {
 		v, err := s.begin(r)
+		if v != nil && err != nil && s.classify(err) == gateAway {
+			err = nil
+		}
+		return v, err
+	}, h)
+}
+
+func (s *site) visited(begin func(*http.Request) (*visit, error), h pageHandler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v, err := begin(r)
 		if err == nil && !r.URL.Query().Has(backgroundParameter) {
 			err = s.sessions.Touch(r.Context(), v.session)
 		}

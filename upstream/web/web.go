@@ -146,8 +146,8 @@ func (s *site) routes() *http.ServeMux {
 	mux.HandleFunc("GET /settings/keys/{id}/revoke", s.signedIn(s.revokeForm))
 	mux.HandleFunc("POST /settings/keys/{id}/revoke", s.signedIn(s.revokeKey))
 	mux.HandleFunc("GET /settings/plan", s.signedIn(s.plan))
-	mux.HandleFunc("GET /settings/password", s.signedIn(s.passwordForm))
-	mux.HandleFunc("POST /settings/password", s.signedIn(s.changePassword))
+	mux.HandleFunc("GET "+passwordPath, s.signedInAlone(s.passwordForm))
+	mux.HandleFunc("POST "+passwordPath, s.signedInAlone(s.changePassword))
 	mux.HandleFunc("GET /settings/sessions", s.signedIn(s.sessionList))
 	mux.HandleFunc("POST /settings/sessions", s.signedIn(s.endSessions))
 	return mux
@@ -155,8 +155,9 @@ func (s *site) routes() *http.ServeMux {
 
 // Paths that pages refer to each other by.
 const (
-	keysPath   = "/settings/keys"
-	usagePath  = "/usage"
-	loginPath  = "/login"
-	signUpPath = "/signup"
+	keysPath     = "/settings/keys"
+	passwordPath = "/settings/password"
+	usagePath    = "/usage"
+	loginPath    = "/login"
+	signUpPath   = "/signup"
 )

@@ -109,6 +109,16 @@ func (w *world) keys(id string) []string {
 	return names
 }
 
+// logins returns how many live login tokens an account has.
+func (w *world) logins(id string) int {
+	w.t.Helper()
+	logins, err := w.gate.Client.Keys(context.Background(), id, control.KeyFilter{Kind: "login"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return len(logins)
+}
+
 // person is somebody with a browser of their own.
 type person struct {
 	*world

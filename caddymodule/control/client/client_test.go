@@ -109,6 +109,10 @@ func TestEveryCall(t *testing.T) {
 		}
 	}
 
+	check("end logins", c.EndLogins(ctx, "acc_1"))
+	if logins, err := c.Keys(ctx, "acc_1", control.KeyFilter{Kind: "login"}); err != nil || len(logins) != 0 {
+		t.Errorf("after the logins ended: got %+v, %v", logins, err)
+	}
 	document, err := c.Usage(ctx, "acc_1", 7)
 	check("usage", err)
 	if document.Plan != "starter" || len(document.Endpoints) != 4 || len(document.Days) != 7 {

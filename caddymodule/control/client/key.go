@@ -47,6 +47,17 @@ func (c *Client) RevokeKey(ctx context.Context, account, id string) error {
 	return c.do(ctx, http.MethodDelete, path, nil, nil, nil)
 }
 
+// EndLogins ends all login tokens that the account has at this moment, for
+// the very next request. An account that the gate does not know is refused
+// with the code not_found.
+func (c *Client) EndLogins(ctx context.Context, account string) error {
+	path, err := accountPath(account)
+	if err != nil {
+		return err
+	}
+	return c.do(ctx, http.MethodDelete, path+"/logins", nil, nil, nil)
+}
+
 // RotateKey replaces a live token by a new one with the same name,
 // abilities and remaining life. The old one goes on working for overlap;
 // with 0 it ends at once.

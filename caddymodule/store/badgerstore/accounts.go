@@ -124,12 +124,17 @@ func (s *Store) erase(id string) error {
 	})
 }
 
-// deleteKeys removes an account's keys, some at a time.
+// deleteKeys removes an account's keys.
 func (s *Store) deleteKeys(account string) error {
 	keys, err := s.keys(account)
 	if err != nil {
 		return err
 	}
+	return s.remove(keys)
+}
+
+// remove deletes keys and ends their tokens, some with each write.
+func (s *Store) remove(keys []keyRow) error {
 	for part := range slices.Chunk(keys, maxRemovals) {
 		if err := s.archive.write(true, removal(part)...); err != nil {
 			return err

@@ -35,7 +35,7 @@ func runChild(task, dir string) {
 		runOnDisk(task, dir)
 	}
 	o := badgerstore.Options{Sync: task == "sync"}
-	if task != "load" {
+	if task != "load" && task != "logins" {
 		o = o.WithSegments(smallSegments)
 	}
 	s, err := badgerstore.Open(dir, o)
@@ -43,10 +43,14 @@ func runChild(task, dir string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	for i := range crashCallers {
-		go load(s, i)
+	if task == "logins" {
+		go endLogins(s)
+	} else {
+		for i := range crashCallers {
+			go load(s, i)
+		}
+		go churn(s)
 	}
-	go churn(s)
 	_, _ = io.Copy(io.Discard, os.Stdin) // it ends with its parent
 	os.Exit(0)
 }
@@ -65,13 +69,13 @@ func load(s *badgerstore.Store, caller int) {
 		if n%20 != caller {
 			continue
 		}
-		id := fmt.Sprintf("%d_%d_%d", os.Getpid(), caller, n)
+		id := fmt.Sprintf("%d_%d_%d", caller, os.Getpid(), n)
 		if s.CreateKey(ctx, crashKey(id), crashHash(id)) != nil {
 			return
 		}
 		fmt.Println("key", id)
 		if n%40 == caller {
-			if s.RevokeKey(ctx, "acc_1", id, time.Now()) != nil {
+			if s.RevokeKey(ctx, crashAccount(id), id, time.Now()) != nil {
 				return
 			}
 			fmt.Println("revoke", id)
@@ -98,8 +102,15 @@ func crashCall(counter string) store.Call {
 	return store.Call{Account: "acc_1", Endpoint: counter, Day: today}
 }
 
+// crashAccount is the account of a key. Each caller has its own, so that
+// none comes near to the limit of login tokens.
+func crashAccount(id string) string {
+	caller, _, _ := strings.Cut(id, "_")
+	return "acc_" + caller
+}
+
 func crashKey(id string) store.Key {
-	return store.Key{ID: id, Account: "acc_1", Kind: token.Login, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+	return store.Key{ID: id, Account: crashAccount(id), Kind: token.Login, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
 }
 
 func crashHash(id string) (hash token.Hash) {
@@ -123,11 +134,12 @@ func TestKill(t *testing.T) {
 	const rounds = 20
 	dir := t.TempDir()
 	s := open(t, dir)
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
-		t.Fatalf("creating the account: %v", err)
-	}
 	acks := acknowledged{takes: map[string]int64{"shared": 0}, keys: map[string]bool{}}
 	for caller := range crashCallers {
+		id := crashAccount(fmt.Sprint(caller))
+		if _, err := s.PutAccount(t.Context(), store.Account{ID: id, Plan: "starter", CreatedAt: now}); err != nil {
+			t.Fatalf("creating an account: %v", err)
+		}
 		acks.takes[fmt.Sprint(caller)] = 0 // also who is killed before its first acknowledgement may have counted
 	}
 	for round := range rounds {
@@ -222,7 +234,7 @@ func (a *acknowledged) check(t *testing.T, s *badgerstore.Store) {
 		_, err := s.Grant(t.Context(), crashHash(id), now)
 		if live && errors.Is(err, store.ErrNoGrant) {
 			// Its revocation may have been under way.
-			key, err := s.Key(t.Context(), "acc_1", id)
+			key, err := s.Key(t.Context(), crashAccount(id), id)
 			if err != nil || key.RevokedAt.IsZero() {
 				t.Errorf("key %s is lost: %+v, %v", id, key, err)
 			}

@@ -18,40 +18,52 @@ func (s *Store) CreateKey(_ context.Context, key store.Key, hash token.Hash) err
 		if _, err := s.account(key.Account); err != nil {
 			return err
 		}
-		surplus, err := s.checkKey(key, keyRow{}, false)
+		leaving, err := s.makeRoom(key, keyRow{}, false)
 		if err != nil {
 			return err
 		}
 		k := keyRow{Key: key, hash: hash}
-		if err := s.archive.write(true, append(removal(surplus), k.change())...); err != nil {
+		if err := s.archive.write(true, append(leaving.changes, k.change())...); err != nil {
 			return err
 		}
-		s.exclude(surplus)
+		s.exclude(leaving.keys)
 		s.admit(k)
 		return nil
 	})
 }
 
-// checkKey holds a new key against the account's live ones. The key that
-// it replaces lends it its name: the one before that may still live for
-// its overlap. A younger one of that name has replaced it already, and
-// nobody would know which of two successors lasts. One that ends at once
-// makes room, also where there are too many. It returns the ended keys
-// that are too many: not those that a clock ahead takes for expired.
-func (s *Store) checkKey(key store.Key, replaces keyRow, overlap bool) (surplus []keyRow, err error) {
-	if key.Kind != token.Key {
-		return nil, nil
-	}
+// departure is what leaves with a write: the rows to write or delete, and
+// the keys whose tokens end with it.
+type departure struct {
+	changes []change
+	keys    []keyRow
+}
+
+// makeRoom checks a new key or login token against those of its kind that
+// the account has, and returns what has to leave with it.
+func (s *Store) makeRoom(key store.Key, replaces keyRow, overlap bool) (departure, error) {
 	keys, err := s.keys(key.Account)
 	if err != nil {
-		return nil, err
+		return departure{}, err
 	}
+	keys = slices.DeleteFunc(keys, func(k keyRow) bool { return k.Kind != key.Kind })
+	if key.Kind == token.Login {
+		return s.makeLoginRoom(key, keys, replaces, overlap)
+	}
+	surplus, err := checkKey(key, keys, replaces, overlap)
+	return departure{removal(surplus), surplus}, err
+}
+
+// checkKey checks a new key against the account's live ones. The key that
+// it replaces lends it its name: the one before that may still live for
+// its overlap. A younger one of that name has replaced it already, and it
+// would be open which of two successors lasts. One that ends at once
+// makes room, also where there are too many. It returns the ended keys
+// that are too many: not those that a clock ahead takes for expired.
+func checkKey(key store.Key, keys []keyRow, replaces keyRow, overlap bool) (surplus []keyRow, err error) {
 	var ended []keyRow
 	live := 0
 	for _, k := range keys {
-		if k.Kind != token.Key {
-			continue
-		}
 		if !k.Live(key.CreatedAt.Add(-clockAhead)) {
 			ended = append(ended, k)
 		}
@@ -80,9 +92,9 @@ func surplusOf(ended []keyRow) []keyRow {
 	return ended[:min(len(ended)-store.MaxEndedKeys, maxRemovals)]
 }
 
-// maxRemovals is how many keys are removed with one write, so that they
-// fit into one transaction.
-const maxRemovals = 256
+// maxRemovals is how many keys are removed with one write. Their rows are
+// 400 KiB at most, a third of what fits into one transaction.
+const maxRemovals = 2000
 
 // removal is what removes keys.
 func removal(keys []keyRow) (changes []change) {
@@ -92,8 +104,8 @@ func removal(keys []keyRow) (changes []change) {
 	return changes
 }
 
-// exclude lets the tokens of keys that are removed in no more: none must
-// outlive its row, or nobody could revoke it.
+// exclude ends the tokens of keys that were revoked or removed. None may
+// outlive its row: it could not be revoked.
 func (s *Store) exclude(keys []keyRow) {
 	for _, k := range keys {
 		s.ledger.RemoveToken(k.hash)
@@ -182,10 +194,13 @@ func (s *Store) ListKeys(_ context.Context, account string) ([]store.Key, error)
 		}
 		return nil
 	})
-	slices.SortFunc(list, func(a, b store.Key) int {
-		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortFunc(list, byAge)
 	return list, err
+}
+
+// byAge sorts the oldest key first.
+func byAge(a, b store.Key) int {
+	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
 }
 
 func (s *Store) keys(account string) ([]keyRow, error) {
@@ -228,7 +243,7 @@ func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key,
 			return store.ErrNotFound
 		}
 		overlap := oldEnds.After(next.CreatedAt)
-		surplus, err := s.checkKey(next, old, overlap)
+		leaving, err := s.makeRoom(next, old, overlap)
 		if err != nil {
 			return err
 		}
@@ -239,10 +254,10 @@ func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key,
 			old.ExpiresAt = oldEnds.UTC()
 		}
 		successor := keyRow{Key: next, hash: hash}
-		if err := s.archive.write(true, append(removal(surplus), old.change(), successor.change())...); err != nil {
+		if err := s.archive.write(true, append(leaving.changes, old.change(), successor.change())...); err != nil {
 			return err
 		}
-		s.exclude(surplus)
+		s.exclude(leaving.keys)
 		if overlap {
 			s.admit(old)
 		} else {

@@ -162,6 +162,7 @@ func (s *suite) closed() {
 		"Key":           func() error { _, err := st.Key(ctx, "acc_1", key.ID); return err },
 		"ListKeys":      func() error { _, err := st.ListKeys(ctx, "acc_1"); return err },
 		"RevokeKey":     func() error { return st.RevokeKey(ctx, "acc_1", key.ID, s.now) },
+		"EndLogins":     func() error { return st.EndLogins(ctx, "acc_1", s.now) },
 		"RotateKey":     func() error { return st.RotateKey(ctx, "acc_1", key.ID, key, hash, s.now) },
 		"Counts":        func() error { _, err := st.Counts(ctx, "acc_1", s.today, s.today); return err },
 		"Recent":        func() error { _, err := st.Recent(ctx, "acc_1", s.now); return err },

@@ -1,7 +1,6 @@
 package database
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -11,7 +10,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
-const columns = "id, email, password_hash, password_version, created_at, updated_at"
+const columns = "id, email, password_hash, password_version, created_at, updated_at, logins_end, changes_until"
 
 // ByEmail implements account.Reader.
 func (s *Store) ByEmail(ctx context.Context, email account.Email) (account.Credential, error) {
@@ -45,22 +44,51 @@ func (s *Store) List(ctx context.Context, after account.Email, limit int) ([]acc
 	return accounts, nil
 }
 
+// LoginsToEnd implements account.Reader.
+func (s *Store) LoginsToEnd(ctx context.Context, limit int) ([]string, error) {
+	rows, err := s.db.QueryContext(ctx, "SELECT id FROM accounts WHERE logins_end > 0 ORDER BY id LIMIT $1", limit)
+	if err != nil {
+		return nil, fmt.Errorf("listing login tokens to end: %w", err)
+	}
+	defer rows.Close()
+	var ids []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, fmt.Errorf("listing login tokens to end: %w", err)
+		}
+		ids = append(ids, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("listing login tokens to end: %w", err)
+	}
+	return ids, nil
+}
+
 // Add implements account.Writer.
-func (s *Store) Add(ctx context.Context, a account.Account, hash string, agree func() error) error {
-	const statement = "INSERT INTO accounts (" + columns + ") VALUES ($1, $2, $3, 1, $4, $5) ON CONFLICT (email) DO NOTHING"
-	return s.change(ctx, "adding account", account.ErrEmailTaken, agree, statement,
+func (s *Store) Add(ctx context.Context, a account.Account, hash string) error {
+	const statement = "INSERT INTO accounts (" + columns + ") VALUES ($1, $2, $3, 1, $4, $5, 0, 0) ON CONFLICT (email) DO NOTHING"
+	return s.change(ctx, "adding account", account.ErrEmailTaken, statement,
 		a.ID, string(a.Email), hash, a.CreatedAt.UnixMilli(), a.UpdatedAt.UnixMilli())
 }
 
 // SetPassword implements account.Writer.
-func (s *Store) SetPassword(ctx context.Context, id string, version int64, hash string, at time.Time, agree func() error) error {
-	const statement = "UPDATE accounts SET password_hash = $2, password_version = password_version + 1, updated_at = $3 WHERE id = $1 AND password_version = $4"
-	return s.change(ctx, "setting password", account.ErrOvertaken, agree, statement, id, hash, at.UnixMilli(), version)
+func (s *Store) SetPassword(ctx context.Context, p account.PasswordChange) error {
+	const statement = "UPDATE accounts SET password_hash = $2, password_version = password_version + 1, updated_at = $3, " +
+		"logins_end = password_version + 1, changes_until = $4 WHERE id = $1 AND password_version = $5"
+	return s.change(ctx, "setting password", account.ErrOvertaken, statement,
+		p.ID, p.Hash, p.At.UnixMilli(), millis(p.ChangesUntil), p.Version)
+}
+
+// LoginsEnded implements account.Writer.
+func (s *Store) LoginsEnded(ctx context.Context, id string, version int64) error {
+	return s.exec(ctx, "noting that login tokens ended",
+		"UPDATE accounts SET logins_end = 0 WHERE id = $1 AND logins_end = $2", id, version)
 }
 
 // Remove implements account.Writer.
-func (s *Store) Remove(ctx context.Context, id string, agree func() error) error {
-	return s.change(ctx, "removing account", account.ErrNotFound, agree, "DELETE FROM accounts WHERE id = $1", id)
+func (s *Store) Remove(ctx context.Context, id string) error {
+	return s.change(ctx, "removing account", account.ErrNotFound, "DELETE FROM accounts WHERE id = $1", id)
 }
 
 // Rehash implements account.Writer.
@@ -73,17 +101,11 @@ func (s *Store) Rehash(ctx context.Context, id string, version int64, hash strin
 	return nil
 }
 
-// change runs one statement in a transaction and commits it if it touched
-// a row and the others agree. It returns none if there was no row.
-func (s *Store) change(ctx context.Context, doing string, none error, agree func() error, statement string, args ...any) error {
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	// After a commit this does nothing, and after a failed one the
-	// connection is gone: there is nobody to tell.
-	defer func() { _ = tx.Rollback() }()
-	result, err := tx.ExecContext(ctx, statement, args...)
+// change runs one statement, which is a transaction of its own: none lasts
+// longer than that, so no writer waits for anything but the disk. It
+// returns none if there was no row.
+func (s *Store) change(ctx context.Context, doing string, none error, statement string, args ...any) error {
+	result, err := s.db.ExecContext(ctx, statement, args...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
@@ -94,22 +116,14 @@ func (s *Store) change(ctx context.Context, doing string, none error, agree func
 	if n == 0 {
 		return none
 	}
-	if err := agree(); err != nil {
-		return err
-	}
-	if err := tx.Commit(); err != nil {
-		// When the caller left, the transaction is over already, and only
-		// the context tells why.
-		return fmt.Errorf("%s: committing: %w", doing, cmp.Or(ctx.Err(), err))
-	}
 	return nil
 }
 
 // scan reads the columns of one account.
 func scan(row interface{ Scan(...any) error }) (account.Credential, error) {
 	var c account.Credential
-	var created, updated int64
-	err := row.Scan(&c.ID, &c.Email, &c.Hash, &c.Version, &created, &updated)
+	var created, updated, changes int64
+	err := row.Scan(&c.ID, &c.Email, &c.Hash, &c.Version, &created, &updated, &c.LoginsEnd, &changes)
 	if errors.Is(err, sql.ErrNoRows) {
 		return account.Credential{}, account.ErrNotFound
 	}
@@ -118,5 +132,16 @@ func scan(row interface{ Scan(...any) error }) (account.Credential, error) {
 	}
 	c.CreatedAt = time.UnixMilli(created).UTC()
 	c.UpdatedAt = time.UnixMilli(updated).UTC()
+	if changes != 0 {
+		c.ChangesUntil = time.UnixMilli(changes).UTC()
+	}
 	return c, nil
+}
+
+// millis is a time as it is stored: 0 is none.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
 }

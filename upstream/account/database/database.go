@@ -29,8 +29,9 @@ import (
 const fileName = "accounts.db"
 
 // busyTimeout is how long a SQLite connection waits for another writer,
-// in milliseconds. A writer that agrees a change with the gate holds its
-// lock for as long as the gate takes, which is bounded below this.
+// in milliseconds. A writer holds its lock for one statement and its
+// commit, so this is what a slow disk may take for the writers that are
+// ahead.
 const busyTimeout = "15000"
 
 // maxConnections bounds the pool. Logins read one row each; what limits

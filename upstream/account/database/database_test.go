@@ -1,6 +1,7 @@
 package database_test
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/pressly/goose/v3"
 
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/database"
@@ -52,11 +55,9 @@ func ada() account.Account {
 	return account.Account{ID: "acc_ada", Email: "ada@example.com", CreatedAt: created, UpdatedAt: created}
 }
 
-func agreed() error { return nil }
-
 func mustAdd(t *testing.T, store *database.Store, a account.Account) {
 	t.Helper()
-	if err := store.Add(t.Context(), a, "hash", agreed); err != nil {
+	if err := store.Add(t.Context(), a, "hash"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -94,11 +95,7 @@ func TestEmailIsUnique(t *testing.T) {
 		mustAdd(t, store, ada())
 		second := ada()
 		second.ID = "acc_second"
-		err := store.Add(t.Context(), second, "other", func() error {
-			t.Error("the others were asked about an address that is taken")
-			return nil
-		})
-		if !errors.Is(err, account.ErrEmailTaken) {
+		if err := store.Add(t.Context(), second, "other"); !errors.Is(err, account.ErrEmailTaken) {
 			t.Errorf("got %v, want ErrEmailTaken", err)
 		}
 	})
@@ -116,7 +113,7 @@ func TestEmailIsUniqueInARace(t *testing.T) {
 			wait.Go(func() {
 				a := ada()
 				a.ID = fmt.Sprintf("acc_%d", i)
-				errs[i] = stores[i%2].Add(t.Context(), a, "hash", agreed)
+				errs[i] = stores[i%2].Add(t.Context(), a, "hash")
 			})
 		}
 		wait.Wait()
@@ -135,36 +132,9 @@ func TestEmailIsUniqueInARace(t *testing.T) {
 	})
 }
 
-// What the others do not agree to is not done, and their error comes back
-// as it is.
-func TestDisagreementStoresNothing(t *testing.T) {
-	t.Parallel()
-	both(t, func(t *testing.T, open func() *database.Store) {
-		store := open()
-		mustAdd(t, store, ada())
-		before, err := store.ByID(t.Context(), "acc_ada")
-		if err != nil {
-			t.Fatal(err)
-		}
-		no := errors.New("no")
-		disagree := func() error { return no }
-		bob := account.Account{ID: "acc_bob", Email: "bob@example.com", CreatedAt: created, UpdatedAt: created}
-		for name, err := range map[string]error{
-			"Add":         store.Add(t.Context(), bob, "hash", disagree),
-			"SetPassword": store.SetPassword(t.Context(), "acc_ada", 1, "other", created.Add(time.Hour), disagree),
-			"Remove":      store.Remove(t.Context(), "acc_ada", disagree),
-		} {
-			if !errors.Is(err, no) {
-				t.Errorf("%s: got %v, want the others' error", name, err)
-			}
-		}
-		if after, err := store.ByID(t.Context(), "acc_ada"); err != nil || after != before {
-			t.Errorf("got %+v, %v; want it unchanged", after, err)
-		}
-		if _, err := store.ByID(t.Context(), "acc_bob"); !errors.Is(err, account.ErrNotFound) {
-			t.Errorf("the account that was not agreed on: %v", err)
-		}
-	})
+// second is a change of ada's first password.
+func second(hash string, at time.Time) account.PasswordChange {
+	return account.PasswordChange{ID: "acc_ada", Version: 1, Hash: hash, At: at}
 }
 
 func TestSetPassword(t *testing.T) {
@@ -173,23 +143,104 @@ func TestSetPassword(t *testing.T) {
 		store := open()
 		mustAdd(t, store, ada())
 		later := created.Add(time.Hour)
-		if err := store.SetPassword(t.Context(), "acc_ada", 1, "second", later, agreed); err != nil {
+		change := second("second", later)
+		change.ChangesUntil = later.Add(time.Minute)
+		if err := store.SetPassword(t.Context(), change); err != nil {
 			t.Fatal(err)
 		}
-		want := account.Credential{Account: ada(), Hash: "second", Version: 2}
+		want := account.Credential{Account: ada(), Hash: "second", Version: 2, LoginsEnd: 2, ChangesUntil: change.ChangesUntil}
 		want.UpdatedAt = later
 		if got, err := store.ByID(t.Context(), "acc_ada"); err != nil || got != want {
 			t.Errorf("got %+v, %v; want %+v", got, err, want)
 		}
 		for _, id := range []string{"acc_ada", "acc_bob"} {
-			err := store.SetPassword(t.Context(), id, 1, "x", later, func() error {
-				t.Errorf("%s: the others were asked", id)
-				return nil
-			})
-			if !errors.Is(err, account.ErrOvertaken) {
+			change.ID, change.Hash = id, "x"
+			if err := store.SetPassword(t.Context(), change); !errors.Is(err, account.ErrOvertaken) {
 				t.Errorf("%s, whose version is not 1: got %v", id, err)
 			}
 		}
+		if got, err := store.ByID(t.Context(), "acc_ada"); err != nil || got != want {
+			t.Errorf("after a change that came too late: got %+v, %v; want %+v", got, err, want)
+		}
+	})
+}
+
+// That login tokens are to end is known to every process, until the gate
+// has ended those of the last change.
+func TestLoginsToEnd(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, open func() *database.Store) {
+		store, other := open(), open()
+		mustAdd(t, store, ada())
+		mustAdd(t, store, account.Account{ID: "acc_bob", Email: "bob@example.com", CreatedAt: created, UpdatedAt: created})
+		want := func(want ...string) {
+			t.Helper()
+			if got, err := other.LoginsToEnd(t.Context(), 10); err != nil || !slices.Equal(got, want) {
+				t.Errorf("got %v, %v; want %v", got, err, want)
+			}
+		}
+		want()
+		for version := range int64(2) {
+			change := second("next", created)
+			change.Version = version + 1
+			if err := store.SetPassword(t.Context(), change); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want("acc_ada")
+		ended := func(version int64) {
+			t.Helper()
+			if err := store.LoginsEnded(t.Context(), "acc_ada", version); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ended(2) // by then there was another change
+		want("acc_ada")
+		ended(3)
+		want()
+	})
+}
+
+// A database of an earlier version opens with its accounts.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	upgrade := func(t *testing.T, dialect goose.Dialect, driver, source string, open func() (*database.Store, error)) {
+		t.Helper()
+		db, err := sql.Open(driver, source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		provider, err := goose.NewProvider(dialect, db, os.DirFS("migrations"), goose.WithDisableGlobalRegistry(true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = provider.UpTo(t.Context(), 2)
+		if err == nil {
+			_, err = db.ExecContext(t.Context(), "INSERT INTO accounts (id, email, password_hash, password_version, created_at, updated_at) "+
+				"VALUES ('acc_ada', 'ada@example.com', 'hash', 3, $1, $1)", created.UnixMilli())
+		}
+		if err := errors.Join(err, db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		store, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := account.Credential{Account: ada(), Hash: "hash", Version: 3}
+		got, err := store.ByID(t.Context(), "acc_ada")
+		if err := errors.Join(err, store.Close()); err != nil || got != want {
+			t.Errorf("got %+v, %v; want %+v", got, err, want)
+		}
+	}
+	t.Run("SQLite", func(t *testing.T) {
+		directory := t.TempDir()
+		upgrade(t, goose.DialectSQLite3, "sqlite", filepath.Join(directory, "accounts.db"),
+			func() (*database.Store, error) { return database.OpenFile(t.Context(), directory) })
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		address := postgresURL(t)
+		upgrade(t, goose.DialectPostgres, "pgx", address,
+			func() (*database.Store, error) { return database.OpenURL(t.Context(), address) })
 	})
 }
 
@@ -213,7 +264,7 @@ func TestRehash(t *testing.T) {
 		if got, want := hash(), "dearer v1"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if err := store.SetPassword(t.Context(), "acc_ada", 1, "second", created, agreed); err != nil {
+		if err := store.SetPassword(t.Context(), second("second", created)); err != nil {
 			t.Fatal(err)
 		}
 		if err := store.Rehash(t.Context(), "acc_ada", 1, "stale"); err != nil {
@@ -230,10 +281,10 @@ func TestRemove(t *testing.T) {
 	both(t, func(t *testing.T, open func() *database.Store) {
 		store := open()
 		mustAdd(t, store, ada())
-		if err := store.Remove(t.Context(), "acc_ada", agreed); err != nil {
+		if err := store.Remove(t.Context(), "acc_ada"); err != nil {
 			t.Fatal(err)
 		}
-		if err := store.Remove(t.Context(), "acc_ada", agreed); !errors.Is(err, account.ErrNotFound) {
+		if err := store.Remove(t.Context(), "acc_ada"); !errors.Is(err, account.ErrNotFound) {
 			t.Errorf("removed twice: got %v, want ErrNotFound", err)
 		}
 		mustAdd(t, store, ada()) // the address is free again
@@ -299,25 +350,6 @@ func openInARace(t *testing.T, open func() (*database.Store, error)) {
 		})
 	}
 	wait.Wait()
-}
-
-// A reader is served while somebody agrees on a change.
-func TestReadWhileAgreeing(t *testing.T) {
-	t.Parallel()
-	both(t, func(t *testing.T, open func() *database.Store) {
-		store := open()
-		mustAdd(t, store, ada())
-		err := store.SetPassword(t.Context(), "acc_ada", 1, "second", created, func() error {
-			got, err := store.ByID(t.Context(), "acc_ada")
-			if err == nil && got.Hash != "hash" {
-				err = fmt.Errorf("got hash %q before the commit", got.Hash)
-			}
-			return err
-		})
-		if err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // Threat: another user of the machine reads e-mail addresses and hashes

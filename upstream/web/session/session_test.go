@@ -29,7 +29,7 @@ func newManager(t *testing.T) (*session.Manager, *database.Store, *time.Time) {
 		}
 	})
 	ada := account.Account{ID: "acc_ada", Email: "ada@example.com", CreatedAt: start, UpdatedAt: start}
-	if err := store.Add(t.Context(), ada, "hash", func() error { return nil }); err != nil {
+	if err := store.Add(t.Context(), ada, "hash"); err != nil {
 		t.Fatal(err)
 	}
 	now := start
