@@ -123,7 +123,7 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 		g.Logger.Debug("refusing what a lenient server could take for a login", zap.String("method", r.Method), zap.String("path", r.URL.Path))
 		return g.refuse(w, r, nil, refuseNotFound)
 	case !closed:
-		return next.ServeHTTP(w, r)
+		return g.open(w, r, next)
 	}
 	if allow := g.Policy.Allow(r.URL.Path); allow != "" {
 		return g.refuse(w, r, nil, methodNotAllowed(allow))
