@@ -80,7 +80,6 @@ func judge(t *testing.T, p *browsertest.Page, look, name string, words ...string
 	if over := browsertest.Evaluate[int](p, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
 		t.Errorf("%s, %s: %d pixels wider than the window", name, look, over)
 	}
-	// axe-core itself has to be let in past the page's policy.
 	for _, violation := range p.Violations() {
 		t.Errorf("%s, %s: %s", name, look, violation)
 	}
