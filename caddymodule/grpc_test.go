@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -62,7 +60,7 @@ func echoService(t *testing.T) (address string) {
 
 // grpcGate are endpoints for gRPC, and one that has only GET.
 const grpcGate = `
-		guard /
+		guard /echo.Echo/
 		login POST /echo.Echo/Login
 		endpoint say POST /echo.Echo/Say
 		endpoint shout POST /echo.Echo/Shout
@@ -74,9 +72,16 @@ const grpcGate = `
 		}
 `
 
-// echo makes a gRPC call through the gate and returns what the client got.
-func echo(t *testing.T, connection *grpc.ClientConn, method, token string) (string, error, metadata.MD) {
+// echo makes a gRPC call through the gate, over a connection of its own,
+// and returns what the client got.
+func (s *site) echo(t *testing.T, method, token string) (string, error, metadata.MD) {
 	t.Helper()
+	connection, err := grpc.NewClient("passthrough:///gate.test", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return s.dial(ctx, "", "") }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if token != "" {
@@ -84,7 +89,7 @@ func echo(t *testing.T, connection *grpc.ClientConn, method, token string) (stri
 	}
 	sent, got := []byte("hello"), []byte(nil)
 	var header, trailer metadata.MD
-	err := connection.Invoke(ctx, method, &sent, &got, grpc.ForceCodec(plainCodec{}), grpc.Header(&header), grpc.Trailer(&trailer))
+	err = connection.Invoke(ctx, method, &sent, &got, grpc.ForceCodec(plainCodec{}), grpc.Header(&header), grpc.Trailer(&trailer))
 	return string(got), err, metadata.Join(header, trailer)
 }
 
@@ -93,31 +98,23 @@ func echo(t *testing.T, connection *grpc.ClientConn, method, token string) (stri
 // gRPC, the gate's sentence and its headers.
 func TestGRPC(t *testing.T) {
 	logs := filepath.Join(t.TempDir(), "access.log")
-	service, metrics := echoService(t), freePort(t)
+	service := echoService(t)
 	s := start(t, setup{
-		zone: calmZone(), port: freePort(t), gate: grpcGate, global: "metrics\nservers {\nprotocols h1 h2c\n}",
-		behind: "reverse_proxy h2c://" + service + "\nlog {\noutput file " + logs + "\n}\n}\nhttp://:" + fmt.Sprint(metrics) + " {\nbind 127.0.0.1\nmetrics",
+		zone: calmZone(), gate: grpcGate, global: "metrics\nservers {\nprotocols h1 h2c\n}",
+		behind: "metrics /metrics\nlog {\noutput file " + logs + "\n}\nlog_skip /metrics\nreverse_proxy h2c://" + service,
 	})
-	before := outcomes(t, metrics)
+	before := s.outcomes(t)
 	id, token := s.account(t, "small", "say", "shout")
 	_, narrow := s.account(t, "small", "shout")
 	_, free := s.account(t, "free")
-	connection, err := grpc.NewClient("passthrough:///gate.test", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
-		}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer connection.Close()
 	for range 2 {
-		if got, err, fields := echo(t, connection, "/echo.Echo/Say", token); got != "hello" || err != nil || len(fields["served-by"]) != 1 || len(fields["ratelimit"]) != 1 {
+		if got, err, fields := s.echo(t, "/echo.Echo/Say", token); got != "hello" || err != nil || len(fields["served-by"]) != 1 || len(fields["ratelimit"]) != 1 {
 			t.Fatalf("an admitted call: got %q, %v, %v", got, err, fields)
 		}
 	}
 	refused := func(name, method, token string, want codes.Code, message string, fields ...string) {
 		t.Helper()
-		_, err, got := echo(t, connection, method, token)
+		_, err, got := s.echo(t, method, token)
 		if status.Code(err) != want || !strings.Contains(status.Convert(err).Message(), message) {
 			t.Errorf("%s: got %v, want %v %q", name, err, want, message)
 		}
@@ -146,8 +143,8 @@ func TestGRPC(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("no upstream", "/echo.Echo/Shout", token, codes.Unavailable, "did not answer", "ratelimit")
-	hang := newSilent(t)
-	s.behind = strings.Replace(s.behind, "reverse_proxy h2c://", "reverse_proxy {\nto h2c://"+hang+"\ntransport http {\nresponse_header_timeout 100ms\nversions h2c\n}\n}\n#", 1)
+	proxy, _, _ := strings.Cut(s.behind, "h2c://")
+	s.behind = proxy + "h2c://" + newSilent(t) + " {\ntransport http {\nresponse_header_timeout 100ms\nversions h2c\n}\n}"
 	if err := s.reload(); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +154,7 @@ func TestGRPC(t *testing.T) {
 	}
 	refused("no store", "/echo.Echo/Shout", token, codes.Unavailable, "cannot check", "retry-after")
 	checkGRPCLog(t, logs)
-	after := outcomes(t, metrics)
+	after := s.outcomes(t)
 	for outcome, want := range map[string]int{
 		`endpoint="say",outcome="admitted"`: 2, `endpoint="say",outcome="malformed"`: 1, `endpoint="say",outcome="unauthenticated"`: 2,
 		`endpoint="say",outcome="not_entitled"`: 2, `endpoint="say",outcome="exhausted"`: 1, `endpoint="",outcome="malformed"`: 2,
@@ -172,19 +169,11 @@ func TestGRPC(t *testing.T) {
 var outcome = regexp.MustCompile(`(?m)^caddy_tollgate_requests_total\{(.*)\} (\d+)$`)
 
 // outcomes reads what the gate counted, by the labels.
-func outcomes(t *testing.T, port int) map[string]int {
+func (s *site) outcomes(t *testing.T) map[string]int {
 	t.Helper()
-	response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/", port))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
 	counts := map[string]int{}
-	for _, match := range outcome.FindAllStringSubmatch(string(text), -1) {
+	for _, match := range outcome.FindAllStringSubmatch(s.ask(t, "GET", "/metrics", "").body, -1) {
+		var err error
 		if counts[match[1]], err = strconv.Atoi(match[2]); err != nil {
 			t.Fatal(err)
 		}
