@@ -40,8 +40,10 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, e *policy.Endpoint
 	}
 	// A call or a login attempt is settled by what happened, which for
 	// gRPC is not the status that is sent.
-	if a, ok := w.(interface{ begin(status int) }); ok && as.status != f.Status {
-		a.begin(f.Status)
+	if as.status != f.Status {
+		if a, ok := w.(interface{ begin(status int) }); ok {
+			a.begin(f.Status)
+		}
 	}
 	w.WriteHeader(as.status)
 	if r.Method == http.MethodHead || len(as.body) == 0 {
@@ -70,20 +72,17 @@ func (g *Gate) formOf(r *http.Request, f *Refusal) form {
 // answer alone: servers have handlers that edit them in place.
 func (f *Refusal) setHeader(h http.Header, as form, gated bool) {
 	values := make([]string, 0, len(f.header)+len(as.header)+1)
-	set := func(name, value string) {
-		values = append(values, value)
-		h[name] = values[len(values)-1 : len(values) : len(values)]
-	}
-	for _, line := range f.header {
-		set(line.name, line.value)
-	}
-	for _, line := range as.header {
-		set(line.name, line.value)
+	for _, lines := range [...][]field{f.header, as.header} {
+		for _, line := range lines {
+			values = append(values, line.value)
+			h[line.name] = values[len(values)-1 : len(values) : len(values)]
+		}
 	}
 	switch {
 	case !gated:
 	case len(h["Vary"]) == 0:
-		set("Vary", varyAuthorization)
+		values = append(values, varyAuthorization)
+		h["Vary"] = values[len(values)-1 : len(values) : len(values)]
 	default:
 		varyBy(h, varyAuthorization)
 	}
