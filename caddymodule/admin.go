@@ -32,6 +32,7 @@ var errNoGate = apierror.New(http.StatusServiceUnavailable, "unavailable",
 func (*Admin) serve(w http.ResponseWriter, r *http.Request) error {
 	app, err := configured(caddy.ActiveContext())
 	if err != nil {
+		apierror.CloseUnread(w, r)
 		return errNoGate.Write(w)
 	}
 	app.control.ServeHTTP(w, r)

@@ -45,9 +45,11 @@ type App struct {
 
 	policy.Config
 
-	// Errors decides who words the gate's refusals: "json" (the default)
-	// is the gate itself, "pass" hands them to handle_errors. Headers
-	// such as Retry-After are set either way.
+	// Errors decides who writes the gate's refusals: with "json" (the
+	// default) the gate does, as JSON, as a page for browsers and with a
+	// status for gRPC clients, and it also answers for handlers behind it
+	// that fail with 502, 503 or 504. "pass" hands all of these to
+	// handle_errors. Headers such as Retry-After are set either way.
 	Errors string `json:"errors,omitempty"`
 
 	policy *policy.Policy

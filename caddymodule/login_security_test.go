@@ -195,7 +195,7 @@ func TestDisguisedLogin(t *testing.T) {
 	if n := s.upstream.seen(); n != 0 {
 		t.Errorf("the upstream saw %d guesses", n)
 	}
-	for _, c := range [][2]string{{"GET", "/LOGIN"}, {"POST", "/logins"}, {"POST", "/login/refused"}} {
+	for _, c := range [][2]string{{"GET", "/LOGIN"}, {"POST", "/logins"}, {"POST", "/login/help"}} {
 		if got := s.ask(t, c[0], c[1], "x=y", form1...); got.status == 404 {
 			t.Errorf("%s %s is no login, and got %d %s", c[0], c[1], got.status, got.body)
 		}

@@ -190,27 +190,45 @@ func TestDownUpstream(t *testing.T) {
 	if got := used(t, s, account, "rates"); got != 0 {
 		t.Errorf("%d calls are counted, want none", got)
 	}
-	form := func(path string) *http.Response {
-		response, err := http.PostForm(s.Address+path, url.Values{"email": {"ada@example.com"}, "password": {"wrong password"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return response
-	}
-	page := func(path string) *http.Response {
-		response, err := http.Get(s.Address + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return response
-	}
-	for name, response := range map[string]*http.Response{"/usage": page("/usage"), "/": page("/"), "the sign-in": form("/login"), "the sign-up": form("/signup")} {
-		text, err := io.ReadAll(response.Body)
-		response.Body.Close()
-		if err != nil || response.StatusCode != http.StatusBadGateway || response.Header.Get("Content-Type") != "text/html; charset=utf-8" || !strings.Contains(string(text), "<h1>Back in a moment</h1>") {
-			t.Errorf("%s: got %d %v %s, %v", name, response.StatusCode, response.Header, text, err)
+	form := url.Values{"email": {"ada@example.com"}, "password": {"wrong password"}}.Encode()
+	for _, c := range []struct{ method, path, body string }{
+		{"GET", "/usage", ""}, {"GET", "/", ""}, {"GET", "/settings", ""}, {"POST", "/login", form}, {"POST", "/signup", form},
+	} {
+		for accept, want := range map[string]string{browser: "<h1>Back in a moment</h1>", "*/*": `"code":"upstream_unreachable"`} {
+			if got := ask(t, s, c.method, c.path, c.body, accept); got.StatusCode != http.StatusBadGateway || !strings.Contains(got.text, want) {
+				t.Errorf("%s %s for %s: got %d %v %s", c.method, c.path, accept, got.StatusCode, got.Header, got.text)
+			}
 		}
 	}
+}
+
+// read is an answer with its body.
+type read struct {
+	*http.Response
+	text string
+}
+
+// ask makes a request as a browser does, or a program.
+func ask(t *testing.T, s *stack.Stack, method, path, body, accept string) read {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, s.Address+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", accept)
+	if body != "" {
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read{response, string(text)}
 }
 
 // TestNoSecrets looks for secrets in what the programs wrote.

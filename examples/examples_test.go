@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -26,6 +27,46 @@ func TestExamples(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(file, func(t *testing.T) { validate(t, file, read(t, file)) })
+	}
+}
+
+// TestBodyTimeouts: every Caddyfile that is shipped ends the wait for a body
+// that stalls, on each of its servers.
+func TestBodyTimeouts(t *testing.T) {
+	files, err := filepath.Glob("*.Caddyfile")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("finding examples: %v, %v", files, err)
+	}
+	t.Setenv("TOLLGATE_SECRET", "a secret of thirty-two characters")
+	for _, file := range append(files, "../Caddyfile") {
+		var config struct {
+			Apps struct {
+				HTTP struct {
+					Servers map[string]struct {
+						Idle caddy.Duration `json:"read_idle_timeout"`
+						Rate int64          `json:"read_min_rate"`
+					}
+				}
+			}
+		}
+		if err := json.Unmarshal(adapt(t, file, read(t, file)), &config); err != nil {
+			t.Fatal(err)
+		}
+		if len(config.Apps.HTTP.Servers) == 0 {
+			t.Errorf("%s has no servers", file)
+		}
+		for name, server := range config.Apps.HTTP.Servers {
+			if time.Duration(server.Idle) != 10*time.Second || server.Rate != 250 {
+				t.Errorf("%s, %s: a body may pause for %v and bring %d bytes a second, want 10s and 250", file, name, time.Duration(server.Idle), server.Rate)
+			}
+		}
+	}
+}
+
+// TestShippedCaddyfileIsShort: an operator reads it first.
+func TestShippedCaddyfileIsShort(t *testing.T) {
+	if lines := strings.Count(read(t, "../Caddyfile"), "\n"); lines > 70 {
+		t.Errorf("the Caddyfile has %d lines, want at most 70", lines)
 	}
 }
 

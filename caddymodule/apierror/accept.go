@@ -47,16 +47,31 @@ func (n negotiated) Header(name string) string {
 	return n.request.Header(name)
 }
 
-// acceptsJSON reports whether the Accept fields of a request allow an
-// answer in application/json. The most specific range that matches
-// decides (RFC 9110, section 12.5.1), so "*/*, application/json;q=0"
-// excludes JSON. No field, or an empty one, allows everything.
-func acceptsJSON(header http.Header) bool {
+// PrefersHTML reports whether the Accept fields of a request prefer
+// text/html to application/json, as those of browsers do. Without a
+// preference it is false: a program that accepts anything gets JSON.
+func PrefersHTML(header http.Header) bool {
 	fields := header["Accept"]
-	if len(fields) == 0 {
-		return true
+	if len(fields) == 0 || len(fields) == 1 && (fields[0] == "*/*" || fields[0] == jsonType) {
+		return false
 	}
-	specificity, accepted, ranges := 0, false, 0
+	return quality(fields, "text/html") > quality(fields, jsonType)
+}
+
+const jsonType = "application/json"
+
+// acceptsJSON reports whether the Accept fields of a request allow an
+// answer in application/json.
+func acceptsJSON(header http.Header) bool {
+	return quality(header["Accept"], jsonType) > 0
+}
+
+// quality returns the weight of a media type in Accept fields. The most
+// specific range that matches decides (RFC 9110, section 12.5.1), so
+// "*/*, application/json;q=0" excludes JSON. No field, or an empty one,
+// allows everything.
+func quality(fields []string, mediaType string) float64 {
+	best, q, ranges := 0, 0.0, 0
 	for _, field := range fields {
 		for part := range strings.SplitSeq(field, ",") {
 			name, parameters, _ := strings.Cut(part, ";")
@@ -65,23 +80,30 @@ func acceptsJSON(header http.Header) bool {
 				continue
 			}
 			ranges++
-			if s := jsonSpecificity(name); s > specificity {
-				specificity, accepted = s, weight(parameters) > 0
-			} else if s == specificity && s > 0 {
-				accepted = accepted || weight(parameters) > 0
+			s := specificity(name, mediaType)
+			if s == 0 || s < best {
+				continue
 			}
+			if s > best {
+				best, q = s, 0
+			}
+			q = max(q, weight(parameters))
 		}
 	}
-	return accepted || ranges == 0
+	if ranges == 0 {
+		return 1
+	}
+	return q
 }
 
-// jsonSpecificity tells how closely a media range names
-// application/json: 3 exactly, 2 by its type, 1 as anything, 0 not.
-func jsonSpecificity(name string) int {
+// specificity returns how closely a media range names a media type: 3
+// exactly, 2 by its type, 1 as anything, 0 not at all.
+func specificity(name, mediaType string) int {
+	slash := strings.IndexByte(mediaType, '/') + 1
 	switch {
-	case strings.EqualFold(name, "application/json"):
+	case strings.EqualFold(name, mediaType):
 		return 3
-	case strings.EqualFold(name, "application/*"):
+	case len(name) == slash+1 && name[slash] == '*' && strings.EqualFold(name[:slash], mediaType[:slash]):
 		return 2
 	case name == "*/*":
 		return 1
@@ -95,8 +117,8 @@ func weight(parameters string) float64 {
 	for parameter := range strings.SplitSeq(parameters, ";") {
 		name, value, _ := strings.Cut(parameter, "=")
 		if strings.EqualFold(strings.TrimSpace(name), "q") {
-			if q, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil {
-				return q
+			if q, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil && q >= 0 {
+				return min(q, 1)
 			}
 		}
 	}

@@ -68,6 +68,43 @@ func TestAccept(t *testing.T) {
 	}
 }
 
+// TestPrefersHTML: a page is only for clients that ask for one before
+// JSON.
+func TestPrefersHTML(t *testing.T) {
+	t.Parallel()
+	const chromium = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
+	for _, test := range []struct {
+		accept []string
+		want   bool
+	}{
+		{nil, false},
+		{[]string{""}, false},
+		{[]string{"*/*"}, false},
+		{[]string{"application/json"}, false},
+		{[]string{chromium}, true},
+		{[]string{"text/html"}, true},
+		{[]string{"TEXT/HTML; charset=utf-8"}, true},
+		{[]string{"text/*"}, true},
+		{[]string{"text/html", "*/*;q=0.1"}, true},
+		{[]string{"text/html, application/json"}, false},
+		{[]string{"text/html;q=0.8, application/json;q=0.9"}, false},
+		{[]string{"text/html;q=0.9, application/json;q=0.8"}, true},
+		{[]string{"text/html;q=0.9, application/*"}, false},
+		{[]string{"text/html;q=0, */*"}, false},
+		{[]string{"text/html;q=0"}, false},
+		{[]string{"*/*, application/json;q=0"}, true},
+		{[]string{"application/xhtml+xml"}, false},
+		{[]string{"text/htmlx, text/htm"}, false},
+		{[]string{"text/html;q=NaN, application/json;q=0.5"}, true},
+		{[]string{"text/html;q=5, application/json;q=1"}, false},
+		{[]string{"image/png, a;b,c"}, false},
+	} {
+		if got := apierror.PrefersHTML(http.Header{"Accept": test.accept}); got != test.want {
+			t.Errorf("Accept: %q: got %v, want %v", test.accept, got, test.want)
+		}
+	}
+}
+
 // FuzzAccept: whatever the field says, there is an answer.
 func FuzzAccept(f *testing.F) {
 	for _, seed := range []string{"a;b,c", "*/*;q=0,application/json;q=1", ";;,,q=", "application/json; q=\xff"} {

@@ -29,7 +29,8 @@ func Mux(mux *http.ServeMux) http.Handler {
 				refused = methodNotAllowed.WithHeader("Allow", answer.header.Get("Allow"))
 			}
 		}
-		// Nobody is left to tell when this fails: the client is gone.
+		CloseUnread(w, r)
+		// The client is gone if this fails; ignore the error.
 		_ = refused.Write(w)
 	})
 }

@@ -60,11 +60,15 @@ func exchangeOf(ctx huma.Context) *exchange {
 func admit(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
 	x := &exchange{request: Negotiated(ctx)}
+	op := ctx.Operation()
+	if op.RequestBody == nil {
+		CloseUnread(w, r)
+	}
 	refused := Negotiate(r.Header)
 	if refused == nil {
 		refused = checkQuery(ctx)
 	}
-	if op := ctx.Operation(); refused == nil && op.RequestBody != nil {
+	if refused == nil && op.RequestBody != nil {
 		if refused = checkMediaType(r.Header); refused == nil {
 			x.body, refused = readBody(ctx.BodyReader(), op.MaxBodyBytes-1)
 		}
@@ -73,7 +77,8 @@ func admit(ctx huma.Context, next func(huma.Context)) {
 		next(x)
 		return
 	}
-	// Nobody is left to tell when this fails: the client is gone.
+	CloseUnread(w, r)
+	// The client is gone if this fails; ignore the error.
 	_ = refused.Write(w)
 }
 

@@ -21,7 +21,8 @@ func RequireSecret(secret string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := sha256.Sum256([]byte(bearer(r)))
 		if secret == "" || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-			// Nobody is left to tell when this fails: the client is gone.
+			apierror.CloseUnread(w, r)
+			// The client is gone if this fails; ignore the error.
 			_ = errUnauthenticated.Write(w)
 			return
 		}

@@ -114,19 +114,19 @@ func (c *Call) keepPrivate(h http.Header, cacheControl, vary []string) {
 		c.header(h, "Vary", atVary, varyAuthorization)
 		return
 	}
-	varyByToken(h)
+	varyBy(h, varyAuthorization)
 }
 
-// varyByToken tells caches that the answer is for one token only.
-func varyByToken(h http.Header) {
+// varyBy tells caches that the answer depends on a field of the request.
+func varyBy(h http.Header, name string) {
 	for _, value := range h["Vary"] {
 		for field := range strings.SplitSeq(value, ",") {
-			if field = strings.TrimSpace(field); field == "*" || strings.EqualFold(field, varyAuthorization) {
+			if field = strings.TrimSpace(field); field == "*" || strings.EqualFold(field, name) {
 				return
 			}
 		}
 	}
-	h.Add("Vary", varyAuthorization)
+	h.Add("Vary", name)
 }
 
 // private returns Cache-Control without what speaks to shared caches, and

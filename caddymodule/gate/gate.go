@@ -126,26 +126,12 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 		g.Logger.Debug("refusing what a lenient server could take for a login", zap.String("method", r.Method), zap.String("path", r.URL.Path))
 		return g.refuse(w, r, nil, refuseNotFound)
 	case !closed:
-		return pass(w, r, next)
+		return g.open(w, r, next)
 	}
 	if allow := g.Policy.Allow(r.URL.Path); allow != "" {
 		return g.refuse(w, r, nil, methodNotAllowed(allow))
 	}
 	return g.refuse(w, r, nil, refuseNotFound)
-}
-
-// pass hands on a request outside of the guard. Nothing of the answer is
-// the gate's, but a body that the client broke is no failure of the
-// upstream: the server words that refusal, as the answer may have begun.
-func pass(w http.ResponseWriter, r *http.Request, next Handler) error {
-	body := watchBody(r)
-	err := next.ServeHTTP(w, r)
-	if err != nil {
-		if fault := body.fault(); fault != nil {
-			return fault
-		}
-	}
-	return err
 }
 
 // route judges the target of a request and finds its route. Without one,

@@ -121,7 +121,7 @@ func loginAccount(w http.ResponseWriter, r *http.Request) (string, *Refusal) {
 	if !ok {
 		return "", refuseBody
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.Body = readBody{bytes.NewReader(body)}
 	r.ContentLength = int64(len(body))
 	r.TransferEncoding, r.Trailer = nil, nil
 	return email, nil
@@ -174,11 +174,11 @@ func formEmail(body []byte) (string, bool) {
 	return email, utf8.ValidString(email)
 }
 
-// form is what a form says to a login, by any spelling of its fields that
-// a server might take for them: in any case, with space around.
-type form struct{ email, password []string }
+// credentials are what a form says to a login, by any spelling of its
+// fields that a server might take for them: in any case, with space around.
+type credentials struct{ email, password []string }
 
-func readForm(text string) (f form, err error) {
+func readForm(text string) (f credentials, err error) {
 	values, err := url.ParseQuery(text)
 	for name, given := range values {
 		switch strings.ToLower(strings.TrimSpace(name)) {
@@ -192,7 +192,7 @@ func readForm(text string) (f form, err error) {
 }
 
 // named tells whether the form says anything.
-func (f form) named() bool { return len(f.email)+len(f.password) > 0 }
+func (f credentials) named() bool { return len(f.email)+len(f.password) > 0 }
 
 // loginAnswer is the ResponseWriter of a login. The attempt is settled
 // before the client can read the answer and try again.

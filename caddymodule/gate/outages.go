@@ -16,6 +16,7 @@ type outages struct {
 	refund   *outage.Log
 	attempts *outage.Log
 	login    *outage.Log
+	open     *outage.Log // outside endpoints
 	// upstream has one for each endpoint, by Endpoint.Index: several
 	// services may be behind one gate.
 	upstream []*outage.Log
@@ -31,6 +32,7 @@ func newOutages(logger *zap.Logger, endpoints []*policy.Endpoint) *outages {
 		refund:   of(log, "giving a call back"),
 		attempts: of(log, "settling a login attempt"),
 		login:    of(log, "calling the upstream to log in"),
+		open:     of(log, "calling the upstream outside endpoints"),
 	}
 	for _, e := range endpoints {
 		o.upstream = append(o.upstream, of(log.With("endpoint", e.Name), "calling the upstream"))

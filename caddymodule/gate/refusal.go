@@ -3,10 +3,7 @@ package gate
 import (
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
@@ -19,9 +16,14 @@ const contentType = apierror.ContentType
 // in seconds.
 const retryUnavailable = "5"
 
-// Refusal is an answer of the gate's own: everything but the writing is
-// done. As an error it is what Options.PassErrors hands on. Refusals are
-// shared and must not be changed.
+// Codes of refusals that a page words in its own way.
+const (
+	codeThrottled = "too_many_attempts"
+	codeExhausted = "quota_exceeded"
+)
+
+// Refusal is an answer that the gate makes itself. As an error it is what
+// Options.PassErrors hands on. Refusals are shared and must not be changed.
 type Refusal struct {
 	// Status is the HTTP status code.
 	Status int
@@ -31,8 +33,11 @@ type Refusal struct {
 	Message string
 
 	outcome Outcome
-	header  []field
-	body    []byte
+	header  []field // in every form of the refusal
+	json    form
+	// notice replaces Message on a page, and reset is when the wait ends.
+	// Both may be empty.
+	notice, reset string
 }
 
 // field is a response header, its name in canonical form.
@@ -75,16 +80,13 @@ func fixed(status int, code, message string, outcome Outcome, header ...field) *
 	if err != nil {
 		panic(err) // three strings always encode
 	}
-	return prepared(&Refusal{Status: status, Code: code, Message: message, outcome: outcome, header: header, body: body})
+	return prepared(&Refusal{Status: status, Code: code, Message: message, outcome: outcome, header: header}, body)
 }
 
-func prepared(f *Refusal) *Refusal {
-	f.header = append(f.header,
-		field{"Content-Type", contentType},
-		field{"Cache-Control", noStore},
-		field{"X-Content-Type-Options", "nosniff"},
-		field{"Content-Length", strconv.Itoa(len(f.body))},
-	)
+// prepared completes a refusal whose body as JSON is known.
+func prepared(f *Refusal, body []byte) *Refusal {
+	f.header = append(f.header, field{"Cache-Control", noStore}, field{"X-Content-Type-Options", "nosniff"})
+	f.json = newForm(f.Status, contentType, body)
 	return f
 }
 
@@ -99,14 +101,25 @@ func insufficientScope(e *policy.Endpoint) *Refusal {
 		challenge(`, error="insufficient_scope", scope="`+e.Ability+`"`))
 }
 
-// unanswered stands for an upstream that did not answer; nil for any
-// other status.
+// The refusals that stand for an upstream that did not answer.
+var (
+	refuseBadGateway = fixed(http.StatusBadGateway, "upstream_unreachable", unreachable, Failed)
+	refuseNoUpstream = fixed(http.StatusServiceUnavailable, "upstream_unreachable", unreachable, Failed)
+	refuseTimeout    = fixed(http.StatusGatewayTimeout, "upstream_timeout", "The service behind the gate did not answer in time. Try again.", Failed)
+)
+
+const unreachable = "The service behind the gate did not answer. Try again."
+
+// unanswered returns the refusal for an upstream that did not answer; nil
+// for any other status.
 func unanswered(status int) *Refusal {
 	switch status {
-	case http.StatusBadGateway, http.StatusServiceUnavailable:
-		return fixed(status, "upstream_unreachable", "The service behind the gate did not answer. Try again.", Failed)
+	case http.StatusBadGateway:
+		return refuseBadGateway
+	case http.StatusServiceUnavailable:
+		return refuseNoUpstream
 	case http.StatusGatewayTimeout:
-		return fixed(status, "upstream_timeout", "The service behind the gate did not answer in time. Try again.", Failed)
+		return refuseTimeout
 	}
 	return nil
 }
@@ -137,55 +150,21 @@ func (c *Call) exhaustedUntil(seconds int64) *Refusal {
 	// Nothing in it needs to be escaped: names are plain words.
 	body := `{"message":"` + message + `","code":"quota_exceeded","endpoint":"` + c.endpoint.Name + `","limit":` + limit + `,"resets_at":"` + resets + `"}`
 	return prepared(&Refusal{
-		Status: http.StatusTooManyRequests, Code: "quota_exceeded", Message: message,
-		outcome: Exhausted, body: []byte(body),
+		Status: http.StatusTooManyRequests, Code: codeExhausted, Message: message, outcome: Exhausted,
+		notice: "The limit is " + limit + " calls a day to " + c.endpoint.Name + ".", reset: clock(c.day.End),
 		header: []field{
 			retryAfter(strconv.FormatInt(seconds, 10)),
 			{"Ratelimit-Policy", c.quotaPolicy()},
 			{"Ratelimit", string(appendQuota(nil, c.endpoint.Name, 0, seconds))},
 		},
-	})
+	}, []byte(body))
 }
 
 // throttled refuses a login for so long.
 func throttled(wait time.Duration) *Refusal {
 	seconds := max(1, int64((wait+time.Second-1)/time.Second))
-	return fixed(http.StatusTooManyRequests, "too_many_attempts", "Too many login attempts. Try again later.", Throttled,
+	return fixed(http.StatusTooManyRequests, codeThrottled, "Too many login attempts. Try again later.", Throttled,
 		retryAfter(strconv.FormatInt(seconds, 10)))
-}
-
-// refuse is the one place that writes refusals. The values of its headers
-// belong to the answer: servers have handlers that edit them in place.
-func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, f *Refusal) error {
-	g.Server.Count(e, f.outcome)
-	h := w.Header()
-	values := make([]string, len(f.header), len(f.header)+1)
-	for i, line := range f.header {
-		if g.PassErrors && strings.HasPrefix(line.name, "Content-") {
-			continue // the body is somebody else's
-		}
-		values[i] = line.value
-		h[line.name] = values[i : i+1 : i+1]
-	}
-	switch {
-	case e == nil:
-	case len(h["Vary"]) == 0:
-		values = append(values, varyAuthorization)
-		h["Vary"] = values[len(f.header):]
-	default:
-		varyByToken(h)
-	}
-	if g.PassErrors {
-		return f
-	}
-	w.WriteHeader(f.Status)
-	if r.Method == http.MethodHead {
-		return nil
-	}
-	if _, err := w.Write(f.body); err != nil {
-		g.Logger.Debug("writing a refusal", zap.Int("status", f.Status), zap.Error(err))
-	}
-	return nil
 }
 
 // unavailable refuses because the store cannot do its work. The cause is

@@ -308,7 +308,7 @@ func TestDisguises(t *testing.T) {
 	}
 	for path, want := range map[string]bool{
 		"/LOGIN": true, "/login/": true, "/login;x=1": true, "/login;/": true, "/lo%67in": true, "/login?x": true, "/login%23x": true,
-		"/login/refused": false, "/logins": false, "/": false, "/settings": false,
+		"/login/help": false, "/logins": false, "/": false, "/settings": false,
 	} {
 		if got := p.Disguises(http.MethodPost, path); got != want {
 			t.Errorf("%s: got %t, want %t", path, got, want)

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"strconv"
 	"strings"
 
 	"github.com/caddy-tollgate/tollgate/upstream/account"
@@ -69,43 +68,6 @@ func (s *site) logout(w http.ResponseWriter, r *http.Request) error {
 	}
 	redirect(w, loginPath, url.Values{"done": {"signed-out"}})
 	return nil
-}
-
-// maxWait bounds the wait that a refused sign-in may ask for, in seconds.
-// The gate never asks for more than the quarter of an hour.
-const maxWait = 24 * 60 * 60
-
-// loginRefused shows what the gate refused before it got here: the server
-// in front asks for this page in place of the gate's JSON, says what the
-// gate said in the parameters status and wait, and in form where the form
-// was sent to, and keeps the gate's Retry-After.
-func (s *site) loginRefused(w http.ResponseWriter, r *http.Request) error {
-	query := r.URL.Query()
-	switch status := query.Get("status"); {
-	case status == strconv.Itoa(http.StatusTooManyRequests):
-	case strings.HasPrefix(status, "4"):
-		return errForm
-	default:
-		s.views.problem(w, loginProblem)
-		return nil
-	}
-	wait, err := strconv.Atoi(query.Get("wait"))
-	if err != nil || wait < 1 || wait > maxWait {
-		wait = 60
-	}
-	tooMany := "Too many attempts. Wait " + inWords(wait) + ", then try again."
-	if s.SignUp && query.Get("form") == signUpPath {
-		return s.showSignUp(w, http.StatusTooManyRequests, signUpView{Problem: tooMany})
-	}
-	return s.showLogin(w, http.StatusTooManyRequests, loginView{Next: usagePath, Problem: tooMany}, "")
-}
-
-// inWords is a wait in seconds as a person says it, rounded up.
-func inWords(seconds int) string {
-	if seconds <= 90 {
-		return plural(seconds, "second")
-	}
-	return plural((seconds+59)/60, "minute")
 }
 
 // errForm says that a form is none of ours.

@@ -194,34 +194,8 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// What the gate refused is shown as a page, and says nothing that a link
-// could choose.
-func TestLoginRefused(t *testing.T) {
-	t.Parallel()
-	p := newWorld(t).person()
-	for query, want := range map[string]struct {
-		status int
-		says   string
-	}{
-		"status=429&wait=30":         {429, "Wait 30 seconds"},
-		"status=429&wait=240":        {429, "Wait 4 minutes"},
-		"status=429&wait=241":        {429, "Wait 5 minutes"},
-		"status=429&wait=-1":         {429, "Wait 60 seconds"},
-		"status=429&wait=99999999":   {429, "Wait 60 seconds"},
-		"status=429&wait=call%20eve": {429, "Wait 60 seconds"},
-		"status=413&wait=":           {400, "cannot be read"},
-		"status=503&wait=":           {503, "not possible at this moment"},
-		"":                           {503, "not possible at this moment"},
-	} {
-		p.get("/login/refused?"+query).has(t, want.status, want.says)
-	}
-	p = newWorld(t, func(c *web.Config) { c.SignUp = true }).person()
-	p.get("/login/refused?status=429&wait=30&form=/signup").has(t, 429, "Wait 30 seconds", `action="/signup"`)
-	p.get("/login/refused?status=429&wait=30&form=/elsewhere").has(t, 429, "Wait 30 seconds", `action="/login"`)
-}
-
-// When the gate is away every page says so, nothing but a password is
-// changed, and signing out works all the same.
+// When the gate is away every page says so, nothing is changed, and
+// signing out works all the same.
 func TestGateUnreachable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *web.Config) { c.SignUp = true })

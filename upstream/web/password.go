@@ -41,7 +41,7 @@ func (s *site) tooManyChanges(w http.ResponseWriter, v *visit) error {
 	wait := max(1, int(math.Ceil(v.who.ChangeIn(s.Now()).Seconds())))
 	w.Header().Set("Retry-After", strconv.Itoa(wait))
 	return s.showPassword(w, http.StatusTooManyRequests, v, passwordView{
-		Problem: "You changed your password many times within the hour. Wait " + inWords(wait) + ", then try again.",
+		Problem: "You changed your password many times within the hour. Wait " + plural((wait+59)/60, "minute") + ", then try again.",
 	})
 }
 

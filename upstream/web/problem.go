@@ -46,8 +46,6 @@ var (
 		Advice: "Try again in a few seconds.", Retry: "2"}
 	broken = problem{Status: http.StatusInternalServerError, Title: "Something went wrong on our side",
 		Advice: "It was noted. Try again; if it stays, tell who runs this site."}
-	loginProblem = problem{Status: http.StatusServiceUnavailable, Title: "Signing in is not possible at this moment",
-		Advice: "Try again in a few seconds."}
 )
 
 // fail answers a request that could not be served. What is our fault is

@@ -220,10 +220,7 @@ func stories() map[string]story {
 		"login-signedout": loginStory(http.StatusOK, loginView{}, notices["signed-out"]),
 		"login-expired":   loginStory(http.StatusOK, loginView{Ended: true}, ""),
 		"login-wrong":     loginStory(http.StatusUnauthorized, loginView{Email: "ada@example.com", Problem: "E-mail or password is wrong."}, ""),
-		"login-throttled": func(s *site, w http.ResponseWriter) error {
-			return s.loginRefused(w, httptest.NewRequest(http.MethodGet, "/login/refused?status=429&wait=240", nil))
-		},
-		"signup": func(s *site, w http.ResponseWriter) error { return s.showSignUp(w, http.StatusOK, signUpView{}) },
+		"signup":          func(s *site, w http.ResponseWriter) error { return s.showSignUp(w, http.StatusOK, signUpView{}) },
 		"signup-taken": func(s *site, w http.ResponseWriter) error {
 			return s.showSignUp(w, http.StatusUnprocessableEntity, signUpView{Email: "ada@example.com", Field: "email", Problem: "There is an account with this e-mail address. Sign in instead."})
 		},
@@ -268,20 +265,19 @@ func stories() map[string]story {
 				{Browser: "Safari on iPhone", Since: v.clock.moment(storyTime.Add(-90 * time.Hour)), LastSeen: v.clock.moment(storyTime.Add(-5 * time.Hour))},
 			}}))
 		},
-		"usage":             usageStory("starter", storyUsage(map[string]float64{"currencies": 0.12, "convert": 0.43, "rates": 0.41, "history": 0.6, "batch": 0.24, "usage": 0.05}, 40)),
-		"usage-empty":       usageStory("starter", storyUsage(nil, 0)),
-		"usage-warn":        usageStory("starter", storyUsage(busyDay, 40)),
-		"usage-unlimited":   usageStory("business", unlimitedUsage()),
-		"usage-unused":      unusedStory,
-		"usage-free":        usageStory("free", usage.Document{Plan: "free", Timezone: "Europe/Berlin"}),
-		"calls":             callsStory,
-		"gate-unreachable":  problemStory(client.ErrUnreachable, ""),
-		"not-found":         problemStory(errNotFound, "starter"),
-		"broken":            problemStory(errors.New("the disk is on fire"), ""),
-		"busy":              problemStory(account.ErrBusy, ""),
-		"cross-origin":      problemStory(errCrossOrigin, "starter"),
-		"wrong-method":      problemStory(errMethod, ""),
-		"login-unavailable": func(s *site, w http.ResponseWriter) error { s.views.problem(w, loginProblem); return nil },
+		"usage":            usageStory("starter", storyUsage(map[string]float64{"currencies": 0.12, "convert": 0.43, "rates": 0.41, "history": 0.6, "batch": 0.24, "usage": 0.05}, 40)),
+		"usage-empty":      usageStory("starter", storyUsage(nil, 0)),
+		"usage-warn":       usageStory("starter", storyUsage(busyDay, 40)),
+		"usage-unlimited":  usageStory("business", unlimitedUsage()),
+		"usage-unused":     unusedStory,
+		"usage-free":       usageStory("free", usage.Document{Plan: "free", Timezone: "Europe/Berlin"}),
+		"calls":            callsStory,
+		"gate-unreachable": problemStory(client.ErrUnreachable, ""),
+		"not-found":        problemStory(errNotFound, "starter"),
+		"broken":           problemStory(errors.New("the disk is on fire"), ""),
+		"busy":             problemStory(account.ErrBusy, ""),
+		"cross-origin":     problemStory(errCrossOrigin, "starter"),
+		"wrong-method":     problemStory(errMethod, ""),
 	}
 }
 

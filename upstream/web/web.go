@@ -128,7 +128,6 @@ func (s *site) routes() *http.ServeMux {
 	mux.HandleFunc("GET /{$}", s.open(s.front))
 	mux.HandleFunc("GET /login", s.open(s.loginForm))
 	mux.HandleFunc("POST /login", s.open(s.login))
-	mux.HandleFunc("GET /login/refused", s.open(s.loginRefused))
 	mux.HandleFunc("POST /logout", s.open(s.logout))
 	if s.SignUp {
 		mux.HandleFunc("GET "+signUpPath, s.open(s.signUpForm))

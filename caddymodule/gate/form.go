@@ -1,0 +1,98 @@
+package gate
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+)
+
+// form is one way to write a refusal: as JSON, as a page, for gRPC.
+type form struct {
+	status int
+	header []field // beside the refusal's own
+	body   []byte
+	// negotiated says that the client's Accept chose this form.
+	negotiated bool
+}
+
+func newForm(status int, contentType string, body []byte) form {
+	return form{status: status, body: body, header: []field{
+		{"Content-Type", contentType},
+		{"Content-Length", strconv.Itoa(len(body))},
+	}}
+}
+
+// refuse is the one place that writes refusals.
+func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, f *Refusal) error {
+	g.Server.Count(e, f.outcome)
+	as := g.formOf(r, f)
+	f.setHeader(w.Header(), as, e != nil)
+	if _, read := r.Body.(readBody); !read {
+		apierror.CloseUnread(w, r)
+	}
+	if g.PassErrors {
+		return f
+	}
+	// A call or a login attempt is settled by what happened, which for
+	// gRPC is not the status that is sent.
+	if as.status != f.Status {
+		if a, ok := w.(interface{ begin(status int) }); ok {
+			a.begin(f.Status)
+		}
+	}
+	w.WriteHeader(as.status)
+	if r.Method == http.MethodHead || len(as.body) == 0 {
+		return nil
+	}
+	if _, err := w.Write(as.body); err != nil {
+		g.Logger.Debug("writing a refusal", zap.Int("status", f.Status), zap.Error(err))
+	}
+	return nil
+}
+
+// formOf chooses the form of a refusal by what the client sent.
+func (g *Gate) formOf(r *http.Request, f *Refusal) form {
+	switch {
+	case g.PassErrors:
+		return form{} // handle_errors writes the body
+	case isGRPC(r.Header):
+		return f.grpc()
+	case apierror.PrefersHTML(r.Header):
+		return g.page(r, f)
+	}
+	return f.json
+}
+
+// setHeader sets the headers of a refusal. Their values belong to this
+// answer alone: servers have handlers that edit them in place.
+func (f *Refusal) setHeader(h http.Header, as form, gated bool) {
+	values := make([]string, 0, len(f.header)+len(as.header)+1)
+	for _, lines := range [...][]field{f.header, as.header} {
+		for _, line := range lines {
+			values = append(values, line.value)
+			h[line.name] = values[len(values)-1 : len(values) : len(values)]
+		}
+	}
+	switch {
+	case !gated:
+	case len(h["Vary"]) == 0:
+		values = append(values, varyAuthorization)
+		h["Vary"] = values[len(values)-1 : len(values) : len(values)]
+	default:
+		varyBy(h, varyAuthorization)
+	}
+	if as.negotiated {
+		varyBy(h, "Accept")
+	}
+}
+
+// readBody is the body of a request that the gate has read to its end.
+type readBody struct{ *bytes.Reader }
+
+// Close does nothing.
+func (readBody) Close() error { return nil }

@@ -1,0 +1,79 @@
+package gate
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// grpcType begins the Content-Type of gRPC. That of gRPC-Web begins with
+// it too, and is another protocol: its clients derive the status of a call
+// from that of HTTP, so they get the same refusal as others.
+const grpcType = "application/grpc"
+
+// isGRPC reports whether a request is one of gRPC over HTTP/2.
+func isGRPC(h http.Header) bool {
+	values := h["Content-Type"]
+	if len(values) == 0 || len(values[0]) < len(grpcType) || !strings.EqualFold(values[0][:len(grpcType)], grpcType) {
+		return false
+	}
+	rest := values[0][len(grpcType):]
+	return rest == "" || rest[0] == '+' || rest[0] == ';' || rest[0] == ' '
+}
+
+// grpc is the refusal as "Trailers-Only" of gRPC: HTTP 200, no body, and
+// the status in the headers. Without it, a gRPC client takes the refusal
+// for UNAVAILABLE, and may send the call again.
+func (f *Refusal) grpc() form {
+	return form{status: http.StatusOK, header: []field{
+		{"Content-Type", grpcType},
+		{"Grpc-Status", strconv.Itoa(grpcStatus(f.Status))},
+		{"Grpc-Message", grpcMessage(f.Message)},
+	}}
+}
+
+// The status codes of gRPC that the gate uses.
+const (
+	grpcUnknown           = 2
+	grpcInvalidArgument   = 3
+	grpcPermissionDenied  = 7
+	grpcResourceExhausted = 8
+	grpcUnimplemented     = 12
+	grpcUnavailable       = 14
+	grpcUnauthenticated   = 16
+)
+
+// grpcStatus returns the status of gRPC for one of HTTP. Among those of
+// clients' mistakes none but RESOURCE_EXHAUSTED asks for a repetition.
+func grpcStatus(status int) int {
+	switch status {
+	case http.StatusBadRequest, http.StatusUnsupportedMediaType:
+		return grpcInvalidArgument
+	case http.StatusUnauthorized:
+		return grpcUnauthenticated
+	case http.StatusForbidden:
+		return grpcPermissionDenied
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		return grpcUnimplemented
+	case http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
+		return grpcResourceExhausted
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return grpcUnavailable
+	}
+	return grpcUnknown
+}
+
+// grpcMessage encodes a message for the header Grpc-Message: gRPC allows
+// printable ASCII without the percent sign, and percent-encodes the rest.
+func grpcMessage(message string) string {
+	var b strings.Builder
+	for i := range len(message) {
+		if c := message[i]; c >= ' ' && c <= '~' && c != '%' {
+			b.WriteByte(c)
+			continue
+		}
+		fmt.Fprintf(&b, "%%%02X", message[i])
+	}
+	return b.String()
+}

@@ -1,0 +1,93 @@
+package e2e_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
+)
+
+// browser is the Accept of a browser that opens a page.
+const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+// dial connects to the public site of a stack.
+func dial(t *testing.T, s *stack.Stack) net.Conn {
+	t.Helper()
+	address, err := url.Parse(s.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// TestBrokenForm sends forms to the shipped Caddyfile whose body is
+// malformed, breaks off or stalls: each is a 400 that arrives whole, a page
+// for a browser and JSON for a program.
+func TestBrokenForm(t *testing.T) {
+	// The wait for a body is shorter here, so that the test is.
+	s := stack.Start(t, stack.Shipped(t, "read_body_idle 10s 250", "read_body_idle 1s 250"))
+	for name, c := range map[string]struct {
+		body string
+		ends bool // the client sends nothing more
+	}{
+		"a malformed chunk": {"Transfer-Encoding: chunked\r\n\r\n5\r\nemail\r\nzz\r\n", false},
+		"a body cut off":    {"Content-Length: 100\r\n\r\nemail=a%40example.com&passw", true},
+		"a chunk cut off":   {"Transfer-Encoding: chunked\r\n\r\n50\r\nemail=a", true},
+		"a stalled body":    {"Content-Length: 100\r\n\r\nemail=a%40example.com&passw", false},
+		"a stalled chunk":   {"Transfer-Encoding: chunked\r\n\r\n50\r\nemail=a", false},
+	} {
+		for _, path := range []string{"/login", "/signup"} {
+			for accept, says := range map[string]string{browser: `<a href="">Back to the form</a>`, "*/*": `"code":"invalid_request"`} {
+				t.Run(name+" "+path+" "+accept[:3], func(t *testing.T) {
+					t.Parallel()
+					conn := dial(t, s)
+					head := "POST " + path + " HTTP/1.1\r\nHost: " + strings.TrimPrefix(s.Address, "http://") + "\r\nAccept: " + accept +
+						"\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+					if _, err := io.WriteString(conn, head+c.body); err != nil {
+						t.Fatal(err)
+					}
+					if c.ends {
+						if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+							t.Fatal(err)
+						}
+					}
+					response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					text, err := io.ReadAll(response.Body)
+					if err != nil || response.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), says) {
+						t.Errorf("got %d %v %s, %v; want 400 with %s", response.StatusCode, response.Header, text, err, says)
+					}
+					if (accept == browser) != strings.HasPrefix(response.Header.Get("Content-Type"), "text/html") {
+						t.Errorf("got Content-Type %q", response.Header.Get("Content-Type"))
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestNoForeignWait: no link makes the site show a wait that the gate did
+// not give.
+func TestNoForeignWait(t *testing.T) {
+	s := stack.Start(t, stack.Shipped(t))
+	response, text := s.Call("GET", "/login/refused?status=429&wait=86400&form=/login", "", nil)
+	if response.StatusCode != http.StatusNotFound || strings.Contains(text, "1440") || strings.Contains(text, "24 hours") {
+		t.Errorf("got %d %s, want 404", response.StatusCode, text)
+	}
+}

@@ -1,0 +1,86 @@
+package browsertest_test
+
+import (
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
+	"github.com/caddy-tollgate/tollgate/upstream/web/browsertest"
+)
+
+// TestRefusalPages shows the gate's own pages in a browser: a sign-in that
+// is throttled, an API opened without a key, an upstream that is away. The
+// browser applies their style under their policy, axe-core finds nothing,
+// and they fit on a phone.
+func TestRefusalPages(t *testing.T) {
+	t.Parallel()
+	s := stack.Start(t, stack.Shipped(t))
+	browser := browsertest.Start(t)
+	looks := map[string][]browsertest.Option{
+		"light": nil, "dark": {browsertest.Dark}, "phone": {browsertest.Phone}, "dark-phone": {browsertest.Phone, browsertest.Dark},
+	}
+	for _, look := range slices.Sorted(maps.Keys(looks)) {
+		p := browser.Person(looks[look]...)
+		throttle(t, s, p)
+		judge(t, p, look, "throttled", "Too many attempts", "Try again in ")
+		if status := p.Press(".back a"); status != http.StatusOK || p.Path() != "/login" || !p.Shows("Password") {
+			t.Errorf("%s: the way back leads to %d %s", look, status, p.Path())
+		}
+		if status := p.Go(s.Address + convert); status != http.StatusUnauthorized {
+			t.Errorf("%s: got %d, want 401", look, status)
+		}
+		judge(t, p, look, "no-key", "An API key is required", "Send an API key")
+	}
+	s.StopUpstream()
+	for _, look := range slices.Sorted(maps.Keys(looks)) {
+		p := browser.Person(looks[look]...)
+		if status := p.Go(s.Address + "/settings"); status != http.StatusBadGateway {
+			t.Errorf("%s: got %d, want 502", look, status)
+		}
+		judge(t, p, look, "away", "Back in a moment", "Try again in a few seconds.")
+	}
+}
+
+// throttle signs in with a wrong password until the gate refuses.
+func throttle(t *testing.T, s *stack.Stack, p *browsertest.Page) {
+	t.Helper()
+	for range 10 {
+		p.Go(s.Address + "/login")
+		p.Type("#email", email)
+		p.Type("#password", "a wrong password")
+		if p.Press("main button") == http.StatusTooManyRequests {
+			return
+		}
+	}
+	t.Fatal("ten attempts in a minute were let through")
+}
+
+// judge looks at a page of the gate.
+func judge(t *testing.T, p *browsertest.Page, look, name string, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if !p.Shows(w) {
+			t.Errorf("%s, %s: no %q in %q", name, look, w, p.Text("body"))
+		}
+	}
+	if *screenshots != "" {
+		p.Screenshot(filepath.Join(*screenshots, "refusal-"+name+"-"+look+".png"))
+	}
+	if width := browsertest.Evaluate[string](p, `getComputedStyle(document.querySelector("main")).maxWidth`); width != "448px" {
+		t.Errorf("%s, %s: the browser did not apply the style: max-width is %s", name, look, width)
+	}
+	background := browsertest.Evaluate[string](p, `getComputedStyle(document.body).backgroundColor`)
+	if dark := background == "rgb(13, 16, 23)"; dark != strings.HasPrefix(look, "dark") {
+		t.Errorf("%s, %s: the background is %s", name, look, background)
+	}
+	if over := browsertest.Evaluate[int](p, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
+		t.Errorf("%s, %s: %d pixels wider than the window", name, look, over)
+	}
+	for _, violation := range p.Violations() {
+		t.Errorf("%s, %s: %s", name, look, violation)
+	}
+}
