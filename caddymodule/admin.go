@@ -23,19 +23,26 @@ func (a *Admin) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{{Pattern: "/tollgate/", Handler: caddy.AdminHandlerFunc(a.serve)}}
 }
 
-var errNoGate = apierror.New(http.StatusServiceUnavailable, "unavailable",
-	"The running configuration has no working global option tollgate.")
+var (
+	errNoGate = apierror.New(http.StatusServiceUnavailable, "unavailable",
+		"The running configuration has no working global option tollgate.")
+
+	errNoConfiguration = apierror.New(http.StatusServiceUnavailable, "unavailable",
+		"Caddy is starting or stopping: no configuration is in force.").WithHeader("Retry-After", "5")
+)
 
 // serve asks for the running app at each request. The one that was
 // running when this module was made may be gone: after a reload that
 // failed, Caddy keeps the admin routes of the configuration that failed.
 func (*Admin) serve(w http.ResponseWriter, r *http.Request) error {
-	app, err := configured(caddy.ActiveContext())
-	if err != nil {
-		return errNoGate.Write(w)
+	switch app := current(); {
+	case app != nil:
+		app.control.ServeHTTP(w, r)
+		return nil
+	case caddy.ActiveContext().Context == nil:
+		return errNoConfiguration.Write(w)
 	}
-	app.control.ServeHTTP(w, r)
-	return nil
+	return errNoGate.Write(w)
 }
 
 // Interface guards.

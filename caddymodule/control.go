@@ -11,12 +11,13 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 )
 
 // Control serves the control API below /tollgate/ to applications that
-// carry the secret of the app tollgate as a Bearer token. It answers every
-// request that reaches it and calls no next handler: give it a listener of
-// its own, and none that is public.
+// send the secret of the app tollgate as a Bearer token. Only the health
+// endpoints need no secret. It answers every request that reaches it and
+// calls no next handler: give it a listener of its own that is not public.
 type Control struct {
 	handler http.Handler
 }
@@ -64,6 +65,16 @@ func (backend) Now() time.Time { return time.Now() }
 
 // Random implements control.Backend.
 func (backend) Random() io.Reader { return rand.Reader }
+
+// Readiness implements control.Backend. It is that of the gate that is in
+// force: while a reload replaces a configuration, the listeners of either
+// may be asked.
+func (b backend) Readiness() health.Readiness {
+	if app := current(); app != nil {
+		return app.readiness()
+	}
+	return b.readiness()
+}
 
 // Interface guards.
 var (
