@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"cmp"
 	"crypto/rand"
 	"io"
 	"net/http"
@@ -66,14 +67,17 @@ func (backend) Now() time.Time { return time.Now() }
 // Random implements control.Backend.
 func (backend) Random() io.Reader { return rand.Reader }
 
-// Readiness implements control.Backend. It is that of the gate that is in
-// force: while a reload replaces a configuration, the listeners of either
-// may be asked.
+// Readiness implements control.Backend. It is that of the gate in force:
+// while a reload replaces a configuration, either may be asked. A gate
+// that was replaced meanwhile says that it stops, so that is asked again.
 func (b backend) Readiness() health.Readiness {
-	if app := current(); app != nil {
-		return app.readiness()
+	for {
+		app := cmp.Or(current(), b.App)
+		r := app.readiness()
+		if now := current(); now == nil || now == app {
+			return r
+		}
 	}
-	return b.readiness()
 }
 
 // Interface guards.

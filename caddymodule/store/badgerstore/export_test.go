@@ -6,3 +6,6 @@ func (o Options) WithSegments(size int) Options {
 	o.segmentSize = size
 	return o
 }
+
+// Version is the version of the format that is written.
+const Version = version
