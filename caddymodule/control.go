@@ -52,8 +52,8 @@ func parseControl(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	if h.NextArg() {
 		return nil, h.ArgErr()
 	}
-	if h.NextBlock(0) {
-		return nil, h.Err("the directive tollgate_control has no options")
+	if h.NextBlock(0) || refuseEmptyBlock(h.Dispenser) != nil {
+		return nil, h.Err("the directive tollgate_control has no options and no block")
 	}
 	return new(Control), nil
 }

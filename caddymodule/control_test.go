@@ -296,6 +296,7 @@ func TestControlDirective(t *testing.T) {
 		"tollgate_control /tollgate/*":   "",
 		"tollgate_control /x y":          "wrong argument count",
 		"tollgate_control {\n\t\tx\n\t}": "the directive tollgate_control has no options",
+		"tollgate_control {\n\t}":        "the directive tollgate_control has no options",
 	} {
 		source := fmt.Sprintf("http:// {\n\t%s\n}\n", site)
 		config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(source), map[string]any{"filename": "Caddyfile"})
