@@ -10,7 +10,8 @@ usage: ./xcaddy.sh build | run | test [--long] | bench
   run     build, start both with Caddyfile, make a demo account; Ctrl-C stops
   test    install what the tests need, then vet, lint and test everything;
           --long runs every round and seed, where test runs a twentieth
-  bench   measure what the gate costs, as ratios within one run
+  bench   install what that needs, then measure what the gate costs, as
+          ratios within one run
 
 Settings come from the environment: TOLLGATE_ADDRESS, TOLLGATE_CONTROL,
 TOLLGATE_UPSTREAM, TOLLGATE_DATA, TOLLGATE_TIMEZONE, TOLLGATE_SECRET.
@@ -152,8 +153,8 @@ Try it:
 TEXT
 }
 
-# debian installs packages where this machine is a Debian and we are root;
-# elsewhere the tests say what they miss.
+# debian installs packages where this machine is a Debian and we are root.
+# Elsewhere the commands and tests say what they miss.
 debian() {
 	missing=
 	for package in "$@"; do
@@ -244,6 +245,12 @@ test)
 	;;
 bench)
 	shift
+	mkdir -p bin
+	debian ca-certificates wrk
+	command -v wrk >/dev/null || {
+		echo "xcaddy.sh: bench needs wrk, which makes the load; install it first (on Debian: apt-get install wrk)" >&2
+		exit 1
+	}
 	build
 	exec go run ./tools/bench "$@"
 	;;

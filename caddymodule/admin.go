@@ -23,20 +23,27 @@ func (a *Admin) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{{Pattern: "/tollgate/", Handler: caddy.AdminHandlerFunc(a.serve)}}
 }
 
-var errNoGate = apierror.New(http.StatusServiceUnavailable, "unavailable",
-	"The running configuration has no working global option tollgate.")
+var (
+	errNoGate = apierror.New(http.StatusServiceUnavailable, "unavailable",
+		"The running configuration has no working global option tollgate.")
+
+	errNoConfiguration = apierror.New(http.StatusServiceUnavailable, "unavailable",
+		"Caddy is starting or stopping: no configuration is in force.").WithHeader("Retry-After", "5")
+)
 
 // serve asks for the running app at each request. The one that was
 // running when this module was made may be gone: after a reload that
 // failed, Caddy keeps the admin routes of the configuration that failed.
 func (*Admin) serve(w http.ResponseWriter, r *http.Request) error {
-	app, err := configured(caddy.ActiveContext())
-	if err != nil {
-		apierror.CloseUnread(w, r)
-		return errNoGate.Write(w)
+	if app := current(); app != nil {
+		app.control.ServeHTTP(w, r)
+		return nil
 	}
-	app.control.ServeHTTP(w, r)
-	return nil
+	apierror.CloseUnread(w, r)
+	if caddy.ActiveContext().Context == nil {
+		return errNoConfiguration.Write(w)
+	}
+	return errNoGate.Write(w)
 }
 
 // Interface guards.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -60,11 +59,13 @@ type App struct {
 	control http.Handler
 	log     *zap.Logger
 
-	state atomic.Pointer[state]
-
-	mu     sync.Mutex
-	pooled string // key of the pooled state that this app holds; "" none
-	ended  bool
+	state  atomic.Pointer[state]
+	pooled string    // key of the pooled state that this app holds; "" none
+	began  time.Time // when it was provisioned
+	// stopped is when the app was seen to stop, and ended is after
+	// Cleanup.
+	stopped atomic.Pointer[time.Time]
+	ended   atomic.Bool
 }
 
 // CaddyModule returns the Caddy module information.
@@ -73,7 +74,9 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 }
 
 // Provision compiles the configuration. It opens nothing: a
-// configuration can be validated while another process uses its store.
+// configuration can be validated while another process uses its store. A
+// store that is open already is joined here, so that a reload refuses no
+// request that arrives before Start.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.log = ctx.Logger()
 	secret, err := caddy.NewReplacer().ReplaceOrErr(a.Secret, true, true)
@@ -104,6 +107,11 @@ func (a *App) Provision(ctx caddy.Context) error {
 		Policy: a.policy, Store: a.Store, Throttle: a.Throttle, Secret: secret,
 		PassErrors: a.Errors == errorsPass, Server: server{m}, Now: time.Now, Since: time.Since, Logger: a.log,
 	})
+	a.began = time.Now()
+	enlist(a)
+	if err := a.join(func() (caddy.Destructor, error) { return nil, errNotOpen }); !errors.Is(err, errNotOpen) {
+		return err
+	}
 	return nil
 }
 
@@ -139,21 +147,29 @@ func checkSecret(secret string) error {
 }
 
 // Start opens the store, so that a configuration whose store cannot be
-// opened is refused as a whole and the running one goes on.
+// opened is refused as a whole and the running one goes on. Requests do
+// not wait for that: there is no telling how long it takes.
 func (a *App) Start() error {
-	_, err := a.open()
-	return err
+	if a.state.Load() == nil {
+		return a.join(func() (caddy.Destructor, error) { return openState(a.opener) })
+	}
+	if a.state.Load().settings != a.opener.Settings() {
+		a.log.Warn("changed settings of the store take effect after a restart", zap.String("store", a.pooled))
+	}
+	return nil
 }
 
-// Stop does nothing: requests are still under way, and the store is let
-// go in Cleanup.
-func (a *App) Stop() error { return nil }
+// Stop keeps the store open: requests are still under way, and Cleanup
+// lets the store go.
+func (a *App) Stop() error {
+	a.stopping()
+	return nil
+}
 
 // Cleanup lets the store go. It is closed when no configuration uses it.
 func (a *App) Cleanup() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.ended = true
+	delist(a)
+	a.ended.Store(true)
 	if a.pooled == "" {
 		return nil
 	}
@@ -162,33 +178,30 @@ func (a *App) Cleanup() error {
 	return err
 }
 
-// open returns the pooled state, opening it if this app is its first
-// user: a request may arrive before Start. A request that outlives the
-// app finds the state that it used, or a closed store.
-func (a *App) open() (*state, error) {
-	if s := a.state.Load(); s != nil {
-		return s, nil
+// join makes this app a user of the pooled state, which open makes if
+// there is none. Caddy loads one configuration at a time.
+func (a *App) join(open caddy.Constructor) error {
+	key := a.opener.Key()
+	value, _, err := states.LoadOrNew(key, open)
+	if err != nil {
+		return err
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if s := a.state.Load(); s != nil {
+	a.pooled = key
+	a.state.Store(value.(*state))
+	return nil
+}
+
+// opened returns the pooled state. A request that outlives the app finds
+// the state that it used, or a closed store.
+func (a *App) opened() (*state, error) {
+	s := a.state.Load()
+	switch {
+	case s != nil:
 		return s, nil
-	}
-	if a.ended {
+	case a.ended.Load():
 		return nil, store.ErrClosed
 	}
-	key := a.opener.Key()
-	value, loaded, err := states.LoadOrNew(key, func() (caddy.Destructor, error) { return openState(a.opener) })
-	if err != nil {
-		return nil, err
-	}
-	s := value.(*state)
-	a.pooled = key
-	a.state.Store(s)
-	if loaded && s.settings != a.opener.Settings() {
-		a.log.Warn("changed settings of the store take effect after a restart", zap.String("store", key))
-	}
-	return s, nil
+	return nil, store.ErrOpening
 }
 
 // Policy returns the compiled configuration.
@@ -196,7 +209,7 @@ func (a *App) Policy() *policy.Policy { return a.policy }
 
 // Store returns the store, or why there is none.
 func (a *App) Store() (store.Store, error) {
-	s, err := a.open()
+	s, err := a.opened()
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +218,7 @@ func (a *App) Store() (store.Store, error) {
 
 // Throttle returns the login throttle's state, or why there is none.
 func (a *App) Throttle() (*throttle.Throttle, error) {
-	s, err := a.open()
+	s, err := a.opened()
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/dustin/go-humanize"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
@@ -100,8 +102,56 @@ func (b *BadgerStore) Open() (store.Store, error) {
 	return s, nil
 }
 
+// UnmarshalCaddyfile parses the store's part of the option store:
+//
+//	store badger <directory> {
+//		sync    on|off
+//		reserve <size>
+//	}
+func (b *BadgerStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the store's name
+	if !d.AllArgs(&b.Directory) {
+		return d.Err("wrong number of arguments: write store badger <directory>")
+	}
+	seen := map[string]bool{}
+	return eachLine(d, func() error {
+		name := d.Val()
+		var value string
+		if seen[name] {
+			return d.Errf("%s stands there twice", name)
+		}
+		seen[name] = true
+		if !d.AllArgs(&value) {
+			return d.Err("wrong number of arguments: write sync on|off, or reserve <size>")
+		}
+		if err := b.set(name, value); err != nil {
+			return d.WrapErr(err)
+		}
+		return nil
+	})
+}
+
+func (b *BadgerStore) set(name, value string) (err error) {
+	switch name {
+	case "sync":
+		if value != "on" && value != "off" {
+			return fmt.Errorf("sync is on or off, not %q", value)
+		}
+		b.Sync = value == "on"
+		return nil
+	case "reserve":
+		b.Reserve, err = humanize.ParseBytes(value)
+		if err != nil || b.Reserve == 0 {
+			return fmt.Errorf("reserve %q is not a size such as 256MiB", value)
+		}
+		return nil
+	}
+	return fmt.Errorf("unknown option %q", name)
+}
+
 // Interface guards.
 var (
-	_ caddy.Provisioner = (*BadgerStore)(nil)
-	_ StoreOpener       = (*BadgerStore)(nil)
+	_ caddy.Provisioner     = (*BadgerStore)(nil)
+	_ caddyfile.Unmarshaler = (*BadgerStore)(nil)
+	_ StoreOpener           = (*BadgerStore)(nil)
 )

@@ -10,7 +10,6 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
-	"github.com/dustin/go-humanize"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
@@ -45,7 +44,7 @@ import (
 func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 	d.Next() // the option's name
 	if existing != nil {
-		return nil, d.Err("the option tollgate stands there twice")
+		return nil, d.Err("duplicate option tollgate")
 	}
 	if d.NextArg() {
 		return nil, d.ArgErr()
@@ -74,8 +73,8 @@ func parseGate(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	if h.NextArg() {
 		return nil, h.Err("the directive tollgate has no arguments and no matcher; the option guard says what is closed")
 	}
-	if h.NextBlock(0) {
-		return nil, h.Err("the directive tollgate has no options; they stand in the global option")
+	if h.NextBlock(0) || refuseEmptyBlock(h.Dispenser) != nil {
+		return nil, h.Err("the directive tollgate has no options and no block; the options belong to the global option tollgate")
 	}
 	return h.NewRoute(nil, new(Gate)), nil
 }
@@ -127,10 +126,39 @@ func (p *parser) once(subject string) error {
 	return nil
 }
 
-// args reads exactly as many arguments as it is given places for.
+// syntax is how each option is written, without its block.
+var syntax = map[string]string{
+	"store":       "store <module> <arguments...>",
+	"secret":      "secret <secret>",
+	"timezone":    "timezone <zone>",
+	"guard":       "guard <prefixes...>",
+	"login":       "login <method> <path>",
+	"per_client":  "per_client <attempts> <window>",
+	"per_account": "per_account <free failures> <first wait> <longest wait>",
+	"login_ttl":   "login_ttl <duration>",
+	"usage":       "usage <method> <path>",
+	"endpoint":    "endpoint <name> <method> <path>",
+	"ability":     "ability <name>",
+	"plan":        "plan <name>",
+	"refund":      "refund never|unreachable|server_errors",
+	"errors":      "errors json|pass",
+}
+
+// argErr refuses the arguments of an option, which may be too few or too
+// many.
+func (p *parser) argErr(option string) error {
+	if form, known := syntax[option]; known {
+		return p.d.Errf("wrong number of arguments: write %s", form)
+	}
+	return p.d.ArgErr()
+}
+
+// args reads exactly as many arguments of an option as it is given places
+// for.
 func (p *parser) args(into ...*string) error {
+	option := p.d.Val()
 	if !p.d.AllArgs(into...) {
-		return p.d.ArgErr()
+		return p.argErr(option)
 	}
 	return nil
 }
@@ -164,7 +192,7 @@ func (p *parser) store() error {
 		return err
 	}
 	if !p.d.NextArg() {
-		return p.d.ArgErr()
+		return p.argErr("store")
 	}
 	name := p.d.Val()
 	module, err := caddyfile.UnmarshalModule(p.d, "tollgate.stores."+name)
@@ -172,13 +200,13 @@ func (p *parser) store() error {
 		return err
 	}
 	p.app.StoreRaw = caddyconfig.JSONModuleObject(module, "module", name, nil)
-	return nil
+	return refuseEmptyBlock(p.d) // which the module does not see
 }
 
 func (p *parser) guard() error {
 	prefixes := p.d.RemainingArgs()
 	if len(prefixes) == 0 {
-		return p.d.ArgErr()
+		return p.argErr("guard")
 	}
 	for _, prefix := range prefixes {
 		if err := p.once("guard " + prefix); err != nil {
@@ -276,34 +304,60 @@ func (p *parser) plan() error {
 	if err := p.once(subject); err != nil {
 		return err
 	}
-	for nesting := p.d.Nesting(); p.d.NextBlock(nesting); {
+	p.app.Plans = append(p.app.Plans, plan)
+	return eachLine(p.d, func() error {
 		name := p.d.Val()
-		var text string
-		if err := p.text(subject+" "+name, &text); err != nil {
+		if err := p.once(subject + " " + name); err != nil {
 			return err
+		}
+		var text string
+		if !p.d.AllArgs(&text) {
+			return p.d.Errf("wrong number of arguments: write %s <limit>|unlimited", name)
 		}
 		limit, err := policy.ParseLimit(text)
 		if err != nil {
 			return p.d.WrapErr(err)
 		}
 		plan.Limits[name] = limit
-	}
-	p.app.Plans = append(p.app.Plans, plan)
-	return nil
+		return nil
+	})
 }
 
 // block reads an optional block of suboptions.
 func (p *parser) block(suboptions map[string]func() error) error {
-	for nesting := p.d.Nesting(); p.d.NextBlock(nesting); {
+	return eachLine(p.d, func() error {
 		parse, known := suboptions[p.d.Val()]
 		if !known {
 			return p.d.Errf("unknown option %q", p.d.Val())
 		}
+		return parse()
+	})
+}
+
+// eachLine calls parse at the first word of each line of an optional
+// block.
+func eachLine(d *caddyfile.Dispenser, parse func() error) error {
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		if err := parse(); err != nil {
 			return err
 		}
 	}
-	return nil
+	return refuseEmptyBlock(d)
+}
+
+// refuseEmptyBlock refuses a block without lines: what it was meant to
+// change would silently keep its default. NextBlock takes such a block for
+// none, and stops at its closing brace.
+func refuseEmptyBlock(d *caddyfile.Dispenser) error {
+	if d.ValRaw() != "}" || !d.Prev() {
+		return nil
+	}
+	empty := d.ValRaw() == "{"
+	d.Next()
+	if !empty {
+		return nil
+	}
+	return d.Err("empty block: fill it or remove its braces")
 }
 
 // check judges the configuration as Provision will, and points each
@@ -340,53 +394,3 @@ func (p *parser) locate(err error) error {
 	}
 	return fmt.Errorf("%w, at %s:%d", err, where.file, where.line)
 }
-
-// UnmarshalCaddyfile parses the store's part of the option store:
-//
-//	store badger <directory> {
-//		sync    on|off
-//		reserve <size>
-//	}
-func (b *BadgerStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	d.Next() // the store's name
-	if !d.AllArgs(&b.Directory) {
-		return d.ArgErr()
-	}
-	seen := map[string]bool{}
-	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		name := d.Val()
-		var value string
-		if seen[name] {
-			return d.Errf("%s stands there twice", name)
-		}
-		seen[name] = true
-		if !d.AllArgs(&value) {
-			return d.ArgErr()
-		}
-		if err := b.set(name, value); err != nil {
-			return d.WrapErr(err)
-		}
-	}
-	return nil
-}
-
-func (b *BadgerStore) set(name, value string) (err error) {
-	switch name {
-	case "sync":
-		if value != "on" && value != "off" {
-			return fmt.Errorf("sync is on or off, not %q", value)
-		}
-		b.Sync = value == "on"
-		return nil
-	case "reserve":
-		b.Reserve, err = humanize.ParseBytes(value)
-		if err != nil || b.Reserve == 0 {
-			return fmt.Errorf("reserve %q is not a size such as 256MiB", value)
-		}
-		return nil
-	}
-	return fmt.Errorf("unknown option %q", name)
-}
-
-// Interface guards.
-var _ caddyfile.Unmarshaler = (*BadgerStore)(nil)

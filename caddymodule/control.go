@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"cmp"
 	"crypto/rand"
 	"io"
 	"net/http"
@@ -11,12 +12,13 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 )
 
 // Control serves the control API below /tollgate/ to applications that
-// carry the secret of the app tollgate as a Bearer token. It answers every
-// request that reaches it and calls no next handler: give it a listener of
-// its own, and none that is public.
+// send the secret of the app tollgate as a Bearer token. Only the health
+// endpoints need no secret. It answers every request that reaches it and
+// calls no next handler: give it a listener of its own that is not public.
 type Control struct {
 	handler http.Handler
 }
@@ -50,8 +52,8 @@ func parseControl(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	if h.NextArg() {
 		return nil, h.ArgErr()
 	}
-	if h.NextBlock(0) {
-		return nil, h.Err("the directive tollgate_control has no options")
+	if h.NextBlock(0) || refuseEmptyBlock(h.Dispenser) != nil {
+		return nil, h.Err("the directive tollgate_control has no options and no block")
 	}
 	return new(Control), nil
 }
@@ -64,6 +66,19 @@ func (backend) Now() time.Time { return time.Now() }
 
 // Random implements control.Backend.
 func (backend) Random() io.Reader { return rand.Reader }
+
+// Readiness implements control.Backend. It is that of the gate in force:
+// while a reload replaces a configuration, either may be asked. A gate
+// that was replaced meanwhile says that it stops, so that is asked again.
+func (b backend) Readiness() health.Readiness {
+	for {
+		app := cmp.Or(current(), b.App)
+		r := app.readiness()
+		if now := current(); now == nil || now == app {
+			return r
+		}
+	}
+}
 
 // Interface guards.
 var (

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -36,6 +37,8 @@ type controlledCaddy struct {
 	// enforceOrigin makes the admin endpoint ask for the origin of each
 	// request.
 	enforceOrigin bool
+	// shutdownDelay is how long the listeners stay open at the end.
+	shutdownDelay time.Duration
 }
 
 func newControlledCaddy(t *testing.T) *controlledCaddy {
@@ -68,14 +71,27 @@ func (c *controlledCaddy) gateApp(plan string) object {
 // socket and on further addresses; without an app there is nothing.
 func (c *controlledCaddy) load(t *testing.T, app object, listen ...string) error {
 	t.Helper()
+	return caddy.Load(c.config(t, app, listen...), true)
+}
+
+// config is what load loads. Beside the control API it has a site with the
+// gate.
+func (c *controlledCaddy) config(t *testing.T, app object, listen ...string) []byte {
+	t.Helper()
+	server := func(listen []string, handlers ...object) object {
+		return object{
+			"listen":          listen,
+			"automatic_https": object{"disable": true},
+			"routes":          []object{{"handle": handlers}},
+		}
+	}
 	apps := object{}
 	if app != nil {
 		apps["tollgate"] = app
-		apps["http"] = object{"servers": object{"control": object{
-			"listen":          append(listen, "unix/"+filepath.Join(c.dir, "control.sock")),
-			"automatic_https": object{"disable": true},
-			"routes":          []object{{"handle": []object{{"handler": "tollgate_control"}}}},
-		}}}
+		apps["http"] = object{"shutdown_delay": c.shutdownDelay, "servers": object{
+			"control": server(append(listen, "unix/"+filepath.Join(c.dir, "control.sock")), object{"handler": "tollgate_control"}),
+			"site":    server([]string{"unix/" + filepath.Join(c.dir, "site.sock")}, object{"handler": "tollgate"}, object{"handler": "static_response"}),
+		}}
 	}
 	config, err := json.Marshal(object{
 		"admin": object{"listen": c.admin, "enforce_origin": c.enforceOrigin, "config": object{"persist": false}},
@@ -84,7 +100,7 @@ func (c *controlledCaddy) load(t *testing.T, app object, listen ...string) error
 	if err != nil {
 		t.Fatal(err)
 	}
-	return caddy.Load(config, true)
+	return config
 }
 
 // client speaks to the control listener.
@@ -114,18 +130,26 @@ func TestCommandProcess(*testing.T) {
 	os.Exit(0)
 }
 
-// command runs "caddy tollgate" in a process of its own.
-func (c *controlledCaddy) command(t *testing.T, args ...string) (stdout, stderr string, status int) {
+// process is the command caddy with these arguments, in a process of its
+// own.
+func process(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	line, err := json.Marshal(append([]string{"caddy", "tollgate", "--address", c.admin}, args...))
+	line, err := json.Marshal(append([]string{"caddy"}, args...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCommandProcess$")
 	process.Env = append(os.Environ(), "TOLLGATE_TEST_COMMAND="+string(line))
+	return process
+}
+
+// command runs "caddy tollgate" in a process of its own.
+func (c *controlledCaddy) command(t *testing.T, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	process := process(t, append([]string{"tollgate", "--address", c.admin}, args...)...)
 	var out, complaints bytes.Buffer
 	process.Stdout, process.Stderr = &out, &complaints
-	err = process.Run()
+	err := process.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
@@ -272,6 +296,7 @@ func TestControlDirective(t *testing.T) {
 		"tollgate_control /tollgate/*":   "",
 		"tollgate_control /x y":          "wrong argument count",
 		"tollgate_control {\n\t\tx\n\t}": "the directive tollgate_control has no options",
+		"tollgate_control {\n\t}":        "the directive tollgate_control has no options",
 	} {
 		source := fmt.Sprintf("http:// {\n\t%s\n}\n", site)
 		config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(source), map[string]any{"filename": "Caddyfile"})

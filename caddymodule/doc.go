@@ -13,6 +13,7 @@
 //	calendar  days, and the midnight that ends them
 //	throttle  how fast passwords may be tried
 //	control   the administration over HTTP, and its client
+//	health    whether the gate can admit calls now
 //	usage     what an account used, as a document
 //	store     the contract of what is kept, and the stores
 //	ledger    the state machine below a store

@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
 )
@@ -36,6 +37,9 @@ type StoreOpener interface {
 // states holds the open stores, so that they outlive the configurations
 // that use them.
 var states = caddy.NewUsagePool()
+
+// errNotOpen says that the pool has no such store.
+var errNotOpen = errors.New("store is not open")
 
 // unclosed holds, by their keys, the stores that could not be closed when
 // the last configuration let go of them, as on a full disk. They keep
@@ -69,6 +73,7 @@ type state struct {
 	key      string
 	store    store.Store
 	throttle *throttle.Throttle
+	health   *health.Monitor
 	settings any
 }
 
@@ -82,7 +87,10 @@ func openState(opener StoreOpener) (*state, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening store: %w", err)
 	}
-	s := &state{key: key, store: db, throttle: throttle.New(db), settings: opener.Settings()}
+	s := &state{
+		key: key, store: db, throttle: throttle.New(db), settings: opener.Settings(),
+		health: health.New(db.Check, caddy.Log().Named("tollgate.health")),
+	}
 	if err := s.throttle.Restore(time.Now(), attempts(db)); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening store: %w", err), s.Destruct())
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -44,6 +45,9 @@ type Backend interface {
 	// Random returns where tokens get their random bytes from:
 	// crypto/rand's Reader.
 	Random() io.Reader
+	// Readiness tells whether the gate can admit calls. It returns within
+	// about a second, whatever the store does.
+	Readiness() health.Readiness
 }
 
 // stripes is how many locks the accounts share.
@@ -81,6 +85,7 @@ func New(backend Backend, logger *slog.Logger) http.Handler {
 	s.registerAccounts(api)
 	s.registerKeys(api)
 	s.registerUsage(api)
+	s.registerHealth(api)
 	serveDocument(mux, api)
 	handler := apierror.Mux(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -30,6 +30,7 @@ func document() huma.Config {
 			{Name: "keys", Description: "API keys that people make, and the tokens of logins."},
 			{Name: "usage", Description: "How many calls were counted."},
 			{Name: "plans", Description: "What the gate is configured with."},
+			{Name: "health", Description: "Whether the gate works. These calls need no secret."},
 		},
 		Components: &huma.Components{
 			Schemas: huma.NewMapRegistry("#/components/schemas/", usage.SchemaName),

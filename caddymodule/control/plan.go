@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -10,14 +11,18 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// registerPlans adds the one call that needs no store: it answers while
-// the store is away.
+// registerPlans adds a call that needs no store: it also answers while
+// the store does not work. It does not answer while the gate starts: the
+// plans may never be in force.
 func (s *server) registerPlans(api huma.API) {
 	huma.Register(api, operation(huma.Operation{
 		OperationID: "list-plans", Method: http.MethodGet, Path: "/tollgate/plans", Tags: []string{"plans"},
 		Summary:     "Show the plans, the endpoints and the time zone that the gate is configured with",
 		Description: "They change with the configuration, which no call of this API does.",
-	}), func(context.Context, *struct{}) (*reply[Plans], error) {
+	}), func(ctx context.Context, _ *struct{}) (*reply[Plans], error) {
+		if _, err := s.backend.Store(); errors.Is(err, store.ErrOpening) {
+			return nil, s.refuse(ctx, err)
+		}
 		return &reply[Plans]{showPlans(s.backend.Policy())}, nil
 	})
 }

@@ -34,10 +34,12 @@ var (
 	errInvalidName     = apierror.New(http.StatusBadRequest, "invalid_name", "A key's name has 1 to 64 characters, among them a letter, a digit or a sign, and none that are invisible.")
 	errUnavailable     = apierror.New(http.StatusServiceUnavailable, "unavailable", "The gate cannot do this now. Please try again shortly.").
 				WithHeader("Retry-After", "5")
+	errStarting = apierror.New(http.StatusServiceUnavailable, "unavailable", "The gate is starting: its store is being opened. Please try again shortly.").
+			WithHeader("Retry-After", "5")
 )
 
-// refuse turns any error into a refusal, and nil into nil. What is not
-// the client's doing is logged here, where it ends.
+// refuse turns any error into a refusal, and nil into nil. Errors that the
+// client did not cause are logged here.
 func (s *server) refuse(ctx context.Context, err error) error {
 	var refused *apierror.Error
 	switch {
@@ -46,6 +48,8 @@ func (s *server) refuse(ctx context.Context, err error) error {
 		return nil
 	case errors.As(err, &refused):
 		return refused
+	case errors.Is(err, store.ErrOpening):
+		return errStarting
 	case errors.Is(err, store.ErrNotFound):
 		return ErrNotFound
 	case errors.Is(err, store.ErrNameTaken):

@@ -12,13 +12,29 @@ import (
 var errUnauthenticated = apierror.New(http.StatusUnauthorized, "unauthenticated", "The control API needs the gate's secret as a Bearer token.").
 	WithHeader("WWW-Authenticate", `Bearer realm="tollgate"`)
 
-// RequireSecret lets only requests through that carry the secret as a
-// Bearer token (RFC 6750). Digests are compared, in constant time, so
+// public are the paths that GET and HEAD may read without the secret.
+var public = map[string]bool{
+	livePath:  true,
+	readyPath: true,
+}
+
+// isPublic compares the path as it was sent. A path with escapes is not
+// in the list, so what it is decoded to later does not matter.
+func isPublic(r *http.Request) bool {
+	return public[r.URL.EscapedPath()] && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+}
+
+// RequireSecret passes on public paths, and requests that send the secret
+// as a Bearer token (RFC 6750). It compares digests, in constant time, so
 // that neither the secret's text nor its length can be measured. An empty
-// secret lets nobody through.
+// secret opens nothing.
 func RequireSecret(secret string, next http.Handler) http.Handler {
 	want := sha256.Sum256([]byte(secret))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isPublic(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
 		got := sha256.Sum256([]byte(bearer(r)))
 		if secret == "" || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
 			apierror.CloseUnread(w, r)

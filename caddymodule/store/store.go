@@ -73,6 +73,10 @@ var (
 	// that outlives its configuration. It is an ErrUnavailable.
 	ErrClosed = closedError{}
 
+	// ErrOpening says that the store is being opened, as when the gate
+	// starts. It is an ErrUnavailable.
+	ErrOpening = openingError{}
+
 	// ErrNotFound says that there is no such account or key.
 	ErrNotFound = errors.New("not found")
 
@@ -88,6 +92,11 @@ type closedError struct{}
 func (closedError) Error() string        { return "store is closed" }
 func (closedError) Is(target error) bool { return target == ErrUnavailable }
 
+type openingError struct{}
+
+func (openingError) Error() string        { return "store is being opened" }
+func (openingError) Is(target error) bool { return target == ErrUnavailable }
+
 // Store is what the gate asks of a store. All methods are safe for
 // concurrent use. A context may end a wait for a network, but not work
 // already handed over: a call whose context ends may still have been
@@ -99,6 +108,7 @@ type Store interface {
 	Keys
 	Usage
 	Attempts
+	Health
 }
 
 // Grants answers what a token opens.
@@ -297,4 +307,12 @@ type Attempts interface {
 	// LoadAttempts calls fn with every row that has not expired, in no
 	// particular order, and stops at its first error.
 	LoadAttempts(ctx context.Context, fn func(key, value []byte) error) error
+}
+
+// Health tells whether the store works.
+type Health interface {
+	// Check tries what an admitted call needs of the store, a durable
+	// write included, and returns why it would fail. It changes no count.
+	// Like other calls it may wait for a disk beyond the end of ctx.
+	Check(ctx context.Context) error
 }

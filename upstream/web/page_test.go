@@ -265,8 +265,9 @@ func TestUsagePage(t *testing.T) {
 
 // generous is a gate whose plan free gives access, and that knows nobody.
 type generous struct {
-	policy *policy.Policy
-	store  store.Store
+	control.Backend // what these pages do not ask for
+	policy          *policy.Policy
+	store           store.Store
 }
 
 func (g generous) Policy() *policy.Policy      { return g.policy }
@@ -292,7 +293,7 @@ func (g generous) start(t *testing.T) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(control.New(generous{rules, kept}, slog.New(slog.DiscardHandler)))
+	server := httptest.NewServer(control.New(generous{policy: rules, store: kept}, slog.New(slog.DiscardHandler)))
 	t.Cleanup(func() {
 		server.Close()
 		if err := kept.Close(); err != nil {

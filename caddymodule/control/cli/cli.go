@@ -1,5 +1,5 @@
 // Package cli is the operator's command line for a running gate: plans,
-// accounts, keys and usage.
+// accounts, keys, usage and health.
 //
 // It is a tree of cobra commands over the control client and knows
 // nothing of Caddy, which hangs it below "caddy tollgate". It prints
@@ -40,7 +40,7 @@ func Add(parent *cobra.Command, connect Connect) {
 	key.AddCommand(t.createKey(), t.listKeys(), t.revokeKey(), t.rotateKey())
 	use := group("usage", "Shows what an account used, and gives calls back")
 	use.AddCommand(t.showUsage(), t.resetUsage())
-	parent.AddCommand(t.plans(), account, key, use)
+	parent.AddCommand(t.plans(), account, key, use, t.health())
 }
 
 // group is a command that is nothing without one of its own.

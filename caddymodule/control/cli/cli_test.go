@@ -211,6 +211,34 @@ RECENT CALL           STATUS  METHOD  PATH                      MS   KEY
 	}
 }
 
+// TestHealth prints what the gate says, and fails when it is not ready.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	expect(t, s.ok(t, "health"), `
+Status  ready
+Mode    enforce
+Since   2126-11-20 09:00:00Z
+
+CHECK  OK   MESSAGE
+store  yes  The store works.
+`)
+	expect(t, s.ok(t, "health", "--json"), `
+{"status":"ready","mode":"enforce","since":"2126-11-20T09:00:00Z","checks":[{"name":"store","ok":true,"message":"The store works."}]}
+`)
+	for status, reason := range map[string]error{"unavailable": errors.New("no store"), "starting": store.ErrOpening} {
+		s.Break(reason)
+		out, complaints, err := s.run(t, "health")
+		if err == nil || complaints != "Error: the gate is not ready, it is "+status+"\n" || !strings.Contains(out, "store  no  The store ") {
+			t.Errorf("%s: got %v\nstdout: %s\nstderr: %s", status, err, out, complaints)
+		}
+		out, _, err = s.run(t, "health", "--json")
+		if err == nil || !strings.HasPrefix(out, `{"status":"`+status+`"`) {
+			t.Errorf("%s as JSON: got %v, %s", status, err, out)
+		}
+	}
+}
+
 // What goes wrong is told on standard error, with a status that a script
 // sees, and leaves standard output empty.
 func TestMistakes(t *testing.T) {
@@ -243,6 +271,8 @@ func TestMistakes(t *testing.T) {
 		{"usage reset acc_1 --endpoint other", `There is no endpoint "other".`},
 		{"plans --address nowhere", "no such address: nowhere"},
 		{"plans extra", "unknown command"},
+		{"health extra", "unknown command"},
+		{"health --address nowhere", "no such address: nowhere"},
 		{"", "a command is missing"},
 		{"account", "a command is missing"},
 		{"accounts", "unknown command"},

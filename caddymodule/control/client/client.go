@@ -20,6 +20,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 )
 
@@ -79,32 +80,54 @@ func New(base, secret string, options ...Option) (*Client, error) {
 // do makes one call: in is its body as JSON unless nil, and the answer is
 // decoded into out unless that is nil.
 func (c *Client) do(ctx context.Context, method, path string, query url.Values, in, out any) error {
-	request, err := c.request(ctx, method, path, query, in)
+	got, err := c.exchange(ctx, method, path, query, in)
 	if err != nil {
 		return err
 	}
+	return got.decode(out)
+}
+
+// answer is a response that was read to its end.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// exchange sends a request and reads what comes back, whatever it says.
+func (c *Client) exchange(ctx context.Context, method, path string, query url.Values, in any) (got answer, err error) {
+	request, err := c.request(ctx, method, path, query, in)
+	if err != nil {
+		return got, err
+	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return unreachable(err)
+		return got, unreachable(err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return unreachable(err)
+		return got, unreachable(err)
 	case len(body) > maxAnswer:
-		return unreachable(errors.New("the answer is too long"))
-	case response.StatusCode >= 400:
-		return refusal(response, body)
-	case response.StatusCode >= 300:
-		return unreachable(fmt.Errorf("unexpected answer with status %d", response.StatusCode))
-	case out == nil && response.StatusCode == http.StatusNoContent:
+		return got, unreachable(errors.New("the answer is too long"))
+	}
+	return answer{response.StatusCode, response.Header, body}, nil
+}
+
+func (a answer) decode(out any) error {
+	switch {
+	case a.status >= 400:
+		return a.refusal()
+	case a.status >= 300:
+		return unreachable(fmt.Errorf("unexpected answer with status %d", a.status))
+	case out == nil && a.status == http.StatusNoContent:
 		return nil
 	case out == nil:
 		// A server that knows no gate may say 200 to anything.
-		return unreachable(fmt.Errorf("unexpected answer with status %d", response.StatusCode))
+		return unreachable(fmt.Errorf("unexpected answer with status %d", a.status))
 	}
-	if err := json.Unmarshal(body, out); err != nil || !isAnswer(out) {
+	if err := json.Unmarshal(a.body, out); err != nil || !isAnswer(out) {
 		return unreachable(errors.New("the answer is not what a gate says"))
 	}
 	return nil
@@ -126,6 +149,8 @@ func isAnswer(out any) bool {
 		return out.ID != "" && out.Token != ""
 	case *usage.Document:
 		return out.Account != ""
+	case *health.Readiness:
+		return out.Status != ""
 	}
 	return false
 }
@@ -168,13 +193,13 @@ func unreachable(err error) error {
 }
 
 // refusal decodes what a gate refused with. Retry-After is kept, so that
-// who hands the refusal on can say it too.
-func refusal(response *http.Response, body []byte) error {
-	refused := &apierror.Error{Status: response.StatusCode}
-	if err := json.Unmarshal(body, refused); err != nil {
-		return unreachable(fmt.Errorf("unexpected answer with status %d", response.StatusCode))
+// a caller who hands the refusal on can send it too.
+func (a answer) refusal() error {
+	refused := &apierror.Error{Status: a.status}
+	if err := json.Unmarshal(a.body, refused); err != nil {
+		return unreachable(fmt.Errorf("unexpected answer with status %d", a.status))
 	}
-	if after := response.Header.Get("Retry-After"); after != "" {
+	if after := a.header.Get("Retry-After"); after != "" {
 		refused = refused.WithHeader("Retry-After", after)
 	}
 	return refused

@@ -19,6 +19,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 )
 
 func connect(t *testing.T, base, secret string, options ...client.Option) *client.Client {
@@ -47,7 +48,8 @@ func code(err error) string {
 func TestEveryCall(t *testing.T) {
 	t.Parallel()
 	gate, ctx := controltest.New(t), t.Context()
-	c := connect(t, gate.Serve(t), controltest.Secret)
+	base := gate.Serve(t)
+	c := connect(t, base, controltest.Secret)
 	check := func(what string, err error) {
 		t.Helper()
 		if err != nil {
@@ -113,6 +115,12 @@ func TestEveryCall(t *testing.T) {
 	if logins, err := c.Keys(ctx, "acc_1", control.KeyFilter{Kind: "login"}); err != nil || len(logins) != 0 {
 		t.Errorf("after the logins ended: got %+v, %v", logins, err)
 	}
+	state, err := connect(t, base, "").Readiness(ctx)
+	check("readiness", err)
+	if state.Status != health.Ready || len(state.Checks) != 1 {
+		t.Errorf("readiness: got %+v", state)
+	}
+
 	document, err := c.Usage(ctx, "acc_1", 7)
 	check("usage", err)
 	if document.Plan != "starter" || len(document.Endpoints) != 4 || len(document.Days) != 7 {
@@ -378,5 +386,38 @@ func TestAnotherServer(t *testing.T) {
 		if err := call(t.Context()); !errors.Is(err, client.ErrUnreachable) {
 			t.Errorf("%s: got %v, want ErrUnreachable", name, err)
 		}
+	}
+}
+
+// A gate that says that it is not ready has answered. What is no gate has
+// not, and a Caddy without a gate refuses.
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	gate := controltest.New(t)
+	c := connect(t, gate.Serve(t), "")
+	gate.Break(errors.New("no store"))
+	if state, err := c.Readiness(t.Context()); err != nil || state.Status != health.Unavailable || state.Checks[0].OK {
+		t.Errorf("without a store: got %+v, %v", state, err)
+	}
+	for _, test := range []struct {
+		status int
+		body   string
+		want   string
+	}{
+		{200, "", "unreachable"},
+		{200, "ok", "unreachable"},
+		{200, `{"state":"UP"}`, "unreachable"},
+		{404, `{"status":"ready"}`, "unreachable"},
+		{503, "", "unreachable"},
+		{503, `{"message":"The running configuration has no gate.","code":"unavailable"}`, "has no gate"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(test.status)
+			_, _ = io.WriteString(w, test.body)
+		}))
+		if state, err := connect(t, server.URL, "").Readiness(t.Context()); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%d %s: got %+v, %v, want %q", test.status, test.body, state, err, test.want)
+		}
+		server.Close()
 	}
 }

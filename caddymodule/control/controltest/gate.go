@@ -5,6 +5,7 @@ package controltest
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"io"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
@@ -138,6 +140,15 @@ func (g *Gate) Now() time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.now
+}
+
+// Readiness tells what the store says, since Start.
+func (g *Gate) Readiness() health.Readiness {
+	opened, err := g.Store()
+	if err == nil {
+		err = opened.Check(context.Background())
+	}
+	return health.Report(err, Start)
 }
 
 // Random returns crypto/rand's Reader.

@@ -20,3 +20,6 @@ func (s *Store) SettleForTest() error {
 
 // SetPatience sets how long Close waits for the disk.
 func (s *Store) SetPatience(patience time.Duration) { s.patience = patience }
+
+// Version is the version of the format that is written.
+const Version = version

@@ -169,6 +169,7 @@ func (s *suite) closed() {
 		"ResetCounts":   func() error { return st.ResetCounts(ctx, "acc_1", "", s.today) },
 		"Save":          func() error { return st.Save(ctx, []throttle.Row{{Key: []byte("0123456789")}}) },
 		"LoadAttempts":  func() error { return st.LoadAttempts(ctx, func(_, _ []byte) error { return nil }) },
+		"Check":         func() error { return st.Check(ctx) },
 	}
 	for name, late := range tests {
 		err := late()

@@ -74,6 +74,7 @@ func Run(t *testing.T, open Open) {
 		{"Counts", (*suite).counts},
 		{"ResetCounts", (*suite).resetCounts},
 		{"Attempts", (*suite).attempts},
+		{"Check", (*suite).check},
 		{"Reopen", (*suite).reopened},
 		{"Close", (*suite).closed},
 		{"CloseUnderLoad", (*suite).closeUnderLoad},

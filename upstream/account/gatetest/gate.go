@@ -4,6 +4,7 @@
 package gatetest
 
 import (
+	"context"
 	"crypto/rand"
 	"io"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
@@ -58,6 +60,9 @@ func (b backend) Policy() *policy.Policy      { return b.policy }
 func (b backend) Store() (store.Store, error) { return b.store, nil }
 func (b backend) Now() time.Time              { return time.Now() }
 func (b backend) Random() io.Reader           { return rand.Reader }
+func (b backend) Readiness() health.Readiness {
+	return health.Report(b.store.Check(context.Background()), time.Now())
+}
 
 // Start runs a gate until the test ends.
 func Start(t testing.TB) *Gate {

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/health"
+)
+
+// healthTimeout is shorter than timeout: a gate answers within about a
+// second, or it is not ready.
+const healthTimeout = 5 * time.Second
+
+func (t *tool) health() *cobra.Command {
+	var state health.Readiness
+	show := query(t, func(ctx context.Context, gate *client.Client, _ []string) (_ health.Readiness, err error) {
+		ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+		defer cancel()
+		state, err = gate.Readiness(ctx)
+		return state, err
+	}, showHealth)
+	return &cobra.Command{
+		Use: "health", Short: "Tells whether the gate can admit calls", Args: cobra.NoArgs,
+		Long: "Tells whether the gate can admit calls. Exits with status 0 when it is ready, and with 1 when it is not or when Caddy does not answer.",
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := show(c, args); err != nil {
+				return err
+			}
+			if state.Status != health.Ready {
+				return fmt.Errorf("the gate is not ready, it is %s", plain(string(state.Status)))
+			}
+			return nil
+		},
+	}
+}
+
+func showHealth(table io.Writer, state health.Readiness) {
+	row(table, "Status", string(state.Status))
+	row(table, "Mode", state.Mode)
+	row(table, "Since", moment(state.Since))
+	row(table)
+	row(table, "CHECK", "OK", "MESSAGE")
+	for _, check := range state.Checks {
+		ok := "yes"
+		if !check.OK {
+			ok = "no"
+		}
+		row(table, check.Name, ok, check.Message)
+	}
+}

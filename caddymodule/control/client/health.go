@@ -1,0 +1,24 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/health"
+)
+
+// Readiness tells whether the gate can admit calls. A gate that answers
+// that it cannot is not an error. It needs no secret.
+func (c *Client) Readiness(ctx context.Context) (health.Readiness, error) {
+	got, err := c.exchange(ctx, http.MethodGet, "/health/ready", nil, nil)
+	if err != nil {
+		return health.Readiness{}, err
+	}
+	var state health.Readiness
+	if got.status == http.StatusServiceUnavailable && json.Unmarshal(got.body, &state) == nil && isAnswer(&state) {
+		return state, nil
+	}
+	err = got.decode(&state)
+	return state, err
+}

@@ -1,0 +1,57 @@
+package control
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/health"
+)
+
+const (
+	livePath  = "/tollgate/health/live"
+	readyPath = "/tollgate/health/ready"
+)
+
+// registerHealth adds what load balancers and supervisors ask.
+func (s *server) registerHealth(api huma.API) {
+	huma.Register(api, healthOperation(huma.Operation{
+		OperationID: "get-liveness", Path: livePath,
+		Summary:     "Tell that the process answers",
+		Description: "Needs no secret. It is 200 whenever it is answered. Restart the process when it is not.",
+	}), func(context.Context, *struct{}) (*reply[health.Liveness], error) {
+		return &reply[health.Liveness]{health.Liveness{Status: health.Live}}, nil
+	})
+	readiness := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[health.Readiness](), true, "")
+	huma.Register(api, healthOperation(huma.Operation{
+		OperationID: "get-readiness", Path: readyPath,
+		Summary:     "Tell whether the gate can admit calls",
+		Description: "Needs no secret. It is 503 while the gate starts or stops, and while its store does not work. Send no calls then.",
+		Responses: map[string]*huma.Response{strconv.Itoa(http.StatusServiceUnavailable): {
+			Description: "The gate cannot admit calls.",
+			Content:     map[string]*huma.MediaType{"application/json": {Schema: readiness}},
+		}},
+	}), func(context.Context, *struct{}) (*readyReply, error) {
+		answer := &readyReply{Status: http.StatusOK, Body: s.backend.Readiness()}
+		if answer.Body.Status != health.Ready {
+			answer.Status = http.StatusServiceUnavailable
+		}
+		return answer, nil
+	})
+}
+
+// readyReply is an answer whose status depends on its body.
+type readyReply struct {
+	Status int
+	Body   health.Readiness
+}
+
+// healthOperation completes an operation that needs no secret.
+func healthOperation(op huma.Operation) huma.Operation {
+	op.Method, op.Tags, op.Security = http.MethodGet, []string{"health"}, []map[string][]string{}
+	op.Errors = []int{http.StatusBadRequest}
+	return op
+}

@@ -1,0 +1,105 @@
+package health
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	// Timeout is how long a Monitor waits for the store.
+	Timeout = time.Second
+
+	// fresh is for how long the answer of a check is used. With Timeout it
+	// bounds how late a change is noticed, at 1.5 s.
+	fresh = 500 * time.Millisecond
+)
+
+// Monitor watches one open store. It is safe for concurrent use.
+type Monitor struct {
+	check  func(context.Context) error
+	logger *zap.Logger
+
+	mu     sync.Mutex
+	last   *run
+	status Status
+	since  time.Time
+}
+
+// New returns a monitor of a store that was opened now. The check is
+// store.Health's.
+func New(check func(context.Context) error, logger *zap.Logger) *Monitor {
+	return &Monitor{check: check, logger: logger, status: Ready, since: time.Now()}
+}
+
+// Readiness tells whether the store works. It returns within Timeout.
+func (m *Monitor) Readiness() Readiness {
+	err := m.current().wait()
+	r := Report(err, time.Time{})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r.Status != m.status {
+		m.status, m.since = r.Status, time.Now()
+		if err != nil {
+			m.logger.Error("gate is not ready", zap.Error(err))
+		} else {
+			m.logger.Info("gate is ready again")
+		}
+	}
+	return r.As(m.status, m.since)
+}
+
+// current returns the check whose answer counts now. A new one begins
+// only when the last one has ended, so a store that hangs holds one
+// goroutine and not one for each caller.
+func (m *Monitor) current() *run {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.last; r != nil && (!r.ended() || time.Since(r.began) < fresh) {
+		return r
+	}
+	r := &run{began: time.Now(), done: make(chan struct{})}
+	m.last = r
+	go r.do(m.check)
+	return r
+}
+
+// run is one check of the store.
+type run struct {
+	began time.Time
+	done  chan struct{}
+	err   error // to be read after done
+}
+
+func (r *run) do(check func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
+	defer cancel()
+	r.err = check(ctx)
+	close(r.done)
+}
+
+func (r *run) ended() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait returns what the check returned, or errSlow when it has run for
+// longer than Timeout.
+func (r *run) wait() error {
+	timer := time.NewTimer(time.Until(r.began.Add(Timeout)))
+	defer timer.Stop()
+	select {
+	case <-r.done:
+	case <-timer.C:
+		if !r.ended() {
+			return errSlow
+		}
+	}
+	return r.err
+}

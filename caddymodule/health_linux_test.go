@@ -1,0 +1,28 @@
+package caddymodule_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/health"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
+)
+
+// TestUnavailableOnFullDisk: a gate whose disk is full is not ready, and
+// is again when there is space.
+func TestUnavailableOnFullDisk(t *testing.T) {
+	disk := storetest.NewSmallDisk(t)
+	c := newControlledCaddy(t)
+	app := c.gateApp("starter")
+	app["store"] = object{"module": "badger", "directory": filepath.Join(disk.Dir, "gate"), "reserve": 32 << 20}
+	if err := c.load(t, app); err != nil {
+		t.Fatal(err)
+	}
+	c.expectHealth(t, "control", health.Ready)
+	empty := disk.Fill(t, 1<<20)
+	c.becomes(t, "control", health.Unavailable)
+	c.expectHealth(t, "admin", health.Unavailable)
+	empty()
+	c.becomes(t, "admin", health.Ready)
+	c.expectHealth(t, "control", health.Ready)
+}

@@ -1,0 +1,425 @@
+package caddymodule_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule"
+	"github.com/caddy-tollgate/tollgate/caddymodule/health"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// testStore is a Badger store that a test holds up when it is opened, and
+// whose check a test makes fail. As a module it is found by its name.
+type testStore struct {
+	dir     string
+	opening func() error // called before the store is opened
+	broken  atomic.Pointer[error]
+}
+
+var testStores sync.Map // of *testStore, by the name of the test
+
+func newTestStore(t *testing.T, opening func() error) *testStore {
+	t.Helper()
+	s := &testStore{dir: filepath.Join(t.TempDir(), "gate"), opening: opening}
+	testStores.Store(t.Name(), s)
+	return s
+}
+
+// use makes an app use the store.
+func (s *testStore) use(t *testing.T, app object) object {
+	app["store"] = object{"module": "test", "name": t.Name()}
+	return app
+}
+
+func (s *testStore) fail(err error) { s.broken.Store(&err) }
+func (s *testStore) mend()          { s.broken.Store(nil) }
+
+// openTestStore is a testStore that was opened.
+type openTestStore struct {
+	*badgerstore.Store
+	test *testStore
+}
+
+func (s openTestStore) Check(ctx context.Context) error {
+	if err := s.test.broken.Load(); err != nil {
+		return *err
+	}
+	return s.Store.Check(ctx)
+}
+
+// testStoreModule is the module that finds a testStore.
+type testStoreModule struct {
+	Name string `json:"name"`
+}
+
+func init() { caddy.RegisterModule(testStoreModule{}) }
+
+func (testStoreModule) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "tollgate.stores.test", New: func() caddy.Module { return new(testStoreModule) }}
+}
+
+func (m *testStoreModule) Key() string   { return "test:" + m.Name }
+func (m *testStoreModule) Settings() any { return nil }
+
+func (m *testStoreModule) Open() (store.Store, error) {
+	found, _ := testStores.Load(m.Name)
+	test := found.(*testStore)
+	if test.opening != nil {
+		if err := test.opening(); err != nil {
+			return nil, err
+		}
+	}
+	opened, err := badgerstore.Open(test.dir, badgerstore.Options{Reserve: 1 << 20})
+	if err != nil {
+		return nil, err
+	}
+	return openTestStore{opened, test}, nil
+}
+
+// ask asks over one of the sockets: "admin", "control" or "site".
+func (c *controlledCaddy) ask(t *testing.T, socket, method, path, bearer string) answered {
+	t.Helper()
+	got, err := c.try(t.Context(), socket, method, path, bearer)
+	if err != nil {
+		t.Fatalf("%s %s over %s: %v", method, path, socket, err)
+	}
+	return got
+}
+
+func (c *controlledCaddy) try(ctx context.Context, socket, method, path, bearer string) (answered, error) {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(c.dir, socket+".sock"))
+	}}}
+	r, err := http.NewRequestWithContext(ctx, method, "http://127.0.0.1"+path, nil)
+	if err != nil {
+		return answered{}, err
+	}
+	if bearer != "" {
+		r.Header.Set("Authorization", "Bearer "+bearer)
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		return answered{}, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return answered{response.StatusCode, response.Header, string(text)}, err
+}
+
+// expectHealth asks over a socket, without the secret, whether the gate
+// is ready and whether it lives.
+func (c *controlledCaddy) expectHealth(t *testing.T, socket string, want health.Status) health.Readiness {
+	t.Helper()
+	status := http.StatusServiceUnavailable
+	if want == health.Ready {
+		status = http.StatusOK
+	}
+	got := c.ask(t, socket, "GET", "/tollgate/health/ready", "")
+	var state health.Readiness
+	err := json.Unmarshal([]byte(got.body), &state)
+	if err != nil || got.status != status || state.Status != want || state.Mode != "enforce" || state.Since.IsZero() || len(state.Checks) != 1 || state.Checks[0].Name != "store" {
+		t.Errorf("ready over %s: got %d %s, want %d %s", socket, got.status, got.body, status, want)
+	}
+	if head := c.ask(t, socket, "HEAD", "/tollgate/health/ready", ""); head.status != status || head.body != "" {
+		t.Errorf("HEAD over %s: got %d %q, want %d", socket, head.status, head.body, status)
+	}
+	live := c.ask(t, socket, "GET", "/tollgate/health/live", "")
+	if live.status != http.StatusOK || strings.TrimSpace(live.body) != `{"status":"live"}` {
+		t.Errorf("live over %s: got %d %s", socket, live.status, live.body)
+	}
+	for _, answer := range []answered{got, live} {
+		if cached := answer.header.Get("Cache-Control"); cached != "no-store" {
+			t.Errorf("over %s: Cache-Control %q", socket, cached)
+		}
+	}
+	return state
+}
+
+// becomes waits until the gate has a status.
+func (c *controlledCaddy) becomes(t *testing.T, socket string, want health.Status) {
+	t.Helper()
+	eventually(t, string(want)+" over "+socket, func() bool {
+		got, err := c.try(t.Context(), socket, "GET", "/tollgate/health/ready", "")
+		return err == nil && strings.Contains(got.body, `"status":"`+string(want)+`"`)
+	})
+}
+
+// expectCommand runs "caddy tollgate health".
+func (c *controlledCaddy) expectCommand(t *testing.T, want health.Status) {
+	t.Helper()
+	status, complaint := 0, ""
+	if want != health.Ready {
+		status, complaint = 1, "Error: the gate is not ready, it is "+string(want)+"\n"
+	}
+	out, complaints, got := c.command(t, "health")
+	if got != status || complaints != complaint || !strings.HasPrefix(out, "Status  "+string(want)+"\n") {
+		t.Errorf("caddy tollgate health: got %d\n%s%s", got, out, complaints)
+	}
+	out, _, got = c.command(t, "health", "--json")
+	if got != status || !strings.Contains(out, `"status":"`+string(want)+`"`) {
+		t.Errorf("caddy tollgate health --json: got %d, %s", got, out)
+	}
+}
+
+// TestStarting: while a store is being opened, which may take long, every
+// call says so at once. Nothing waits.
+func TestStarting(t *testing.T) {
+	c := newControlledCaddy(t)
+	again, opening, open := errors.New("the listeners are not there yet"), make(chan struct{}), make(chan struct{})
+	s := newTestStore(t, func() error {
+		// Caddy starts the apps in an order of its own. In this test http
+		// comes first.
+		if _, err := c.try(context.Background(), "control", "GET", "/", ""); err != nil {
+			return again
+		}
+		close(opening)
+		<-open
+		return nil
+	})
+	loaded := make(chan error, 1)
+	go func() {
+		err := c.load(t, s.use(t, c.gateApp("starter")))
+		for err != nil && strings.Contains(err.Error(), again.Error()) {
+			// The listeners of the failed start may close a moment later.
+			for err = nil; err == nil; {
+				_, err = c.try(context.Background(), "control", "GET", "/", "")
+			}
+			err = c.load(t, s.use(t, c.gateApp("starter")))
+		}
+		loaded <- err
+	}()
+	select {
+	case <-opening:
+	case err := <-loaded:
+		t.Fatalf("the configuration was loaded without a store: %v", err)
+	}
+	starting := func(what string, got answered) {
+		t.Helper()
+		if got.status != http.StatusServiceUnavailable || got.code() != "unavailable" || got.header.Get("Retry-After") != "5" {
+			t.Errorf("%s: got %d %v %s", what, got.status, got.header, got.body)
+		}
+	}
+	for _, path := range []string{"/tollgate/plans", "/tollgate/accounts", "/tollgate/accounts/acc_1"} {
+		for socket, bearer := range map[string]string{"control": controlSecret, "admin": ""} {
+			got := c.ask(t, socket, "GET", path, bearer)
+			starting(path+" over "+socket, got)
+			if !strings.Contains(got.body, "The gate is starting: its store is being opened.") {
+				t.Errorf("%s over %s: got %s", path, socket, got.body)
+			}
+		}
+		if got := c.ask(t, "control", "GET", path, ""); got.status != http.StatusUnauthorized {
+			t.Errorf("%s without the secret: got %d", path, got.status)
+		}
+	}
+	if out, complaints, status := c.command(t, "plans"); status != 1 || out != "" || !strings.HasPrefix(complaints, "Error: The gate is starting") {
+		t.Errorf("the command: got %d, %q, %q", status, out, complaints)
+	}
+	key, err := token.New(token.Key, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	starting("a call", c.ask(t, "site", "GET", "/api/convert", key.Reveal()))
+	for _, socket := range []string{"control", "admin"} {
+		if state := c.expectHealth(t, socket, health.Starting); state.Checks[0].OK {
+			t.Errorf("over %s: the store works before it is open", socket)
+		}
+	}
+	c.expectCommand(t, health.Starting)
+
+	close(open)
+	if err := <-loaded; err != nil {
+		t.Fatal(err)
+	}
+	for _, socket := range []string{"control", "admin"} {
+		c.expectHealth(t, socket, health.Ready)
+	}
+	c.expectCommand(t, health.Ready)
+	if got := c.ask(t, "site", "GET", "/api/convert", key.Reveal()); got.status != http.StatusUnauthorized {
+		t.Errorf("a call: got %d %s", got.status, got.body)
+	}
+}
+
+// TestStartThatFails: the first configuration is refused as a whole when
+// its store cannot be opened, and the admin endpoint does not speak of a
+// gate that is not there.
+func TestStartThatFails(t *testing.T) {
+	c := newControlledCaddy(t)
+	s := newTestStore(t, func() error { return errors.New("no such disk") })
+	if err := c.load(t, s.use(t, c.gateApp("starter"))); err == nil || !strings.Contains(err.Error(), "opening store: no such disk") {
+		t.Fatalf("got %v", err)
+	}
+	for _, path := range []string{"/tollgate/plans", "/tollgate/health/ready"} {
+		got := c.ask(t, "admin", "GET", path, "")
+		if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "no configuration is in force") {
+			t.Errorf("%s: got %d %s", path, got.status, got.body)
+		}
+	}
+}
+
+// TestUnavailable: ready follows the store, and shows strangers nothing
+// of the reason.
+func TestUnavailable(t *testing.T) {
+	c := newControlledCaddy(t)
+	s := newTestStore(t, nil)
+	if err := c.load(t, s.use(t, c.gateApp("starter"))); err != nil {
+		t.Fatal(err)
+	}
+	before := c.expectHealth(t, "control", health.Ready)
+	s.fail(errors.New("writing /srv/gate/00001.log: no space left on device"))
+	c.becomes(t, "control", health.Unavailable)
+	for _, socket := range []string{"control", "admin"} {
+		state := c.expectHealth(t, socket, health.Unavailable)
+		if state.Checks[0].OK || strings.Contains(state.Checks[0].Message, "/srv") || !state.Since.After(before.Since) {
+			t.Errorf("over %s: got %+v", socket, state)
+		}
+	}
+	c.expectCommand(t, health.Unavailable)
+	s.mend()
+	c.becomes(t, "admin", health.Ready)
+	c.expectHealth(t, "control", health.Ready)
+	c.expectCommand(t, health.Ready)
+}
+
+// TestHealthWithoutSecret opens what tells the health, and nothing else.
+func TestHealthWithoutSecret(t *testing.T) {
+	c := newControlledCaddy(t)
+	if err := c.load(t, c.gateApp("starter")); err != nil {
+		t.Fatal(err)
+	}
+	for _, request := range []struct{ method, path string }{
+		{"GET", "/tollgate/plans"},
+		{"HEAD", "/tollgate/plans"},
+		{"GET", "/tollgate/openapi.json"},
+		{"GET", "/tollgate/accounts"},
+		{"GET", "/tollgate/health"},
+		{"GET", "/tollgate/health/"},
+		{"GET", "/tollgate/health/live/"},
+		{"GET", "/tollgate/health/../plans"},
+		{"GET", "/tollgate/health/live/../../plans"},
+		{"GET", "/tollgate/health%2Flive"},
+		{"GET", "/tollgate/health/liv%65"},
+		{"GET", "/tollgate//health/live"},
+		{"GET", "/TOLLGATE/health/live"},
+		{"POST", "/tollgate/health/live"},
+		{"DELETE", "/tollgate/health/ready"},
+	} {
+		if got := c.ask(t, "control", request.method, request.path, ""); got.status != http.StatusUnauthorized {
+			t.Errorf("%s %s: got %d %s", request.method, request.path, got.status, got.body)
+		}
+	}
+	c.expectHealth(t, "control", health.Ready)
+}
+
+// TestReadyDuringReloads: a reload changes neither the status nor since
+// when it is.
+func TestReadyDuringReloads(t *testing.T) {
+	c := newControlledCaddy(t)
+	s := newTestStore(t, nil)
+	if err := c.load(t, s.use(t, c.gateApp("starter"))); err != nil {
+		t.Fatal(err)
+	}
+	first := c.expectHealth(t, "admin", health.Ready)
+	admin := new(caddymodule.Admin).Routes()[0]
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			w := httptest.NewRecorder()
+			err := admin.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/tollgate/health/ready", nil))
+			if err != nil || w.Code != http.StatusOK {
+				t.Errorf("got %d %s, %v", w.Code, w.Body, err)
+				return
+			}
+		}
+	}()
+	for range 20 {
+		if err := c.load(t, s.use(t, c.gateApp("gold"))); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	<-done
+	if last := c.expectHealth(t, "control", health.Ready); !last.Since.Equal(first.Since) {
+		t.Errorf("ready since %s, and after reloads since %s", first.Since, last.Since)
+	}
+	if err := c.load(t, nil); err != nil {
+		t.Fatal(err)
+	}
+	if out, complaints, status := c.command(t, "health"); status != 1 || out != "" || !strings.Contains(complaints, "no working global option tollgate") {
+		t.Errorf("without a gate: got %d, %q, %q", status, out, complaints)
+	}
+}
+
+// TestStopping ends a process whose listeners stay open for a while: a
+// load balancer sees that it stops, and calls go on.
+func TestStopping(t *testing.T) {
+	c := &controlledCaddy{dir: t.TempDir(), shutdownDelay: time.Hour}
+	c.admin = "unix/" + filepath.Join(c.dir, "admin.sock")
+	config := filepath.Join(c.dir, "config.json")
+	if err := os.WriteFile(config, c.config(t, c.gateApp("starter")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := process(t, "run", "--config", config)
+	server.Env = append(server.Env, "XDG_DATA_HOME="+c.dir, "XDG_CONFIG_HOME="+c.dir)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// It would wait for an hour.
+		if err := server.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = server.Wait()
+	})
+	c.becomes(t, "admin", health.Ready)
+	c.expectHealth(t, "control", health.Ready)
+	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	c.becomes(t, "control", health.Stopping)
+	for _, socket := range []string{"control", "admin"} {
+		if state := c.expectHealth(t, socket, health.Stopping); !state.Checks[0].OK {
+			t.Errorf("over %s: got %+v", socket, state)
+		}
+	}
+	c.expectCommand(t, health.Stopping)
+	if got := c.ask(t, "control", "GET", "/tollgate/plans", controlSecret); got.status != http.StatusOK {
+		t.Errorf("plans: got %d %s", got.status, got.body)
+	}
+	if got := c.ask(t, "site", "GET", "/open", ""); got.status != http.StatusOK {
+		t.Errorf("the site: got %d %s", got.status, got.body)
+	}
+}
+
+// TestHealthWithoutCaddy: the command fails when nothing answers.
+func TestHealthWithoutCaddy(t *testing.T) {
+	t.Parallel()
+	c := &controlledCaddy{admin: "unix/" + filepath.Join(t.TempDir(), "admin.sock")}
+	if out, complaints, status := c.command(t, "health"); status != 1 || out != "" || !strings.Contains(complaints, "the gate is unreachable") {
+		t.Errorf("got %d, %q, %q", status, out, complaints)
+	}
+}

@@ -1,0 +1,15 @@
+package storetest
+
+import "github.com/caddy-tollgate/tollgate/caddymodule/store"
+
+// check: a store that works says so, however often it is asked, and
+// counts nothing for it.
+func (s *suite) check() {
+	s.account("acc_1")
+	call := s.call("acc_1", "convert")
+	for i := range int64(3) {
+		s.must(s.store.Check(s.Context()))
+		s.take(call, store.Unlimited, i+1, true)
+	}
+	s.wantUsed(call, 3)
+}
