@@ -24,16 +24,19 @@ func (a *answer) begin(status int) {
 	if a.status != 0 {
 		return
 	}
-	a.status = int32(status)
+	a.status = int16(status)
 	c := (*Call)(a)
 	c.settle(status, true)
 	c.complete(a.Header())
+	c.headers = int16(len(a.Header()))
 }
 
 // WriteHeader completes the headers of the final answer.
 func (a *answer) WriteHeader(status int) {
-	if status >= 200 || status == http.StatusSwitchingProtocols {
+	if isFinal(status) {
 		a.begin(status)
+	} else {
+		strip(a.Header())
 	}
 	a.writer.WriteHeader(status)
 }
@@ -59,7 +62,7 @@ func (a *answer) FlushError() error {
 
 // complete sets what every gated answer carries. What the upstream says
 // of rate limits under the names of the draft, old ones included, is
-// replaced: it cannot know ours.
+// replaced: it cannot know ours. The gate's own headers are for services.
 func (c *Call) complete(h http.Header) {
 	var cacheControl, vary []string
 	for name, values := range h {
@@ -68,7 +71,9 @@ func (c *Call) complete(h http.Header) {
 			cacheControl = values
 		case name == "Vary":
 			vary = values
-		case strings.HasPrefix(name, "Ratelimit") || addressesCaches(name):
+		case name == "Trailer":
+			unannounce(h)
+		case strings.HasPrefix(name, "Ratelimit") || addressesCaches(name) || isReserved(name):
 			delete(h, name)
 		}
 	}
