@@ -208,7 +208,7 @@ timed_out() {
 
 check() {
 	mkdir -p bin .cache
-	debian ca-certificates chromium curl gcc libc6-dev postgresql wrk
+	debian ca-certificates chromium curl gcc libc6-dev postgresql python3-cryptography python3-jwt wrk
 	command -v npm >/dev/null || debian nodejs npm
 	build
 	linter
