@@ -63,7 +63,10 @@ func newWorld(t testing.TB, change func(*policy.Config)) *world {
 			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"},
 			{Name: "rates", Method: "GET", Path: "/api/rates/{base}"},
 		},
-		Plans: []policy.PlanConfig{{Name: "small", Limits: map[string]policy.Limit{"convert": 5, "rates": 5, "usage": 5}}},
+		Plans: []policy.PlanConfig{
+			{Name: "small", Limits: map[string]policy.Limit{"convert": 5, "rates": 5, "usage": 5}},
+			{Name: "other", Limits: map[string]policy.Limit{"convert": 5, "rates": 5, "usage": 5}},
+		},
 	}
 	if change != nil {
 		change(&c)
