@@ -47,8 +47,8 @@ type App struct {
 
 	// Proof "static" sends the header Tollgate-Proof as well, for services
 	// that do not verify Tollgate-Assertion yet: an HMAC under the secret,
-	// always the same for all services. It can appear in logs, and whoever
-	// knows it can call every service that accepts it. Default: none.
+	// always the same for all services. It can appear in logs, and lets
+	// anyone who knows it call every service that accepts it. Default: none.
 	Proof string `json:"proof,omitempty"`
 
 	policy.Config

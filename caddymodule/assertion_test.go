@@ -12,8 +12,8 @@ import (
 )
 
 // Threat: Caddy's proxy logs the headers that it sent when an answer
-// breaks off, at the default level. Who reads the log must not learn a
-// secret that lasts. With "proof static" the log has one: this shows that
+// breaks off, at the default level. The log must not have a secret
+// that lasts. With "proof static" the log has one: this shows that
 // the test looks at the right place.
 func TestNoLastingSecretInTheLog(t *testing.T) {
 	for _, c := range []struct {
