@@ -211,7 +211,7 @@ timed_out() {
 # check tests everything; its argument bounds the tests of a package.
 check() {
 	mkdir -p bin .cache
-	debian ca-certificates chromium curl e2fsprogs gcc libc6-dev mount postgresql wrk
+	debian ca-certificates chromium curl e2fsprogs gcc libc6-dev mount postgresql python3-cryptography python3-jwt wrk
 	command -v npm >/dev/null || debian nodejs npm
 	build
 	linter

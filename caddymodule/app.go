@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
@@ -35,12 +36,19 @@ type App struct {
 	// Required. The store "badger" is a directory of this machine.
 	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=tollgate.stores inline_key=module"`
 
-	// Secret opens the control API, and proves the gate to the upstream,
-	// which receives an HMAC under it. Required, at least 32 characters.
+	// Secret opens the control API. The key that signs Tollgate-Assertion
+	// is derived from it. Required, at least 32 characters. The public key
+	// lets anyone test guesses of a weak secret: use 32 random bytes.
 	// Placeholders such as {env.TOLLGATE_SECRET} and
 	// {file./run/secrets/tollgate} are resolved when the configuration is
 	// loaded.
 	Secret string `json:"secret,omitempty"`
+
+	// Proof "static" sends the header Tollgate-Proof as well, for services
+	// that do not verify Tollgate-Assertion yet: an HMAC under the secret,
+	// always the same for all services. It can appear in logs, and lets
+	// anyone who knows it call every service that accepts it. Default: none.
+	Proof string `json:"proof,omitempty"`
 
 	policy.Config
 
@@ -53,6 +61,7 @@ type App struct {
 
 	policy *policy.Policy
 	opener StoreOpener
+	key    *assertion.Key
 	gate   *gate.Gate
 	// control is one handler for both of its mounts: it keeps changes to
 	// an account apart from each other.
@@ -83,7 +92,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return &policy.Error{Subject: "secret", Err: errors.New("a placeholder in it is empty or unknown")}
 	}
-	errs := []error{checkSecret(secret), checkErrors(a.Errors)}
+	errs := []error{checkSecret(secret), checkErrors(a.Errors), checkProof(a.Proof)}
 	a.policy, err = policy.New(a.Config)
 	errs = append(errs, err)
 	if a.StoreRaw == nil {
@@ -98,13 +107,17 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	a.opener = module.(StoreOpener)
 	a.Secret = secret
+	signer, err := a.newSigner()
+	if err != nil {
+		return err
+	}
 	m, err := newMeter(ctx, a.policy)
 	if err != nil {
 		return err
 	}
 	a.control = control.New(backend{a}, ctx.Slogger())
 	a.gate = gate.New(gate.Options{
-		Policy: a.policy, Store: a.Store, Throttle: a.Throttle, Secret: secret,
+		Policy: a.policy, Store: a.Store, Throttle: a.Throttle, Assertions: signer, Proof: a.staticProof(),
 		PassErrors: a.Errors == errorsPass, Server: server{m}, Now: time.Now, Since: time.Since, Logger: a.log,
 	})
 	a.began = time.Now()
@@ -126,6 +139,32 @@ func checkErrors(mode string) error {
 		return nil
 	}
 	return &policy.Error{Subject: "errors", Err: fmt.Errorf("%q is neither json nor pass", mode)}
+}
+
+// proofStatic is the value of App.Proof that sends a static proof.
+const proofStatic = "static"
+
+func checkProof(proof string) error {
+	if proof != "" && proof != proofStatic {
+		return &policy.Error{Subject: "proof", Err: fmt.Errorf("%q is not static", proof)}
+	}
+	return nil
+}
+
+// staticProof is "" unless it is configured.
+func (a *App) staticProof() string {
+	if a.Proof != proofStatic {
+		return ""
+	}
+	return assertion.Proof(a.Secret)
+}
+
+// newSigner derives the app's key and returns what signs with it.
+func (a *App) newSigner() (signer *assertion.Signer, err error) {
+	if a.key, err = assertion.NewKey(a.Secret); err != nil {
+		return nil, err
+	}
+	return assertion.NewSigner(a.key)
 }
 
 // checkSecret never shows the secret. One with a character that cannot be
@@ -206,6 +245,9 @@ func (a *App) opened() (*state, error) {
 
 // Policy returns the compiled configuration.
 func (a *App) Policy() *policy.Policy { return a.policy }
+
+// PublicKeys returns the keys that services verify assertions with.
+func (a *App) PublicKeys() assertion.KeySet { return assertion.NewKeySet(a.key) }
 
 // Store returns the store, or why there is none.
 func (a *App) Store() (store.Store, error) {

@@ -91,10 +91,14 @@ func newHandler(b *testing.B, db store.Store) *Gate {
 	if err != nil {
 		b.Fatal(err)
 	}
-	app := &App{policy: p}
+	app := &App{policy: p, Secret: "0123456789abcdef0123456789abcdef"}
+	signer, err := app.newSigner()
+	if err != nil {
+		b.Fatal(err)
+	}
 	app.state.Store(&state{store: db})
 	app.gate = gate.New(gate.Options{
-		Policy: p, Store: app.Store, Throttle: app.Throttle, Secret: "0123456789abcdef0123456789abcdef",
+		Policy: p, Store: app.Store, Throttle: app.Throttle, Assertions: signer,
 		Server: server{m}, Now: time.Now, Since: time.Since, Logger: zap.NewNop(),
 	})
 	return &Gate{app: app}

@@ -19,6 +19,7 @@ import (
 //	tollgate {
 //		store <module> <args...> { ... }
 //		secret <secret>
+//		proof static
 //		timezone <zone>
 //		guard <prefixes...>
 //		login <method> <path> {
@@ -98,6 +99,7 @@ type parser struct {
 var options = map[string]func(*parser) error{
 	"store":     (*parser).store,
 	"secret":    func(p *parser) error { return p.text("secret", &p.app.Secret) },
+	"proof":     func(p *parser) error { return p.text("proof", &p.app.Proof) },
 	"timezone":  func(p *parser) error { return p.text("timezone", &p.app.Timezone) },
 	"guard":     (*parser).guard,
 	"login":     (*parser).login,
@@ -364,7 +366,7 @@ func refuseEmptyBlock(d *caddyfile.Dispenser) error {
 // mistake at its line. A secret with a placeholder is not known before
 // that.
 func (p *parser) check() error {
-	errs := []error{checkErrors(p.app.Errors)}
+	errs := []error{checkErrors(p.app.Errors), checkProof(p.app.Proof)}
 	if !strings.Contains(p.app.Secret, "{") {
 		errs = append(errs, checkSecret(p.app.Secret))
 	}

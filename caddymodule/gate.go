@@ -89,6 +89,22 @@ func (server) Identified(r *http.Request, call *gate.Call) {
 	}
 }
 
+// passedVar is the variable of a request that holds the call which the
+// gate let through. Variables are Caddy's state of a request: handlers and
+// the configuration can write them, clients cannot.
+const passedVar = "tollgate.call"
+
+// Mark implements gate.Server.
+func (server) Mark(r *http.Request, call *gate.Call) {
+	caddyhttp.SetVar(r.Context(), passedVar, call)
+}
+
+// Passed implements gate.Server.
+func (server) Passed(r *http.Request) bool {
+	call, _ := caddyhttp.GetVar(r.Context(), passedVar).(*gate.Call)
+	return call != nil
+}
+
 // Status implements gate.Server.
 func (server) Status(err error) int {
 	var e caddyhttp.HandlerError

@@ -27,6 +27,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/metrics"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
@@ -338,6 +339,16 @@ func calmZone() string {
 		return "UTC"
 	}
 	return fmt.Sprintf("Etc/GMT%+d", -hours) // POSIX counts westwards
+}
+
+// verifier checks the gate's assertions for a host.
+func verifier(t testing.TB, host string) *assertion.Verifier {
+	t.Helper()
+	key, err := assertion.NewKey(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return assertion.NewVerifier(func(h string) bool { return h == host }, time.Now, key)
 }
 
 // compiled is the policy of the running app.

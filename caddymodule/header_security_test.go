@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 )
 
 // send writes raw lines behind a request line, and a Host, to the site.
@@ -19,7 +21,7 @@ func TestIdentityCannotBeSpoken(t *testing.T) {
 	s := start(t, setup{zone: calmZone()})
 	id, bearer := s.account(t, "small")
 	var lines strings.Builder
-	for _, name := range []string{"Account", "Plan", "Key", "Abilities", "Proof", "Role"} {
+	for _, name := range []string{"Account", "Plan", "Key", "Abilities", "Assertion", "Proof", "Role"} {
 		for _, spelling := range []string{
 			"Tollgate-%s", "tollgate-%s", "TOLLGATE-%s", "tOLLgATE-%s", "Tollgate_%s", "tollgate_%s", "TOLLGATE_%s",
 			"Tollgate.%s", "Tollgate--%s", "Tollgate-_%s", "Tollgate-.%s", "Tollgate-X-%s",
@@ -48,16 +50,16 @@ func TestIdentityCannotBeDropped(t *testing.T) {
 	s := start(t, setup{zone: calmZone()})
 	id, bearer := s.account(t, "starter")
 	for _, connection := range []string{
-		"Tollgate-Account", "tollgate-account, close", "close, Tollgate-Plan, Tollgate-Key, Tollgate-Abilities, Tollgate-Proof",
+		"Tollgate-Account", "tollgate-account, close", "close, Tollgate-Plan, Tollgate-Key, Tollgate-Abilities, Tollgate-Assertion",
 		"close,,Tollgate-Account", "keep-alive\r\nConnection: Tollgate-Account", "Tollgate-Account\r\nConnection: Upgrade\r\nUpgrade: h2c",
-		"\tTollgate-Account\t", "X-Forwarded-For, Tollgate-Proof", `"close", Tollgate-Account`,
+		"\tTollgate-Account\t", "X-Forwarded-For, Tollgate-Assertion", `"close", Tollgate-Account`,
 	} {
 		answer := s.raw(t, "GET "+convert+" HTTP/1.1\r\nHost: gate.test\r\nConnection: close\r\nConnection: "+connection+"\r\nAuthorization: Bearer "+bearer+"\r\n\r\n")
 		if !strings.HasPrefix(answer, "HTTP/1.1 200") {
 			t.Fatalf("%q: got %s", connection, answer)
 		}
 		r, _ := s.upstream.last(t)
-		for _, name := range []string{"Account", "Plan", "Key", "Abilities", "Proof"} {
+		for _, name := range []string{"Account", "Plan", "Key", "Abilities", "Assertion"} {
 			if len(r.Header["Tollgate-"+name]) != 1 {
 				t.Errorf("%q: the upstream got Tollgate-%s %q", connection, name, r.Header["Tollgate-"+name])
 			}
@@ -68,14 +70,15 @@ func TestIdentityCannotBeDropped(t *testing.T) {
 	}
 }
 
-// A login carries the gate's proof; it must not be possible to drop it
-// either, nor to send one.
-func TestProofOfLogin(t *testing.T) {
+// A login carries an assertion. A client must not be able to drop it, nor
+// to send one.
+func TestAssertionOfLogin(t *testing.T) {
 	s := start(t, setup{upstream: code(401)})
-	answer := send(t, s, "POST /api/login HTTP/1.1", "Connection: Tollgate-Proof\r\nTollgate-Proof: 0\r\nContent-Type: application/json\r\nContent-Length: 25\r\n", `{"email":"a@example.com"}`)
+	answer := send(t, s, "POST /api/login HTTP/1.1", "Connection: Tollgate-Assertion\r\nTollgate-Assertion: 0\r\nContent-Type: application/json\r\nContent-Length: 25\r\n", `{"email":"a@example.com"}`)
 	r, _ := s.upstream.last(t)
-	if !strings.HasPrefix(answer, "HTTP/1.1 401") || len(r.Header["Tollgate-Proof"]) != 1 || len(r.Header.Get("Tollgate-Proof")) != 64 {
-		t.Errorf("got %s, the upstream got %v", answer, r.Header)
+	claims, err := verifier(t, "gate.test").Verify(strings.Join(r.Header["Tollgate-Assertion"], "|"), assertion.Login)
+	if !strings.HasPrefix(answer, "HTTP/1.1 401") || err != nil || claims.Account != "" || claims.Purpose != "login" {
+		t.Errorf("got %s, the upstream got %v: %v", answer, r.Header, err)
 	}
 }
 

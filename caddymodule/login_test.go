@@ -279,7 +279,7 @@ func TestLoginMemory(t *testing.T) {
 	}
 }
 
-// TestLoginReachesTheUpstream as it was sent, with the gate's proof.
+// TestLoginReachesTheUpstream as it was sent, with an assertion.
 func TestLoginReachesTheUpstream(t *testing.T) {
 	s := start(t, setup{upstream: password})
 	const body = `{"password":"päss","email":"a@example.com","remember":{"me":[true,null,1e3]}}`
@@ -291,7 +291,7 @@ func TestLoginReachesTheUpstream(t *testing.T) {
 	if seen != body || r.ContentLength != int64(len(body)) || len(r.TransferEncoding) != 0 {
 		t.Errorf("the upstream got %q, length %d, %v", seen, r.ContentLength, r.TransferEncoding)
 	}
-	if r.Header.Get("Tollgate-Account") != "" || r.Header.Get("Tollgate-Proof") == "" || r.Header.Get("Cookie") == "" {
+	if r.Header.Get("Tollgate-Account") != "" || r.Header.Get("Tollgate-Assertion") == "" || r.Header.Get("Cookie") == "" {
 		t.Errorf("the upstream got %v", r.Header)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 )
 
 // TestWhatTheUpstreamGets is the identity that the gate vouches for, and
@@ -31,15 +33,18 @@ func TestWhatTheUpstreamGets(t *testing.T) {
 		"Tollgate-Plan":      "small",
 		"Tollgate-Key":       "key_" + id,
 		"Tollgate-Abilities": "convert rates",
-		// printf tollgate-proof | openssl dgst -sha256 -hmac $secret
-		"Tollgate-Proof": "3431c040b75496ddb3835c467022466a8c8028e2aac699e1d4a536f20cc6c9cd",
-		"Accept":         "application/json",
-		"Authorization":  "",
-		"Cookie":         "",
+		"Tollgate-Proof":     "",
+		"Accept":             "application/json",
+		"Authorization":      "",
+		"Cookie":             "",
 	} {
 		if got := r.Header.Values(name); strings.Join(got, "|") != want {
 			t.Errorf("the upstream got %s %q, want %q", name, got, want)
 		}
+	}
+	claims, err := verifier(t, "gate.test").Verify(strings.Join(r.Header.Values("Tollgate-Assertion"), "|"), assertion.Call)
+	if err != nil || claims.Account != id || claims.Plan != "small" || claims.Key != "key_"+id || claims.Abilities != "convert rates" {
+		t.Errorf("the upstream got the assertion %+v, %v", claims, err)
 	}
 	if r.URL.RequestURI() != convert+"?date=2026-01-02&x=a%20b" {
 		t.Errorf("the upstream got %s", r.URL.RequestURI())
@@ -126,7 +131,7 @@ func TestHeaderOperations(t *testing.T) {
 			>Cache-Control no-store no-store-x
 			>Www-Authenticate api apiapi
 		}`,
-		behind: "request_header Tollgate-Proof 3431 34313431\nreverse_proxy UPSTREAM",
+		behind: "request_header Tollgate-Abilities con concon\nrequest_header Tollgate-Assertion ey eyey\nreverse_proxy UPSTREAM",
 	})
 	s.behind = strings.ReplaceAll(s.behind, "UPSTREAM", s.upstream.address())
 	if err := s.reload(); err != nil {
@@ -142,8 +147,11 @@ func TestHeaderOperations(t *testing.T) {
 			t.Errorf("got Vary and Cache-Control %s", v)
 		}
 		r, _ := s.upstream.last(t)
-		if v := r.Header.Get("Tollgate-Proof"); !strings.HasPrefix(v, "34313431c0") {
-			t.Errorf("got Tollgate-Proof %s", v)
+		if v := r.Header.Get("Tollgate-Abilities"); v != "conconvert rates usage" {
+			t.Errorf("got Tollgate-Abilities %s", v)
+		}
+		if v := r.Header.Get("Tollgate-Assertion"); !strings.HasPrefix(v, "eyeyJ") {
+			t.Errorf("got Tollgate-Assertion %s", v)
 		}
 		if v := s.get(t, convert, "junk").header.Get("Www-Authenticate"); v != `Bearer realm="apiapi", error="invalid_token"` {
 			t.Errorf("got WWW-Authenticate %s", v)

@@ -2,9 +2,8 @@ package caddymodule_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
-
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 )
 
 // TestTwiceInAChain: a request that meets the directive twice is counted
@@ -33,12 +32,33 @@ func TestTwiceInAChain(t *testing.T) {
 	}
 }
 
-// TestKnownProof: who has learnt what the gate proves itself with to the
-// upstream is no gate.
+// Threat: a client has learnt what the gate proves itself with, and sends
+// it along. That the gate has let a request through is no header.
 func TestKnownProof(t *testing.T) {
-	s := start(t, setup{})
-	got := s.ask(t, "GET", convert, "", "Tollgate-Proof: "+control.Proof(secret), "Tollgate-Account: acc_1")
-	if got.status != http.StatusUnauthorized || s.upstream.seen() != 0 {
+	s := start(t, setup{more: "proof static"})
+	_, bearer := s.account(t, "small")
+	s.get(t, convert, bearer)
+	r, _ := s.upstream.last(t)
+	lines := []string{}
+	for name, values := range r.Header {
+		if strings.HasPrefix(name, "Tollgate-") {
+			lines = append(lines, name+": "+values[0])
+		}
+	}
+	if len(lines) != 6 {
+		t.Fatalf("the upstream got %v", r.Header)
+	}
+	got := s.ask(t, "GET", convert, "", lines...)
+	if got.status != http.StatusUnauthorized || s.upstream.seen() != 1 {
+		t.Errorf("got %d, the upstream saw %d requests", got.status, s.upstream.seen())
+	}
+}
+
+// Threat: another handler sets a variable of the gate's name. Only the
+// gate's own value is a mark.
+func TestForeignMark(t *testing.T) {
+	s := start(t, setup{before: "vars tollgate.call x"})
+	if got := s.ask(t, "GET", convert, ""); got.status != http.StatusUnauthorized || s.upstream.seen() != 0 {
 		t.Errorf("got %d, the upstream saw %d requests", got.status, s.upstream.seen())
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
@@ -240,7 +241,7 @@ func TestNoSecrets(t *testing.T) {
 	s.Call("POST", "/api/login", "", strings.NewReader(`{"email":"ada@example.com","password":"correct horse battery staple"}`))
 	s.StopCaddy()
 	s.StopUpstream()
-	for _, secret := range []string{key.Token, stack.Secret, "correct horse", "ada@example.com"} {
+	for _, secret := range []string{key.Token, stack.Secret, assertion.Proof(stack.Secret), "correct horse", "ada@example.com"} {
 		if strings.Contains(s.Log(), secret) {
 			t.Errorf("the programs wrote %q:\n%s", secret, s.Log())
 		}

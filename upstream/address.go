@@ -2,7 +2,12 @@ package main
 
 import (
 	"net/url"
+	"path"
 	"strings"
+
+	"golang.org/x/net/idna"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 )
 
 // publicURL returns the URL of the site from its address as the Caddyfile
@@ -26,4 +31,44 @@ func publicURL(address string) (*url.URL, error) {
 		return nil, misuse("--address %q is not of the form http://host", address)
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
+}
+
+// siteHosts returns which hosts clients can ask for at an address of the
+// Caddyfile. At several addresses these are the hosts of all, and a label
+// "*" is any one label, as in Caddy. An address such as ":8080" has no
+// host, so there clients can ask for any.
+func siteHosts(address string) (accepts func(host string) bool, err error) {
+	var hosts []string
+	for one := range strings.SplitSeq(address, ",") {
+		if strings.HasPrefix(strings.TrimSpace(one), ":") {
+			return func(string) bool { return true }, nil
+		}
+		u, err := publicURL(one)
+		if err != nil {
+			return nil, err
+		}
+		host, err := idna.ToASCII(u.Hostname()) // as clients send it
+		if err != nil {
+			return nil, misuse("--address %q is not the name of a host", address)
+		}
+		hosts = append(hosts, assertion.Audience(host))
+	}
+	return func(host string) bool {
+		for _, pattern := range hosts {
+			if host == pattern || matchLabels(pattern, host) {
+				return true
+			}
+		}
+		return false
+	}, nil
+}
+
+// matchLabels compares label by label. path.Match has the same rule for
+// the parts of a path.
+func matchLabels(pattern, host string) bool {
+	if !strings.Contains(pattern, "*") {
+		return false
+	}
+	matches, err := path.Match(strings.ReplaceAll(pattern, ".", "/"), strings.ReplaceAll(host, ".", "/"))
+	return matches && err == nil
 }

@@ -26,3 +26,40 @@ func TestPublicURL(t *testing.T) {
 		}
 	}
 }
+
+// An assertion is accepted for the hosts that clients can ask for at the
+// site's address, and for no other.
+func TestSiteHosts(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]struct{ yes, no []string }{
+		"http://localhost:8080":   {[]string{"localhost"}, []string{"127.0.0.1", "localhost.", "x.localhost", ""}},
+		"https://API.example.com": {[]string{"api.example.com"}, []string{"example.com", "www.example.com"}},
+		"example.com":             {[]string{"example.com"}, []string{"example.com.evil"}},
+		"a.example, b.example:80": {[]string{"a.example", "b.example"}, []string{"c.example", "a.example, b.example:80"}},
+		"*.example.com":           {[]string{"a.example.com"}, []string{"example.com", "a.b.example.com", "a.example.org"}},
+		"http://bücher.example":   {[]string{"xn--bcher-kva.example"}, []string{"bucher.example"}},
+		"http://[::1]:8080":       {[]string{"::1"}, []string{"::2", "localhost"}},
+		":8080":                   {[]string{"localhost", "127.0.0.1", "any.example"}, nil},
+	} {
+		accepts, err := siteHosts(address)
+		if err != nil {
+			t.Errorf("%q: %v", address, err)
+			continue
+		}
+		for _, host := range want.yes {
+			if !accepts(host) {
+				t.Errorf("%q does not accept %q", address, host)
+			}
+		}
+		for _, host := range want.no {
+			if accepts(host) {
+				t.Errorf("%q accepts %q", address, host)
+			}
+		}
+	}
+	for _, address := range []string{"", "a.example, ftp://b.example", "a.example,"} {
+		if _, err := siteHosts(address); err == nil {
+			t.Errorf("%q is taken", address)
+		}
+	}
+}

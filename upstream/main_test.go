@@ -17,6 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
@@ -47,8 +48,8 @@ func TestScripts(t *testing.T) {
 //	gate logins NUMBER              waits until the gate has so many live login
 //	                                tokens
 //	await URL                       waits until the URL answers 200
-//	[!] post URL FILE STATUS        posts a JSON file through the gate's proof
-//	                                and prints the answer
+//	[!] post URL FILE STATUS        posts a JSON file as the gate of
+//	                                rates.example does and prints the answer
 func runScript(t *testing.T, file string) {
 	gate := gatetest.Start(t)
 	testscript.Run(t, testscript.Params{
@@ -67,7 +68,7 @@ func runScript(t *testing.T, file string) {
 			"gate":  func(ts *testscript.TestScript, _ bool, args []string) { command(ts, gate, args) },
 			"await": await,
 			"get":   get,
-			"post":  post,
+			"post":  func(ts *testscript.TestScript, _ bool, args []string) { post(t, ts, args) },
 		},
 	})
 }
@@ -144,11 +145,15 @@ func get(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-func post(ts *testscript.TestScript, _ bool, args []string) {
+func post(t *testing.T, ts *testscript.TestScript, args []string) {
 	request, err := http.NewRequest(http.MethodPost, args[0], bytes.NewReader([]byte(ts.ReadFile(args[1]))))
 	ts.Check(err)
 	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set(control.ProofHeader, control.Proof(gatetest.Secret))
+	purpose := assertion.Call
+	if strings.HasSuffix(args[0], "/login") {
+		purpose = assertion.Login
+	}
+	request.Header.Set(assertion.Header, gatetest.Assert(t, "rates.example", purpose))
 	answer, err := http.DefaultClient.Do(request)
 	ts.Check(err)
 	body, err := io.ReadAll(answer.Body)

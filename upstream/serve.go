@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 	"github.com/caddy-tollgate/tollgate/upstream/api"
@@ -77,7 +78,11 @@ func (s *settings) serve(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	handler, err := s.handler(store, accounts, provider, site, secret, logger)
+	verifier, err := s.verifier(secret)
+	if err != nil {
+		return err
+	}
+	handler, err := s.handler(store, accounts, provider, site, secret, verifier, logger)
 	if err != nil {
 		return err
 	}
@@ -97,9 +102,22 @@ func (s *settings) serve(c *cobra.Command) (err error) {
 	return err
 }
 
+// verifier checks the gate's assertions for the hosts of the site.
+func (s *settings) verifier(secret string) (*assertion.Verifier, error) {
+	accepts, err := siteHosts(s.address)
+	if err != nil {
+		return nil, err
+	}
+	key, err := assertion.NewKey(secret)
+	if err != nil {
+		return nil, err
+	}
+	return assertion.NewVerifier(accepts, time.Now, key), nil
+}
+
 // handler puts the upstream together.
 func (s *settings) handler(
-	store *database.Store, accounts *account.Service, provider *ecb.Provider, site *url.URL, secret string, logger *slog.Logger,
+	store *database.Store, accounts *account.Service, provider *ecb.Provider, site *url.URL, secret string, verifier *assertion.Verifier, logger *slog.Logger,
 ) (http.Handler, error) {
 	currencies, err := api.New(provider, site, time.Now)
 	if err != nil {
@@ -110,15 +128,15 @@ func (s *settings) handler(
 		return nil, fmt.Errorf("preparing pages: %w", err)
 	}
 	return server.New(server.Config{
-		Secret:   secret,
-		API:      currencies,
-		Logins:   accounts,
-		Database: store,
-		Rates:    provider,
-		Pages:    pages,
-		SignUp:   s.signUp,
-		Now:      time.Now,
-		Logger:   logger,
+		Assertions: verifier,
+		API:        currencies,
+		Logins:     accounts,
+		Database:   store,
+		Rates:      provider,
+		Pages:      pages,
+		SignUp:     s.signUp,
+		Now:        time.Now,
+		Logger:     logger,
 	}), nil
 }
 

@@ -240,12 +240,3 @@ func TestValidAccount(t *testing.T) {
 		}
 	}
 }
-
-func TestProof(t *testing.T) {
-	t.Parallel()
-	// printf tollgate-proof | openssl dgst -sha256 -hmac "$secret"
-	const want = "e89d22e7ea1b37df0521cc4d268db12286cd5f4d577fae7414e6444a442a072d"
-	if got := control.Proof(controltest.Secret); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-}

@@ -25,6 +25,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
@@ -37,6 +38,8 @@ import (
 type Backend interface {
 	// Policy returns the configuration in force.
 	Policy() *policy.Policy
+	// PublicKeys returns the keys that assertions are verified with.
+	PublicKeys() assertion.KeySet
 	// Store returns the store, or why there is none now. Whatever the
 	// error is, the request is answered 503.
 	Store() (store.Store, error)
@@ -86,6 +89,7 @@ func New(backend Backend, logger *slog.Logger) http.Handler {
 	s.registerKeys(api)
 	s.registerUsage(api)
 	s.registerHealth(api)
+	s.serveKeySet(mux, api)
 	serveDocument(mux, api)
 	handler := apierror.Mux(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,8 +14,9 @@ var errUnauthenticated = apierror.New(http.StatusUnauthorized, "unauthenticated"
 
 // public are the paths that GET and HEAD may read without the secret.
 var public = map[string]bool{
-	livePath:  true,
-	readyPath: true,
+	livePath:   true,
+	readyPath:  true,
+	keySetPath: true,
 }
 
 // isPublic compares the path as it was sent. A path with escapes is not

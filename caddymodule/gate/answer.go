@@ -24,10 +24,11 @@ func (a *answer) begin(status int) {
 	if a.status != 0 {
 		return
 	}
-	a.status = int32(status)
+	a.status = int16(status)
 	c := (*Call)(a)
 	c.settle(status, true)
 	c.complete(a.Header())
+	c.headers = int16(len(a.Header()))
 }
 
 // WriteHeader completes the headers of the final answer.
@@ -43,8 +44,10 @@ func (a *answer) WriteHeader(status int) {
 	case status == http.StatusSwitchingProtocols && a.status == 0:
 		a.begin(status)
 		(*Call)(a).record(status) // the connection may stay open for days
-	case status >= 200:
+	case isFinal(status):
 		a.begin(status)
+	default:
+		strip(a.Header())
 	}
 	a.writer.WriteHeader(status)
 }
@@ -70,7 +73,7 @@ func (a *answer) FlushError() error {
 
 // complete sets what every gated answer carries. What the upstream says
 // of rate limits under the names of the draft, old ones included, is
-// replaced: it cannot know ours.
+// replaced: it cannot know ours. The gate's own headers are for services.
 func (c *Call) complete(h http.Header) {
 	var cacheControl, vary []string
 	for name, values := range h {
@@ -79,7 +82,9 @@ func (c *Call) complete(h http.Header) {
 			cacheControl = values
 		case name == "Vary":
 			vary = values
-		case strings.HasPrefix(name, "Ratelimit") || addressesCaches(name):
+		case name == "Trailer":
+			unannounce(h)
+		case strings.HasPrefix(name, "Ratelimit") || addressesCaches(name) || isReserved(name):
 			delete(h, name)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -45,7 +46,8 @@ type Call struct {
 	remaining int64
 
 	body    *body // nil for a request without one
-	status  int32 // of the answer; 0 while there is none
+	status  int16 // of the answer; 0 while there is none
+	headers int16 // of the answer, when it began
 	history int16 // days of it that a call to usage asks for
 	head    bool  // HEAD was asked for where the endpoint has GET
 	settled bool  // it is decided whether the call is given back
@@ -60,7 +62,7 @@ const (
 	atPlan
 	atKey
 	atAbilities
-	atProof
+	atAssertion
 	atQuotaPolicy
 	atRateLimit
 	atCacheControl
@@ -117,6 +119,11 @@ func (c *Call) serve(w http.ResponseWriter, r *http.Request, said seen, next Han
 	otherwise := http.StatusInternalServerError
 	defer func() {
 		a.begin(otherwise)
+		// Trailers that the handler has set since then are in addition: the
+		// headers are looked through again only if their number differs.
+		if h := a.Header(); len(h) != int(c.headers) {
+			stripTrailers(h)
+		}
 		if c.status != http.StatusSwitchingProtocols {
 			c.record(int(c.status))
 		}
@@ -172,7 +179,10 @@ func (c *Call) identify(r *http.Request, said seen) {
 	c.header(h, "Tollgate-Plan", atPlan, c.planName)
 	c.header(h, "Tollgate-Key", atKey, c.key)
 	c.header(h, "Tollgate-Abilities", atAbilities, c.effective.Abilities)
-	c.header(h, "Tollgate-Proof", atProof, c.gate.proof)
+	by := assertion.Caller{Account: c.account, Plan: c.planName, Key: c.key, Abilities: c.effective.Abilities}
+	c.header(h, assertion.Header, atAssertion, c.gate.Assertions.Call(r.Host, by, c.began))
+	c.gate.prove(h)
+	c.gate.Server.Mark(r, c)
 	c.body = watchBody(r)
 }
 

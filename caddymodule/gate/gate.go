@@ -16,7 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/route"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -38,6 +38,14 @@ type Server interface {
 	// request is.
 	Identified(r *http.Request, call *Call)
 
+	// Mark keeps in the server's own state of a request, where no client
+	// can write, that the gate has let it through: as that call, or as a
+	// login by a call without an account. nil takes the mark off.
+	Mark(r *http.Request, call *Call)
+
+	// Passed tells whether a request has the mark.
+	Passed(r *http.Request) bool
+
 	// Status returns the status that an error of the next handler will be
 	// answered with.
 	Status(err error) int
@@ -53,15 +61,18 @@ type Handler interface {
 	ServeHTTP(w http.ResponseWriter, r *http.Request) error
 }
 
-// Options are what a Gate is made of. All are required.
+// Options are what a Gate is made of. All but Proof are required.
 type Options struct {
 	Policy *policy.Policy
 	// Store returns the store, or why there is none.
 	Store func() (store.Store, error)
 	// Throttle returns the login throttle's state, or why there is none.
 	Throttle func() (*throttle.Throttle, error)
-	// Secret proves the gate to the upstream.
-	Secret string
+	// Assertions proves to the upstream whose call it is.
+	Assertions *assertion.Signer
+	// Proof is the static proof, which upstreams get as well unless it is
+	// empty.
+	Proof string
 	// PassErrors hands refusals to the server as errors (a *Refusal),
 	// their headers set, instead of writing them.
 	PassErrors bool
@@ -79,13 +90,12 @@ type Gate struct {
 	Options
 
 	outages *outages
-	proof   string
 	terms   [][]terms // by Plan.Index and Endpoint.Index; last those without a plan
 }
 
 // New returns a gate.
 func New(o Options) *Gate {
-	g := &Gate{Options: o, proof: control.Proof(o.Secret), outages: newOutages(o.Logger, o.Policy.Endpoints)}
+	g := &Gate{Options: o, outages: newOutages(o.Logger, o.Policy.Endpoints)}
 	for _, plan := range o.Policy.Plans {
 		g.terms = append(g.terms, g.termsOf(plan))
 	}
@@ -106,10 +116,10 @@ func (g *Gate) termsOf(plan *policy.Plan) []terms {
 // chain of handlers twice, the second leaves alone what the first let
 // through, whatever it was rewritten to between them.
 func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error {
-	said := g.clean(r)
-	if said.passed {
+	if g.Server.Passed(r) {
 		return next.ServeHTTP(w, r)
 	}
+	said := clean(r)
 	to, found, closed, err := g.route(r)
 	if err != nil {
 		return g.refuse(w, r, nil, g.badTarget(r, err))
@@ -119,9 +129,9 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 	}
 	switch {
 	case found && to.Login:
-		return unmark(r, g.login(w, r, next))
+		return g.unmark(r, g.login(w, r, next))
 	case found:
-		return unmark(r, g.endpoint(w, r, to.Endpoint, said, next))
+		return g.unmark(r, g.endpoint(w, r, to.Endpoint, said, next))
 	case !closed && g.Policy.Disguises(r.Method, r.URL.Path):
 		g.Logger.Debug("refusing what a lenient server could take for a login", zap.String("method", r.Method), zap.String("path", r.URL.Path))
 		return g.refuse(w, r, nil, refuseNotFound)

@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -61,7 +63,10 @@ func newWorld(t testing.TB, change func(*policy.Config)) *world {
 			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"},
 			{Name: "rates", Method: "GET", Path: "/api/rates/{base}"},
 		},
-		Plans: []policy.PlanConfig{{Name: "small", Limits: map[string]policy.Limit{"convert": 5, "rates": 5, "usage": 5}}},
+		Plans: []policy.PlanConfig{
+			{Name: "small", Limits: map[string]policy.Limit{"convert": 5, "rates": 5, "usage": 5}},
+			{Name: "other", Limits: map[string]policy.Limit{"convert": 5, "rates": 5, "usage": 5}},
+		},
 	}
 	if change != nil {
 		change(&c)
@@ -74,6 +79,22 @@ func newWorld(t testing.TB, change func(*policy.Config)) *world {
 	return w
 }
 
+// secret is what the gates of these tests are configured with.
+const secret = "0123456789abcdef0123456789abcdef"
+
+func newSigner(t testing.TB) *assertion.Signer {
+	t.Helper()
+	key, err := assertion.NewKey(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := assertion.NewSigner(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer
+}
+
 // configure puts a configuration in force, as a reload does.
 func (w *world) configure(t testing.TB, c policy.Config) {
 	t.Helper()
@@ -84,8 +105,8 @@ func (w *world) configure(t testing.TB, c policy.Config) {
 	guard := throttle.New(w.store)
 	w.gate = gate.New(gate.Options{
 		Policy: p, Store: func() (store.Store, error) { return w.store, nil },
-		Throttle: func() (*throttle.Throttle, error) { return guard, nil },
-		Secret:   "0123456789abcdef0123456789abcdef", Server: w, Now: w.clock, Since: func(t time.Time) time.Duration { return w.clock().Sub(t) }, Logger: zap.NewNop(),
+		Throttle:   func() (*throttle.Throttle, error) { return guard, nil },
+		Assertions: newSigner(t), Server: w, Now: w.clock, Since: func(t time.Time) time.Duration { return w.clock().Sub(t) }, Logger: zap.NewNop(),
 	})
 }
 
@@ -113,6 +134,25 @@ func (w *world) Identified(_ *http.Request, call *gate.Call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last = call
+}
+
+// marks is the key of the mark in the context of a request.
+type marks struct{}
+
+func (*world) Mark(r *http.Request, call *gate.Call) {
+	if mark, ok := r.Context().Value(marks{}).(**gate.Call); ok {
+		*mark = call
+	}
+}
+
+func (*world) Passed(r *http.Request) bool {
+	mark, ok := r.Context().Value(marks{}).(**gate.Call)
+	return ok && *mark != nil
+}
+
+// marked makes a request that can have a mark.
+func marked(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), marks{}, new(*gate.Call)))
 }
 
 func (*world) Status(err error) int {
@@ -154,7 +194,7 @@ func (w *world) account(t testing.TB, id string) (bearer string) {
 
 // ask takes a request through the gate; headers are "Name: value".
 func (w *world) ask(method, target, body string, headers ...string) (*httptest.ResponseRecorder, error) {
-	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	r := marked(httptest.NewRequest(method, target, strings.NewReader(body)))
 	for _, line := range headers {
 		name, value, _ := strings.Cut(line, ": ")
 		r.Header.Add(name, value)

@@ -4,10 +4,10 @@ import (
 	"maps"
 	"net/http"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
@@ -16,14 +16,13 @@ import (
 type seen struct {
 	authorization               []string
 	cookie, upgrade, connection bool
-	passed                      bool // the gate has let the request through already
 }
 
 // clean removes what no client may say: who it is, and what it meant to
-// ask instead. A request that the gate has let through it leaves alone.
-func (g *Gate) clean(r *http.Request) (found seen) {
+// ask instead.
+func clean(r *http.Request) (found seen) {
 	h := r.Header
-	proof, forbidden := false, false
+	forbidden := false
 	for name, values := range h {
 		// Most names are none of these: one look at the first letter.
 		if name == "" {
@@ -37,17 +36,11 @@ func (g *Gate) clean(r *http.Request) (found seen) {
 		case 'C':
 			found.connection = found.connection || name == "Connection"
 			found.cookie = found.cookie || name == "Cookie"
-		case 'T', 't':
-			proof = proof || name == "Tollgate-Proof"
-			forbidden = forbidden || isForbidden(name)
 		case 'U':
 			found.upgrade = found.upgrade || name == "Upgrade"
-		case 'H', 'P', 'S', 'X', 'x':
+		case 'H', 'P', 'S', 'T', 't', 'X', 'x':
 			forbidden = forbidden || isForbidden(name)
 		}
-	}
-	if proof && g.passed(h) {
-		return seen{passed: true}
 	}
 	if forbidden {
 		maps.DeleteFunc(h, func(name string, _ []string) bool { return isForbidden(name) })
@@ -63,22 +56,23 @@ func isForbidden(name string) bool {
 	return isIdentity(name) || name == "Trailer" || isOverride(canonical(name))
 }
 
-// passed tells whether the gate has let the request through already. Then
-// it has put this very string into the headers: a client that has learnt
-// the proof sends the same characters, but in another place.
-func (g *Gate) passed(h http.Header) bool {
-	proof := h["Tollgate-Proof"]
-	return len(proof) == 1 && unsafe.StringData(proof[0]) == unsafe.StringData(g.proof)
-}
-
-// unmark takes the gate's mark off a request that failed behind it: its
-// call is given back and its attempt settled, so whatever answers in place
-// of the upstream is not let through with it.
-func unmark(r *http.Request, err error) error {
+// unmark takes the mark and the proofs off a request that failed behind
+// the gate. Its call is given back or its attempt is settled, so a handler
+// that answers in place of the upstream must not pass with it.
+func (g *Gate) unmark(r *http.Request, err error) error {
 	if err != nil {
-		delete(r.Header, "Tollgate-Proof")
+		g.Server.Mark(r, nil)
+		delete(r.Header, assertion.Header)
+		delete(r.Header, assertion.ProofHeader)
 	}
 	return err
+}
+
+// prove adds the static proof if it is configured.
+func (g *Gate) prove(h http.Header) {
+	if g.Proof != "" {
+		h[assertion.ProofHeader] = []string{g.Proof}
+	}
 }
 
 // cleanConnection removes what says which headers the proxy should drop on

@@ -15,11 +15,15 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
 )
 
 // maxLoginBody is the size of the largest login request, in bytes.
 const maxLoginBody = 4 << 10
+
+// loggingIn marks a login that was let through.
+var loggingIn = new(Call)
 
 // login is the way of a request that checks a password: throttled before
 // the upstream sees it, and settled by what the upstream answers.
@@ -33,7 +37,8 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 		return g.unavailable(w, r, nil, err)
 	}
 	client := throttle.ClientKey(g.Server.Client(r))
-	attempt, wait, err := guard.Reserve(r.Context(), g.Now(), g.Policy.LoginLimits, client, throttle.AccountKey(email))
+	now := g.Now()
+	attempt, wait, err := guard.Reserve(r.Context(), now, g.Policy.LoginLimits, client, throttle.AccountKey(email))
 	if err != nil {
 		return g.unavailable(w, r, nil, err)
 	}
@@ -41,9 +46,11 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 	if attempt == nil {
 		return g.refuse(w, r, nil, throttled(wait))
 	}
-	r.Header["Tollgate-Proof"] = []string{g.proof}
-	answer := &loginAnswer{ResponseWriter: w, settle: func(status int) { g.settleLogin(r, attempt, status) }}
-	defer answer.begin(0) // nobody answered, or the handler panicked
+	r.Header[assertion.Header] = []string{g.Assertions.Login(r.Host, now)}
+	g.prove(r.Header)
+	g.Server.Mark(r, loggingIn)
+	answer := &unmetered{ResponseWriter: w, settle: func(status int) { g.settleLogin(r, attempt, status) }}
+	defer answer.end() // the handler wrote nothing, or panicked
 	err = next.ServeHTTP(answer, r)
 	if err == nil || answer.begun {
 		g.outages.login.Worked()
@@ -193,36 +200,3 @@ func readForm(text string) (f credentials, err error) {
 
 // named tells whether the form says anything.
 func (f credentials) named() bool { return len(f.email)+len(f.password) > 0 }
-
-// loginAnswer is the ResponseWriter of a login. The attempt is settled
-// before the client can read the answer and try again.
-type loginAnswer struct {
-	http.ResponseWriter
-	settle func(status int)
-	begun  bool
-}
-
-// Unwrap gives http.ResponseController the writer below.
-func (a *loginAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
-
-// begin settles the attempt, the first time that there is a status.
-func (a *loginAnswer) begin(status int) {
-	if !a.begun {
-		a.begun = true
-		a.settle(status)
-	}
-}
-
-// WriteHeader sees the status of the final answer.
-func (a *loginAnswer) WriteHeader(status int) {
-	if status >= 200 {
-		a.begin(status)
-	}
-	a.ResponseWriter.WriteHeader(status)
-}
-
-// Write answers 200 if nothing was answered yet.
-func (a *loginAnswer) Write(b []byte) (int, error) {
-	a.begin(http.StatusOK)
-	return a.ResponseWriter.Write(b)
-}

@@ -87,7 +87,7 @@ func newPatient(t *testing.T, more func(*gate.Options)) *patient {
 	}
 	guard := throttle.New(p)
 	o := gate.Options{
-		Policy: compiled, Secret: "0123456789abcdef0123456789abcdef", Server: plain{}, Now: time.Now, Since: time.Since, Logger: zap.New(core),
+		Policy: compiled, Assertions: newSigner(t), Server: plain{}, Now: time.Now, Since: time.Since, Logger: zap.New(core),
 		Store: func() (store.Store, error) {
 			if p.noStore.Load() {
 				return nil, errFull

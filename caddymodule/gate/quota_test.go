@@ -425,9 +425,9 @@ func TestFailedAndAgain(t *testing.T) {
 	w := newWorld(t, nil)
 	w.gate.PassErrors = true
 	failing := handlerFunc(func(http.ResponseWriter, *http.Request) error { return failure(http.StatusBadGateway) })
-	call := httptest.NewRequest("GET", convert, nil)
+	call := marked(httptest.NewRequest("GET", convert, nil))
 	call.Header.Set("Authorization", "Bearer "+w.account(t, "acc_1"))
-	login := httptest.NewRequest("POST", "/api/login", strings.NewReader(person))
+	login := marked(httptest.NewRequest("POST", "/api/login", strings.NewReader(person)))
 	login.Header.Set("Content-Type", "application/json")
 	for _, r := range []*http.Request{call, login} {
 		var failed failure

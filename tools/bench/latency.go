@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -19,17 +20,20 @@ const (
 	blockCalls = 200
 )
 
+// assertionLength is how long an assertion of this call is, in bytes.
+const assertionLength = 398
+
 // labels sets the headers of a gated call, and takes away the one that the
 // gate takes away, without a gate: options of the proxy, which Caddy works
 // through at once. It looks for placeholders in them, which the gate does
 // not, so they cost a little more.
-const labels = `
+var labels = `
 		header_up -Authorization
 		header_up Tollgate-Account open_42
 		header_up Tollgate-Plan open
 		header_up Tollgate-Key key_0123456789ABCDEF
 		header_up Tollgate-Abilities convert
-		header_up Tollgate-Proof 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+		header_up Tollgate-Assertion ` + strings.Repeat("0", assertionLength) + `
 		header_down Ratelimit-Policy "\"convert\";q=1000000000000;w=86400"
 		header_down Ratelimit "\"convert\";r=999999999999;t=43200"
 		header_down Cache-Control no-store

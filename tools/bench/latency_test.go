@@ -91,7 +91,7 @@ func TestLabels(t *testing.T) {
 			t.Errorf("the %s sees %q, behind the gate %q", side, got[i], want[i])
 		}
 	}
-	if len(want[0]) < 5 || !slices.Contains(want[0], "Tollgate-Proof") || !slices.Contains(want[1], "Ratelimit") {
+	if len(want[0]) < 5 || !slices.Contains(want[0], "Tollgate-Assertion") || !slices.Contains(want[1], "Ratelimit") {
 		t.Errorf("behind the gate the upstream sees %q and the client %q", want[0], want[1])
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
@@ -56,14 +56,14 @@ func TestLoginIsAsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	handler := server.New(server.Config{
-		Secret: gatetest.Secret, API: described.handler, Logins: accounts, Database: kept, Rates: provider,
+		Assertions: gatetest.Verifier(t, "rates.example"), API: described.handler, Logins: accounts, Database: kept, Rates: provider,
 		Pages: http.NotFoundHandler(), Now: time.Now, Logger: logger,
 	})
 	login := func(media, body string) answer {
 		t.Helper()
 		r := httptest.NewRequest(http.MethodPost, "/api/login", strings.NewReader(body))
 		r.Header.Set("Content-Type", media)
-		r.Header.Set(control.ProofHeader, control.Proof(gatetest.Secret))
+		r.Header.Set(assertion.Header, gatetest.Assert(t, "rates.example", assertion.Login))
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)
 		a := answer{w.Code, w.Header(), w.Body.Bytes()}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 	"github.com/caddy-tollgate/tollgate/upstream/server"
@@ -182,10 +183,11 @@ func FuzzLogin(f *testing.F) {
 	for _, seed := range []string{credentials("ada@example.com", password), `{"email":"a","email":"b"}`, "null", "[]", "{", "\xff", `{"email":"\ud800"}`} {
 		f.Add([]byte(seed))
 	}
-	s := &site{Handler: server.New(server.Config{
-		Secret: gatetest.Secret, Logins: refusing{}, API: http.NotFoundHandler(), Pages: http.NotFoundHandler(),
-	})}
+	handler := server.New(server.Config{
+		Assertions: gatetest.Verifier(f, host), Logins: refusing{}, API: http.NotFoundHandler(), Pages: http.NotFoundHandler(),
+	})
 	f.Fuzz(func(t *testing.T, body []byte) {
+		s := &site{Handler: handler, asserted: map[string]string{assertion.Login: gatetest.Assert(t, host, assertion.Login)}}
 		w := s.login(string(body))
 		switch w.Code {
 		case http.StatusUnauthorized, http.StatusBadRequest, http.StatusRequestEntityTooLarge:

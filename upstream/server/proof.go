@@ -1,24 +1,33 @@
 package server
 
 import (
-	"crypto/hmac"
+	"errors"
+	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 )
 
 var forbidden = apierror.New(http.StatusForbidden, "forbidden",
 	"This service answers through its gate only.")
 
-// requireProof lets requests through that carry the gate's proof, exactly
-// once. Whoever reaches the upstream around the gate would otherwise have
-// the API without a token, a quota or a login throttle.
-func requireProof(secret string, next http.Handler) http.Handler {
-	want := []byte(control.Proof(secret))
+// gatekeeper knows which requests came through the gate: those with
+// exactly one valid assertion. A request around the gate would have the
+// API without a token, a quota or a login throttle.
+type gatekeeper struct {
+	assertions *assertion.Verifier
+	logger     *slog.Logger
+	told       sync.Map // the reasons that were logged
+}
+
+// require lets only requests through that the gate sent for a purpose.
+func (g *gatekeeper) require(purpose string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isProven(r, want) {
+		if err := g.check(r, purpose); err != nil {
+			g.warnUnproven(r, err)
 			send(w, forbidden)
 			return
 		}
@@ -26,27 +35,53 @@ func requireProof(secret string, next http.Handler) http.Handler {
 	})
 }
 
-func isProven(r *http.Request, want []byte) bool {
-	got := r.Header.Values(control.ProofHeader)
-	// Both have the same length when they are equal, and a length is no
-	// secret: it is in the documentation.
-	return len(got) == 1 && hmac.Equal([]byte(got[0]), want)
+var errAssertions = errors.New("it has no " + assertion.Header + ", or several")
+
+func (g *gatekeeper) check(r *http.Request, purpose string) error {
+	got := r.Header.Values(assertion.Header)
+	if len(got) != 1 {
+		return errAssertions
+	}
+	_, err := g.assertions.Verify(got[0], purpose)
+	return err
 }
 
-// missProof tells the operator, once, when sign-ups come without the
-// gate's proof. They open nothing but a free account, so they are let
-// through; but nobody counts them, nor who asks by them which e-mail
-// addresses have an account.
-func (c *Config) missProof(next http.Handler) http.Handler {
-	if !c.SignUp {
-		return next
+// warnUnproven tells the operator of requests that were refused although
+// they have headers of the gate: its secret or address may differ from
+// this service's, or someone tries to forge them. Each reason is logged
+// once.
+func (g *gatekeeper) warnUnproven(r *http.Request, err error) {
+	for name := range r.Header {
+		if !strings.HasPrefix(name, "Tollgate-") {
+			continue
+		}
+		if _, told := g.told.LoadOrStore(reason(err), true); !told {
+			g.logger.Warn("refused a request with headers of the gate that are not proven", "error", err)
+		}
+		return
 	}
-	want := []byte(control.Proof(c.Secret))
+}
+
+// reason is err without its details: there are few.
+func reason(err error) error {
+	for _, known := range []error{assertion.ErrAudience, assertion.ErrTime, assertion.ErrPurpose, assertion.ErrKey} {
+		if errors.Is(err, known) {
+			return known
+		}
+	}
+	return errAssertions
+}
+
+// warnUnthrottled tells the operator, once, when sign-ups do not come
+// through the gate. They open nothing but a free account, so they are let
+// through. But no limit holds for them, nor for guessing which e-mail
+// addresses have an account.
+func (g *gatekeeper) warnUnthrottled(next http.Handler) http.Handler {
 	var said sync.Once
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isProven(r, want) {
+		if g.check(r, assertion.Login) != nil {
 			said.Do(func() {
-				c.Logger.Warn("sign-ups are not throttled: add the line \"login POST /signup\" to the gate's configuration")
+				g.logger.Warn("sign-ups are not throttled: add the line \"login POST /signup\" to the gate's configuration")
 			})
 		}
 		next.ServeHTTP(w, r)

@@ -1,5 +1,5 @@
 // Package server puts the parts of the upstream together: the currency
-// API and the login behind the gate's proof, the health check and the
+// API and the login behind the gate, the health check and the
 // web pages.
 //
 // New returns a plain http.Handler without global state, so that it runs
@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 )
 
 // Config is what New needs. Every field must be set.
 type Config struct {
-	// Secret is shared with the gate, which proves by it that a call came
-	// through.
-	Secret string
+	// Assertions checks what the gate says of a request.
+	Assertions *assertion.Verifier
 
 	// API answers the currency API below /api/, /openapi.json and /docs.
 	API http.Handler
@@ -53,21 +53,19 @@ type Config struct {
 // New returns the handler of the whole upstream.
 func New(c Config) http.Handler {
 	logins := &login{logins: c.Logins, outage: outage.New(c.Logger, slog.LevelError, "logging in")}
-	closed := http.NewServeMux()
-	closed.Handle("/api/login", only("POST /api/login", logins))
-	closed.Handle("/api/", c.API)
-	closed.Handle("/api", apierror.Mux(http.NewServeMux())) // 404 instead of a redirect to /api/
-	api := requireProof(c.Secret, apierror.Mux(closed))
-
+	gate := &gatekeeper{assertions: c.Assertions, logger: c.Logger}
 	checks := &health{database: c.Database, rates: c.Rates, now: c.Now, outage: outage.New(c.Logger, slog.LevelError, "checking health")}
 	open := http.NewServeMux()
-	open.Handle("/api", api)
-	open.Handle("/api/", api)
+	open.Handle("/api/login", gate.require(assertion.Login, only("POST /api/login", logins)))
+	open.Handle("/api/", gate.require(assertion.Call, c.API))
+	open.Handle("/api", gate.require(assertion.Call, apierror.Mux(http.NewServeMux()))) // 404 instead of a redirect to /api/
 	open.Handle("/openapi.json", c.API)
 	open.Handle("/docs", c.API)
 	open.Handle("/healthz", only("GET /healthz", checks))
-	open.Handle("POST /login", requireProof(c.Secret, c.Pages))
-	open.Handle("POST /signup", c.missProof(c.Pages))
+	open.Handle("POST /login", gate.require(assertion.Login, c.Pages))
+	if c.SignUp {
+		open.Handle("POST /signup", gate.warnUnthrottled(c.Pages))
+	}
 	open.Handle("/", c.Pages)
 	return noSniff(recoverer(c.Logger, apierror.Mux(open)))
 }

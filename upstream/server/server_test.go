@@ -8,12 +8,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
@@ -26,6 +27,9 @@ import (
 
 const password = "correct horse battery staple"
 
+// host is what clients of the site ask for.
+const host = "rates.example"
+
 // site is the whole upstream over real parts.
 type site struct {
 	http.Handler
@@ -34,6 +38,7 @@ type site struct {
 	store    *database.Store
 	gate     *gatetest.Gate
 	log      *lockedBuffer
+	asserted map[string]string // by purpose
 }
 
 // lockedBuffer is a log that several goroutines write.
@@ -70,17 +75,20 @@ func newSite(t *testing.T, edit ...func(*server.Config)) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := &url.URL{Scheme: "https", Host: "rates.example"}
+	address := &url.URL{Scheme: "https", Host: host}
 	currencies, err := api.New(provider, address, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{store: store, gate: gatetest.Start(t), log: &lockedBuffer{}}
+	s := &site{store: store, gate: gatetest.Start(t), log: &lockedBuffer{}, asserted: map[string]string{}}
+	for _, purpose := range []string{assertion.Call, assertion.Login} {
+		s.asserted[purpose] = gatetest.Assert(t, host, purpose)
+	}
 	logger := slog.New(slog.NewTextHandler(s.log, nil))
 	s.hasher = account.NewHasher(account.Cost{MemoryKiB: 8, Passes: 1, Lanes: 1}, 4)
 	s.accounts = account.NewService(store, s.gate.Client, s.hasher, time.Now, logger)
 	config := server.Config{
-		Secret: gatetest.Secret, API: currencies, Logins: s.accounts, Database: store, Rates: provider,
+		Assertions: gatetest.Verifier(t, host), API: currencies, Logins: s.accounts, Database: store, Rates: provider,
 		Now: time.Now, Logger: logger,
 	}
 	config.Pages, err = web.New(web.Config{
@@ -120,8 +128,15 @@ func (s *site) do(method, target string, body io.Reader, header ...string) *http
 
 // proven makes a request that came through the gate.
 func (s *site) proven(method, target string, body io.Reader, header ...string) *httptest.ResponseRecorder {
-	return s.do(method, target, body, append(header, control.ProofHeader, control.Proof(gatetest.Secret))...)
+	purpose := assertion.Call
+	if slices.Contains(logins, target) {
+		purpose = assertion.Login
+	}
+	return s.do(method, target, body, append(header, assertion.Header, s.asserted[purpose])...)
 }
+
+// logins are the paths that the gate throttles.
+var logins = []string{"/api/login", "/login", "/signup"}
 
 // checkRefusal holds an answer against the one shape of refusals.
 func checkRefusal(t *testing.T, w *httptest.ResponseRecorder, status int, code string) {
@@ -168,25 +183,30 @@ func TestNoAnswerIsSniffed(t *testing.T) {
 	}
 }
 
-// Threat: somebody reaches the upstream around the gate, and has the API
+// Threat: a client reaches the upstream around the gate, and has the API
 // without a token, a quota or a login throttle.
-func TestProof(t *testing.T) {
+func TestAroundTheGate(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	right := control.Proof(gatetest.Secret)
+	call, login := gatetest.Assert(t, host, assertion.Call), gatetest.Assert(t, host, assertion.Login)
 	for _, target := range []string{
 		"/api/currencies", "/api/login", "/api/nothing", "/api/", "/api", "/%61pi/currencies", "/api/convert/EUR/10/USD",
 	} {
+		right, other := call, login
+		if target == "/api/login" {
+			right, other = login, call
+		}
 		for name, header := range map[string][]string{
-			"no proof":        {},
-			"empty":           {control.ProofHeader, ""},
-			"wrong":           {control.ProofHeader, control.Proof("another secret")},
-			"upper case":      {control.ProofHeader, strings.ToUpper(right)},
-			"a part":          {control.ProofHeader, right[:32]},
-			"and more":        {control.ProofHeader, right + "0"},
-			"twice":           {control.ProofHeader, right, control.ProofHeader, right},
-			"the secret":      {control.ProofHeader, gatetest.Secret},
-			"another header":  {"Tollgate_Proof", right},
+			"no assertion":    {},
+			"empty":           {assertion.Header, ""},
+			"another secret":  {assertion.Header, foreign(t)},
+			"another host":    {assertion.Header, gatetest.Assert(t, "www.example", assertion.Call)},
+			"another purpose": {assertion.Header, other},
+			"a part":          {assertion.Header, right[:len(right)-8]},
+			"twice":           {assertion.Header, right, assertion.Header, right},
+			"the secret":      {assertion.Header, gatetest.Secret},
+			"static proof":    {assertion.ProofHeader, assertion.Proof(gatetest.Secret)},
+			"another header":  {"Tollgate_Assertion", right},
 			"identity claims": {"Tollgate-Account", "acc_1", "Tollgate-Plan", "business"},
 		} {
 			w := s.do(http.MethodGet, target, nil, header...)
@@ -197,11 +217,44 @@ func TestProof(t *testing.T) {
 			checkRefusal(t, w, http.StatusForbidden, "forbidden")
 		}
 	}
-	if w := s.do(http.MethodGet, "/api/currencies", nil, control.ProofHeader, right); w.Code != http.StatusOK {
-		t.Errorf("right proof: got %d, want 200", w.Code)
+	if w := s.do(http.MethodGet, "/api/currencies", nil, assertion.Header, call); w.Code != http.StatusOK {
+		t.Errorf("valid: got %d, want 200", w.Code)
 	}
 	if w := s.do(http.MethodGet, "/API/currencies", nil); w.Code != http.StatusNotFound {
 		t.Errorf("another case of the path: got %d, want 404", w.Code)
+	}
+}
+
+// foreign is the assertion of a gate with another secret.
+func foreign(t *testing.T) string {
+	t.Helper()
+	key, err := assertion.NewKey(strings.ToUpper(gatetest.Secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := assertion.NewSigner(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer.Call(host, assertion.Caller{Account: "acc_1"}, time.Now())
+}
+
+// The operator is told, once for each reason, why what looks like the
+// gate's requests is refused, and not of requests that do not.
+func TestUnprovenIdentityIsLogged(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	text := gatetest.Assert(t, "www.example", assertion.Call)
+	for range 2 {
+		s.do(http.MethodGet, "/api/currencies", nil)
+		s.do(http.MethodGet, "/api/currencies", nil, assertion.Header, text)
+		s.do(http.MethodGet, "/api/currencies", nil, assertion.Header, foreign(t))
+		s.do(http.MethodGet, "/api/currencies", nil, "Tollgate-Account", "acc_1")
+		s.do(http.MethodGet, "/api/currencies", nil, "Tollgate-Plan", "business", assertion.Header, "x")
+	}
+	log := s.log.String()
+	if lines := strings.Count(log, "\n"); lines != 3 || !strings.Contains(log, "www.example") || strings.Contains(log, text) {
+		t.Errorf("got %d lines, want 3:\n%s", lines, log)
 	}
 }
 
@@ -269,7 +322,7 @@ func TestPages(t *testing.T) {
 
 // Threat: the sign-in form of the web pages is a password oracle beside
 // the throttle, for who reaches the upstream around the gate.
-func TestSignInNeedsProof(t *testing.T) {
+func TestSignInNeedsTheGate(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.add(t, "ada@example.com", "starter")
@@ -289,7 +342,7 @@ func TestSignInNeedsProof(t *testing.T) {
 
 // Threat: the gate does not know the sign-up form as a login, and nobody
 // learns that strangers make accounts as fast as they like.
-func TestSignUpMissesProof(t *testing.T) {
+func TestSignUpAroundTheGate(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *server.Config) {
 		c.SignUp = true

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
@@ -272,6 +273,7 @@ type generous struct {
 
 func (g generous) Policy() *policy.Policy      { return g.policy }
 func (g generous) Store() (store.Store, error) { return g.store, nil }
+func (generous) PublicKeys() assertion.KeySet  { return assertion.NewKeySet() }
 func (g generous) Now() time.Time              { return time.Now() }
 func (g generous) Random() io.Reader           { return rand.Reader }
 

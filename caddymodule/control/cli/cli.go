@@ -40,7 +40,7 @@ func Add(parent *cobra.Command, connect Connect) {
 	key.AddCommand(t.createKey(), t.listKeys(), t.revokeKey(), t.rotateKey())
 	use := group("usage", "Shows what an account used, and gives calls back")
 	use.AddCommand(t.showUsage(), t.resetUsage())
-	parent.AddCommand(t.plans(), account, key, use, t.health())
+	parent.AddCommand(t.plans(), account, key, use, t.health(), t.jwks())
 }
 
 // group is a command that is nothing without one of its own.
@@ -82,14 +82,18 @@ func query[T any](t *tool, do func(ctx context.Context, gate *client.Client, arg
 			return err
 		}
 		if t.json {
-			encoder := json.NewEncoder(c.OutOrStdout())
-			encoder.SetEscapeHTML(false)
-			return encoder.Encode(result)
+			return printJSON(c.OutOrStdout(), result)
 		}
 		table := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 		show(table, result)
 		return table.Flush()
 	}
+}
+
+func printJSON(w io.Writer, result any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(result)
 }
 
 // perform makes the RunE of a command that has none, from what it does

@@ -290,3 +290,18 @@ func TestMistakes(t *testing.T) {
 		t.Errorf("without a store: got %v, %s", err, complaints)
 	}
 }
+
+// The set is JSON with and without --json.
+func TestPublicKeys(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	want, err := json.Marshal(s.PublicKeys())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"jwks"}, {"jwks", "--json"}} {
+		if got := s.ok(t, args...); got != string(want)+"\n" {
+			t.Errorf("%q: got %s", args, got)
+		}
+	}
+}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
@@ -147,6 +148,8 @@ func isAnswer(out any) bool {
 		return out.Keys != nil
 	case *control.IssuedKey:
 		return out.ID != "" && out.Token != ""
+	case *assertion.KeySet:
+		return out.Keys != nil
 	case *usage.Document:
 		return out.Account != ""
 	case *health.Readiness:

@@ -66,6 +66,12 @@ func TestEveryCall(t *testing.T) {
 		t.Errorf("an unlimited endpoint: got %v, %v", limit, listed)
 	}
 
+	set, err := c.PublicKeys(ctx)
+	check("public keys", err)
+	if diff := cmp.Diff(gate.PublicKeys(), set); diff != "" || len(set.Keys) != 1 {
+		t.Errorf("public keys (-want +got):\n%s", diff)
+	}
+
 	account, err := c.PutAccount(ctx, "acc_1", control.AccountChange{Plan: new("starter")})
 	check("put", err)
 	want := control.Account{Account: "acc_1", Plan: "starter", CreatedAt: controltest.Start}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
@@ -33,6 +34,7 @@ var Start = time.Date(2126, 11, 20, 9, 0, 0, 0, time.UTC)
 // Gate is a control.Backend. It is safe for concurrent use.
 type Gate struct {
 	store *badgerstore.Store
+	key   *assertion.Key
 
 	mu     sync.Mutex
 	policy *policy.Policy
@@ -53,7 +55,11 @@ func New(t testing.TB) *Gate {
 			t.Errorf("closing the store: %v", err)
 		}
 	})
-	g := &Gate{store: opened, now: Start}
+	key, err := assertion.NewKey(Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &Gate{store: opened, key: key, now: Start}
 	g.Configure(t, Config())
 	return g
 }
@@ -124,6 +130,9 @@ func (g *Gate) Policy() *policy.Policy {
 	defer g.mu.Unlock()
 	return g.policy
 }
+
+// PublicKeys returns the public key of Secret.
+func (g *Gate) PublicKeys() assertion.KeySet { return assertion.NewKeySet(g.key) }
 
 // Store returns the store, or why it is unreachable.
 func (g *Gate) Store() (store.Store, error) {

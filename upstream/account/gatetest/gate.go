@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/health"
@@ -54,12 +55,14 @@ type Fault struct {
 type backend struct {
 	policy *policy.Policy
 	store  store.Store
+	key    *assertion.Key
 }
 
-func (b backend) Policy() *policy.Policy      { return b.policy }
-func (b backend) Store() (store.Store, error) { return b.store, nil }
-func (b backend) Now() time.Time              { return time.Now() }
-func (b backend) Random() io.Reader           { return rand.Reader }
+func (b backend) Policy() *policy.Policy       { return b.policy }
+func (b backend) Store() (store.Store, error)  { return b.store, nil }
+func (b backend) PublicKeys() assertion.KeySet { return assertion.NewKeySet(b.key) }
+func (b backend) Now() time.Time               { return time.Now() }
+func (b backend) Random() io.Reader            { return rand.Reader }
 func (b backend) Readiness() health.Readiness {
 	return health.Report(b.store.Check(context.Background()), time.Now())
 }
@@ -90,7 +93,7 @@ func Start(t testing.TB) *Gate {
 			t.Error(err)
 		}
 	})
-	api := control.RequireSecret(Secret, control.New(backend{rules, kept}, slog.New(slog.DiscardHandler)))
+	api := control.RequireSecret(Secret, control.New(backend{rules, kept, newKey(t)}, slog.New(slog.DiscardHandler)))
 	g := &Gate{}
 	g.server = httptest.NewServer(g.failing(api))
 	t.Cleanup(g.server.Close)

@@ -1,0 +1,171 @@
+package assertion
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func hexOf(b []byte) string { return hex.EncodeToString(b) }
+
+func newSigner(t testing.TB, secret string) *Signer {
+	t.Helper()
+	signer, err := NewSigner(newKey(t, secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer
+}
+
+var (
+	noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	ada  = Caller{Account: "acc_1", Plan: "starter", Key: "key_1", Abilities: "convert rates"}
+)
+
+// An assertion is used again for a minute, and for what it says only.
+func TestSignedOnceAMinute(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		host   string
+		change func(*Caller)
+		after  time.Duration
+		same   bool
+	}{
+		"at once":           {same: true},
+		"after 59 seconds":  {after: 59 * time.Second, same: true},
+		"with a port":       {host: "api.example.com:8443", same: true},
+		"in capitals":       {host: "API.example.COM", same: true},
+		"after a minute":    {after: time.Minute},
+		"clock set back":    {after: -time.Second},
+		"another host":      {host: "www.example.com"},
+		"another account":   {change: func(c *Caller) { c.Account = "acc_2" }},
+		"another key":       {change: func(c *Caller) { c.Key = "key_2" }},
+		"another plan":      {change: func(c *Caller) { c.Plan = "business" }},
+		"fewer abilities":   {change: func(c *Caller) { c.Abilities = "convert" }},
+		"all that is empty": {change: func(c *Caller) { *c = Caller{Account: "acc_1"} }},
+	} {
+		s := newSigner(t, secret)
+		first := s.Call("api.example.com", ada, noon)
+		by, host := ada, c.host
+		if c.change != nil {
+			c.change(&by)
+		}
+		if host == "" {
+			host = "api.example.com"
+		}
+		got := s.Call(host, by, noon.Add(c.after))
+		if (got == first) != c.same {
+			t.Errorf("%s: the same assertion: got %t, want %t", name, got == first, c.same)
+		}
+	}
+	s := newSigner(t, secret)
+	if login := s.Login("api.example.com", noon); login == s.Call("api.example.com", ada, noon) || login != s.Login("API.example.com:80", noon.Add(59*time.Second)) {
+		t.Error("logins of one host and minute differ, or are calls")
+	}
+}
+
+// No number of keys and hosts makes the Signer keep more than its bound,
+// and no host that a client made up for the purpose is kept.
+func TestCacheIsBounded(t *testing.T) {
+	t.Parallel()
+	s := newSigner(t, secret)
+	s.signed = newCache[signed](100)
+	for i := range 250 {
+		s.Call("api.example.com", Caller{Account: "acc_1", Key: fmt.Sprint("key_", i)}, noon)
+		if n := len(s.signed.values); n != min(i+1, 100) {
+			t.Fatalf("%d assertions are kept after %d", n, i+1)
+		}
+	}
+	newest := s.Call("api.example.com", ada, noon)
+	if s.Call("api.example.com", ada, noon) != newest {
+		t.Error("the newest is not kept")
+	}
+	s = newSigner(t, secret)
+	if s.signed.most != 10_000 {
+		t.Errorf("the bound is %d", s.signed.most)
+	}
+	s.Call(strings.Repeat("a", maxHost), ada, noon)
+	s.Call(strings.Repeat("a", maxHost+1), ada, noon)
+	if n := len(s.signed.values); n != 1 {
+		t.Errorf("%d hosts are kept, want the shorter one", n)
+	}
+}
+
+// Many goroutines get assertions that are all valid.
+func TestSignerConcurrently(t *testing.T) {
+	t.Parallel()
+	s, v := newSigner(t, secret), newVerifier(t, noon)
+	s.signed = newCache[signed](8)
+	var all sync.WaitGroup
+	for g := range 8 {
+		all.Go(func() {
+			for i := range 50 {
+				by := Caller{Account: fmt.Sprint("acc_", (g+i)%16), Plan: "starter", Key: "key_1", Abilities: "convert"}
+				claims, err := v.Verify(s.Call("api.example.com", by, noon), Call)
+				if err != nil || claims.Account != by.Account {
+					t.Errorf("got %+v, %v", claims, err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestAudience(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]string{
+		"example.com": "example.com", "Example.COM:8080": "example.com", "[2001:DB8::1]:443": "2001:db8::1", "[::1]": "::1",
+		"127.0.0.1:80": "127.0.0.1", "": "", "example.com.": "example.com.", "example.com:": "example.com",
+	} {
+		if got := Audience(host); got != want {
+			t.Errorf("%q: got %q, want %q", host, got, want)
+		}
+	}
+}
+
+// BenchmarkSign is what the first call of a key in a minute costs, and
+// every call of a key that finds no room in the cache.
+func BenchmarkSign(b *testing.B) {
+	s := newSigner(b, secret)
+	for i := 0; b.Loop(); i++ {
+		s.Call("api.example.com", ada, noon.Add(time.Duration(i)*time.Minute))
+	}
+}
+
+// BenchmarkKept is what all others cost, with a full cache.
+func BenchmarkKept(b *testing.B) {
+	s := newSigner(b, secret)
+	callers := make([]Caller, maxCached)
+	for i := range callers {
+		callers[i] = Caller{Account: fmt.Sprint("acc_", i), Plan: "starter", Key: fmt.Sprint("key_", i), Abilities: "convert"}
+		s.Call("api.example.com", callers[i], noon)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		s.Call("api.example.com", callers[i*7919%maxCached], noon)
+	}
+}
+
+// BenchmarkVerify is what a service pays: for an assertion that is new to
+// it, and for one that it has verified before.
+func BenchmarkVerify(b *testing.B) {
+	text := newSigner(b, secret).Call("api.example.com", ada, noon)
+	for name, most := range map[string]int{"new": 0, "again": maxCached} {
+		b.Run(name, func(b *testing.B) {
+			v := newVerifier(b, noon)
+			v.verified = newCache[Claims](most)
+			for b.Loop() {
+				if most == 0 {
+					clear(v.verified.values)
+				}
+				if _, err := v.Verify(text, Call); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package assertion
+
+import (
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// Leeway is how far the clocks of gate and service may differ.
+const Leeway = time.Minute
+
+// Why an assertion is refused. Only the errors after ErrKey are about an
+// assertion that a gate with this secret has signed.
+var (
+	ErrMalformed = errors.New("it is not a token signed by EdDSA")
+	ErrKey       = errors.New("it is not signed with the key of this secret")
+	ErrClaims    = errors.New("a claim is missing or has another type")
+	ErrAudience  = errors.New("it is for another host")
+	ErrTime      = errors.New("it is expired or not valid yet")
+	ErrPurpose   = errors.New("it is for another purpose")
+)
+
+// Verifier checks assertions. It is safe for concurrent use.
+type Verifier struct {
+	accepts  func(host string) bool
+	now      func() time.Time
+	keys     map[string]ed25519.PublicKey
+	verified *cache[Claims] // by the assertion; the signature is checked once
+}
+
+// NewVerifier returns a Verifier for a service. accepts tells which hosts
+// it takes assertions for; services that accept one host can replay
+// assertions to each other.
+func NewVerifier(accepts func(host string) bool, now func() time.Time, keys ...*Key) *Verifier {
+	v := &Verifier{accepts: accepts, now: now, keys: make(map[string]ed25519.PublicKey), verified: newCache[Claims](maxCached)}
+	for _, k := range keys {
+		v.keys[k.id] = k.public()
+	}
+	return v
+}
+
+// Verify returns the claims of an assertion that is valid now for a
+// purpose: Call or Login. Its errors wrap those above.
+func (v *Verifier) Verify(text, purpose string) (Claims, error) {
+	claims := v.verified.get([]byte(text))
+	if claims.Issuer == "" {
+		var err error
+		if claims, err = v.open(text); err != nil {
+			return Claims{}, err
+		}
+		v.verified.put(text, claims)
+	}
+	if err := v.check(claims, purpose); err != nil {
+		return Claims{}, err
+	}
+	return claims, nil
+}
+
+// open checks the signature and returns what was signed.
+func (v *Verifier) open(text string) (claims Claims, err error) {
+	object, err := jose.ParseSignedCompact(text, []jose.SignatureAlgorithm{algorithm})
+	if err != nil {
+		return claims, ErrMalformed
+	}
+	// The protected header only: the sender can add to another.
+	key, known := v.keys[object.Signatures[0].Protected.KeyID]
+	if !known {
+		return claims, ErrKey
+	}
+	payload, err := object.Verify(key)
+	if err != nil {
+		return claims, ErrKey
+	}
+	if err := json.Unmarshal(payload, &claims); err != nil || claims.Issuer != Issuer {
+		return claims, ErrClaims
+	}
+	return claims, nil
+}
+
+func (v *Verifier) check(c Claims, purpose string) error {
+	now, leeway := v.now().Unix(), int64(Leeway/time.Second)
+	switch {
+	case !v.accepts(c.Audience):
+		return fmt.Errorf("%w: %.300q", ErrAudience, c.Audience)
+	case now >= c.ExpiresAt+leeway || now < c.IssuedAt-leeway:
+		return ErrTime
+	case c.Purpose != purpose:
+		return ErrPurpose
+	case (c.Account == "") != (purpose == Login):
+		return ErrClaims
+	}
+	return nil
+}

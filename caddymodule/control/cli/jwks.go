@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+// jwks prints JSON with and without --json: the set is for programs.
+func (t *tool) jwks() *cobra.Command {
+	return &cobra.Command{
+		Use: "jwks", Short: "Prints the public keys that services verify Tollgate-Assertion with, as a JWK Set", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			gate, err := t.connect(t.address)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(c.Context(), timeout)
+			defer cancel()
+			set, err := gate.PublicKeys(ctx)
+			if err != nil {
+				return err
+			}
+			return printJSON(c.OutOrStdout(), set)
+		},
+	}
+}

@@ -1,0 +1,42 @@
+package control
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+)
+
+const keySetPath = "/tollgate/jwks.json"
+
+// serveKeySet adds the public keys. Libraries that fetch a key set send
+// Accept headers of all kinds, so this call negotiates nothing: it is
+// served beside the API and described in its document.
+func (s *server) serveKeySet(mux *http.ServeMux, api huma.API) {
+	schema := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[assertion.KeySet](), true, "KeySet")
+	operation := &huma.Operation{
+		OperationID: "get-public-keys", Method: http.MethodGet, Path: keySetPath, Tags: []string{"plans"},
+		Summary:     "Show the public keys that a service verifies " + assertion.Header + " with",
+		Description: "A JWK Set (RFC 7517). The control listener serves it without the secret.",
+		Security:    []map[string][]string{{}}, // without the secret as well
+		Responses: map[string]*huma.Response{"200": {
+			Description: http.StatusText(http.StatusOK),
+			Content:     map[string]*huma.MediaType{assertion.KeySetType: {Schema: schema}},
+		}},
+	}
+	api.OpenAPI().AddOperation(operation)
+	delete(operation.Responses, "406") // added to every operation
+	mux.HandleFunc("GET "+keySetPath, func(w http.ResponseWriter, _ *http.Request) {
+		text, err := json.Marshal(s.backend.PublicKeys())
+		if err != nil {
+			panic("control: encoding the public keys: " + err.Error()) // strings always encode
+		}
+		w.Header().Set("Content-Type", assertion.KeySetType)
+		w.Header().Set("Cache-Control", "public, max-age=300")
+		// The client is gone if this fails; ignore the error.
+		_, _ = w.Write(text)
+	})
+}
