@@ -196,6 +196,8 @@ func TestStarting(t *testing.T) {
 		return nil
 	})
 	loaded := make(chan error, 1)
+	release := sync.OnceFunc(func() { close(open) })
+	t.Cleanup(release) // or Caddy could not be stopped
 	go func() {
 		err := c.load(t, s.use(t, c.gateApp("starter")))
 		for err != nil && strings.Contains(err.Error(), again.Error()) {
@@ -245,7 +247,7 @@ func TestStarting(t *testing.T) {
 	}
 	c.expectCommand(t, health.Starting)
 
-	close(open)
+	release()
 	if err := <-loaded; err != nil {
 		t.Fatal(err)
 	}
