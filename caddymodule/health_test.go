@@ -137,7 +137,7 @@ func (c *controlledCaddy) expectHealth(t *testing.T, socket string, want health.
 	var state health.Readiness
 	err := json.Unmarshal([]byte(got.body), &state)
 	if err != nil || got.status != status || state.Status != want || state.Mode != "enforce" || state.Since.IsZero() || len(state.Checks) != 1 || state.Checks[0].Name != "store" {
-		t.Errorf("ready over %s: got %d %s, want %d %s", socket, got.status, got.body, status, want)
+		t.Fatalf("ready over %s: got %d %s, want %d %s", socket, got.status, got.body, status, want)
 	}
 	if head := c.ask(t, socket, "HEAD", "/tollgate/health/ready", ""); head.status != status || head.body != "" {
 		t.Errorf("HEAD over %s: got %d %q, want %d", socket, head.status, head.body, status)
@@ -196,6 +196,8 @@ func TestStarting(t *testing.T) {
 		return nil
 	})
 	loaded := make(chan error, 1)
+	release := sync.OnceFunc(func() { close(open) })
+	t.Cleanup(release) // or Caddy could not be stopped
 	go func() {
 		err := c.load(t, s.use(t, c.gateApp("starter")))
 		for err != nil && strings.Contains(err.Error(), again.Error()) {
@@ -245,7 +247,7 @@ func TestStarting(t *testing.T) {
 	}
 	c.expectCommand(t, health.Starting)
 
-	close(open)
+	release()
 	if err := <-loaded; err != nil {
 		t.Fatal(err)
 	}
