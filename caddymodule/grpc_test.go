@@ -74,7 +74,7 @@ const grpcGate = `
 
 // echo makes a gRPC call through the gate, over a connection of its own,
 // and returns what the client got.
-func (s *site) echo(t *testing.T, method, token string) (string, error, metadata.MD) {
+func (s *site) echo(t *testing.T, method, token string) (string, metadata.MD, error) {
 	t.Helper()
 	connection, err := grpc.NewClient("passthrough:///gate.test", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return s.dial(ctx, "", "") }))
@@ -90,7 +90,7 @@ func (s *site) echo(t *testing.T, method, token string) (string, error, metadata
 	sent, got := []byte("hello"), []byte(nil)
 	var header, trailer metadata.MD
 	err = connection.Invoke(ctx, method, &sent, &got, grpc.ForceCodec(plainCodec{}), grpc.Header(&header), grpc.Trailer(&trailer))
-	return string(got), err, metadata.Join(header, trailer)
+	return string(got), metadata.Join(header, trailer), err
 }
 
 // TestGRPC calls a gRPC service through the gate with a real client: an
@@ -108,13 +108,13 @@ func TestGRPC(t *testing.T) {
 	_, narrow := s.account(t, "small", "shout")
 	_, free := s.account(t, "free")
 	for range 2 {
-		if got, err, fields := s.echo(t, "/echo.Echo/Say", token); got != "hello" || err != nil || len(fields["served-by"]) != 1 || len(fields["ratelimit"]) != 1 {
+		if got, fields, err := s.echo(t, "/echo.Echo/Say", token); got != "hello" || err != nil || len(fields["served-by"]) != 1 || len(fields["ratelimit"]) != 1 {
 			t.Fatalf("an admitted call: got %q, %v, %v", got, err, fields)
 		}
 	}
 	refused := func(name, method, token string, want codes.Code, message string, fields ...string) {
 		t.Helper()
-		_, err, got := s.echo(t, method, token)
+		_, got, err := s.echo(t, method, token)
 		if status.Code(err) != want || !strings.Contains(status.Convert(err).Message(), message) {
 			t.Errorf("%s: got %v, want %v %q", name, err, want, message)
 		}

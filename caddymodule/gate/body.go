@@ -68,7 +68,7 @@ func (b *body) fault() *Refusal {
 func readFault(err error) *Refusal {
 	var tooLarge *http.MaxBytesError
 	switch {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return faultless
 	case errors.As(err, &tooLarge):
 		return refuseLongBody

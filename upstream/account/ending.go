@@ -88,9 +88,11 @@ func (s *Service) Run(ctx context.Context, every time.Duration) error {
 	wait := every
 	failing := false
 	for {
-		switch err := s.EndLogins(ctx); {
-		case ctx.Err() != nil:
+		err := s.EndLogins(ctx)
+		if ctx.Err() != nil {
 			return nil
+		}
+		switch {
 		case err != nil:
 			if !failing {
 				s.logger.Warn("login tokens from before a change of password still work; trying again", "error", err)

@@ -2,7 +2,6 @@ package badgerstore_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,7 +79,7 @@ func TestLostChanges(t *testing.T) {
 		}
 		s, err := badgerstore.Open(dir, badgerstore.Options{})
 		if err == nil {
-			err = fmt.Errorf("opened, and closed: %v", s.Close())
+			err = errors.Join(errors.New("opened"), s.Close())
 		}
 		if want := "store is damaged: its last "; !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q and how many changes are missing", name, err, want)
