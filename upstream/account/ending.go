@@ -87,12 +87,9 @@ const slowest = 15
 func (s *Service) Run(ctx context.Context, every time.Duration) error {
 	wait := every
 	failing := false
-	for {
-		err := s.EndLogins(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		switch {
+	for ctx.Err() == nil {
+		switch err := s.EndLogins(ctx); {
+		case ctx.Err() != nil:
 		case err != nil:
 			if !failing {
 				s.logger.Warn("login tokens from before a change of password still work; trying again", "error", err)
@@ -104,8 +101,8 @@ func (s *Service) Run(ctx context.Context, every time.Duration) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-time.After(wait):
 		}
 	}
+	return nil
 }
