@@ -41,7 +41,7 @@ func TestPublicKeys(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", target, w.Code, want)
 		}
 	}
-	if w := ask(http.MethodPost, "/tollgate/jwks.json", ""); w.Code != http.StatusMethodNotAllowed {
+	if w := ask(http.MethodPost, "/tollgate/jwks.json", ""); w.Code != http.StatusUnauthorized {
 		t.Errorf("POST: got %d", w.Code)
 	}
 }
