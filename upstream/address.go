@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"golang.org/x/net/idna"
-
-	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 )
 
 // publicURL returns the URL of the site from its address as the Caddyfile
@@ -51,7 +49,7 @@ func siteHosts(address string) (accepts func(host string) bool, err error) {
 		if err != nil {
 			return nil, misuse("--address %q is not the name of a host", address)
 		}
-		hosts = append(hosts, assertion.Audience(host))
+		hosts = append(hosts, strings.ToLower(host))
 	}
 	return func(host string) bool {
 		for _, pattern := range hosts {

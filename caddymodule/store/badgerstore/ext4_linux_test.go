@@ -72,10 +72,15 @@ func takeOnDisk(s *badgerstore.Store, caller string) {
 	}
 }
 
+// createOnDisk makes accounts with a login token each.
 func createOnDisk(s *badgerstore.Store) {
 	for n := 0; ; n++ {
-		began, id := time.Now(), fmt.Sprintf("%d_%d", os.Getpid(), n)
-		tell("key", id, began, s.CreateKey(context.Background(), crashKey(id), crashHash(id)))
+		began, id := time.Now(), fmt.Sprintf("%d_%d", n, os.Getpid())
+		_, err := s.PutAccount(context.Background(), store.Account{ID: crashAccount(id), Plan: "starter", CreatedAt: now})
+		if err == nil {
+			err = s.CreateKey(context.Background(), crashKey(id), crashHash(id))
+		}
+		tell("key", id, began, err)
 		time.Sleep(20 * time.Millisecond)
 	}
 }
