@@ -30,7 +30,7 @@ type StoreOpener interface {
 
 	// Open opens the store. If it is an io.Closer it is closed when the
 	// last configuration lets go of it, and once more before it is opened
-	// again if that failed.
+	// again if that failed with store.ErrNotClosed.
 	Open() (store.Store, error)
 }
 
@@ -41,9 +41,9 @@ var states = caddy.NewUsagePool()
 // errNotOpen says that the pool has no such store.
 var errNotOpen = errors.New("store is not open")
 
-// unclosed holds, by their keys, the stores that could not be closed when
-// the last configuration let go of them, as on a full disk. They keep
-// their data to themselves until they are closed.
+// unclosed holds, by their keys, the stores whose closing failed when the
+// last configuration let go of them, as on a full disk. Those that are
+// still open keep their data to themselves.
 var unclosed sync.Map // of io.Closer
 
 func init() { caddy.OnExit(exitUnclosed) }
@@ -55,9 +55,9 @@ func init() { caddy.OnExit(exitUnclosed) }
 // Caddy's admin endpoint is still open then.
 func exitUnclosed(context.Context) {
 	failed := false
-	unclosed.Range(func(key, _ any) bool {
-		if err := closeLeft(key.(string)); err != nil {
-			caddy.Log().Named("tollgate.store").Error("exiting with a store that cannot be closed; its logs have what it has promised",
+	unclosed.Range(func(key, left any) bool {
+		if err := left.(io.Closer).Close(); err != nil {
+			caddy.Log().Named("tollgate.store").Error("exiting with a store that cannot be closed; the next start reads its logs",
 				zap.String("store", key.(string)), zap.Error(err))
 			failed = true
 		}
@@ -110,17 +110,17 @@ func (s *state) Destruct() error {
 	return err
 }
 
-// closeLeft closes what could not be closed before.
+// closeLeft closes what is still open from before.
 func closeLeft(key string) error {
 	left, ok := unclosed.Load(key)
 	if !ok {
 		return nil
 	}
-	err := left.(io.Closer).Close()
-	if err == nil {
-		unclosed.Delete(key)
+	if err := left.(io.Closer).Close(); errors.Is(err, store.ErrNotClosed) {
+		return err
 	}
-	return err
+	unclosed.Delete(key)
+	return nil
 }
 
 // attempts iterates over the throttle's rows in a store.

@@ -14,6 +14,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -66,7 +67,8 @@ var (
 	ErrNoGrant = errors.New("token grants nothing")
 
 	// ErrUnavailable says that the store cannot answer or cannot write
-	// now. Nothing was counted or changed.
+	// now. No call was counted. A change of accounts or keys may have been
+	// made; it is safe to repeat.
 	ErrUnavailable = errors.New("store is unavailable")
 
 	// ErrClosed says that the store was closed, as it is for a request
@@ -76,6 +78,10 @@ var (
 	// ErrOpening says that the store is being opened, as when the gate
 	// starts. It is an ErrUnavailable.
 	ErrOpening = openingError{}
+
+	// ErrNotClosed says that a store could not be closed and is still open.
+	// Closing it can be repeated. It is an ErrUnavailable.
+	ErrNotClosed = fmt.Errorf("%w: it is still open", ErrUnavailable)
 
 	// ErrNotFound says that there is no such account or key.
 	ErrNotFound = errors.New("not found")

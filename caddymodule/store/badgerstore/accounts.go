@@ -38,11 +38,8 @@ func (s *Store) PutAccount(_ context.Context, account store.Account) (store.Acco
 			return err
 		}
 		account.CreatedAt = account.CreatedAt.UTC()
-		if err := s.archive.write(true, change{key: accountKey(account.ID), value: encodeAccount(account)}); err != nil {
-			return err
-		}
-		s.ledger.PutAccount(account.ID, account.Plan, account.Disabled)
-		return nil
+		apply := func() { s.ledger.PutAccount(account.ID, account.Plan, account.Disabled) }
+		return s.archive.writeDurably(apply, change{key: accountKey(account.ID), value: encodeAccount(account)})
 	})
 	return account, err
 }
@@ -99,29 +96,31 @@ func (s *Store) DeleteAccount(_ context.Context, id string) error {
 			return err
 		}
 		s.ledger.RemoveAccount(id)
-		if err := s.erase(id); err != nil {
+		erased, err := s.erase(id)
+		if !erased {
 			s.ledger.PutAccount(id, account.Plan, account.Disabled)
-			return err
 		}
-		return nil
+		return err
 	})
 }
 
-// erase removes all that is stored of an account.
-func (s *Store) erase(id string) error {
+// erase removes all that is stored of an account, and tells whether the
+// account itself is gone.
+func (s *Store) erase(id string) (erased bool, err error) {
 	if err := s.deleteKeys(id); err != nil {
-		return err
+		return false, err
 	}
 	if err := s.resetAll(id); err != nil {
-		return err
+		return false, err
 	}
-	return s.recent.remove(id, func() error {
+	err = s.recent.remove(id, func() error {
 		changes := []change{{key: accountKey(id)}}
 		for slot := range byte(recentSlots) {
 			changes = append(changes, change{key: recentKey(id, slot)})
 		}
-		return s.archive.write(true, changes...)
+		return s.archive.writeDurably(func() { erased = true }, changes...)
 	})
+	return erased, err
 }
 
 // deleteKeys removes an account's keys.
@@ -136,10 +135,9 @@ func (s *Store) deleteKeys(account string) error {
 // remove deletes keys and ends their tokens, some with each write.
 func (s *Store) remove(keys []keyRow) error {
 	for part := range slices.Chunk(keys, maxRemovals) {
-		if err := s.archive.write(true, removal(part)...); err != nil {
+		if err := s.archive.writeDurably(func() { s.exclude(part) }, removal(part)...); err != nil {
 			return err
 		}
-		s.exclude(part)
 	}
 	return nil
 }

@@ -27,8 +27,10 @@ type archive struct {
 	durable bool         // all that is written is synced, and not only what asks for it
 	room    func() error // why nothing may be written now
 	sync    func() error // db.Sync
-	// confirm tells the log that changes up to a number are on the disk.
-	confirm func(changes uint64) error
+	// confirm tells the log that changes up to a number are on the disk, and
+	// confirmable why it could not.
+	confirm     func(changes uint64) error
+	confirmable func() error
 
 	// writing is held by one writer at a time, until what it wrote is
 	// synced: once Badger has begun another memtable, it no longer syncs
@@ -48,16 +50,33 @@ type change struct {
 	expires    time.Time // zero: never
 }
 
-// write writes rows, or fails with store.ErrUnavailable. Rows that fit
-// into one transaction of Badger, as those of a few keys do, are written
-// together or not at all. With durable they are on the disk when it
-// returns, and the log knows of them. Before it touches Badger it looks at
-// the disk: Badger writes through mapped files, and a page that finds no
-// space kills the process.
-func (a *archive) write(durable bool, changes ...change) error {
-	number, err := a.try(durable, changes)
-	if err == nil && durable {
-		err = a.confirm(number)
+// write writes rows behind an answer, or fails with store.ErrUnavailable.
+// They are on the disk about a second later.
+func (a *archive) write(changes ...change) error {
+	if _, err := a.try(false, changes); err != nil {
+		return fmt.Errorf("%w: writing: %w", store.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// writeDurably writes rows, or fails with store.ErrUnavailable. Rows that
+// fit into one transaction of Badger, as those of a few keys do, are
+// written together or not at all. When it returns nil, they are on the disk
+// and the log knows of them.
+//
+// It calls apply, which may be nil, as soon as the rows are on the disk: the
+// memory must not differ from them, also if the log then fails and the
+// caller is told so.
+func (a *archive) writeDurably(apply func(), changes ...change) error {
+	err := a.confirmable()
+	if err == nil {
+		var number uint64
+		if number, err = a.try(true, changes); err == nil {
+			if apply != nil {
+				apply()
+			}
+			err = a.confirm(number)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("%w: writing: %w", store.ErrUnavailable, err)
@@ -65,7 +84,9 @@ func (a *archive) write(durable bool, changes ...change) error {
 	return nil
 }
 
-// try writes rows and returns the number of the last change.
+// try writes rows and returns the number of the last change. Before it
+// touches Badger it looks at the disk: Badger writes through mapped files,
+// and a page that finds no space kills the process.
 func (a *archive) try(durable bool, changes []change) (number uint64, err error) {
 	a.writing.Lock()
 	defer a.writing.Unlock()
@@ -77,15 +98,15 @@ func (a *archive) try(durable bool, changes []change) (number uint64, err error)
 	}
 	for len(changes) > 0 {
 		written, err := a.commit(changes)
+		if err == nil && (durable || a.durable) {
+			err = a.syncNow()
+		}
 		if err != nil {
 			return 0, err
 		}
 		changes = changes[written:]
 	}
-	if durable || a.durable {
-		err = a.syncNow()
-	}
-	return a.changes, err
+	return a.changes, nil
 }
 
 // commit writes as many of the rows as fit into a transaction, and returns

@@ -13,7 +13,7 @@ func (s *Store) Save(_ context.Context, rows []throttle.Row) error {
 	for i, row := range rows {
 		changes[i] = change{key: attemptKey(row.Key), value: row.Value, expires: row.ExpiresAt}
 	}
-	return s.ledger.Use(func() error { return s.archive.write(false, changes...) })
+	return s.ledger.Use(func() error { return s.archive.write(changes...) })
 }
 
 // LoadAttempts implements store.Attempts.

@@ -113,5 +113,5 @@ func populate(s *Store, first, n int) error {
 			key: accountKey(account), value: encodeAccount(store.Account{Plan: "starter", CreatedAt: benchmarkNow}),
 		}, countRow(appendCountKey(nil, store.Call{Account: account, Endpoint: "convert", Day: benchmarkDay}), 1))
 	}
-	return s.archive.write(false, changes...)
+	return s.archive.write(changes...)
 }

@@ -15,19 +15,16 @@ import (
 // fails.
 const closeWithin = 10 * time.Second
 
-// ErrNotClosed says that the disk keeps Close from writing what it must,
-// so that the database is still open. It is a store.ErrUnavailable.
-var ErrNotClosed = fmt.Errorf("%w: the database is still open", store.ErrUnavailable)
-
-// Close writes what waits, refuses all further calls with
-// store.ErrClosed and closes the database. It is idempotent.
+// Close refuses all further calls with store.ErrClosed, writes what waits
+// and closes the database. It is idempotent.
 //
-// On a disk that is full, read-only or dead it fails with ErrNotClosed and
-// leaves the database open. Nothing that was promised is lost, because all
-// of it is in the logs for the next process. Close waits for the disk ten
-// seconds at the most. It can be repeated, and succeeds once the disk works
-// again. While it waits for a close that is under way already, it gives up
-// sooner.
+// On a disk that is full, read-only or dead it fails with
+// store.ErrNotClosed and leaves the database open. All that was synced is
+// in the logs for the next process. Close waits for the disk ten seconds at
+// the most. It can be repeated, and succeeds once the disk works again.
+// While it waits for a close that is under way already, it gives up sooner.
+// Any other error is that of a database which is closed, as after a sync of
+// it that failed, and is returned each time.
 func (s *Store) Close() error {
 	s.closing.Lock()
 	defer s.closing.Unlock()
@@ -48,19 +45,24 @@ func (s *Store) end() error {
 	if !s.stopped {
 		s.stopped = true
 		close(s.stop)
+		s.ledger.Close()
 		s.done.Wait()
 		err = s.recent.flush()
-		s.ledger.Close()
 		s.archive.room = s.disk.checkOpen
 	}
 	if s.ended {
-		return err
+		return s.result
 	}
 	if bad := s.disk.checkOpen(); bad != nil {
-		return errors.Join(err, fmt.Errorf("%w: %w", ErrNotClosed, bad))
+		return errors.Join(err, fmt.Errorf("%w: %w", store.ErrNotClosed, bad))
+	}
+	failed := s.journal.finish()
+	if failed != nil && s.archive.failed() == nil {
+		return errors.Join(err, fmt.Errorf("%w: %w", store.ErrNotClosed, failed))
 	}
 	s.ended = true
-	return errors.Join(err, s.journal.close(), s.archive.db.Close())
+	s.result = errors.Join(err, failed, s.journal.log.Close(), s.archive.db.Close())
+	return s.result
 }
 
 // abandon closes a database that is not used. If the disk does not let it,
@@ -77,13 +79,13 @@ func begin(fn func() error) <-chan error {
 	return result
 }
 
-// await returns the result of what was begun, or ErrNotClosed if it has not
+// await returns the result of what was begun, or store.ErrNotClosed if it has not
 // ended in time.
 func await(result <-chan error, patience time.Duration) (err error, ended bool) {
 	select {
 	case err := <-result:
 		return err, true
 	case <-time.After(patience):
-		return fmt.Errorf("%w: writing to the disk takes longer than %s", ErrNotClosed, patience), false
+		return fmt.Errorf("%w: writing to the disk takes longer than %s", store.ErrNotClosed, patience), false
 	}
 }

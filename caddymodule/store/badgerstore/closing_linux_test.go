@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 )
 
 // TestCloseIsBounded: Badger repeats for ever what it cannot write when it
@@ -36,8 +35,8 @@ func TestCloseIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, err := range []error{first, second} {
-		if !errors.Is(err, badgerstore.ErrNotClosed) || !errors.Is(err, store.ErrUnavailable) {
-			t.Errorf("closing: got %v, want %v", err, badgerstore.ErrNotClosed)
+		if !errors.Is(err, store.ErrNotClosed) || !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("closing: got %v, want %v", err, store.ErrNotClosed)
 		}
 	}
 	if _, _, err := s.Take(t.Context(), crashCall("convert"), 1); !errors.Is(err, store.ErrUnavailable) {
@@ -46,10 +45,10 @@ func TestCloseIsBounded(t *testing.T) {
 
 	deadline := time.Now().Add(time.Minute)
 	err := s.Close()
-	for errors.Is(err, badgerstore.ErrNotClosed) && time.Now().Before(deadline) {
+	for errors.Is(err, store.ErrNotClosed) && time.Now().Before(deadline) {
 		err = s.Close()
 	}
-	if errors.Is(err, badgerstore.ErrNotClosed) {
+	if errors.Is(err, store.ErrNotClosed) {
 		t.Fatalf("closing once files can be opened: %v", err)
 	}
 	if err := s.Close(); err != nil {

@@ -20,9 +20,8 @@ type disk struct {
 // to close: it writes out memtables and begins new files.
 const openShare = 4
 
-// lookEvery is how old the answer of checkRecently may be. Calls write to
-// blocks that are theirs already; at any rate they need less in that time
-// than a thousandth of the reserve.
+// lookEvery is how old the answer of checkRecently may be. Calls write less
+// in that time than a thousandth of the reserve.
 const lookEvery = 5 * time.Millisecond
 
 // check refuses when Badger must not write: less than the reserve is free,

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -17,15 +16,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/wal"
-)
-
-const (
-	// settleRows is how many counts are moved to the archive at a time.
-	settleRows = 4096
-
-	// syncEvery is how often the log reaches the disk without Options.Sync,
-	// and so about how much a loss of power costs.
-	syncEvery = time.Second
 )
 
 // journal is the ledger's log. Every count is in a write-ahead log before
@@ -49,9 +39,13 @@ type journal struct {
 	// append writes a record and makes it reach the disk if asked to. It is
 	// a field for tests.
 	append    func(record []byte, sync bool) error
-	writing   sync.Mutex // held to append; guards buf and last
-	buf       []byte     // one record
-	confirmed atomic.Uint64
+	writing   sync.Mutex    // held to append; guards buf and last
+	buf       []byte        // one record
+	confirmed atomic.Uint64 // the greatest number in the log
+
+	// slow is when the sync in the background began that is under way, in
+	// Unix nanoseconds, and 0 while there is none.
+	slow atomic.Int64
 
 	moving sync.Mutex // held while counts move to the archive
 
@@ -74,7 +68,9 @@ func openJournal(d *disk, a *archive, f format, o Options, logger *zap.Logger) (
 	if err := checkChanges(f, segments); err != nil {
 		return nil, err
 	}
-	if len(segments) > 0 && f.version != version && f.version != versionUnconfirmed {
+	// A first start that was interrupted leaves an empty segment.
+	hasRecords := slices.ContainsFunc(segments, func(s *wal.Segment) bool { return !s.Empty() })
+	if hasRecords && f.version != version && f.version != versionUnconfirmed {
 		return nil, damaged("there is a log and nothing that it belongs to")
 	}
 	j := &journal{archive: a, disk: d, sync: o.Sync, logger: logger, days: map[calendar.Day]uint64{}}
@@ -86,10 +82,10 @@ func openJournal(d *disk, a *archive, f format, o Options, logger *zap.Logger) (
 	if err != nil {
 		return nil, damaged("its log: %w", err)
 	}
-	if err := j.recover(f, segments); err != nil {
+	if err := j.recover(segments); err != nil {
 		return nil, errors.Join(err, j.log.Close())
 	}
-	a.confirm = j.confirm
+	a.confirm, a.confirmable = j.confirm, j.log.Failed
 	return j, nil
 }
 
@@ -114,13 +110,13 @@ func checkChanges(f format, segments []*wal.Segment) error {
 
 // recover moves the segments that were left to the archive. Without any,
 // the archive still has to know where the log begins.
-func (j *journal) recover(f format, left []*wal.Segment) error {
+func (j *journal) recover(left []*wal.Segment) error {
 	for _, segment := range left {
 		if err := j.move(segment); err != nil {
 			return err
 		}
 	}
-	if f.version != version || f.segment != j.log.Number() {
+	if len(left) == 0 {
 		if _, err := j.archive.try(true, formatRows(j.log.Number())); err != nil {
 			return err
 		}
@@ -138,7 +134,7 @@ func (j *journal) recover(f format, left []*wal.Segment) error {
 
 // Append implements ledger.Log.
 func (j *journal) Append(g *ledger.Group) error {
-	if err := j.archive.failed(); err != nil {
+	if err := errors.Join(j.archive.failed(), j.hangs()); err != nil {
 		return err
 	}
 	j.writing.Lock()
@@ -174,15 +170,15 @@ func (j *journal) appendSynced(record []byte, sync bool) error {
 func (j *journal) confirm(changes uint64) error {
 	j.writing.Lock()
 	err := j.append(appendRow(nil, changesKey, changes), false)
+	if err == nil && changes > j.confirmed.Load() {
+		j.confirmed.Store(changes)
+	}
 	j.writing.Unlock()
 	if err == nil {
 		err = j.log.Sync()
 	}
 	if err != nil {
 		return fmt.Errorf("writing the log: %w", err)
-	}
-	for old := j.confirmed.Load(); old < changes && !j.confirmed.CompareAndSwap(old, changes); {
-		old = j.confirmed.Load()
 	}
 	return nil
 }
@@ -253,201 +249,6 @@ func (j *journal) passed(segment uint64) {
 	maps.DeleteFunc(j.days, func(_ calendar.Day, last uint64) bool { return last <= segment })
 }
 
-// run syncs the log and moves segments that have ended, until stop is
-// closed.
-func (j *journal) run(stop <-chan struct{}) {
-	tick := time.NewTicker(syncEvery)
-	defer tick.Stop()
-	var failed error
-	for {
-		select {
-		case <-stop:
-			return
-		case <-tick.C:
-		}
-		err := j.syncNow()
-		if err == nil {
-			err = j.moveEnded()
-		}
-		switch {
-		case err != nil && failed == nil:
-			j.logger.Error("the log of counts does not work", zap.Error(err))
-		case err == nil && failed != nil:
-			j.logger.Info("the log of counts works again")
-		}
-		failed = err
-	}
-}
-
-// syncNow makes what the archive and the log have written reach the disk.
-// A log that failed begins again if it can.
-func (j *journal) syncNow() error {
-	if j.log.Failed() != nil {
-		return j.restore()
-	}
-	changes, err := j.archive.flush(j.confirmed.Load())
-	if err != nil {
-		return err
-	}
-	if changes > j.confirmed.Load() {
-		return j.confirm(changes)
-	}
-	return j.log.Sync()
-}
-
-// check writes to the log as an admitted call does, and makes that reach
-// the disk.
-func (j *journal) check() error {
-	if err := j.archive.failed(); err != nil {
-		return err
-	}
-	if err := j.disk.check(); err != nil {
-		return err
-	}
-	return j.confirm(j.confirmed.Load())
-}
-
-// restore lets a log that failed begin again. The kernel forgets pages
-// whose write failed, so what the log has is not read back: every counter
-// that moved since the store was opened goes from memory to the archive,
-// on the disk, before another call is admitted. No count changes meanwhile,
-// as the log refuses it.
-func (j *journal) restore() error {
-	j.moving.Lock()
-	defer j.moving.Unlock()
-	failure := j.log.Failed()
-	number, err := j.log.Renew()
-	if err != nil {
-		return errors.Join(failure, err)
-	}
-	if err := j.settle(j.counts(), number); err != nil {
-		return errors.Join(failure, err)
-	}
-	j.log.Mend()
-	for segment := j.log.Ended(); segment != nil; segment = j.log.Ended() {
-		if err := j.remove(segment); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// settle writes counts to the archive, and with the last of them that the
-// log begins with a segment.
-func (j *journal) settle(counts []ledger.Counter, segment uint64) error {
-	rows := make([]change, len(counts), len(counts)+2)
-	for i, c := range counts {
-		rows[i] = countRow(appendCountKey(nil, c.Call), uint64(c.Used))
-	}
-	return j.archiveRows(append(rows, formatRows(segment)...))
-}
-
-func (j *journal) archiveRows(rows []change) error {
-	for part := range slices.Chunk(rows, settleRows) {
-		if _, err := j.archive.try(true, part); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// moveEnded moves all segments that have ended to the archive.
-func (j *journal) moveEnded() error {
-	j.moving.Lock()
-	defer j.moving.Unlock()
-	for segment := j.log.Ended(); segment != nil; segment = j.log.Ended() {
-		if err := j.move(segment); err != nil {
-			return fmt.Errorf("moving counts to the archive: %w", err)
-		}
-		if err := j.remove(segment); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// remove removes the oldest segment, whose counts are in the archive. The
-// number of the last change stays in the log.
-func (j *journal) remove(segment *wal.Segment) error {
-	if err := j.confirm(j.confirmed.Load()); err != nil {
-		return err
-	}
-	j.passed(segment.Number)
-	return j.log.Remove()
-}
-
-// move writes the counts of a segment to the archive, and with the last of
-// them that the segment is needed no more.
-func (j *journal) move(segment *wal.Segment) error {
-	var counts lastCounts
-	if err := segment.Each(counts.read); err != nil {
-		return err
-	}
-	return j.archiveRows(append(counts.rows(), formatRows(segment.Number+1)...))
-}
-
-// lastCounts is the last value of each counter in a segment.
-type lastCounts struct {
-	place  map[string]int
-	keys   []string
-	values []uint64
-}
-
-// read reads a record. A counter occurs thousands of times: only the first
-// time its key is kept.
-func (l *lastCounts) read(record []byte) error {
-	return eachRow(record, func(key []byte, used uint64) {
-		if i, ok := l.place[string(key)]; ok {
-			l.values[i] = used
-			return
-		}
-		if l.place == nil {
-			l.place = map[string]int{}
-		}
-		kept := string(key)
-		l.place[kept] = len(l.keys)
-		l.keys, l.values = append(l.keys, kept), append(l.values, used)
-	}, func(uint64) {})
-}
-
-func (l *lastCounts) rows() []change {
-	rows := make([]change, len(l.keys), len(l.keys)+2)
-	for i, key := range l.keys {
-		rows[i] = countRow([]byte(key), l.values[i])
-	}
-	return rows
-}
-
-// countRow is a count as it stands in the archive. A count of zero needs
-// no row.
-func countRow(key []byte, used uint64) change {
-	if used == 0 {
-		return change{key: key}
-	}
-	return change{key: key, value: binary.AppendUvarint(nil, used), expires: expiry(dayOf(key))}
-}
-
-// expiry is when the counts of a day may go.
-func expiry(d calendar.Day) time.Time {
-	return time.Unix((int64(d)+store.CountsFor+1)*int64(24*time.Hour/time.Second), 0)
-}
-
-// close moves everything to the archive and closes the log. What could not
-// be moved is still in the log when the store opens again.
-func (j *journal) close() error {
-	var err error
-	switch {
-	case j.log.Failed() != nil:
-		err = j.restore()
-	case !j.log.Empty():
-		err = j.log.Rotate()
-	}
-	if err == nil {
-		err = j.moveEnded()
-	}
-	return errors.Join(err, j.log.Close())
-}
-
 // LoadDay implements ledger.Log. The log has no rows of a day that is not
 // in memory.
 func (j *journal) LoadDay(day calendar.Day, fn func(account, endpoint string, used int64)) error {
@@ -470,5 +271,5 @@ func (j *journal) Clear(calls []store.Call) error {
 	for i, call := range calls {
 		changes[i] = change{key: appendCountKey(nil, call)}
 	}
-	return j.archive.write(true, changes...)
+	return j.archive.writeDurably(nil, changes...)
 }

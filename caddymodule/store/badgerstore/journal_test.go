@@ -325,7 +325,7 @@ func TestLargeWrite(t *testing.T) {
 	for i := range changes {
 		changes[i] = change{key: attemptKey([]byte{byte(i), byte(i >> 8), 7}), value: make([]byte, 50)}
 	}
-	if err := s.archive.write(false, changes...); err != nil {
+	if err := s.archive.write(changes...); err != nil {
 		t.Fatalf("writing: %v", err)
 	}
 	got := 0
@@ -340,7 +340,7 @@ func TestRowTooLarge(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
 	write := func(size int) error {
-		return s.archive.write(false, change{key: []byte("l1"), value: make([]byte, size)})
+		return s.archive.write(change{key: []byte("l1"), value: make([]byte, size)})
 	}
 	if err := write(maxValue - 1); err != nil {
 		t.Errorf("the largest row: %v", err)
@@ -357,7 +357,7 @@ func TestDaysEnd(t *testing.T) {
 	want := []calendar.Day{0, 7, -1}
 	for _, day := range want {
 		key := appendCountKey(nil, store.Call{Account: "acc_1", Endpoint: "convert", Day: day})
-		if err := s.archive.write(false, change{key: key, value: []byte{1}}); err != nil {
+		if err := s.archive.write(change{key: key, value: []byte{1}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -416,7 +416,7 @@ func TestDeletionSyncsOnce(t *testing.T) {
 			rows = append(rows, countRow(appendCountKey(nil, call(endpoint, today-back)), 7))
 		}
 	}
-	if err := s.archive.write(true, rows...); err != nil {
+	if err := s.archive.writeDurably(nil, rows...); err != nil {
 		t.Fatalf("writing counts: %v", err)
 	}
 	syncs, _ := countSyncs(s)

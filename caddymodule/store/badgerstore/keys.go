@@ -23,12 +23,11 @@ func (s *Store) CreateKey(_ context.Context, key store.Key, hash token.Hash) err
 			return err
 		}
 		k := keyRow{Key: key, hash: hash}
-		if err := s.archive.write(true, append(leaving.changes, k.change())...); err != nil {
-			return err
+		apply := func() {
+			s.exclude(leaving.keys)
+			s.admit(k)
 		}
-		s.exclude(leaving.keys)
-		s.admit(k)
-		return nil
+		return s.archive.writeDurably(apply, append(leaving.changes, k.change())...)
 	})
 }
 
@@ -224,11 +223,7 @@ func (s *Store) RevokeKey(_ context.Context, account, id string, at time.Time) e
 		if k.RevokedAt.IsZero() {
 			k.RevokedAt = at.UTC()
 		}
-		if err := s.archive.write(true, k.change()); err != nil {
-			return err
-		}
-		s.ledger.RemoveToken(k.hash)
-		return nil
+		return s.archive.writeDurably(func() { s.ledger.RemoveToken(k.hash) }, k.change())
 	})
 }
 
@@ -254,16 +249,15 @@ func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key,
 			old.ExpiresAt = oldEnds.UTC()
 		}
 		successor := keyRow{Key: next, hash: hash}
-		if err := s.archive.write(true, append(leaving.changes, old.change(), successor.change())...); err != nil {
-			return err
+		apply := func() {
+			s.exclude(leaving.keys)
+			if overlap {
+				s.admit(old)
+			} else {
+				s.ledger.RemoveToken(old.hash)
+			}
+			s.admit(successor)
 		}
-		s.exclude(leaving.keys)
-		if overlap {
-			s.admit(old)
-		} else {
-			s.ledger.RemoveToken(old.hash)
-		}
-		s.admit(successor)
-		return nil
+		return s.archive.writeDurably(apply, append(leaving.changes, old.change(), successor.change())...)
 	})
 }

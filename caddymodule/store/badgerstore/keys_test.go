@@ -63,7 +63,7 @@ func TestEndedKeysAreBounded(t *testing.T) {
 		}
 		changes = append(changes, k.change())
 	}
-	if err := s.archive.write(false, changes...); err != nil {
+	if err := s.archive.write(changes...); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {

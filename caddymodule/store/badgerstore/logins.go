@@ -94,10 +94,6 @@ func (s *Store) EndLogins(_ context.Context, account string, at time.Time) error
 		if len(leaving.keys) == 0 {
 			return nil
 		}
-		if err := s.archive.write(true, leaving.changes...); err != nil {
-			return err
-		}
-		s.exclude(leaving.keys)
-		return nil
+		return s.archive.writeDurably(func() { s.exclude(leaving.keys) }, leaving.changes...)
 	})
 }

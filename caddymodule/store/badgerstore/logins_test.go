@@ -41,7 +41,7 @@ func earlierLogins(t *testing.T, n int) (s *Store, now time.Time) {
 	for number := range n {
 		changes = append(changes, newLogin("acc_m", number, now).change())
 	}
-	if err := errors.Join(s.archive.write(false, changes...), s.Close()); err != nil {
+	if err := errors.Join(s.archive.write(changes...), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 	reopen()
@@ -122,7 +122,7 @@ func TestEndedLoginsAreBounded(t *testing.T) {
 		}
 		changes = append(changes, k.change())
 	}
-	if err := s.archive.write(false, changes...); err != nil {
+	if err := s.archive.write(changes...); err != nil {
 		t.Fatal(err)
 	}
 	for number := range 3 {

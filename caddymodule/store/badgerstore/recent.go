@@ -158,9 +158,7 @@ func (r *recorder) run() {
 		}
 		if err := r.store.ledger.Use(r.flushDue); err != nil {
 			r.writing.Failed(slog.Any("error", err))
-			continue
 		}
-		r.writing.Worked()
 	}
 }
 
@@ -215,11 +213,13 @@ func (r *recorder) flushSome(which func(*waiting) bool) error {
 // write writes rows. After an error nobody knows which of them are there:
 // what is remembered of them is forgotten.
 func (r *recorder) write(changes []change) error {
-	err := r.store.archive.write(false, changes...)
+	err := r.store.archive.write(changes...)
 	if err != nil {
 		r.forget()
+		return err
 	}
-	return err
+	r.writing.Worked()
+	return nil
 }
 
 // forget forgets what is remembered of rows.

@@ -94,7 +94,7 @@ func TestUnreadableCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.archive.write(true, change{key: recentKey("ill", 0), value: []byte{packedSlot, 0xff}}); err != nil {
+	if err := s.archive.writeDurably(nil, change{key: recentKey("ill", 0), value: []byte{packedSlot, 0xff}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, account := range []string{"well", "ill"} {

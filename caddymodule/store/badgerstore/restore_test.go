@@ -6,8 +6,14 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/wal"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 // openFailing opens a store whose log fails to sync while the flag is set.
@@ -116,4 +122,188 @@ func TestArchiveFailsWhileRestoring(t *testing.T) {
 		t.Errorf("beginning again: %v", err)
 	}
 	wantUsed(t, s, call("convert", today), 1)
+}
+
+// TestChangeIsInForceBeforeItIsConfirmed: a change that is in the database
+// is in force also if the log then fails and the caller is told so. The
+// caller repeats it, and there is nothing left to do.
+func TestChangeIsInForceBeforeItIsConfirmed(t *testing.T) {
+	t.Parallel()
+	account := store.Account{ID: "acc_1", Plan: "starter", CreatedAt: time.Now()}
+	hash := token.Hash{1}
+	for name, change := range map[string]func(s *Store) error{
+		"ending logins": func(s *Store) error { return s.EndLogins(t.Context(), "acc_1", time.Now()) },
+		"revoking":      func(s *Store) error { return s.RevokeKey(t.Context(), "acc_1", "key_1", time.Now()) },
+		"deleting": func(s *Store) error {
+			if err := s.DeleteAccount(t.Context(), "acc_1"); !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+			return nil
+		},
+		"disabling": func(s *Store) error {
+			_, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter", Disabled: true})
+			return err
+		},
+	} {
+		s, fails := openFailing(t, t.TempDir())
+		if _, err := s.PutAccount(t.Context(), account); err != nil {
+			t.Fatal(err)
+		}
+		key := store.Key{ID: "key_1", Account: "acc_1", Kind: token.Login, CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)}
+		if err := s.CreateKey(t.Context(), key, hash); err != nil {
+			t.Fatal(err)
+		}
+		fails.Store(true)
+		if err := change(s); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%s on a log that fails: got %v", name, err)
+		}
+		fails.Store(false)
+		if err := s.journal.syncNow(); s.journal.log.Failed() != nil {
+			t.Fatalf("beginning again: %v", err)
+		}
+		if err := change(s); err != nil {
+			t.Errorf("%s again: %v", name, err)
+		}
+		if name == "deleting" {
+			if _, err := s.PutAccount(t.Context(), account); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := s.Grant(t.Context(), hash, time.Now()); !errors.Is(err, store.ErrNoGrant) {
+			t.Errorf("%s: the token still opens something: %v", name, err)
+		}
+	}
+}
+
+// TestSyncThatHangs: while the disk does not answer a sync, calls are
+// refused, although they do not wait for it.
+func TestSyncThatHangs(t *testing.T) {
+	t.Parallel()
+	hang := make(chan struct{})
+	var hangs atomic.Bool
+	s := openHere(t, t.TempDir(), Options{dataSync: func(f *os.File) error {
+		if hangs.Load() {
+			<-hang
+		}
+		return f.Sync()
+	}})
+	answer := func(want error) {
+		t.Helper()
+		deadline := time.Now().Add(time.Minute)
+		for {
+			_, _, err := s.ledger.Take(call("convert", today), store.Unlimited)
+			if errors.Is(err, want) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("calls are answered %v, want %v", err, want)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	answer(nil)
+	hangs.Store(true)
+	answer(store.ErrUnavailable)
+	hangs.Store(false)
+	close(hang)
+	answer(nil)
+}
+
+// TestInterruptedFirstStart: a start that was killed between the first
+// segment of the log and the format of the database leaves an empty store
+// or one of the first format, and no damage.
+func TestInterruptedFirstStart(t *testing.T) {
+	t.Parallel()
+	for _, rows := range [][]change{nil, {
+		{key: versionKey, value: []byte(versionPlain)},
+		{key: accountKey("acc_1"), value: encodeAccount(store.Account{ID: "acc_1", Plan: "starter"})},
+	}} {
+		dir := t.TempDir()
+		db, err := openBadger(dir, zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			err = errors.Join(err, db.Update(func(txn *badger.Txn) error { return add(txn, row) }))
+		}
+		log, failed := wal.Open(dir, 0, nil, wal.Options{Room: func() error { return nil }})
+		if err = errors.Join(err, failed, log.Close(), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		s := openHere(t, dir, Options{})
+		if list, err := s.ListAccounts(t.Context(), "", 10); err != nil || len(list) != len(rows)/2 {
+			t.Errorf("got %v, %v", list, err)
+		}
+	}
+}
+
+// TestCloseOfALogThatFails leaves the store open until the counts are on
+// the disk.
+func TestCloseOfALogThatFails(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, fails := openFailing(t, dir)
+	take(t, s, call("convert", today))
+	fails.Store(true)
+	for range 2 {
+		if err := s.Close(); !errors.Is(err, store.ErrNotClosed) {
+			t.Errorf("closing: got %v, want %v", err, store.ErrNotClosed)
+		}
+	}
+	fails.Store(false)
+	if err := s.Close(); err != nil {
+		t.Fatalf("closing again: %v", err)
+	}
+	wantUsed(t, openHere(t, dir, Options{}), call("convert", today), 1)
+}
+
+// TestCloseAfterAFailedSync closes the database, and says each time that its
+// last changes may be missing.
+func TestCloseAfterAFailedSync(t *testing.T) {
+	t.Parallel()
+	s, err := Open(t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	take(t, s, call("convert", today))
+	errLost := errors.New("pages lost")
+	syncWith(s, func() error { return errLost })
+	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"}); !errors.Is(err, errLost) {
+		t.Errorf("changing an account: %v", err)
+	}
+	for range 2 {
+		if err := s.Close(); !errors.Is(err, errLost) || errors.Is(err, store.ErrNotClosed) {
+			t.Errorf("closing: got %v", err)
+		}
+	}
+}
+
+// TestRestoreLeavesNoSegment: a segment whose file cannot be deleted is not
+// moved later, when its values are older than those in the archive.
+func TestRestoreLeavesNoSegment(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, fails := openFailing(t, dir)
+	take(t, s, call("convert", today))
+	s.journal.moving.Lock() // so that the background does not move it
+	if err := s.journal.log.Rotate(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "0000000002.log")); err != nil { // deleting it fails later
+		t.Fatal(err)
+	}
+	take(t, s, call("convert", today))
+	fails.Store(true)
+	if err := s.journal.log.Sync(); err == nil {
+		t.Fatal("the sync did not fail")
+	}
+	fails.Store(false)
+	s.journal.moving.Unlock()
+	_ = s.journal.syncNow() // the background may do it first
+	if err := s.journal.moveEnded(); err != nil || s.journal.log.Ended() != nil {
+		t.Errorf("a segment is left: %v, %v", s.journal.log.Ended(), err)
+	}
+	if got := archived(t, s, call("convert", today)); got != 2 {
+		t.Errorf("the archive has %d, want 2", got)
+	}
 }

@@ -31,8 +31,9 @@
 // Some damage looks like a crash or like an older store: a log of the
 // counts whose end is lost just behind a complete record, a changed length
 // in the last entry of a log of Badger's, recent calls and login attempts
-// of the last second, and a whole directory that was brought back from a
-// copy.
+// of the last second, a whole directory that was brought back from a copy,
+// and, of two logs of Badger's, the older one while Badger writes it to a
+// table.
 //
 // # Failing disks
 //
@@ -131,6 +132,7 @@ type Store struct {
 	ending  <-chan error // the result of end while it runs, else nil
 	stopped bool         // end has refused further calls
 	ended   bool         // end has begun to close the database
+	result  error        // what that came to
 }
 
 var _ store.Store = (*Store)(nil)
@@ -167,6 +169,7 @@ func Open(dir string, o Options) (*Store, error) {
 	s.recent = newRecorder(s)
 	s.done.Go(s.sweep)
 	s.done.Go(s.recent.run)
+	s.done.Go(func() { s.journal.runSync(s.stop) })
 	s.done.Go(func() { s.journal.run(s.stop) })
 	return s, nil
 }

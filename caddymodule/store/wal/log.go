@@ -110,16 +110,14 @@ func (l *Log) create() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = l.DataSync(file); err == nil {
-		err = os.Rename(path+unfinished, path)
+	// Windows cannot rename a file that is open.
+	if err := errors.Join(l.DataSync(file), file.Close()); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = syncDir(l.dir)
+	if err := errors.Join(os.Rename(path+unfinished, path), syncDir(l.dir)); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return file, nil
+	return os.OpenFile(path, os.O_RDWR, 0)
 }
 
 // begin makes a file that create returned the current segment.
@@ -146,11 +144,12 @@ func (l *Log) Append(record []byte) error {
 		}
 	}
 	l.buf = appendRecord(l.buf[:0], l.number, l.at, record)
-	if _, err := l.file.WriteAt(l.buf, int64(l.at)); err != nil {
+	_, err := l.file.WriteAt(l.buf, int64(l.at))
+	l.dirty.Store(true) // also by a part of a record
+	if err != nil {
 		return l.fail(fmt.Errorf("writing: %w", err))
 	}
 	l.at += len(l.buf)
-	l.dirty.Store(true)
 	return nil
 }
 

@@ -286,6 +286,25 @@ func TestRenew(t *testing.T) {
 	}
 }
 
+// TestRenewAfterPartOfARecord: a first record whose write failed may have
+// left a part of it, so the segment is not used again.
+func TestRenewAfterPartOfARecord(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l, _ := openLog(t, dir, 0, options())
+	readOnly, err := os.Open(segmentPath(dir, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.file = readOnly
+	if err := l.Append([]byte("refused")); err == nil {
+		t.Fatalf("a record was written to a file that is read-only")
+	}
+	if number, err := l.Renew(); number != 2 || err != nil {
+		t.Errorf("renewing: got segment %d, %v, want 2", number, err)
+	}
+}
+
 // TestSyncDelaysNoRecord: records are appended while a sync runs.
 func TestSyncDelaysNoRecord(t *testing.T) {
 	t.Parallel()

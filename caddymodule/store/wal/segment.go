@@ -94,6 +94,9 @@ func (s *Segment) Each(fn func(record []byte) error) error {
 	})
 }
 
+// Empty tells whether Scan found no record in the segment.
+func (s *Segment) Empty() bool { return s.records == 0 }
+
 // Remove deletes the file.
 func (s *Segment) Remove() error { return os.Remove(s.path) }
 
