@@ -16,9 +16,10 @@ import (
 )
 
 // Control serves the control API below /tollgate/ to applications that
-// send the secret of the app tollgate as a Bearer token. Only the health
-// endpoints need no secret. It answers every request that reaches it and
-// calls no next handler: give it a listener of its own that is not public.
+// send the secret of the app tollgate as a Bearer token. Only GET and HEAD
+// of /tollgate/health/live, /tollgate/health/ready and /tollgate/jwks.json
+// need no secret. It answers every request that reaches it and calls no
+// next handler: give it a listener of its own that is not public.
 type Control struct {
 	handler http.Handler
 }

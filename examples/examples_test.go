@@ -16,7 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
-	_ "github.com/caddy-tollgate/tollgate/caddymodule"
+	"github.com/caddy-tollgate/tollgate/caddymodule"
 )
 
 // TestExamples adapts and validates every example.
@@ -113,6 +113,55 @@ func TestConfigurationSideBySide(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the Caddyfile becomes\n%s\nbut the JSON beside it is\n%s", adapted, jsons[0])
 	}
+}
+
+// TestEveryOption: the reference says that its example has every option.
+func TestEveryOption(t *testing.T) {
+	var config struct {
+		Apps struct{ Tollgate map[string]any }
+	}
+	if err := json.Unmarshal([]byte(blocks(read(t, "../docs/configuration.md"), "json")[0]), &config); err != nil {
+		t.Fatal(err)
+	}
+	app := config.Apps.Tollgate
+	for _, name := range missing(reflect.TypeFor[caddymodule.App](), app) {
+		t.Errorf("the example has no %q", name)
+	}
+	for _, name := range missing(reflect.TypeFor[caddymodule.BadgerStore](), app["store"]) {
+		t.Errorf("its store has no %q", name)
+	}
+}
+
+// missing returns the options of a struct, and of the structs in it, that
+// none of the JSON values has.
+func missing(of reflect.Type, values ...any) (names []string) {
+	for _, field := range reflect.VisibleFields(of) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "" {
+			continue
+		}
+		var found []any
+		for _, value := range values {
+			switch v := value.(map[string]any)[name].(type) {
+			case nil:
+			case []any:
+				found = append(found, v...)
+			default:
+				found = append(found, v)
+			}
+		}
+		option := field.Type
+		if option.Kind() == reflect.Slice {
+			option = option.Elem()
+		}
+		switch {
+		case len(found) == 0:
+			names = append(names, name)
+		case option.Kind() == reflect.Struct:
+			names = append(names, missing(option, found...)...)
+		}
+	}
+	return names
 }
 
 var fence = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")

@@ -12,8 +12,9 @@ import (
 // service receives is valid for at least Lifetime less this.
 const renewal = 60
 
-// maxCached is how many assertions a Signer and a Verifier keep: with the
-// usual 500 bytes each, that is less than 10 MiB.
+// maxCached is how many assertions a Signer and a Verifier keep. With the
+// usual 500 bytes each, that is less than 10 MiB. There is no bound in
+// bytes: an assertion grows with the abilities that it names.
 const maxCached = 10_000
 
 // maxHost is how long a host name can be (RFC 1035, 2.3.4). The client

@@ -7,8 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// Refusals of a request whose body the client broke. No other refusal
-// comes after the call was counted.
+// Refusals of a request whose body the client broke. Their calls are never
+// given back. Those of an upstream that did not answer are, unless the
+// option refund is never.
 var (
 	refuseBrokenBody = fixed(http.StatusBadRequest, "invalid_request", "The request body cannot be read: it is malformed, incomplete or too slow.", Malformed)
 	refuseLongBody   = fixed(http.StatusRequestEntityTooLarge, "body_too_large", "The request body is too large.", Malformed)

@@ -12,7 +12,8 @@ import (
 // from that of HTTP, so they get the same refusal as others.
 const grpcType = "application/grpc"
 
-// isGRPC reports whether a request is one of gRPC over HTTP/2.
+// isGRPC reports whether the Content-Type is that of gRPC. It does not
+// look at the version of HTTP.
 func isGRPC(h http.Header) bool {
 	values := h["Content-Type"]
 	if len(values) == 0 || len(values[0]) < len(grpcType) || !strings.EqualFold(values[0][:len(grpcType)], grpcType) {

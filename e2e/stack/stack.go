@@ -31,7 +31,8 @@ const patience = 60 * time.Second
 
 // Stack is a running gate with its upstream.
 type Stack struct {
-	// Address is the public site, "http://127.0.0.1:<port>".
+	// Address is the public site, "http://127.0.0.1:<port>", or the first
+	// one of the setting TOLLGATE_ADDRESS. Tests may ask another site.
 	Address string
 	// Data is the data directory.
 	Data string
@@ -113,6 +114,11 @@ func Start(t testing.TB, caddyfile string, settings ...string) *Stack {
 		"HOME="+dir, "XDG_DATA_HOME="+filepath.Join(dir, "share"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"),
 		"TOLLGATE_RATES_HISTORY=off", "TOLLGATE_RATES_DAILY=off")
 	s.env = append(s.env, settings...)
+	for _, setting := range settings {
+		if sites, found := strings.CutPrefix(setting, "TOLLGATE_ADDRESS="); found {
+			s.Address, _, _ = strings.Cut(sites, ",")
+		}
+	}
 	s.Configure(caddyfile)
 	t.Cleanup(func() {
 		s.stop(s.caddy)
@@ -252,10 +258,20 @@ func (s *Stack) TryCall(method, path, token string, body io.Reader) (*http.Respo
 	return response, string(text), err
 }
 
-// client follows no redirects: tests look at them.
+// client follows no redirects: tests look at them. It resolves all names
+// to this machine, as RFC 6761, 6.3, wants it of one.localhost: not every
+// resolver does.
 var client = &http.Client{
-	Transport:     &http.Transport{MaxIdleConnsPerHost: 64},
+	Transport:     &http.Transport{MaxIdleConnsPerHost: 64, DialContext: dialLocal},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+func dialLocal(ctx context.Context, network, address string) (net.Conn, error) {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	return new(net.Dialer).DialContext(ctx, network, net.JoinHostPort("127.0.0.1", port))
 }
 
 func binary(program string) string { return filepath.Join(Root(), "bin", program) }

@@ -8,11 +8,11 @@ import (
 )
 
 // A person changes a password at most changeBurst times at once, and once
-// more for each changeEvery that has passed: ten in an hour, and no wait
-// longer than six minutes. An attacker who knows the password cannot keep
-// the account, the database and the gate busy with changes, and cannot keep
-// the owner from a change for long. The allowance is stored with the
-// account, so it holds over restarts and processes.
+// more for each changeEvery that has passed. An attacker who knows the
+// password cannot keep the account, the database and the gate busy with
+// changes, but can use up each allowance before the owner does. The way
+// out is the operator's SetPassword, which is not limited. The allowance is
+// stored with the account, so it holds over restarts and processes.
 const (
 	changeEvery = 6 * time.Minute
 	changeBurst = 10
