@@ -3,20 +3,20 @@ package assertion
 import "sync"
 
 // cache keeps a bounded number of values. It is safe for concurrent use.
-type cache[V any] struct {
+type cache[K comparable, V any] struct {
 	most   int
 	mu     sync.RWMutex
-	values map[string]V
+	values map[K]V
 }
 
-func newCache[V any](most int) *cache[V] {
-	return &cache[V]{most: most, values: make(map[string]V)}
+func newCache[K comparable, V any](most int) *cache[K, V] {
+	return &cache[K, V]{most: most, values: make(map[K]V)}
 }
 
 // get returns the value of a key, or the zero value.
-func (c *cache[V]) get(key []byte) V {
+func (c *cache[K, V]) get(key K) V {
 	c.mu.RLock()
-	value := c.values[string(key)] // allocates nothing
+	value := c.values[key]
 	c.mu.RUnlock()
 	return value
 }
@@ -24,7 +24,7 @@ func (c *cache[V]) get(key []byte) V {
 // put keeps a value. A full cache drops another value at random: with one
 // key more than it has room for, the least recent value would always be
 // the one that is asked for next.
-func (c *cache[V]) put(key string, value V) {
+func (c *cache[K, V]) put(key K, value V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, kept := c.values[key]; !kept && len(c.values) >= c.most {

@@ -1,8 +1,12 @@
 package assertion
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -24,11 +28,26 @@ const maxHost = 253
 // Signer makes assertions. It is safe for concurrent use.
 type Signer struct {
 	signer jose.Signer
-	signed *cache[signed] // by what is asserted, see subject
+	seed   maphash.Seed
+	signed *cache[uint64, *signed] // by place
+	host   atomic.Pointer[string]  // see shared
+}
+
+// subject is what an assertion is about.
+type subject struct {
+	id   [32]byte // see Signer.Call
+	host string   // as the client wrote it
+	by   Caller
+}
+
+// place is where the assertion is kept. Few of 10,000 subjects share one.
+func (s *Signer) place(about *subject) uint64 {
+	return binary.LittleEndian.Uint64(about.id[:]) ^ maphash.String(s.seed, about.host)
 }
 
 // signed is an assertion that is used again until it is a minute old.
 type signed struct {
+	subject
 	at   int64 // seconds since 1970
 	text string
 }
@@ -40,48 +59,52 @@ func NewSigner(key *Key) (*Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing to sign assertions: %w", err)
 	}
-	return &Signer{signer, newCache[signed](maxCached)}, nil
+	return &Signer{signer: signer, seed: maphash.MakeSeed(), signed: newCache[uint64, *signed](maxCached)}, nil
 }
 
 // Caller is whose call it is.
 type Caller struct{ Account, Plan, Key, Abilities string }
 
 // Call returns the assertion for a call that came with this Host header.
-func (s *Signer) Call(host string, by Caller, now time.Time) string {
-	return s.assert(Audience(host), by, Call, now.Unix())
+// The id tells callers apart, for example the hash of a token: those who
+// have the same one share a place in the cache.
+func (s *Signer) Call(id [32]byte, host string, by Caller, now time.Time) string {
+	return s.assert(&subject{id, host, by}, Call, now.Unix())
 }
 
 // Login returns the assertion for an attempt to log in that came with
 // this Host header.
 func (s *Signer) Login(host string, now time.Time) string {
-	return s.assert(Audience(host), Caller{}, Login, now.Unix())
+	return s.assert(&subject{host: host}, Login, now.Unix())
 }
 
-func (s *Signer) assert(host string, by Caller, purpose string, now int64) string {
-	var space [256]byte
-	about := subject(space[:0], host, by)
+// assert returns the assertion that is kept, or a new one. A login has no
+// account, and a call always has one.
+func (s *Signer) assert(about *subject, purpose string, now int64) string {
 	// After the clock was set back, what was signed before cannot be used:
 	// a service would take it for an assertion from the future.
-	if kept := s.signed.get(about); now-kept.at < renewal && now >= kept.at {
+	place := s.place(about)
+	if kept := s.signed.get(place); kept != nil && kept.subject == *about && now-kept.at < renewal && now >= kept.at {
 		return kept.text
 	}
-	text := s.sign(host, by, purpose, now)
-	if len(host) <= maxHost {
-		s.signed.put(string(about), signed{now, text})
+	text := s.sign(Audience(about.host), about.by, purpose, now)
+	if len(about.host) <= maxHost {
+		kept := &signed{*about, now, text}
+		kept.host = s.shared(about.host)
+		s.signed.put(place, kept)
 	}
 	return text
 }
 
-// subject appends all that an assertion says to b as one text, which is
-// found in fewer places of memory than five. The host is last because the
-// client chooses it; the others have no line break. A login has only a
-// host, and a call always has an account.
-func subject(b []byte, host string, by Caller) []byte {
-	b = append(append(b, by.Account...), '\n')
-	b = append(append(b, by.Key...), '\n')
-	b = append(append(b, by.Plan...), '\n')
-	b = append(append(b, by.Abilities...), '\n')
-	return append(b, host...)
+// shared returns a host's name that what is kept has in common: its text is
+// then in the processor's cache, and is no part of a larger one.
+func (s *Signer) shared(host string) string {
+	if last := s.host.Load(); last != nil && *last == host {
+		return *last
+	}
+	host = strings.Clone(host)
+	s.host.Store(&host)
+	return host
 }
 
 func (s *Signer) sign(host string, by Caller, purpose string, now int64) string {

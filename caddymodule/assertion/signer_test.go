@@ -1,6 +1,7 @@
 package assertion
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"strings"
@@ -48,7 +49,7 @@ func TestSignedOnceAMinute(t *testing.T) {
 		"all that is empty": {change: func(c *Caller) { *c = Caller{Account: "acc_1"} }},
 	} {
 		s := newSigner(t, secret)
-		first := s.Call("api.example.com", ada, noon)
+		first := s.Call([32]byte{}, "api.example.com", ada, noon)
 		by, host := ada, c.host
 		if c.change != nil {
 			c.change(&by)
@@ -56,13 +57,13 @@ func TestSignedOnceAMinute(t *testing.T) {
 		if host == "" {
 			host = "api.example.com"
 		}
-		got := s.Call(host, by, noon.Add(c.after))
+		got := s.Call([32]byte{}, host, by, noon.Add(c.after))
 		if (got == first) != c.same {
 			t.Errorf("%s: the same assertion: got %t, want %t", name, got == first, c.same)
 		}
 	}
 	s := newSigner(t, secret)
-	if login := s.Login("api.example.com", noon); login == s.Call("api.example.com", ada, noon) || login != s.Login("API.example.com:80", noon.Add(59*time.Second)) {
+	if login := s.Login("api.example.com", noon); login == s.Call([32]byte{1}, "api.example.com", ada, noon) || login != s.Login("api.example.com", noon.Add(59*time.Second)) {
 		t.Error("logins of one host and minute differ, or are calls")
 	}
 }
@@ -72,23 +73,23 @@ func TestSignedOnceAMinute(t *testing.T) {
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newSigner(t, secret)
-	s.signed = newCache[signed](100)
+	s.signed = newCache[uint64, *signed](100)
 	for i := range 250 {
-		s.Call("api.example.com", Caller{Account: "acc_1", Key: fmt.Sprint("key_", i)}, noon)
+		s.Call([32]byte{byte(i)}, "api.example.com", Caller{Account: "acc_1", Key: fmt.Sprint("key_", i)}, noon)
 		if n := len(s.signed.values); n != min(i+1, 100) {
 			t.Fatalf("%d assertions are kept after %d", n, i+1)
 		}
 	}
-	newest := s.Call("api.example.com", ada, noon)
-	if s.Call("api.example.com", ada, noon) != newest {
+	newest := s.Call([32]byte{}, "api.example.com", ada, noon)
+	if s.Call([32]byte{}, "api.example.com", ada, noon) != newest {
 		t.Error("the newest is not kept")
 	}
 	s = newSigner(t, secret)
 	if s.signed.most != 10_000 {
 		t.Errorf("the bound is %d", s.signed.most)
 	}
-	s.Call(strings.Repeat("a", maxHost), ada, noon)
-	s.Call(strings.Repeat("a", maxHost+1), ada, noon)
+	s.Call([32]byte{}, strings.Repeat("a", maxHost), ada, noon)
+	s.Call([32]byte{}, strings.Repeat("a", maxHost+1), ada, noon)
 	if n := len(s.signed.values); n != 1 {
 		t.Errorf("%d hosts are kept, want the shorter one", n)
 	}
@@ -98,13 +99,13 @@ func TestCacheIsBounded(t *testing.T) {
 func TestSignerConcurrently(t *testing.T) {
 	t.Parallel()
 	s, v := newSigner(t, secret), newVerifier(t, noon)
-	s.signed = newCache[signed](8)
+	s.signed = newCache[uint64, *signed](8)
 	var all sync.WaitGroup
 	for g := range 8 {
 		all.Go(func() {
 			for i := range 50 {
 				by := Caller{Account: fmt.Sprint("acc_", (g+i)%16), Plan: "starter", Key: "key_1", Abilities: "convert"}
-				claims, err := v.Verify(s.Call("api.example.com", by, noon), Call)
+				claims, err := v.Verify(s.Call([32]byte{}, "api.example.com", by, noon), Call)
 				if err != nil || claims.Account != by.Account {
 					t.Errorf("got %+v, %v", claims, err)
 					return
@@ -132,9 +133,11 @@ func TestAudience(t *testing.T) {
 func BenchmarkSign(b *testing.B) {
 	s := newSigner(b, secret)
 	for i := 0; b.Loop(); i++ {
-		s.Call("api.example.com", ada, noon.Add(time.Duration(i)*time.Minute))
+		s.Call([32]byte{}, "api.example.com", ada, noon.Add(time.Duration(i)*time.Minute))
 	}
 }
+
+func id(n int) [32]byte { return sha256.Sum256(fmt.Append(nil, n)) }
 
 // BenchmarkKept is what all others cost, with a full cache.
 func BenchmarkKept(b *testing.B) {
@@ -142,22 +145,22 @@ func BenchmarkKept(b *testing.B) {
 	callers := make([]Caller, maxCached)
 	for i := range callers {
 		callers[i] = Caller{Account: fmt.Sprint("acc_", i), Plan: "starter", Key: fmt.Sprint("key_", i), Abilities: "convert"}
-		s.Call("api.example.com", callers[i], noon)
+		s.Call([32]byte{}, "api.example.com", callers[i], noon)
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		s.Call("api.example.com", callers[i*7919%maxCached], noon)
+		s.Call([32]byte{}, "api.example.com", callers[i*7919%maxCached], noon)
 	}
 }
 
 // BenchmarkVerify is what a service pays: for an assertion that is new to
 // it, and for one that it has verified before.
 func BenchmarkVerify(b *testing.B) {
-	text := newSigner(b, secret).Call("api.example.com", ada, noon)
+	text := newSigner(b, secret).Call([32]byte{}, "api.example.com", ada, noon)
 	for name, most := range map[string]int{"new": 0, "again": maxCached} {
 		b.Run(name, func(b *testing.B) {
 			v := newVerifier(b, noon)
-			v.verified = newCache[Claims](most)
+			v.verified = newCache[string, Claims](most)
 			for b.Loop() {
 				if most == 0 {
 					clear(v.verified.values)

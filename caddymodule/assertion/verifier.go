@@ -29,14 +29,14 @@ type Verifier struct {
 	accepts  func(host string) bool
 	now      func() time.Time
 	keys     map[string]ed25519.PublicKey
-	verified *cache[Claims] // by the assertion; the signature is checked once
+	verified *cache[string, Claims] // by the assertion; the signature is checked once
 }
 
 // NewVerifier returns a Verifier for a service. accepts tells which hosts
 // it takes assertions for; services that accept one host can replay
 // assertions to each other.
 func NewVerifier(accepts func(host string) bool, now func() time.Time, keys ...*Key) *Verifier {
-	v := &Verifier{accepts: accepts, now: now, keys: make(map[string]ed25519.PublicKey), verified: newCache[Claims](maxCached)}
+	v := &Verifier{accepts: accepts, now: now, keys: make(map[string]ed25519.PublicKey), verified: newCache[string, Claims](maxCached)}
 	for _, k := range keys {
 		v.keys[k.id] = k.public()
 	}
@@ -46,7 +46,7 @@ func NewVerifier(accepts func(host string) bool, now func() time.Time, keys ...*
 // Verify returns the claims of an assertion that is valid now for a
 // purpose: Call or Login. Its errors wrap those above.
 func (v *Verifier) Verify(text, purpose string) (Claims, error) {
-	claims := v.verified.get([]byte(text))
+	claims := v.verified.get(text)
 	if claims.Issuer == "" {
 		var err error
 		if claims, err = v.open(text); err != nil {

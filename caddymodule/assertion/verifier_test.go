@@ -114,7 +114,7 @@ func TestForgeries(t *testing.T) {
 func TestPurpose(t *testing.T) {
 	t.Parallel()
 	s, v := newSigner(t, secret), newVerifier(t, noon)
-	call, login := s.Call("api.example.com", ada, noon), s.Login("api.example.com", noon)
+	call, login := s.Call([32]byte{}, "api.example.com", ada, noon), s.Login("api.example.com", noon)
 	if claims, err := v.Verify(call, Call); err != nil || claims != (Claims{
 		Issuer: "tollgate", Audience: "api.example.com", Account: "acc_1", Plan: "starter", Abilities: "convert rates", Key: "key_1",
 		IssuedAt: noon.Unix(), ExpiresAt: noon.Unix() + 300,
@@ -143,7 +143,7 @@ func TestPurpose(t *testing.T) {
 func TestTwoServices(t *testing.T) {
 	t.Parallel()
 	now := func() time.Time { return noon }
-	text := newSigner(t, secret).Call("api.example.com", ada, noon)
+	text := newSigner(t, secret).Call([32]byte{}, "api.example.com", ada, noon)
 	for host, want := range map[string]error{"api.example.com": nil, "www.example.com": ErrAudience} {
 		if _, err := NewVerifier(only(host), now, newKey(t, secret)).Verify(text, Call); !errors.Is(err, want) {
 			t.Errorf("%s: got %v, want %v", host, err, want)
@@ -157,7 +157,7 @@ func TestTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		text := newSigner(t, secret).Call("api.example.com", ada, began.Add(time.Minute))
+		text := newSigner(t, secret).Call([32]byte{}, "api.example.com", ada, began.Add(time.Minute))
 		v := NewVerifier(only("api.example.com"), time.Now, newKey(t, secret))
 		for _, at := range []time.Duration{0, time.Minute, 7*time.Minute - time.Second} {
 			time.Sleep(time.Until(began.Add(at)))
@@ -177,7 +177,7 @@ func TestTwoSecrets(t *testing.T) {
 	t.Parallel()
 	v := NewVerifier(only("api.example.com"), func() time.Time { return noon }, newKey(t, secret), newKey(t, secret+"2"))
 	for secret, want := range map[string]error{secret: nil, secret + "2": nil, secret + "3": ErrKey} {
-		if _, err := v.Verify(newSigner(t, secret).Call("api.example.com", ada, noon), Call); !errors.Is(err, want) {
+		if _, err := v.Verify(newSigner(t, secret).Call([32]byte{}, "api.example.com", ada, noon), Call); !errors.Is(err, want) {
 			t.Errorf("%s: got %v, want %v", secret, err, want)
 		}
 	}
@@ -188,9 +188,9 @@ func TestTwoSecrets(t *testing.T) {
 func TestVerifiedAreBounded(t *testing.T) {
 	t.Parallel()
 	s, v := newSigner(t, secret), newVerifier(t, noon)
-	v.verified = newCache[Claims](4)
+	v.verified = newCache[string, Claims](4)
 	for i := range 20 {
-		text := s.Call("api.example.com", ada, noon.Add(time.Duration(i-10)*time.Second))
+		text := s.Call([32]byte{}, "api.example.com", ada, noon.Add(time.Duration(i-10)*time.Second))
 		_, _ = v.Verify(text[:len(text)-4]+"AAAA", Call)
 		if _, err := v.Verify(text, Call); err != nil || len(v.verified.values) > 4 {
 			t.Fatalf("%d are kept, %v", len(v.verified.values), err)

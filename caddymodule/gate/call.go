@@ -180,7 +180,7 @@ func (c *Call) identify(r *http.Request, said seen) {
 	c.header(h, "Tollgate-Key", atKey, c.key)
 	c.header(h, "Tollgate-Abilities", atAbilities, c.effective.Abilities)
 	by := assertion.Caller{Account: c.account, Plan: c.planName, Key: c.key, Abilities: c.effective.Abilities}
-	c.header(h, assertion.Header, atAssertion, c.gate.Assertions.Call(r.Host, by, c.began))
+	c.header(h, assertion.Header, atAssertion, c.gate.Assertions.Call(said.token, r.Host, by, c.began))
 	c.gate.prove(h)
 	c.gate.Server.Mark(r, c)
 	c.body = watchBody(r)

@@ -175,6 +175,7 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 	if refusal != nil {
 		return g.refuse(w, r, e, refusal)
 	}
+	said.token = hash
 	db, err := g.Store()
 	if err != nil {
 		return g.unavailable(w, r, e, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 // seen is what clean came by that is looked for later: to look for it
@@ -16,6 +17,8 @@ import (
 type seen struct {
 	authorization               []string
 	cookie, upgrade, connection bool
+
+	token token.Hash // of authorization, once it was looked at
 }
 
 // clean removes what no client may say: who it is, and what it meant to

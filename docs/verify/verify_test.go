@@ -61,21 +61,21 @@ func assertions(t *testing.T, public assertion.PublicKey) (given, want map[strin
 	now := time.Now()
 	mine, other := signer(t, controltest.Secret), signer(t, controltest.Secret+"2")
 	ada := assertion.Caller{Account: "acc_1", Plan: "starter", Key: "key_1", Abilities: "convert"}
-	call := mine.Call(host, ada, now)
+	call := mine.Call([32]byte{}, host, ada, now)
 	parts := strings.Split(call, ".")
 	const accepted, refused = "call acc_1 starter", "refused"
 	given, want = map[string]string{}, map[string]string{}
 	for name, c := range map[string][2]string{
 		"valid":                        {call, accepted},
-		"valid, issued by a slow gate": {signer(t, controltest.Secret).Call(host, ada, now.Add(-5*time.Minute-20*time.Second)), accepted},
-		"valid, issued by a fast gate": {signer(t, controltest.Secret).Call(host, ada, now.Add(30*time.Second)), accepted},
+		"valid, issued by a slow gate": {signer(t, controltest.Secret).Call([32]byte{}, host, ada, now.Add(-5*time.Minute-20*time.Second)), accepted},
+		"valid, issued by a fast gate": {signer(t, controltest.Secret).Call([32]byte{}, host, ada, now.Add(30*time.Second)), accepted},
 		"login":                        {mine.Login(host, now), "login"},
-		"expired":                      {signer(t, controltest.Secret).Call(host, ada, now.Add(-7*time.Minute)), refused},
-		"from the future":              {signer(t, controltest.Secret).Call(host, ada, now.Add(5*time.Minute)), refused},
-		"for another host":             {mine.Call("www.example.com", ada, now), refused},
+		"expired":                      {signer(t, controltest.Secret).Call([32]byte{}, host, ada, now.Add(-7*time.Minute)), refused},
+		"from the future":              {signer(t, controltest.Secret).Call([32]byte{}, host, ada, now.Add(5*time.Minute)), refused},
+		"for another host":             {mine.Call([32]byte{}, "www.example.com", ada, now), refused},
 		"login at another host":        {mine.Login("www.example.com", now), refused},
-		"by another secret":            {other.Call(host, ada, now), refused},
-		"by another secret, our kid":   {parts[0] + "." + parts[1] + "." + strings.Split(other.Call(host, ada, now), ".")[2], refused},
+		"by another secret":            {other.Call([32]byte{}, host, ada, now), refused},
+		"by another secret, our kid":   {parts[0] + "." + parts[1] + "." + strings.Split(other.Call([32]byte{}, host, ada, now), ".")[2], refused},
 		"alg none":                     {encode(`{"alg":"none","kid":"`+public.ID+`","typ":"JWT"}`) + "." + parts[1] + ".", refused},
 		"HS256 with the public key":    {symmetric(t, public, decode(t, public.X), decode(t, parts[1])), refused},
 		"HS256 with the key's text":    {symmetric(t, public, []byte(public.X+strings.Repeat(" ", 8)), decode(t, parts[1])), refused},

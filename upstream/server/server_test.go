@@ -236,7 +236,7 @@ func foreign(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return signer.Call(host, assertion.Caller{Account: "acc_1"}, time.Now())
+	return signer.Call([32]byte{}, host, assertion.Caller{Account: "acc_1"}, time.Now())
 }
 
 // The operator is told, once for each reason, why what looks like the

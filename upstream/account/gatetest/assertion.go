@@ -27,7 +27,7 @@ func Assert(t testing.TB, host, purpose string) string {
 	if purpose == assertion.Login {
 		return signer.Login(host, time.Now())
 	}
-	return signer.Call(host, assertion.Caller{Account: "acc_1", Plan: "starter", Key: "key_1", Abilities: "convert"}, time.Now())
+	return signer.Call([32]byte{}, host, assertion.Caller{Account: "acc_1", Plan: "starter", Key: "key_1", Abilities: "convert"}, time.Now())
 }
 
 // Verifier returns what checks assertions at the service of a host.
