@@ -133,8 +133,11 @@ func (c *Call) serve(w http.ResponseWriter, r *http.Request, said seen, next Han
 	}
 	c.identify(r, said)
 	err := next.ServeHTTP(a, r)
-	if c.status == 0 && (err != nil || c.body.fault() != nil) {
-		return c.fail(r, err)
+	if err != nil || c.body.fault() != nil {
+		c.gate.unmark(r)
+		if c.status == 0 {
+			return c.fail(r, err)
+		}
 	}
 	otherwise = http.StatusOK // net/http's, for a handler that wrote nothing
 	if c.status != statusClientGone {
@@ -212,6 +215,7 @@ func (c *Call) settle(status int, answered bool) {
 
 // refund gives the call back, whether or not the client still waits.
 func (c *Call) refund() {
+	c.gate.unmark(c.request)
 	if err := c.store.GiveBack(context.WithoutCancel(c.request.Context()), c.counter()); err != nil {
 		failed(c.gate.outages.refund, err, slog.String("endpoint", c.endpoint.Name))
 		return

@@ -74,6 +74,7 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 // a success; anything else says nothing about the password. A login that
 // ends as an error can fail, and never succeeds.
 func (g *Gate) settleLogin(r *http.Request, attempt *throttle.Attempt, status int) {
+	g.unmark(r)
 	var err error
 	ctx := context.WithoutCancel(r.Context())
 	switch {
