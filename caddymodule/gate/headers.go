@@ -53,7 +53,8 @@ func clean(r *http.Request) (found seen) {
 
 // isForbidden recognises headers that no client may send.
 func isForbidden(name string) bool {
-	return isIdentity(name) || name == "Trailer" || isOverride(canonical(name))
+	// Caddy's proxy sets X-Forwarded-Host anew, but no other spelling of it.
+	return isIdentity(name) || name == "Trailer" || name != "X-Forwarded-Host" && isOverride(canonical(name))
 }
 
 // unmark removes the mark and the gate's headers from a request whose call
