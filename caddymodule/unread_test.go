@@ -169,6 +169,8 @@ func TestControlRefusalWaitsForNoBody(t *testing.T) {
 		"Accept":         {"PUT /tollgate/accounts/acc_1", authorized + "Accept: text/html\r\n", 406},
 		"GET with body":  {"GET /tollgate/accounts/nobody", authorized, 404},
 		"GET that is OK": {"GET /tollgate/plans", authorized, 200},
+		"public keys":    {"GET /tollgate/jwks.json", "", 200},
+		"document":       {"GET /tollgate/openapi.json", authorized, 200},
 	} {
 		for kind, body := range bodies {
 			t.Run(name+" "+kind, func(t *testing.T) {
