@@ -154,6 +154,18 @@ func TestBrokenBodyOfOpenPath(t *testing.T) {
 	}
 }
 
+// TestMaintenanceOfOpenPath: an operator's own error is not told as the
+// failure of a service that may not even exist.
+func TestMaintenanceOfOpenPath(t *testing.T) {
+	s := start(t, setup{zone: calmZone(), behind: "error Maintenance 503"})
+	if got := s.ask(t, "GET", "/page", ""); got.status != 503 || got.code() != "upstream_unreachable" || !strings.Contains(got.body, "This site cannot answer right now.") {
+		t.Errorf("JSON: got %d %s", got.status, got.body)
+	}
+	if got := s.ask(t, "GET", "/page", "", "Accept: text/html"); got.status != 503 || !strings.Contains(got.body, "This site cannot answer right now.") {
+		t.Errorf("page: got %d %s", got.status, got.body)
+	}
+}
+
 // TestBrokenBodyPassed leaves the wording to handle_errors.
 func TestBrokenBodyPassed(t *testing.T) {
 	s := start(t, setup{zone: calmZone(), more: "errors pass"})

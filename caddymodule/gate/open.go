@@ -24,7 +24,7 @@ func (g *Gate) open(w http.ResponseWriter, r *http.Request, next Handler) error 
 		return g.refuse(a, r, nil, fault)
 	}
 	status := g.Server.Status(err)
-	refusal := unanswered(status)
+	refusal := unansweredOpen[status]
 	if refusal == nil || g.PassErrors {
 		return err
 	}
