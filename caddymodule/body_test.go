@@ -154,6 +154,36 @@ func TestBrokenBodyOfOpenPath(t *testing.T) {
 	}
 }
 
+// TestLongBodyBehindTheGate: a request_body behind the gate refuses a body
+// too. The gate words it, and the call stays counted.
+func TestLongBodyBehindTheGate(t *testing.T) {
+	s := start(t, setup{zone: calmZone(), more: "refund server_errors"})
+	s.behind = "handle {\nrequest_body {\nmax_size 2KB\n}\nreverse_proxy " + s.upstream.address() + "\n}"
+	if err := s.reload(); err != nil {
+		t.Fatal(err)
+	}
+	id, bearer := s.account(t, "starter", "convert")
+	for kind, lines := range map[string]string{"announced": "Content-Length: 3000", "chunked": "Transfer-Encoding: chunked"} {
+		body := strings.Repeat("x", 3000)
+		if kind == "chunked" {
+			body = "bb8\r\n" + body + "\r\n0\r\n\r\n"
+		}
+		for _, target := range []string{batchPath, "/page"} {
+			got := sendBody(t, s, target, "Authorization: Bearer "+bearer+"\r\n"+lines, body, true)
+			if got.status != 413 || got.code() != "body_too_large" {
+				t.Errorf("%s to %s: got %d %s, want 413 body_too_large", kind, target, got.status, got.body)
+			}
+		}
+	}
+	got := s.ask(t, "POST", "/api/login", `{"email":"a@example.com","password":"`+strings.Repeat("x", 3000)+`"}`, asJSON)
+	if got.status != 413 || got.code() != "body_too_large" {
+		t.Errorf("login: got %d %s, want 413 body_too_large", got.status, got.body)
+	}
+	if n := s.used(t, id, "batch"); n != 2 {
+		t.Errorf("counted %d, want 2", n)
+	}
+}
+
 // TestMaintenanceOfOpenPath: an operator's own error is not told as the
 // failure of a service that may not even exist.
 func TestMaintenanceOfOpenPath(t *testing.T) {

@@ -70,6 +70,18 @@ func (b *body) fault() *Refusal {
 // isWhole reports whether the body was read to its end.
 func (b *body) isWhole() bool { return b.end.Load() == readWhole }
 
+// fault returns the refusal of a request whose body was broken or too long
+// for the next handler, which ended with err; nil for any other.
+func (g *Gate) fault(b *body, err error) *Refusal {
+	if fault := b.fault(); fault != nil {
+		return fault
+	}
+	if err != nil && g.Server.Status(err) == http.StatusRequestEntityTooLarge {
+		return refuseLongBody
+	}
+	return nil
+}
+
 func readFault(err error) *Refusal {
 	var tooLarge *http.MaxBytesError
 	switch {

@@ -149,10 +149,10 @@ func (c *Call) serve(w http.ResponseWriter, r *http.Request, said seen, next Han
 // fail answers for an upstream that did not. What the gate has no words
 // for goes on to the server, with the headers of a gated answer.
 //
-// A call whose body the client broke stays counted: the upstream may have
+// A call whose body is broken or too long stays counted: the upstream may have
 // worked for it, and a client could repeat that as often as it likes.
 func (c *Call) fail(r *http.Request, err error) error {
-	if fault := c.body.fault(); fault != nil {
+	if fault := c.gate.fault(c.body, err); fault != nil {
 		(*answer)(c).begin(fault.Status)
 		return c.gate.refuse((*answer)(c), r, c.endpoint, fault)
 	}
