@@ -85,8 +85,8 @@ func TestGateInInterceptedRefusal(t *testing.T) {
 		"login, no upstream":      {setup{behind: dead}, login},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.setup.zone, c.setup.global = calmZone(), "order intercept before tollgate"
-			c.setup.before, c.setup.more = around("/page"), c.setup.more+"\nproof static"
+			c.zone, c.global = calmZone(), "order intercept before tollgate"
+			c.before, c.more = around("/page"), c.more+"\nproof static"
 			s := start(t, c.setup)
 			id, bearer := s.account(t, "small")
 			seen := backup.seen()
