@@ -137,21 +137,62 @@ func TestBrokenBodyOfLogin(t *testing.T) {
 	}
 }
 
-// TestBrokenBodyOfOpenPath: the answer is the operator's, with the status
-// of a client's mistake. Caddy's proxy answers 499 where the connection
-// cannot be read.
+// TestBrokenBodyOfOpenPath: the gate answers, in its one shape, also where
+// Caddy's proxy answers 499 because it takes the client for gone.
 func TestBrokenBodyOfOpenPath(t *testing.T) {
 	for name, c := range brokenBodies {
 		t.Run(name, func(t *testing.T) {
 			s, log := logged(t, "ERROR", impatient)
 			got := sendBody(t, s, "/page", c.lines, c.body, c.open)
-			if got.status != c.status && got.status != 499 {
-				t.Errorf("got %d %s, want %d", got.status, got.body, c.status)
+			if got.status != c.status || got.code() != c.code {
+				t.Errorf("got %d %s, want %d %s", got.status, got.body, c.status, c.code)
 			}
 			if text := log(); text != "" {
 				t.Errorf("the log says %s", text)
 			}
 		})
+	}
+}
+
+// TestLongBodyBehindTheGate: a request_body behind the gate refuses a body
+// too. The gate words it, and the call stays counted.
+func TestLongBodyBehindTheGate(t *testing.T) {
+	s := start(t, setup{zone: calmZone(), more: "refund server_errors"})
+	s.behind = "handle {\nrequest_body {\nmax_size 2KB\n}\nreverse_proxy " + s.upstream.address() + "\n}"
+	if err := s.reload(); err != nil {
+		t.Fatal(err)
+	}
+	id, bearer := s.account(t, "starter", "convert")
+	for kind, lines := range map[string]string{"announced": "Content-Length: 3000", "chunked": "Transfer-Encoding: chunked"} {
+		body := strings.Repeat("x", 3000)
+		if kind == "chunked" {
+			body = "bb8\r\n" + body + "\r\n0\r\n\r\n"
+		}
+		for _, target := range []string{batchPath, "/page"} {
+			got := sendBody(t, s, target, "Authorization: Bearer "+bearer+"\r\n"+lines, body, true)
+			if got.status != 413 || got.code() != "body_too_large" {
+				t.Errorf("%s to %s: got %d %s, want 413 body_too_large", kind, target, got.status, got.body)
+			}
+		}
+	}
+	got := s.ask(t, "POST", "/api/login", `{"email":"a@example.com","password":"`+strings.Repeat("x", 3000)+`"}`, asJSON)
+	if got.status != 413 || got.code() != "body_too_large" {
+		t.Errorf("login: got %d %s, want 413 body_too_large", got.status, got.body)
+	}
+	if n := s.used(t, id, "batch"); n != 2 {
+		t.Errorf("counted %d, want 2", n)
+	}
+}
+
+// TestMaintenanceOfOpenPath: an operator's own error is not told as the
+// failure of a service that may not even exist.
+func TestMaintenanceOfOpenPath(t *testing.T) {
+	s := start(t, setup{zone: calmZone(), behind: "error Maintenance 503"})
+	if got := s.ask(t, "GET", "/page", ""); got.status != 503 || got.code() != "upstream_unreachable" || !strings.Contains(got.body, "This site cannot answer right now.") {
+		t.Errorf("JSON: got %d %s", got.status, got.body)
+	}
+	if got := s.ask(t, "GET", "/page", "", "Accept: text/html"); got.status != 503 || !strings.Contains(got.body, "This site cannot answer right now.") {
+		t.Errorf("page: got %d %s", got.status, got.body)
 	}
 }
 

@@ -132,6 +132,7 @@ func (p *parser) once(subject string) error {
 var syntax = map[string]string{
 	"store":       "store <module> <arguments...>",
 	"secret":      "secret <secret>",
+	"proof":       "proof static",
 	"timezone":    "timezone <zone>",
 	"guard":       "guard <prefixes...>",
 	"login":       "login <method> <path>",
@@ -141,6 +142,7 @@ var syntax = map[string]string{
 	"usage":       "usage <method> <path>",
 	"endpoint":    "endpoint <name> <method> <path>",
 	"ability":     "ability <name>",
+	"upgrade":     "upgrade",
 	"plan":        "plan <name>",
 	"refund":      "refund never|unreachable|server_errors",
 	"errors":      "errors json|pass",

@@ -138,6 +138,21 @@ func TestOverridesNeverArrive(t *testing.T) {
 	}
 }
 
+// Caddy's proxy sets X-Forwarded-Host anew under that name alone. Other
+// spellings of it, where the operator lets them in, are the client's.
+func TestForwardedHostInOtherSpellings(t *testing.T) {
+	s := start(t, setup{zone: calmZone(), global: "servers {\nexpected_underscore_headers X_Forwarded_Host X-Forwarded_Host\nexpected_dot_headers X.Forwarded.Host\n}"})
+	_, bearer := s.account(t, "business")
+	for _, name := range []string{"X_Forwarded_Host", "X-Forwarded_Host", "x_forwarded_host", "X.Forwarded.Host", "x.forwarded.host"} {
+		for _, target := range []string{convert, "/page"} {
+			answer := send(t, s, "GET "+target+" HTTP/1.1", name+": evil\r\nAuthorization: Bearer "+bearer+"\r\n", "")
+			if r, _ := s.upstream.last(t); !strings.HasPrefix(answer, "HTTP/1.1 200") || strings.Contains(fmt.Sprint(r.Header), "evil") || r.Header.Get("X-Forwarded-Host") != "gate.test" {
+				t.Errorf("%s: got %s, the upstream got %v", name, answer, r.Header)
+			}
+		}
+	}
+}
+
 // TestOtherHeadersArrive: the rule takes nothing that services need. The
 // first three are Caddy's, which writes them anew.
 func TestOtherHeadersArrive(t *testing.T) {

@@ -13,87 +13,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/caddymodule/health"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
-
-// testStore is a Badger store that a test holds up when it is opened, and
-// whose check a test makes fail. As a module it is found by its name.
-type testStore struct {
-	dir     string
-	opening func() error // called before the store is opened
-	broken  atomic.Pointer[error]
-}
-
-var testStores sync.Map // of *testStore, by the name of the test
-
-func newTestStore(t *testing.T, opening func() error) *testStore {
-	t.Helper()
-	s := &testStore{dir: filepath.Join(t.TempDir(), "gate"), opening: opening}
-	testStores.Store(t.Name(), s)
-	return s
-}
-
-// use makes an app use the store.
-func (s *testStore) use(t *testing.T, app object) object {
-	app["store"] = object{"module": "test", "name": t.Name()}
-	return app
-}
-
-func (s *testStore) fail(err error) { s.broken.Store(&err) }
-func (s *testStore) mend()          { s.broken.Store(nil) }
-
-// openTestStore is a testStore that was opened.
-type openTestStore struct {
-	*badgerstore.Store
-	test *testStore
-}
-
-func (s openTestStore) Check(ctx context.Context) error {
-	if err := s.test.broken.Load(); err != nil {
-		return *err
-	}
-	return s.Store.Check(ctx)
-}
-
-// testStoreModule is the module that finds a testStore.
-type testStoreModule struct {
-	Name string `json:"name"`
-}
-
-func init() { caddy.RegisterModule(testStoreModule{}) }
-
-func (testStoreModule) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "tollgate.stores.test", New: func() caddy.Module { return new(testStoreModule) }}
-}
-
-func (m *testStoreModule) Key() string   { return "test:" + m.Name }
-func (m *testStoreModule) Settings() any { return nil }
-
-func (m *testStoreModule) Open() (store.Store, error) {
-	found, _ := testStores.Load(m.Name)
-	test := found.(*testStore)
-	if test.opening != nil {
-		if err := test.opening(); err != nil {
-			return nil, err
-		}
-	}
-	opened, err := badgerstore.Open(test.dir, badgerstore.Options{Reserve: 1 << 20})
-	if err != nil {
-		return nil, err
-	}
-	return openTestStore{opened, test}, nil
-}
 
 // ask asks over one of the sockets: "admin", "control" or "site".
 func (c *controlledCaddy) ask(t *testing.T, socket, method, path, bearer string) answered {

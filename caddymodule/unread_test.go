@@ -169,6 +169,8 @@ func TestControlRefusalWaitsForNoBody(t *testing.T) {
 		"Accept":         {"PUT /tollgate/accounts/acc_1", authorized + "Accept: text/html\r\n", 406},
 		"GET with body":  {"GET /tollgate/accounts/nobody", authorized, 404},
 		"GET that is OK": {"GET /tollgate/plans", authorized, 200},
+		"public keys":    {"GET /tollgate/jwks.json", "", 200},
+		"document":       {"GET /tollgate/openapi.json", authorized, 200},
 	} {
 		for kind, body := range bodies {
 			t.Run(name+" "+kind, func(t *testing.T) {
@@ -188,7 +190,14 @@ func TestControlRefusalWaitsForNoBody(t *testing.T) {
 // TestRefusalKeepsConnection: a refusal ends no connection on which there
 // is nothing left to read.
 func TestRefusalKeepsConnection(t *testing.T) {
-	s := start(t, setup{zone: calmZone(), upstream: password, gate: strict})
+	s := start(t, setup{zone: calmZone(), gate: strict, upstream: func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/login") {
+			password(w, r)
+			return
+		}
+		panic(http.ErrAbortHandler) // after it has read the body
+	}})
+	_, bearer := s.account(t, "starter")
 	conn, err := s.dial(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
@@ -207,6 +216,9 @@ func TestRefusalKeepsConnection(t *testing.T) {
 		{"GET " + convert + " HTTP/1.1\r\nHost: x\r\n\r\n", 401},
 		{"GET /api/nothing HTTP/1.1\r\nHost: x\r\nAccept: text/html\r\n\r\n", 404},
 		{"POST /api/nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
+		{"POST /page HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nabcde", 502},
+		{"POST /page HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n", 502},
+		{"POST /api/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + bearer + "\r\nContent-Length: 5\r\n\r\nabcde", 502},
 		{form, 401},
 		{form, 429},
 		{form, 429},
@@ -229,7 +241,7 @@ func TestRefusalKeepsConnection(t *testing.T) {
 }
 
 // strict throttles from the second attempt of a client on.
-const strict = "guard /api/\nlogin POST /login {\nper_client 1 1h\n}\nendpoint convert GET /api/convert/{from}/{amount}/{to}\nplan starter {\nconvert 10\n}"
+const strict = "guard /api/\nlogin POST /login {\nper_client 1 1h\n}\nendpoint convert GET /api/convert/{from}/{amount}/{to}\nendpoint batch POST /api/batch {\nability convert\n}\nplan starter {\nconvert 10\nbatch 10\n}"
 
 // TestRefusalOverHTTP2 answers at once too, and without the header field
 // that HTTP/2 forbids.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 )
 
@@ -62,9 +63,10 @@ func serveDocument(mux *http.ServeMux, api huma.API) {
 		// this package can be the cause.
 		panic("control: rendering the OpenAPI document: " + err.Error())
 	}
-	mux.HandleFunc("GET /tollgate/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /tollgate/openapi.json", func(w http.ResponseWriter, r *http.Request) {
+		apierror.CloseUnread(w, r)
 		w.Header().Set("Content-Type", "application/json")
-		// Nobody is left to tell when this fails: the client is gone.
+		// The client is gone if this fails; ignore the error.
 		_, _ = w.Write(text)
 	})
 }

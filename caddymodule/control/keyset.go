@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 )
 
@@ -29,7 +30,8 @@ func (s *server) serveKeySet(mux *http.ServeMux, api huma.API) {
 	}
 	api.OpenAPI().AddOperation(operation)
 	delete(operation.Responses, "406") // added to every operation
-	mux.HandleFunc("GET "+keySetPath, func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+keySetPath, func(w http.ResponseWriter, r *http.Request) {
+		apierror.CloseUnread(w, r)
 		text, err := json.Marshal(s.backend.PublicKeys())
 		if err != nil {
 			panic("control: encoding the public keys: " + err.Error()) // strings always encode

@@ -14,9 +14,11 @@ var (
 	refuseBrokenBody = fixed(http.StatusBadRequest, "invalid_request", "The request body cannot be read: it is malformed, incomplete or too slow.", Malformed)
 	refuseLongBody   = fixed(http.StatusRequestEntityTooLarge, "body_too_large", "The request body is too large.", Malformed)
 
-	// faultless marks a body that was read to its end, or that the service
-	// closed before: errors that follow are not the client's.
-	faultless = &Refusal{}
+	// readWhole marks a body that was read to its end, and closedEarly one
+	// that the service closed before: errors that follow are not the
+	// client's.
+	readWhole   = &Refusal{}
+	closedEarly = &Refusal{}
 )
 
 // body is a request body that knows whether the client broke it. Proxies
@@ -50,7 +52,7 @@ func (b *body) Read(p []byte) (int, error) {
 
 // Close notes that reading ends here.
 func (b *body) Close() error {
-	b.end.CompareAndSwap(nil, faultless)
+	b.end.CompareAndSwap(nil, closedEarly)
 	return b.ReadCloser.Close()
 }
 
@@ -60,8 +62,23 @@ func (b *body) fault() *Refusal {
 	if b == nil {
 		return nil
 	}
-	if end := b.end.Load(); end != faultless {
+	if end := b.end.Load(); end != readWhole && end != closedEarly {
 		return end
+	}
+	return nil
+}
+
+// isWhole reports whether the body was read to its end.
+func (b *body) isWhole() bool { return b.end.Load() == readWhole }
+
+// fault returns the refusal of a request whose body was broken or too long
+// for the next handler, which ended with err; nil for any other.
+func (g *Gate) fault(b *body, err error) *Refusal {
+	if fault := b.fault(); fault != nil {
+		return fault
+	}
+	if err != nil && g.Server.Status(err) == http.StatusRequestEntityTooLarge {
+		return refuseLongBody
 	}
 	return nil
 }
@@ -70,7 +87,7 @@ func readFault(err error) *Refusal {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.Is(err, io.EOF):
-		return faultless
+		return readWhole
 	case errors.As(err, &tooLarge):
 		return refuseLongBody
 	}

@@ -133,8 +133,11 @@ func (c *Call) serve(w http.ResponseWriter, r *http.Request, said seen, next Han
 	}
 	c.identify(r, said)
 	err := next.ServeHTTP(a, r)
-	if c.status == 0 && (err != nil || c.body.fault() != nil) {
-		return c.fail(r, err)
+	if err != nil || c.body.fault() != nil {
+		c.gate.unmark(r)
+		if c.status == 0 {
+			return c.fail(r, err)
+		}
 	}
 	otherwise = http.StatusOK // net/http's, for a handler that wrote nothing
 	if c.status != statusClientGone {
@@ -146,10 +149,10 @@ func (c *Call) serve(w http.ResponseWriter, r *http.Request, said seen, next Han
 // fail answers for an upstream that did not. What the gate has no words
 // for goes on to the server, with the headers of a gated answer.
 //
-// A call whose body the client broke stays counted: the upstream may have
+// A call whose body is broken or too long stays counted: the upstream may have
 // worked for it, and a client could repeat that as often as it likes.
 func (c *Call) fail(r *http.Request, err error) error {
-	if fault := c.body.fault(); fault != nil {
+	if fault := c.gate.fault(c.body, err); fault != nil {
 		(*answer)(c).begin(fault.Status)
 		return c.gate.refuse((*answer)(c), r, c.endpoint, fault)
 	}
@@ -212,6 +215,7 @@ func (c *Call) settle(status int, answered bool) {
 
 // refund gives the call back, whether or not the client still waits.
 func (c *Call) refund() {
+	c.gate.unmark(c.request)
 	if err := c.store.GiveBack(context.WithoutCancel(c.request.Context()), c.counter()); err != nil {
 		failed(c.gate.outages.refund, err, slog.String("endpoint", c.endpoint.Name))
 		return

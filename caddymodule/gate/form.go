@@ -32,7 +32,7 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, e *policy.Endpoint
 	g.Server.Count(e, f.outcome)
 	as := g.formOf(r, f)
 	f.setHeader(w.Header(), as, e != nil)
-	if _, read := r.Body.(readBody); !read {
+	if b, watched := r.Body.(interface{ isWhole() bool }); !watched || !b.isWhole() {
 		apierror.CloseUnread(w, r)
 	}
 	if g.PassErrors {
@@ -93,6 +93,8 @@ func (f *Refusal) setHeader(h http.Header, as form, gated bool) {
 
 // readBody is the body of a request that the gate has read to its end.
 type readBody struct{ *bytes.Reader }
+
+func (readBody) isWhole() bool { return true }
 
 // Close does nothing.
 func (readBody) Close() error { return nil }

@@ -129,9 +129,9 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 	}
 	switch {
 	case found && to.Login:
-		return g.unmark(r, g.login(w, r, next))
+		return g.login(w, r, next)
 	case found:
-		return g.unmark(r, g.endpoint(w, r, to.Endpoint, said, next))
+		return g.endpoint(w, r, to.Endpoint, said, next)
 	case !closed && g.Policy.Disguises(r.Method, r.URL.Path):
 		g.Logger.Debug("refusing what a lenient server could take for a login", zap.String("method", r.Method), zap.String("path", r.URL.Path))
 		return g.refuse(w, r, nil, refuseNotFound)

@@ -56,19 +56,20 @@ func clean(r *http.Request) (found seen) {
 
 // isForbidden recognises headers that no client may send.
 func isForbidden(name string) bool {
-	return isIdentity(name) || name == "Trailer" || isOverride(canonical(name))
+	// Caddy's proxy sets X-Forwarded-Host anew, but no other spelling of it.
+	return isIdentity(name) || name == "Trailer" || name != "X-Forwarded-Host" && isOverride(canonical(name))
 }
 
-// unmark takes the mark and the proofs off a request that failed behind
-// the gate. Its call is given back or its attempt is settled, so a handler
-// that answers in place of the upstream must not pass with it.
-func (g *Gate) unmark(r *http.Request, err error) error {
-	if err != nil {
-		g.Server.Mark(r, nil)
-		delete(r.Header, assertion.Header)
-		delete(r.Header, assertion.ProofHeader)
+// unmark removes the mark and the gate's headers from a request whose call
+// failed or was given back, or whose login attempt is settled. A handler
+// that answers in place of the upstream must not pass with them.
+func (g *Gate) unmark(r *http.Request) {
+	g.Server.Mark(r, nil)
+	for _, name := range [...]string{
+		"Tollgate-Account", "Tollgate-Plan", "Tollgate-Key", "Tollgate-Abilities", assertion.Header, assertion.ProofHeader,
+	} {
+		delete(r.Header, name)
 	}
-	return err
 }
 
 // prove adds the static proof if it is configured.

@@ -60,6 +60,9 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 	if status == http.StatusUnauthorized {
 		answer.begin(status) // a wrong password, which an error route will word
 	}
+	if fault := g.fault(nil, err); fault != nil {
+		return g.refuse(answer, r, nil, fault)
+	}
 	if refusal := unanswered(status); refusal != nil {
 		failed(g.outages.login, err, slog.Int("status", status))
 		if !g.PassErrors {
@@ -74,6 +77,7 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 // a success; anything else says nothing about the password. A login that
 // ends as an error can fail, and never succeeds.
 func (g *Gate) settleLogin(r *http.Request, attempt *throttle.Attempt, status int) {
+	g.unmark(r)
 	var err error
 	ctx := context.WithoutCancel(r.Context())
 	switch {

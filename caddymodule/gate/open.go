@@ -20,11 +20,11 @@ func (g *Gate) open(w http.ResponseWriter, r *http.Request, next Handler) error 
 	if a.begun {
 		return err
 	}
-	if fault := a.body.fault(); fault != nil {
+	if fault := g.fault(a.body, err); fault != nil {
 		return g.refuse(a, r, nil, fault)
 	}
 	status := g.Server.Status(err)
-	refusal := unanswered(status)
+	refusal := unansweredOpen[status]
 	if refusal == nil || g.PassErrors {
 		return err
 	}

@@ -40,8 +40,6 @@ func isOverride(name string) bool {
 		return true
 	case "Http2-Settings": // of an upgrade to HTTP/2, which is always removed
 		return true
-	case "X-Forwarded-Host": // written anew by Caddy's proxy
-		return false
 	}
 	rest, isExtension := strings.CutPrefix(name, "X-")
 	if !isExtension {

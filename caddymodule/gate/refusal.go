@@ -124,6 +124,18 @@ func unanswered(status int) *Refusal {
 	return nil
 }
 
+// unansweredOpen is the same for open paths, by status. The error may be the
+// operator's own there, such as for maintenance, and no service's.
+var unansweredOpen = map[int]*Refusal{
+	http.StatusBadGateway:         away(refuseBadGateway),
+	http.StatusServiceUnavailable: away(refuseNoUpstream),
+	http.StatusGatewayTimeout:     away(refuseTimeout),
+}
+
+func away(f *Refusal) *Refusal {
+	return fixed(f.Status, f.Code, "This site cannot answer right now. Try again.", f.outcome)
+}
+
 // exhaustion is the refusal of a call whose quota is used up: it is the
 // same for all within a second.
 type exhaustion struct {

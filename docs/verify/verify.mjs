@@ -9,6 +9,9 @@ import { createInterface } from 'node:readline'
 import { createRemoteJWKSet, jwtVerify } from 'jose'
 
 const [jwks, audience] = process.argv.slice(2)
+if (!audience) {
+	throw new Error('the audience is missing: jose would accept assertions for every host')
+}
 
 // Keeps the public keys, and fetches them again for an unknown one.
 const keys = createRemoteJWKSet(new URL(jwks))

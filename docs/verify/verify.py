@@ -8,15 +8,47 @@ prints what each is:
     python3 verify.py http://127.0.0.1:8081/tollgate/jwks.json api.example.com
 """
 
+import json
 import sys
+import threading
+import time
+import urllib.request
 
 import jwt
 
 
+class Keys(jwt.PyJWKClient):
+    """The public keys. PyJWKClient fetches them again for an unknown one and
+    when they are five minutes old. This does so at most every 30 seconds,
+    also after a failure, and keeps the keys that it has.
+    """
+
+    def __init__(self, jwks):
+        super().__init__(jwks)
+        self.lock = threading.Lock()
+        self.next_fetch = time.monotonic()
+        self.last = None
+
+    def fetch_data(self):
+        with self.lock:
+            fetch = time.monotonic() >= self.next_fetch
+            if fetch:
+                self.next_fetch = time.monotonic() + 30
+        if fetch:
+            try:
+                with urllib.request.urlopen(self.uri, timeout=10) as response:
+                    self.last = json.load(response)
+                self.jwk_set_cache.put(self.last)
+            except (OSError, ValueError) as error:
+                print("fetching the public keys:", error, file=sys.stderr)
+        if self.last is None:
+            raise jwt.PyJWKClientError("there are no public keys yet")
+        return self.last
+
+
 class Verifier:
     def __init__(self, jwks, audience):
-        # Keeps the public keys, and fetches them again for an unknown one.
-        self.keys = jwt.PyJWKClient(jwks)
+        self.keys = Keys(jwks)
         self.audience = audience  # the host that clients ask for, without a port
 
     def verify(self, assertion, purpose=None):

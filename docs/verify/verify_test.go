@@ -7,11 +7,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,6 +57,65 @@ func TestVerifiers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Threat: a client that reaches the service around the gate makes up a key
+// id for each assertion, and the service asks the gate for each of them.
+func TestUnknownKeysFetchOnce(t *testing.T) {
+	t.Parallel()
+	gate := controltest.New(t)
+	address, err := url.Parse(gate.Serve(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var input strings.Builder
+	good := signer(t, controltest.Secret).Call(host, assertion.Caller{Account: "acc_1", Plan: "starter", Key: "key_1"}, time.Now())
+	fmt.Fprintln(&input, good)
+	const forged = 20
+	for n := range forged {
+		fmt.Fprintln(&input, signer(t, fmt.Sprint(controltest.Secret, n)).Call(host, assertion.Caller{Account: "acc_1", Plan: "starter"}, time.Now()))
+	}
+	fmt.Fprintln(&input, good)
+	refused := strings.Repeat("refused\n", forged)
+	const accepted = "call acc_1 starter\n"
+	for language, command := range map[string]func(*testing.T) []string{"go": goVerifier, "node": nodeVerifier, "python": pythonVerifier} {
+		for name, c := range map[string]struct {
+			handler http.Handler
+			want    string
+			most    int64
+		}{
+			"gate answers": {httputil.NewSingleHostReverseProxy(address), accepted + refused + accepted, 2},
+			"gate fails":   {http.NotFoundHandler(), "refused\n" + refused + "refused\n", 1},
+		} {
+			if language == "node" && name == "gate fails" {
+				continue // jose asks again after each failure
+			}
+			t.Run(language+", "+name, func(t *testing.T) {
+				t.Parallel()
+				var fetched atomic.Int64
+				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					fetched.Add(1)
+					c.handler.ServeHTTP(w, r)
+				}))
+				t.Cleanup(server.Close)
+				out := run(t, time.Minute, input.String(), append(command(t), server.URL+"/tollgate/jwks.json", host)...)
+				if n := fetched.Load(); out != c.want || n > c.most {
+					t.Errorf("fetched %d times, want at most %d; got %s", n, c.most, out)
+				}
+			})
+		}
+	}
+}
+
+// TestNodeWantsAnAudience: jose would accept assertions for every host
+// without one.
+func TestNodeWantsAnAudience(t *testing.T) {
+	t.Parallel()
+	command := append(nodeVerifier(t), "http://127.0.0.1:0/")
+	out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "audience") {
+		t.Errorf("got %v, %s", err, out)
 	}
 }
 

@@ -42,12 +42,32 @@ func (s *Service) endLogins(ctx context.Context, id string, version int64) error
 			return nil, err
 		}
 		err = s.ask(ctx, func(ctx context.Context) error { return s.gate.EndLogins(ctx, id) })
-		if err != nil && !isNotFound(err) {
+		if isNotFound(err) {
+			err = s.checkUnknown(ctx, id, err)
+		}
+		if err != nil {
 			return nil, err
 		}
 		return nil, s.store.LoginsEnded(ctx, id, c.LoginsEnd)
 	})
 	return err
+}
+
+// checkUnknown returns nil if the gate does not know the account, which has
+// no tokens then. Otherwise it was the call that the gate does not know, as
+// before an upgrade: the error has the gate's 404 and wraps ErrGate.
+func (s *Service) checkUnknown(ctx context.Context, id string, notFound error) error {
+	err := s.ask(ctx, func(ctx context.Context) error {
+		_, err := s.gate.Account(ctx, id)
+		return err
+	})
+	switch {
+	case isNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("%w: ending login tokens: %w", ErrGate, notFound)
 }
 
 // endingPage is how many accounts EndLogins reads at once.

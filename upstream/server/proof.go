@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 )
 
 var forbidden = apierror.New(http.StatusForbidden, "forbidden",
@@ -20,7 +21,22 @@ var forbidden = apierror.New(http.StatusForbidden, "forbidden",
 type gatekeeper struct {
 	assertions *assertion.Verifier
 	logger     *slog.Logger
-	told       sync.Map // the reasons that were logged
+	refused    map[error]*outage.Log // by reason
+}
+
+// reasons are those for which a request is refused. Each has a log of its
+// own, so that forged requests with one do not hide a mistake of another.
+var reasons = []error{
+	errAssertions, assertion.ErrMalformed, assertion.ErrKey, assertion.ErrClaims,
+	assertion.ErrAudience, assertion.ErrTime, assertion.ErrPurpose,
+}
+
+func newGatekeeper(assertions *assertion.Verifier, logger *slog.Logger) *gatekeeper {
+	g := &gatekeeper{assertions: assertions, logger: logger, refused: make(map[error]*outage.Log)}
+	for _, reason := range reasons {
+		g.refused[reason] = outage.New(logger, slog.LevelWarn, "refused a request with headers of the gate that are not proven")
+	}
+	return g
 }
 
 // require lets only requests through that the gate sent for a purpose.
@@ -48,23 +64,21 @@ func (g *gatekeeper) check(r *http.Request, purpose string) error {
 
 // warnUnproven tells the operator of requests that were refused although
 // they have headers of the gate: its secret or address may differ from
-// this service's, or someone tries to forge them. Each reason is logged
-// once.
+// this service's, or someone tries to forge them. Each reason is logged at
+// most once a minute.
 func (g *gatekeeper) warnUnproven(r *http.Request, err error) {
 	for name := range r.Header {
 		if !strings.HasPrefix(name, "Tollgate-") {
 			continue
 		}
-		if _, told := g.told.LoadOrStore(reason(err), true); !told {
-			g.logger.Warn("refused a request with headers of the gate that are not proven", "error", err)
-		}
+		g.refused[reason(err)].Failed(slog.Any("error", err))
 		return
 	}
 }
 
-// reason is err without its details: there are few.
+// reason is err without its details.
 func reason(err error) error {
-	for _, known := range []error{assertion.ErrAudience, assertion.ErrTime, assertion.ErrPurpose, assertion.ErrKey} {
+	for _, known := range reasons {
 		if errors.Is(err, known) {
 			return known
 		}

@@ -53,7 +53,7 @@ type Config struct {
 // New returns the handler of the whole upstream.
 func New(c Config) http.Handler {
 	logins := &login{logins: c.Logins, outage: outage.New(c.Logger, slog.LevelError, "logging in")}
-	gate := &gatekeeper{assertions: c.Assertions, logger: c.Logger}
+	gate := newGatekeeper(c.Assertions, c.Logger)
 	checks := &health{database: c.Database, rates: c.Rates, now: c.Now, outage: outage.New(c.Logger, slog.LevelError, "checking health")}
 	open := http.NewServeMux()
 	open.Handle("/api/login", gate.require(assertion.Login, only("POST /api/login", logins)))

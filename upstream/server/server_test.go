@@ -239,7 +239,7 @@ func foreign(t *testing.T) string {
 	return signer.Call([32]byte{}, host, assertion.Caller{Account: "acc_1"}, time.Now())
 }
 
-// The operator is told, once for each reason, why what looks like the
+// The operator is told, for each reason, why what looks like the
 // gate's requests is refused, and not of requests that do not.
 func TestUnprovenIdentityIsLogged(t *testing.T) {
 	t.Parallel()
@@ -253,8 +253,8 @@ func TestUnprovenIdentityIsLogged(t *testing.T) {
 		s.do(http.MethodGet, "/api/currencies", nil, "Tollgate-Plan", "business", assertion.Header, "x")
 	}
 	log := s.log.String()
-	if lines := strings.Count(log, "\n"); lines != 3 || !strings.Contains(log, "www.example") || strings.Contains(log, text) {
-		t.Errorf("got %d lines, want 3:\n%s", lines, log)
+	if lines := strings.Count(log, "\n"); lines != 4 || !strings.Contains(log, "www.example") || strings.Contains(log, text) {
+		t.Errorf("got %d lines, want 4:\n%s", lines, log)
 	}
 }
 

@@ -85,15 +85,15 @@ func (s *site) changePassword(w http.ResponseWriter, r *http.Request, v *visit) 
 		// must not be taken away.
 		redirect(w, page, nil)
 		return nil
+	case errors.Is(err, account.ErrTooManyChanges):
+		// The password was right, so this was no guess. After any other
+		// error it may have been checked or not: the try stays counted.
+		if err := s.Sessions.ForgetTries(r.Context(), v.session.ID); err != nil {
+			return err
+		}
+		v.who = who
+		return s.tooManyChanges(w, v)
 	case err != nil:
-		// Whoever knows the password guesses nothing.
-		if forgetting := s.Sessions.ForgetTries(r.Context(), v.session.ID); forgetting != nil {
-			return errors.Join(err, forgetting)
-		}
-		if errors.Is(err, account.ErrTooManyChanges) {
-			v.who = who
-			return s.tooManyChanges(w, v)
-		}
 		return err
 	}
 	// The one session that outlives the old password.

@@ -45,6 +45,39 @@ func TestGuessingWithBadPasswords(t *testing.T) {
 	}
 }
 
+// Threat: guesses go on beyond the limit because a failure in between, such
+// as of a damaged hash, lets the count start again.
+func TestFailuresForgetNoGuesses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add("ada@example.com", "starter")
+	ada := w.person().signIn("ada@example.com")
+	c, err := w.store.ByID(t.Context(), a.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := func(hash string) {
+		t.Helper()
+		if err := w.store.Rehash(t.Context(), a.ID, c.Version, hash); err != nil {
+			t.Fatal(err)
+		}
+	}
+	guess := func(status int) {
+		t.Helper()
+		ada.post("/settings/password", "current", "a wrong guess", "password", other).has(t, status)
+	}
+	for range 4 {
+		guess(http.StatusUnauthorized)
+	}
+	hash("damaged")
+	guess(http.StatusInternalServerError)
+	hash(c.Hash)
+	guess(http.StatusSeeOther) // to the sign-in
+	if ada.signedIn() {
+		t.Error("the session goes on after more than five tries")
+	}
+}
+
 // When the gate does not answer, the password is changed all the same, the
 // person learns what is still to come, and it comes.
 func TestPasswordIsChangedWithoutTheGate(t *testing.T) {

@@ -38,7 +38,7 @@ type verifier struct {
 
 	mu      sync.Mutex
 	keys    jose.JSONWebKeySet
-	fetched time.Time
+	fetched time.Time // when the newest fetch began
 }
 
 // verify returns the claims of a valid assertion. The purpose is "" for a
@@ -68,43 +68,58 @@ func (v *verifier) verify(assertion, purpose string) (*claims, error) {
 }
 
 // key returns the public key with an id. An unknown one may be new: the
-// set is fetched again, at most every 30 seconds.
+// set is fetched again, at most every 30 seconds, also after a failure.
+// Until the fetch ends, other requests with an unknown key are refused.
 func (v *verifier) key(id string) (*jose.JSONWebKey, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.keys.Key(id)) == 0 && time.Since(v.fetched) > 30*time.Second {
-		if err := v.fetch(); err != nil {
+	found, fetch := v.known(id)
+	if fetch {
+		set, err := v.fetch()
+		if err != nil {
 			return nil, err
 		}
+		found = set.Key(id)
 	}
-	found := v.keys.Key(id)
 	if len(found) == 0 {
 		return nil, errors.New("no gate of ours has this key")
 	}
 	return &found[0], nil
 }
 
-func (v *verifier) fetch() error {
+// known returns the keys with an id. If there is none, it tells whether the
+// caller has to fetch the set.
+func (v *verifier) known(id string) (found []jose.JSONWebKey, fetch bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if found = v.keys.Key(id); len(found) > 0 || time.Since(v.fetched) < 30*time.Second {
+		return found, false
+	}
+	v.fetched = time.Now()
+	return nil, true
+}
+
+// fetch does not hold the lock while it waits for the gate.
+func (v *verifier) fetch() (set jose.JSONWebKeySet, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, v.jwks, http.NoBody)
 	if err != nil {
-		return err
+		return set, err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return fmt.Errorf("fetching the public keys: %w", err)
+		return set, fmt.Errorf("fetching the public keys: %w", err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("fetching the public keys: %s", response.Status)
+		return set, fmt.Errorf("fetching the public keys: %s", response.Status)
 	}
-	var set jose.JSONWebKeySet
 	if err := json.NewDecoder(response.Body).Decode(&set); err != nil {
-		return fmt.Errorf("reading the public keys: %w", err)
+		return set, fmt.Errorf("reading the public keys: %w", err)
 	}
-	v.keys, v.fetched = set, time.Now()
-	return nil
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.keys = set
+	return set, nil
 }
 
 // main prints "call <account> <plan>", "login" or "refused" for each line.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
@@ -49,6 +50,8 @@ type Fault struct {
 	// Hook, if set, is called before the request is served, after which
 	// it is served without a failure.
 	Hook func()
+	// Refusal, if set, is what the gate answers instead of failing.
+	Refusal *apierror.Error
 }
 
 // backend is what the control API is made over.
@@ -137,6 +140,11 @@ func (g *Gate) failing(next http.Handler) http.Handler {
 		if fault.Hook != nil {
 			fault.Hook()
 			next.ServeHTTP(w, r)
+			return
+		}
+		if fault.Refusal != nil {
+			// The client is gone if this fails; ignore the error.
+			_ = fault.Refusal.Write(w)
 			return
 		}
 		if fault.Late {
