@@ -1,11 +1,11 @@
 package server
 
 import (
-	"bytes"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,12 +24,12 @@ func TestForgeriesHideNoLaterMistake(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var log bytes.Buffer
+		var log lines
 		gate := newGatekeeper(assertion.NewVerifier(func(h string) bool { return h == host }, time.Now, key), slog.New(slog.NewTextHandler(&log, nil)))
 		handler := gate.require(assertion.Call, http.NotFoundHandler())
 		refused := func(assertions ...string) (logged string) {
 			t.Helper()
-			log.Reset()
+			log.take()
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			r.Header["Tollgate-Assertion"] = assertions
 			w := httptest.NewRecorder()
@@ -37,7 +37,7 @@ func TestForgeriesHideNoLaterMistake(t *testing.T) {
 			if w.Code != http.StatusForbidden {
 				t.Errorf("got %d, want 403", w.Code)
 			}
-			return log.String()
+			return log.take()
 		}
 		by := assertion.Caller{Account: "acc_1"}
 		reasons := map[string][]string{
@@ -57,10 +57,33 @@ func TestForgeriesHideNoLaterMistake(t *testing.T) {
 			}
 		}
 		time.Sleep(24 * time.Hour)
+		synctest.Wait() // for the lines of timers
 		if got := refused(theirs.Call(host, by, time.Now())); !strings.Contains(got, "not signed with the key of this") {
 			t.Errorf("another secret, a day later: the log says %q", got)
 		}
 	})
+}
+
+// lines are a log that timers write as well.
+type lines struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, p...)
+	return len(p), nil
+}
+
+// take returns what was logged since the last call.
+func (l *lines) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := string(l.text)
+	l.text = nil
+	return text
 }
 
 func signer(t *testing.T, secret string) *assertion.Signer {
