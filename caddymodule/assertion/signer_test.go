@@ -145,11 +145,11 @@ func BenchmarkKept(b *testing.B) {
 	callers := make([]Caller, maxCached)
 	for i := range callers {
 		callers[i] = Caller{Account: fmt.Sprint("acc_", i), Plan: "starter", Key: fmt.Sprint("key_", i), Abilities: "convert"}
-		s.Call([32]byte{}, "api.example.com", callers[i], noon)
+		s.Call(id(i), "api.example.com", callers[i], noon)
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		s.Call([32]byte{}, "api.example.com", callers[i*7919%maxCached], noon)
+		s.Call(id(i*7919%maxCached), "api.example.com", callers[i*7919%maxCached], noon)
 	}
 }
 

@@ -70,11 +70,11 @@ func TestUnknownKeysFetchOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	var input strings.Builder
-	good := signer(t, controltest.Secret).Call(host, assertion.Caller{Account: "acc_1", Plan: "starter", Key: "key_1"}, time.Now())
+	good := signer(t, controltest.Secret).Call([32]byte{}, host, assertion.Caller{Account: "acc_1", Plan: "starter", Key: "key_1"}, time.Now())
 	fmt.Fprintln(&input, good)
 	const forged = 20
 	for n := range forged {
-		fmt.Fprintln(&input, signer(t, fmt.Sprint(controltest.Secret, n)).Call(host, assertion.Caller{Account: "acc_1", Plan: "starter"}, time.Now()))
+		fmt.Fprintln(&input, signer(t, fmt.Sprint(controltest.Secret, n)).Call([32]byte{}, host, assertion.Caller{Account: "acc_1", Plan: "starter"}, time.Now()))
 	}
 	fmt.Fprintln(&input, good)
 	refused := strings.Repeat("refused\n", forged)

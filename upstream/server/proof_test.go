@@ -43,10 +43,10 @@ func TestForgeriesHideNoLaterMistake(t *testing.T) {
 		reasons := map[string][]string{
 			"several":                         {"x", "x"},
 			"not a token signed by EdDSA":     {"x"},
-			"not signed with the key of this": {theirs.Call(host, by, time.Now())},
-			"for another host":                {ours.Call("www.example", by, time.Now())},
+			"not signed with the key of this": {theirs.Call([32]byte{}, host, by, time.Now())},
+			"for another host":                {ours.Call([32]byte{}, "www.example", by, time.Now())},
 			"for another purpose":             {ours.Login(host, time.Now())},
-			"expired":                         {ours.Call(host, by, time.Now().Add(-time.Hour))},
+			"expired":                         {ours.Call([32]byte{}, host, by, time.Now().Add(-time.Hour))},
 		}
 		for words, assertions := range reasons {
 			if got := refused(assertions...); strings.Count(got, "\n") != 1 || !strings.Contains(got, words) {
@@ -58,7 +58,7 @@ func TestForgeriesHideNoLaterMistake(t *testing.T) {
 		}
 		time.Sleep(24 * time.Hour)
 		synctest.Wait() // for the lines of timers
-		if got := refused(theirs.Call(host, by, time.Now())); !strings.Contains(got, "not signed with the key of this") {
+		if got := refused(theirs.Call([32]byte{}, host, by, time.Now())); !strings.Contains(got, "not signed with the key of this") {
 			t.Errorf("another secret, a day later: the log says %q", got)
 		}
 	})

@@ -80,5 +80,5 @@ func call(t *testing.T, key *assertion.Key, host string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return signer.Call(host, assertion.Caller{Account: "acc_1", Plan: "starter", Key: "key_1"}, time.Now())
+	return signer.Call([32]byte{}, host, assertion.Caller{Account: "acc_1", Plan: "starter", Key: "key_1"}, time.Now())
 }
