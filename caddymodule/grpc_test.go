@@ -138,7 +138,7 @@ func TestGRPC(t *testing.T) {
 		t.Errorf("counted %d calls, want 2", n)
 	}
 
-	s.behind = strings.Replace(s.behind, service, deadAddress(t), 1)
+	s.behind = strings.Replace(s.behind, service, deadAddress, 1)
 	if err := s.reload(); err != nil {
 		t.Fatal(err)
 	}

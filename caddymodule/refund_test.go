@@ -11,11 +11,9 @@ import (
 	"time"
 )
 
-// deadAddress is where nobody listens.
-func deadAddress(t testing.TB) string {
-	t.Helper()
-	return fmt.Sprintf("127.0.0.1:%d", freePort(t))
-}
+// deadAddress refuses every connection. A port that was free a moment ago
+// could be in use by another test by now; no test gets port 1.
+const deadAddress = "127.0.0.1:1"
 
 // TestRefund gives calls back that nobody answered, once, and by default
 // no others.
@@ -39,7 +37,7 @@ func TestRefund(t *testing.T) {
 		upstream http.HandlerFunc
 		want     want
 	}{
-		"dial error":         {behind: "reverse_proxy " + deadAddress(t), want: want{502, "upstream_unreachable", unless}},
+		"dial error":         {behind: "reverse_proxy " + deadAddress, want: want{502, "upstream_unreachable", unless}},
 		"no upstream":        {behind: "reverse_proxy {\ndynamic a localhost 1 {\nversions ipv6\n}\n}", want: want{503, "upstream_unreachable", unless}},
 		"hangs up":           {upstream: hangUp, want: want{502, "upstream_unreachable", unless}},
 		"no answer in time":  {upstream: hang, behind: "reverse_proxy UPSTREAM {\ntransport http {\nresponse_header_timeout 50ms\n}\n}", want: want{504, "upstream_timeout", unless}},
@@ -91,7 +89,7 @@ func TestRefund(t *testing.T) {
 // TestRefundPassed leaves the wording to handle_errors and gives back all
 // the same.
 func TestRefundPassed(t *testing.T) {
-	s := start(t, setup{zone: calmZone(), more: "errors pass", behind: "reverse_proxy " + deadAddress(t) + "\nhandle_errors {\nrespond \"mine {err.status_code}\"\n}"})
+	s := start(t, setup{zone: calmZone(), more: "errors pass", behind: "reverse_proxy " + deadAddress + "\nhandle_errors {\nrespond \"mine {err.status_code}\"\n}"})
 	id, bearer := s.account(t, "small")
 	got := s.get(t, convert, bearer)
 	if got.status != 502 || got.body != "mine 502" || got.header.Get("Cache-Control") != "no-store" || s.used(t, id, "convert") != 0 {

@@ -75,7 +75,7 @@ func TestGateInInterceptedRefusal(t *testing.T) {
 	}
 	const login = "POST /api/login HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 25\r\n"
 	const call = "GET " + convert + " HTTP/1.1\r\n"
-	dead := "reverse_proxy " + deadAddress(t)
+	dead := "reverse_proxy " + deadAddress
 	for name, c := range map[string]struct {
 		setup
 		request string
@@ -125,7 +125,7 @@ func TestGateInInterceptedRefusal(t *testing.T) {
 // TestGateInErrorRoute: what answers in place of an upstream that failed
 // is gated anew, as the call was given back.
 func TestGateInErrorRoute(t *testing.T) {
-	s := start(t, setup{zone: calmZone(), more: "errors pass", behind: "reverse_proxy " + deadAddress(t) + "\nhandle_errors 502 {\ntollgate\nrespond fallback 200\n}"})
+	s := start(t, setup{zone: calmZone(), more: "errors pass", behind: "reverse_proxy " + deadAddress + "\nhandle_errors 502 {\ntollgate\nrespond fallback 200\n}"})
 	id, bearer := s.account(t, "small")
 	got := s.get(t, convert, bearer)
 	if got.status == http.StatusOK || got.body == "fallback" || s.used(t, id, "convert") != 0 {

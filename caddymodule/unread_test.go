@@ -69,7 +69,7 @@ var bodies = map[string]string{
 // whether or not the client ever sends the body that it announced, and is
 // the last answer of its connection.
 func TestRefusalWaitsForNoBody(t *testing.T) {
-	s := start(t, setup{zone: calmZone(), global: noBodyTimeouts, behind: "reverse_proxy " + deadAddress(t)})
+	s := start(t, setup{zone: calmZone(), global: noBodyTimeouts, behind: "reverse_proxy " + deadAddress})
 	_, good := s.account(t, "starter", "convert")
 	_, free := s.account(t, "free")
 	spent, exhausted := s.account(t, "small", "convert")

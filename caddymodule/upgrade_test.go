@@ -204,7 +204,7 @@ func TestEscapeOnEndpointWithUpgrade(t *testing.T) {
 
 // TestWebSocketWithoutUpstream gives the call back.
 func TestWebSocketWithoutUpstream(t *testing.T) {
-	s := start(t, setup{zone: calmZone(), gate: live, behind: "reverse_proxy " + deadAddress(t)})
+	s := start(t, setup{zone: calmZone(), gate: live, behind: "reverse_proxy " + deadAddress})
 	id, bearer := s.account(t, "small", "live")
 	_, response, err := s.openSocket(t, "/api/live", bearer)
 	if err == nil || response == nil || response.StatusCode != http.StatusBadGateway || s.used(t, id, "live") != 0 {
