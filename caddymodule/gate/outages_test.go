@@ -216,7 +216,7 @@ func TestRefundsThatFail(t *testing.T) {
 }
 
 // TestClientsThatLeave say nothing about the upstream: it does not work
-// again because somebody did not wait for it.
+// again because a caller did not wait for it.
 func TestClientsThatLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPatient(t, nil)

@@ -211,7 +211,7 @@ func TestLoginsWhileOlderLoginsEnd(t *testing.T) {
 	}
 }
 
-// Threat: somebody changes a password over and over, and keeps the gate
+// Threat: an attacker changes a password over and over, and keeps the gate
 // and the database busy, or the owner from changing it.
 func TestPasswordChangesAreLimited(t *testing.T) {
 	t.Parallel()

@@ -189,7 +189,7 @@ func TestOthersSignInDuringPasswordChanges(t *testing.T) {
 	}
 }
 
-// Threat: somebody changes a password over and over, to keep the gate and
+// Threat: an attacker changes a password over and over, to keep the gate and
 // the database busy. The page says when the next change is possible.
 func TestPasswordChangesAreLimited(t *testing.T) {
 	t.Parallel()

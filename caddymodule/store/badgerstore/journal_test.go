@@ -273,7 +273,7 @@ func TestSyncIsAskedFor(t *testing.T) {
 	}
 }
 
-// countSyncs counts the syncs of a store that somebody waits for.
+// countSyncs counts the syncs of a store that callers wait for.
 func countSyncs(s *Store) (archive, log *int) {
 	archive, log = new(int), new(int)
 	sync := s.archive.sync
