@@ -18,7 +18,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
 // minSecret is the length of the shortest secret, in characters: with
@@ -259,7 +259,7 @@ func (a *App) Store() (store.Store, error) {
 }
 
 // Throttle returns the login throttle's state, or why there is none.
-func (a *App) Throttle() (*throttle.Throttle, error) {
+func (a *App) Throttle() (*login.Throttle, error) {
 	s, err := a.opened()
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
 // StoreOpener is what a module in the namespace tollgate.stores does.
@@ -72,7 +72,7 @@ func exitUnclosed(context.Context) {
 type state struct {
 	key      string
 	store    store.Store
-	throttle *throttle.Throttle
+	throttle *login.Throttle
 	health   *health.Monitor
 	settings any
 }
@@ -88,10 +88,10 @@ func openState(opener StoreOpener) (*state, error) {
 		return nil, fmt.Errorf("opening store: %w", err)
 	}
 	s := &state{
-		key: key, store: db, throttle: throttle.New(db), settings: opener.Settings(),
+		key: key, store: db, throttle: login.New(db), settings: opener.Settings(),
 		health: health.New(db.Check, caddy.Log().Named("tollgate.health")),
 	}
-	if err := s.throttle.Restore(time.Now(), attempts(db)); err != nil {
+	if err := s.login.Restore(time.Now(), attempts(db)); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening store: %w", err), s.Destruct())
 	}
 	return s, nil
@@ -124,17 +124,17 @@ func closeLeft(key string) error {
 }
 
 // attempts iterates over the throttle's rows in a store.
-func attempts(db store.Attempts) iter.Seq2[throttle.Row, error] {
+func attempts(db store.Attempts) iter.Seq2[login.Row, error] {
 	errStop := errors.New("no more rows are wanted")
-	return func(yield func(throttle.Row, error) bool) {
+	return func(yield func(login.Row, error) bool) {
 		err := db.LoadAttempts(context.Background(), func(key, value []byte) error {
-			if !yield(throttle.Row{Key: key, Value: value}, nil) {
+			if !yield(login.Row{Key: key, Value: value}, nil) {
 				return errStop
 			}
 			return nil
 		})
 		if err != nil && !errors.Is(err, errStop) {
-			yield(throttle.Row{}, err)
+			yield(login.Row{}, err)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
-	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -102,10 +102,10 @@ func (w *world) configure(t testing.TB, c policy.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard := throttle.New(w.store)
+	guard := login.New(w.store)
 	w.gate = gate.New(gate.Options{
 		Policy: p, Store: func() (store.Store, error) { return w.store, nil },
-		Throttle:   func() (*throttle.Throttle, error) { return guard, nil },
+		Throttle:   func() (*login.Throttle, error) { return guard, nil },
 		Assertions: newSigner(t), Server: w, Now: w.clock, Since: func(t time.Time) time.Duration { return w.clock().Sub(t) }, Logger: zap.NewNop(),
 	})
 }

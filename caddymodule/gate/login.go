@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
-	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
 // maxLoginBody is the size of the largest login request, in bytes.
@@ -36,9 +36,9 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 	if err != nil {
 		return g.unavailable(w, r, nil, err)
 	}
-	client := throttle.ClientKey(g.Server.Client(r))
+	client := login.ClientKey(g.Server.Client(r))
 	now := g.Now()
-	attempt, wait, err := guard.Reserve(r.Context(), now, g.Policy.LoginLimits, client, throttle.AccountKey(email))
+	attempt, wait, err := guard.Reserve(r.Context(), now, g.Policy.LoginLimits, client, login.AccountKey(email))
 	if err != nil {
 		return g.unavailable(w, r, nil, err)
 	}
@@ -76,7 +76,7 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 // failure; a 2xx, or the 303 with which a web form sends a person on, is
 // a success; anything else says nothing about the password. A login that
 // ends as an error can fail, and never succeeds.
-func (g *Gate) settleLogin(r *http.Request, attempt *throttle.Attempt, status int) {
+func (g *Gate) settleLogin(r *http.Request, attempt *login.Attempt, status int) {
 	g.unmark(r)
 	var err error
 	ctx := context.WithoutCancel(r.Context())

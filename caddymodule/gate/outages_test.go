@@ -17,10 +17,10 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
-	"github.com/caddy-tollgate/tollgate/caddymodule/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
 // patient is a gate over parts that fail while they are told to.
@@ -51,7 +51,7 @@ func (p *patient) GiveBack(context.Context, store.Call) error {
 }
 
 // Save is the journal of the login throttle.
-func (p *patient) Save(context.Context, []throttle.Row) error {
+func (p *patient) Save(context.Context, []login.Row) error {
 	if p.noJournal.Load() {
 		return errFull
 	}
@@ -85,7 +85,7 @@ func newPatient(t *testing.T, more func(*gate.Options)) *patient {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard := throttle.New(p)
+	guard := login.New(p)
 	o := gate.Options{
 		Policy: compiled, Assertions: newSigner(t), Server: plain{}, Now: time.Now, Since: time.Since, Logger: zap.New(core),
 		Store: func() (store.Store, error) {
@@ -94,7 +94,7 @@ func newPatient(t *testing.T, more func(*gate.Options)) *patient {
 			}
 			return p, nil
 		},
-		Throttle: func() (*throttle.Throttle, error) { return guard, nil },
+		Throttle: func() (*login.Throttle, error) { return guard, nil },
 	}
 	if more != nil {
 		more(&o)

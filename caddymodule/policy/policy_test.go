@@ -13,7 +13,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
 const unlimited = policy.Limit(store.Unlimited)
@@ -161,8 +161,8 @@ func TestAllMistakes(t *testing.T) {
 			t.Errorf("got %v, want also %q", err, subject)
 		}
 	}
-	if !errors.Is(err, throttle.ErrLimits) {
-		t.Errorf("got %v, want throttle.ErrLimits in it", err)
+	if !errors.Is(err, login.ErrLimits) {
+		t.Errorf("got %v, want login.ErrLimits in it", err)
 	}
 }
 

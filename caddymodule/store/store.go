@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
-	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -308,7 +308,7 @@ type Usage interface {
 // Attempts keeps the login throttle's rows for it. They are opaque to the
 // store.
 type Attempts interface {
-	throttle.Journal
+	login.Journal
 
 	// LoadAttempts calls fn with every row that has not expired, in no
 	// particular order, and stops at its first error.

@@ -3,12 +3,12 @@ package badgerstore
 import (
 	"context"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
 // Save implements store.Attempts. It waits while others write, which the
 // disk bounds.
-func (s *Store) Save(_ context.Context, rows []throttle.Row) error {
+func (s *Store) Save(_ context.Context, rows []login.Row) error {
 	changes := make([]change, len(rows))
 	for i, row := range rows {
 		changes[i] = change{key: attemptKey(row.Key), value: row.Value, expires: row.ExpiresAt}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
-	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -88,9 +88,9 @@ func load(s *badgerstore.Store, caller int) {
 func churn(s *badgerstore.Store) {
 	value := make([]byte, 60<<10)
 	for n := 0; ; n++ {
-		var rows []throttle.Row
+		var rows []login.Row
 		for i := range 5 {
-			rows = append(rows, throttle.Row{Key: fmt.Appendf(nil, "churn%05d", n%7*5+i), Value: value, ExpiresAt: now.Add(time.Hour)})
+			rows = append(rows, login.Row{Key: fmt.Appendf(nil, "churn%05d", n%7*5+i), Value: value, ExpiresAt: now.Add(time.Hour)})
 		}
 		if s.Save(context.Background(), rows) != nil {
 			return

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
 // TestGrowth overwrites rows a million times: the value log, which nobody
@@ -20,9 +20,9 @@ func TestGrowth(t *testing.T) {
 	const writes, batch, keys, most = 1_000_000 / slowdown, 2000, 20_000, 160 << 20
 	dir := t.TempDir()
 	s := open(t, dir)
-	rows := make([]throttle.Row, keys)
+	rows := make([]login.Row, keys)
 	for i := range rows {
-		rows[i] = throttle.Row{Key: fmt.Appendf(nil, "row%07d", i), Value: fmt.Appendf(nil, "%050d", i), ExpiresAt: now.Add(time.Hour)}
+		rows[i] = login.Row{Key: fmt.Appendf(nil, "row%07d", i), Value: fmt.Appendf(nil, "%050d", i), ExpiresAt: now.Add(time.Hour)}
 	}
 	for n := 0; n < writes; n += batch {
 		if err := s.Save(t.Context(), rows[n%keys:][:batch]); err != nil {

@@ -13,9 +13,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
-	"github.com/caddy-tollgate/tollgate/caddymodule/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/wal"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/wal"
 )
 
 // journal is the ledger's log. Every count is in a write-ahead log before

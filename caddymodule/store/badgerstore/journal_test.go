@@ -12,9 +12,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
-	"github.com/caddy-tollgate/tollgate/caddymodule/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
 // today is ahead of the machine's clock, by which Badger forgets.
@@ -256,7 +256,7 @@ func TestSyncIsAskedFor(t *testing.T) {
 			{"call", 0, takes, func() error { _, _, err := s.ledger.Take(call("convert", today), 100); return err }},
 			{"reset", 0, 1, func() error { return s.ResetCounts(t.Context(), "acc_1", "convert", today) }},
 			{"login attempt", takes, 0, func() error {
-				return s.Save(t.Context(), []throttle.Row{{Key: []byte("ip"), Value: []byte("row"), ExpiresAt: time.Now().Add(time.Hour)}})
+				return s.Save(t.Context(), []login.Row{{Key: []byte("ip"), Value: []byte("row"), ExpiresAt: time.Now().Add(time.Hour)}})
 			}},
 			{"deletion", 2, 2, func() error { return s.DeleteAccount(t.Context(), "acc_1") }},
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
-	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
 // wantPrivate wants every file of a directory to be its owner's alone.
@@ -35,7 +35,7 @@ func fillMemtable(t *testing.T, s *badgerstore.Store, dir string) {
 	t.Helper()
 	value := make([]byte, 60<<10)
 	for n := 0; ; n++ {
-		rows := []throttle.Row{{Key: fmt.Appendf(nil, "row%05d", n), Value: value, ExpiresAt: now.Add(time.Hour)}}
+		rows := []login.Row{{Key: fmt.Appendf(nil, "row%05d", n), Value: value, ExpiresAt: now.Add(time.Hour)}}
 		if err := s.Save(t.Context(), rows); err != nil {
 			t.Fatalf("writing: %v", err)
 		}

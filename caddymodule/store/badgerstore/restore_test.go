@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/wal"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/wal"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/throttle"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -30,14 +30,14 @@ func (s *suite) wantAttempts(want map[string]string) {
 func (s *suite) attempts() {
 	s.wantAttempts(nil)
 	later := s.now.Add(time.Hour)
-	row := func(key, value string) throttle.Row {
-		return throttle.Row{Key: []byte(key), Value: []byte(value), ExpiresAt: later}
+	row := func(key, value string) login.Row {
+		return login.Row{Key: []byte(key), Value: []byte(value), ExpiresAt: later}
 	}
-	s.must(s.store.Save(s.Context(), []throttle.Row{
+	s.must(s.store.Save(s.Context(), []login.Row{
 		row("0123456789", "one"), row("\x00\xff\x00\xff\x00\xff\x00\xff\x00\xff", "\x00two\xff"),
 		row("0123456789abcdefg", "three"), row("expired...", "gone"),
 	}))
-	s.must(s.store.Save(s.Context(), []throttle.Row{
+	s.must(s.store.Save(s.Context(), []login.Row{
 		row("0123456789", "one again"),
 		{Key: []byte("0123456789abcdefg")},
 		{Key: []byte("never there")},
@@ -56,7 +56,7 @@ func (s *suite) attempts() {
 	}
 
 	// Many in one batch, some of them larger than usual.
-	var rows []throttle.Row
+	var rows []login.Row
 	for i := range 3000 {
 		r := row(fmt.Sprintf("many%06d", i), string(bytes.Repeat([]byte{byte(i)}, i%300)))
 		rows = append(rows, r)
@@ -167,7 +167,7 @@ func (s *suite) closed() {
 		"Counts":        func() error { _, err := st.Counts(ctx, "acc_1", s.today, s.today); return err },
 		"Recent":        func() error { _, err := st.Recent(ctx, "acc_1", s.now); return err },
 		"ResetCounts":   func() error { return st.ResetCounts(ctx, "acc_1", "", s.today) },
-		"Save":          func() error { return st.Save(ctx, []throttle.Row{{Key: []byte("0123456789")}}) },
+		"Save":          func() error { return st.Save(ctx, []login.Row{{Key: []byte("0123456789")}}) },
 		"LoadAttempts":  func() error { return st.LoadAttempts(ctx, func(_, _ []byte) error { return nil }) },
 		"Check":         func() error { return st.Check(ctx) },
 	}

@@ -1,0 +1,261 @@
+package login_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
+)
+
+// disk is a journal in memory, which outlives the Throttles on it.
+type disk struct {
+	mu   sync.Mutex
+	rows map[string]login.Row
+	err  error
+	// saving, if set, is called with each Save's rows before they are in.
+	saving func([]login.Row)
+}
+
+func newDisk() *disk { return &disk{rows: make(map[string]login.Row)} }
+
+func (d *disk) Save(ctx context.Context, rows []login.Row) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if d.saving != nil {
+		d.saving(rows)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.err != nil {
+		return d.err
+	}
+	for _, row := range rows {
+		if row.Value == nil {
+			delete(d.rows, string(row.Key))
+		} else {
+			d.rows[string(row.Key)] = row
+		}
+	}
+	return nil
+}
+
+func (d *disk) fail(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.err = err
+}
+
+func (d *disk) all() iter.Seq2[login.Row, error] {
+	return func(yield func(login.Row, error) bool) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, row := range d.rows {
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}
+}
+
+func newDurableBench(t testing.TB, limits login.Limits) (*bench, *disk) {
+	b, d := newBench(t, limits), newDisk()
+	b.throttle = login.New(d)
+	return b, d
+}
+
+func (b *bench) restart(d *disk) {
+	b.Helper()
+	b.throttle = login.New(d)
+	if err := b.login.Restore(b.now, d.all()); err != nil {
+		b.Fatalf("Restore: %v", err)
+	}
+}
+
+func TestStateSurvivesRestart(t *testing.T) {
+	t.Parallel()
+	b, d := newDurableBench(t, login.Limits{})
+	b.succeed("192.0.2.1", "a")
+	b.fail("192.0.2.2", "a", 5)
+	b.fail("192.0.2.3", "a", 4)
+	b.admit("192.0.2.4", "a") // pending when the process ends
+	b.restart(d)
+	b.refuse("192.0.2.2", "a", time.Minute)
+	b.refuse("192.0.2.5", "a", 30*time.Second)
+	b.fail("192.0.2.1", "a", 4)
+	b.pass(time.Minute)
+	b.succeed("192.0.2.1", "a")
+	b.succeed("192.0.2.4", "a") // clears its one failure, nine are left
+	b.restart(d)
+	b.fail("192.0.2.5", "a", 1)
+	b.refuse("192.0.2.5", "a", 30*time.Second)
+	b.restart(d)
+	b.refuse("192.0.2.5", "a", 30*time.Second)
+	b.pass(31 * 24 * time.Hour)
+	b.restart(d)
+	if clients, failures, known := b.login.Rows(); clients+failures+known != 0 {
+		t.Errorf("got %d, %d and %d rows after a month, want none", clients, failures, known)
+	}
+}
+
+func TestRestartWithClockSetBack(t *testing.T) {
+	t.Parallel()
+	b, d := newDurableBench(t, login.Limits{})
+	b.fail("192.0.2.1", "a", 5)
+	b.pass(-365 * 24 * time.Hour)
+	b.restart(d)
+	b.refuse("192.0.2.1", "a", time.Minute)
+	b.pass(time.Minute)
+	b.admit("192.0.2.1", "a")
+	for _, row := range d.rows {
+		if left := row.ExpiresAt.Sub(b.now); left < 0 || left > 12*time.Hour {
+			t.Errorf("row of kind %q expires in %v", row.Key[0], left)
+		}
+	}
+}
+
+func TestFailedSaveCountsNothing(t *testing.T) {
+	t.Parallel()
+	b, d := newDurableBench(t, login.Limits{})
+	b.fail("192.0.2.1", "a", 4)
+	full := errors.New("disk full")
+	d.fail(full)
+	client, account := login.ClientKey("192.0.2.1"), login.AccountKey("a")
+	for range 20 {
+		attempt, _, err := b.login.Reserve(t.Context(), b.now, b.limits, client, account)
+		if attempt != nil || !errors.Is(err, full) {
+			t.Fatalf("got %v, %v, want no attempt and %v", attempt, err, full)
+		}
+	}
+	d.fail(nil)
+	b.fail("192.0.2.1", "a", 1)
+	b.refuse("192.0.2.1", "a", time.Minute)
+	b.fail("192.0.2.2", "a", 5)
+	b.refuse("192.0.2.3", "a", 30*time.Second)
+}
+
+func TestFailedSaveOfOutcome(t *testing.T) {
+	t.Parallel()
+	b, d := newDurableBench(t, loose)
+	b.fail("192.0.2.1", "a", 8)
+	right, gone := b.admit("192.0.2.2", "a"), b.admit("192.0.2.2", "a")
+	full := errors.New("disk full")
+	d.fail(full)
+	if err := right.Succeeded(t.Context(), b.now); !errors.Is(err, full) {
+		t.Errorf("Succeeded: got %v, want %v", err, full)
+	}
+	if err := gone.Abandoned(t.Context()); !errors.Is(err, full) {
+		t.Errorf("Abandoned: got %v, want %v", err, full)
+	}
+	d.fail(nil)
+	b.fail("192.0.2.3", "a", 2)
+	b.refuse("192.0.2.3", "a", 30*time.Second)
+	b.admit("192.0.2.2", "a")
+}
+
+// A client that hangs up must not take down the save of all others.
+func TestSaveOutlivesTheRequest(t *testing.T) {
+	t.Parallel()
+	b, d := newDurableBench(t, loose)
+	attempt := b.admit("192.0.2.1", "a")
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := attempt.Abandoned(done); err != nil {
+		t.Fatalf("Abandoned: %v", err)
+	}
+	b.restart(d)
+	if _, failures, _ := b.login.Rows(); failures != 0 {
+		t.Errorf("got %d accounts with failures, want none", failures)
+	}
+}
+
+// While one batch is on its way, newer states of the same rows come up.
+// What is on disk in the end must be the newest.
+func TestSavesDoNotOvertake(t *testing.T) {
+	t.Parallel()
+	b, d := newDurableBench(t, loose)
+	var busy sync.Mutex
+	d.saving = func(rows []login.Row) {
+		if !busy.TryLock() {
+			t.Error("two saves at a time")
+			return
+		}
+		defer busy.Unlock()
+		keys := make(map[string]bool)
+		for _, row := range rows {
+			if keys[string(row.Key)] {
+				t.Error("a key occurs twice in one save")
+			}
+			keys[string(row.Key)] = true
+		}
+		// Let others change rows and queue up behind this save.
+		for range rand.IntN(200) {
+			select {
+			case <-t.Context().Done():
+			default:
+			}
+		}
+	}
+	var group sync.WaitGroup
+	for worker := range 16 {
+		group.Go(func() {
+			client := login.ClientKey(fmt.Sprint("192.0.2.", worker%4))
+			for i := range 60 {
+				account := login.AccountKey(fmt.Sprint((worker + i) % 3))
+				attempt, _, err := b.login.Reserve(context.Background(), b.now, b.limits, client, account)
+				if err != nil {
+					t.Errorf("Reserve: %v", err)
+				}
+				if attempt == nil {
+					continue
+				}
+				switch (worker + i) % 4 {
+				case 0:
+					err = attempt.Succeeded(context.Background(), b.now)
+				case 1:
+					attempt.Failed()
+				default:
+					err = attempt.Abandoned(context.Background())
+				}
+				if err != nil {
+					t.Errorf("settling: %v", err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	d.saving = nil
+	want := b.login.Dump()
+	b.restart(d)
+	got := b.login.Dump()
+	if len(got) != len(want) {
+		t.Errorf("got %d rows after restart, want %d", len(got), len(want))
+	}
+	for key, row := range want {
+		if got[key] != row {
+			t.Errorf("row %x: got %x after restart, want %x", key, got[key], row)
+		}
+	}
+}
+
+func TestJournalPanicStrandsNobody(t *testing.T) {
+	t.Parallel()
+	b, d := newDurableBench(t, loose)
+	d.saving = func([]login.Row) { panic("journal") }
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the journal's panic was swallowed")
+			}
+		}()
+		b.admit("192.0.2.1", "a")
+	}()
+	d.saving = nil
+	b.admit("192.0.2.1", "a")
+}

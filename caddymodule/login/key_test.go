@@ -1,0 +1,124 @@
+package login_test
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+	"pgregory.net/rapid"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
+)
+
+func TestClientKey(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, a, b string
+		same       bool
+	}{
+		{"IPv4", "192.0.2.1", "192.0.2.1", true},
+		{"IPv4 neighbours", "192.0.2.1", "192.0.2.2", false},
+		{"IPv6 within a /64", "2001:db8:1:2::1", "2001:0DB8:1:2:ffff:ffff:ffff:ffff", true},
+		{"IPv6 of two /64", "2001:db8:1:2::1", "2001:db8:1:3::1", false},
+		{"IPv4-mapped", "::ffff:192.0.2.1", "192.0.2.1", true},
+		{"IPv4-mapped in hex", "::ffff:c000:201", "192.0.2.1", true},
+		{"IPv4-mapped neighbours", "::ffff:192.0.2.1", "::ffff:192.0.2.2", false},
+		{"zone", "fe80::1%eth0", "fe80::1%eth1", true},
+		{"IPv4 is not the IPv6 of the same bytes", "32.1.13.184", "2001:db8::", false},
+		{"garbage", "", "not an address", true},
+		{"port", "192.0.2.1:80", "", true},
+		{"garbage is not zero", "", "0.0.0.0", false},
+		{"garbage is not unspecified", "", "::", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			a, b := login.ClientKey(test.a), login.ClientKey(test.b)
+			if got := a == b; got != test.same {
+				t.Errorf("%q and %q: got same client %v, want %v", test.a, test.b, got, test.same)
+			}
+		})
+	}
+}
+
+func TestAccountKey(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, a, b          string
+		same, countTogether bool
+	}{
+		{"itself", "a@example.com", "a@example.com", true, true},
+		{"case", "A@Example.COM", "a@example.com", true, true},
+		{"space around", " \ta@example.com\r\n", "a@example.com", true, true},
+		{"normal form", "jos\u00e9@example.com", "jose\u0301@example.com", true, true},
+		{"accent", "jos\u00e9@example.com", "jose@example.com", false, true},
+		{"full width", "\uff41@example.com", "a@example.com", false, true},
+		{"dotless i", "m\u0131ke@example.com", "mike@example.com", false, true},
+		{"dotted capital I", "M\u0130KE@example.com", "mike@example.com", false, true},
+		{"Kelvin sign", "\u212aim@example.com", "kim@example.com", true, true},
+		{"zero-width space", "a\u200b@example.com", "a@example.com", false, true},
+		{"another", "b@example.com", "a@example.com", false, false},
+		{"empty and blank", "", " ", true, true},
+		{"empty and not", "", "a", false, false},
+		{"empty and nothing visible", "", "\u200b", false, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			a, b := login.AccountKey(test.a), login.AccountKey(test.b)
+			if got := a == b; got != test.same {
+				t.Errorf("got same account %v, want %v", got, test.same)
+			}
+			if got := login.SameBucket(a, b); got != test.countTogether {
+				t.Errorf("got counted together %v, want %v", got, test.countTogether)
+			}
+		})
+	}
+}
+
+// Whatever way a service makes e-mails canonical, failures at the canonical
+// e-mail count together with those at what was typed.
+func TestSpellingsCountTogether(t *testing.T) {
+	t.Parallel()
+	ways := []func(string) string{
+		strings.TrimSpace, strings.ToLower, strings.ToUpper,
+		norm.NFC.String, norm.NFD.String, norm.NFKC.String, norm.NFKD.String,
+	}
+	check := func(t rapid.TB, typed string, order []int) {
+		stored := typed
+		for _, way := range order {
+			stored = ways[way](stored)
+		}
+		if stored == typed {
+			return
+		}
+		if !login.SameBucket(login.AccountKey(typed), login.AccountKey(stored)) {
+			t.Fatalf("%+q and %+q are counted apart", typed, stored)
+		}
+	}
+	t.Run("one rune", func(t *testing.T) {
+		t.Parallel()
+		for r := rune(1); r <= unicode.MaxRune; r++ {
+			if unicode.IsGraphic(r) {
+				for way := range ways {
+					check(t, "a"+string(r)+"@example.com", []int{way})
+				}
+			}
+		}
+	})
+	t.Run("strings", rapid.MakeCheck(func(t *rapid.T) {
+		typed := "x" + rapid.String().Draw(t, "typed") + "@"
+		check(t, typed, rapid.SliceOfN(rapid.IntRange(0, len(ways)-1), 1, 4).Draw(t, "ways"))
+	}))
+}
+
+// An owner may type the e-mail in any case, composed or not.
+func TestTypedInAnyCase(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		email := rapid.StringMatching(`[a-zäöüéøåñçčžа-яα-ρ0-9.+_-]{1,20}@[a-z]{1,10}\.org`).Draw(t, "email")
+		typed := " " + norm.NFD.String(strings.ToUpper(email))
+		if login.AccountKey(typed) != login.AccountKey(email) {
+			t.Fatalf("%+q and %+q are two accounts", typed, email)
+		}
+	})
+}

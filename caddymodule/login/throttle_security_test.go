@@ -1,0 +1,217 @@
+package login_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
+)
+
+// Threat: a hundred guesses are sent at once, before the first is verified.
+// Expected: exactly the free allowance gets through.
+func TestParallelGuesses(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		limits login.Limits
+		client func(int) string
+		want   int64
+	}{
+		{"at an account", login.Limits{}, func(i int) string { return fmt.Sprint("192.0.2.", i) }, 10},
+		{"from a client", login.Limits{}, func(int) string { return "192.0.2.1" }, 5},
+		{"after the allowance", login.Limits{Free: 1}, func(i int) string { return fmt.Sprint("192.0.2.", i) }, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			b, _ := newDurableBench(t, test.limits)
+			var through atomic.Int64
+			var group sync.WaitGroup
+			for i := range 100 {
+				group.Go(func() {
+					attempt, _, err := b.login.Reserve(context.Background(), b.now, b.limits,
+						login.ClientKey(test.client(i)), login.AccountKey("victim@example.com"))
+					if err != nil {
+						t.Errorf("Reserve: %v", err)
+					}
+					if attempt != nil {
+						through.Add(1)
+						attempt.Failed()
+					}
+				})
+			}
+			group.Wait()
+			if got := through.Load(); got != test.want {
+				t.Errorf("got %d guesses through, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+// Threat: the attacker walks through the addresses of its /64, or writes
+// its IPv4 address as IPv6. Expected: one allowance.
+func TestAddressesOfOneClient(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, login.Limits{})
+	for i := range 5 {
+		b.admit(fmt.Sprintf("2001:db8::%x", i+1), "")
+	}
+	b.refuse("2001:db8::ffff:1", "", time.Minute)
+	b.admit("2001:db8:0:1::1", "")
+	for i := range 5 {
+		b.admit([]string{"192.0.2.1", "::ffff:192.0.2.1", "::ffff:c000:201"}[i%3], "")
+	}
+	b.refuse("192.0.2.1", "", time.Minute)
+	b.refuse("::ffff:c000:201", "", time.Minute)
+}
+
+// Threat: each spelling that the service takes for the victim's e-mail is
+// tried as if it were an account. Expected: one allowance.
+func TestSpellingsAreNoFreshAllowance(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, loose)
+	spellings := []string{
+		"mike@example.com", "Mike@example.com", "M\u0131ke@example.com", "m\u0130ke@example.com",
+		"mi\u212ae@example.com", "m\u00edke@example.com", "\uff4dike@example.com", "mike\u200b@example.com",
+		"mike@example.com\n", "mi\u0301ke@example.com",
+	}
+	for _, spelling := range spellings {
+		b.fail("192.0.2.1", spelling, 1)
+	}
+	b.refuse("192.0.2.1", "MIKE@EXAMPLE.COM", 30*time.Second)
+}
+
+// Threat: the attacker signs up with an accented twin of the victim's
+// e-mail and logs in to it between guesses, to clear them and to become
+// known. Expected: the guesses at the victim stay.
+func TestTwinAccountClearsNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, loose)
+	for range 9 {
+		b.fail("192.0.2.1", "jose@example.com", 1)
+		b.succeed("192.0.2.1", "jos\u00e9@example.com")
+	}
+	b.fail("192.0.2.1", "jose@example.com", 1)
+	b.refuse("192.0.2.1", "jose@example.com", 30*time.Second)
+}
+
+// Threat: failures at invented accounts push the victim's count out of
+// memory. Expected: memory stays bounded; a held account outlasts a flood
+// of single failures of any length, and known clients any flood.
+func TestFloodOfAccounts(t *testing.T) {
+	t.Parallel()
+	const capacity = 1 << 12
+	b, d := newDurableBench(t, loose)
+	b.throttle = login.NewSmall(d, capacity)
+	b.succeed("192.0.2.1", "victim")
+	b.fail("192.0.2.2", "victim", 10)
+	for i := range 8 * capacity {
+		b.fail(fmt.Sprintf("10.%d.%d.1", i>>8&255, i&255), fmt.Sprint("invented", i), 1)
+	}
+	clients, failures, known := b.login.Rows()
+	if failures > capacity || clients > capacity || known != 1 {
+		t.Errorf("got %d failures, %d clients, %d known; want at most %d, %d and 1", failures, clients, known, capacity, capacity)
+	}
+	if got, most := len(d.rows), 2*capacity+8; got > most {
+		t.Errorf("got %d rows on disk, want at most %d", got, most)
+	}
+	b.refuse("192.0.2.3", "victim", 30*time.Second)
+	b.admit("192.0.2.1", "victim")
+}
+
+// Threat: the attacker holds up so many accounts that none is left to
+// count the failures of others. Expected: a quarter of the memory is theirs.
+func TestFloodOfHeldAccounts(t *testing.T) {
+	t.Parallel()
+	const capacity = 1 << 10
+	b := newBench(t, login.Limits{PerClient: 1000, Free: 2})
+	b.throttle = login.NewSmall(nil, capacity)
+	for i := range 4 * capacity {
+		b.fail(fmt.Sprintf("10.%d.%d.1", i>>8&255, i&255), fmt.Sprint("invented", i), 2)
+	}
+	b.fail("192.0.2.1", "victim", 1)
+	for i := range capacity / 16 {
+		b.fail("192.0.2.2", fmt.Sprint("other", i), 1)
+	}
+	b.fail("192.0.2.1", "victim", 1)
+	b.refuse("192.0.2.1", "victim", 30*time.Second)
+	if _, failures, _ := b.login.Rows(); failures > capacity {
+		t.Errorf("got %d rows, want at most %d", failures, capacity)
+	}
+}
+
+// Threat: while the journal cannot save, attempts cost nothing, not even
+// the allowance per client. Expected: they evict nobody.
+func TestFloodWhileJournalIsDown(t *testing.T) {
+	t.Parallel()
+	b, d := newDurableBench(t, loose)
+	b.throttle = login.NewSmall(d, 64)
+	b.fail("192.0.2.1", "victim", 9)
+	d.fail(context.DeadlineExceeded)
+	for i := range 1000 {
+		attempt, _, err := b.login.Reserve(t.Context(), b.now, b.limits,
+			login.ClientKey("192.0.2.2"), login.AccountKey(fmt.Sprint("invented", i)))
+		if attempt != nil || err == nil {
+			t.Fatalf("got %v, %v, want an error", attempt, err)
+		}
+	}
+	d.fail(nil)
+	b.fail("192.0.2.3", "victim", 1)
+	b.refuse("192.0.2.3", "victim", 30*time.Second)
+}
+
+// Rows that nobody asks for again must go, too.
+func TestExpiredRowsGo(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, loose)
+	for i := range 5000 {
+		b.fail(fmt.Sprintf("10.0.%d.%d", i>>8, i&255), fmt.Sprint("a", i), 1)
+	}
+	b.pass(12 * time.Hour)
+	for i := range 3000 {
+		b.succeed(fmt.Sprintf("10.1.%d.%d", i>>8, i&255), fmt.Sprint("b", i))
+		b.pass(time.Second)
+	}
+	// Sixty clients are within their window; others go when their part of
+	// the table is next used.
+	if clients, failures, _ := b.login.Rows(); clients > 200 || failures > 0 {
+		t.Errorf("got %d clients and %d accounts with failures, want about 60 and 0", clients, failures)
+	}
+}
+
+// heapOf is what stays allocated after fill has run.
+func heapOf(fill func()) (bytes uint64, objects uint64) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	fill()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	return after.HeapAlloc - before.HeapAlloc, after.HeapObjects - before.HeapObjects
+}
+
+// Memory per row, and that rows are not objects for the garbage collector.
+// Not parallel, as other tests would be measured along.
+func TestMemoryPerRow(t *testing.T) {
+	const rows = 1 << 17
+	b := newBench(t, login.Limits{})
+	b.throttle = login.NewSmall(nil, rows)
+	bytes, objects := heapOf(func() {
+		for i := range 2 * rows {
+			b.fail(fmt.Sprintf("2001:db8:%x:%x::1", i>>16, i&0xffff), fmt.Sprint(i), 1)
+		}
+	})
+	perRow := float64(bytes) / (2 * rows)
+	t.Logf("%.0f bytes for a client and an account, each at capacity %d: %.0f per row; %d objects", 2*perRow, rows, perRow, objects)
+	if perRow > 150 {
+		t.Errorf("got %.0f bytes per row, want at most 150", perRow)
+	}
+	if objects > rows/10 {
+		t.Errorf("got %d objects for %d rows", objects, 2*rows)
+	}
+	runtime.KeepAlive(b)
+}

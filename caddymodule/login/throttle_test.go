@@ -1,0 +1,345 @@
+package login_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
+)
+
+var start = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+
+// loose has room per client, for tests of the rule per account.
+var loose = login.Limits{PerClient: 1000}
+
+// bench drives one Throttle on a clock that the test moves.
+type bench struct {
+	testing.TB
+	throttle *login.Throttle
+	now      time.Time
+	limits   login.Limits
+}
+
+func newBench(t testing.TB, limits login.Limits) *bench {
+	return &bench{TB: t, throttle: login.New(nil), now: start, limits: limits}
+}
+
+func (b *bench) try(address, email string) (*login.Attempt, time.Duration) {
+	b.Helper()
+	attempt, wait, err := b.login.Reserve(
+		context.Background(), b.now, b.limits, login.ClientKey(address), login.AccountKey(email))
+	if err != nil {
+		b.Fatalf("Reserve(%q, %q): %v", address, email, err)
+	}
+	return attempt, wait
+}
+
+func (b *bench) admit(address, email string) *login.Attempt {
+	b.Helper()
+	attempt, wait := b.try(address, email)
+	if attempt == nil {
+		b.Fatalf("%s at %s: refused for %v, want admitted", address, email, wait)
+	}
+	return attempt
+}
+
+func (b *bench) fail(address, email string, times int) {
+	b.Helper()
+	for range times {
+		b.admit(address, email).Failed()
+	}
+}
+
+func (b *bench) succeed(address, email string) {
+	b.Helper()
+	if err := b.admit(address, email).Succeeded(context.Background(), b.now); err != nil {
+		b.Fatalf("Succeeded: %v", err)
+	}
+}
+
+func (b *bench) abandon(address, email string) {
+	b.Helper()
+	if err := b.admit(address, email).Abandoned(context.Background()); err != nil {
+		b.Fatalf("Abandoned: %v", err)
+	}
+}
+
+func (b *bench) refuse(address, email string, want time.Duration) {
+	b.Helper()
+	attempt, wait := b.try(address, email)
+	if attempt != nil {
+		b.Fatalf("%s at %s: admitted, want refused for %v", address, email, want)
+	}
+	if wait != want {
+		b.Fatalf("%s at %s: got wait %v, want %v", address, email, wait, want)
+	}
+}
+
+func (b *bench) pass(d time.Duration) { b.now = b.now.Add(d) }
+
+func TestClientHasFiveAttemptsInAnyMinute(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, login.Limits{})
+	for i := range 5 {
+		b.admit("192.0.2.1", fmt.Sprint("a", i))
+		b.pass(10 * time.Second)
+	}
+	b.refuse("192.0.2.1", "b", 10*time.Second)
+	b.admit("192.0.2.2", "b")
+	b.pass(10*time.Second - 1)
+	b.refuse("192.0.2.1", "b", 1)
+	b.pass(1)
+	b.admit("192.0.2.1", "b")
+	b.refuse("192.0.2.1", "b", 10*time.Second)
+}
+
+func TestRefusedAttemptsChangeNothing(t *testing.T) {
+	t.Parallel()
+	t.Run("client", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t, login.Limits{})
+		for i := range 5 {
+			b.admit("192.0.2.1", fmt.Sprint("a", i))
+		}
+		for range 60 {
+			b.refuse("192.0.2.1", "victim", b.now.Sub(start)*-1+time.Minute)
+			b.pass(time.Second)
+		}
+		b.admit("192.0.2.1", "victim")
+		// None of the sixty was noted at the account.
+		b.fail("192.0.2.2", "victim", 5)
+		b.fail("192.0.2.3", "victim", 4)
+		b.refuse("192.0.2.3", "victim", 30*time.Second)
+	})
+	t.Run("account", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t, login.Limits{})
+		b.fail("192.0.2.2", "victim", 5)
+		b.fail("192.0.2.3", "victim", 5)
+		for range 20 {
+			b.refuse("192.0.2.1", "victim", 30*time.Second)
+		}
+		// None of the twenty was noted at the client.
+		for i := range 5 {
+			b.admit("192.0.2.1", fmt.Sprint("other", i))
+		}
+	})
+}
+
+func TestAccountWaitsDouble(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, loose)
+	b.fail("192.0.2.1", "a@example.com", 10)
+	for _, wait := range []time.Duration{
+		30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute,
+		15 * time.Minute, 15 * time.Minute, 15 * time.Minute,
+	} {
+		b.refuse("192.0.2.2", "a@example.com", wait)
+		b.pass(wait - 1)
+		b.refuse("192.0.2.2", "a@example.com", 1)
+		b.pass(1)
+		b.fail("192.0.2.3", "A@Example.com ", 1)
+	}
+	b.admit("192.0.2.2", "b@example.com")
+}
+
+func TestFailuresAreForgotten(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, loose)
+	b.fail("192.0.2.1", "a", 9)
+	b.pass(12*time.Hour - 1)
+	b.fail("192.0.2.1", "a", 1)
+	b.refuse("192.0.2.1", "a", 30*time.Second)
+	b.pass(12 * time.Hour)
+	b.fail("192.0.2.1", "a", 10)
+	b.refuse("192.0.2.1", "a", 30*time.Second)
+}
+
+func TestReservationCountsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, loose)
+	for range 10 {
+		b.admit("192.0.2.1", "a")
+	}
+	b.refuse("192.0.2.1", "a", 30*time.Second)
+}
+
+func TestSuccessClearsOwnFailuresOnly(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, loose)
+	b.fail("192.0.2.1", "a", 5)
+	b.fail("192.0.2.2", "a", 4)
+	b.succeed("192.0.2.2", "a")
+	b.fail("192.0.2.3", "a", 5)
+	b.refuse("192.0.2.3", "a", 30*time.Second)
+}
+
+func TestAbandonedCountsForTheClientOnly(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, login.Limits{})
+	b.fail("192.0.2.1", "a", 5)
+	b.pass(time.Minute)
+	b.fail("192.0.2.1", "a", 4)
+	for range 5 {
+		b.abandon("192.0.2.2", "a")
+	}
+	b.refuse("192.0.2.2", "a", time.Minute)
+	b.fail("192.0.2.3", "a", 1)
+	b.refuse("192.0.2.3", "a", 30*time.Second)
+}
+
+// Anybody can have attempts abandoned, say by malformed bodies that the
+// upstream refuses. Taking them back must not wear down the count, even if
+// several are pending at a time.
+func TestAbandonedDoNotWearDownTheCount(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, login.Limits{PerClient: 1000, Free: 5, FirstWait: time.Second, MaxWait: time.Second})
+	b.fail("192.0.2.1", "a", 5)
+	for range 10 {
+		var pending []*login.Attempt
+		for range 5 {
+			b.pass(time.Second)
+			pending = append(pending, b.admit("192.0.2.1", "a"))
+		}
+		for _, attempt := range pending {
+			if err := attempt.Abandoned(t.Context()); err != nil {
+				t.Fatalf("Abandoned: %v", err)
+			}
+		}
+	}
+	b.fail("192.0.2.1", "a", 1)
+	b.refuse("192.0.2.1", "a", time.Second)
+}
+
+func TestKnownClient(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	known := func(t *testing.T) *bench {
+		b := newBench(t, loose)
+		b.succeed("192.0.2.1", "a")
+		b.pass(time.Hour)
+		return b
+	}
+	t.Run("is not held up by strangers", func(t *testing.T) {
+		t.Parallel()
+		b := known(t)
+		b.fail("192.0.2.9", "a", 10)
+		b.refuse("192.0.2.9", "a", 30*time.Second)
+		b.fail("192.0.2.1", "a", 1)
+		b.succeed("192.0.2.1", "a")
+		b.refuse("192.0.2.9", "a", 30*time.Second)
+	})
+	t.Run("has its own count", func(t *testing.T) {
+		t.Parallel()
+		b := known(t)
+		b.fail("192.0.2.1", "a", 10)
+		b.refuse("192.0.2.1", "a", 30*time.Second)
+		b.pass(30 * time.Second)
+		b.fail("192.0.2.1", "a", 1)
+		b.refuse("192.0.2.1", "a", time.Minute)
+		b.fail("192.0.2.9", "a", 10)
+		b.pass(time.Minute)
+		b.abandon("192.0.2.1", "a")
+		b.succeed("192.0.2.1", "a")
+		b.fail("192.0.2.1", "a", 10)
+		b.pass(12 * time.Hour)
+		b.fail("192.0.2.1", "a", 10)
+		b.refuse("192.0.2.1", "a", 30*time.Second)
+	})
+	t.Run("is known to that account only", func(t *testing.T) {
+		t.Parallel()
+		b := known(t)
+		b.fail("192.0.2.9", "b", 10)
+		b.refuse("192.0.2.1", "b", 30*time.Second)
+	})
+	t.Run("for thirty days", func(t *testing.T) {
+		t.Parallel()
+		b := known(t)
+		b.pass(30*day - time.Hour - 1)
+		b.fail("192.0.2.9", "a", 10)
+		b.admit("192.0.2.1", "a")
+		b.pass(1)
+		b.refuse("192.0.2.1", "a", 30*time.Second-1)
+	})
+	t.Run("gives way to newer ones", func(t *testing.T) {
+		t.Parallel()
+		b := known(t)
+		for i := range 16 {
+			b.succeed(fmt.Sprint("198.51.100.", i), "a")
+		}
+		b.fail("192.0.2.9", "a", 10)
+		b.refuse("192.0.2.1", "a", 30*time.Second)
+		b.admit("198.51.100.0", "a")
+	})
+}
+
+func TestWithoutAccount(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, login.Limits{})
+	for i := range 30 {
+		b.fail(fmt.Sprint("192.0.2.", i), " ", 2)
+		b.abandon(fmt.Sprint("192.0.2.", i), "")
+		b.succeed(fmt.Sprint("192.0.2.", i), "")
+	}
+	b.admit("192.0.2.1", "")
+	b.refuse("192.0.2.1", "", time.Minute)
+}
+
+func TestFirstOutcomeDecides(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, loose)
+	ctx := context.Background()
+	b.fail("192.0.2.1", "a", 9)
+	attempt := b.admit("192.0.2.1", "a")
+	attempt.Failed()
+	if err := errors.Join(attempt.Succeeded(ctx, b.now), attempt.Abandoned(ctx)); err != nil {
+		t.Fatalf("settling twice: %v", err)
+	}
+	b.refuse("192.0.2.1", "a", 30*time.Second)
+
+	// Abandoned twice must not release somebody else's failure.
+	b.fail("192.0.2.1", "b", 9)
+	attempt = b.admit("192.0.2.1", "b")
+	for range 3 {
+		if err := attempt.Abandoned(ctx); err != nil {
+			t.Fatalf("Abandoned: %v", err)
+		}
+	}
+	b.fail("192.0.2.1", "b", 1)
+	b.refuse("192.0.2.1", "b", 30*time.Second)
+}
+
+func TestLimitsOfTheAttemptHold(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, login.Limits{PerClient: 2, Free: 3, FirstWait: time.Second, MaxWait: 3 * time.Second})
+	b.fail("192.0.2.1", "a", 2)
+	b.refuse("192.0.2.1", "a", time.Minute)
+	b.limits.PerClient = 100
+	b.fail("192.0.2.1", "a", 1)
+	for _, wait := range []time.Duration{1, 2, 3, 3} {
+		b.refuse("192.0.2.1", "a", wait*time.Second)
+		b.pass(wait * time.Second)
+		b.fail("192.0.2.1", "a", 1)
+	}
+}
+
+func TestReserveRefusesBadCalls(t *testing.T) {
+	t.Parallel()
+	tr := login.New(nil)
+	client, account := login.ClientKey("192.0.2.1"), login.AccountKey("a")
+	done, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, _, err := tr.Reserve(done, start, loose, client, account); !errors.Is(err, context.Canceled) {
+		t.Errorf("done context: got %v, want %v", err, context.Canceled)
+	}
+	bad := login.Limits{PerClient: -1}
+	if _, _, err := tr.Reserve(t.Context(), start, bad, client, account); !errors.Is(err, login.ErrLimits) {
+		t.Errorf("bad limits: got %v, want %v", err, login.ErrLimits)
+	}
+	if clients, failures, _ := tr.Rows(); clients != 0 || failures != 0 {
+		t.Errorf("got %d and %d rows, want none", clients, failures)
+	}
+}

@@ -1,0 +1,89 @@
+package ledger_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// populate returns a ledger with accounts that have a key and a count
+// each, and the hashes of their tokens in no order.
+func populate(accounts int) (*ledger.Ledger, []token.Hash) {
+	l := ledger.New(nil)
+	hashes := make([]token.Hash, accounts)
+	for at, i := range rand.New(rand.NewPCG(1, 2)).Perm(accounts) {
+		account := fmt.Sprintf("acc_%016d", i)
+		hashes[at] = sha256.Sum256([]byte(account))
+		l.PutAccount(account, "starter", false)
+		l.PutToken(&ledger.Token{
+			Hash: hashes[at], Account: account, ID: fmt.Sprintf("key_%016d", i), Name: "production",
+			Abilities: "convert rates", ExpiresAt: now.Add(time.Hour),
+		})
+		_, _, _ = l.Take(store.Call{Account: account, Endpoint: "convert", Day: today}, store.Unlimited)
+	}
+	rand.Shuffle(accounts, func(i, j int) { hashes[i], hashes[j] = hashes[j], hashes[i] })
+	return l, hashes
+}
+
+// decide is what a call asks of the ledger.
+func decide(l *ledger.Ledger, hash *token.Hash) error {
+	grant, err := l.Grant(hash, now)
+	if err != nil {
+		return err
+	}
+	_, _, err = l.Take(store.Call{Account: grant.Account, Endpoint: "convert", Day: today, Handle: grant.Handle}, store.Unlimited)
+	return err
+}
+
+// BenchmarkDecision is a grant and a take in memory, of accounts in no
+// order. It reports what an account with a key and a count takes.
+func BenchmarkDecision(b *testing.B) {
+	for _, accounts := range []int{1, 1e4, 1e6} {
+		b.Run(fmt.Sprintf("accounts=%d", accounts), func(b *testing.B) {
+			before := heap()
+			l, hashes := populate(accounts)
+			size := float64(heap()-before)/float64(accounts) - float64(len(token.Hash{}))
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				if err := decide(l, &hashes[i]); err != nil {
+					b.Fatal(err)
+				}
+				if i++; i == accounts {
+					i = 0
+				}
+			}
+			b.ReportMetric(size, "B/account")
+		})
+	}
+}
+
+// BenchmarkParallelDecision is the same from all processors at once.
+func BenchmarkParallelDecision(b *testing.B) {
+	const accounts = 1e4
+	l, hashes := populate(accounts)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for i := rand.IntN(accounts); pb.Next(); i = (i + 1) % accounts {
+			if err := decide(l, &hashes[i]); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
+
+// heap is what lives on the heap.
+func heap() uint64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}

@@ -1,0 +1,556 @@
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+const today = 20777
+
+func callOf(account int) store.Call {
+	return store.Call{Account: fmt.Sprintf("acc_%d", account), Endpoint: "convert", Day: today}
+}
+
+func wantTake(t *testing.T, l *ledger.Ledger, call store.Call, limit, wantUsed int64, wantAdmitted bool) {
+	t.Helper()
+	used, admitted, err := l.Take(call, limit)
+	if used != wantUsed || admitted != wantAdmitted || err != nil {
+		t.Errorf("take of %v with limit %d: got %d, %v, %v, want %d, %v", call, limit, used, admitted, err, wantUsed, wantAdmitted)
+	}
+}
+
+// TestCommitAlone: a caller that is alone commits for itself at once.
+func TestCommitAlone(t *testing.T) {
+	t.Parallel()
+	log := newLog()
+	l := ledger.New(log)
+	for i := range int64(5) {
+		wantTake(t, l, callOf(1), 10, i+1, true)
+	}
+	if got := len(log.seen()); got != 5 {
+		t.Errorf("got %d groups, want 5", got)
+	}
+	if got := log.count(callOf(1)); got != 5 {
+		t.Errorf("the log has %d, want 5", got)
+	}
+}
+
+// TestCommitGathers: those that come while somebody commits are committed
+// together, each counter once.
+func TestCommitGathers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const accounts, each = 10, 4
+		log, release := newLog(), make(chan struct{})
+		log.before = func(group int) error {
+			if group == 0 {
+				<-release
+			}
+			return nil
+		}
+		l := ledger.New(log)
+		var callers sync.WaitGroup
+		take := func(account int) {
+			callers.Go(func() {
+				if _, admitted, err := l.Take(callOf(account), 100); !admitted || err != nil {
+					t.Errorf("take: %v, %v", admitted, err)
+				}
+			})
+		}
+		take(0)
+		synctest.Wait()
+		for i := range accounts * each {
+			take(i % accounts)
+		}
+		synctest.Wait()
+		close(release)
+		callers.Wait()
+
+		groups := log.seen()
+		if len(groups) != 2 || groups[0].entries != 1 || groups[1].entries != accounts {
+			t.Fatalf("got %d groups, %+v, want one of 1 and one of %d", len(groups), groups, accounts)
+		}
+		for i := range accounts {
+			want := int64(each)
+			if i == 0 {
+				want++
+			}
+			if got := groups[1].counts[callOf(i)]; got != want {
+				t.Errorf("account %d: the group has %d, want %d", i, got, want)
+			}
+		}
+	})
+}
+
+// TestCommitFails: what a failed group decided is taken back exactly, in
+// memory and in the group that gathered behind it.
+func TestCommitFails(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		// first is done while the log is stuck, and fails; then is done
+		// meanwhile and succeeds.
+		first step
+		then  []step
+		want  int64 // of 5 taken before
+	}{
+		{"take", take, nil, 5},
+		{"take after a take", take, []step{take}, 6},
+		{"give back after a take", take, []step{giveBack}, 4},
+		{"give back", giveBack, nil, 5},
+		{"take after giving back", giveBack, []step{take}, 6},
+		{"reset", reset, nil, 5},
+		{"take after a reset", reset, []step{take}, 6},
+		{"give back after a reset", reset, []step{giveBack}, 4},
+		{"reset after a take", take, []step{reset}, 0},
+		{"reset and take after a take", take, []step{reset, take, take}, 2},
+		{"take and reset after a take", take, []step{take, reset}, 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { testCommitFails(t, test.first, test.then, test.want) })
+		})
+	}
+}
+
+// step is something that a caller does.
+type step func(*ledger.Ledger) error
+
+func take(l *ledger.Ledger) error     { _, _, err := l.Take(callOf(1), 100); return err }
+func giveBack(l *ledger.Ledger) error { return l.GiveBack(callOf(1)) }
+func reset(l *ledger.Ledger) error    { return l.Use(func() error { return l.Reset(callOf(1)) }) }
+func testCommitFails(t *testing.T, first step, then []step, want int64) {
+	const before = 5
+	log, release := newLog(), make(chan struct{})
+	log.before = func(group int) error {
+		if group != before {
+			return nil
+		}
+		<-release
+		return errDisk
+	}
+	l := ledger.New(log)
+	for i := range int64(before) {
+		wantTake(t, l, callOf(1), 100, i+1, true)
+	}
+	var callers sync.WaitGroup
+	callers.Go(func() {
+		if err := first(l); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, errDisk) {
+			t.Errorf("the call that fails: got %v", err)
+		}
+	})
+	synctest.Wait()
+	for _, step := range then {
+		callers.Go(func() {
+			if err := step(l); err != nil {
+				t.Errorf("a call behind it: %v", err)
+			}
+		})
+		synctest.Wait()
+	}
+	close(release)
+	callers.Wait()
+
+	if got := log.count(callOf(1)); got != want {
+		t.Errorf("the log has %d, want %d", got, want)
+	}
+	wantTake(t, l, callOf(1), 0, want, false)
+}
+
+// TestGivingBackLetsNobodyIn: a call that is being given back still counts,
+// as do those that a reset forgets. Else the one that takes its place would
+// be one too many if that failed.
+func TestGivingBackLetsNobodyIn(t *testing.T) {
+	t.Parallel()
+	for name, lower := range map[string]step{"give back": giveBack, "reset": reset} {
+		for _, fails := range []error{nil, errDisk} {
+			t.Run(fmt.Sprintf("%s, %v", name, fails), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) { testGivingBack(t, lower, fails) })
+			})
+		}
+	}
+}
+
+func testGivingBack(t *testing.T, lower step, fails error) {
+	const limit = 5
+	log, release := newLog(), make(chan struct{})
+	log.before = func(group int) error {
+		if group != limit {
+			return nil
+		}
+		<-release
+		return fails
+	}
+	l := ledger.New(log)
+	for i := range int64(limit) {
+		wantTake(t, l, callOf(1), limit, i+1, true)
+	}
+	var caller sync.WaitGroup
+	caller.Go(func() {
+		if err := lower(l); !errors.Is(err, fails) {
+			t.Errorf("got %v, want %v", err, fails)
+		}
+	})
+	synctest.Wait()
+	wantTake(t, l, callOf(1), limit, limit, false)
+	close(release)
+	caller.Wait()
+
+	_, admitted, err := l.Take(callOf(1), limit)
+	if want := fails == nil; admitted != want || err != nil {
+		t.Errorf("afterwards: got %v, %v, want %v", admitted, err, want)
+	}
+}
+
+// TestFailuresInARow: a reset that fails behind something that failed lets
+// nobody in either while it is under way.
+func TestFailuresInARow(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]step{"take": take, "give back": giveBack, "reset": reset} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { testFailuresInARow(t, first) })
+		})
+	}
+}
+
+func testFailuresInARow(t *testing.T, first step) {
+	const before, limit = 5, 6
+	log, release := newLog(), make(chan struct{})
+	log.before = func(group int) error {
+		if group != before && group != before+1 {
+			return nil
+		}
+		<-release
+		return errDisk
+	}
+	l := ledger.New(log)
+	for i := range int64(before) {
+		wantTake(t, l, callOf(1), limit, i+1, true)
+	}
+	var callers sync.WaitGroup
+	for _, failing := range []step{first, reset} {
+		callers.Go(func() {
+			if err := failing(l); !errors.Is(err, errDisk) {
+				t.Errorf("got %v, want %v", err, errDisk)
+			}
+		})
+		synctest.Wait()
+	}
+	release <- struct{}{} // the first fails, the reset is under way
+	synctest.Wait()
+	var admitted atomic.Int64
+	for range 2 * limit {
+		callers.Go(func() {
+			if _, ok, _ := l.Take(callOf(1), limit); ok {
+				admitted.Add(1)
+			}
+		})
+	}
+	synctest.Wait()
+	close(release)
+	callers.Wait()
+	if got, used := admitted.Load(), log.count(callOf(1)); got > limit-before || used != before+got {
+		t.Errorf("admitted %d, the log has %d; want at most %d in all", got, used, limit)
+	}
+	wantTake(t, l, callOf(1), 0, before+admitted.Load(), false)
+}
+
+// TestBackBelowZero: a refund of a call that a failed group took leaves
+// alone what was taken behind it.
+func TestBackBelowZero(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log, release := newLog(), make(chan struct{})
+		log.before = func(group int) error {
+			switch group {
+			case 0:
+				<-release
+			case 1:
+				return errDisk
+			}
+			return nil
+		}
+		l := ledger.New(log)
+		var callers sync.WaitGroup
+		do := func(steps ...step) {
+			for _, step := range steps {
+				callers.Go(func() { _ = step(l) }) // the first group's fail
+				synctest.Wait()
+			}
+		}
+		fill := func(from int) {
+			for account := range ledger.MaxGroup - 1 {
+				do(func(l *ledger.Ledger) error { _, _, err := l.Take(callOf(from+account), 100); return err })
+			}
+		}
+		do(func(l *ledger.Ledger) error { _, _, err := l.Take(callOf(0), 100); return err })
+		do(take, take)
+		fill(10_000)
+		do(giveBack)
+		fill(20_000)
+		do(take)
+		close(release)
+		callers.Wait()
+		if got := len(log.seen()); got != 4 {
+			t.Fatalf("got %d groups, want 4", got)
+		}
+		if got := log.count(callOf(1)); got != 1 {
+			t.Errorf("the log has %d, want the last call", got)
+		}
+		wantTake(t, l, callOf(1), 0, 1, false)
+	})
+}
+
+// TestManyWait: more counters than a group moves wait in several, which
+// are committed in their order, and what one of them decided is taken back
+// in all that follow.
+func TestManyWait(t *testing.T) {
+	t.Parallel()
+	for _, fails := range []int{-1, 0, 1} {
+		t.Run(fmt.Sprintf("group %d fails", fails), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { testManyWait(t, fails) })
+		})
+	}
+}
+
+func testManyWait(t *testing.T, fails int) {
+	log, release := newLog(), make(chan struct{})
+	log.before = func(group int) error {
+		group %= 3
+		if group == 0 {
+			<-release
+		}
+		if group == fails {
+			return errDisk
+		}
+		return nil
+	}
+	l := ledger.New(log)
+	want := make([]int64, ledger.MaxGroup)
+	for _, backwards := range []bool{false, true} { // with memory that was used before
+		var callers sync.WaitGroup
+		take := func(account, group int) {
+			callers.Go(func() {
+				if _, admitted, err := l.Take(callOf(account), 100); admitted != (group != fails) || admitted != (err == nil) {
+					t.Errorf("account %d in group %d: got %v, %v", account, group, admitted, err)
+				}
+			})
+			synctest.Wait()
+			if group != fails {
+				want[account]++
+			}
+		}
+		take(0, 0)
+		for account := range ledger.MaxGroup {
+			if backwards {
+				account = ledger.MaxGroup - 1 - account
+			}
+			take(account, 1)
+		}
+		take(0, 2)
+		release <- struct{}{}
+		callers.Wait()
+	}
+
+	groups := log.seen()
+	if len(groups) != 6 || groups[0].entries != 1 || groups[1].entries != ledger.MaxGroup || groups[2].entries != 1 {
+		t.Fatalf("got %d groups, want twice 1, %d and 1 counters", len(groups), ledger.MaxGroup)
+	}
+	behind := int64(2)
+	if fails == 0 {
+		behind = 1
+	}
+	if got := groups[1].counts[callOf(0)]; got != behind {
+		t.Errorf("the second group has %d, want %d", got, behind)
+	}
+	for account, want := range want {
+		if got := log.count(callOf(account)); got != want {
+			t.Fatalf("account %d: the log has %d, want %d", account, got, want)
+		}
+	}
+	wantTake(t, l, callOf(0), 0, want[0], false)
+}
+
+// TestCommitFailsAlways: calls that nobody could write leave no trace.
+func TestCommitFailsAlways(t *testing.T) {
+	t.Parallel()
+	const callers, rounds, limit = 16, 50, 3
+	log := newLog()
+	failing := true
+	log.before = func(int) error {
+		if failing {
+			return errDisk
+		}
+		return nil
+	}
+	l := ledger.New(log)
+	var running sync.WaitGroup
+	for range callers {
+		running.Go(func() {
+			for range rounds {
+				if used, admitted, err := l.Take(callOf(1), limit); admitted {
+					t.Errorf("admitted without a log: %d, %v", used, err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	failing = false
+	for i := range int64(limit) {
+		wantTake(t, l, callOf(1), limit, i+1, true)
+	}
+	wantTake(t, l, callOf(1), limit, limit, false)
+}
+
+// TestCommitPanics: a log that panics fails its group and wedges nobody.
+func TestCommitPanics(t *testing.T) {
+	t.Parallel()
+	log := newLog()
+	log.before = func(group int) error {
+		if group%3 == 1 {
+			panic("log is broken")
+		}
+		return nil
+	}
+	l := ledger.New(log)
+	const callers, rounds = 8, 100
+	admitted := make([]int64, callers)
+	var running sync.WaitGroup
+	for i := range callers {
+		running.Go(func() {
+			for range rounds {
+				_, ok, err := l.Take(callOf(1), store.Unlimited)
+				if ok != (err == nil) || (err != nil && !errors.Is(err, store.ErrUnavailable)) {
+					t.Errorf("take: %v, %v", ok, err)
+				}
+				if ok {
+					admitted[i]++
+				}
+			}
+		})
+	}
+	running.Wait()
+	want := int64(0)
+	for _, n := range admitted {
+		want += n
+	}
+	wantTake(t, l, callOf(1), 0, want, false)
+}
+
+// TestResetIsSynced: a group is synced if somebody in it resets a counter,
+// and not otherwise.
+func TestResetIsSynced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log, release := newLog(), make(chan struct{})
+		log.before = func(group int) error {
+			if group == 0 {
+				<-release
+			}
+			return nil
+		}
+		l := ledger.New(log)
+		var callers sync.WaitGroup
+		for _, step := range []step{take, take, reset, take} {
+			callers.Go(func() {
+				if err := step(l); err != nil {
+					t.Errorf("a call: %v", err)
+				}
+			})
+			synctest.Wait()
+		}
+		close(release)
+		callers.Wait()
+		wantTake(t, l, callOf(1), 100, 2, true)
+
+		groups := log.seen()
+		if len(groups) != 3 || groups[0].sync || !groups[1].sync || groups[2].sync {
+			t.Errorf("got groups %+v, want three, the second synced", groups)
+		}
+	})
+}
+
+// TestCountsWhileLowering: what is being given back or reset is told as a
+// count until that is done, for whoever goes by it to reset a day: else
+// they would leave alone what comes back when the disk fails.
+func TestCountsWhileLowering(t *testing.T) {
+	t.Parallel()
+	for name, lower := range map[string]step{"give back": giveBack, "reset": reset} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log, release := newLog(), make(chan struct{})
+				log.before = func(group int) error {
+					if group == 1 {
+						<-release
+						return errDisk
+					}
+					return nil
+				}
+				l := ledger.New(log)
+				wantTake(t, l, callOf(1), 9, 1, true)
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					if err := lower(l); !errors.Is(err, errDisk) {
+						t.Errorf("got %v, want %v", err, errDisk)
+					}
+				})
+				synctest.Wait()
+				if counts, _ := l.Counts("acc_1", today); len(counts) != 1 || counts[0].Used != 1 {
+					t.Errorf("under way: got %v, want the call", counts)
+				}
+				close(release)
+				wg.Wait()
+				wantTake(t, l, callOf(1), 0, 1, false)
+			})
+		})
+	}
+}
+
+// TestResetMany: many counters are reset with two writes, the one that is
+// begun at once and the one that gathers the others, and who resets them
+// learns of each that fails.
+func TestResetMany(t *testing.T) {
+	t.Parallel()
+	for failing, want := range map[int]int64{-1: 0, 0: 1, 1: 1} {
+		log, resets := newLog(), 0
+		l := ledger.New(log)
+		var calls []store.Call
+		for _, endpoint := range []string{"convert", "rates", "history", "batch"} {
+			call := store.Call{Account: "acc_1", Endpoint: endpoint, Day: today}
+			wantTake(t, l, call, 9, 1, true)
+			calls = append(calls, call)
+		}
+		log.before = func(int) error {
+			resets++
+			if resets == failing+1 {
+				return errDisk
+			}
+			return nil
+		}
+		if err := l.Reset(calls...); errors.Is(err, errDisk) != (failing >= 0) {
+			t.Errorf("write %d fails: got %v", failing, err)
+		}
+		if resets != 2 {
+			t.Errorf("write %d fails: %d resets took %d writes, want 2", failing, len(calls), resets)
+		}
+		left := int64(0)
+		for _, call := range calls {
+			used, _, _ := l.Take(call, 0)
+			left = max(left, used)
+		}
+		if left != want {
+			t.Errorf("write %d fails: %d is left, want %d", failing, left, want)
+		}
+	}
+}

@@ -1,0 +1,338 @@
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// limits are the plans of the model.
+var limits = map[string]int64{"free": 0, "starter": 2, "business": 7, "flat": store.Unlimited}
+
+// model is what should be true, in the plainest words.
+type model struct {
+	accounts map[string]string // plan, "" while disabled
+	removed  map[string]bool
+	tokens   map[byte]ledger.Token
+	used     map[store.Call]int64
+}
+
+// grant is the plan that a token opens, or "".
+func (m *model) grant(id byte, now time.Time) (t ledger.Token, plan string) {
+	t, ok := m.tokens[id]
+	if !ok || (!t.ExpiresAt.IsZero() && !now.Before(t.ExpiresAt)) {
+		return t, ""
+	}
+	return t, m.accounts[t.Account]
+}
+
+// take counts a call if it is within the limit.
+func (m *model) take(call store.Call, limit int64) (int64, bool) {
+	if m.used[call] >= limit {
+		return m.used[call], false
+	}
+	m.used[call]++
+	return m.used[call], true
+}
+
+// simulator drives a ledger and the model through the same events. What
+// a store does around the ledger, it does in the plainest way: it writes
+// a row, then changes the ledger.
+type simulator struct {
+	*rapid.T
+	model model
+	log   *memoryLog
+	rows  map[string]string // accounts and tokens on the disk
+	l     *ledger.Ledger
+	now   time.Time
+	fails bool // the log does
+}
+
+// TestModel runs random sequences of calls, changes, steps of the clock,
+// failures of the disk, crashes and reloads. When it fails it prints the
+// sequence, and the seed that repeats it.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := &simulator{T: t, log: newLog(), rows: map[string]string{}, now: now}
+		s.model = model{accounts: map[string]string{}, removed: map[string]bool{}, tokens: map[byte]ledger.Token{}, used: map[store.Call]int64{}}
+		s.log.before = func(int) error {
+			if s.fails {
+				return errDisk
+			}
+			return nil
+		}
+		s.l = ledger.New(s.log)
+		t.Repeat(map[string]func(*rapid.T){
+			"":              func(*rapid.T) { s.check() },
+			"call":          func(*rapid.T) { s.call() },
+			"call again":    func(*rapid.T) { s.call() },
+			"burst":         func(*rapid.T) { s.burst() },
+			"give back":     func(*rapid.T) { s.giveBack() },
+			"reset":         func(*rapid.T) { s.reset() },
+			"put account":   func(*rapid.T) { s.putAccount() },
+			"remove":        func(*rapid.T) { s.removeAccount() },
+			"put token":     func(*rapid.T) { s.putToken() },
+			"revoke":        func(*rapid.T) { s.revoke() },
+			"move clock":    func(*rapid.T) { s.moveClock() },
+			"let go":        func(*rapid.T) { s.letGo() },
+			"disk":          func(*rapid.T) { s.fails = rapid.Bool().Draw(t, "fails") },
+			"crash, reload": func(*rapid.T) { s.reload() },
+		})
+	})
+}
+
+func (s *simulator) account() string {
+	return rapid.SampledFrom([]string{"a", "b", "ab"}).Draw(s.T, "account")
+}
+func (s *simulator) token() byte { return byte(rapid.IntRange(0, 5).Draw(s.T, "token")) }
+func (s *simulator) today() calendar.Day {
+	return calendar.Day(s.now.Unix() / int64(24*time.Hour/time.Second))
+}
+
+func (s *simulator) counter(account string) store.Call {
+	endpoint := rapid.SampledFrom([]string{"convert", "rates"}).Draw(s.T, "endpoint")
+	return store.Call{Account: account, Endpoint: endpoint, Day: s.today()}
+}
+
+// failed checks an operation's error and tells whether it failed, as it
+// must when the log does and may not otherwise.
+func (s *simulator) failed(err error) bool {
+	if s.fails != errors.Is(err, store.ErrUnavailable) || (!s.fails && err != nil) {
+		s.Fatalf("log fails: %v, got error %v", s.fails, err)
+	}
+	return s.fails
+}
+
+// write writes a row beside the ledger's log, on the same disk.
+func (s *simulator) write(key, value string) bool {
+	if s.fails {
+		return false
+	}
+	if s.rows[key] = value; value == "" {
+		delete(s.rows, key)
+	}
+	return true
+}
+
+// call is what the gate does: grant, then take by the plan's limit.
+func (s *simulator) call() {
+	id := s.token()
+	want, plan := s.model.grant(id, s.now)
+	got, err := s.l.Grant(&token.Hash{id}, s.now)
+	handle := got.Handle
+	got.Handle = 0
+	if plan == "" {
+		if !errors.Is(err, store.ErrNoGrant) {
+			s.Fatalf("grant of %d: got %+v, %v, want none", id, got, err)
+		}
+		return
+	}
+	if err != nil || got != (store.Grant{Account: want.Account, Plan: plan, Key: want.ID, KeyName: want.Name, Abilities: want.Abilities}) {
+		s.Fatalf("grant of %d: got %+v, %v, want %+v on %s", id, got, err, want, plan)
+	}
+	call, limit := s.counter(got.Account), limits[got.Plan]
+	granted := call
+	if rapid.Bool().Draw(s.T, "with its handle") {
+		granted.Handle = handle
+	}
+	if s.fails && s.model.used[call] < limit {
+		if _, admitted, err := s.l.Take(granted, limit); admitted || !s.failed(err) {
+			s.Fatalf("admitted without a log")
+		}
+		return
+	}
+	wantUsed, wantAdmitted := s.model.take(call, limit)
+	if used, admitted, err := s.l.Take(granted, limit); used != wantUsed || admitted != wantAdmitted || err != nil {
+		s.Fatalf("take of %v: got %d, %v, %v, want %d, %v", call, used, admitted, err, wantUsed, wantAdmitted)
+	}
+}
+
+// burst takes with many callers from one counter, some of whom give back
+// what they took, on a log that fails in between.
+func (s *simulator) burst() {
+	call, limit := s.counter(s.account()), int64(rapid.IntRange(0, 20).Draw(s.T, "limit"))
+	every := rapid.IntRange(1, 4).Draw(s.T, "failing group")
+	steady, fails := s.log.before, s.fails
+	s.log.before = func(group int) error {
+		if fails || group%every == 0 {
+			return errDisk
+		}
+		return nil
+	}
+	givesBack := rapid.IntRange(1, 8).Draw(s.T, "caller who gives back")
+	var admitted, given atomic.Int64
+	var callers sync.WaitGroup
+	for caller := range 8 {
+		callers.Go(func() {
+			for range 3 {
+				if _, ok, _ := s.l.Take(call, limit); !ok {
+					continue
+				}
+				admitted.Add(1)
+				if caller%givesBack == 0 && !s.model.removed[call.Account] && s.l.GiveBack(call) == nil {
+					given.Add(1)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	s.log.before = steady
+	if s.model.used[call] += admitted.Load() - given.Load(); admitted.Load() > 0 && s.model.used[call] > limit {
+		s.Fatalf("%v: admitted %d in all, limit %d", call, s.model.used[call], limit)
+	}
+}
+
+func (s *simulator) giveBack() {
+	call := s.counter(s.account())
+	if s.model.used[call] == 0 || s.model.removed[call.Account] {
+		if err := s.l.GiveBack(call); err != nil {
+			s.Fatalf("giving back nothing: %v", err)
+		}
+		return
+	}
+	if !s.failed(s.l.GiveBack(call)) {
+		s.model.used[call]--
+	}
+}
+
+func (s *simulator) reset() {
+	call := s.counter(s.account())
+	if !s.failed(s.l.Use(func() error { return s.l.Reset(call) })) {
+		s.model.used[call] = 0
+	}
+}
+
+func (s *simulator) putAccount() {
+	account, disabled := s.account(), rapid.Bool().Draw(s.T, "disabled")
+	plan := rapid.SampledFrom(slices.Sorted(maps.Keys(limits))).Draw(s.T, "plan")
+	if !s.write("account "+account, fmt.Sprintf("%s %v", plan, disabled)) {
+		return
+	}
+	s.l.PutAccount(account, plan, disabled)
+	delete(s.model.removed, account)
+	if s.model.accounts[account] = plan; disabled {
+		s.model.accounts[account] = ""
+	}
+}
+
+func (s *simulator) removeAccount() {
+	account := s.account()
+	for _, id := range slices.Sorted(maps.Keys(s.model.tokens)) {
+		if s.model.tokens[id].Account == account && !s.end(id) {
+			return
+		}
+	}
+	if s.write("account "+account, "") {
+		s.l.RemoveAccount(account)
+		delete(s.model.accounts, account)
+		s.model.removed[account] = true
+	}
+}
+
+func (s *simulator) putToken() {
+	t := ledger.Token{Hash: token.Hash{s.token()}, Account: s.account(), Abilities: "convert"}
+	t.ID = fmt.Sprintf("key_%d", t.Hash[0])
+	if hours := rapid.IntRange(0, 40).Draw(s.T, "ttl"); hours > 0 {
+		t.ExpiresAt = s.now.Add(time.Duration(hours) * time.Hour)
+	}
+	if s.write(fmt.Sprintf("token %d", t.Hash[0]), fmt.Sprintf("%s %d", t.Account, t.ExpiresAt.UnixNano())) {
+		s.l.PutToken(&t)
+		s.model.tokens[t.Hash[0]] = t
+	}
+}
+
+func (s *simulator) revoke() { s.end(s.token()) }
+
+func (s *simulator) end(id byte) bool {
+	if !s.write(fmt.Sprintf("token %d", id), "") {
+		return false
+	}
+	s.l.RemoveToken(token.Hash{id})
+	delete(s.model.tokens, id)
+	return true
+}
+
+func (s *simulator) moveClock() {
+	s.now = s.now.Add(time.Duration(rapid.IntRange(-30, 30).Draw(s.T, "hours")) * time.Hour)
+}
+
+// letGo frees memory, which nobody may notice while the clock goes on.
+func (s *simulator) letGo() {
+	s.l.RetainDays(func(d calendar.Day) bool { return d == s.today() })
+}
+
+// reload forgets everything but the log.
+func (s *simulator) reload() {
+	s.l.Close()
+	if _, err := s.l.Grant(&token.Hash{}, s.now); !errors.Is(err, store.ErrClosed) {
+		s.Fatalf("grant after closing: got %v", err)
+	}
+	s.l = ledger.New(s.log)
+	clear(s.model.removed) // an id that nobody has is like any other
+	for key, value := range s.rows {
+		kind, id, _ := strings.Cut(key, " ")
+		first, second, _ := strings.Cut(value, " ")
+		if kind == "account" {
+			s.l.PutAccount(id, first, second == "true")
+			continue
+		}
+		var hash byte
+		var nanos int64
+		fmt.Sscan(id, &hash)
+		fmt.Sscan(second, &nanos)
+		t := ledger.Token{Hash: token.Hash{hash}, Account: first, ID: "key_" + id, Abilities: "convert"}
+		if want := s.model.tokens[hash]; !want.ExpiresAt.IsZero() {
+			t.ExpiresAt = time.Unix(0, nanos)
+		}
+		s.l.PutToken(&t)
+	}
+}
+
+// check compares every count, in memory and in the log.
+func (s *simulator) check() {
+	s.checkCounts()
+	for call, want := range s.model.used {
+		if used, _, err := s.l.Take(call, 0); used != want || err != nil {
+			s.Fatalf("%v: got %d, %v, want %d", call, used, err, want)
+		}
+		if got := s.log.count(call); got != want {
+			s.Fatalf("%v: the log has %d, want %d", call, got, want)
+		}
+	}
+}
+
+// checkCounts compares what an account is told of its days in memory.
+func (s *simulator) checkCounts() {
+	for _, day := range s.l.Days() {
+		for _, account := range []string{"a", "b", "ab"} {
+			want := map[string]int64{}
+			for call, used := range s.model.used {
+				if call.Account == account && call.Day == day && used > 0 {
+					want[call.Endpoint] = used
+				}
+			}
+			got := map[string]int64{}
+			counts, loaded := s.l.Counts(account, day)
+			for _, c := range counts {
+				got[c.Endpoint] = c.Used
+			}
+			if !loaded || !maps.Equal(got, want) {
+				s.Fatalf("counts of %s on %v: got %v, loaded %v, want %v", account, day, got, loaded, want)
+			}
+		}
+	}
+}
