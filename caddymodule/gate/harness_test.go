@@ -16,10 +16,10 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
-	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -102,10 +102,10 @@ func (w *world) configure(t testing.TB, c policy.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard := login.New(w.store)
+	limiter := login.NewLocal(w.store.(login.Journal))
 	w.gate = gate.New(gate.Options{
 		Policy: p, Store: func() (store.Store, error) { return w.store, nil },
-		Throttle:   func() (*login.Throttle, error) { return guard, nil },
+		Limiter:    func() (gate.LoginLimiter, error) { return limiter, nil },
 		Assertions: newSigner(t), Server: w, Now: w.clock, Since: func(t time.Time) time.Duration { return w.clock().Sub(t) }, Logger: zap.NewNop(),
 	})
 }
