@@ -87,9 +87,9 @@ var (
 func TestArchitecture(t *testing.T) {
 	t.Parallel()
 	functions, packages := declared(t)
-	_, steps, found := strings.Cut(read(t, "docs/architecture.md"), "\n## The way of a metered call\n")
+	_, steps, found := strings.Cut(read(t, "docs/architecture.md"), "\n## A metered call, step by step\n")
 	if !found {
-		t.Fatal("docs/architecture.md lacks the way of a metered call")
+		t.Fatal("docs/architecture.md lacks the steps of a metered call")
 	}
 	named := 0
 	for _, match := range code.FindAllStringSubmatch(steps, -1) {
