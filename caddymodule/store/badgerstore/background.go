@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/wal"
 )
 

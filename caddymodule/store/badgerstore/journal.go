@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/wal"
 )
 

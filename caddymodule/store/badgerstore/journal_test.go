@@ -12,9 +12,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 )
 
 // today is ahead of the machine's clock, by which Badger forgets.

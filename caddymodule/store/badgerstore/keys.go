@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 )
 
 // wantPrivate wants every file of a directory to be its owner's alone.

@@ -98,7 +98,13 @@ func copyFile(from, to string) error {
 		return err
 	}
 	defer source.Close()
-	target, err := os.Create(to)
+	return writeFile(to, source)
+}
+
+// writeFile writes what it reads to a file, leaving holes where there are
+// zeros.
+func writeFile(path string, source io.Reader) error {
+	target, err := os.Create(path)
 	if err != nil {
 		return err
 	}
