@@ -13,16 +13,12 @@ package control
 
 import (
 	"context"
-	"fmt"
 	"hash/maphash"
 	"io"
 	"log/slog"
 	"net/http"
 	"sync"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
@@ -82,8 +78,7 @@ type session struct {
 func New(backend Backend, logger *slog.Logger) http.Handler {
 	s := &server{backend: backend, calls: outage.New(logger, slog.LevelError, "control call failed"), seed: maphash.MakeSeed()}
 	mux := http.NewServeMux()
-	router := apierror.Huma(mux, document(), map[string]*apierror.Error{"path.account": api.ErrInvalidAccount})
-	router.UseMiddleware(refuseEmpty)
+	router := newHuma(mux, document(), map[string]*apierror.Error{"path.account": api.ErrInvalidAccount})
 	s.registerPlans(router)
 	s.registerAccounts(router)
 	s.registerKeys(router)
@@ -141,20 +136,4 @@ func perform[I any](s *server, do func(context.Context, *session, *I) error) fun
 		}
 		return nil, s.refuse(ctx, err)
 	}
-}
-
-// refuseEmpty refuses parameters without a value, which huma takes for
-// absent ones: a script whose variable is empty must not reset the counts
-// of all endpoints where it meant one.
-func refuseEmpty(ctx huma.Context, next func(huma.Context)) {
-	u := ctx.URL()
-	for name, values := range u.Query() {
-		if values[0] == "" {
-			_, w := humago.Unwrap(ctx)
-			// Nobody is left to tell when this fails: the client is gone.
-			_ = invalidRequest(fmt.Sprintf("The query parameter %.64q has no value.", name)).Write(w)
-			return
-		}
-	}
-	next(ctx)
 }
