@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 )
@@ -68,7 +69,7 @@ func take(t *testing.T, s store.Store, endpoint string, day calendar.Day, calls 
 
 func account(t *testing.T, s store.Store) {
 	t.Helper()
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 )
 
@@ -246,7 +247,7 @@ func TestSyncIsAskedFor(t *testing.T) {
 			do                     func() error
 		}{
 			{"account", 1, 1, func() error {
-				_, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"})
+				_, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"})
 				return err
 			}},
 			{"key", 1, 1, func() error {
@@ -294,7 +295,7 @@ func countSyncs(s *Store) (archive, log *int) {
 func TestFailedSyncIsFinal(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 	hash := [32]byte{1}
@@ -407,7 +408,7 @@ func TestResetUnderWay(t *testing.T) {
 func TestDeletionSyncsOnce(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 	var rows []change
@@ -438,7 +439,7 @@ func TestRepeatedAfterFailedSync(t *testing.T) {
 	dir := t.TempDir()
 	s := openHere(t, dir, Options{})
 	for _, id := range []string{"acc_1", "acc_2"} {
-		if _, err := s.PutAccount(t.Context(), store.Account{ID: id, Plan: "starter"}); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: id, Plan: "starter"}); err != nil {
 			t.Fatalf("creating an account: %v", err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // TestRecordsWaitInBounds: however much is recorded between two flushes,
@@ -90,7 +91,7 @@ func TestUnreadableCalls(t *testing.T) {
 	s := openHere(t, t.TempDir(), Options{})
 	now := time.Now()
 	for _, account := range []string{"well", "ill"} {
-		if _, err := s.PutAccount(t.Context(), store.Account{ID: account, Plan: "starter"}); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: account, Plan: "starter"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -115,7 +116,7 @@ func TestFullListsAreWrittenSeldom(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
 	for _, account := range []string{"few", "many", "gone"} {
-		if _, err := s.PutAccount(t.Context(), store.Account{ID: account, Plan: "starter"}); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: account, Plan: "starter"}); err != nil {
 			t.Fatal(err)
 		}
 	}
