@@ -96,6 +96,7 @@ func (s *Store) DeleteAccount(_ context.Context, id string) error {
 			return err
 		}
 		s.ledger.RemoveAccount(id)
+		s.recent.forget(id)
 		erased, err := s.erase(id)
 		if !erased {
 			s.ledger.PutAccount(id, account.Plan, account.Disabled)
@@ -113,13 +114,11 @@ func (s *Store) erase(id string) (erased bool, err error) {
 	if err := s.resetAll(id); err != nil {
 		return false, err
 	}
-	err = s.recent.remove(id, func() error {
-		changes := []change{{key: accountKey(id)}}
-		for slot := range byte(recentSlots) {
-			changes = append(changes, change{key: recentKey(id, slot)})
-		}
-		return s.archive.writeDurably(func() { erased = true }, changes...)
-	})
+	changes := []change{{key: accountKey(id)}}
+	for slot := range byte(recentSlots) {
+		changes = append(changes, change{key: recentKey(id, slot)})
+	}
+	err = s.archive.writeDurably(func() { erased = true }, changes...)
 	return erased, err
 }
 
