@@ -91,7 +91,7 @@ func openState(opener StoreOpener) (*state, error) {
 		key: key, store: db, throttle: login.New(db), settings: opener.Settings(),
 		health: health.New(db.Check, caddy.Log().Named("tollgate.health")),
 	}
-	if err := s.login.Restore(time.Now(), attempts(db)); err != nil {
+	if err := s.throttle.Restore(time.Now(), attempts(db)); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening store: %w", err), s.Destruct())
 	}
 	return s, nil

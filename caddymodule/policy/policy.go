@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/route"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/login"
+	throttle "github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
 // UsageEndpoint is the name of the endpoint that the gate answers itself.
@@ -38,7 +38,7 @@ type Policy struct {
 	// Plans lists all plans in the order of the configuration.
 	Plans []*Plan
 	// LoginLimits are the throttle's limits.
-	LoginLimits login.Limits
+	LoginLimits throttle.Limits
 	// LoginTTL is how long a login token lives.
 	LoginTTL time.Duration
 	// Refund decides which failed calls are given back.
@@ -122,8 +122,8 @@ func (p *Policy) setGuard(c Config) error {
 
 func (p *Policy) setLimits(c Config) error {
 	t := c.LoginThrottle
-	client := login.Limits{PerClient: t.PerClient, Window: time.Duration(t.Window)}
-	account := login.Limits{Free: t.FreeFailures, FirstWait: time.Duration(t.FirstWait), MaxWait: time.Duration(t.MaxWait)}
+	client := throttle.Limits{PerClient: t.PerClient, Window: time.Duration(t.Window)}
+	account := throttle.Limits{Free: t.FreeFailures, FirstWait: time.Duration(t.FirstWait), MaxWait: time.Duration(t.MaxWait)}
 	p.LoginLimits = account
 	p.LoginLimits.PerClient, p.LoginLimits.Window = client.PerClient, client.Window
 	var errs []error
