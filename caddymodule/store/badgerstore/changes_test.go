@@ -120,7 +120,7 @@ func TestLostRecentCalls(t *testing.T) {
 	if _, err := s.Recent(t.Context(), "acc_1", now); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.SettleForTest(); err != nil {
+	if err := s.FlushForTest(); err != nil {
 		t.Fatal(err)
 	}
 	copyStore(t, live, crashed)

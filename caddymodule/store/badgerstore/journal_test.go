@@ -76,7 +76,7 @@ func endSegment(t *testing.T, s *Store) {
 	if err := s.journal.log.Rotate(); err != nil {
 		t.Fatalf("ending a segment: %v", err)
 	}
-	if err := s.journal.moveEnded(); err != nil {
+	if err := s.journal.archiveEnded(); err != nil {
 		t.Fatalf("moving a segment: %v", err)
 	}
 }
@@ -196,8 +196,8 @@ func TestResetOfUnloadedDay(t *testing.T) {
 
 // syncWith replaces a store's way to sync its archive.
 func syncWith(s *Store, sync func() error) {
-	s.archive.writing.Lock()
-	defer s.archive.writing.Unlock()
+	s.archive.mu.Lock()
+	defer s.archive.mu.Unlock()
 	s.archive.sync = sync
 	s.archive.broken.Store(nil)
 }
@@ -214,7 +214,7 @@ func TestSettleFails(t *testing.T) {
 	if err := s.journal.log.Rotate(); err != nil {
 		t.Fatalf("ending a segment: %v", err)
 	}
-	if err := s.journal.moveEnded(); !errors.Is(err, errLost) {
+	if err := s.journal.archiveEnded(); !errors.Is(err, errLost) {
 		t.Errorf("moving a segment: got %v", err)
 	}
 	wantUsed(t, s, call("convert", today), 1)

@@ -43,9 +43,9 @@ var ErrTooLarge = errors.New("record is too large")
 
 // Options change how a log works.
 type Options struct {
-	// Room says why no further segment may be made now, nil if it may.
+	// CheckSpace says why no further segment may be made now, nil if it may.
 	// It is called before each. Required.
-	Room func() error
+	CheckSpace func() error
 	// Size is the size of a new segment, in bytes; zero means SegmentSize.
 	// Older segments of another size are used as they are.
 	Size int
@@ -64,14 +64,14 @@ type Log struct {
 
 	// writing is held to append and to begin a segment, and syncing, after
 	// it, to sync and to begin a segment: a sync does not delay a record.
-	writing sync.Mutex
-	syncing sync.Mutex
-	file    *os.File // of the current segment
-	number  uint64
-	size    int
-	at      int    // where the next record goes
-	buf     []byte // of one record
-	next    uint64 // number of the next segment
+	appending sync.Mutex
+	syncing   sync.Mutex
+	file      *os.File // of the current segment
+	number    uint64
+	size      int
+	at        int    // where the next record goes
+	buf       []byte // of one record
+	next      uint64 // number of the next segment
 
 	mu    sync.Mutex // guards ended
 	ended []*Segment // oldest first
@@ -79,7 +79,7 @@ type Log struct {
 
 // Open begins a log behind the segments that Scan returned for the same
 // directory and first. The segments before first are removed. A new log
-// has 0 for first and no segments. Options.Room is not asked.
+// has 0 for first and no segments. Options.CheckSpace is not asked.
 func Open(dir string, first uint64, segments []*Segment, o Options) (*Log, error) {
 	if err := checkSequence(first, segments); err != nil {
 		return nil, err
@@ -130,8 +130,8 @@ func (l *Log) begin(file *os.File) {
 // survives the death of the process. After an error the log may have a
 // part of the record, which Scan leaves out.
 func (l *Log) Append(record []byte) error {
-	l.writing.Lock()
-	defer l.writing.Unlock()
+	l.appending.Lock()
+	defer l.appending.Unlock()
 	if err := l.Failed(); err != nil {
 		return err
 	}
@@ -182,8 +182,8 @@ func (l *Log) fail(err error) error {
 
 // Rotate ends the current segment and begins another one.
 func (l *Log) Rotate() error {
-	l.writing.Lock()
-	defer l.writing.Unlock()
+	l.appending.Lock()
+	defer l.appending.Unlock()
 	if err := l.Failed(); err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func (l *Log) rotate() error {
 
 // prepare makes the next segment if there is room for it.
 func (l *Log) prepare() (*os.File, error) {
-	err := l.Room()
+	err := l.CheckSpace()
 	if err != nil {
 		return nil, fmt.Errorf("beginning a segment: %w", err)
 	}
@@ -240,8 +240,8 @@ func (l *Log) replace(next *os.File) error {
 // number. The log still refuses records. The caller stores all that the
 // segments before it held in another place, and calls Mend.
 func (l *Log) Renew() (number uint64, err error) {
-	l.writing.Lock()
-	defer l.writing.Unlock()
+	l.appending.Lock()
+	defer l.appending.Unlock()
 	if l.at == headerSize && !l.dirty.Load() {
 		return l.number, nil // it was renewed and has lost nothing
 	}
@@ -260,15 +260,15 @@ func (l *Log) Mend() { l.failure.Store(nil) }
 
 // Empty tells whether the current segment has no record.
 func (l *Log) Empty() bool {
-	l.writing.Lock()
-	defer l.writing.Unlock()
+	l.appending.Lock()
+	defer l.appending.Unlock()
 	return l.at == headerSize
 }
 
 // Number is that of the current segment.
 func (l *Log) Number() uint64 {
-	l.writing.Lock()
-	defer l.writing.Unlock()
+	l.appending.Lock()
+	defer l.appending.Unlock()
 	return l.number
 }
 
@@ -294,8 +294,8 @@ func (l *Log) Remove() error {
 
 // Close closes the current file, once. What the log holds stays.
 func (l *Log) Close() error {
-	l.writing.Lock()
-	defer l.writing.Unlock()
+	l.appending.Lock()
+	defer l.appending.Unlock()
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
 	closed := fmt.Errorf("log is closed: %w", os.ErrClosed)

@@ -12,7 +12,7 @@ import (
 
 func anyRoom() error { return nil }
 
-func options() Options { return Options{Room: anyRoom} }
+func options() Options { return Options{CheckSpace: anyRoom} }
 
 func openLog(t testing.TB, dir string, first uint64, o Options) (*Log, []string) {
 	t.Helper()
@@ -163,7 +163,7 @@ func TestNoRoom(t *testing.T) {
 	full := true
 	dir, o := t.TempDir(), options()
 	o.Size = 1 << 20
-	o.Room = func() error {
+	o.CheckSpace = func() error {
 		if full {
 			return errFull
 		}
