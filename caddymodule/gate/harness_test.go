@@ -16,10 +16,10 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
-	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 

@@ -145,11 +145,11 @@ func (j *journal) restore() error {
 
 // archiveCounts writes counts to the archive, then the number of the first
 // segment that is still needed.
-func (j *journal) archiveCounts(counts []ledger.Counter, segment uint64) error {
+func (j *journal) archiveCounts(counts []ledger.Count, segment uint64) error {
 	for part := range slices.Chunk(counts, batchRows) {
 		rows := make([]change, len(part))
 		for i, c := range part {
-			rows[i] = countRow(appendCountKey(nil, c.Call), uint64(c.Used))
+			rows[i] = countRow(appendCountKey(nil, c.Day, c.Account, c.Endpoint), uint64(c.Used))
 		}
 		if _, err := j.archive.writeRows(true, rows); err != nil {
 			return err

@@ -136,7 +136,7 @@ func (r *recorder) drain() {
 	r.queueing.Unlock()
 	for i := range batch {
 		record := &batch[i]
-		if r.size > maxPending || r.store.ledger.Gone(record.Account, record.Handle) {
+		if r.size > maxPending || r.store.ledger.Deleted(record.Account, record.Handle) {
 			continue
 		}
 		if len(record.Path) > maxPath {
