@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -121,7 +121,7 @@ func TestLostRecentCalls(t *testing.T) {
 	if _, err := s.Recent(t.Context(), "acc_1", now); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.SettleForTest(); err != nil {
+	if err := s.FlushForTest(); err != nil {
 		t.Fatal(err)
 	}
 	copyStore(t, live, crashed)

@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // today is ahead of the machine's clock, by which Badger forgets.
@@ -78,7 +78,7 @@ func endSegment(t *testing.T, s *Store) {
 	if err := s.journal.log.Rotate(); err != nil {
 		t.Fatalf("ending a segment: %v", err)
 	}
-	if err := s.journal.moveEnded(); err != nil {
+	if err := s.journal.archiveEnded(); err != nil {
 		t.Fatalf("moving a segment: %v", err)
 	}
 }
@@ -197,8 +197,8 @@ func TestResetOfUnloadedDay(t *testing.T) {
 
 // syncWith replaces a store's way to sync its archive.
 func syncWith(s *Store, sync func() error) {
-	s.archive.writing.Lock()
-	defer s.archive.writing.Unlock()
+	s.archive.mu.Lock()
+	defer s.archive.mu.Unlock()
 	s.archive.sync = sync
 	s.archive.broken.Store(nil)
 }
@@ -215,7 +215,7 @@ func TestSettleFails(t *testing.T) {
 	if err := s.journal.log.Rotate(); err != nil {
 		t.Fatalf("ending a segment: %v", err)
 	}
-	if err := s.journal.moveEnded(); !errors.Is(err, errLost) {
+	if err := s.journal.archiveEnded(); !errors.Is(err, errLost) {
 		t.Errorf("moving a segment: got %v", err)
 	}
 	wantUsed(t, s, call("convert", today), 1)

@@ -112,9 +112,9 @@ func TestEndedLoginsAreBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	s := openWith(t, now, "acc_m")
-	const surplus = 3000
+	const excess = 3000
 	var changes []change
-	for number := range store.MaxEndedKeys + surplus {
+	for number := range store.MaxEndedKeys + excess {
 		k := newLogin("acc_m", number, now.Add(-time.Hour))
 		if number%2 == 0 {
 			k.RevokedAt = now

@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/wal"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -227,7 +227,7 @@ func TestInterruptedFirstStart(t *testing.T) {
 		for _, row := range rows {
 			err = errors.Join(err, db.Update(func(txn *badger.Txn) error { return add(txn, row) }))
 		}
-		log, failed := wal.Open(dir, 0, nil, wal.Options{Room: func() error { return nil }})
+		log, failed := wal.Open(dir, 0, nil, wal.Options{CheckSpace: func() error { return nil }})
 		if err = errors.Join(err, failed, log.Close(), db.Close()); err != nil {
 			t.Fatal(err)
 		}
@@ -286,7 +286,7 @@ func TestRestoreLeavesNoSegment(t *testing.T) {
 	dir := t.TempDir()
 	s, fails := openFailing(t, dir)
 	take(t, s, call("convert", today))
-	s.journal.moving.Lock() // so that the background does not move it
+	s.journal.archiving.Lock() // so that the background does not move it
 	if err := s.journal.log.Rotate(); err != nil {
 		t.Fatal(err)
 	}
@@ -299,9 +299,9 @@ func TestRestoreLeavesNoSegment(t *testing.T) {
 		t.Fatal("the sync did not fail")
 	}
 	fails.Store(false)
-	s.journal.moving.Unlock()
+	s.journal.archiving.Unlock()
 	_ = s.journal.syncNow() // the background may do it first
-	if err := s.journal.moveEnded(); err != nil || s.journal.log.Ended() != nil {
+	if err := s.journal.archiveEnded(); err != nil || s.journal.log.Ended() != nil {
 		t.Errorf("a segment is left: %v, %v", s.journal.log.Ended(), err)
 	}
 	if got := archived(t, s, call("convert", today)); got != 2 {

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // damageCounters is how many counters each half of the sample has.
