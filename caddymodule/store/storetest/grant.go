@@ -73,6 +73,8 @@ func (s *suite) deletedAccount() {
 	s.account("acc_1", "acc_10")
 	key, other := s.newKey("acc_1", "ci"), s.newKey("acc_10", "ci")
 	hash, otherHash := s.create(key), s.create(other)
+	grant, err := s.store.Grant(s.Context(), hash, s.now)
+	s.must(err)
 	s.take(s.call("acc_1", "convert"), 10, 1, true)
 	s.take(s.call("acc_10", "convert"), 10, 1, true)
 	s.store.Record(store.Record{Account: "acc_1", Key: key.ID, At: s.now, Endpoint: "convert"})
@@ -80,7 +82,7 @@ func (s *suite) deletedAccount() {
 	s.must(s.store.DeleteAccount(s.Context(), "acc_1"))
 	s.wantNoGrant("a deleted account's token", hash, s.now)
 	s.wantError("deleting again", s.store.DeleteAccount(s.Context(), "acc_1"), store.ErrNotFound)
-	_, err := s.store.Account(s.Context(), "acc_1")
+	_, err = s.store.Account(s.Context(), "acc_1")
 	s.wantError("a deleted account", err, store.ErrNotFound)
 
 	check := func() {
@@ -99,6 +101,15 @@ func (s *suite) deletedAccount() {
 		s.wantUsed(s.call("acc_10", "convert"), 1)
 	}
 	check()
+	if late := s.call("acc_1", "convert"); grant.Handle != 0 {
+		late.Handle = grant.Handle
+		_, err := s.store.Take(s.Context(), late, nil, nil)
+		s.wantError("a call with the grant of the deleted account", err, store.ErrNoGrant)
+		s.take(s.call("acc_1", "convert"), 10, 1, true)
+		s.must(s.store.GiveBack(s.Context(), late)) // changes nothing
+		s.wantUsed(late, 1)
+		s.must(s.store.GiveBack(s.Context(), s.call("acc_1", "convert")))
+	}
 	s.restart()
 	check()
 	s.take(s.call("acc_1", "convert"), 10, 1, true)
