@@ -30,8 +30,8 @@ func (c counting) Grant(_ context.Context, hash token.Hash, now time.Time) (stor
 	return c.ledger.Grant(&hash, now)
 }
 
-func (c counting) Take(_ context.Context, call store.Call, limit int64) (int64, bool, error) {
-	return c.ledger.Take(call, limit)
+func (c counting) Take(_ context.Context, call store.Call, limits []store.Limit, remaining []int64) (bool, error) {
+	return c.ledger.Take(call, limits, remaining)
 }
 
 func (c counting) Record(store.Record) {}

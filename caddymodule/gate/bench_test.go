@@ -35,8 +35,8 @@ func (m memory) Grant(_ context.Context, hash token.Hash, now time.Time) (store.
 	return m.ledger.Grant(&hash, now)
 }
 
-func (m memory) Take(_ context.Context, call store.Call, limit int64) (int64, bool, error) {
-	return m.ledger.Take(call, limit)
+func (m memory) Take(_ context.Context, call store.Call, limits []store.Limit, remaining []int64) (bool, error) {
+	return m.ledger.Take(call, limits, remaining)
 }
 
 func (m memory) Record(store.Record) {}

@@ -107,6 +107,7 @@ func (g *Gate) termsOf(plan *policy.Plan) []terms {
 	for i, e := range g.Policy.Endpoints {
 		all[i].gate, all[i].endpoint, all[i].plan = g, e, plan
 		all[i].limit, _ = plan.Limit(e)
+		all[i].limits = []store.Limit{{Period: store.Day, Max: all[i].limit}}
 	}
 	return all
 }
@@ -237,12 +238,12 @@ func (c *Call) entitle(abilities string) *Refusal {
 // take takes one call of the day's quota.
 func (c *Call) take() (admitted bool, err error) {
 	c.day = c.gate.Policy.Calendar.At(c.began)
-	used, admitted, err := c.store.Take(c.request.Context(), c.counter(), c.limit)
+	admitted, err = c.store.Take(c.request.Context(), c.counter(), c.limits, c.remains[:])
 	if err != nil {
 		c.day = nil
 		return false, err
 	}
-	c.remaining = max(0, c.limit-used)
+	c.remaining = c.remains[0]
 	return admitted, nil
 }
 

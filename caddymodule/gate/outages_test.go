@@ -36,11 +36,11 @@ type patient struct {
 
 var errFull = errors.New("disk is full")
 
-func (p *patient) Take(ctx context.Context, call store.Call, limit int64) (int64, bool, error) {
+func (p *patient) Take(ctx context.Context, call store.Call, limits []store.Limit, remaining []int64) (bool, error) {
 	if p.noTake.Load() {
-		return 0, false, errFull
+		return false, errFull
 	}
-	return p.memory.Take(ctx, call, limit)
+	return p.memory.Take(ctx, call, limits, remaining)
 }
 
 func (p *patient) GiveBack(context.Context, store.Call) error {

@@ -271,8 +271,8 @@ func TestStoreFails(t *testing.T) {
 // takeFails is a store that grants and does not count.
 type takeFails struct{ store.Store }
 
-func (takeFails) Take(context.Context, store.Call, int64) (int64, bool, error) {
-	return 0, false, store.ErrUnavailable
+func (takeFails) Take(context.Context, store.Call, []store.Limit, []int64) (bool, error) {
+	return false, store.ErrUnavailable
 }
 
 // TestRemainingIsKnown: what remains is told to logs and other handlers
