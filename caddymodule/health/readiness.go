@@ -1,9 +1,8 @@
 // Package health tells whether a gate can admit calls now.
 //
-// A Readiness is what a gate answers to a load balancer. A Monitor makes
-// it from what the store says, at a bounded cost: it asks the store only
-// when it is asked itself, at most twice a second, and never waits longer
-// than Timeout for a store that hangs.
+// A Readiness is the answer to a load balancer. A Monitor makes it from a
+// check of the store. It checks on demand only, at most twice a second, and
+// waits at most Timeout for a store that hangs.
 package health
 
 import (
@@ -13,11 +12,10 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// Status is what a gate can do now.
+// Status is the status of a gate.
 type Status string
 
-// The statuses of a gate. Only a gate that is Ready admits calls as it
-// should.
+// The statuses of a gate. Only Ready means that it can admit calls.
 const (
 	Ready       Status = "ready"
 	Starting    Status = "starting"    // its configuration is not in force yet
@@ -25,14 +23,13 @@ const (
 	Stopping    Status = "stopping"    // its process or configuration ends
 )
 
-// ModeEnforce is the mode of a gate that refuses what its plans do not
-// allow.
+// ModeEnforce is the mode of a gate that enforces its plans.
 const ModeEnforce = "enforce"
 
 // Live is the status of every process that answers.
 const Live = "live"
 
-// Liveness tells that the process answers.
+// Liveness is the answer that the process runs.
 type Liveness struct {
 	Status string `json:"status" enum:"live"`
 }
@@ -41,8 +38,7 @@ type Liveness struct {
 type Readiness struct {
 	Status Status `json:"status" enum:"ready,starting,unavailable,stopping" doc:"Only ready comes with the HTTP status 200."`
 	Mode   string `json:"mode" enum:"enforce" doc:"Whether the gate enforces its plans."`
-	// Since is when the gate noticed the last change of the status, in
-	// UTC.
+	// Since is when the gate noticed the last change of the status, in UTC.
 	Since  time.Time `json:"since" doc:"When the gate noticed the last change of the status."`
 	Checks []Check   `json:"checks" nullable:"false" doc:"What the status depends on."`
 }
@@ -54,11 +50,11 @@ type Check struct {
 	Message string `json:"message" doc:"A sentence for a person. The log has the details."`
 }
 
-// errSlow says that a check of the store did not end within Timeout.
+// errSlow is the error of a check that takes longer than Timeout.
 var errSlow = errors.New("the store does not answer in time")
 
-// Report makes a Readiness from what the store's check returned, and from
-// the time since when. The error itself is not shown: anyone may ask.
+// Report returns a Readiness for the error of a check. It does not contain
+// the error itself, because anyone can read it.
 func Report(err error, since time.Time) Readiness {
 	status, check := Unavailable, Check{Name: "store", OK: err == nil}
 	switch {
@@ -74,7 +70,7 @@ func Report(err error, since time.Time) Readiness {
 	return Readiness{Mode: ModeEnforce, Checks: []Check{check}}.As(status, since)
 }
 
-// As returns r with another status, since when it has that.
+// As returns r with another status and its start.
 func (r Readiness) As(status Status, since time.Time) Readiness {
 	r.Status, r.Since = status, since.UTC().Truncate(time.Millisecond)
 	return r
