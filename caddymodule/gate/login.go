@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -19,26 +20,37 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
-// maxLoginBody is the size of the largest login request, in bytes.
+// LoginLimiter limits login attempts per client and per account. It is safe
+// for concurrent use.
+type LoginLimiter interface {
+	// Reserve admits an attempt, or returns how long the client must wait,
+	// or an error if the limiter does not work. It counts the attempt as
+	// failed before it returns, so that parallel guesses count. now is
+	// the current time. ctx bounds the wait for a remote limiter.
+	Reserve(ctx context.Context, now time.Time, limits login.Limits, client login.Client, account login.Account) (
+		attempt login.Attempt, wait time.Duration, err error)
+}
+
+// maxLoginBody is the largest body of a login, in bytes.
 const maxLoginBody = 4 << 10
 
-// loggingIn marks a login that was let through.
+// loggingIn marks an admitted login.
 var loggingIn = new(Call)
 
-// login is the way of a request that checks a password: throttled before
-// the upstream sees it, and settled by what the upstream answers.
+// login handles a request that checks a password: it limits attempts before
+// the upstream sees them, and reads the outcome from the upstream's answer.
 func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error {
 	email, refusal := loginAccount(w, r)
 	if refusal != nil {
 		return g.refuse(w, r, nil, refusal)
 	}
-	guard, err := g.Throttle()
+	limiter, err := g.Limiter()
 	if err != nil {
 		return g.unavailable(w, r, nil, err)
 	}
-	client := login.ClientKey(g.Server.Client(r))
+	client := login.ClientOf(g.Server.Client(r))
 	now := g.Now()
-	attempt, wait, err := guard.Reserve(r.Context(), now, g.Policy.LoginLimits, client, login.AccountKey(email))
+	attempt, wait, err := limiter.Reserve(r.Context(), now, g.Policy.LoginLimits, client, login.AccountOf(email))
 	if err != nil {
 		return g.unavailable(w, r, nil, err)
 	}
@@ -58,7 +70,7 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 	}
 	status := g.Server.Status(err)
 	if status == http.StatusUnauthorized {
-		answer.begin(status) // a wrong password, which an error route will word
+		answer.begin(status) // a wrong password; an error route writes the body
 	}
 	if fault := g.fault(nil, err); fault != nil {
 		return g.refuse(answer, r, nil, fault)
@@ -72,11 +84,10 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 	return err
 }
 
-// settleLogin tells the throttle what the upstream answered: 401 is a
-// failure; a 2xx, or the 303 with which a web form sends a person on, is
-// a success; anything else says nothing about the password. A login that
-// ends as an error can fail, and never succeeds.
-func (g *Gate) settleLogin(r *http.Request, attempt *login.Attempt, status int) {
+// settleLogin reports the outcome to the limiter: status 401 is a failure;
+// 2xx, or the 303 redirect of a web form, is a success; any other status
+// does not tell whether the password was right.
+func (g *Gate) settleLogin(r *http.Request, attempt login.Attempt, status int) {
 	g.unmark(r)
 	var err error
 	ctx := context.WithoutCancel(r.Context())
@@ -95,11 +106,10 @@ func (g *Gate) settleLogin(r *http.Request, attempt *login.Attempt, status int) 
 	g.outages.attempts.Worked()
 }
 
-// loginAccount reads the e-mail out of a login request and puts the body
-// back. It is as strict as a gate must be that shall never understand
-// another account than the upstream does: no member twice, in whatever
-// spelling, none in the query, nothing after the end, no encoding that
-// hides the text.
+// loginAccount reads the e-mail of a login request and restores the body.
+// It is strict, so that gate and upstream always read the same account: it
+// refuses duplicate members in any spelling, members in the query, data
+// after the end, and content encodings.
 func loginAccount(w http.ResponseWriter, r *http.Request) (string, *Refusal) {
 	if len(r.Header["Content-Type"]) > 1 || len(r.Header["Content-Encoding"]) > 0 {
 		return "", refuseMediaType
@@ -109,7 +119,7 @@ func loginAccount(w http.ResponseWriter, r *http.Request) (string, *Refusal) {
 	if err != nil || named && !strings.EqualFold(charset, "utf-8") {
 		return "", refuseMediaType
 	}
-	if query, err := readForm(r.URL.RawQuery); err != nil || query.named() {
+	if query, err := readForm(r.URL.RawQuery); err != nil || !query.empty() {
 		return "", refuseBody
 	}
 	read := formEmail
@@ -139,9 +149,8 @@ func loginAccount(w http.ResponseWriter, r *http.Request) (string, *Refusal) {
 }
 
 // jsonEmail reads the member email. The decoder refuses duplicate names,
-// invalid UTF-8, wrong types and whatever follows the object. It takes
-// "EMAIL" for email as well, which upstreams in several languages do: an
-// account that is named so must not go unseen.
+// invalid UTF-8, wrong types and trailing data. It ignores the case of
+// names, because decoders of several languages do.
 func jsonEmail(body []byte) (string, bool) {
 	var request struct {
 		Email    jsonString `json:"email"`
@@ -149,7 +158,7 @@ func jsonEmail(body []byte) (string, bool) {
 	}
 	trimmed := bytes.TrimLeft(body, " \t\r\n")
 	if len(trimmed) == 0 || trimmed[0] != '{' {
-		return "", false // null would decode into anything
+		return "", false // null decodes into any type
 	}
 	if err := json.Unmarshal(body, &request, json.MatchCaseInsensitiveNames(true)); err != nil {
 		return "", false
@@ -157,7 +166,7 @@ func jsonEmail(body []byte) (string, bool) {
 	return string(request.Email), true
 }
 
-// jsonString is a string that null is not taken for.
+// jsonString is a string that cannot be null.
 type jsonString string
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
@@ -185,8 +194,8 @@ func formEmail(body []byte) (string, bool) {
 	return email, utf8.ValidString(email)
 }
 
-// credentials are what a form says to a login, by any spelling of its
-// fields that a server might take for them: in any case, with space around.
+// credentials are the values of a form's login fields. Field names count in
+// any case and with space around, because some servers accept these.
 type credentials struct{ email, password []string }
 
 func readForm(text string) (f credentials, err error) {
@@ -202,5 +211,4 @@ func readForm(text string) (f credentials, err error) {
 	return f, err
 }
 
-// named tells whether the form says anything.
-func (f credentials) named() bool { return len(f.email)+len(f.password) > 0 }
+func (f credentials) empty() bool { return len(f.email)+len(f.password) == 0 }
