@@ -6,8 +6,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
-// Save implements store.Attempts. It waits while others write, which the
-// disk bounds.
+// Save implements store.Attempts. It waits for other writes.
 func (s *Store) Save(_ context.Context, rows []login.Row) error {
 	changes := make([]change, len(rows))
 	for i, row := range rows {
