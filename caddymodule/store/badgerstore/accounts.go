@@ -27,19 +27,28 @@ func (s *Store) alter(account string, fn func() error) error {
 	return s.ledger.Use(fn)
 }
 
-// PutAccount implements store.Accounts.
-func (s *Store) PutAccount(_ context.Context, account store.Account) (store.Account, error) {
-	err := s.alter(account.ID, func() error {
-		old, err := s.account(account.ID)
-		switch {
-		case err == nil:
-			account.CreatedAt = old.CreatedAt
-		case !errors.Is(err, store.ErrNotFound):
+// ChangeAccount implements store.Accounts. It also writes an account that
+// did not change: the write of an earlier change may have failed after it
+// reached the memory.
+func (s *Store) ChangeAccount(_ context.Context, id string, edit func(*store.Account, bool) error) (account store.Account, err error) {
+	err = s.alter(id, func() error {
+		old, err := s.account(id)
+		exists := err == nil
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
+		account = old
+		account.ID = id
+		if err := edit(&account, exists); err != nil {
+			return err
+		}
+		account.ID = id
+		if exists {
+			account.CreatedAt = old.CreatedAt
+		}
 		account.CreatedAt = account.CreatedAt.UTC()
-		apply := func() { s.ledger.PutAccount(account.ID, account.Plan, account.Disabled) }
-		return s.archive.writeDurably(apply, change{key: accountKey(account.ID), value: encodeAccount(account)})
+		apply := func() { s.ledger.PutAccount(id, account.Plan, account.Disabled) }
+		return s.archive.writeDurably(apply, change{key: accountKey(id), value: encodeAccount(account)})
 	})
 	return account, err
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // TestCloseIsBounded: Badger retries failing writes forever when it is closed.
@@ -17,7 +18,7 @@ func TestCloseIsBounded(t *testing.T) {
 	s := open(t, dir)
 	s.SetPatience(100 * time.Millisecond)
 	account := store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}
-	if _, err := s.PutAccount(t.Context(), account); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, account); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // TestDaysEnd: eachDay ends after the greatest key, day -1, and does not wrap.
@@ -66,7 +67,7 @@ func TestResetInProgress(t *testing.T) {
 func TestDeletionSyncsOnce(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 	var rows []change
@@ -97,7 +98,7 @@ func TestRepeatedAfterFailedSync(t *testing.T) {
 	dir := t.TempDir()
 	s := openHere(t, dir, Options{})
 	for _, id := range []string{"acc_1", "acc_2"} {
-		if _, err := s.PutAccount(t.Context(), store.Account{ID: id, Plan: "starter"}); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: id, Plan: "starter"}); err != nil {
 			t.Fatalf("creating an account: %v", err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // today is in the future of the machine's clock, so that Badger expires no row.
@@ -242,7 +243,7 @@ func TestSyncs(t *testing.T) {
 			do                     func() error
 		}{
 			{"account", 1, 1, func() error {
-				_, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"})
+				_, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"})
 				return err
 			}},
 			{"key", 1, 1, func() error {
@@ -293,7 +294,7 @@ func countSyncs(s *Store) (archive, log *int) {
 func TestFailedSyncIsFinal(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 	hash := [32]byte{1}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -25,7 +26,7 @@ func openWith(t *testing.T, now time.Time, accounts ...string) *Store {
 		}
 	})
 	for _, id := range accounts {
-		if _, err := s.PutAccount(t.Context(), store.Account{ID: id, Plan: "starter", CreatedAt: now}); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: id, Plan: "starter", CreatedAt: now}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -114,7 +115,7 @@ func TestAccountsDoNotWaitForEachOther(t *testing.T) {
 	s := openWith(t, now, "acc_m")
 	stripe := func(account string) uint64 { return maphash.String(s.seed, account) % stripes }
 	other := slices.IndexFunc(accounts, func(id string) bool { return stripe(id) != stripe("acc_m") })
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: accounts[other], Plan: "starter", CreatedAt: now}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: accounts[other], Plan: "starter", CreatedAt: now}); err != nil {
 		t.Fatal(err)
 	}
 	err := s.alter("acc_m", func() error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -34,7 +35,7 @@ func earlierLogins(t *testing.T, n int) (s *Store, now time.Time) {
 		}
 	}
 	reopen()
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_m", Plan: "starter", CreatedAt: now}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_m", Plan: "starter", CreatedAt: now}); err != nil {
 		t.Fatal(err)
 	}
 	var changes []change

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -114,7 +115,7 @@ func TestUnreadableCalls(t *testing.T) {
 	s := openHere(t, t.TempDir(), Options{})
 	now := time.Now()
 	for _, account := range []string{"intact", "damaged"} {
-		if _, err := s.PutAccount(t.Context(), store.Account{ID: account, Plan: "starter"}); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: account, Plan: "starter"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -142,7 +143,7 @@ func TestDeletedWhileRecording(t *testing.T) {
 	s := openHere(t, t.TempDir(), Options{})
 	now := time.Now()
 	for round := range byte(10) {
-		if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
 			t.Fatal(err)
 		}
 		hash := token.Hash{round}
@@ -180,7 +181,7 @@ func TestDeletedWhileRecording(t *testing.T) {
 		}
 		if round%2 == 0 {
 			// The next account is created while calls of this one end.
-			if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
+			if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
 				t.Error(err)
 			}
 			if list, err := s.Recent(t.Context(), "acc_1", now); len(list) != 0 || err != nil {

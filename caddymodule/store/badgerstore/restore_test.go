@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/wal"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -141,12 +142,12 @@ func TestChangeIsInForceBeforeItIsConfirmed(t *testing.T) {
 			return nil
 		},
 		"disabling": func(s *Store) error {
-			_, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter", Disabled: true})
+			_, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter", Disabled: true})
 			return err
 		},
 	} {
 		s, fails := openFailing(t, t.TempDir())
-		if _, err := s.PutAccount(t.Context(), account); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s, account); err != nil {
 			t.Fatal(err)
 		}
 		key := store.Key{ID: "key_1", Account: "acc_1", Kind: token.Login, CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)}
@@ -165,7 +166,7 @@ func TestChangeIsInForceBeforeItIsConfirmed(t *testing.T) {
 			t.Errorf("%s again: %v", name, err)
 		}
 		if name == "deleting" {
-			if _, err := s.PutAccount(t.Context(), account); err != nil {
+			if _, err := storetest.PutAccount(t.Context(), s, account); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -268,7 +269,7 @@ func TestCloseAfterAFailedSync(t *testing.T) {
 	take(t, s, call("convert", today))
 	errLost := errors.New("pages lost")
 	syncWith(s, func() error { return errLost })
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"}); !errors.Is(err, errLost) {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); !errors.Is(err, errLost) {
 		t.Errorf("changing an account: %v", err)
 	}
 	for range 2 {

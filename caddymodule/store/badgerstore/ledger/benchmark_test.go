@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,13 +33,17 @@ func populate(accounts int) (*ledger.Ledger, []token.Hash) {
 	return l, hashes
 }
 
+// remainders is memory for what remains, which callers keep with the call.
+var remainders = sync.Pool{New: func() any { return new([4]int64) }}
+
 // decide is what a call asks of the ledger.
 func decide(l *ledger.Ledger, hash *token.Hash, limits []store.Limit) error {
 	grant, err := l.Grant(hash, now)
 	if err != nil {
 		return err
 	}
-	remaining := [4]int64{}
+	remaining := remainders.Get().(*[4]int64)
+	defer remainders.Put(remaining)
 	_, err = l.Take(store.Call{Account: grant.Account, Endpoint: "convert", Day: today, Handle: grant.Handle}, limits, remaining[:len(limits)])
 	return err
 }
