@@ -2,8 +2,6 @@ package caddymodule
 
 import (
 	"cmp"
-	"crypto/rand"
-	"io"
 	"net/http"
 	"time"
 
@@ -12,7 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
-	"github.com/caddy-tollgate/tollgate/caddymodule/health"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 // Control serves the control API below /tollgate/ to applications that send
@@ -65,13 +63,13 @@ type controlBackend struct{ *App }
 // Now implements control.Backend.
 func (controlBackend) Now() time.Time { return time.Now() }
 
-// Random implements control.Backend.
-func (controlBackend) Random() io.Reader { return rand.Reader }
+// Store implements control.Backend.
+func (b controlBackend) Store() (control.Store, error) { return b.App.Store() }
 
 // Readiness implements control.Backend. It reports on the gate in force:
 // during a reload, the request may reach either app. If the app is replaced
 // meanwhile, it reports "stopping", so the loop asks the new one.
-func (b controlBackend) Readiness() health.Readiness {
+func (b controlBackend) Readiness() api.Readiness {
 	for {
 		app := cmp.Or(current(), b.App)
 		r := app.readiness()
