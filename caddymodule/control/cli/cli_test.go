@@ -197,8 +197,8 @@ RECENT CALL           STATUS  METHOD  PATH                      MS   KEY
 	if out := s.ok(t, "usage", "show", "acc_1", "--json"); !strings.HasPrefix(out, `{"account":"acc_1","plan":"business"`) || strings.Contains(out, `"days"`) {
 		t.Errorf("got %s", out)
 	}
-	expect(t, s.ok(t, "usage", "reset", "acc_1", "--endpoint", "convert"), "Gave today's calls to convert back to acc_1.\n")
-	expect(t, s.ok(t, "usage", "reset", "acc_1"), "Gave today's calls to all endpoints back to acc_1.\n")
+	expect(t, s.ok(t, "usage", "reset", "acc_1", "--endpoint", "convert"), "Reset today's counts of convert for acc_1.\n")
+	expect(t, s.ok(t, "usage", "reset", "acc_1"), "Reset today's counts of all endpoints for acc_1.\n")
 	if out := s.ok(t, "usage", "show", "acc_1"); !strings.Contains(out, "convert     0 ") {
 		t.Errorf("after a reset: %s", out)
 	}
@@ -226,7 +226,7 @@ store  yes  The store works.
 	for status, reason := range map[string]error{"unavailable": errors.New("no store"), "starting": store.ErrOpening} {
 		s.Break(reason)
 		out, complaints, err := s.run(t, "health")
-		if err == nil || complaints != "Error: the gate is not ready, it is "+status+"\n" || !strings.Contains(out, "store  no  The store ") {
+		if err == nil || complaints != "Error: the gate is not ready: "+status+"\n" || !strings.Contains(out, "store  no  The store ") {
 			t.Errorf("%s: got %v\nstdout: %s\nstderr: %s", status, err, out, complaints)
 		}
 		out, _, err = s.run(t, "health", "--json")
@@ -270,8 +270,8 @@ func TestMistakes(t *testing.T) {
 		{"plans extra", "unknown command"},
 		{"health extra", "unknown command"},
 		{"health --address nowhere", "no such address: nowhere"},
-		{"", "a command is missing"},
-		{"account", "a command is missing"},
+		{"", "missing command"},
+		{"account", "missing command"},
 		{"accounts", "unknown command"},
 		{"key make", "unknown command"},
 	} {
