@@ -5,12 +5,12 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 )
 
-// TestAllocations holds an admitted call to the one allocation that it is
-// itself.
+// TestAllocations: an admitted call allocates only itself.
+
 func TestAllocations(t *testing.T) {
 	l := ledger.New(nil)
 	l.PutAccount("acc_1", "starter", false)
@@ -24,9 +24,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestRefusalAllocations holds refusals to the memory of their headers,
-// and of the call if there is one: those who are refused come again and
-// again.
+// TestRefusalAllocations: a refusal allocates its headers, and the call if
+// there is one. Refused clients often repeat their requests.
 func TestRefusalAllocations(t *testing.T) {
 	for limit, want := range map[policy.Limit]struct {
 		status int

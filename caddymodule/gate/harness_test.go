@@ -16,10 +16,10 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
-	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -104,7 +104,7 @@ func (w *world) configure(t testing.TB, c policy.Config) {
 	}
 	guard := login.New(w.store)
 	w.gate = gate.New(gate.Options{
-		Policy: p, Store: func() (store.Store, error) { return w.store, nil },
+		Policy: p, Store: func() (gate.Store, error) { return w.store, nil },
 		Throttle:   func() (*login.Throttle, error) { return guard, nil },
 		Assertions: newSigner(t), Server: w, Now: w.clock, Since: func(t time.Time) time.Duration { return w.clock().Sub(t) }, Logger: zap.NewNop(),
 	})

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
@@ -254,7 +255,7 @@ func TestStoreFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	bearer := w.account(t, "acc_1")
-	w.gate.Store = func() (store.Store, error) { return nil, errors.New("secret detail") }
+	w.gate.Store = func() (gate.Store, error) { return nil, errors.New("secret detail") }
 	w.next = func(http.ResponseWriter, *http.Request) error {
 		t.Error("the upstream was asked")
 		return nil
@@ -271,8 +272,8 @@ func TestStoreFails(t *testing.T) {
 // takeFails is a store that grants and does not count.
 type takeFails struct{ store.Store }
 
-func (takeFails) Take(context.Context, store.Call, int64) (int64, bool, error) {
-	return 0, false, store.ErrUnavailable
+func (takeFails) Take(context.Context, store.Call, []store.Limit, []int64) (bool, error) {
+	return false, store.ErrUnavailable
 }
 
 // TestRemainingIsKnown: what remains is told to logs and other handlers
@@ -357,7 +358,7 @@ func TestDeletedUnderWay(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		w := newWorld(t, nil)
 		bearer := w.account(t, "acc_1")
-		w.gate.Store = func() (store.Store, error) { return deleting{w.store, again}, nil }
+		w.gate.Store = func() (gate.Store, error) { return deleting{w.store, again}, nil }
 		w.next = func(http.ResponseWriter, *http.Request) error {
 			t.Error("the upstream was asked")
 			return nil
