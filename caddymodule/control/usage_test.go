@@ -21,7 +21,7 @@ func (g *gate) take(t *testing.T, endpoint string, calls int) {
 	}
 	call := store.Call{Account: "acc_1", Endpoint: endpoint, Day: g.Policy().Calendar.At(g.Now()).Day}
 	for range calls {
-		if _, ok, err := opened.Take(t.Context(), call, store.Unlimited); !ok || err != nil {
+		if ok, err := opened.Take(t.Context(), call, nil, nil); !ok || err != nil {
 			t.Fatalf("taking a call: %v, %v", ok, err)
 		}
 	}

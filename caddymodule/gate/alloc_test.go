@@ -10,7 +10,6 @@ import (
 )
 
 // TestAllocations: an admitted call allocates only itself.
-
 func TestAllocations(t *testing.T) {
 	l := ledger.New(nil)
 	l.PutAccount("acc_1", "starter", false)

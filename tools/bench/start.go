@@ -155,7 +155,7 @@ func addCounts(ctx context.Context, db store.Store, accounts int, day calendar.D
 	for c := range callers {
 		group.Go(func() {
 			for i := c; i < accounts && failures[c] == nil && ctx.Err() == nil; i += callers {
-				_, _, failures[c] = db.Take(ctx, store.Call{Account: accountID(i), Endpoint: "convert", Day: day}, dailyLimit)
+				_, failures[c] = db.Take(ctx, store.Call{Account: accountID(i), Endpoint: "convert", Day: day}, []store.Limit{{Max: dailyLimit}}, make([]int64, 1))
 			}
 		})
 	}

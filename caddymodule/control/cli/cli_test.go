@@ -172,7 +172,7 @@ func TestUsage(t *testing.T) {
 	}
 	day := s.Policy().Calendar.At(s.Now()).Day
 	for range 3 {
-		if _, _, err := opened.Take(t.Context(), store.Call{Account: "acc_1", Endpoint: "convert", Day: day}, 10); err != nil {
+		if _, err := opened.Take(t.Context(), store.Call{Account: "acc_1", Endpoint: "convert", Day: day}, []store.Limit{{Max: 10}}, []int64{0}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -146,11 +146,11 @@ func (j *journal) restore() error {
 
 // settle writes counts to the archive, and with the last of them that the
 // log begins with a segment.
-func (j *journal) settle(counts []ledger.Counter, segment uint64) error {
+func (j *journal) settle(counts []ledger.Count, segment uint64) error {
 	for part := range slices.Chunk(counts, settleRows) {
 		rows := make([]change, len(part))
 		for i, c := range part {
-			rows[i] = countRow(appendCountKey(nil, c.Call), uint64(c.Used))
+			rows[i] = countRow(appendCountKey(nil, c.Day, c.Account, c.Endpoint), uint64(c.Used))
 		}
 		if _, err := j.archive.try(true, rows); err != nil {
 			return err

@@ -39,7 +39,7 @@ func TestCloseIsBounded(t *testing.T) {
 			t.Errorf("closing: got %v, want %v", err, store.ErrNotClosed)
 		}
 	}
-	if _, _, err := s.Take(t.Context(), crashCall("convert"), 1); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := s.Take(t.Context(), crashCall("convert"), []store.Limit{{Max: 1}}, []int64{0}); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a call: got %v", err)
 	}
 

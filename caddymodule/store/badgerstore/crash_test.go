@@ -61,7 +61,7 @@ func load(s *badgerstore.Store, caller int) {
 	ctx := context.Background()
 	for n := 0; ; n++ {
 		for _, counter := range []string{"shared", fmt.Sprint(caller)} {
-			if _, admitted, err := s.Take(ctx, crashCall(counter), store.Unlimited); err != nil || !admitted {
+			if admitted, err := s.Take(ctx, crashCall(counter), nil, nil); err != nil || !admitted {
 				return
 			}
 			fmt.Println("take", counter)

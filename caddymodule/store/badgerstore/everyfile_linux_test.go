@@ -41,7 +41,7 @@ func livePart(ctx context.Context, s *badgerstore.Store, part int) error {
 				store.Key{ID: key, Account: account, Kind: token.Key, Name: key, CreatedAt: now}, crashHash(key)))
 		}
 		for c := range 100 {
-			_, _, err := s.Take(ctx, store.Call{Account: account, Endpoint: fmt.Sprintf("endpoint_%d", c%20), Day: today}, store.Unlimited)
+			_, err := s.Take(ctx, store.Call{Account: account, Endpoint: fmt.Sprintf("endpoint_%d", c%20), Day: today}, nil, nil)
 			errs = append(errs, err)
 		}
 		for r := range 20 {

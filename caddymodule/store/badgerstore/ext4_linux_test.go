@@ -63,7 +63,7 @@ func runOnDisk(task, dir string) {
 func takeOnDisk(s *badgerstore.Store, caller string) {
 	for {
 		began := time.Now()
-		_, admitted, err := s.Take(context.Background(), crashCall(caller), store.Unlimited)
+		admitted, err := s.Take(context.Background(), crashCall(caller), nil, nil)
 		tell("take", caller, began, err)
 		if admitted {
 			s.Record(store.Record{Account: "acc_1", At: began, Endpoint: caller, Method: "GET", Path: "/", Status: 200})

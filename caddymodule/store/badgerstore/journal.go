@@ -34,7 +34,7 @@ type journal struct {
 	log     *wal.Log
 	sync    bool // every record is synced
 	logger  *zap.Logger
-	counts  func() []ledger.Counter // that moved; see ledger.Moved
+	counts  func() []ledger.Count // that moved; see ledger.Moved
 
 	// append writes a record and makes it reach the disk if asked to. It is
 	// a field for tests.
@@ -184,9 +184,9 @@ func (j *journal) confirm(changes uint64) error {
 }
 
 // appendCount appends a row of a record.
-func appendCount(buf []byte, c *ledger.CountChange) []byte {
-	buf = binary.AppendUvarint(buf, uint64(countKeySize(c.Call)))
-	buf = appendCountKey(buf, c.Call)
+func appendCount(buf []byte, c *ledger.Count) []byte {
+	buf = binary.AppendUvarint(buf, uint64(dayEnd+len(c.Account)+1+len(c.Endpoint)))
+	buf = appendCountKey(buf, c.Day, c.Account, c.Endpoint)
 	return binary.AppendUvarint(buf, uint64(c.Used))
 }
 
@@ -265,11 +265,30 @@ func (j *journal) LoadDay(day calendar.Day, fn func(account, endpoint string, us
 	})
 }
 
+// LoadAccount implements ledger.Log. As in LoadDay, the archive has all
+// counts of days that are not in memory.
+func (j *journal) LoadAccount(account string, days []calendar.Day, fn func(endpoint string, used int64)) error {
+	for _, day := range days {
+		prefix := countsPrefix(day, account)
+		err := j.archive.scan(prefix, func(key, value []byte) error {
+			used, err := parseCount(value)
+			if err == nil {
+				fn(string(key[len(prefix):]), used)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Clear implements ledger.Log.
 func (j *journal) Clear(calls []store.Call) error {
 	changes := make([]change, len(calls))
 	for i, call := range calls {
-		changes[i] = change{key: appendCountKey(nil, call)}
+		changes[i] = change{key: appendCountKey(nil, call.Day, call.Account, call.Endpoint)}
 	}
 	return j.archive.writeDurably(nil, changes...)
 }

@@ -128,7 +128,7 @@ func (r *recorder) file() (much bool) {
 }
 
 func (r *recorder) fileOne(record *store.Record) {
-	if r.size > maxWaiting || r.store.ledger.Gone(record.Account, record.Handle) {
+	if r.size > maxWaiting || r.store.ledger.Deleted(record.Account, record.Handle) {
 		return
 	}
 	if len(record.Path) > maxPath {

@@ -45,7 +45,7 @@ func TestSyncFailsInTheBackground(t *testing.T) {
 	if err := s.journal.syncNow(); err == nil {
 		t.Fatalf("the sync did not fail")
 	}
-	if _, admitted, err := s.ledger.Take(call("convert", today), 100); admitted || !errors.Is(err, store.ErrUnavailable) {
+	if admitted, err := s.ledger.Take(call("convert", today), []store.Limit{{Max: 100}}, []int64{0}); admitted || !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a call is admitted after it: %v", err)
 	}
 	if err := s.Check(t.Context()); !errors.Is(err, store.ErrUnavailable) {
@@ -113,7 +113,7 @@ func TestArchiveFailsWhileRestoring(t *testing.T) {
 		if err := s.journal.syncNow(); err == nil {
 			t.Errorf("the log began again without the archive")
 		}
-		if _, admitted, _ := s.ledger.Take(call("convert", today), 100); admitted {
+		if admitted, _ := s.ledger.Take(call("convert", today), []store.Limit{{Max: 100}}, []int64{0}); admitted {
 			t.Errorf("a call is admitted")
 		}
 	}
@@ -191,7 +191,7 @@ func TestSyncThatHangs(t *testing.T) {
 		t.Helper()
 		deadline := time.Now().Add(time.Minute)
 		for {
-			_, _, err := s.ledger.Take(call("convert", today), store.Unlimited)
+			_, err := s.ledger.Take(call("convert", today), nil, nil)
 			if errors.Is(err, want) {
 				return
 			}

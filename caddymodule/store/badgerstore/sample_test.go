@@ -32,7 +32,7 @@ func crashedStore(t *testing.T) string {
 		}
 		for i := range damageCounters {
 			call := store.Call{Account: account, Endpoint: fmt.Sprintf("endpoint_%d", i), Day: today}
-			if _, _, err := s.Take(t.Context(), call, 9); err != nil {
+			if _, err := s.Take(t.Context(), call, []store.Limit{{Max: 9}}, []int64{0}); err != nil {
 				t.Fatalf("filling: %v", err)
 			}
 		}

@@ -36,7 +36,7 @@ func TestDiskFull(t *testing.T) {
 	used := int64(0)
 	take := func(want bool) {
 		t.Helper()
-		got, admitted, err := s.Take(t.Context(), call, store.Unlimited)
+		got, admitted, err := badgerstore.TakeDaily(s, call, store.Unlimited)
 		if want {
 			used++
 		}

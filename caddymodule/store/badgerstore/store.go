@@ -272,8 +272,8 @@ func (s *Store) Grant(_ context.Context, hash token.Hash, now time.Time) (store.
 }
 
 // Take implements store.Counter.
-func (s *Store) Take(_ context.Context, call store.Call, limit int64) (int64, bool, error) {
-	return s.ledger.Take(call, limit)
+func (s *Store) Take(_ context.Context, call store.Call, limits []store.Limit, remaining []int64) (bool, error) {
+	return s.ledger.Take(call, limits, remaining)
 }
 
 // GiveBack implements store.Counter.

@@ -53,7 +53,7 @@ func TestReopen(t *testing.T) {
 		t.Fatalf("creating the key: %v", err)
 	}
 	for want := int64(1); want <= 3; want++ {
-		if used, admitted, err := s.Take(ctx, call, 3); used != want || !admitted || err != nil {
+		if used, admitted, err := badgerstore.TakeDaily(s, call, 3); used != want || !admitted || err != nil {
 			t.Fatalf("taking call %d: got %d, %v, %v", want, used, admitted, err)
 		}
 	}
@@ -70,7 +70,7 @@ func TestReopen(t *testing.T) {
 	if got.Handle = 0; got != want || err != nil {
 		t.Errorf("grant: got %+v, %v, want %+v", got, err, want)
 	}
-	if used, admitted, err := s.Take(ctx, call, 3); used != 3 || admitted || err != nil {
+	if used, admitted, err := badgerstore.TakeDaily(s, call, 3); used != 3 || admitted || err != nil {
 		t.Errorf("taking a call beyond the limit: got %d, %v, %v, want 3, false", used, admitted, err)
 	}
 	counts, err := s.Counts(ctx, "acc_1", today-1, today)
@@ -98,7 +98,7 @@ func TestUpgrade(t *testing.T) {
 	call := store.Call{Account: "acc_1", Endpoint: "convert", Day: today}
 	for want := int64(6); want < 9; want++ {
 		s := open(t, dir)
-		if used, admitted, err := s.Take(t.Context(), call, 100); used != want || !admitted || err != nil {
+		if used, admitted, err := badgerstore.TakeDaily(s, call, 100); used != want || !admitted || err != nil {
 			t.Errorf("taking call %d: got %d, %v, %v", want, used, admitted, err)
 		}
 		if err := s.Close(); err != nil {

@@ -134,7 +134,7 @@ func (s *suite) deletedUnderLoad() {
 					late = true
 				default:
 				}
-				_, admitted, err := s.store.Take(s.Context(), granted, store.Unlimited)
+				admitted, err := s.store.Take(s.Context(), granted, nil, nil)
 				switch {
 				case errors.Is(err, store.ErrNoGrant):
 					return nil
