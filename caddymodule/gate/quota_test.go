@@ -25,8 +25,8 @@ func zone(t *testing.T, name string) *time.Location {
 	return location
 }
 
-// TestWindow is the true length of the day and the true time to its end,
-// where clocks change too.
+// TestWindow: the headers have the true length of the day and the true time
+// to its end, also where clocks change.
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -91,8 +91,8 @@ func checkWait(t *testing.T, w *world, bearer string, at time.Time, seconds stri
 	}
 }
 
-// TestMidnight begins a day with a full quota, and a clock that is set
-// back over it finds what was used before.
+// TestMidnight: a day begins with all calls left. If the clock is set back
+// to the day before, that day's calls still count.
 func TestMidnight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -121,7 +121,8 @@ func TestMidnight(t *testing.T) {
 	}
 }
 
-// TestCallOverMidnight is counted, and given back, on the day it began.
+// TestCallOverMidnight: a call is counted and given back on the day on which
+// it began.
 func TestCallOverMidnight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -147,7 +148,8 @@ func TestCallOverMidnight(t *testing.T) {
 	}
 }
 
-// TestLimitChanges acts on the next call, with what was used before.
+// TestLimitChanges: a change of a limit applies to the next call, and earlier
+// calls count.
 func TestLimitChanges(t *testing.T) {
 	t.Parallel()
 	limits := func(n policy.Limit) func(*policy.Config) {
