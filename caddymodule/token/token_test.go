@@ -117,22 +117,22 @@ func TestParseRefuses(t *testing.T) {
 	good := mustNew(t, token.Key).Reveal()
 	body := strings.Repeat("A", 43)
 	cases := map[string]string{
-		"empty":                    "",
-		"prefix alone":             "tgk_",
-		"one short":                good[:52],
-		"one long":                 good + "0",
-		"space before":             " " + good[:52],
-		"other prefix":             withChecksum("tgx_" + body),
-		"upper-case prefix":        withChecksum("TGK_" + body),
-		"dash for underscore":      withChecksum("tgk-" + body),
-		"another's checksum":       "tgl_" + good[4:],
+		"empty":                            "",
+		"prefix alone":                     "tgk_",
+		"one short":                        good[:52],
+		"one long":                         good + "0",
+		"space before":                     " " + good[:52],
+		"other prefix":                     withChecksum("tgx_" + body),
+		"upper-case prefix":                withChecksum("TGK_" + body),
+		"dash for underscore":              withChecksum("tgk-" + body),
+		"another's checksum":               "tgl_" + good[4:],
 		"dash inside, valid checksum":      withChecksum("tgk_-" + body[1:]),
 		"underscore, valid checksum":       withChecksum("tgk__" + body[1:]),
 		"NUL inside, valid checksum":       withChecksum("tgk_\x00" + body[1:]),
 		"non-ASCII inside, valid checksum": withChecksum("tgk_é" + body[2:]),
-		"no checksum":              "tgk_" + body + "000000",
-		"last byte not a digit":    good[:52] + "=",
-		"huge":                     strings.Repeat("tgk_", 1<<16),
+		"no checksum":                      "tgk_" + body + "000000",
+		"last byte not a digit":            good[:52] + "=",
+		"huge":                             strings.Repeat("tgk_", 1<<16),
 	}
 	for name, text := range cases {
 		t.Run(name, func(t *testing.T) {
