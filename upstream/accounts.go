@@ -48,16 +48,16 @@ func (s *settings) withAccounts(c *cobra.Command, work func(*account.Service) er
 	if err != nil {
 		return err
 	}
-	store, err := s.open(c.Context())
+	options, err := s.optionsWithGate(c, secret)
+	if err != nil {
+		return err
+	}
+	store, err := options.OpenDatabase(c.Context())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	logger := newLogger(c)
-	accounts, err := s.accounts(store, secret, logger)
-	if err != nil {
-		return err
-	}
+	accounts := options.Accounts(store)
 	err = work(accounts)
 	if errors.Is(err, account.ErrLoginsLive) {
 		fmt.Fprintf(c.ErrOrStderr(), "upstream: %v\n", err) // what was asked for is done
@@ -67,7 +67,7 @@ func (s *settings) withAccounts(c *cobra.Command, work func(*account.Service) er
 		return err
 	}
 	if err := accounts.EndLogins(c.Context()); err != nil {
-		logger.Warn("login tokens from before a change of password still work", "error", err)
+		options.Logger.Warn("login tokens from before a change of password still work", "error", err)
 	}
 	return nil
 }

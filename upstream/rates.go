@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"log/slog"
-	"path/filepath"
 	"text/tabwriter"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
-	"github.com/caddy-tollgate/tollgate/upstream/rates"
 	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
 )
 
@@ -47,23 +44,6 @@ its rates next, and when it starts.`,
 func (s *settings) withRates(c *cobra.Command) {
 	fromEnvironment(c, &s.history, "rates-history", "TOLLGATE_RATES_HISTORY", historyURL, "`URL` of the bank's whole history, or off")
 	fromEnvironment(c, &s.daily, "rates-daily", "TOLLGATE_RATES_DAILY", dailyURL, "`URL` of the bank's newest rates, or off")
-}
-
-// rates opens the rates that are there. Without the flags of withRates
-// nothing is fetched.
-func (s *settings) rates(logger *slog.Logger) (*ecb.Provider, error) {
-	base, err := rates.Snapshot()
-	if err != nil {
-		return nil, fmt.Errorf("reading the rates of the program: %w", err)
-	}
-	return ecb.Open(ecb.Options{
-		Base:       base,
-		Directory:  filepath.Join(s.directory(), "rates"),
-		HistoryURL: unlessOff(s.history),
-		DailyURL:   unlessOff(s.daily),
-		Now:        time.Now,
-		Logger:     logger,
-	})
 }
 
 func unlessOff(url string) string {
@@ -129,7 +109,7 @@ func ratesStatus() *cobra.Command {
 		Short: "Tell how old the rates are",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			provider, err := s.rates(newLogger(c))
+			provider, err := s.options(c).OpenRates()
 			if err != nil {
 				return err
 			}
@@ -179,7 +159,7 @@ func ratesRefresh() *cobra.Command {
 			if cmp.Or(unlessOff(s.history), unlessOff(s.daily)) == "" {
 				return misuse("both URLs are off")
 			}
-			provider, err := s.rates(newLogger(c))
+			provider, err := s.options(c).OpenRates()
 			if err != nil {
 				return err
 			}
@@ -203,7 +183,7 @@ func ratesImport() *cobra.Command {
 eurofxref-hist.csv or eurofxref-daily.xml.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			provider, err := s.rates(newLogger(c))
+			provider, err := s.options(c).OpenRates()
 			if err != nil {
 				return err
 			}

@@ -104,7 +104,7 @@ const slowest = 15
 // Run calls EndLogins until the context ends: at once, then after every,
 // and after a failure each time twice as late as before, up to 15 times
 // every. Other processes leave work too, so it looks even if it has none.
-func (s *Service) Run(ctx context.Context, every time.Duration) error {
+func (s *Service) Run(ctx context.Context, every time.Duration) {
 	wait := every
 	failing := false
 	for ctx.Err() == nil {
@@ -124,5 +124,4 @@ func (s *Service) Run(ctx context.Context, every time.Duration) error {
 		case <-time.After(wait):
 		}
 	}
-	return nil
 }

@@ -56,7 +56,7 @@ func TestLoginIsAsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	handler := server.New(server.Config{
-		Assertions: gatetest.Verifier(t, "rates.example"), API: described.handler, Logins: accounts, Database: kept, Rates: provider,
+		Check: server.CheckAssertion(gatetest.Verifier(t, "rates.example")), API: described.handler, Logins: accounts, Database: kept, Rates: provider,
 		Pages: http.NotFoundHandler(), Now: time.Now, Logger: logger,
 	})
 	login := func(media, body string) answer {

@@ -184,7 +184,7 @@ func FuzzLogin(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	handler := server.New(server.Config{
-		Assertions: gatetest.Verifier(f, host), Logins: refusing{}, API: http.NotFoundHandler(), Pages: http.NotFoundHandler(),
+		Check: server.CheckAssertion(gatetest.Verifier(f, host)), Logins: refusing{}, API: http.NotFoundHandler(), Pages: http.NotFoundHandler(),
 	})
 	f.Fuzz(func(t *testing.T, body []byte) {
 		s := &site{Handler: handler, asserted: map[string]string{assertion.Login: gatetest.Assert(t, host, assertion.Login)}}

@@ -19,8 +19,9 @@ import (
 
 // Config is what New needs. Every field must be set.
 type Config struct {
-	// Assertions checks what the gate says of a request.
-	Assertions *assertion.Verifier
+	// Check returns nil for a request that the gate sent for a purpose,
+	// assertion.Call or assertion.Login, and otherwise why it is refused.
+	Check func(r *http.Request, purpose string) error
 
 	// API answers the currency API below /api/, /openapi.json and /docs.
 	API http.Handler
@@ -53,7 +54,7 @@ type Config struct {
 // New returns the handler of the whole upstream.
 func New(c Config) http.Handler {
 	logins := &login{logins: c.Logins, outage: outage.New(c.Logger, slog.LevelError, "logging in")}
-	gate := newGatekeeper(c.Assertions, c.Logger)
+	gate := newGatekeeper(c.Check, c.Logger)
 	checks := &health{database: c.Database, rates: c.Rates, now: c.Now, outage: outage.New(c.Logger, slog.LevelError, "checking health")}
 	open := http.NewServeMux()
 	open.Handle("/api/login", gate.require(assertion.Login, only("POST /api/login", logins)))

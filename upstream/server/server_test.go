@@ -88,7 +88,7 @@ func newSite(t *testing.T, edit ...func(*server.Config)) *site {
 	s.hasher = account.NewHasher(account.Cost{MemoryKiB: 8, Passes: 1, Lanes: 1}, 4)
 	s.accounts = account.NewService(store, s.gate.Client, s.hasher, time.Now, logger)
 	config := server.Config{
-		Assertions: gatetest.Verifier(t, host), API: currencies, Logins: s.accounts, Database: store, Rates: provider,
+		Check: server.CheckAssertion(gatetest.Verifier(t, host)), API: currencies, Logins: s.accounts, Database: store, Rates: provider,
 		Now: time.Now, Logger: logger,
 	}
 	config.Pages, err = web.New(web.Config{

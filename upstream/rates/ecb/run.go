@@ -27,17 +27,17 @@ func (p *Provider) NextExpected(now time.Time) time.Time {
 	return (civil.Of(now.UTC()) + 1).Time()
 }
 
-// Run keeps the rates fresh until the context ends, and returns nil then.
+// Run keeps the rates fresh until the context ends.
 // It refreshes them when they are due, first within a minute of the start; a
 // failed refresh is logged and tried again after half an hour. Without a URL
 // it looks every half hour whether another process has put rates on disk.
 // Without URL and Directory there is nothing to do and it returns at once.
-func (p *Provider) Run(ctx context.Context) error {
+func (p *Provider) Run(ctx context.Context) {
 	keep, wait := p.poll, jitter()
 	if !p.Status().Live {
 		keep, wait = p.watch, pollInterval
 		if p.options.Directory == "" {
-			return nil
+			return
 		}
 	}
 	p.planned.Store(p.options.Now().Add(wait).UnixNano())
@@ -46,7 +46,7 @@ func (p *Provider) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-timer.C:
 		}
 		next := keep(ctx)

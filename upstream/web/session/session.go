@@ -70,13 +70,14 @@ type Manager struct {
 // served over TLS: the cookie is then bound to this very host by the
 // prefix __Host- (RFC 6265bis, 4.1.3.2), and never sent in the clear.
 func NewManager(store Store, now func() time.Time, secure bool) *Manager {
-	m := &Manager{manager: scs.New(), store: store, now: now}
-	m.manager.Lifetime = Lifetime
-	m.manager.HashTokenInStore = true
+	// scs.New would start a goroutine for its default store that never ends.
+	m := &Manager{store: store, now: now, manager: &scs.SessionManager{
+		Lifetime:         Lifetime,
+		HashTokenInStore: true,
+		Codec:            codec{},
+		Cookie:           scs.SessionCookie{Name: "tollgate", Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Persist: true},
+	}}
 	m.manager.Store = adapter{m}
-	m.manager.Codec = codec{}
-	m.manager.Cookie.Name = "tollgate"
-	m.manager.Cookie.SameSite = http.SameSiteLaxMode
 	if secure {
 		m.manager.Cookie.Name = "__Host-tollgate"
 		m.manager.Cookie.Secure = true
