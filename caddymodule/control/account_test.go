@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -235,7 +235,7 @@ func TestValidAccount(t *testing.T) {
 		"": false, ".": false, "..": false, "a/b": false, "a b": false, "é": false, "a\n": false, strings.Repeat("a", 65): false,
 		strings.Repeat(".", 64): false, strings.Repeat(".", 64) + "a": false,
 	} {
-		if got := control.ValidAccount(id); got != want {
+		if got := api.ValidAccount(id); got != want {
 			t.Errorf("%q: got %v, want %v", id, got, want)
 		}
 	}

@@ -26,7 +26,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
-	"github.com/caddy-tollgate/tollgate/caddymodule/health"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -50,7 +50,7 @@ type Backend interface {
 	Random() io.Reader
 	// Readiness tells whether the gate can admit calls. It returns within
 	// about a second, whatever the store does.
-	Readiness() health.Readiness
+	Readiness() api.Readiness
 }
 
 // stripes is how many locks the accounts share.
@@ -82,15 +82,15 @@ type session struct {
 func New(backend Backend, logger *slog.Logger) http.Handler {
 	s := &server{backend: backend, calls: outage.New(logger, slog.LevelError, "control call failed"), seed: maphash.MakeSeed()}
 	mux := http.NewServeMux()
-	api := apierror.Huma(mux, document(), map[string]*apierror.Error{"path.account": ErrInvalidAccount})
-	api.UseMiddleware(refuseEmpty)
-	s.registerPlans(api)
-	s.registerAccounts(api)
-	s.registerKeys(api)
-	s.registerUsage(api)
-	s.registerHealth(api)
-	s.serveKeySet(mux, api)
-	serveDocument(mux, api)
+	router := apierror.Huma(mux, document(), map[string]*apierror.Error{"path.account": api.ErrInvalidAccount})
+	router.UseMiddleware(refuseEmpty)
+	s.registerPlans(router)
+	s.registerAccounts(router)
+	s.registerKeys(router)
+	s.registerUsage(router)
+	s.registerHealth(router)
+	s.serveKeySet(mux, router)
+	serveDocument(mux, router)
 	handler := apierror.Mux(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")

@@ -100,7 +100,7 @@ func TestListOfVeryManyLogins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	logins, err := c.Keys(t.Context(), "acc_1", control.KeyFilter{Kind: "login"})
+	logins, err := c.Keys(t.Context(), "acc_1", client.KeyFilter{Kind: "login"})
 	if err != nil || len(logins) == 0 || logins[len(logins)-1].ID != fmt.Sprintf("key_%022d", 29_399) {
 		t.Errorf("got %d login tokens, %v; want the newest", len(logins), err)
 	}

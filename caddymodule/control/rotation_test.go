@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
@@ -41,7 +41,7 @@ func TestRotateKey(t *testing.T) {
 			old := g.issue(t, `{"name":"ci","abilities":["convert"]`+ttl+`}`)
 			g.Advance(time.Minute)
 			w := g.call(t, "POST", keysPath+"/"+old.ID+"/rotate", test.body)
-			var next control.IssuedKey
+			var next api.IssuedKey
 			if err := json.Unmarshal(w.Body.Bytes(), &next); err != nil || w.Code != http.StatusCreated {
 				t.Fatalf("got %d %s", w.Code, w.Body)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
@@ -119,7 +120,7 @@ func TestUsageIsAsDescribed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var document usage.Document
+	var document api.UsageDocument
 	if err := json.Unmarshal(example, &document, json.RejectUnknownMembers(true)); err != nil {
 		t.Fatal(err)
 	}

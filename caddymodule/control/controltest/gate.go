@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -152,7 +153,7 @@ func (g *Gate) Now() time.Time {
 }
 
 // Readiness tells what the store says, since Start.
-func (g *Gate) Readiness() health.Readiness {
+func (g *Gate) Readiness() api.Readiness {
 	opened, err := g.Store()
 	if err == nil {
 		err = opened.Check(context.Background())

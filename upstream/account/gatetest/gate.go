@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
@@ -66,7 +67,7 @@ func (b backend) Store() (store.Store, error)  { return b.store, nil }
 func (b backend) PublicKeys() assertion.KeySet { return assertion.NewKeySet(b.key) }
 func (b backend) Now() time.Time               { return time.Now() }
 func (b backend) Random() io.Reader            { return rand.Reader }
-func (b backend) Readiness() health.Readiness {
+func (b backend) Readiness() api.Readiness {
 	return health.Report(b.store.Check(context.Background()), time.Now())
 }
 
