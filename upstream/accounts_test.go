@@ -49,7 +49,7 @@ func TestPasswordIsChangedWithoutTheGate(t *testing.T) {
 	if !regexp.MustCompile(`^[A-Z2-7]{26}\n$`).MatchString(printed) {
 		t.Errorf("got %q on standard output, want the password", printed)
 	}
-	want := "upstream: account set-password: the password is changed; login tokens made before end as soon as the gate can be reached: "
+	want := "upstream: account set-password: the password is changed; older login tokens end as soon as the gate is reachable: "
 	if status != 0 || !strings.HasPrefix(problems, want) || strings.Count(problems, "\n") != 1 {
 		t.Errorf("got status %d, %q; want 0 and %q", status, problems, want)
 	}
