@@ -25,11 +25,10 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/server"
 )
 
-// neighbours are the paths of the document that others answer.
-var neighbours = []string{"/api/login", "/api/usage"}
+// external are the paths of the document that server and gate answer.
+var external = []string{"/api/login", "/api/usage"}
 
-// TestLoginIsAsDescribed asks the server that answers it, in front of real
-// accounts and a real gate.
+// TestLoginIsAsDescribed compares real answers of the login with the document.
 func TestLoginIsAsDescribed(t *testing.T) {
 	t.Parallel()
 	described := serve(t)
@@ -87,8 +86,8 @@ func TestLoginIsAsDescribed(t *testing.T) {
 	login(media, credentials("ada@example.com", password)).refused(t, 503, "unavailable")
 }
 
-// TestUsageIsAsDescribed holds the gate's document, made from a real store,
-// and the example against the description.
+// TestUsageIsAsDescribed compares the gate's usage of a real store, and the
+// example, with the document.
 func TestUsageIsAsDescribed(t *testing.T) {
 	t.Parallel()
 	s, gate := serve(t), controltest.New(t)
