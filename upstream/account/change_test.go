@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
 
@@ -89,7 +90,7 @@ func TestLoginsEndAfterARestart(t *testing.T) {
 	if err := w.store.SetPassword(ctx, account.PasswordChange{ID: a.ID, Version: 1, Hash: "x", At: now}); err != nil {
 		t.Fatal(err)
 	}
-	next := service(w.store, w.gate, cheap)
+	next := service(w.store, w.gate)
 	if err := next.EndLogins(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +216,7 @@ func TestPasswordChangesAreLimited(t *testing.T) {
 	ctx := t.Context()
 	a := w.add(t, "ada@example.com", "starter")
 	clock := now
-	s := serviceAt(w.store, w.gate, cheap, func() time.Time { return clock })
+	s := serviceWith(w.store, w.gate, accounttest.Hasher(), func() time.Time { return clock })
 	chosen := func(n int) string { return fmt.Sprintf("password number %d", n) }
 	if err := s.SetPassword(ctx, a.ID, chosen(0)); err != nil {
 		t.Fatal(err)

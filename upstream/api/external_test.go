@@ -18,7 +18,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
-	"github.com/caddy-tollgate/tollgate/upstream/account/database"
+	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
 	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
@@ -33,14 +33,9 @@ func TestLoginIsAsDescribed(t *testing.T) {
 	t.Parallel()
 	described := serve(t)
 	logger := slog.New(slog.DiscardHandler)
-	kept, err := database.OpenFile(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = kept.Close() })
+	accountStore := accounttest.Open(t)
 	gate := gatetest.Start(t)
-	hasher := account.NewHasher(account.Cost{MemoryKiB: 8, Passes: 1, Lanes: 1}, 4)
-	accounts := account.NewService(kept, gate.Client, hasher, time.Now, logger)
+	accounts := account.NewService(accountStore, gate.Client, accounttest.Hasher(), time.Now, logger)
 	const password = "correct horse battery staple"
 	for address, plan := range map[string]string{"ada@example.com": "starter", "bob@example.com": "free"} {
 		email, err := account.ParseEmail(address)
@@ -56,7 +51,7 @@ func TestLoginIsAsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	handler := server.New(server.Config{
-		Check: server.CheckAssertion(gatetest.Verifier(t, "rates.example")), API: described.handler, Logins: accounts, Database: kept, Rates: provider,
+		Check: server.CheckAssertion(gatetest.Verifier(t, "rates.example")), API: described.handler, Logins: accounts, Database: accountStore, Rates: provider,
 		Pages: http.NotFoundHandler(), Now: time.Now, Logger: logger,
 	})
 	login := func(media, body string) answer {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest"
 	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 	"github.com/caddy-tollgate/tollgate/upstream/api"
@@ -62,11 +63,7 @@ func (l *lockedBuffer) String() string {
 // newSite returns an upstream, changed by edit.
 func newSite(t *testing.T, edit ...func(*server.Config)) *site {
 	t.Helper()
-	store, err := database.OpenFile(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() }) // some tests closed it
+	store := accounttest.Open(t)
 	base, err := rates.Snapshot()
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +82,7 @@ func newSite(t *testing.T, edit ...func(*server.Config)) *site {
 		s.asserted[purpose] = gatetest.Assert(t, host, purpose)
 	}
 	logger := slog.New(slog.NewTextHandler(s.log, nil))
-	s.hasher = account.NewHasher(account.Cost{MemoryKiB: 8, Passes: 1, Lanes: 1}, 4)
+	s.hasher = accounttest.Hasher()
 	s.accounts = account.NewService(store, s.gate.Client, s.hasher, time.Now, logger)
 	config := server.Config{
 		Check: server.CheckAssertion(gatetest.Verifier(t, host)), API: currencies, Logins: s.accounts, Database: store, Rates: provider,

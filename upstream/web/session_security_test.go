@@ -138,7 +138,7 @@ func TestChangesInASession(t *testing.T) {
 	a := w.add("ada@example.com", "starter")
 	ada := w.person().signIn("ada@example.com")
 	for range 20 {
-		ada.post("/settings/password", "current", password, "password", "short").has(t, 422, "8 characters or more")
+		ada.post("/settings/password", "current", password, "password", "short").has(t, 422, "at least 8 characters")
 	}
 	var changes sync.WaitGroup
 	for i := range 5 {
