@@ -13,9 +13,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
 
-// The gate does not answer when the operator changes a password: the
-// password is changed and printed, the operator is told what is still to
-// come, and the next command that reaches the gate does it.
+// The gate does not answer when the operator changes a password. The password
+// is changed and printed with a warning, and the next command that reaches the
+// gate ends the login tokens.
 func TestPasswordIsChangedWithoutTheGate(t *testing.T) {
 	gate := gatetest.Start(t)
 	t.Setenv("TOLLGATE_SECRET", gatetest.Secret)

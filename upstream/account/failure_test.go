@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
 
-// When the gate cannot be reached, no change but that of a password is
-// made, and all say why.
+// If the gate is unreachable, every change but that of a password fails with
+// ErrGate.
 func TestGateDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -189,7 +189,7 @@ func TestSetPasswordWhenTheCommitFails(t *testing.T) {
 	}
 }
 
-// Threat: somebody who knows the old password logs in at the moment in which it is
+// Threat: an attacker who knows the old password logs in while it is
 // changed, and keeps a token.
 func TestLoginOvertakenByNewPassword(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// Threat: the answer tells whether an address has an account, or that a
+// Threat: the answer reveals whether an address has an account, or that a
 // password was right, by its content or by the work that it took.
 func TestLoginRefusalsAreAlike(t *testing.T) {
 	t.Parallel()
@@ -80,7 +80,7 @@ func TestLoginNeedsAPlan(t *testing.T) {
 		t.Errorf("got %v, want ErrPlanRequired", err)
 	}
 	if _, err := w.Login(t.Context(), "ada@example.com", other); !errors.Is(err, account.ErrCredentials) {
-		t.Errorf("wrong password: got %v; the plan is nobody else's business", err)
+		t.Errorf("wrong password: got %v, which reveals the plan", err)
 	}
 }
 

@@ -202,7 +202,7 @@ func TestSetPassword(t *testing.T) {
 		t.Errorf("got %+v, want version 2 as stored: %+v, %v", who, stored, err)
 	}
 	if _, err := w.ChangePassword(ctx, a.ID, password, password); !errors.Is(err, account.ErrCredentials) {
-		t.Errorf("whoever knew the password before: got %v", err)
+		t.Errorf("old password: got %v", err)
 	}
 	if logins, keys := w.logins(t, a.ID), w.keys(t, a.ID, ""); logins != 0 || keys != 1 {
 		t.Errorf("%d logins and %d keys live, want 0 and 1", logins, keys)

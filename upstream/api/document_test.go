@@ -70,7 +70,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// TestExamples holds the examples of the document against what is served.
+// TestExamples compares the examples of the document with the served answers.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	handler, err := api.New(sourceOf(exampleRates(t)), site, func() time.Time { return now })

@@ -77,6 +77,33 @@ func call(t *testing.T, server *httptest.Server, method, path, body string) (int
 	return answer.StatusCode, string(content)
 }
 
+// mounted is an App in a server, with one account.
+type mounted struct {
+	*app.App
+	options app.Options
+	server  *httptest.Server
+	email   account.Email
+}
+
+func mount(t *testing.T, options app.Options, email account.Email) mounted {
+	t.Helper()
+	a, err := app.New(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addAccount(t, options, email)
+	return mounted{a, options, httptest.NewServer(a), email}
+}
+
+// close stops the requests before the App, as Close requires.
+func (m mounted) close(t *testing.T) {
+	t.Helper()
+	m.server.Close()
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // Two Apps in one process share nothing, and Close leaves no goroutine and
 // no open file.
 func TestTwoAppsInOneProcess(t *testing.T) {
@@ -84,22 +111,9 @@ func TestTwoAppsInOneProcess(t *testing.T) {
 	transport := &http.Transport{DisableKeepAlives: true}
 	goroutines := runtime.NumGoroutine()
 
-	type mounted struct {
-		*app.App
-		options app.Options
-		server  *httptest.Server
-		email   account.Email
-	}
 	var apps []mounted
 	for _, email := range []account.Email{"ada@example.com", "grace@example.com"} {
-		m := mounted{options: newOptions(t, gate, transport), email: email}
-		var err error
-		if m.App, err = app.New(t.Context(), m.options); err != nil {
-			t.Fatal(err)
-		}
-		m.server = httptest.NewServer(m.App)
-		addAccount(t, m.options, email)
-		apps = append(apps, m)
+		apps = append(apps, mount(t, newOptions(t, gate, transport), email))
 	}
 	login := func(m mounted, email account.Email) (int, string) {
 		return call(t, m.server, http.MethodPost, "/api/login", fmt.Sprintf(`{"email":%q,"password":%q}`, email, password))
@@ -126,17 +140,11 @@ func TestTwoAppsInOneProcess(t *testing.T) {
 		}
 	}
 
-	apps[0].server.Close()
-	if err := apps[0].Close(); err != nil {
-		t.Error(err)
-	}
+	apps[0].close(t)
 	if status, body := login(apps[1], apps[1].email); status != http.StatusOK {
 		t.Errorf("after the other App closed: got %d %s", status, body)
 	}
-	apps[1].server.Close()
-	if err := apps[1].Close(); err != nil {
-		t.Error(err)
-	}
+	apps[1].close(t)
 	for _, m := range apps {
 		if open := openFiles(t, m.options.Directory); len(open) != 0 {
 			t.Errorf("still open: %v", open)

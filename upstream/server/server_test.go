@@ -135,7 +135,7 @@ func (s *site) proven(method, target string, body io.Reader, header ...string) *
 // logins are the paths that the gate throttles.
 var logins = []string{"/api/login", "/login", "/signup"}
 
-// checkRefusal holds an answer against the one shape of refusals.
+// checkRefusal checks status, code and shape of a refusal.
 func checkRefusal(t *testing.T, w *httptest.ResponseRecorder, status int, code string) {
 	t.Helper()
 	var body struct{ Message, Code string }
@@ -318,7 +318,7 @@ func TestPages(t *testing.T) {
 }
 
 // Threat: the sign-in form of the web pages is a password oracle beside
-// the throttle, for who reaches the upstream around the gate.
+// the throttle, for a client that reaches the upstream around the gate.
 func TestSignInNeedsTheGate(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -265,7 +265,7 @@ func TestUsagePage(t *testing.T) {
 	ada.get("/usage/calls").has(t, http.StatusOK, "No calls yet")
 }
 
-// generous is a gate whose plan free gives access, and that knows nobody.
+// generous is a gate without accounts whose plan free has access.
 type generous struct {
 	control.Backend // what these pages do not ask for
 	policy          *policy.Policy

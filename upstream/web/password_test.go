@@ -115,7 +115,7 @@ func TestPasswordIsChangedWithoutTheGate(t *testing.T) {
 	}
 }
 
-// Threat: whoever knows a password has made so many login tokens that it
+// Threat: an attacker who knows a password has made so many login tokens that it
 // cannot be changed.
 func TestPasswordIsChangedWithManyLogins(t *testing.T) {
 	t.Parallel()

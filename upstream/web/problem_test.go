@@ -94,7 +94,7 @@ func TestProblemsKnowWhoIsThere(t *testing.T) {
 		"bad form":     ada.post("/login", "email", strings.Repeat("x", 20<<10)),
 	} {
 		if !strings.Contains(got.body, "ada@example.com") || strings.Contains(got.body, ">Sign in<") {
-			t.Errorf("%s: the page does not know who is there: %s", name, got.body)
+			t.Errorf("%s: the page does not show the account: %s", name, got.body)
 		}
 	}
 	stranger := w.person().do(http.MethodPost, "/settings/sessions", url.Values{}, "Sec-Fetch-Site", "cross-site")
@@ -122,7 +122,7 @@ func TestSignOutFails(t *testing.T) {
 	if !strings.Contains(log.text(), "the disk is full") {
 		t.Errorf("the log says %q", log.text())
 	}
-	// A form that stands on the page itself is tried again there.
+	// A form of this page can be sent again here.
 	retried := ada.post("/settings/keys/new", "name", "ci")
 	retried.has(t, http.StatusBadRequest, `href="">Try again`)
 }

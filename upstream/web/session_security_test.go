@@ -54,7 +54,7 @@ func TestSignOutDuringPages(t *testing.T) {
 	}
 }
 
-// Threat: a token that somebody planted in the browser before the sign-in
+// Threat: a token that an attacker planted in the browser before the sign-in
 // is as good as the person's own after it.
 func TestSessionFixation(t *testing.T) {
 	t.Parallel()
@@ -130,7 +130,7 @@ func TestGuessingInASession(t *testing.T) {
 	}
 }
 
-// Threat: whoever knows the password of one account makes more and more
+// Threat: an attacker who knows the password of one account makes more and more
 // sessions with it, and work with bad new passwords.
 func TestChangesInASession(t *testing.T) {
 	t.Parallel()
@@ -187,8 +187,8 @@ func TestDisableEndsSessions(t *testing.T) {
 	}
 }
 
-// A session ends when nobody was there for a while, and in any case after
-// its lifetime. A page that updates itself is nobody.
+// A session ends after the idle time and after its lifetime. Updates that a
+// page sends by itself are not visits.
 func TestSessionExpires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -56,7 +56,7 @@ func storyPlans() api.Plans {
 	return plans
 }
 
-// storyVisit is somebody on a plan.
+// storyVisit is a visit of a person on a plan.
 func storyVisit(plan string) *visit {
 	zone, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -345,7 +345,7 @@ func TestStorybook(t *testing.T) {
 	write(t, "index.html", index.Bytes())
 }
 
-// write keeps a file of the storybook, if somebody wants to look at it.
+// write stores a file of the storybook, for a person to look at.
 func write(t *testing.T, name string, content []byte) {
 	t.Helper()
 	if *storybook == "" {

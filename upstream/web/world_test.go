@@ -111,7 +111,7 @@ func (w *world) logins(id string) int {
 	return len(logins)
 }
 
-// person is somebody with a browser of their own.
+// person is a person with a browser of their own.
 type person struct {
 	*world
 	client *http.Client
@@ -187,7 +187,7 @@ func (p *person) signIn(email string) *person {
 	return p
 }
 
-// signedIn tells whether the person is, without being there.
+// signedIn reports whether the person is signed in. It is not a visit.
 func (p *person) signedIn() bool {
 	p.t.Helper()
 	a := p.get("/settings/plan?background=1")
@@ -210,7 +210,7 @@ func (p *person) cookie() string {
 	return ""
 }
 
-// thief is somebody who has a copy of a cookie.
+// thief is an attacker with a copy of a cookie.
 func (w *world) thief(cookie string) bool {
 	w.t.Helper()
 	return w.person().do(http.MethodGet, "/settings/plan", nil, "Cookie", cookie).status == http.StatusOK

@@ -112,8 +112,8 @@ func TestRunTriesAgainAfterAFailure(t *testing.T) {
 	})
 }
 
-// Without a URL rates come by the disk alone: what another process puts
-// there is served half an hour later, and expected then.
+// Without a URL, rates that another process writes to the disk are served half
+// an hour later.
 func TestRunWatchesTheDisk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestRunWatchesTheDisk(t *testing.T) {
 		synctest.Wait()
 		want(t, p, "2026-04-13", "USD", "1.1684", "ECB")
 		if p.Status().Err == nil {
-			t.Error("the damage is not told")
+			t.Error("the damage is not reported")
 		}
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
