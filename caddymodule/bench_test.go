@@ -13,9 +13,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -30,8 +30,8 @@ func (c counting) Grant(_ context.Context, hash token.Hash, now time.Time) (stor
 	return c.ledger.Grant(&hash, now)
 }
 
-func (c counting) Take(_ context.Context, call store.Call, limit int64) (int64, bool, error) {
-	return c.ledger.Take(call, limit)
+func (c counting) Take(_ context.Context, call store.Call, limits []store.Limit, remaining []int64) (bool, error) {
+	return c.ledger.Take(call, limits, remaining)
 }
 
 func (c counting) Record(store.Record) {}

@@ -2,8 +2,6 @@ package caddymodule
 
 import (
 	"cmp"
-	"crypto/rand"
-	"io"
 	"net/http"
 	"time"
 
@@ -65,8 +63,8 @@ type backend struct{ *App }
 // Now implements control.Backend.
 func (backend) Now() time.Time { return time.Now() }
 
-// Random implements control.Backend.
-func (backend) Random() io.Reader { return rand.Reader }
+// Store implements control.Backend.
+func (b backend) Store() (control.Store, error) { return b.App.Store() }
 
 // Readiness implements control.Backend. It is that of the gate in force:
 // while a reload replaces a configuration, either may be asked. A gate

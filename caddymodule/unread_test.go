@@ -75,7 +75,7 @@ func TestRefusalWaitsForNoBody(t *testing.T) {
 	spent, exhausted := s.account(t, "small", "convert")
 	today := compiled(t).Calendar.At(time.Now()).Day
 	for range 5 {
-		if _, _, err := s.store(t).Take(t.Context(), store.Call{Account: spent, Endpoint: "convert", Day: today}, store.Unlimited); err != nil {
+		if _, err := s.store(t).Take(t.Context(), store.Call{Account: spent, Endpoint: "convert", Day: today}, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
-// TestBenchWithoutWrk runs the benchmark on a machine that lacks wrk and
-// whose package manager does not have it either: it is asked for, and the
-// benchmark ends before it builds anything.
+// TestBenchWithoutWrk runs the benchmark without wrk, with a package manager
+// that cannot install it. The benchmark asks the package manager, and ends
+// before it builds anything.
 func TestBenchWithoutWrk(t *testing.T) {
 	t.Parallel()
-	bin, asked := t.TempDir(), filepath.Join(t.TempDir(), "asked")
+	bin, calls := t.TempDir(), filepath.Join(t.TempDir(), "calls")
 	for _, tool := range []string{"dirname", "mkdir", "cat"} {
 		path, err := exec.LookPath(tool)
 		if err != nil {
@@ -29,25 +29,25 @@ func TestBenchWithoutWrk(t *testing.T) {
 	for tool, script := range map[string]string{
 		"id":         "echo 0",
 		"dpkg-query": "exit 1",
-		"apt-get":    `echo "$@" >>"$ASKED"`,
-		"go":         `echo "go $*" >>"$ASKED"; exit 1`,
+		"apt-get":    `echo "$@" >>"$CALLS"`,
+		"go":         `echo "go $*" >>"$CALLS"; exit 1`,
 	} {
 		if err := os.WriteFile(filepath.Join(bin, tool), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	cmd := exec.Command(filepath.Join(stack.Root(), "xcaddy.sh"), "bench", "-quick")
-	cmd.Env = []string{"PATH=" + bin, "ASKED=" + asked}
+	cmd.Env = []string{"PATH=" + bin, "CALLS=" + calls}
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || !strings.Contains(string(out), "bench needs wrk") {
 		t.Errorf("got %v, %s", err, out)
 	}
-	text, err := os.ReadFile(asked)
+	text, err := os.ReadFile(calls)
 	if err != nil || !strings.Contains(string(text), "install") || !strings.Contains(string(text), " wrk\n") {
-		t.Errorf("wrk was not asked for: %v, %s", err, text)
+		t.Errorf("the package manager was not asked for wrk: %v, %s", err, text)
 	}
 	if strings.Contains(string(text), "go ") {
-		t.Errorf("it built first: %s", text)
+		t.Errorf("the benchmark built first: %s", text)
 	}
 }

@@ -19,9 +19,9 @@ func onDisk(t *testing.T, dir string) string {
 		`store badger "{$TOLLGATE_DATA:./data}/gate"`, "store badger "+dir+" {\n\t\t\treserve 16MiB\n\t\t}")
 }
 
-// TestStopOnReadOnlyDisk: SIGTERM ends a gate whose disk has turned
-// read-only, with an exit code and a line in the log that say so, and the
-// repaired store opens.
+// TestStopOnReadOnlyDisk stops Caddy while the disk of the store is
+// read-only. The exit code and the log report it, and the store opens after
+// the repair.
 func TestStopOnReadOnlyDisk(t *testing.T) {
 	disk := storetest.NewExt4(t)
 	s := stack.Start(t, onDisk(t, filepath.Join(disk.Dir, "gate")))
@@ -35,24 +35,24 @@ func TestStopOnReadOnlyDisk(t *testing.T) {
 	}
 	call()
 	if code := s.StopCaddy(); code != caddy.ExitCodeSuccess {
-		t.Errorf("stopped with code %d while the disk worked", code)
+		t.Errorf("exit code %d with a working disk, want %d", code, caddy.ExitCodeSuccess)
 	}
 	s.StartCaddy()
 	call()
 	disk.Abort(t)
 	if code := s.StopCaddy(); code != caddy.ExitCodeFailedQuit {
-		t.Errorf("stopped with code %d, want %d", code, caddy.ExitCodeFailedQuit)
+		t.Errorf("exit code %d, want %d", code, caddy.ExitCodeFailedQuit)
 	}
 	if log := s.Log(); !strings.Contains(log, "exiting with a store that cannot be closed") || !strings.Contains(log, "read-only file system") {
-		t.Error("the log does not say why")
+		t.Error("the log does not contain the reason")
 	}
 	disk.Repair(t)
 	s.StartCaddy()
 	call()
 }
 
-// TestStopWithoutDisk: it ends also when the directory of its store is
-// gone.
+// TestStopWithoutDisk stops Caddy while the directory of the store is
+// missing.
 func TestStopWithoutDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gate")
 	s := stack.Start(t, onDisk(t, dir))
@@ -61,10 +61,10 @@ func TestStopWithoutDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code := s.StopCaddy(); code != caddy.ExitCodeFailedQuit {
-		t.Errorf("stopped with code %d, want %d", code, caddy.ExitCodeFailedQuit)
+		t.Errorf("exit code %d, want %d", code, caddy.ExitCodeFailedQuit)
 	}
 	if !strings.Contains(s.Log(), "exiting with a store that cannot be closed") {
-		t.Error("the log does not say why")
+		t.Error("the log does not contain the reason")
 	}
 	if err := os.Rename(dir+".away", dir); err != nil {
 		t.Fatal(err)

@@ -1,3 +1,3 @@
-// Package e2e tests the built programs from outside, as an operator and
-// a client meet them.
+// Package e2e tests the built programs from outside, as operators and
+// clients use them.
 package e2e

@@ -12,10 +12,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
-// TestDocumentKnowsTheGate meets the refusals that the gate in front of
-// the API answers with, and looks each up in the document that clients
-// read: its status, its code and its header fields.
-func TestDocumentKnowsTheGate(t *testing.T) {
+// TestDocumentListsRefusals provokes each refusal of the gate, and checks
+// that the OpenAPI document has its status, code and headers.
+func TestDocumentListsRefusals(t *testing.T) {
 	s := stack.Start(t, stack.Shipped(t, "convert 1000\n", "convert 1\n", "rates 1000\n", "\n"))
 	_, text := s.Call("GET", "/openapi.json", "", nil)
 	document, err := openapi3.NewLoader().LoadFromData([]byte(text))
@@ -72,9 +71,8 @@ func TestDocumentKnowsTheGate(t *testing.T) {
 	refused("POST", login, "/api/login", "", credentials, 429, "too_many_attempts")
 }
 
-// documented fails the test unless an operation's description has the
-// status of an answer, the code in it, and those of its header fields that
-// are the API's own.
+// documented fails the test unless the document of an operation has the
+// status of an answer, its code, and the headers that are part of the API.
 func documented(t *testing.T, operation *openapi3.Operation, response *http.Response, code string) {
 	t.Helper()
 	known := operation.Responses.Status(response.StatusCode)
@@ -88,7 +86,7 @@ func documented(t *testing.T, operation *openapi3.Operation, response *http.Resp
 	}
 	for _, name := range []string{"Allow", "RateLimit", "RateLimit-Policy", "Retry-After", "WWW-Authenticate"} {
 		if response.Header.Get(name) != "" && known.Value.Headers[name] == nil {
-			t.Errorf("%s: %d has %s, which is not documented", operation.OperationID, response.StatusCode, name)
+			t.Errorf("%s: %d has the undocumented header %s", operation.OperationID, response.StatusCode, name)
 		}
 	}
 }

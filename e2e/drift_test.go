@@ -16,9 +16,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/api"
 )
 
-// TestCaddyfileFitsUpstream holds the endpoints of the shipped Caddyfile
-// against the routes of the upstream: one that only one side knows could
-// be called for nothing, or not at all.
+// TestCaddyfileFitsUpstream compares the endpoints of the shipped Caddyfile
+// with the routes of the upstream. Clients would pay for an endpoint that
+// only the Caddyfile has, and could not call one that only the upstream has.
 func TestCaddyfileFitsUpstream(t *testing.T) {
 	app := shippedApp(t)
 	var gate []api.Route
@@ -41,7 +41,7 @@ func TestCaddyfileFitsUpstream(t *testing.T) {
 	}
 	for _, r := range upstream {
 		if !guard.Covers(r.Path) {
-			t.Errorf("%s is open", r.Path)
+			t.Errorf("%s is outside of the guards", r.Path)
 		}
 	}
 }

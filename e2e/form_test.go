@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
-// browser is the Accept of a browser that opens a page.
+// browser is the Accept header of a browser that opens a page.
 const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 // dial connects to the public site of a stack.
@@ -34,11 +34,10 @@ func dial(t *testing.T, s *stack.Stack) net.Conn {
 	return conn
 }
 
-// TestBrokenForm sends forms to the shipped Caddyfile whose body is
-// malformed, breaks off or stalls: each is a 400 that arrives whole, a page
-// for a browser and JSON for a program.
+// TestBrokenForm sends forms with a body that is malformed, breaks off or
+// stalls. Each gets a complete 400: a page for a browser, JSON for a program.
 func TestBrokenForm(t *testing.T) {
-	// The wait for a body is shorter here, so that the test is.
+	// A shorter timeout makes the test shorter.
 	s := stack.Start(t, stack.Shipped(t, "read_body_idle 10s 250", "read_body_idle 1s 250"))
 	for name, c := range map[string]struct {
 		body string
@@ -82,9 +81,9 @@ func TestBrokenForm(t *testing.T) {
 	}
 }
 
-// TestNoForeignWait: no link makes the site show a wait that the gate did
-// not give.
-func TestNoForeignWait(t *testing.T) {
+// TestNoForgedWait checks that a link cannot make the site show a wait that
+// the gate did not set.
+func TestNoForgedWait(t *testing.T) {
 	s := stack.Start(t, stack.Shipped(t))
 	response, text := s.Call("GET", "/login/refused?status=429&wait=86400&form=/login", "", nil)
 	if response.StatusCode != http.StatusNotFound || strings.Contains(text, "1440") || strings.Contains(text, "24 hours") {

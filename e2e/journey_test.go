@@ -49,8 +49,8 @@ func code(t *testing.T, body string) string {
 
 const zone = "America/Santiago"
 
-// TestJourney is the first day of an operator and two clients: accounts,
-// keys, every endpoint, the limit, a login, a revocation, a restart.
+// TestJourney uses accounts, keys, every endpoint, the limit, a login, a
+// revocation and restarts, as an operator and two clients do.
 func TestJourney(t *testing.T) {
 	s := stack.Start(t, stack.Shipped(t, "convert 1000\n", "convert 5\n"), "TOLLGATE_TIMEZONE="+zone)
 	ada := newAccount(t, s, "ada@example.com", "starter")
@@ -58,7 +58,6 @@ func TestJourney(t *testing.T) {
 
 	t.Run("every endpoint answers with real numbers", func(t *testing.T) { callEverything(t, s, key.Token) })
 	t.Run("exactly the limit is admitted", func(t *testing.T) {
-		// Two conversions of five are gone: one above, one in a batch's place.
 		admitLimit(t, s, newKey(t, s, newAccount(t, s, "bob@example.com", "starter"), "ci").Token)
 		response, _ := s.Call("GET", "/api/convert/USD/100/EUR", key.Token, nil)
 		if response.StatusCode != http.StatusOK {
@@ -80,14 +79,14 @@ func TestJourney(t *testing.T) {
 			t.Errorf("got status %d, want 200", response.StatusCode)
 		}
 	})
-	t.Run("a wrong password is told from nothing else", func(t *testing.T) {
+	t.Run("a wrong password and an unknown e-mail get the same answer", func(t *testing.T) {
 		_, wrong := s.Call("POST", "/api/login", "", strings.NewReader(`{"email":"ada@example.com","password":"wrong password 123"}`))
 		response, unknown := s.Call("POST", "/api/login", "", strings.NewReader(`{"email":"eve@example.com","password":"wrong password 123"}`))
 		if response.StatusCode != http.StatusUnauthorized || wrong != unknown || code(t, wrong) != "invalid_credentials" {
 			t.Errorf("got %d %s and %s", response.StatusCode, wrong, unknown)
 		}
 	})
-	t.Run("a revoked key opens nothing", func(t *testing.T) {
+	t.Run("a revoked key is refused", func(t *testing.T) {
 		s.Tollgate("key", "revoke", ada, key.ID)
 		response, text := s.Call("GET", "/api/rates/EUR", key.Token, nil)
 		if response.StatusCode != http.StatusUnauthorized || code(t, text) != "invalid_token" {
@@ -124,8 +123,8 @@ func callEverything(t *testing.T, s *stack.Stack, token string) {
 	}
 }
 
-// admitLimit calls fifty times at once on a limit of five, and looks at
-// what the refusals say.
+// admitLimit makes fifty simultaneous calls with a limit of five, and checks
+// the refusals.
 func admitLimit(t *testing.T, s *stack.Stack, token string) {
 	var ok, refused atomic.Int64
 	var group sync.WaitGroup

@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
-// used is the count of an endpoint as the operator's command shows it.
+// used returns the count of an endpoint from the command of the operator.
 func used(t *testing.T, s *stack.Stack, account, endpoint string) int64 {
 	t.Helper()
 	usage := decode[struct {
@@ -32,11 +32,11 @@ func used(t *testing.T, s *stack.Stack, account, endpoint string) int64 {
 	return 0
 }
 
-// broken is the status of a call that got no answer.
-const broken = -1
+// noAnswer is the status of a call without an answer.
+const noAnswer = -1
 
-// load calls an endpoint from several goroutines until stop is closed,
-// and counts the answers by status.
+// load calls an endpoint from several goroutines until stop is closed. It
+// counts the answers by status.
 func load(s *stack.Stack, token string, callers int, stop <-chan struct{}) (counts func() map[int]int64) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
@@ -49,7 +49,7 @@ func load(s *stack.Stack, token string, callers int, stop <-chan struct{}) (coun
 					return
 				default:
 				}
-				status := broken
+				status := noAnswer
 				if response, _, err := s.TryCall("GET", "/api/rates/EUR?symbols=USD", token, nil); err == nil {
 					status = response.StatusCode
 				}
@@ -65,10 +65,10 @@ func load(s *stack.Stack, token string, callers int, stop <-chan struct{}) (coun
 	}
 }
 
-// TestReloadUnderLoad reloads the configuration while clients call: not
-// one answer is anything but 200, and not one call is lost or doubled. A
-// connection that is new or idle when its server stops can be closed under
-// a request, also without a gate; such a call may count or not.
+// TestReloadUnderLoad reloads the configuration while clients call. Every
+// answer is 200, and the count is exact. A server that stops can close a new
+// or idle connection during a request, also without a gate. Such a call may
+// count or not.
 func TestReloadUnderLoad(t *testing.T) {
 	s := stack.Start(t, stack.Shipped(t, "rates 1000\n", "rates unlimited\n"))
 	account := newAccount(t, s, "ada@example.com", "starter")
@@ -83,9 +83,9 @@ func TestReloadUnderLoad(t *testing.T) {
 	}
 	close(stop)
 	answers := counts()
-	answered, cut := answers[http.StatusOK], answers[broken]
+	answered, cut := answers[http.StatusOK], answers[noAnswer]
 	delete(answers, http.StatusOK)
-	delete(answers, broken)
+	delete(answers, noAnswer)
 	if len(answers) > 0 || answered == 0 || cut > answered/100 {
 		t.Errorf("got %d answers with 200, %d broken connections and %v, want nothing but 200", answered, cut, answers)
 	}
@@ -94,9 +94,8 @@ func TestReloadUnderLoad(t *testing.T) {
 	}
 }
 
-// TestKillUnderLoad kills Caddy while clients call: every call that was
-// answered is counted when it comes back, and none beyond those that
-// were under way.
+// TestKillUnderLoad kills Caddy while clients call. After the restart, every
+// answered call is counted, and at most the calls in progress besides.
 func TestKillUnderLoad(t *testing.T) {
 	const callers = 8
 	s := stack.Start(t, stack.Shipped(t, "rates 1000\n", "rates unlimited\n"))
@@ -106,7 +105,7 @@ func TestKillUnderLoad(t *testing.T) {
 	for range 3 {
 		stop := make(chan struct{})
 		counts := load(s, key.Token, callers, stop)
-		time.Sleep(300 * time.Millisecond) // let calls be under way
+		time.Sleep(300 * time.Millisecond) // so that calls are in progress
 		s.KillCaddy()
 		close(stop)
 		answers := counts()
@@ -122,8 +121,8 @@ func TestKillUnderLoad(t *testing.T) {
 	}
 }
 
-// TestWrongConfiguration loads configurations with mistakes into a
-// running Caddy: each names its line, and the running one goes on.
+// TestWrongConfiguration loads invalid configurations into a running Caddy.
+// The error names the line, and the running configuration continues.
 func TestWrongConfiguration(t *testing.T) {
 	s := stack.Start(t, stack.Shipped(t))
 	key := newKey(t, s, newAccount(t, s, "ada@example.com", "starter"), "ci")
@@ -150,8 +149,8 @@ func TestWrongConfiguration(t *testing.T) {
 	}
 }
 
-// TestValidateWhileRunning validates the configuration of a Caddy that
-// runs and holds the store.
+// TestValidateWhileRunning validates the configuration of a running Caddy,
+// which has the lock of the store.
 func TestValidateWhileRunning(t *testing.T) {
 	s := stack.Start(t, stack.Shipped(t))
 	if _, err := s.Try("caddy", "", "validate", "--config", s.Caddyfile, "--adapter", "caddyfile"); err != nil {
@@ -159,8 +158,8 @@ func TestValidateWhileRunning(t *testing.T) {
 	}
 }
 
-// TestSecondProcess starts a second Caddy on the same store: it is
-// refused by name, and the first goes on.
+// TestSecondProcess starts a second Caddy on the same store. The error names
+// the directory, and the first process continues.
 func TestSecondProcess(t *testing.T) {
 	s := stack.Start(t, stack.Shipped(t))
 	key := newKey(t, s, newAccount(t, s, "ada@example.com", "starter"), "ci")
@@ -175,8 +174,8 @@ func TestSecondProcess(t *testing.T) {
 	}
 }
 
-// TestDownUpstream calls through a gate whose upstream is gone: the call
-// is given back, clients of the API get JSON and people a page.
+// TestDownUpstream calls while the upstream is stopped. The calls are
+// refunded. Clients of the API get JSON, browsers get a page.
 func TestDownUpstream(t *testing.T) {
 	s := stack.Start(t, stack.Shipped(t))
 	account := newAccount(t, s, "ada@example.com", "starter")
@@ -196,21 +195,21 @@ func TestDownUpstream(t *testing.T) {
 		{"GET", "/usage", ""}, {"GET", "/", ""}, {"GET", "/settings", ""}, {"POST", "/login", form}, {"POST", "/signup", form},
 	} {
 		for accept, want := range map[string]string{browser: "<h1>Back in a moment</h1>", "*/*": `"code":"upstream_unreachable"`} {
-			if got := ask(t, s, c.method, c.path, c.body, accept); got.StatusCode != http.StatusBadGateway || !strings.Contains(got.text, want) {
+			if got := send(t, s, c.method, c.path, c.body, accept); got.StatusCode != http.StatusBadGateway || !strings.Contains(got.text, want) {
 				t.Errorf("%s %s for %s: got %d %v %s", c.method, c.path, accept, got.StatusCode, got.Header, got.text)
 			}
 		}
 	}
 }
 
-// read is an answer with its body.
-type read struct {
+// answer is a response with its body.
+type answer struct {
 	*http.Response
 	text string
 }
 
-// ask makes a request as a browser does, or a program.
-func ask(t *testing.T, s *stack.Stack, method, path, body, accept string) read {
+// send makes a request with an Accept header.
+func send(t *testing.T, s *stack.Stack, method, path, body, accept string) answer {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, s.Address+path, strings.NewReader(body))
 	if err != nil {
@@ -229,10 +228,10 @@ func ask(t *testing.T, s *stack.Stack, method, path, body, accept string) read {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return read{response, string(text)}
+	return answer{response, string(text)}
 }
 
-// TestNoSecrets looks for secrets in what the programs wrote.
+// TestNoSecrets checks that the output of the programs contains no secret.
 func TestNoSecrets(t *testing.T) {
 	s := stack.Start(t, stack.Shipped(t, "http://localhost:8080} {\n", "http://localhost:8080} {\n\tlog\n"))
 	key := newKey(t, s, newAccount(t, s, "ada@example.com", "starter"), "ci")
@@ -243,7 +242,7 @@ func TestNoSecrets(t *testing.T) {
 	s.StopUpstream()
 	for _, secret := range []string{key.Token, stack.Secret, assertion.Proof(stack.Secret), "correct horse", "ada@example.com"} {
 		if strings.Contains(s.Log(), secret) {
-			t.Errorf("the programs wrote %q:\n%s", secret, s.Log())
+			t.Errorf("the output contains %q:\n%s", secret, s.Log())
 		}
 	}
 	if !strings.Contains(s.Log(), `"user_id":"acc_`) {

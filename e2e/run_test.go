@@ -15,7 +15,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
-// output collects what a program writes.
+// output collects the output of a program.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -33,8 +33,8 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// TestRun starts the product as the README says, pastes the lines that it
-// prints, and ends it as Ctrl-C does: nothing stays behind.
+// TestRun starts everything as the README says, runs the printed lines, and
+// stops it as Ctrl-C does. No process remains.
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	ports := stack.FreePorts(t, 4)
@@ -44,7 +44,7 @@ func TestRun(t *testing.T) {
 		"TOLLGATE_UPSTREAM=127.0.0.1:"+ports[2], "CADDY_ADMIN=127.0.0.1:"+ports[3],
 		"TOLLGATE_DATA="+filepath.Join(dir, "data"), "TOLLGATE_RATES_HISTORY=off", "TOLLGATE_RATES_DAILY=off",
 		"XDG_DATA_HOME="+filepath.Join(dir, "share"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
-	// A group of its own, as a terminal makes one: Ctrl-C goes to all.
+	// Ctrl-C sends the signal to the whole process group of a terminal.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var out output
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -59,7 +59,7 @@ func TestRun(t *testing.T) {
 	answer, err := exec.Command("sh", "-c", strings.Join(lines, "\n")).CombinedOutput()
 	for _, want := range []string{"200 OK", `"from":"USD","to":"EUR","amount":100`, `"endpoint":"convert"`, `"used":1,"remaining":999`} {
 		if err != nil || !bytes.Contains(answer, []byte(want)) {
-			t.Errorf("the printed lines answer %s (%v), want %q in it", answer, err, want)
+			t.Errorf("the printed lines answer %s (%v), want %q", answer, err, want)
 		}
 	}
 	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
@@ -68,16 +68,16 @@ func TestRun(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(time.Minute):
-		t.Fatalf("it does not end:\n%s", &out)
+		t.Fatalf("xcaddy.sh run does not stop:\n%s", &out)
 	}
 	if err := syscall.Kill(-cmd.Process.Pid, 0); err == nil {
-		t.Errorf("processes stay behind:\n%s", &out)
+		t.Errorf("processes remain:\n%s", &out)
 	}
 }
 
 var curl = regexp.MustCompile(`(?m)^  ((?:TOKEN=|curl ).*)$`)
 
-// awaitLines waits for the lines to paste.
+// awaitLines waits for the printed lines.
 func awaitLines(t *testing.T, out *output, ended <-chan error) []string {
 	t.Helper()
 	deadline := time.After(10 * time.Minute) // it builds first
@@ -87,9 +87,9 @@ func awaitLines(t *testing.T, out *output, ended <-chan error) []string {
 		}
 		select {
 		case err := <-ended:
-			t.Fatalf("it ended (%v):\n%s", err, out)
+			t.Fatalf("xcaddy.sh run ended (%v):\n%s", err, out)
 		case <-deadline:
-			t.Fatalf("it prints no lines to paste:\n%s", out)
+			t.Fatalf("xcaddy.sh run prints no lines to try:\n%s", out)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
-// addresses is how an example says to start the upstream.
+// addresses matches the command in the example that starts the upstream.
 var addresses = regexp.MustCompile(`(?m)^#\tTOLLGATE_ADDRESS="(.+)" bin/upstream serve$`)
 
-// TestSeveralSites runs the example of several sites with an upstream that
-// is started as the example says. The upstream refuses calls for hosts
-// that it does not know, so each site is asked.
+// TestSeveralSites runs the example of several sites, with the upstream
+// command of the example. It calls each site, because the upstream refuses
+// calls for unknown hosts.
 func TestSeveralSites(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(stack.Root(), "examples", "several-sites.Caddyfile"))
 	if err != nil {
@@ -26,7 +26,7 @@ func TestSeveralSites(t *testing.T) {
 	example := strings.NewReplacer(":8080", ":"+ports[0], ":9180", ":"+ports[1]).Replace(string(text))
 	start := addresses.FindStringSubmatch(example)
 	if start == nil {
-		t.Fatal("the example does not say how to start the upstream")
+		t.Fatal("the example lacks the command that starts the upstream")
 	}
 	s := stack.Start(t, example, "TOLLGATE_ADDRESS="+start[1])
 	key := newKey(t, s, newAccount(t, s, "ada@example.com", "starter"), "ci")

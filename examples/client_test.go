@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
-// An application puts an account on a plan and makes a key for it.
+// An application sets the plan of an account and makes a key for it.
 func Example() {
 	gate, err := client.New("http://127.0.0.1:8081", os.Getenv("TOLLGATE_SECRET"))
 	if err != nil {

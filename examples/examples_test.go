@@ -1,5 +1,5 @@
-// Package examples_test holds the configurations that people copy to what
-// Caddy and the gate accept.
+// Package examples_test checks that Caddy and the gate accept the
+// configurations of the examples and of the documentation.
 package examples_test
 
 import (
@@ -30,8 +30,8 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestBodyTimeouts: every Caddyfile that is shipped ends the wait for a body
-// that stalls, on each of its servers.
+// TestBodyTimeouts checks that each server of each shipped Caddyfile aborts
+// a body that stalls.
 func TestBodyTimeouts(t *testing.T) {
 	files, err := filepath.Glob("*.Caddyfile")
 	if err != nil || len(files) == 0 {
@@ -57,22 +57,22 @@ func TestBodyTimeouts(t *testing.T) {
 		}
 		for name, server := range config.Apps.HTTP.Servers {
 			if time.Duration(server.Idle) != 10*time.Second || server.Rate != 250 {
-				t.Errorf("%s, %s: a body may pause for %v and bring %d bytes a second, want 10s and 250", file, name, time.Duration(server.Idle), server.Rate)
+				t.Errorf("%s, %s: read_body_idle is %v %d, want 10s 250", file, name, time.Duration(server.Idle), server.Rate)
 			}
 		}
 	}
 }
 
-// TestShippedCaddyfileIsShort: an operator reads it first.
+// TestShippedCaddyfileIsShort checks its length: operators read it first.
 func TestShippedCaddyfileIsShort(t *testing.T) {
 	if lines := strings.Count(read(t, "../Caddyfile"), "\n"); lines > 70 {
 		t.Errorf("the Caddyfile has %d lines, want at most 70", lines)
 	}
 }
 
-// TestDocumentation adapts and validates what the README and the manual
-// show. A block that does not begin with the global options is a part of
-// a Caddyfile and is passed over.
+// TestDocumentation adapts and validates the Caddyfiles of the README and
+// of docs/. It ignores a block without global options: that is only a part
+// of a Caddyfile.
 func TestDocumentation(t *testing.T) {
 	files, err := filepath.Glob("../docs/*.md")
 	if err != nil {
@@ -88,17 +88,17 @@ func TestDocumentation(t *testing.T) {
 		}
 	}
 	if found == 0 {
-		t.Error("there are no blocks to try")
+		t.Error("the documentation has no Caddyfile")
 	}
 }
 
-// TestConfigurationSideBySide compares the two forms of the reference:
-// the Caddyfile becomes exactly the JSON beside it.
+// TestConfigurationSideBySide compares the two forms in the reference: the
+// Caddyfile adapts to exactly the JSON.
 func TestConfigurationSideBySide(t *testing.T) {
 	text := read(t, "../docs/configuration.md")
 	caddyfiles, jsons := blocks(text, "caddyfile"), blocks(text, "json")
 	if len(caddyfiles) == 0 || len(jsons) == 0 {
-		t.Fatal("the two forms are not there")
+		t.Fatal("docs/configuration.md lacks one of the two forms")
 	}
 	adapted := adapt(t, "configuration.md", caddyfiles[0])
 	var got, want struct {
@@ -111,11 +111,11 @@ func TestConfigurationSideBySide(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("the Caddyfile becomes\n%s\nbut the JSON beside it is\n%s", adapted, jsons[0])
+		t.Errorf("the Caddyfile adapts to\n%s\nbut docs/configuration.md has\n%s", adapted, jsons[0])
 	}
 }
 
-// TestEveryOption: the reference says that its example has every option.
+// TestEveryOption checks that the example in the reference has every option.
 func TestEveryOption(t *testing.T) {
 	var config struct {
 		Apps struct{ Tollgate map[string]any }
@@ -125,15 +125,15 @@ func TestEveryOption(t *testing.T) {
 	}
 	app := config.Apps.Tollgate
 	for _, name := range missing(reflect.TypeFor[caddymodule.App](), app) {
-		t.Errorf("the example has no %q", name)
+		t.Errorf("the example lacks %q", name)
 	}
 	for _, name := range missing(reflect.TypeFor[caddymodule.BadgerStore](), app["store"]) {
-		t.Errorf("its store has no %q", name)
+		t.Errorf("the store of the example lacks %q", name)
 	}
 }
 
-// missing returns the options of a struct, and of the structs in it, that
-// none of the JSON values has.
+// missing returns the options of a struct, and of its nested structs, that
+// no JSON value has.
 func missing(of reflect.Type, values ...any) (names []string) {
 	for _, field := range reflect.VisibleFields(of) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -166,7 +166,7 @@ func missing(of reflect.Type, values ...any) (names []string) {
 
 var fence = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
 
-// blocks returns the code blocks of a document in one language.
+// blocks returns the code blocks of a document in a language.
 func blocks(text, language string) []string {
 	var found []string
 	for _, match := range fence.FindAllStringSubmatch(text, -1) {
@@ -177,8 +177,8 @@ func blocks(text, language string) []string {
 	return found
 }
 
-// validate does what "caddy validate" does, with the settings that the
-// examples ask the environment for.
+// validate does what "caddy validate" does, with the environment that the
+// examples need.
 func validate(t *testing.T, file, text string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -197,7 +197,7 @@ func validate(t *testing.T, file, text string) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "data")); !os.IsNotExist(err) {
-		t.Errorf("validating touched the data directory: %v", err)
+		t.Errorf("validate touched the data directory: %v", err)
 	}
 }
 

@@ -87,48 +87,47 @@ func (s *server) putAccount(ctx context.Context, with *session, in *putAccountIn
 	if plan := in.Body.Plan; plan != nil && *plan != policy.FreePlan && with.policy.Plan(*plan) == nil {
 		return api.Account{}, unknownPlan(*plan, with.policy)
 	}
-	defer s.lock(string(in.Account))()
-	account, err := with.knownOrFree(ctx, string(in.Account))
-	if err != nil {
-		return api.Account{}, err
-	}
-	if in.Body.Plan != nil {
-		account.Plan = *in.Body.Plan
-	}
-	if in.Body.Disabled != nil {
-		account.Disabled = *in.Body.Disabled
-	}
-	account, err = with.store.PutAccount(ctx, account)
+	account, err := with.store.ChangeAccount(ctx, string(in.Account), func(account *store.Account, exists bool) error {
+		if !exists {
+			with.setDefaults(account)
+		}
+		if in.Body.Plan != nil {
+			account.Plan = *in.Body.Plan
+		}
+		if in.Body.Disabled != nil {
+			account.Disabled = *in.Body.Disabled
+		}
+		return nil
+	})
 	return showAccount(account), err
 }
 
 func (s *server) deleteAccount(ctx context.Context, with *session, in *accountInput) error {
-	defer s.lock(string(in.Account))()
 	return with.store.DeleteAccount(ctx, string(in.Account))
 }
 
-// adopt makes an account that the gate does not know, on plan free. Asked
-// for one that somebody else made meanwhile, it changes nothing.
-func (s *server) adopt(ctx context.Context, with *session, id string) (store.Account, error) {
-	defer s.lock(id)()
+// ensureAccount returns an account. It creates an unknown one on plan free
+// if that plan gives access. Otherwise, refused requests of strangers would
+// leave accounts in the store.
+func (with *session) ensureAccount(ctx context.Context, id string) (store.Account, error) {
 	account, err := with.store.Account(ctx, id)
-	if !errors.Is(err, store.ErrNotFound) {
+	switch {
+	case !errors.Is(err, store.ErrNotFound):
 		return account, err
+	case !with.policy.Plan(policy.FreePlan).HasAccess():
+		return account, errPlanRequired
 	}
-	return with.store.PutAccount(ctx, with.free(id))
+	return with.store.ChangeAccount(ctx, id, func(account *store.Account, exists bool) error {
+		if !exists {
+			with.setDefaults(account)
+		}
+		return nil
+	})
 }
 
-// knownOrFree returns the account as stored, or as it would start.
-func (with *session) knownOrFree(ctx context.Context, id string) (store.Account, error) {
-	account, err := with.store.Account(ctx, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return with.free(id), nil
-	}
-	return account, err
-}
-
-func (with *session) free(id string) store.Account {
-	return store.Account{ID: id, Plan: policy.FreePlan, CreatedAt: round(with.now)}
+// setDefaults puts a new account on plan free.
+func (with *session) setDefaults(account *store.Account) {
+	account.Plan, account.CreatedAt = policy.FreePlan, round(with.now)
 }
 
 func showAccount(a store.Account) api.Account {

@@ -45,7 +45,7 @@ func document() huma.Config {
 // operation completes an operation by what all have in common and by the
 // refusals of its own.
 func operation(op huma.Operation, refusals ...int) huma.Operation {
-	op.MaxBodyBytes = maxBody
+	op.MaxBodyBytes = maxBody + 1 // see newHuma
 	op.Errors = append(slices.Clip(refusals), http.StatusBadRequest, http.StatusUnauthorized, http.StatusServiceUnavailable)
 	if op.Method == http.MethodPut || op.Method == http.MethodPost {
 		op.Errors = append(op.Errors, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -61,7 +62,7 @@ func (s *server) registerKeys(router huma.API) {
 		Summary: "Make a key or a login token",
 		Description: "The answer is the only place where the token is shown. An account that the gate does not know has the plan free, and is created if that gives access. " +
 			fmt.Sprintf("Of login tokens at most %d are live: one more ends the oldest.", store.MaxLiveLogins),
-	}, http.StatusForbidden, http.StatusConflict), answer(s, s.createKey))
+	}, http.StatusForbidden, http.StatusNotFound, http.StatusConflict), answer(s, s.createKey))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "list-keys", Method: http.MethodGet, Path: path, Tags: []string{"keys"},
 		Summary: "List an account's keys, or its login tokens, without secrets",
@@ -103,30 +104,22 @@ func (s *server) createKey(ctx context.Context, with *session, in *createKeyInpu
 	if in.Body.Abilities != nil && len(in.Body.Abilities) == 0 {
 		return api.IssuedKey{}, invalidRequest("A key needs at least one ability. Leave abilities out for all that the account is entitled to.")
 	}
-	plan, err := s.entitled(ctx, with, string(in.Account))
+	account, err := with.ensureAccount(ctx, string(in.Account))
+	if err != nil {
+		return api.IssuedKey{}, err
+	}
+	plan, err := with.entitled(account)
 	if err != nil {
 		return api.IssuedKey{}, err
 	}
 	if key.Abilities, err = grantable(plan, in.Body.Abilities); err != nil {
 		return api.IssuedKey{}, err
 	}
-	return s.issue(key, func(key store.Key, hash token.Hash) error { return with.store.CreateKey(ctx, key, hash) })
+	return issue(key, func(key store.Key, hash token.Hash) error { return with.store.CreateKey(ctx, key, hash) })
 }
 
-// entitled returns the plan of an account that may make tokens. One that
-// the gate does not know is created, but only if plan free gives access:
-// otherwise a stranger's refused attempts would leave accounts behind.
-func (s *server) entitled(ctx context.Context, with *session, id string) (*policy.Plan, error) {
-	account, err := with.store.Account(ctx, id)
-	if errors.Is(err, store.ErrNotFound) && with.policy.Plan(policy.FreePlan).HasAccess() {
-		account, err = s.adopt(ctx, with, id)
-	}
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return nil, errPlanRequired
-	case err != nil:
-		return nil, err
-	}
+// entitled returns the plan of an account that may have keys.
+func (with *session) entitled(account store.Account) (*policy.Plan, error) {
 	plan := with.policy.Plan(account.Plan)
 	switch {
 	case account.Disabled:
@@ -177,12 +170,12 @@ func isHidden(r rune) bool {
 
 // issue gives a key its id and its secret and stores it. The secret leaves
 // with the answer and is kept nowhere.
-func (s *server) issue(key store.Key, keep func(store.Key, token.Hash) error) (api.IssuedKey, error) {
-	secret, err := token.New(key.Kind, s.backend.Random())
+func issue(key store.Key, keep func(store.Key, token.Hash) error) (api.IssuedKey, error) {
+	secret, err := token.New(key.Kind, rand.Reader)
 	if err != nil {
 		return api.IssuedKey{}, err
 	}
-	if key.ID, err = token.NewID(s.backend.Random()); err != nil {
+	if key.ID, err = token.NewID(rand.Reader); err != nil {
 		return api.IssuedKey{}, err
 	}
 	key.Hint = secret.String()
@@ -237,12 +230,17 @@ func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInpu
 			return api.IssuedKey{}, invalidRequest("The overlap is not a duration such as 90m, 24h or 7d, at most 36500d.")
 		}
 	}
-	defer s.lock(string(in.Account))()
 	old, err := with.store.Key(ctx, string(in.Account), in.ID)
 	if err != nil {
 		return api.IssuedKey{}, err
 	}
-	if _, err := s.entitled(ctx, with, string(in.Account)); err != nil {
+	// A key that has just been deleted with its account must not create the
+	// account again.
+	account, err := with.store.Account(ctx, string(in.Account))
+	if err != nil {
+		return api.IssuedKey{}, err
+	}
+	if _, err := with.entitled(account); err != nil {
 		return api.IssuedKey{}, err
 	}
 	next := store.Key{
@@ -253,7 +251,7 @@ func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInpu
 	if !old.ExpiresAt.IsZero() && old.ExpiresAt.Before(oldEnds) {
 		oldEnds = old.ExpiresAt
 	}
-	return s.issue(next, func(next store.Key, hash token.Hash) error {
+	return issue(next, func(next store.Key, hash token.Hash) error {
 		err := with.store.RotateKey(ctx, string(in.Account), in.ID, next, hash, oldEnds)
 		switch {
 		case errors.Is(err, store.ErrNameTaken):

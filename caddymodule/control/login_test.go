@@ -70,9 +70,9 @@ func TestLoginLimit(t *testing.T) {
 // each account, as an earlier version could leave them.
 type crowded struct{ *gate }
 
-type crowdedStore struct{ store.Store }
+type crowdedStore struct{ control.Store }
 
-func (c crowded) Store() (store.Store, error) {
+func (c crowded) Store() (control.Store, error) {
 	opened, err := c.gate.Store()
 	return crowdedStore{opened}, err
 }

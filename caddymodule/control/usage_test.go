@@ -15,13 +15,10 @@ const usagePath = "/tollgate/accounts/acc_1/usage"
 // take admits calls of acc_1 today.
 func (g *gate) take(t *testing.T, endpoint string, calls int) {
 	t.Helper()
-	opened, err := g.Store()
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := g.Opened()
 	call := store.Call{Account: "acc_1", Endpoint: endpoint, Day: g.Policy().Calendar.At(g.Now()).Day}
 	for range calls {
-		if _, ok, err := opened.Take(t.Context(), call, store.Unlimited); !ok || err != nil {
+		if ok, err := opened.Take(t.Context(), call, nil, nil); !ok || err != nil {
 			t.Fatalf("taking a call: %v, %v", ok, err)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 )
 
 // TestAllocations holds an admitted call to the one allocation that it is

@@ -17,11 +17,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
-	"github.com/caddy-tollgate/tollgate/caddymodule/login"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -35,8 +35,8 @@ func (m memory) Grant(_ context.Context, hash token.Hash, now time.Time) (store.
 	return m.ledger.Grant(&hash, now)
 }
 
-func (m memory) Take(_ context.Context, call store.Call, limit int64) (int64, bool, error) {
-	return m.ledger.Take(call, limit)
+func (m memory) Take(_ context.Context, call store.Call, limits []store.Limit, remaining []int64) (bool, error) {
+	return m.ledger.Take(call, limits, remaining)
 }
 
 func (m memory) Record(store.Record) {}

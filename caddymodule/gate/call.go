@@ -45,6 +45,7 @@ type Call struct {
 	// before.
 	day       *calendar.Span
 	remaining int64
+	remains   [1]int64 // of terms.limits
 
 	body    *body // nil for a request without one
 	status  int16 // of the answer; 0 while there is none
@@ -316,6 +317,7 @@ type terms struct {
 	endpoint *policy.Endpoint
 	plan     *policy.Plan // nil without one
 	limit    int64
+	limits   []store.Limit
 
 	policy    atomic.Pointer[dayField]
 	exhausted atomic.Pointer[exhaustion]

@@ -17,10 +17,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/route"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
 // Server is the web server that the gate stands in. Its methods are
@@ -108,6 +108,7 @@ func (g *Gate) termsOf(plan *policy.Plan) []terms {
 	for i, e := range g.Policy.Endpoints {
 		all[i].gate, all[i].endpoint, all[i].plan = g, e, plan
 		all[i].limit, _ = plan.Limit(e)
+		all[i].limits = []store.Limit{{Period: store.Day, Max: all[i].limit}}
 	}
 	return all
 }
@@ -238,12 +239,12 @@ func (c *Call) entitle(abilities string) *Refusal {
 // take takes one call of the day's quota.
 func (c *Call) take() (admitted bool, err error) {
 	c.day = c.gate.Policy.Calendar.At(c.began)
-	used, admitted, err := c.store.Take(c.request.Context(), c.counter(), c.limit)
+	admitted, err = c.store.Take(c.request.Context(), c.counter(), c.limits, c.remains[:])
 	if err != nil {
 		c.day = nil
 		return false, err
 	}
-	c.remaining = max(0, c.limit-used)
+	c.remaining = c.remains[0]
 	return admitted, nil
 }
 

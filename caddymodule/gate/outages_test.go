@@ -17,10 +17,10 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/login"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 )
 
 // patient is a gate over parts that fail while they are told to.
@@ -36,11 +36,11 @@ type patient struct {
 
 var errFull = errors.New("disk is full")
 
-func (p *patient) Take(ctx context.Context, call store.Call, limit int64) (int64, bool, error) {
+func (p *patient) Take(ctx context.Context, call store.Call, limits []store.Limit, remaining []int64) (bool, error) {
 	if p.noTake.Load() {
-		return 0, false, errFull
+		return false, errFull
 	}
-	return p.memory.Take(ctx, call, limit)
+	return p.memory.Take(ctx, call, limits, remaining)
 }
 
 func (p *patient) GiveBack(context.Context, store.Call) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -271,8 +272,8 @@ func TestStoreFails(t *testing.T) {
 // takeFails is a store that grants and does not count.
 type takeFails struct{ store.Store }
 
-func (takeFails) Take(context.Context, store.Call, int64) (int64, bool, error) {
-	return 0, false, store.ErrUnavailable
+func (takeFails) Take(context.Context, store.Call, []store.Limit, []int64) (bool, error) {
+	return false, store.ErrUnavailable
 }
 
 // TestRemainingIsKnown: what remains is told to logs and other handlers
@@ -345,7 +346,7 @@ func (d deleting) Grant(ctx context.Context, hash token.Hash, now time.Time) (st
 		err = d.DeleteAccount(ctx, grant.Account)
 	}
 	if err == nil && d.again {
-		_, err = d.PutAccount(ctx, store.Account{ID: grant.Account, Plan: grant.Plan, CreatedAt: now})
+		_, err = storetest.PutAccount(ctx, d, store.Account{ID: grant.Account, Plan: grant.Plan, CreatedAt: now})
 	}
 	return grant, err
 }

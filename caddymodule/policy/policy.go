@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	throttle "github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/route"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	throttle "github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
 // UsageEndpoint is the name of the endpoint that the gate answers itself.
@@ -45,7 +45,7 @@ type Policy struct {
 	Refund Refund
 
 	routes route.Table[Route]
-	logins []login
+	logins []loginAliases
 	plans  map[string]*Plan
 }
 
@@ -160,9 +160,9 @@ func (p *Policy) addLogins(c Config) error {
 	return errors.Join(errs...)
 }
 
-// login is what a server that is lenient with paths takes for one login.
+// loginAliases is what a server that is lenient with paths takes for one login.
 // Each has a table of its own: two may be the same to such a server.
-type login struct {
+type loginAliases struct {
 	method  string
 	lenient *route.Table[bool]
 }
@@ -186,7 +186,7 @@ func (p *Policy) addDisguises(method, path string) error {
 		}
 		plain.WriteString(url.PathEscape(route.Plain(segment)))
 	}
-	l := login{method, &route.Table[bool]{}}
+	l := loginAliases{method, &route.Table[bool]{}}
 	if plain.Len() > 0 {
 		if err := l.lenient.Add(method, plain.String(), true); err != nil {
 			return err

@@ -71,6 +71,11 @@ var (
 	// made; it is safe to repeat.
 	ErrUnavailable = errors.New("store is unavailable")
 
+	// ErrUnknown says that it is not known whether a call was counted, as
+	// when the reply of a remote store is lost. The call must be neither
+	// served nor given back nor repeated. It is an ErrUnavailable.
+	ErrUnknown = unknownError{}
+
 	// ErrClosed says that the store was closed, as it is for a request
 	// that outlives its configuration. It is an ErrUnavailable.
 	ErrClosed = closedError{}
@@ -92,6 +97,11 @@ var (
 	// ErrTooManyKeys says that the account has MaxLiveKeys live keys.
 	ErrTooManyKeys = errors.New("too many live keys")
 )
+
+type unknownError struct{}
+
+func (unknownError) Error() string        { return "it is not known whether the call was counted" }
+func (unknownError) Is(target error) bool { return target == ErrUnavailable }
 
 type closedError struct{}
 
@@ -146,28 +156,70 @@ type Grant struct {
 // without one is counted by its names all the same.
 type Handle uint64
 
-// Call names the counter that a call is taken from.
+// Period is the part of the calendar that a limit covers.
+type Period uint8
+
+const (
+	// Day is a calendar day: that of the call.
+	Day Period = iota
+	// Month is a calendar month: that of the day of the call.
+	Month
+)
+
+// Limit bounds the cost of an account's calls within a period.
+type Limit struct {
+	Period Period
+	// Max is the largest cost that is admitted, Unlimited for no bound.
+	Max int64
+	// All makes the limit cover the calls to all endpoints. Otherwise it
+	// covers the calls to the endpoint of the call.
+	All bool
+	// Except is an endpoint that a limit with All does not cover, or
+	// empty. It is not the endpoint of the call.
+	Except string
+}
+
+// Call is a call to count.
 type Call struct {
 	Account  string
 	Endpoint string
-	Day      calendar.Day
+	// Day is the day on which the call counts. Its month is the month of
+	// that day.
+	Day calendar.Day
+	// Cost is how much the call counts. Zero and less count as 1.
+	Cost int64
 	// Handle is that of the grant of the account, or zero.
 	Handle Handle
 }
 
-// Counter admits calls.
-type Counter interface {
-	// Take admits one call if fewer than limit calls were taken from
-	// this counter. When admitted it returns how many were taken with
-	// this one, and the call is in the store's log. When refused it
-	// returns the count that stands in the way, and nothing changed.
-	// With an error nothing was counted; ErrNoGrant says that the account
-	// was deleted since it was granted anything.
-	Take(ctx context.Context, call Call, limit int64) (used int64, admitted bool, err error)
+// Weight returns the cost of the call, at least 1.
+func (c *Call) Weight() int64 { return max(1, c.Cost) }
 
-	// GiveBack returns one call that Take admitted. A counter never falls
-	// below zero. A call from before a reset, given back after it, is one
-	// less of those after it: a reset knows no calls, only their number.
+// Counter admits calls.
+//
+// A call counts once: on its account, endpoint and day. What a limit of a
+// month has used is the sum of the days, and what a limit of all endpoints
+// has used is the sum of the endpoints. A limit that is new today therefore
+// includes the calls of the days before.
+type Counter interface {
+	// Take admits a call if each of the limits has room for its cost, and
+	// then counts it. Otherwise it counts nothing. However many calls run
+	// at once, no limit is exceeded. An admitted call is in the store's log
+	// when Take returns.
+	//
+	// remaining has one element for each limit. Take sets it to what the
+	// limit has left: after this call if it is admitted, otherwise as
+	// found. A call is refused by each limit that has less left than the
+	// call costs. Without limits each call is admitted.
+	//
+	// With an error nothing was counted, but for ErrUnknown. ErrNoGrant
+	// says that the account was deleted after the grant.
+	Take(ctx context.Context, call Call, limits []Limit, remaining []int64) (admitted bool, err error)
+
+	// GiveBack takes the cost of an admitted call off its counter, and so
+	// gives it back to every limit. A counter never falls below zero. A
+	// reset clears the counter; it cannot tell which calls were given back,
+	// so a call from before the reset lowers the count of those after it.
 	GiveBack(ctx context.Context, call Call) error
 }
 
@@ -182,10 +234,18 @@ type Account struct {
 // Accounts administers accounts. A change is durable when the method
 // returns and in force for the next Grant.
 type Accounts interface {
-	// PutAccount creates the account or changes its plan and whether it
-	// is disabled. CreatedAt is used on creation only. It returns the
-	// account as stored.
-	PutAccount(ctx context.Context, account Account) (Account, error)
+	// ChangeAccount changes one account, or creates it, in one atomic
+	// step, and returns the account as stored. It calls change with the
+	// stored account, or with an account that has only its ID and
+	// exists=false, and stores what change leaves in it. The ID of an
+	// account and the CreatedAt of an existing account do not change. An
+	// error of change aborts the step and is returned as it is.
+	//
+	// A store may call change more than once, for example after a conflict
+	// with another writer. change must not use the store. It may leave an
+	// existing account as it is: when ChangeAccount returns nil, the account
+	// is durable also then, so that a caller can repeat a failed change.
+	ChangeAccount(ctx context.Context, id string, change func(account *Account, exists bool) error) (Account, error)
 
 	// Account returns one account or ErrNotFound.
 	Account(ctx context.Context, id string) (Account, error)

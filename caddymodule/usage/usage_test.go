@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 )
 
@@ -60,7 +61,7 @@ func compile(t *testing.T, zone string) *policy.Policy {
 func take(t *testing.T, s store.Store, endpoint string, day calendar.Day, calls int) {
 	t.Helper()
 	for range calls {
-		if _, ok, err := s.Take(t.Context(), store.Call{Account: "acc_1", Endpoint: endpoint, Day: day}, store.Unlimited); !ok || err != nil {
+		if ok, err := s.Take(t.Context(), store.Call{Account: "acc_1", Endpoint: endpoint, Day: day}, nil, nil); !ok || err != nil {
 			t.Fatalf("taking a call: %v, %v", ok, err)
 		}
 	}
@@ -68,7 +69,7 @@ func take(t *testing.T, s store.Store, endpoint string, day calendar.Day, calls 
 
 func account(t *testing.T, s store.Store) {
 	t.Helper()
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -209,7 +210,7 @@ func TestBuildAgainstCounts(t *testing.T) {
 		model := map[place]int64{}
 		for range rapid.IntRange(0, 30).Draw(r, "calls") {
 			at := place{today - calendar.Day(rapid.IntRange(0, 9).Draw(r, "ago")), rapid.SampledFrom([]string{"convert", "usage", "currencies"}).Draw(r, "endpoint")}
-			if _, ok, err := s.Take(t.Context(), store.Call{Account: id, Endpoint: at.endpoint, Day: at.day}, store.Unlimited); !ok || err != nil {
+			if ok, err := s.Take(t.Context(), store.Call{Account: id, Endpoint: at.endpoint, Day: at.day}, nil, nil); !ok || err != nil {
 				r.Fatalf("taking a call: %v, %v", ok, err)
 			}
 			model[at]++

@@ -1,6 +1,6 @@
-// Package stack starts the two built programs for a test, the way an
-// operator starts them: bin/upstream and bin/caddy with a Caddyfile, on
-// free ports of this machine and in directories of the test's own.
+// Package stack starts the two built programs for a test as an operator
+// does: bin/upstream, and bin/caddy with a Caddyfile. Each test has its own
+// ports and directories.
 package stack
 
 import (
@@ -25,19 +25,19 @@ import (
 // Secret is the secret of every stack.
 const Secret = "an end-to-end secret of 42 characters, yes"
 
-// patience bounds every wait for a program. It is long because test
-// machines are slow, and is used up only when something is wrong.
+// patience limits every wait for a program. It is long because test machines
+// are slow.
 const patience = 60 * time.Second
 
 // Stack is a running gate with its upstream.
 type Stack struct {
-	// Address is the public site, "http://127.0.0.1:<port>", or the first
-	// one of the setting TOLLGATE_ADDRESS. Tests may ask another site.
+	// Address is the public site: "http://127.0.0.1:<port>", or the first
+	// address of the setting TOLLGATE_ADDRESS. A test can change it.
 	Address string
 	// Data is the data directory.
 	Data string
-	// Caddyfile is the file that Caddy runs with. Tests may write to it
-	// and Reload.
+	// Caddyfile is the file that Caddy loads. A test can change it with
+	// Configure, and call Reload.
 	Caddyfile string
 
 	t        testing.TB
@@ -50,7 +50,7 @@ type Stack struct {
 	log      *log
 }
 
-// process is a program that was started. Its end is noticed at once.
+// process is a started program. ended is closed when it ends.
 type process struct {
 	*exec.Cmd
 	ended chan struct{}
@@ -71,8 +71,8 @@ func Root() string {
 	return filepath.Join(filepath.Dir(file), "..", "..")
 }
 
-// Shipped returns the Caddyfile that the project ships, with old and new
-// strings replaced in pairs. Every old string must occur.
+// Shipped returns the shipped Caddyfile, with each old string replaced by the
+// new string after it. Every old string must occur.
 func Shipped(t testing.TB, oldnew ...string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(Root(), "Caddyfile"))
@@ -89,8 +89,8 @@ func Shipped(t testing.TB, oldnew ...string) string {
 	return text
 }
 
-// Start builds the programs, starts them with a Caddyfile and stops them
-// when the test ends. Settings are of the form NAME=value.
+// Start builds the programs, starts them with a Caddyfile, and stops them at
+// the end of the test. A setting has the form NAME=value.
 func Start(t testing.TB, caddyfile string, settings ...string) *Stack {
 	t.Helper()
 	if err := build(); err != nil {
@@ -124,7 +124,7 @@ func Start(t testing.TB, caddyfile string, settings ...string) *Stack {
 		s.stop(s.caddy)
 		s.stop(s.upstream)
 		if t.Failed() {
-			t.Logf("what the programs wrote:\n%s", s.log)
+			t.Logf("the output of the programs:\n%s", s.log)
 		}
 	})
 	s.StartUpstream()
@@ -140,9 +140,9 @@ func (s *Stack) Configure(caddyfile string) {
 	}
 }
 
-// StartCaddy starts Caddy and waits until the gate answers, to clients
-// and to the operator: Caddy serves a moment before its admin endpoint
-// knows the configuration.
+// StartCaddy starts Caddy and waits until the site and the admin endpoint
+// answer. The admin endpoint knows the configuration a moment later than
+// the site.
 func (s *Stack) StartCaddy() {
 	s.t.Helper()
 	s.caddy = s.start("caddy", "run", "--config", s.Caddyfile, "--adapter", "caddyfile")
@@ -157,21 +157,20 @@ func (s *Stack) StartUpstream() {
 	s.await("upstream", "http://"+s.listen+"/healthz", http.StatusOK, s.upstream)
 }
 
-// StopUpstream ends upstream and waits for its end.
+// StopUpstream stops upstream and waits until it ended.
 func (s *Stack) StopUpstream() {
 	s.t.Helper()
 	s.stop(s.upstream)
 }
 
-// StopCaddy ends Caddy as an operator does, waits for its end and returns
-// its exit code.
+// StopCaddy stops Caddy as an operator does, and returns its exit code.
 func (s *Stack) StopCaddy() (code int) {
 	s.t.Helper()
 	s.stop(s.caddy)
 	return s.caddy.ProcessState.ExitCode()
 }
 
-// KillCaddy ends Caddy as a crash does.
+// KillCaddy kills Caddy, like a crash.
 func (s *Stack) KillCaddy() {
 	s.t.Helper()
 	if err := s.caddy.Process.Kill(); err != nil {
@@ -202,8 +201,8 @@ func (s *Stack) Tollgate(args ...string) string {
 	return out
 }
 
-// Try runs one of the programs and returns its standard output; the error
-// carries its standard error.
+// Try runs one of the programs and returns its standard output. The error
+// contains its standard error.
 func (s *Stack) Try(program, stdin string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -224,8 +223,8 @@ func (s *Stack) Reload() error {
 	return err
 }
 
-// Call makes a request with a token ("" for none) and returns the answer
-// with its body read.
+// Call makes a request with a token ("" for none). It returns the response
+// and its body.
 func (s *Stack) Call(method, path, token string, body io.Reader) (*http.Response, string) {
 	s.t.Helper()
 	response, text, err := s.TryCall(method, path, token, body)
@@ -235,7 +234,7 @@ func (s *Stack) Call(method, path, token string, body io.Reader) (*http.Response
 	return response, text
 }
 
-// TryCall is Call for a gate that may be down.
+// TryCall is like Call, and returns an error if there is no response.
 func (s *Stack) TryCall(method, path, token string, body io.Reader) (*http.Response, string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -258,9 +257,9 @@ func (s *Stack) TryCall(method, path, token string, body io.Reader) (*http.Respo
 	return response, string(text), err
 }
 
-// client follows no redirects: tests look at them. It resolves all names
-// to this machine, as RFC 6761, 6.3, wants it of one.localhost: not every
-// resolver does.
+// client does not follow redirects, because tests check them. It resolves
+// all names to this machine. RFC 6761, 6.3, requires this for one.localhost,
+// but not every resolver does it.
 var client = &http.Client{
 	Transport:     &http.Transport{MaxIdleConnsPerHost: 64, DialContext: dialLocal},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -286,13 +285,12 @@ func (s *Stack) start(program string, args ...string) *process {
 	}
 	go func() {
 		defer close(p.ended)
-		_ = p.Wait() // how it ended is seen in the log
+		_ = p.Wait() // the log has the reason
 	}()
 	return p
 }
 
-// stop ends a program as an operator does, and kills one that does not
-// come to its end.
+// stop stops a program as an operator does, and kills it if it does not end.
 func (s *Stack) stop(p *process) {
 	s.t.Helper()
 	if p == nil {
@@ -315,7 +313,7 @@ func (s *Stack) stop(p *process) {
 	}
 }
 
-// await waits until a URL answers with a status.
+// await waits until a URL answers with this status.
 func (s *Stack) await(name, url string, status int, p *process) {
 	s.t.Helper()
 	deadline := time.After(patience)
@@ -337,7 +335,7 @@ func (s *Stack) await(name, url string, status int, p *process) {
 	}
 }
 
-// FreePorts returns ports that nobody listens on at the moment.
+// FreePorts returns n unused ports.
 func FreePorts(t testing.TB, n int) []string {
 	t.Helper()
 	ports := make([]string, n)
@@ -352,7 +350,7 @@ func FreePorts(t testing.TB, n int) []string {
 	return ports
 }
 
-// log keeps what the programs write.
+// log collects the output of the programs.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -370,5 +368,5 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
-// Log returns what the programs wrote so far.
+// Log returns the output of the programs so far.
 func (s *Stack) Log() string { return s.log.String() }

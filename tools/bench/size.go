@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -62,7 +62,7 @@ func fillLedger(ctx context.Context, accounts int) (*ledger.Ledger, error) {
 		account := accountID(i)
 		l.PutAccount(account, planDaily, false)
 		l.PutToken(&ledger.Token{Hash: secret.Hash(), Account: account, ID: id, Name: "bench", Abilities: "convert"})
-		if _, _, err := l.Take(store.Call{Account: account, Endpoint: "convert", Day: today}, dailyLimit); err != nil {
+		if _, err := l.Take(store.Call{Account: account, Endpoint: "convert", Day: today}, []store.Limit{{Max: dailyLimit}}, make([]int64, 1)); err != nil {
 			return nil, err
 		}
 	}

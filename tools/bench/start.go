@@ -128,7 +128,11 @@ func fillStore(ctx context.Context, s *settings, dir string) (tokens []string, e
 // addAccount makes an account with a key and returns its token.
 func addAccount(ctx context.Context, db store.Store, account string) (string, error) {
 	now := time.Now()
-	if _, err := db.PutAccount(ctx, store.Account{ID: account, Plan: planDaily, CreatedAt: now}); err != nil {
+	_, err := db.ChangeAccount(ctx, account, func(account *store.Account, _ bool) error {
+		account.Plan, account.CreatedAt = planDaily, now
+		return nil
+	})
+	if err != nil {
 		return "", err
 	}
 	t, err := token.New(token.Key, rand.Reader)
@@ -155,7 +159,7 @@ func addCounts(ctx context.Context, db store.Store, accounts int, day calendar.D
 	for c := range callers {
 		group.Go(func() {
 			for i := c; i < accounts && failures[c] == nil && ctx.Err() == nil; i += callers {
-				_, _, failures[c] = db.Take(ctx, store.Call{Account: accountID(i), Endpoint: "convert", Day: day}, dailyLimit)
+				_, failures[c] = db.Take(ctx, store.Call{Account: accountID(i), Endpoint: "convert", Day: day}, []store.Limit{{Max: dailyLimit}}, make([]int64, 1))
 			}
 		})
 	}

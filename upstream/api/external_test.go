@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest"
@@ -86,11 +87,8 @@ func TestLoginIsAsDescribed(t *testing.T) {
 func TestUsageIsAsDescribed(t *testing.T) {
 	t.Parallel()
 	s, gate := serve(t), controltest.New(t)
-	opened, err := gate.Store()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := opened.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter", CreatedAt: gate.Now()}); err != nil {
+	opened := gate.Opened()
+	if _, err := storetest.PutAccount(t.Context(), opened, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: gate.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	opened.Record(store.Record{

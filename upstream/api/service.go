@@ -60,6 +60,11 @@ func documented(document *huma.OpenAPI, operation huma.Operation) *huma.Operatio
 	return item.Get
 }
 
+// checkedHeader replaces the header of a request that serve admits. huma reads
+// both fields again with other rules: it panics on "Accept: a;b,c", and refuses
+// "Content-Type: Application/JSON".
+var checkedHeader = http.Header{"Content-Type": {"application/json"}}
+
 // serve wraps every endpoint: first the common refusals, then the handler,
 // then the common headers.
 func (s *service) serve(known query, ctx huma.Context, next func(huma.Context)) {
@@ -82,7 +87,9 @@ func (s *service) serve(known query, ctx huma.Context, next func(huma.Context)) 
 		r = held
 	}
 	held := s.answers.take(w)
-	next(apierror.Negotiated(humago.NewContext(ctx.Operation(), r, held)))
+	checked := *r
+	checked.Header = checkedHeader
+	next(humago.NewContext(ctx.Operation(), &checked, held))
 	now := s.now()
 	held.send(r, s.source.NextExpected(now).Sub(now))
 	s.answers.giveBack(held)

@@ -1,9 +1,7 @@
 package web_test
 
 import (
-	"crypto/rand"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -272,11 +270,10 @@ type generous struct {
 	store           store.Store
 }
 
-func (g generous) Policy() *policy.Policy      { return g.policy }
-func (g generous) Store() (store.Store, error) { return g.store, nil }
-func (generous) PublicKeys() assertion.KeySet  { return assertion.NewKeySet() }
-func (g generous) Now() time.Time              { return time.Now() }
-func (g generous) Random() io.Reader           { return rand.Reader }
+func (g generous) Policy() *policy.Policy        { return g.policy }
+func (g generous) Store() (control.Store, error) { return g.store, nil }
+func (generous) PublicKeys() assertion.KeySet    { return assertion.NewKeySet() }
+func (g generous) Now() time.Time                { return time.Now() }
 
 func (g generous) start(t *testing.T) *client.Client {
 	t.Helper()

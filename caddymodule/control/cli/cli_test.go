@@ -166,13 +166,10 @@ func TestUsage(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.ok(t, "account", "set", "acc_1", "--plan", "business")
-	opened, err := s.Store()
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := s.Opened()
 	day := s.Policy().Calendar.At(s.Now()).Day
 	for range 3 {
-		if _, _, err := opened.Take(t.Context(), store.Call{Account: "acc_1", Endpoint: "convert", Day: day}, 10); err != nil {
+		if _, err := opened.Take(t.Context(), store.Call{Account: "acc_1", Endpoint: "convert", Day: day}, []store.Limit{{Max: 10}}, []int64{0}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -382,7 +382,10 @@ func TestAnotherServer(t *testing.T) {
 			_, err := gate.CreateKey(ctx, "acc_1", api.KeyRequest{Name: "ci"})
 			return err
 		},
-		"RotateKey": func(ctx context.Context) error { _, err := gate.RotateKey(ctx, "acc_1", "key_1", api.Rotation{}); return err },
+		"RotateKey": func(ctx context.Context) error {
+			_, err := gate.RotateKey(ctx, "acc_1", "key_1", api.Rotation{})
+			return err
+		},
 		"Keys":      func(ctx context.Context) error { _, err := gate.Keys(ctx, "acc_1", client.KeyFilter{}); return err },
 		"Usage":     func(ctx context.Context) error { _, err := gate.Usage(ctx, "acc_1", 0); return err },
 		"RevokeKey": func(ctx context.Context) error { return gate.RevokeKey(ctx, "acc_1", "key_1") },

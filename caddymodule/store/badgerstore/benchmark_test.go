@@ -48,7 +48,7 @@ func benchmarkTake(b *testing.B, callers int, o Options) {
 	for range callers {
 		running.Go(func() {
 			for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
-				if _, admitted, err := s.Take(b.Context(), calls[n*7919%accounts], store.Unlimited); !admitted {
+				if admitted, err := s.Take(b.Context(), calls[n*7919%accounts], nil, nil); !admitted {
 					b.Error(err)
 					return
 				}
@@ -83,7 +83,7 @@ func BenchmarkOpen(b *testing.B) {
 			b.Fatal(err)
 		}
 		call := store.Call{Account: "acc_0000000000000001", Endpoint: "convert", Day: benchmarkDay}
-		if used, admitted, err := s.Take(b.Context(), call, 1); used != 1 || admitted || err != nil {
+		if used, admitted, err := TakeDaily(s, call, 1); used != 1 || admitted || err != nil {
 			b.Fatalf("take: got %d, %v, %v", used, admitted, err)
 		}
 		b.StopTimer()
@@ -111,7 +111,7 @@ func populate(s *Store, first, n int) error {
 		}, hash: sha256.Sum256([]byte(account))}
 		changes = append(changes, key.change(), change{
 			key: accountKey(account), value: encodeAccount(store.Account{Plan: "starter", CreatedAt: benchmarkNow}),
-		}, countRow(appendCountKey(nil, store.Call{Account: account, Endpoint: "convert", Day: benchmarkDay}), 1))
+		}, countRow(appendCountKey(nil, benchmarkDay, account, "convert"), 1))
 	}
 	return s.archive.write(changes...)
 }

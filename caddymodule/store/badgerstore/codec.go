@@ -69,14 +69,12 @@ const dayEnd = 1 + 4
 // dayOf is the day of a count's key.
 func dayOf(key []byte) calendar.Day { return calendar.Day(binary.BigEndian.Uint32(key[1:dayEnd])) }
 
-func countKeySize(call store.Call) int { return dayEnd + len(call.Account) + 1 + len(call.Endpoint) }
-
 // appendCountKey appends to buf, which the log's only writer reuses.
-func appendCountKey(buf []byte, call store.Call) []byte {
+func appendCountKey(buf []byte, day calendar.Day, account, endpoint string) []byte {
 	buf = append(buf, prefixCount)
-	buf = binary.BigEndian.AppendUint32(buf, uint32(call.Day))
-	buf = append(append(buf, call.Account...), 0)
-	return append(buf, call.Endpoint...)
+	buf = binary.BigEndian.AppendUint32(buf, uint32(day))
+	buf = append(append(buf, account...), 0)
+	return append(buf, endpoint...)
 }
 
 // parseCountKey splits what follows the day.

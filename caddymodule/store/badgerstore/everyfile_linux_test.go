@@ -29,7 +29,7 @@ func livePart(ctx context.Context, s *badgerstore.Store, part int) error {
 	id := func(part, n int) string { return fmt.Sprintf("acc_%d_%d", part, n) }
 	put := func(a store.Account) {
 		a.CreatedAt = now
-		_, err := s.PutAccount(ctx, a)
+		_, err := storetest.PutAccount(ctx, s, a)
 		errs = append(errs, err)
 	}
 	for n := range 5 {
@@ -41,7 +41,7 @@ func livePart(ctx context.Context, s *badgerstore.Store, part int) error {
 				store.Key{ID: key, Account: account, Kind: token.Key, Name: key, CreatedAt: now}, crashHash(key)))
 		}
 		for c := range 100 {
-			_, _, err := s.Take(ctx, store.Call{Account: account, Endpoint: fmt.Sprintf("endpoint_%d", c%20), Day: today}, store.Unlimited)
+			_, err := s.Take(ctx, store.Call{Account: account, Endpoint: fmt.Sprintf("endpoint_%d", c%20), Day: today}, nil, nil)
 			errs = append(errs, err)
 		}
 		for r := range 20 {

@@ -63,7 +63,7 @@ func runOnDisk(task, dir string) {
 func takeOnDisk(s *badgerstore.Store, caller string) {
 	for {
 		began := time.Now()
-		_, admitted, err := s.Take(context.Background(), crashCall(caller), store.Unlimited)
+		admitted, err := s.Take(context.Background(), crashCall(caller), nil, nil)
 		tell("take", caller, began, err)
 		if admitted {
 			s.Record(store.Record{Account: "acc_1", At: began, Endpoint: caller, Method: "GET", Path: "/", Status: 200})
@@ -76,7 +76,7 @@ func takeOnDisk(s *badgerstore.Store, caller string) {
 func createOnDisk(s *badgerstore.Store) {
 	for n := 0; ; n++ {
 		began, id := time.Now(), fmt.Sprintf("%d_%d", n, os.Getpid())
-		_, err := s.PutAccount(context.Background(), store.Account{ID: crashAccount(id), Plan: "starter", CreatedAt: now})
+		_, err := storetest.PutAccount(context.Background(), s, store.Account{ID: crashAccount(id), Plan: "starter", CreatedAt: now})
 		if err == nil {
 			err = s.CreateKey(context.Background(), crashKey(id), crashHash(id))
 		}
@@ -257,7 +257,7 @@ func ext4Store(t *testing.T) (disk *storetest.Ext4, dir string) {
 	if err != nil {
 		t.Fatalf("opening: %v", err)
 	}
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 	if err := s.Close(); err != nil {

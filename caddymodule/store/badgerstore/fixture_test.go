@@ -132,7 +132,7 @@ func (f *fixture) takeCall(t *testing.T, s *badgerstore.Store) {
 	call := store.Call{Account: "alice", Endpoint: "convert", Day: fixtureDay()}
 	name := countName(call.Day, call.Endpoint)
 	f.Counts[call.Account][name]++
-	used, admitted, err := s.Take(t.Context(), call, store.Unlimited)
+	used, admitted, err := badgerstore.TakeDaily(s, call, store.Unlimited)
 	if want := f.Counts[call.Account][name]; used != want || !admitted || err != nil {
 		t.Errorf("taking a call: got %d, %v, %v, want %d", used, admitted, err, want)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // today is ahead of the machine's clock, by which Badger forgets.
@@ -41,22 +42,23 @@ func call(endpoint string, day calendar.Day) store.Call {
 // take takes a call that has to be admitted.
 func take(t *testing.T, s *Store, c store.Call) {
 	t.Helper()
-	if _, admitted, err := s.ledger.Take(c, store.Unlimited); !admitted || err != nil {
+	if admitted, err := s.ledger.Take(c, nil, nil); !admitted || err != nil {
 		t.Fatalf("taking %v: %v, %v", c, admitted, err)
 	}
 }
 
 func wantUsed(t *testing.T, s *Store, c store.Call, want int64) {
 	t.Helper()
-	if used, _, err := s.ledger.Take(c, 0); used != want || err != nil {
-		t.Errorf("%v: got %d, %v, want %d", c, used, err, want)
+	limits, remaining := []store.Limit{{Max: 0}, {Max: store.Unlimited}}, make([]int64, 2) // the first refuses
+	if _, err := s.ledger.Take(c, limits, remaining); store.Unlimited-remaining[1] != want || err != nil {
+		t.Errorf("%v: got %d, %v, want %d", c, store.Unlimited-remaining[1], err, want)
 	}
 }
 
 // archived is what the archive has of a counter, -1 for nothing.
 func archived(t *testing.T, s *Store, c store.Call) (used int64) {
 	t.Helper()
-	err := s.archive.get(appendCountKey(nil, c), func(value []byte) (err error) {
+	err := s.archive.get(appendCountKey(nil, c.Day, c.Account, c.Endpoint), func(value []byte) (err error) {
 		used, err = parseCount(value)
 		return err
 	})
@@ -76,7 +78,7 @@ func endSegment(t *testing.T, s *Store) {
 	if err := s.journal.log.Rotate(); err != nil {
 		t.Fatalf("ending a segment: %v", err)
 	}
-	if err := s.journal.moveEnded(); err != nil {
+	if err := s.journal.archiveEnded(); err != nil {
 		t.Fatalf("moving a segment: %v", err)
 	}
 }
@@ -87,10 +89,9 @@ func TestFullGroup(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
 	const longest = 64 // of an account's id, and of an endpoint's name
-	g := &ledger.Group{Counts: make([]ledger.CountChange, ledger.MaxGroup)}
+	g := &ledger.Group{Counts: make([]ledger.Count, ledger.MaxGroup)}
 	for i := range g.Counts {
-		g.Counts[i].Call = store.Call{Account: fmt.Sprintf("%0*d", longest, i), Endpoint: strings.Repeat("e", longest), Day: today}
-		g.Counts[i].Used = store.Unlimited
+		g.Counts[i] = ledger.Count{Account: fmt.Sprintf("%0*d", longest, i), Endpoint: strings.Repeat("e", longest), Day: today, Used: store.Unlimited}
 	}
 	if err := s.journal.Append(g); err != nil {
 		t.Errorf("appending %d counts: %v", len(g.Counts), err)
@@ -196,8 +197,8 @@ func TestResetOfUnloadedDay(t *testing.T) {
 
 // syncWith replaces a store's way to sync its archive.
 func syncWith(s *Store, sync func() error) {
-	s.archive.writing.Lock()
-	defer s.archive.writing.Unlock()
+	s.archive.mu.Lock()
+	defer s.archive.mu.Unlock()
 	s.archive.sync = sync
 	s.archive.broken.Store(nil)
 }
@@ -214,7 +215,7 @@ func TestSettleFails(t *testing.T) {
 	if err := s.journal.log.Rotate(); err != nil {
 		t.Fatalf("ending a segment: %v", err)
 	}
-	if err := s.journal.moveEnded(); !errors.Is(err, errLost) {
+	if err := s.journal.archiveEnded(); !errors.Is(err, errLost) {
 		t.Errorf("moving a segment: got %v", err)
 	}
 	wantUsed(t, s, call("convert", today), 1)
@@ -246,14 +247,17 @@ func TestSyncIsAskedFor(t *testing.T) {
 			do                     func() error
 		}{
 			{"account", 1, 1, func() error {
-				_, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"})
+				_, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"})
 				return err
 			}},
 			{"key", 1, 1, func() error {
 				return s.CreateKey(t.Context(), store.Key{ID: "key_1", Account: "acc_1"}, [32]byte{1})
 			}},
 			{"revocation", 1, 1, func() error { return s.RevokeKey(t.Context(), "acc_1", "key_1", time.Now()) }},
-			{"call", 0, takes, func() error { _, _, err := s.ledger.Take(call("convert", today), 100); return err }},
+			{"call", 0, takes, func() error {
+				_, err := s.ledger.Take(call("convert", today), []store.Limit{{Max: 100}}, []int64{0})
+				return err
+			}},
 			{"reset", 0, 1, func() error { return s.ResetCounts(t.Context(), "acc_1", "convert", today) }},
 			{"login attempt", takes, 0, func() error {
 				return s.Save(t.Context(), []login.Row{{Key: []byte("ip"), Value: []byte("row"), ExpiresAt: time.Now().Add(time.Hour)}})
@@ -294,7 +298,7 @@ func countSyncs(s *Store) (archive, log *int) {
 func TestFailedSyncIsFinal(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 	hash := [32]byte{1}
@@ -309,7 +313,7 @@ func TestFailedSyncIsFinal(t *testing.T) {
 		}
 		s.archive.sync = sync // it works again, or so it says
 	}
-	if _, _, err := s.ledger.Take(call("convert", today), 100); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := s.ledger.Take(call("convert", today), []store.Limit{{Max: 100}}, []int64{0}); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("taking a call: got %v", err)
 	}
 	syncWith(s, sync) // to close it
@@ -356,7 +360,7 @@ func TestDaysEnd(t *testing.T) {
 	s := openHere(t, t.TempDir(), Options{})
 	want := []calendar.Day{0, 7, -1}
 	for _, day := range want {
-		key := appendCountKey(nil, store.Call{Account: "acc_1", Endpoint: "convert", Day: day})
+		key := appendCountKey(nil, day, "acc_1", "convert")
 		if err := s.archive.write(change{key: key, value: []byte{1}}); err != nil {
 			t.Fatal(err)
 		}
@@ -407,13 +411,13 @@ func TestResetUnderWay(t *testing.T) {
 func TestDeletionSyncsOnce(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 	var rows []change
 	for back := range calendar.Day(30) {
 		for _, endpoint := range []string{"convert", "rates", "history"} {
-			rows = append(rows, countRow(appendCountKey(nil, call(endpoint, today-back)), 7))
+			rows = append(rows, countRow(appendCountKey(nil, today-back, "acc_1", endpoint), 7))
 		}
 	}
 	if err := s.archive.writeDurably(nil, rows...); err != nil {
@@ -438,7 +442,7 @@ func TestRepeatedAfterFailedSync(t *testing.T) {
 	dir := t.TempDir()
 	s := openHere(t, dir, Options{})
 	for _, id := range []string{"acc_1", "acc_2"} {
-		if _, err := s.PutAccount(t.Context(), store.Account{ID: id, Plan: "starter"}); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: id, Plan: "starter"}); err != nil {
 			t.Fatalf("creating an account: %v", err)
 		}
 	}

@@ -59,7 +59,7 @@ func TestManyRows(t *testing.T) {
 			t.Fatalf("grant of %s: got %+v, %v", account, got, err)
 		}
 		call := store.Call{Account: account, Endpoint: "convert", Day: benchmarkDay}
-		if used, admitted, err := s.Take(t.Context(), call, 1); used != 1 || admitted || err != nil {
+		if used, admitted, err := TakeDaily(s, call, 1); used != 1 || admitted || err != nil {
 			t.Fatalf("take from %s: got %d, %v, %v", account, used, admitted, err)
 		}
 	}

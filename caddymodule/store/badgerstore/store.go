@@ -161,11 +161,11 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
 	s := &Store{disk: disk, log: logger, seed: maphash.MakeSeed(), stop: make(chan struct{}), patience: closeWithin}
-	s.archive = &archive{db: db, durable: o.Sync, room: disk.checkOpen, sync: db.Sync}
+	s.archive = &archive{db: db, durable: o.Sync, checkDisk: disk.checkOpen, sync: db.Sync}
 	if err := s.begin(o); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, errors.Join(err, abandon(db)))
 	}
-	s.archive.room = disk.check
+	s.archive.checkDisk = disk.check
 	s.recent = newRecorder(s)
 	s.done.Go(s.sweep)
 	s.done.Go(s.recent.run)
@@ -272,8 +272,8 @@ func (s *Store) Grant(_ context.Context, hash token.Hash, now time.Time) (store.
 }
 
 // Take implements store.Counter.
-func (s *Store) Take(_ context.Context, call store.Call, limit int64) (int64, bool, error) {
-	return s.ledger.Take(call, limit)
+func (s *Store) Take(_ context.Context, call store.Call, limits []store.Limit, remaining []int64) (bool, error) {
+	return s.ledger.Take(call, limits, remaining)
 }
 
 // GiveBack implements store.Counter.
@@ -321,7 +321,7 @@ func (s *Store) load() error {
 	return scanParallel(s.archive.db, []byte{prefixKey}, func(key, value []byte) error {
 		k, err := decodeKey(key, value)
 		if err == nil && k.Live(now) {
-			s.admit(k)
+			s.putToken(k)
 		}
 		return err
 	})

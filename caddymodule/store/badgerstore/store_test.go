@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -45,7 +46,7 @@ func TestReopen(t *testing.T) {
 	call := store.Call{Account: "acc_1", Endpoint: "convert", Day: today}
 
 	s := open(t, dir)
-	if _, err := s.PutAccount(ctx, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
+	if _, err := storetest.PutAccount(ctx, s, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 	key := store.Key{ID: "key_1", Account: "acc_1", Kind: token.Key, Name: "ci", Abilities: []string{"convert"}, CreatedAt: now}
@@ -53,7 +54,7 @@ func TestReopen(t *testing.T) {
 		t.Fatalf("creating the key: %v", err)
 	}
 	for want := int64(1); want <= 3; want++ {
-		if used, admitted, err := s.Take(ctx, call, 3); used != want || !admitted || err != nil {
+		if used, admitted, err := badgerstore.TakeDaily(s, call, 3); used != want || !admitted || err != nil {
 			t.Fatalf("taking call %d: got %d, %v, %v", want, used, admitted, err)
 		}
 	}
@@ -70,7 +71,7 @@ func TestReopen(t *testing.T) {
 	if got.Handle = 0; got != want || err != nil {
 		t.Errorf("grant: got %+v, %v, want %+v", got, err, want)
 	}
-	if used, admitted, err := s.Take(ctx, call, 3); used != 3 || admitted || err != nil {
+	if used, admitted, err := badgerstore.TakeDaily(s, call, 3); used != 3 || admitted || err != nil {
 		t.Errorf("taking a call beyond the limit: got %d, %v, %v, want 3, false", used, admitted, err)
 	}
 	counts, err := s.Counts(ctx, "acc_1", today-1, today)
@@ -98,7 +99,7 @@ func TestUpgrade(t *testing.T) {
 	call := store.Call{Account: "acc_1", Endpoint: "convert", Day: today}
 	for want := int64(6); want < 9; want++ {
 		s := open(t, dir)
-		if used, admitted, err := s.Take(t.Context(), call, 100); used != want || !admitted || err != nil {
+		if used, admitted, err := badgerstore.TakeDaily(s, call, 100); used != want || !admitted || err != nil {
 			t.Errorf("taking call %d: got %d, %v, %v", want, used, admitted, err)
 		}
 		if err := s.Close(); err != nil {

@@ -58,9 +58,11 @@ func (s *suite) limitUnderConcurrency() {
 		var admitted atomic.Int64
 		var seen sync.Map // counts that were given out
 		s.together(callers, func(int) error {
-			used, ok, err := s.store.Take(s.Context(), call, limit)
+			remaining := []int64{0}
+			ok, err := s.store.Take(s.Context(), call, daily(limit), remaining)
 			if ok {
 				admitted.Add(1)
+				used := limit - remaining[0]
 				if _, twice := seen.LoadOrStore(used, true); twice || used < 1 || used > limit {
 					return fmt.Errorf("count %d was given out twice or is out of range", used)
 				}
@@ -93,7 +95,7 @@ func (s *suite) countersAreIndependent() {
 	s.together(callers, func(caller int) error {
 		for i := range calls {
 			at := (i + caller) % len(calls)
-			_, ok, err := s.store.Take(s.Context(), calls[at], limit)
+			ok, err := s.store.Take(s.Context(), calls[at], daily(limit), []int64{0})
 			if err != nil {
 				return err
 			}
@@ -139,7 +141,7 @@ func (s *suite) giveBackUnderConcurrency() {
 	var kept, out atomic.Int64
 	s.together(callers, func(caller int) error {
 		for round := range rounds {
-			_, ok, err := s.store.Take(s.Context(), call, limit)
+			ok, err := s.store.Take(s.Context(), call, daily(limit), []int64{0})
 			if err != nil {
 				return err
 			}

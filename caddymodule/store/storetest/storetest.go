@@ -54,6 +54,8 @@ func Run(t *testing.T, open Open) {
 		{"GiveBack", (*suite).giveBack},
 		{"GiveBackUnderConcurrency", (*suite).giveBackUnderConcurrency},
 		{"Accounts", (*suite).accounts},
+		{"AccountChanges", (*suite).accountChanges},
+		{"AccountChangesUnderConcurrency", (*suite).accountChangesUnderConcurrency},
 		{"AccountPages", (*suite).accountPages},
 		{"Keys", (*suite).keys},
 		{"KeyNames", (*suite).keyNames},
@@ -118,7 +120,7 @@ func (s *suite) wantError(what string, got, want error) {
 func (s *suite) account(ids ...string) {
 	s.Helper()
 	for _, id := range ids {
-		_, err := s.store.PutAccount(s.Context(), store.Account{ID: id, Plan: "starter", CreatedAt: s.now})
+		_, err := PutAccount(s.Context(), s.store, store.Account{ID: id, Plan: "starter", CreatedAt: s.now})
 		s.must(err)
 	}
 }
@@ -179,12 +181,17 @@ func (s *suite) call(account, endpoint string) store.Call {
 // take takes one call and checks what becomes of it.
 func (s *suite) take(call store.Call, limit, wantUsed int64, wantAdmitted bool) {
 	s.Helper()
-	used, admitted, err := s.store.Take(s.Context(), call, limit)
-	if err != nil || used != wantUsed || admitted != wantAdmitted {
-		s.Errorf("take from %+v with limit %d: got %d, %v, %v, want %d, %v",
-			call, limit, used, admitted, err, wantUsed, wantAdmitted)
+	remaining := []int64{0}
+	admitted, err := s.store.Take(s.Context(), call, daily(limit), remaining)
+	wantRemaining := max(0, limit-wantUsed)
+	if err != nil || remaining[0] != wantRemaining || admitted != wantAdmitted {
+		s.Errorf("take from %+v with limit %d: got %d left, %v, %v, want %d, %v",
+			call, limit, remaining[0], admitted, err, wantRemaining, wantAdmitted)
 	}
 }
+
+// daily is a limit of the calls to one endpoint on one day.
+func daily(limit int64) []store.Limit { return []store.Limit{{Period: store.Day, Max: limit}} }
 
 // used returns a counter's count as the archive has it.
 func (s *suite) used(call store.Call) int64 {

@@ -5,8 +5,6 @@ package gatetest
 
 import (
 	"context"
-	"crypto/rand"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -61,11 +59,10 @@ type backend struct {
 	key    *assertion.Key
 }
 
-func (b backend) Policy() *policy.Policy       { return b.policy }
-func (b backend) Store() (store.Store, error)  { return b.store, nil }
-func (b backend) PublicKeys() assertion.KeySet { return assertion.NewKeySet(b.key) }
-func (b backend) Now() time.Time               { return time.Now() }
-func (b backend) Random() io.Reader            { return rand.Reader }
+func (b backend) Policy() *policy.Policy        { return b.policy }
+func (b backend) Store() (control.Store, error) { return b.store, nil }
+func (b backend) PublicKeys() assertion.KeySet  { return assertion.NewKeySet(b.key) }
+func (b backend) Now() time.Time                { return time.Now() }
 func (b backend) Readiness() api.Readiness {
 	return health.Report(b.store.Check(context.Background()), time.Now())
 }

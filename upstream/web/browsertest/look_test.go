@@ -91,7 +91,7 @@ func (p past) live(t *testing.T, db store.Store) {
 func (p past) take(t *testing.T, db store.Store, call store.Call, calls int64) {
 	t.Helper()
 	for range calls {
-		if _, _, err := db.Take(context.Background(), call, store.Unlimited); err != nil {
+		if _, err := db.Take(context.Background(), call, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"hash/maphash"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -12,18 +13,19 @@ import (
 const accountPage = 1024
 
 // accounts numbers account ids and keeps what a call needs to know of
-// each. A number is never used again, even when the account is deleted:
-// its counters must not become somebody else's.
+// each. A number is never used again, even when the account is deleted: no
+// other account may get its counters.
 type accounts struct {
 	seed maphash.Seed
 
-	// What a call looks at takes no lock: rows stay where they are and
-	// are complete before their number is below known.
+	// A call reads these without a lock: rows stay where they are and are
+	// complete before their number is below known.
 	rows  atomic.Pointer[accountRows]
 	known atomic.Uint32
 
-	mu    sync.RWMutex // guards index, and serialises writers of all
-	index index        // by the hash of an id
+	mu    sync.RWMutex      // guards what follows, and serialises writers of all
+	index map[uint64]uint32 // the number of the first id with a hash
+	same  map[string]uint32 // the numbers of other ids with that hash
 	ids   arena
 }
 
@@ -39,23 +41,23 @@ type accountRow struct {
 	state atomic.Uint64
 }
 
-// accountState packs a plan's number, two flags and how often the account
-// was removed, so that a change of all is one atomic store.
+// accountState packs a plan's number, two flags and the account's
+// generation, so that all change with one atomic store.
 type accountState uint64
 
 const (
-	stateExists   accountState = 1 << 32
-	stateDisabled accountState = 1 << 33
-	stateLife     accountState = 1 << 34 // one removal
+	stateExists     accountState = 1 << 32
+	stateDisabled   accountState = 1 << 33
+	stateGeneration accountState = 1 << 34 // one of them
 )
 
 func (s accountState) plan() uint32   { return uint32(s) }
 func (s accountState) exists() bool   { return s&stateExists != 0 }
 func (s accountState) disabled() bool { return s&stateDisabled != 0 }
 
-// life is the number of the account among all of its id. It begins anew
-// after 2^30 removals.
-func (s accountState) life() uint32 { return uint32(s / stateLife) }
+// generation is how often an account of this id was deleted. It begins
+// again at 0 after 2^30 times.
+func (s accountState) generation() uint32 { return uint32(s / stateGeneration) }
 
 // account is a row as a reader holds it.
 type account struct {
@@ -68,6 +70,7 @@ func (a account) load() accountState { return accountState(a.row.state.Load()) }
 func (t *accounts) init() {
 	t.seed = maphash.MakeSeed()
 	t.rows.Store(&accountRows{})
+	t.index, t.same = map[uint64]uint32{}, map[string]uint32{}
 }
 
 // at returns the account of a number that index returned.
@@ -80,10 +83,10 @@ func (r *accountRows) at(i uint32) account {
 
 // number returns the number of an account id, a new one if need be.
 func (t *accounts) number(id string) uint32 {
-	return t.numberHashed(uint32(maphash.String(t.seed, id)>>32), id)
+	return t.numberHashed(maphash.String(t.seed, id), id)
 }
 
-func (t *accounts) numberHashed(hash uint32, id string) uint32 {
+func (t *accounts) numberHashed(hash uint64, id string) uint32 {
 	t.mu.RLock()
 	i, ok := t.lookup(hash, id)
 	t.mu.RUnlock()
@@ -99,12 +102,11 @@ func (t *accounts) numberHashed(hash uint32, id string) uint32 {
 }
 
 // add gives an id the next number.
-func (t *accounts) add(hash uint32, id string) uint32 {
+func (t *accounts) add(hash uint64, id string) uint32 {
 	i, rows := t.known.Load(), t.rows.Load()
 	ref := t.ids.add(id)
 	if i%accountPage == 0 || len(t.ids.chunks) > len(rows.text) {
-		// Readers see no further than their own slices reach, so that
-		// append may write behind those.
+		// append writes behind the end of the slices that readers have.
 		next := &accountRows{pages: rows.pages, text: t.ids.chunks}
 		if i%accountPage == 0 {
 			next.pages = append(next.pages, new([accountPage]accountRow))
@@ -113,93 +115,89 @@ func (t *accounts) add(hash uint32, id string) uint32 {
 		rows = next
 	}
 	rows.pages[i/accountPage][i%accountPage].id = ref
-	t.index.add(hash, i)
+	if _, taken := t.index[hash]; taken {
+		t.same[strings.Clone(id)] = i
+	} else {
+		t.index[hash] = i
+	}
 	t.known.Store(i + 1)
 	return i
 }
 
-func (t *accounts) lookup(hash uint32, id string) (uint32, bool) {
-	if t.known.Load() == 0 {
-		return 0, false
+func (t *accounts) lookup(hash uint64, id string) (i uint32, found bool) {
+	if i, found = t.index[hash]; found && t.at(i).id != id {
+		i, found = t.same[id]
 	}
-	rows := t.rows.Load()
-	i, at, ok := t.index.next(hash, t.index.first(hash))
-	for ; ok; i, at, ok = t.index.next(hash, at) {
-		if rows.at(i).id == id {
-			return i, true
-		}
-	}
-	return 0, false
+	return i, found
 }
 
-// handle is a store.Handle of the ledger: the account's number plus 1,
-// and above it the life that was granted something.
+// handle is a store.Handle of the ledger: the account's number plus 1, and
+// above it the account's generation at the grant.
 type handle store.Handle
 
-func newHandle(number uint32, life uint32) store.Handle {
-	return store.Handle(life)<<32 | store.Handle(number+1)
+func newHandle(number uint32, generation uint32) store.Handle {
+	return store.Handle(generation)<<32 | store.Handle(number+1)
 }
 
-// holder is whose counter a call is taken from.
-type holder struct {
+// reference is the account of a call.
+type reference struct {
 	account
 	number uint32
-	handle handle // 0 if the call came without one
+	handle handle // 0 if the call has none
 }
 
-// holder finds the account of a call. A handle that is not this ledger's,
-// or not this account's, is none.
-func (t *accounts) holder(call *store.Call) holder {
+// reference finds the account of a call. A handle that is not of this
+// ledger or not of this account is ignored.
+func (t *accounts) reference(call *store.Call) reference {
 	if h := handle(call.Handle); h != 0 {
 		if i := uint32(h) - 1; i < t.known.Load() {
 			if a := t.at(i); a.id == call.Account {
-				return holder{account: a, number: i, handle: h}
+				return reference{account: a, number: i, handle: h}
 			}
 		}
 	}
 	i := t.number(call.Account)
-	return holder{account: t.at(i), number: i}
+	return reference{account: t.at(i), number: i}
 }
 
-// gone tells whether the account was removed since the call was granted.
-// A call without a handle is as good as the account of its id now; ids
-// that were never put are nobody's, and may count.
-func (h *holder) gone() bool {
-	state := h.load()
-	if h.handle != 0 {
-		return !state.exists() || state.life() != uint32(h.handle>>32)
+// deleted tells whether the account was deleted after the grant. Without a
+// handle the account that has the id now is taken. An id that never had an
+// account counts.
+func (r *reference) deleted() bool {
+	state := r.load()
+	if r.handle != 0 {
+		return !state.exists() || state.generation() != uint32(r.handle>>32)
 	}
-	return !state.exists() && state.life() > 0
+	return !state.exists() && state.generation() > 0
 }
 
-// Gone tells whether the account that a call was granted to was removed
-// since. Without a handle that is any account of the id.
-func (l *Ledger) Gone(account string, granted store.Handle) bool {
-	h := l.accounts.holder(&store.Call{Account: account, Handle: granted})
-	return h.gone()
+// Deleted tells whether the account of a grant was deleted since. Without a
+// handle that is any account of the id.
+func (l *Ledger) Deleted(account string, granted store.Handle) bool {
+	r := l.accounts.reference(&store.Call{Account: account, Handle: granted})
+	return r.deleted()
 }
 
 // PutAccount sets an account's plan and whether it is disabled, from the
-// next call on. Calls for the same id must not run at once, nor with
-// RemoveAccount.
+// next call on. Two changes of one account must not run at once.
 func (l *Ledger) PutAccount(id, plan string, disabled bool) {
 	a := l.accounts.at(l.accounts.number(id))
-	state := accountState(a.load().life())*stateLife | stateExists | accountState(l.plans.index(plan))
+	state := accountState(a.load().generation())*stateGeneration | stateExists | accountState(l.plans.index(plan))
 	if disabled {
 		state |= stateDisabled
 	}
 	a.row.state.Store(uint64(state))
 }
 
-// RemoveAccount ends an account: its tokens open nothing from now on, and
-// what they have opened admits no further call, also if another account
-// of the id is put meanwhile. It waits for the calls under way, so that
-// resetting the account's counters afterwards leaves nothing of them.
+// RemoveAccount ends an account: its tokens grant nothing from now on, and
+// no call of an earlier grant is admitted, even if another account of the id
+// is created later. It waits for the commit under way, so that no call
+// counts after it.
 func (l *Ledger) RemoveAccount(id string) {
 	a := l.accounts.at(l.accounts.number(id))
-	a.row.state.Store(uint64(accountState(a.load().life()+1) * stateLife))
-	l.calls.Lock()
-	defer l.calls.Unlock() // those that come now see that it is gone
+	a.row.state.Store(uint64(accountState(a.load().generation()+1) * stateGeneration))
+	l.commits.wait()
+	l.commits.pass()
 }
 
 // Exists tells whether there is an account of that id.

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -35,7 +35,7 @@ func TestTakeAfterRemoval(t *testing.T) {
 	wantTake(t, l, call, 9, 1, true)
 	wantNone := func(when string, call store.Call) {
 		t.Helper()
-		if used, admitted, err := l.Take(call, 9); used != 0 || admitted || !errors.Is(err, store.ErrNoGrant) {
+		if used, admitted, err := takeOne(l, call, 9); used != 0 || admitted || !errors.Is(err, store.ErrNoGrant) {
 			t.Errorf("%s: got %d, %v, %v", when, used, admitted, err)
 		}
 	}

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -26,34 +27,49 @@ func populate(accounts int) (*ledger.Ledger, []token.Hash) {
 			Hash: hashes[at], Account: account, ID: fmt.Sprintf("key_%016d", i), Name: "production",
 			Abilities: "convert rates", ExpiresAt: now.Add(time.Hour),
 		})
-		_, _, _ = l.Take(store.Call{Account: account, Endpoint: "convert", Day: today}, store.Unlimited)
+		_, _ = l.Take(store.Call{Account: account, Endpoint: "convert", Day: today}, nil, nil)
 	}
 	rand.Shuffle(accounts, func(i, j int) { hashes[i], hashes[j] = hashes[j], hashes[i] })
 	return l, hashes
 }
 
+// remainders is memory for what remains, which callers keep with the call.
+var remainders = sync.Pool{New: func() any { return new([4]int64) }}
+
 // decide is what a call asks of the ledger.
-func decide(l *ledger.Ledger, hash *token.Hash) error {
+func decide(l *ledger.Ledger, hash *token.Hash, limits []store.Limit) error {
 	grant, err := l.Grant(hash, now)
 	if err != nil {
 		return err
 	}
-	_, _, err = l.Take(store.Call{Account: grant.Account, Endpoint: "convert", Day: today, Handle: grant.Handle}, store.Unlimited)
+	remaining := remainders.Get().(*[4]int64)
+	defer remainders.Put(remaining)
+	_, err = l.Take(store.Call{Account: grant.Account, Endpoint: "convert", Day: today, Handle: grant.Handle}, limits, remaining[:len(limits)])
 	return err
+}
+
+// four is a plan's limits of a day and a month, of an endpoint and of all.
+var four = []store.Limit{
+	{Max: store.Unlimited}, {Max: store.Unlimited, Period: store.Month},
+	{Max: store.Unlimited, All: true, Except: "usage"}, {Max: store.Unlimited, Period: store.Month, All: true, Except: "usage"},
 }
 
 // BenchmarkDecision is a grant and a take in memory, of accounts in no
 // order. It reports what an account with a key and a count takes.
 func BenchmarkDecision(b *testing.B) {
-	for _, accounts := range []int{1, 1e4, 1e6} {
-		b.Run(fmt.Sprintf("accounts=%d", accounts), func(b *testing.B) {
+	for _, test := range []struct {
+		accounts int
+		limits   int
+	}{{1, 1}, {1, 4}, {1e4, 1}, {1e4, 4}, {1e6, 1}} {
+		accounts := test.accounts
+		b.Run(fmt.Sprintf("accounts=%d/limits=%d", accounts, test.limits), func(b *testing.B) {
 			before := heap()
 			l, hashes := populate(accounts)
 			size := float64(heap()-before)/float64(accounts) - float64(len(token.Hash{}))
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				if err := decide(l, &hashes[i]); err != nil {
+				if err := decide(l, &hashes[i], four[:test.limits]); err != nil {
 					b.Fatal(err)
 				}
 				if i++; i == accounts {
@@ -72,7 +88,7 @@ func BenchmarkParallelDecision(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for i := rand.IntN(accounts); pb.Next(); i = (i + 1) % accounts {
-			if err := decide(l, &hashes[i]); err != nil {
+			if err := decide(l, &hashes[i], four[:1]); err != nil {
 				b.Error(err)
 				return
 			}

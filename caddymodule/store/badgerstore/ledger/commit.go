@@ -4,301 +4,252 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// MaxGroup is how many counters a group moves at the most.
+// MaxGroup is the largest number of counters in a group.
 const MaxGroup = 4096
 
 // Group is what is written as one record.
 type Group struct {
-	// Counts holds the new value of each counter that moved.
-	Counts []CountChange
+	// Counts holds the new value of each counter that changes.
+	Counts []Count
 	// Sync asks that the group has reached the disk, not only the
 	// operating system, before Append returns.
 	Sync bool
-
-	number  uint32
-	places  map[*counter]int // of the entries of a full group, once somebody searched it
-	waiting atomic.Int32     // callers that have not yet read err
-	turn    chan struct{}
-	err     error
 }
 
-// CountChange is a counter's new value.
-type CountChange struct {
-	store.Call
-	Used int64
+// kind is what a change does.
+type kind uint8
 
-	// What it takes to undo it: the counter and its lock, the value before,
-	// and whether the counter was reset, which makes what was before
-	// irrelevant.
-	shard   *dayShard
-	counter *counter
-	before  int64
-	reset   bool
+const (
+	take kind = iota
+	giveBack
+	reset
+)
 
-	// given is how many calls were given back or forgotten; see
-	// commits.given.
-	given int64
+// change is a change of a counter, from its caller to the leader of a
+// commit and back.
+type change struct {
+	kind     kind
+	call     store.Call
+	account  reference
+	endpoint uint32
+	day      *day
+
+	// Of a call to be taken.
+	limits    []store.Limit
+	remaining []int64
+	admitted  bool
+
+	err error
 }
 
-// commits is the group commit. A caller that finds no commit under way
-// commits at once, for itself and alone; those that come meanwhile gather
-// in the next group, and one of them commits for all. There is no timer
-// and no goroutine: under no load a call waits for nobody, and under load
-// a group is as large as what arrived during the one before. Only when
-// MaxGroup counters wait, as behind a disk that stands still, does another
-// group gather behind that.
+var changes = sync.Pool{New: func() any { return new(change) }}
+
+func (l *Ledger) newChange(kind kind, call *store.Call) *change {
+	c := changes.Get().(*change)
+	c.kind, c.call, c.account, c.endpoint = kind, *call, l.accounts.reference(call), l.endpoints.index(call.Endpoint)
+	return c
+}
+
+// free lets the memory of a change be used again.
+func (c *change) free() {
+	*c = change{}
+	changes.Put(c)
+}
+
+// commits is the group commit. A caller that finds no open batch opens one
+// and leads it: it waits for its turn, closes the batch, and commits for all
+// callers that joined meanwhile. There is no timer and no goroutine: without
+// load a call waits for no other, and under load a batch is as large as what
+// arrived during the commit before it.
 type commits struct {
-	log Log
+	mu   sync.Mutex
+	open *batch // takes changes until its leader has its turn
 
-	mu     sync.Mutex
-	busy   bool     // somebody commits
-	queue  []*Group // gather callers while busy, oldest first; the last takes more
-	number uint32
-	groups sync.Pool
-
-	// given is by how much counters were lowered by groups that are not
-	// committed yet. Nobody may be let in on the strength of that: should
-	// the commit fail, the calls were not given back. lowered is how many
-	// counters given has, for all those who find none there.
-	given   map[*counter]int64
-	lowered atomic.Int32
+	turn  chan struct{} // holds one element while a batch is committed
+	group Group         // of the leader; its memory is used again
 }
 
-// ticket is a caller's place in a group.
-type ticket struct {
-	group *Group
-	leads bool
+// wait returns when no batch is being committed, and keeps it so until
+// pass is called.
+func (c *commits) wait() { c.turn <- struct{}{} }
+
+func (c *commits) pass() { <-c.turn }
+
+// batch is the changes that are committed together.
+type batch struct {
+	changes []*change
+	done    chan struct{} // closed when they are committed; nil without followers
 }
 
-// count sets a counter, here and in the group that is gathering. The
-// shard's lock is held, so the values of one counter enter the groups in
-// their order.
-func (c *commits) count(call store.Call, shard *dayShard, n *counter, used int64, reset bool) ticket {
-	if c.log == nil {
-		n.used = used
-		return ticket{}
+var batches = sync.Pool{New: func() any { return new(batch) }}
+
+// apply makes changes without a log. The lock of the counts is held.
+func (l *Ledger) apply(changes []*change) {
+	l.decide(changes)
+	l.finish(changes, nil)
+}
+
+// commit makes changes durable and applies them, or sets their errors.
+func (l *Ledger) commit(changes ...*change) {
+	if l.counts.log == nil {
+		l.counts.mu.Lock()
+		defer l.counts.mu.Unlock()
+		l.apply(changes)
+		return
 	}
+	c := &l.commits
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	t := c.join()
-	g := t.group
-	e := g.find(n)
-	if e == nil {
-		n.group, n.place = g.number, uint32(len(g.Counts))
-		g.Counts = append(g.Counts, CountChange{Call: call, shard: shard, counter: n, before: n.used})
-		e = &g.Counts[n.place]
-	}
-	if used < n.used {
-		e.given += n.used - used
-		c.give(n, n.used-used)
-	}
-	n.used, e.Used = used, used
-	e.reset = e.reset || reset
-	g.Sync = g.Sync || reset // whoever asked for it is told that it is done
-	return t
-}
-
-// most returns what a counter comes to if what was given back is not. The
-// lock of the counter's shard is held.
-func (c *commits) most(n *counter) int64 {
-	if c.lowered.Load() == 0 {
-		return n.used
-	}
-	return c.mostGiven(n)
-}
-
-func (c *commits) mostGiven(n *counter) int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return n.used + c.given[n]
-}
-
-// give notes that so much more of a counter is being given back, or less.
-func (c *commits) give(n *counter, calls int64) {
-	if c.given == nil {
-		c.given = map[*counter]int64{}
-	}
-	if c.given[n] += calls; c.given[n] == 0 {
-		delete(c.given, n)
-	}
-	c.lowered.Store(int32(len(c.given)))
-}
-
-// find returns the counter's entry in the group, if it has one and none in
-// a later group. Numbers of groups come round again, hence the second look.
-func (g *Group) find(n *counter) *CountChange {
-	if n.group == g.number && int(n.place) < len(g.Counts) && g.Counts[n.place].counter == n {
-		return &g.Counts[n.place]
-	}
-	return nil
-}
-
-// full tells whether the group takes nothing more, and another follows it.
-func (g *Group) full() bool { return len(g.Counts) >= MaxGroup }
-
-// search returns the counter's entry in the group, if it has one.
-func (g *Group) search(n *counter) *CountChange {
-	if e := g.find(n); e != nil || !g.full() {
-		return e // there is no later group
-	}
-	if g.places == nil {
-		g.places = make(map[*counter]int, len(g.Counts))
-		for i := range g.Counts {
-			g.places[g.Counts[i].counter] = i
+	b := c.open
+	if b != nil {
+		b.changes = append(b.changes, changes...)
+		if b.done == nil {
+			b.done = make(chan struct{})
 		}
+		done := b.done
+		c.mu.Unlock()
+		<-done
+		return
 	}
-	if i, ok := g.places[n]; ok {
-		return &g.Counts[i]
-	}
-	return nil
+	b = batches.Get().(*batch)
+	b.changes = append(b.changes, changes...)
+	c.open = b
+	c.mu.Unlock()
+	l.lead(b)
+	clear(b.changes)
+	b.changes, b.done = b.changes[:0], nil
+	batches.Put(b)
 }
 
-// join finds the caller a group: its own if nobody commits, which it then
-// leads, or the one that gathers.
-func (c *commits) join() ticket {
-	if !c.busy {
-		c.busy = true
-		return ticket{group: c.newGroup(), leads: true}
+// lead commits a batch when its turn comes.
+func (l *Ledger) lead(b *batch) {
+	c := &l.commits
+	c.wait()
+	defer func() {
+		c.pass()
+		if b.done != nil {
+			close(b.done)
+		}
+	}()
+	c.mu.Lock()
+	c.open = nil
+	c.mu.Unlock()
+	for part := range slices.Chunk(b.changes, MaxGroup) {
+		l.counts.mu.Lock()
+		l.decide(part)
+		l.counts.mu.Unlock()
+		err := l.append()
+		l.counts.mu.Lock()
+		l.finish(part, err)
+		l.counts.mu.Unlock()
 	}
-	last := len(c.queue) - 1
-	if last < 0 || c.queue[last].full() {
-		g := c.newGroup()
-		g.turn = make(chan struct{}, 1)
-		c.queue = append(c.queue, g)
-		last++
-	}
-	g := c.queue[last]
-	g.waiting.Add(1)
-	return ticket{group: g}
 }
 
-func (c *commits) newGroup() *Group {
-	g, _ := c.groups.Get().(*Group)
-	if g == nil {
-		g = &Group{}
-	}
-	if c.number++; c.number == 0 {
-		c.number++ // 0 marks a counter that never moved
-	}
-	g.number = c.number
-	return g
-}
-
-// wait returns when the ticket's group is committed, having committed it
-// if that falls to this caller.
-func (c *commits) wait(t ticket) error {
-	g := t.group
-	if g == nil {
+// append writes the group. A log that panics has failed: no caller may be
+// left waiting.
+func (l *Ledger) append() (err error) {
+	g := &l.commits.group
+	if len(g.Counts) == 0 {
 		return nil
 	}
-	if t.leads {
-		err := c.commit(g)
-		c.recycle(g)
-		return err
-	}
-	// The turn carries one message, to whoever gets it first: commit for
-	// all. It is closed when that is done.
-	if _, leads := <-g.turn; leads {
-		c.mu.Lock()
-		c.queue = slices.Delete(c.queue, 0, 1) // this group: its turn came
-		c.mu.Unlock()
-		g.err = c.commit(g)
-		close(g.turn)
-	}
-	err := g.err
-	if g.waiting.Add(-1) == 0 {
-		c.recycle(g)
-	}
-	return err
-}
-
-// commit writes a group and hands the log on, whatever happens: nobody
-// may be left waiting for a commit that never comes.
-func (c *commits) commit(g *Group) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%w: the log panicked: %v", store.ErrUnavailable, r)
 		}
-		if err != nil {
-			c.undo(g)
-		}
-		c.pass(g)
 	}()
-	if err = c.log.Append(g); err != nil {
-		err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	if err = l.counts.log.Append(g); err != nil {
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
-	return err
+	return nil
 }
 
-// undo takes back what a group that failed had decided. The log has not
-// been handed on yet, so no later group has been written: what they hold
-// is put right as well, or the next commit would make the failed calls
-// count after all.
-func (c *commits) undo(g *Group) {
-	for i := range g.Counts {
-		e := &g.Counts[i]
-		e.shard.mu.Lock()
-		c.mu.Lock()
-		c.takeBack(e)
-		c.mu.Unlock()
-		e.shard.mu.Unlock()
-	}
-}
-
-// takeBack undoes one entry of a failed group, and with it what the later
-// groups have made of it. Where calls were given back meanwhile that a
-// reset had forgotten, the difference could lead below zero.
-func (c *commits) takeBack(e *CountChange) {
-	shift := e.Used - e.before
-	for _, g := range c.queue {
-		later := g.search(e.counter)
-		if later == nil {
+// decide decides changes one after the other. Each sees the decisions
+// before it, which are in the group.
+func (l *Ledger) decide(changes []*change) {
+	for _, c := range changes {
+		if c.err = nil; c.day.dropped {
+			c.err = errDayNotLoaded
 			continue
 		}
-		later.before = max(0, later.before-shift)
-		if later.reset {
-			// It forgets that much more, if it succeeds.
-			if shift < 0 {
-				later.given -= shift
-				c.give(e.counter, -shift)
-			}
-			return
+		switch c.kind {
+		case take:
+			l.decideTake(c)
+		case giveBack:
+			l.decideGiveBack(c)
+		case reset:
+			l.commits.group.set(c, c.day.counter(c.account.number, c.endpoint), 0)
+			l.commits.group.Sync = true
 		}
-		was := later.Used
-		later.Used = max(0, was-shift)
-		shift = was - later.Used
 	}
-	e.counter.used = max(0, e.counter.used-shift)
 }
 
-// pass hands the log to the group that gathered first meanwhile, if any.
-func (c *commits) pass(g *Group) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.lowered.Load() != 0 {
-		for i := range g.Counts {
-			if e := &g.Counts[i]; e.given != 0 {
-				c.give(e.counter, -e.given)
-			}
-		}
-	}
-	if len(c.queue) == 0 {
-		c.busy = false
+func (l *Ledger) decideTake(c *change) {
+	g, cost := &l.commits.group, c.call.Weight()
+	fits, err := l.fits(c, g)
+	if err != nil || !fits {
+		c.err = err
 		return
 	}
-	c.queue[0].turn <- struct{}{}
+	n := c.day.counter(c.account.number, c.endpoint)
+	g.set(c, n, sum(n.value(g), cost))
+	for i := range c.remaining {
+		c.remaining[i] -= cost
+	}
+	c.admitted = true
 }
 
-// recycle keeps a group's memory for the next one. Nobody holds the group
-// any more; a counter that still names it names a number that is past.
-func (c *commits) recycle(g *Group) {
+func (l *Ledger) decideGiveBack(c *change) {
+	g := &l.commits.group
+	n := c.day.find(c.account.number, c.endpoint)
+	if used := n.value(g); used > 0 && !c.account.deleted() {
+		g.set(c, n, max(0, used-c.call.Weight()))
+	}
+}
+
+// set sets a counter in the group.
+func (g *Group) set(c *change, n *counter, used int64) {
+	if n.place == 0 {
+		g.Counts = append(g.Counts, Count{Account: c.account.id, Endpoint: c.call.Endpoint, Day: c.day.date, counter: n})
+		n.place = uint32(len(g.Counts))
+	}
+	g.Counts[n.place-1].Used = used
+}
+
+// value returns the value of a counter. With a group, its decisions are
+// included.
+func (n *counter) value(g *Group) int64 {
+	switch {
+	case n == nil:
+		return 0
+	case g != nil && n.place != 0:
+		return g.Counts[n.place-1].Used
+	}
+	return n.used
+}
+
+// finish applies the group, unless it could not be written. Then all of its
+// changes fail, calls that were refused as well: what they were refused for
+// may not have happened.
+func (l *Ledger) finish(changes []*change, err error) {
+	g := &l.commits.group
+	for i := range g.Counts {
+		n := g.Counts[i].counter
+		n.place = 0
+		if err == nil {
+			n.used, n.moved = g.Counts[i].Used, true
+		}
+	}
 	clear(g.Counts)
-	g.Counts = g.Counts[:0]
-	g.Sync, g.turn, g.err, g.places = false, nil, nil, nil
-	c.groups.Put(g)
+	g.Counts, g.Sync = g.Counts[:0], false
+	if err == nil {
+		return
+	}
+	for _, c := range changes {
+		if c.err == nil {
+			c.err, c.admitted = err, false
+		}
+	}
 }

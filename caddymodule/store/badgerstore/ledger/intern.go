@@ -1,62 +1,42 @@
 package ledger
 
 import (
-	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
 )
 
-// intern numbers strings that occur over and over: plans, endpoints, sets
-// of abilities. They are as many as configurations and people have named,
-// and are never removed. Turning a number into its string takes no lock,
-// nor does the way back for strings that have settled.
+// intern numbers strings that occur often: plans, endpoints and sets of
+// abilities. Their number is limited by what configurations and people have
+// named, so they are never removed. Turning a number into its string takes
+// no lock.
 type intern struct {
-	list    atomic.Pointer[[]string]
-	settled atomic.Pointer[map[string]uint32] // never written to
+	list atomic.Pointer[[]string]
 
-	mu     sync.Mutex
+	mu     sync.RWMutex
 	number map[string]uint32
 }
-
-// fewNames is up to how many strings settle at once. Beyond, they do each
-// time that their number has doubled, so that many cost little each. The
-// first of all are looked for one by one, which is faster than to hash.
-const (
-	fewNames   = 64
-	firstNames = 8
-)
 
 // at returns the string of a number that index returned.
 func (n *intern) at(i uint32) string { return (*n.list.Load())[i] }
 
-// all returns the strings by their numbers.
-func (n *intern) all() []string {
-	if list := n.list.Load(); list != nil {
-		return *list
-	}
-	return nil
+// find returns the number of a string that index has numbered.
+func (n *intern) find(s string) (i uint32, found bool) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	i, found = n.number[s]
+	return i, found
 }
 
 // index returns the number of a string, a new one if need be.
 func (n *intern) index(s string) uint32 {
-	if list := n.list.Load(); list != nil {
-		for i, name := range (*list)[:min(len(*list), firstNames)] {
-			if name == s {
-				return uint32(i)
-			}
-		}
-	}
-	settled := n.settled.Load()
-	if settled != nil {
-		if i, ok := (*settled)[s]; ok {
-			return i
-		}
+	if i, found := n.find(s); found {
+		return i
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if i, ok := n.number[s]; ok {
+	if i, found := n.number[s]; found {
 		return i
 	}
 	var list []string
@@ -66,23 +46,18 @@ func (n *intern) index(s string) uint32 {
 		n.number = map[string]uint32{}
 	}
 	s = strings.Clone(s)
-	i := uint32(len(list))
-	list = append(list, s) // readers look at their own length of it
+	n.number[s] = uint32(len(list))
+	list = append(list, s) // readers see only the length of their own slice
 	n.list.Store(&list)
-	n.number[s] = i
-	if settled = n.settled.Load(); len(list) <= fewNames || len(list) >= 2*len(*settled) {
-		all := maps.Clone(n.number)
-		n.settled.Store(&all)
-	}
-	return i
+	return n.number[s]
 }
 
 // chunkSize is how much text an arena allocates at a time.
 const chunkSize = 4 << 10
 
-// arena keeps many short strings in few allocations. What it returns
-// stays valid for as long as somebody holds it: chunks are written once
-// and freed by the garbage collector, never used again.
+// arena keeps many short strings in few allocations. Its strings stay valid
+// as long as they are referenced: a chunk is written once, never reused, and
+// freed by the garbage collector.
 type arena struct {
 	chunks []*[chunkSize]byte
 	last   int // bytes in use of the last chunk
@@ -112,8 +87,8 @@ func (a *arena) add(s string) ref {
 // at returns the string of a ref.
 func (a *arena) at(r ref) string { return textAt(a.chunks, r) }
 
-// textAt returns the string without copying it: its bytes are never
-// written again, which is what makes the conversion sound.
+// textAt returns the string without copying it. The conversion is sound
+// because the bytes are never written again.
 func textAt(chunks []*[chunkSize]byte, r ref) string {
 	if r.length == 0 {
 		return ""

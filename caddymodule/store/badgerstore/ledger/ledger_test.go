@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -59,7 +59,7 @@ func TestRetainDaysUnderLoad(t *testing.T) {
 		running.Go(func() {
 			for i := range limit {
 				day := i % days
-				_, ok, err := l.Take(store.Call{Account: "acc_1", Endpoint: "convert", Day: calendar.Day(day)}, limit)
+				_, ok, err := takeOne(l, store.Call{Account: "acc_1", Endpoint: "convert", Day: calendar.Day(day)}, limit)
 				if err != nil {
 					t.Errorf("take: %v", err)
 				}
@@ -116,7 +116,7 @@ func TestDayBeginsUnderLoad(t *testing.T) {
 		var running sync.WaitGroup
 		for range callers {
 			running.Go(func() {
-				_, ok, err := l.Take(callOf(0), limit)
+				_, ok, err := takeOne(l, callOf(0), limit)
 				if err != nil {
 					t.Errorf("take: %v", err)
 				}
@@ -163,7 +163,7 @@ func TestLoadDayFails(t *testing.T) {
 	log := &failingLoad{memoryLog: newLog()}
 	l := ledger.New(log)
 	log.fail.Store(true)
-	if _, admitted, err := l.Take(callOf(1), 9); admitted || !errors.Is(err, store.ErrUnavailable) {
+	if _, admitted, err := takeOne(l, callOf(1), 9); admitted || !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("take: got %v, %v", admitted, err)
 	}
 	log.fail.Store(false)
@@ -213,11 +213,14 @@ func TestAllocations(t *testing.T) {
 	hash := token.Hash{1}
 	l.PutToken(&ledger.Token{Hash: hash, Account: "acc_1", ID: "key_1", Name: "ci", Abilities: "convert", ExpiresAt: now.Add(time.Hour)})
 	call := callOf(1)
+	none := []store.Limit{{Max: 0}}
+	many := []store.Limit{{Max: store.Unlimited}, {Max: store.Unlimited, Period: store.Month}, {Max: store.Unlimited, Period: store.Month, All: true}}
+	remaining := make([]int64, len(many))
 	tests := map[string]func(){
 		"grant":   func() { _, _ = l.Grant(&hash, now) },
 		"refusal": func() { _, _ = l.Grant(&token.Hash{2}, now) },
-		"take":    func() { _, _, _ = l.Take(call, store.Unlimited) },
-		"limit":   func() { _, _, _ = l.Take(call, 0) },
+		"take":    func() { _, _ = l.Take(call, many, remaining) },
+		"limit":   func() { _, _ = l.Take(call, none, remaining[:1]) },
 	}
 	for name, fn := range tests {
 		if got := testing.AllocsPerRun(100, fn); got != 0 {

@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 )
 
 var errDisk = errors.New("disk failed")
@@ -48,7 +48,7 @@ func newLog() *memoryLog {
 func (l *memoryLog) Append(g *ledger.Group) error {
 	seen := group{counts: map[store.Call]int64{}, entries: len(g.Counts), sync: g.Sync}
 	for _, c := range g.Counts {
-		seen.counts[c.Call] = c.Used
+		seen.counts[store.Call{Account: c.Account, Endpoint: c.Endpoint, Day: c.Day}] = c.Used
 	}
 	l.mu.Lock()
 	number := len(l.groups)
@@ -87,6 +87,17 @@ func (l *memoryLog) LoadDay(day calendar.Day, fn func(account, endpoint string, 
 	l.mu.Unlock()
 	defer l.mu.Lock()
 	yield()
+	return nil
+}
+
+func (l *memoryLog) LoadAccount(account string, days []calendar.Day, fn func(endpoint string, used int64)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for call, used := range l.counts {
+		if call.Account == account && slices.Contains(days, call.Day) {
+			fn(call.Endpoint, used)
+		}
+	}
 	return nil
 }
 

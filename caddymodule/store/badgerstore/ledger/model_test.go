@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -39,13 +39,29 @@ func (m *model) grant(id byte, now time.Time) (t ledger.Token, plan string) {
 	return t, m.accounts[t.Account]
 }
 
-// take counts a call if it is within the limit.
-func (m *model) take(call store.Call, limit int64) (int64, bool) {
-	if m.used[call] >= limit {
-		return m.used[call], false
+// remaining is what a limit of a call has left.
+func (m *model) remaining(call store.Call, limit store.Limit) int64 {
+	month := func(d calendar.Day) string { return d.String()[:len("2026-11")] }
+	used := int64(0)
+	for other, n := range m.used {
+		if other.Account == call.Account &&
+			(other.Day == call.Day || limit.Period == store.Month && month(other.Day) == month(call.Day)) &&
+			(other.Endpoint == call.Endpoint || limit.All) && (!limit.All || other.Endpoint != limit.Except) {
+			used += n
+		}
 	}
-	m.used[call]++
-	return m.used[call], true
+	return max(0, limit.Max-used)
+}
+
+// take counts a call if each of the limits has room for it.
+func (m *model) take(call store.Call, cost int64, limits []store.Limit) (remaining []int64, admitted bool) {
+	admitted = true
+	for _, limit := range limits {
+		left := m.remaining(call, limit)
+		remaining = append(remaining, left)
+		admitted = admitted && left >= cost
+	}
+	return remaining, admitted
 }
 
 // simulator drives a ledger and the model through the same events. What
@@ -67,7 +83,7 @@ type simulator struct {
 func TestModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := &simulator{T: t, log: newLog(), rows: map[string]string{}, now: now}
+		s := &simulator{T: t, log: newLog(), rows: map[string]string{}, now: now.AddDate(0, 0, 10)} // at the end of a month
 		s.model = model{accounts: map[string]string{}, removed: map[string]bool{}, tokens: map[byte]ledger.Token{}, used: map[store.Call]int64{}}
 		s.log.before = func(int) error {
 			if s.fails {
@@ -149,16 +165,41 @@ func (s *simulator) call() {
 	if rapid.Bool().Draw(s.T, "with its handle") {
 		granted.Handle = handle
 	}
-	if s.fails && s.model.used[call] < limit {
-		if _, admitted, err := s.l.Take(granted, limit); admitted || !s.failed(err) {
+	granted.Cost = rapid.Int64Range(0, 3).Draw(s.T, "cost")
+	cost := max(1, granted.Cost)
+	list := s.limits(limit)
+	left := make([]int64, len(list))
+	wantLeft, admitted := s.model.take(call, cost, list)
+	ok, err := s.l.Take(granted, list, left)
+	if s.fails && admitted {
+		if ok || !s.failed(err) {
 			s.Fatalf("admitted without a log")
 		}
 		return
 	}
-	wantUsed, wantAdmitted := s.model.take(call, limit)
-	if used, admitted, err := s.l.Take(granted, limit); used != wantUsed || admitted != wantAdmitted || err != nil {
-		s.Fatalf("take of %v: got %d, %v, %v, want %d, %v", call, used, admitted, err, wantUsed, wantAdmitted)
+	if admitted {
+		s.model.used[call] += cost
+		for i := range wantLeft {
+			wantLeft[i] -= cost
+		}
 	}
+	if ok != admitted || !slices.Equal(left, wantLeft) || err != nil {
+		s.Fatalf("take of %v with %v: got %v, %v, %v, want %v, %v", granted, list, left, ok, err, wantLeft, admitted)
+	}
+}
+
+// limits is the limit of the day and some others.
+func (s *simulator) limits(daily int64) []store.Limit {
+	list := []store.Limit{{Period: store.Day, Max: daily}}
+	for range rapid.IntRange(0, 3).Draw(s.T, "more limits") {
+		list = append(list, store.Limit{
+			Period: rapid.SampledFrom([]store.Period{store.Day, store.Month}).Draw(s.T, "period"),
+			Max:    rapid.Int64Range(0, 20).Draw(s.T, "max"),
+			All:    rapid.Bool().Draw(s.T, "all"),
+			Except: rapid.SampledFrom([]string{"", "rates", "unknown"}).Draw(s.T, "except"),
+		})
+	}
+	return list
 }
 
 // burst takes with many callers from one counter, some of whom give back
@@ -179,7 +220,7 @@ func (s *simulator) burst() {
 	for caller := range 8 {
 		callers.Go(func() {
 			for range 3 {
-				if _, ok, _ := s.l.Take(call, limit); !ok {
+				if _, ok, _ := takeOne(s.l, call, limit); !ok {
 					continue
 				}
 				admitted.Add(1)
@@ -204,8 +245,10 @@ func (s *simulator) giveBack() {
 		}
 		return
 	}
-	if !s.failed(s.l.GiveBack(call)) {
-		s.model.used[call]--
+	costly := call
+	costly.Cost = rapid.Int64Range(0, 3).Draw(s.T, "cost")
+	if !s.failed(s.l.GiveBack(costly)) {
+		s.model.used[call] = max(0, s.model.used[call]-max(1, costly.Cost))
 	}
 }
 
@@ -306,8 +349,12 @@ func (s *simulator) reload() {
 func (s *simulator) check() {
 	s.checkCounts()
 	for call, want := range s.model.used {
-		if used, _, err := s.l.Take(call, 0); used != want || err != nil {
-			s.Fatalf("%v: got %d, %v, want %d", call, used, err, want)
+		var gone error
+		if s.model.removed[call.Account] {
+			gone = store.ErrNoGrant
+		}
+		if used, _, err := takeOne(s.l, call, 0); err == nil && used != want || !errors.Is(err, gone) {
+			s.Fatalf("%v: got %d, %v, want %d, %v", call, used, err, want, gone)
 		}
 		if got := s.log.count(call); got != want {
 			s.Fatalf("%v: the log has %d, want %d", call, got, want)

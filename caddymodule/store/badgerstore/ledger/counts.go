@@ -1,0 +1,280 @@
+package ledger
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// counts holds the counters of the days that were asked for. A day is read
+// from the log once, at its first call. Because every day has counters of
+// its own, a clock that is set back over midnight finds the counts of the
+// day before.
+//
+// A month has no counters: it is the sum of its days. Those that are in
+// memory are added up for each call; the sum of the others is read from
+// the log once for each account.
+type counts struct {
+	log Log
+
+	loading sync.Mutex // held while days are loaded, dropped or cleared; locked before mu
+	mu      sync.Mutex // guards what follows
+	days    []*day
+	months  []*month
+}
+
+// day is the counters of one day.
+type day struct {
+	sheet
+
+	date    calendar.Day
+	dropped bool // no longer in counts.days
+}
+
+// month is the sums of the days of one month that are not in memory, for
+// the accounts that were asked for.
+type month struct {
+	sheet
+
+	first, last calendar.Day
+}
+
+// day is loaded with mu held.
+func (t *counts) day(date calendar.Day) *day {
+	for _, d := range t.days {
+		if d.date == date {
+			return d
+		}
+	}
+	return nil
+}
+
+// month returns the sums of the month of a date, if account has them.
+func (t *counts) month(date calendar.Day, account uint32) *month {
+	for _, m := range t.months {
+		if m.covers(date) && m.has(account) {
+			return m
+		}
+	}
+	return nil
+}
+
+func (m *month) covers(date calendar.Day) bool { return m.first <= date && date <= m.last }
+
+// load reads a day into memory unless it is there.
+func (l *Ledger) load(date calendar.Day) error {
+	t := &l.counts
+	t.loading.Lock()
+	defer t.loading.Unlock()
+	if t.loaded(date) != nil {
+		return nil
+	}
+	d, err := l.readDay(date)
+	if err != nil {
+		return fmt.Errorf("%w: loading the counts of %s: %w", store.ErrUnavailable, date, err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.days = append(t.days, d)
+	if d.used > 0 {
+		t.forgetMonth(date) // its sums include this day
+	}
+	return nil
+}
+
+// readDay reads the counters of a day from the log.
+func (l *Ledger) readDay(date calendar.Day) (*day, error) {
+	d := &day{date: date}
+	if l.counts.log == nil {
+		return d, nil
+	}
+	var mu sync.Mutex // LoadDay calls from several goroutines
+	err := l.counts.log.LoadDay(date, func(account, endpoint string, used int64) {
+		number, name := l.accounts.number(account), l.endpoints.index(endpoint)
+		mu.Lock()
+		defer mu.Unlock()
+		d.counter(number, name).used = used
+	})
+	return d, err
+}
+
+// loaded returns a day that is in memory, else nil.
+func (t *counts) loaded(date calendar.Day) *day {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.day(date)
+}
+
+// forgetMonth makes the sums of a month be read again.
+func (t *counts) forgetMonth(date calendar.Day) {
+	t.months = slices.DeleteFunc(t.months, func(m *month) bool { return m.covers(date) })
+}
+
+// loadMonth reads what an account has used on the days of a month that are
+// not in memory.
+func (l *Ledger) loadMonth(account uint32, date calendar.Day) error {
+	t := &l.counts
+	t.loading.Lock()
+	defer t.loading.Unlock()
+	first, last := monthOf(date)
+	missing := l.missingDays(first, last)
+	type row struct {
+		endpoint uint32
+		used     int64
+	}
+	var rows []row
+	if t.log != nil {
+		err := t.log.LoadAccount(l.accounts.at(account).id, missing, func(endpoint string, used int64) {
+			rows = append(rows, row{l.endpoints.index(endpoint), used})
+		})
+		if err != nil {
+			return fmt.Errorf("%w: loading the counts of a month: %w", store.ErrUnavailable, err)
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.month(date, account) != nil {
+		return nil
+	}
+	i := slices.IndexFunc(t.months, func(m *month) bool { return m.first == first })
+	if i < 0 {
+		i = len(t.months)
+		t.months = append(t.months, &month{first: first, last: last})
+	}
+	t.months[i].open(account)
+	for _, r := range rows {
+		c := t.months[i].counter(account, r.endpoint)
+		c.used = sum(c.used, r.used)
+	}
+	return nil
+}
+
+// missingDays returns the days from first to last that are not in memory.
+func (l *Ledger) missingDays(first, last calendar.Day) (missing []calendar.Day) {
+	l.counts.mu.Lock()
+	defer l.counts.mu.Unlock()
+	for date := first; date <= last; date++ {
+		if l.counts.day(date) == nil {
+			missing = append(missing, date)
+		}
+	}
+	return missing
+}
+
+// monthOf returns the first and the last day of the month of a date.
+func monthOf(date calendar.Day) (first, last calendar.Day) {
+	const secondsPerDay = 24 * 60 * 60
+	t := time.Unix(int64(date)*secondsPerDay, 0).UTC()
+	next := time.Date(t.Year(), t.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+	return date - calendar.Day(t.Day()-1), calendar.Day(next.Unix()/secondsPerDay) - 1
+}
+
+// RetainDays drops all days from memory but those for which keep returns
+// true. It waits for the commit under way: its counts are not in the log
+// yet. Without a log no day is dropped, as it could not be loaded again.
+func (l *Ledger) RetainDays(keep func(calendar.Day) bool) {
+	t := &l.counts
+	if t.log == nil {
+		return
+	}
+	t.loading.Lock()
+	defer t.loading.Unlock()
+	l.commits.wait()
+	defer l.commits.pass()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.days = slices.DeleteFunc(t.days, func(d *day) bool {
+		d.dropped = !keep(d.date)
+		if d.dropped {
+			t.addToMonth(d)
+		}
+		return d.dropped
+	})
+	t.months = slices.DeleteFunc(t.months, func(m *month) bool {
+		return !slices.ContainsFunc(t.days, func(d *day) bool { return m.covers(d.date) })
+	})
+}
+
+// addToMonth adds the counts of a day that is dropped to the sums of its
+// month.
+func (t *counts) addToMonth(d *day) {
+	for _, m := range t.months {
+		if !m.covers(d.date) {
+			continue
+		}
+		d.each(func(account uint32, c *counter) {
+			if m.has(account) {
+				total := m.counter(account, c.endpoint)
+				total.used = sum(total.used, c.used)
+			}
+		})
+	}
+}
+
+// Count is the value of a counter.
+type Count struct {
+	Account, Endpoint string
+	Day               calendar.Day
+	Used              int64
+
+	counter *counter // in a group
+}
+
+// Moved returns the counters of the days in memory that have changed since
+// the day was loaded. It waits for the commit under way.
+func (l *Ledger) Moved() (moved []Count) {
+	l.commits.wait()
+	defer l.commits.pass()
+	l.counts.mu.Lock()
+	defer l.counts.mu.Unlock()
+	for _, d := range l.counts.days {
+		d.each(func(account uint32, c *counter) {
+			if c.moved {
+				moved = append(moved, Count{Account: l.accounts.at(account).id, Endpoint: l.endpoints.at(c.endpoint), Day: d.date, Used: c.used})
+			}
+		})
+	}
+	return moved
+}
+
+// Counts returns an account's counts above zero of a day. A call that is
+// being committed is not included. It returns false if the day is not in
+// memory and only the log knows.
+func (l *Ledger) Counts(account string, date calendar.Day) (list []store.Count, loaded bool) {
+	number := l.accounts.number(account)
+	l.counts.mu.Lock()
+	defer l.counts.mu.Unlock()
+	d := l.counts.day(date)
+	if d == nil {
+		return nil, false
+	}
+	for c := d.first(number); c != nil; c = d.next(c) {
+		if c.used > 0 {
+			list = append(list, store.Count{Day: date, Endpoint: l.endpoints.at(c.endpoint), Used: c.used})
+		}
+	}
+	return list, true
+}
+
+// Days returns the days that are in memory.
+func (l *Ledger) Days() (list []calendar.Day) {
+	l.counts.mu.Lock()
+	defer l.counts.mu.Unlock()
+	for _, d := range l.counts.days {
+		list = append(list, d.date)
+	}
+	return list
+}
+
+// sum adds what was used. It does not overflow.
+func sum(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}

@@ -1,0 +1,181 @@
+package ledger
+
+import (
+	"errors"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// Take admits a call. See store.Counter.
+func (l *Ledger) Take(call store.Call, limits []store.Limit, remaining []int64) (admitted bool, err error) {
+	l.using.RLock()
+	defer l.using.RUnlock()
+	c := l.newChange(take, &call)
+	defer c.free()
+	c.limits, c.remaining = limits, remaining
+	err = l.run(c)
+	return c.admitted, err
+}
+
+// GiveBack gives a call back. See store.Counter. Nothing happens if the
+// account was deleted after the grant: its counters were deleted with it.
+func (l *Ledger) GiveBack(call store.Call) error {
+	l.using.RLock()
+	defer l.using.RUnlock()
+	c := l.newChange(giveBack, &call)
+	defer c.free()
+	return l.run(c)
+}
+
+// Reset sets counters to zero, on the disk as well when it returns: those
+// of days in memory with one commit, the others with one write. Call it
+// within Use.
+func (l *Ledger) Reset(calls ...store.Call) error {
+	left, err := l.resetLoaded(calls)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	l.counts.loading.Lock()
+	defer l.counts.loading.Unlock()
+	left, err = l.resetLoaded(left) // days that were loaded since
+	if err != nil || len(left) == 0 || l.counts.log == nil {
+		return err
+	}
+	err = l.counts.log.Clear(left)
+	l.counts.mu.Lock()
+	defer l.counts.mu.Unlock()
+	for _, call := range left {
+		l.counts.forgetMonth(call.Day)
+	}
+	return err
+}
+
+// resetLoaded resets the counters of days in memory, and returns the others.
+func (l *Ledger) resetLoaded(calls []store.Call) (left []store.Call, err error) {
+	var changes []*change
+	for _, call := range calls {
+		c := l.newChange(reset, &call)
+		if c.day = l.counts.loaded(call.Day); c.day != nil {
+			changes = append(changes, c)
+		} else {
+			left = append(left, call)
+		}
+	}
+	if len(changes) > 0 {
+		l.commit(changes...)
+	}
+	for _, c := range changes {
+		switch {
+		case errors.Is(c.err, errDayNotLoaded):
+			left = append(left, c.call)
+		case c.err != nil:
+			err = c.err
+		}
+	}
+	return left, err
+}
+
+// Errors of a change that needs counts which are not in memory.
+var (
+	errDayNotLoaded   = errors.New("the day is not in memory")
+	errMonthNotLoaded = errors.New("the sums of the month are not in memory")
+)
+
+// run makes a change. It loads the counts that the change needs, and again
+// if they are dropped before the change is decided.
+func (l *Ledger) run(c *change) error {
+	for {
+		if l.closed.Load() {
+			return store.ErrClosed
+		}
+		ready := l.prepare(c)
+		if ready {
+			l.commit(c)
+		}
+		err := c.err
+		switch {
+		case errors.Is(err, errDayNotLoaded):
+			err = l.load(c.call.Day)
+		case errors.Is(err, errMonthNotLoaded):
+			err = l.loadMonth(c.account.number, c.call.Day)
+		default:
+			return err
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// prepare tells whether a change is ready to be committed. A call that an
+// exhausted limit refuses does not wait for a commit, and without a log no
+// change does.
+func (l *Ledger) prepare(c *change) (ready bool) {
+	t := &l.counts
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c.day, c.err = t.day(c.call.Day), nil
+	switch {
+	case c.day == nil:
+		c.err = errDayNotLoaded
+		return false
+	case t.log == nil:
+		l.apply([]*change{c})
+		return false
+	case c.kind != take:
+		return true
+	}
+	var fits bool
+	fits, c.err = l.fits(c, nil)
+	return fits && c.err == nil
+}
+
+// fits tells whether a call has room in each of its limits, and sets what
+// each has left. The decisions of the group that is being committed are
+// included unless group is nil.
+func (l *Ledger) fits(c *change, group *Group) (fits bool, err error) {
+	if c.account.deleted() {
+		return false, store.ErrNoGrant
+	}
+	fits = true
+	for i := range c.limits {
+		used, err := l.used(c, &c.limits[i], group)
+		if err != nil {
+			return false, err
+		}
+		c.remaining[i] = max(0, c.limits[i].Max-used)
+		fits = fits && c.remaining[i] >= c.call.Weight()
+	}
+	return fits, nil
+}
+
+// used returns what is used of a limit.
+func (l *Ledger) used(c *change, limit *store.Limit, group *Group) (used int64, err error) {
+	if limit.Period == store.Day {
+		return l.usedIn(&c.day.sheet, c, limit, group), nil
+	}
+	m := l.counts.month(c.call.Day, c.account.number)
+	if m == nil {
+		return 0, errMonthNotLoaded
+	}
+	used = l.usedIn(&m.sheet, c, limit, group)
+	for _, d := range l.counts.days {
+		if m.covers(d.date) {
+			used = sum(used, l.usedIn(&d.sheet, c, limit, group))
+		}
+	}
+	return used, nil
+}
+
+func (l *Ledger) usedIn(s *sheet, c *change, limit *store.Limit, group *Group) (used int64) {
+	if !limit.All {
+		return s.find(c.account.number, c.endpoint).value(group)
+	}
+	except, excepted := l.endpoints.find(limit.Except)
+	for n := s.first(c.account.number); n != nil; n = s.next(n) {
+		if !excepted || n.endpoint != except {
+			used = sum(used, n.value(group))
+		}
+	}
+	return used
+}

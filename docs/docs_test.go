@@ -1,0 +1,278 @@
+// Package docs_test checks the documentation against the repository.
+package docs_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = ".."
+
+// TestReadmeIsShort checks the length of the README.
+func TestReadmeIsShort(t *testing.T) {
+	t.Parallel()
+	if lines := strings.Count(read(t, "README.md"), "\n"); lines > 200 {
+		t.Errorf("README.md has %d lines, want at most 200", lines)
+	}
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	fence   = regexp.MustCompile("(?ms)^\\s*```.*?^\\s*```$")
+)
+
+// TestLinks checks that the README links to every page, and that all links
+// within the repository work.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	linked := map[string]bool{"README.md": true}
+	for _, page := range pages(t) {
+		for _, match := range link.FindAllStringSubmatch(fence.ReplaceAllString(read(t, page), ""), -1) {
+			target := match[1] + match[2]
+			if strings.Contains(target, "://") {
+				continue
+			}
+			file, anchor, _ := strings.Cut(target, "#")
+			to := page
+			if file != "" {
+				to = path.Join(path.Dir(page), file)
+			}
+			if _, err := os.Stat(filepath.Join(root, to)); err != nil {
+				t.Errorf("%s links to %s: %v", page, target, err)
+				continue
+			}
+			if anchor != "" && !slices.Contains(anchors(read(t, to)), anchor) {
+				t.Errorf("%s links to %s, which has no such heading", page, target)
+			}
+			if page == "README.md" {
+				linked[to] = true
+			}
+		}
+	}
+	for _, page := range pages(t) {
+		if !linked[page] {
+			t.Errorf("README.md does not link to %s", page)
+		}
+	}
+}
+
+// anchors returns the anchors that GitHub gives to the headings of a page.
+func anchors(text string) (all []string) {
+	for _, match := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		anchor := strings.ToLower(match[1])
+		anchor = regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(anchor, "")
+		all = append(all, strings.ReplaceAll(anchor, " ", "-"))
+	}
+	return all
+}
+
+var (
+	code     = regexp.MustCompile("`([^`]+)`")
+	function = regexp.MustCompile(`^[a-z]\w*(\.[A-Za-z]\w*){1,2}$`)
+)
+
+// TestArchitecture checks that each function that docs/architecture.md
+// names exists, and that its table lists all packages.
+func TestArchitecture(t *testing.T) {
+	t.Parallel()
+	functions, packages := declared(t)
+	_, steps, found := strings.Cut(read(t, "docs/architecture.md"), "\n## A metered call, step by step\n")
+	if !found {
+		t.Fatal("docs/architecture.md lacks the steps of a metered call")
+	}
+	named := 0
+	for _, match := range code.FindAllStringSubmatch(steps, -1) {
+		if name := match[1]; function.MatchString(name) {
+			named++
+			if !functions[name] {
+				t.Errorf("docs/architecture.md names %s, which does not exist", name)
+			}
+		}
+	}
+	if named < 20 {
+		t.Errorf("docs/architecture.md names %d functions; the test no longer understands the page", named)
+	}
+	var listed []string
+	for line := range strings.Lines(read(t, "docs/architecture.md")) {
+		if cells := strings.Split(line, "|"); len(cells) == 4 {
+			for _, match := range code.FindAllStringSubmatch(cells[1], -1) {
+				listed = append(listed, match[1])
+			}
+		}
+	}
+	slices.Sort(listed)
+	if want := slices.Sorted(maps.Keys(packages)); !slices.Equal(listed, want) {
+		t.Errorf("docs/architecture.md lists the packages %q, the repository has %q", listed, want)
+	}
+}
+
+// declared returns the functions of the repository, as package.Function or
+// package.Type.Method, and the folders of its packages. It ignores tests.
+func declared(t *testing.T) (functions, packages map[string]bool) {
+	t.Helper()
+	functions, packages = map[string]bool{}, map[string]bool{}
+	walk(t, func(file string) error {
+		if filepath.Ext(file) != ".go" || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		folder, err := filepath.Rel(root, filepath.Dir(file))
+		packages[filepath.ToSlash(folder)] = true
+		for _, declaration := range parsed.Decls {
+			if f, ok := declaration.(*ast.FuncDecl); ok {
+				functions[parsed.Name.Name+"."+receiver(f)+f.Name.Name] = true
+			}
+		}
+		return err
+	})
+	return functions, packages
+}
+
+// receiver returns the type of a method and a dot, "" for a function.
+func receiver(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	of := f.Recv.List[0].Type
+	if pointer, ok := of.(*ast.StarExpr); ok {
+		of = pointer.X
+	}
+	switch generic := of.(type) {
+	case *ast.IndexExpr:
+		of = generic.X
+	case *ast.IndexListExpr:
+		of = generic.X
+	}
+	return of.(*ast.Ident).Name + "."
+}
+
+var (
+	testName = regexp.MustCompile("`(Test\\w+)`")
+	filePath = regexp.MustCompile("`([\\w.-]+(?:/[\\w.-]+)+)`")
+)
+
+// TestContributing checks that the tests and files exist that
+// CONTRIBUTING.md names.
+func TestContributing(t *testing.T) {
+	t.Parallel()
+	text := read(t, "CONTRIBUTING.md")
+	tests := sources(t, true)
+	for _, match := range testName.FindAllStringSubmatch(text, -1) {
+		if !strings.Contains(tests, "func "+match[1]+"(") {
+			t.Errorf("CONTRIBUTING.md names %s, which does not exist", match[1])
+		}
+	}
+	for _, match := range filePath.FindAllStringSubmatch(text, -1) {
+		if strings.HasPrefix(match[1], "bin/") || strings.HasPrefix(match[1], ".cache/") {
+			continue // what the commands build
+		}
+		if _, err := os.Stat(filepath.Join(root, match[1])); err != nil {
+			t.Errorf("CONTRIBUTING.md: %v", err)
+		}
+	}
+}
+
+// message is one that the operator reads, or its constant part.
+var message = regexp.MustCompile(`[^…:"]{9,}`)
+
+// TestMessages checks that the programs contain the messages that
+// docs/operations.md explains.
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	source := sources(t, false)
+	checked := 0
+	for _, header := range []string{"\n| message | what fails |", "\n| message | cause |"} {
+		_, table, found := strings.Cut(read(t, "docs/operations.md"), header)
+		if !found {
+			t.Fatalf("docs/operations.md lacks the table %q", header)
+		}
+		table, _, _ = strings.Cut(table, "\n\n")
+		for line := range strings.Lines(table) {
+			first := strings.Split(line+"||", "|")[1]
+			for _, match := range code.FindAllStringSubmatch(first, -1) {
+				for _, part := range message.FindAllString(match[1], -1) {
+					part = strings.Trim(part, " /,")
+					checked++
+					if !strings.Contains(source, part) {
+						t.Errorf("no program contains %q, of `%s`", part, match[1])
+					}
+				}
+			}
+		}
+	}
+	if checked < 30 {
+		t.Errorf("checked %d messages; the test no longer understands the page", checked)
+	}
+}
+
+// sources returns the text of all tests of the repository, or of all other
+// Go files.
+func sources(t *testing.T, tests bool) string {
+	t.Helper()
+	var all strings.Builder
+	walk(t, func(file string) error {
+		if filepath.Ext(file) != ".go" || strings.HasSuffix(file, "_test.go") != tests {
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		all.Write(text)
+		return err
+	})
+	return all.String()
+}
+
+// walk calls visit with the path of each file of the repository.
+func walk(t *testing.T, visit func(file string) error) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !entry.IsDir():
+			return visit(file)
+		case strings.HasPrefix(entry.Name(), ".") && file != root, entry.Name() == "testdata", entry.Name() == "data":
+			return filepath.SkipDir
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pages returns the pages of the documentation.
+func pages(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob("*.md")
+	if err != nil || len(found) == 0 {
+		t.Fatalf("finding pages: %v, %v", found, err)
+	}
+	all := []string{"README.md", "CONTRIBUTING.md"}
+	for _, page := range found {
+		all = append(all, "docs/"+page)
+	}
+	return all
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
