@@ -114,7 +114,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	a.control = control.New(controlBackend{a}, ctx.Slogger())
 	a.gate = gate.New(gate.Options{
-		Policy: a.policy, Store: a.Store, Limiter: a.Limiter, Assertions: signer, Proof: a.staticProof(),
+		Policy: a.policy, Store: func() (gate.Store, error) { return a.Store() }, Limiter: a.Limiter, Assertions: signer, Proof: a.staticProof(),
 		PassErrors: a.Errors == errorsPass, Server: server{m}, Now: time.Now, Since: time.Since, Logger: a.log,
 	})
 	a.began = time.Now()

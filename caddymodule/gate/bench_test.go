@@ -25,9 +25,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// memory is a ledger without a log: the counting alone.
+// memory is a ledger without a log: it only counts.
 type memory struct {
-	store.Store // what the gate does not ask for in this benchmark
+	store.Store // nil: the gate uses no other method in this benchmark
 	ledger      *ledger.Ledger
 }
 
@@ -62,7 +62,7 @@ func newGate(t testing.TB, db store.Store, limit policy.Limit) *gate.Gate {
 		t.Fatal(err)
 	}
 	return gate.New(gate.Options{
-		Policy: p, Store: func() (store.Store, error) { return db, nil },
+		Policy: p, Store: func() (gate.Store, error) { return db, nil },
 		Limiter:    func() (gate.LoginLimiter, error) { return login.NewLocal(nil), nil },
 		Assertions: newSigner(t), Server: plain{}, Now: time.Now, Since: time.Since, Logger: zap.NewNop(),
 	})
@@ -77,7 +77,7 @@ func newToken(t testing.TB) token.Token {
 	return tok
 }
 
-// batch is how many requests are made ready at a time.
+// batch is how many requests are prepared at a time.
 const batch = 64
 
 // serverHeap is what a Caddy has in use beside the gate, in bytes. Without
@@ -89,12 +89,10 @@ const serverHeap = 8 << 20
 // ample is a limit that no benchmark reaches.
 const ample policy.Limit = 1_000_000_000
 
-// BenchmarkMemory is the gate's own cost of an admitted call: path,
-// token, plan, count and headers, with a handler behind it that does
-// nothing and a log that keeps nothing. Each call meets a request as it
-// comes from a connection. To make them ready is the server's work and
-// not the gate's: that is done before each batch, and what is reported
-// for a call is the time of the batches alone.
+// BenchmarkMemory measures an admitted call in the gate itself: path, token,
+// plan, count and headers. The handler behind it does nothing and there is
+// no log. Requests are prepared before each batch, as a server reads them
+// from a connection; only the time of the batches is reported.
 func BenchmarkMemory(b *testing.B) {
 	for _, accounts := range []int{1, 10_000, 1_000_000} {
 		b.Run(fmt.Sprintf("accounts=%d", accounts), func(b *testing.B) {
@@ -108,9 +106,9 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkMemoryQuiet reports of 10^4 accounts, on one processor, what a
-// call takes in the quietest tenth of the batches: while nobody else on
-// the machine's host, nor the garbage collector, uses what it shares.
+// BenchmarkMemoryQuiet reports the time of a call in the fastest tenth of the
+// batches, with 10^4 accounts on one processor: without other load on the
+// host and without garbage collection.
 func BenchmarkMemoryQuiet(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	batches := serveInMemory(b, 10_000)
@@ -203,8 +201,8 @@ func BenchmarkHash(b *testing.B) {
 	}
 }
 
-// BenchmarkRefusals is what it costs to turn a call away: one whose quota
-// is used up, and one whose token opens nothing.
+// BenchmarkRefusals measures two refusals: of a call without calls left, and
+// of an unknown token.
 func BenchmarkRefusals(b *testing.B) {
 	for name, limit := range map[string]policy.Limit{"exhausted": 0, "invalid": 1} {
 		b.Run(name, func(b *testing.B) {
@@ -221,8 +219,8 @@ func BenchmarkRefusals(b *testing.B) {
 	}
 }
 
-// refusing returns a gate and a caller that it turns away: for its quota
-// if that is 0, and else for a token that nobody knows.
+// refusing returns a gate and a token that it refuses: for the limit if that
+// is 0, otherwise because the token is unknown.
 func refusing(t testing.TB, limit policy.Limit) (*gate.Gate, string) {
 	t.Helper()
 	l, tok := ledger.New(nil), newToken(t)
@@ -233,9 +231,9 @@ func refusing(t testing.TB, limit policy.Limit) (*gate.Gate, string) {
 	return newGate(t, memory{ledger: l}, limit), "Bearer " + tok.Reveal()
 }
 
-// BenchmarkDurable is the same with every call in the store's log before
-// it is let through. The number of accounts that call decides how often a
-// segment of the log repeats each counter.
+// BenchmarkDurable is the same with each call in the store's log before it
+// is passed on. The number of accounts decides how often a segment of the
+// log repeats each counter.
 func BenchmarkDurable(b *testing.B) {
 	for _, accounts := range []int{100, 10_000} {
 		for _, callers := range []int{2, 256} {

@@ -34,11 +34,20 @@ type LoginLimiter interface {
 // maxLoginBody is the largest body of a login, in bytes.
 const maxLoginBody = 4 << 10
 
-// loggingIn marks an admitted login.
+// loggingIn marks a login that the gate has passed.
 var loggingIn = new(Call)
 
-// login handles a request that checks a password: it limits attempts before
-// the upstream sees them, and reads the outcome from the upstream's answer.
+// loginAnswer owns the answer of a login attempt.
+type loginAnswer struct {
+	http.ResponseWriter
+	gate    *Gate
+	request *http.Request
+	attempt login.Attempt
+}
+
+// login serves a request that checks a password. The limits of attempts
+// apply before the upstream sees it, and the upstream's answer decides
+// whether it counts as a failure.
 func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error {
 	email, refusal := loginAccount(w, r)
 	if refusal != nil {
@@ -46,70 +55,73 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 	}
 	limiter, err := g.Limiter()
 	if err != nil {
-		return g.unavailable(w, r, nil, err)
+		return g.refuse(w, r, nil, g.storeFailed(err))
 	}
 	client := login.ClientOf(g.Server.Client(r))
 	now := g.Now()
 	attempt, wait, err := limiter.Reserve(r.Context(), now, g.Policy.LoginLimits, client, login.AccountOf(email))
 	if err != nil {
-		return g.unavailable(w, r, nil, err)
+		return g.refuse(w, r, nil, g.storeFailed(err))
 	}
 	g.outages.store.Worked()
 	if attempt == nil {
 		return g.refuse(w, r, nil, throttled(wait))
 	}
 	r.Header[assertion.Header] = []string{g.Assertions.Login(r.Host, now)}
-	g.prove(r.Header)
+	if g.Proof != "" {
+		r.Header[assertion.ProofHeader] = []string{g.Proof}
+	}
 	g.Server.Mark(r, loggingIn)
-	answer := &unmetered{ResponseWriter: w, settle: func(status int) { g.settleLogin(r, attempt, status) }}
-	defer answer.end() // the handler wrote nothing, or panicked
-	err = next.ServeHTTP(answer, r)
-	if err == nil || answer.begun {
+	a := &answer{ResponseWriter: w, owner: &loginAnswer{w, g, r, attempt}}
+	defer a.end(0) // the handler wrote nothing, or panicked
+	err = next.ServeHTTP(a, r)
+	if err == nil || a.status != 0 {
 		g.outages.login.Worked()
 		return err
 	}
 	status := g.Server.Status(err)
 	if status == http.StatusUnauthorized {
-		answer.begin(status) // a wrong password; an error route writes the body
+		a.begin(status) // an error route will write the answer to a wrong password
 	}
 	if fault := g.fault(nil, err); fault != nil {
-		return g.refuse(answer, r, nil, fault)
+		return g.refuse(a, r, nil, fault)
 	}
 	if refusal := unanswered(status); refusal != nil {
 		failed(g.outages.login, err, slog.Int("status", status))
 		if !g.PassErrors {
-			return g.refuse(answer, r, nil, refusal)
+			return g.refuse(a, r, nil, refusal)
 		}
 	}
 	return err
 }
 
-// settleLogin reports the outcome to the limiter: status 401 is a failure;
-// 2xx, or the 303 redirect of a web form, is a success; any other status
-// does not tell whether the password was right.
-func (g *Gate) settleLogin(r *http.Request, attempt login.Attempt, status int) {
-	g.unmark(r)
+// begun implements owner. 401 is a failed attempt; 2xx, or the 303 after a
+// web form, is a successful one; any other status says nothing about the
+// password. A login that ends with an error never succeeds.
+func (l *loginAnswer) begun(status int) {
+	l.gate.unmark(l.request)
+	strip(l.Header())
 	var err error
-	ctx := context.WithoutCancel(r.Context())
+	ctx := context.WithoutCancel(l.request.Context())
 	switch {
 	case status == http.StatusUnauthorized:
-		attempt.Failed()
+		l.attempt.Failed()
 	case status >= 200 && status < 300 || status == http.StatusSeeOther:
-		err = attempt.Succeeded(ctx, g.Now())
+		err = l.attempt.Succeeded(ctx, l.gate.Now())
 	default:
-		err = attempt.Abandoned(ctx)
+		err = l.attempt.Abandoned(ctx)
 	}
 	if err != nil {
-		failed(g.outages.attempts, err)
+		failed(l.gate.outages.attempts, err)
 		return
 	}
-	g.outages.attempts.Worked()
+	l.gate.outages.attempts.Worked()
 }
 
 // loginAccount reads the e-mail of a login request and restores the body.
-// It is strict, so that gate and upstream always read the same account: it
-// refuses duplicate members in any spelling, members in the query, data
-// after the end, and content encodings.
+// It is strict, so that gate and upstream always read the same account: no
+// duplicate member in any spelling, none in the query, no data after the
+// end, no content encoding.
 func loginAccount(w http.ResponseWriter, r *http.Request) (string, *Refusal) {
 	if len(r.Header["Content-Type"]) > 1 || len(r.Header["Content-Encoding"]) > 0 {
 		return "", refuseMediaType
@@ -119,7 +131,7 @@ func loginAccount(w http.ResponseWriter, r *http.Request) (string, *Refusal) {
 	if err != nil || named && !strings.EqualFold(charset, "utf-8") {
 		return "", refuseMediaType
 	}
-	if query, err := readForm(r.URL.RawQuery); err != nil || !query.empty() {
+	if query, err := readForm(r.URL.RawQuery); err != nil || query.any() {
 		return "", refuseBody
 	}
 	read := formEmail
@@ -149,8 +161,8 @@ func loginAccount(w http.ResponseWriter, r *http.Request) (string, *Refusal) {
 }
 
 // jsonEmail reads the member email. The decoder refuses duplicate names,
-// invalid UTF-8, wrong types and trailing data. It ignores the case of
-// names, because decoders of several languages do.
+// invalid UTF-8, wrong types and data after the object. It reads "EMAIL" as
+// email, because upstreams in several languages do.
 func jsonEmail(body []byte) (string, bool) {
 	var request struct {
 		Email    jsonString `json:"email"`
@@ -194,21 +206,22 @@ func formEmail(body []byte) (string, bool) {
 	return email, utf8.ValidString(email)
 }
 
-// credentials are the values of a form's login fields. Field names count in
-// any case and with space around, because some servers accept these.
+// credentials are the fields of a login form in any spelling that some
+// server reads: in any case, with space around.
 type credentials struct{ email, password []string }
 
 func readForm(text string) (f credentials, err error) {
 	values, err := url.ParseQuery(text)
-	for name, given := range values {
+	for name, fields := range values {
 		switch strings.ToLower(strings.TrimSpace(name)) {
 		case "email":
-			f.email = append(f.email, given...)
+			f.email = append(f.email, fields...)
 		case "password":
-			f.password = append(f.password, given...)
+			f.password = append(f.password, fields...)
 		}
 	}
 	return f, err
 }
 
-func (f credentials) empty() bool { return len(f.email)+len(f.password) == 0 }
+// any tells whether the form has one of the fields.
+func (f credentials) any() bool { return len(f.email)+len(f.password) > 0 }
