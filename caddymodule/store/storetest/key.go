@@ -12,8 +12,8 @@ import (
 func (s *suite) keys() {
 	s.account("acc_1", "acc_2")
 	s.wantError("a key of an unknown account",
-		s.store.CreateKey(s.Context(), s.newKey("nobody", "ci"), hashOf("nobody")), store.ErrNotFound)
-	s.wantNoGrant("a key that was refused", hashOf("nobody"), s.now)
+		s.store.CreateKey(s.Context(), s.newKey("acc_unknown", "ci"), hashOf("acc_unknown")), store.ErrNotFound)
+	s.wantNoGrant("a key that was refused", hashOf("acc_unknown"), s.now)
 
 	first := s.newKey("acc_1", "z first")
 	first.CreatedAt, first.ExpiresAt = s.now.Add(-time.Hour), s.now.Add(time.Hour)
@@ -45,7 +45,7 @@ func (s *suite) keys() {
 	s.wantError("another account's key", err, store.ErrNotFound)
 	_, err = s.store.Key(s.Context(), "acc_1", "key_unknown")
 	s.wantError("an unknown key", err, store.ErrNotFound)
-	if got, err = s.store.ListKeys(s.Context(), "nobody"); err != nil || len(got) != 0 {
+	if got, err = s.store.ListKeys(s.Context(), "acc_unknown"); err != nil || len(got) != 0 {
 		s.Errorf("keys of an unknown account: got %v, %v", got, err)
 	}
 }
@@ -100,9 +100,9 @@ func (s *suite) keyLimit() {
 	login := s.newKey("acc_1", "login")
 	login.Kind = token.Login
 	s.create(login)
-	dying := s.newKey("acc_1", "dying")
-	dying.ExpiresAt = s.now.Add(time.Minute)
-	s.create(dying)
+	expiring := s.newKey("acc_1", "expiring")
+	expiring.ExpiresAt = s.now.Add(time.Minute)
+	s.create(expiring)
 
 	extra := s.newKey("acc_1", "extra")
 	s.wantError("a key too many", s.store.CreateKey(s.Context(), extra, hashOf(extra.ID)), store.ErrTooManyKeys)
@@ -111,7 +111,7 @@ func (s *suite) keyLimit() {
 	next := s.newKey("acc_1", "next")
 	s.wantError("an overlap too many", s.store.RotateKey(s.Context(), "acc_1", "key_acc_1_k0", next, hashOf(next.ID), s.now.Add(time.Hour)), store.ErrTooManyKeys)
 	s.must(s.store.RotateKey(s.Context(), "acc_1", "key_acc_1_k0", next, hashOf(next.ID), s.now))
-	extra.CreatedAt = dying.ExpiresAt
+	extra.CreatedAt = expiring.ExpiresAt
 	s.create(extra)
 }
 

@@ -106,7 +106,7 @@ func (s *suite) loginLimitOfRotation() {
 func (s *suite) endLogins() {
 	const most = store.MaxLiveLogins
 	s.account("acc_1", "acc_2", "acc_3")
-	s.wantError("ending logins of an unknown account", s.store.EndLogins(s.Context(), "nobody", s.now), store.ErrNotFound)
+	s.wantError("ending logins of an unknown account", s.store.EndLogins(s.Context(), "acc_unknown", s.now), store.ErrNotFound)
 	s.must(s.store.EndLogins(s.Context(), "acc_3", s.now)) // it has none
 	key := s.newKey("acc_1", "ci")
 	s.create(key)

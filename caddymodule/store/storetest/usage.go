@@ -137,7 +137,7 @@ func (s *suite) counts() {
 	if !slices.Equal(sorted(got), want) {
 		s.Errorf("counts: got %+v, want %+v", got, want)
 	}
-	if got, err = s.store.Counts(s.Context(), "nobody", s.today-29, s.today); err != nil || len(got) != 0 {
+	if got, err = s.store.Counts(s.Context(), "acc_unknown", s.today-29, s.today); err != nil || len(got) != 0 {
 		s.Errorf("counts of an unknown account: got %+v, %v", got, err)
 	}
 }
@@ -162,6 +162,6 @@ func (s *suite) resetCounts() {
 	s.take(rates, 1, 1, true)
 	s.take(other, 1, 1, false)
 	s.take(yesterday, 1, 1, false)
-	s.must(s.store.ResetCounts(s.Context(), "nobody", "", s.today))
+	s.must(s.store.ResetCounts(s.Context(), "acc_unknown", "", s.today))
 	s.must(s.store.ResetCounts(s.Context(), "acc_1", "unknown", s.today))
 }
