@@ -46,18 +46,11 @@ type change struct {
 	err error
 }
 
-var changes = sync.Pool{New: func() any { return new(change) }}
+// sharedChanges is memory for changes, so that a call allocates none.
+var sharedChanges = sync.Pool{New: func() any { return new(change) }}
 
-func (l *Ledger) newChange(kind kind, call *store.Call) *change {
-	c := changes.Get().(*change)
-	c.kind, c.call, c.account, c.endpoint = kind, *call, l.accounts.reference(call), l.endpoints.index(call.Endpoint)
-	return c
-}
-
-// free lets the memory of a change be used again.
-func (c *change) free() {
-	*c = change{}
-	changes.Put(c)
+func (l *Ledger) newChange(kind kind, call *store.Call) change {
+	return change{kind: kind, call: *call, account: l.accounts.reference(call)}
 }
 
 // commits is the group commit. A caller that finds no open batch opens one
@@ -170,7 +163,12 @@ func (l *Ledger) append() (err error) {
 // before it, which are in the group.
 func (l *Ledger) decide(changes []*change) {
 	for _, c := range changes {
-		if c.err = nil; c.day.dropped {
+		c.err = nil
+		switch {
+		case l.closed.Load():
+			c.err = store.ErrClosed
+			continue
+		case c.day.dropped:
 			c.err = errDayNotLoaded
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,10 +23,38 @@ import (
 type counts struct {
 	log Log
 
-	loading sync.Mutex // held while days are loaded, dropped or cleared; locked before mu
-	mu      sync.Mutex // guards what follows
-	days    []*day
-	months  []*month
+	loading   sync.Mutex // held while days are loaded, dropped or cleared; locked before mu
+	mu        sync.Mutex // guards what follows
+	endpoints names
+	days      []*day
+	months    []*month
+}
+
+// names numbers the names of endpoints. They are never removed.
+type names struct {
+	numbers map[string]uint32
+	list    []string
+}
+
+// number returns the number of a name, a new one if need be.
+func (n *names) number(name string) uint32 {
+	if i, found := n.numbers[name]; found {
+		return i
+	}
+	if n.numbers == nil {
+		n.numbers = map[string]uint32{}
+	}
+	i := uint32(len(n.list))
+	name = strings.Clone(name)
+	n.numbers[name] = i
+	n.list = append(n.list, name)
+	return i
+}
+
+func (t *counts) endpoint(name string) uint32 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.endpoints.number(name)
 }
 
 // day is the counters of one day.
@@ -41,7 +70,7 @@ type day struct {
 type month struct {
 	sheet
 
-	first, last calendar.Day
+	begins, ends calendar.Day
 }
 
 // day is loaded with mu held.
@@ -57,20 +86,23 @@ func (t *counts) day(date calendar.Day) *day {
 // month returns the sums of the month of a date, if account has them.
 func (t *counts) month(date calendar.Day, account uint32) *month {
 	for _, m := range t.months {
-		if m.covers(date) && m.has(account) {
+		if place := m.first.get(account); m.covers(date) && place != nil && place.read {
 			return m
 		}
 	}
 	return nil
 }
 
-func (m *month) covers(date calendar.Day) bool { return m.first <= date && date <= m.last }
+func (m *month) covers(date calendar.Day) bool { return m.begins <= date && date <= m.ends }
 
 // load reads a day into memory unless it is there.
 func (l *Ledger) load(date calendar.Day) error {
 	t := &l.counts
 	t.loading.Lock()
 	defer t.loading.Unlock()
+	if l.closed.Load() {
+		return store.ErrClosed
+	}
 	if t.loaded(date) != nil {
 		return nil
 	}
@@ -81,7 +113,7 @@ func (l *Ledger) load(date calendar.Day) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.days = append(t.days, d)
-	if d.used > 0 {
+	if len(d.first) > 0 {
 		t.forgetMonth(date) // its sums include this day
 	}
 	return nil
@@ -95,7 +127,7 @@ func (l *Ledger) readDay(date calendar.Day) (*day, error) {
 	}
 	var mu sync.Mutex // LoadDay calls from several goroutines
 	err := l.counts.log.LoadDay(date, func(account, endpoint string, used int64) {
-		number, name := l.accounts.number(account), l.endpoints.index(endpoint)
+		number, name := l.accounts.number(account), l.counts.endpoint(endpoint)
 		mu.Lock()
 		defer mu.Unlock()
 		d.counter(number, name).used = used
@@ -121,16 +153,15 @@ func (l *Ledger) loadMonth(account uint32, date calendar.Day) error {
 	t := &l.counts
 	t.loading.Lock()
 	defer t.loading.Unlock()
+	if l.closed.Load() {
+		return store.ErrClosed
+	}
 	first, last := monthOf(date)
 	missing := l.missingDays(first, last)
-	type row struct {
-		endpoint uint32
-		used     int64
-	}
-	var rows []row
+	used := map[string]int64{}
 	if t.log != nil {
-		err := t.log.LoadAccount(l.accounts.at(account).id, missing, func(endpoint string, used int64) {
-			rows = append(rows, row{l.endpoints.index(endpoint), used})
+		err := t.log.LoadAccount(l.accounts.at(account).id, missing, func(endpoint string, n int64) {
+			used[endpoint] = sum(used[endpoint], n)
 		})
 		if err != nil {
 			return fmt.Errorf("%w: loading the counts of a month: %w", store.ErrUnavailable, err)
@@ -141,15 +172,14 @@ func (l *Ledger) loadMonth(account uint32, date calendar.Day) error {
 	if t.month(date, account) != nil {
 		return nil
 	}
-	i := slices.IndexFunc(t.months, func(m *month) bool { return m.first == first })
+	i := slices.IndexFunc(t.months, func(m *month) bool { return m.begins == first })
 	if i < 0 {
 		i = len(t.months)
-		t.months = append(t.months, &month{first: first, last: last})
+		t.months = append(t.months, &month{begins: first, ends: last})
 	}
-	t.months[i].open(account)
-	for _, r := range rows {
-		c := t.months[i].counter(account, r.endpoint)
-		c.used = sum(c.used, r.used)
+	t.months[i].sheet.first.make(account).read = true
+	for endpoint, n := range used {
+		t.months[i].counter(account, t.endpoints.number(endpoint)).used = n
 	}
 	return nil
 }
@@ -207,9 +237,9 @@ func (t *counts) addToMonth(d *day) {
 		if !m.covers(d.date) {
 			continue
 		}
-		d.each(func(account uint32, c *counter) {
-			if m.has(account) {
-				total := m.counter(account, c.endpoint)
+		d.each(func(account, endpoint uint32, c *counter) {
+			if place := m.first.get(account); place != nil && place.read {
+				total := m.counter(account, endpoint)
 				total.used = sum(total.used, c.used)
 			}
 		})
@@ -233,9 +263,9 @@ func (l *Ledger) Moved() (moved []Count) {
 	l.counts.mu.Lock()
 	defer l.counts.mu.Unlock()
 	for _, d := range l.counts.days {
-		d.each(func(account uint32, c *counter) {
+		d.each(func(account, endpoint uint32, c *counter) {
 			if c.moved {
-				moved = append(moved, Count{Account: l.accounts.at(account).id, Endpoint: l.endpoints.at(c.endpoint), Day: d.date, Used: c.used})
+				moved = append(moved, Count{Account: l.accounts.at(account).id, Endpoint: l.counts.endpoints.list[endpoint], Day: d.date, Used: c.used})
 			}
 		})
 	}
@@ -253,11 +283,11 @@ func (l *Ledger) Counts(account string, date calendar.Day) (list []store.Count, 
 	if d == nil {
 		return nil, false
 	}
-	for c := d.first(number); c != nil; c = d.next(c) {
+	d.counters(number, func(endpoint uint32, c *counter) {
 		if c.used > 0 {
-			list = append(list, store.Count{Day: date, Endpoint: l.endpoints.at(c.endpoint), Used: c.used})
+			list = append(list, store.Count{Day: date, Endpoint: l.counts.endpoints.list[endpoint], Used: c.used})
 		}
-	}
+	})
 	return list, true
 }
 

@@ -7,8 +7,7 @@ import (
 	"unsafe"
 )
 
-// intern numbers strings that occur often: plans, endpoints and sets of
-// abilities. Their number is limited by what configurations and people have
+// intern numbers strings that occur often: plans and sets of abilities. Their number is limited by what configurations and people have
 // named, so they are never removed. Turning a number into its string takes
 // no lock.
 type intern struct {

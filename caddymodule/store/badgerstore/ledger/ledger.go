@@ -46,14 +46,13 @@ type Log interface {
 type Ledger struct {
 	plans     intern
 	abilities intern // sets, as store.Grant has them
-	endpoints intern
 	accounts  accounts
 	tokens    tokens
 	counts    counts
 	commits   commits
 
 	closed atomic.Bool
-	using  sync.RWMutex // held for reading by all that must end before Close returns
+	using  sync.RWMutex // held for reading by Use
 }
 
 // New returns an empty ledger. With a nil log it counts in memory only.
@@ -65,16 +64,21 @@ func New(log Log) *Ledger {
 	return l
 }
 
-// Close refuses further calls with store.ErrClosed and waits for those that
-// are running. It is idempotent.
+// Close refuses further calls with store.ErrClosed, calls that wait for a
+// commit as well. It waits for the commit under way and for all that uses
+// the log. It is idempotent.
 func (l *Ledger) Close() {
 	l.closed.Store(true)
 	l.using.Lock()
 	defer l.using.Unlock()
+	l.counts.loading.Lock()
+	defer l.counts.loading.Unlock()
+	l.commits.wait()
+	defer l.commits.pass()
 }
 
 // Use runs fn unless the ledger is closed. Close waits until fn returns. Do
-// not call Use, Take or GiveBack within fn.
+// not call Use within fn.
 func (l *Ledger) Use(fn func() error) error {
 	l.using.RLock()
 	defer l.using.RUnlock()

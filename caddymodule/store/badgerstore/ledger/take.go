@@ -8,23 +8,17 @@ import (
 
 // Take admits a call. See store.Counter.
 func (l *Ledger) Take(call store.Call, limits []store.Limit, remaining []int64) (admitted bool, err error) {
-	l.using.RLock()
-	defer l.using.RUnlock()
 	c := l.newChange(take, &call)
-	defer c.free()
 	c.limits, c.remaining = limits, remaining
-	err = l.run(c)
+	err = l.run(&c)
 	return c.admitted, err
 }
 
 // GiveBack gives a call back. See store.Counter. Nothing happens if the
 // account was deleted after the grant: its counters were deleted with it.
 func (l *Ledger) GiveBack(call store.Call) error {
-	l.using.RLock()
-	defer l.using.RUnlock()
 	c := l.newChange(giveBack, &call)
-	defer c.free()
-	return l.run(c)
+	return l.run(&c)
 }
 
 // Reset sets counters to zero, on the disk as well when it returns: those
@@ -55,8 +49,8 @@ func (l *Ledger) resetLoaded(calls []store.Call) (left []store.Call, err error) 
 	var changes []*change
 	for _, call := range calls {
 		c := l.newChange(reset, &call)
-		if c.day = l.counts.loaded(call.Day); c.day != nil {
-			changes = append(changes, c)
+		if c.day, c.endpoint = l.counts.loaded(call.Day), l.counts.endpoint(call.Endpoint); c.day != nil {
+			changes = append(changes, &c)
 		} else {
 			left = append(left, call)
 		}
@@ -85,12 +79,13 @@ var (
 // if they are dropped before the change is decided.
 func (l *Ledger) run(c *change) error {
 	for {
-		if l.closed.Load() {
-			return store.ErrClosed
-		}
-		ready := l.prepare(c)
-		if ready {
-			l.commit(c)
+		if ready := l.prepare(c); ready {
+			shared := sharedChanges.Get().(*change) // with the leader
+			*shared = *c
+			l.commit(shared)
+			*c = *shared
+			*shared = change{}
+			sharedChanges.Put(shared)
 		}
 		err := c.err
 		switch {
@@ -114,8 +109,11 @@ func (l *Ledger) prepare(c *change) (ready bool) {
 	t := &l.counts
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c.day, c.err = t.day(c.call.Day), nil
+	c.day, c.endpoint, c.err = t.day(c.call.Day), t.endpoints.number(c.call.Endpoint), nil
 	switch {
+	case l.closed.Load():
+		c.err = store.ErrClosed
+		return false
 	case c.day == nil:
 		c.err = errDayNotLoaded
 		return false
@@ -171,11 +169,11 @@ func (l *Ledger) usedIn(s *sheet, c *change, limit *store.Limit, group *Group) (
 	if !limit.All {
 		return s.find(c.account.number, c.endpoint).value(group)
 	}
-	except, excepted := l.endpoints.find(limit.Except)
-	for n := s.first(c.account.number); n != nil; n = s.next(n) {
-		if !excepted || n.endpoint != except {
+	except, excepted := l.counts.endpoints.numbers[limit.Except]
+	s.counters(c.account.number, func(endpoint uint32, n *counter) {
+		if !excepted || endpoint != except {
 			used = sum(used, n.value(group))
 		}
-	}
+	})
 	return used
 }
