@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 const convert = "/api/convert/EUR/10/USD"
@@ -37,7 +38,7 @@ func refusals(t *testing.T, s *site) []refused {
 	_, gone := s.account(t, "no_longer_there")
 	_, narrow := s.account(t, "business", "rates")
 	disabled, off := s.account(t, "starter")
-	if _, err := s.store(t).PutAccount(t.Context(), store.Account{ID: disabled, Plan: "starter", Disabled: true}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s.store(t), store.Account{ID: disabled, Plan: "starter", Disabled: true}); err != nil {
 		t.Fatal(err)
 	}
 	holder, _ := s.account(t, "starter")

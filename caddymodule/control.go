@@ -2,8 +2,6 @@ package caddymodule
 
 import (
 	"cmp"
-	"crypto/rand"
-	"io"
 	"net/http"
 	"time"
 
@@ -12,7 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
-	"github.com/caddy-tollgate/tollgate/caddymodule/health"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 // Control serves the control API below /tollgate/ to applications that
@@ -65,13 +63,13 @@ type backend struct{ *App }
 // Now implements control.Backend.
 func (backend) Now() time.Time { return time.Now() }
 
-// Random implements control.Backend.
-func (backend) Random() io.Reader { return rand.Reader }
+// Store implements control.Backend.
+func (b backend) Store() (control.Store, error) { return b.App.Store() }
 
 // Readiness implements control.Backend. It is that of the gate in force:
 // while a reload replaces a configuration, either may be asked. A gate
 // that was replaced meanwhile says that it stops, so that is asked again.
-func (b backend) Readiness() health.Readiness {
+func (b backend) Readiness() api.Readiness {
 	for {
 		app := cmp.Or(current(), b.App)
 		r := app.readiness()

@@ -23,7 +23,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
@@ -165,18 +165,18 @@ func TestControlAndCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, application := t.Context(), c.client(t, controlSecret)
-	if _, err := application.PutAccount(ctx, "acc_1", control.AccountChange{Plan: new("starter")}); err != nil {
+	if _, err := application.PutAccount(ctx, "acc_1", api.AccountChange{Plan: new("starter")}); err != nil {
 		t.Fatal(err)
 	}
 	out, complaints, status := c.command(t, "key", "create", "acc_1", "--name", "ci", "--json")
 	if status != 0 || complaints != "" {
 		t.Fatalf("creating a key: status %d: %s", status, complaints)
 	}
-	var issued control.IssuedKey
+	var issued api.IssuedKey
 	if err := json.Unmarshal([]byte(out), &issued); err != nil || !strings.HasPrefix(issued.Token, "tgk_") {
 		t.Fatalf("creating a key: %v: %s", err, out)
 	}
-	keys, err := application.Keys(ctx, "acc_1", control.KeyFilter{})
+	keys, err := application.Keys(ctx, "acc_1", client.KeyFilter{})
 	if err != nil || len(keys) != 1 || keys[0].ID != issued.ID {
 		t.Errorf("the application sees %+v, %v", keys, err)
 	}

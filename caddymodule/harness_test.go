@@ -30,6 +30,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -210,7 +211,7 @@ func (s *site) account(t testing.TB, plan string, abilities ...string) (id, bear
 		abilities = []string{"convert", "rates", "usage"}
 	}
 	db := s.store(t)
-	if _, err := db.PutAccount(t.Context(), store.Account{ID: id, Plan: plan, CreatedAt: time.Now()}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), db, store.Account{ID: id, Plan: plan, CreatedAt: time.Now()}); err != nil {
 		t.Fatalf("making an account: %v", err)
 	}
 	return id, s.key(t, store.Key{ID: "key_" + id, Account: id, Name: "ci", Abilities: abilities})

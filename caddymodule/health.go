@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -55,16 +56,16 @@ func (a *App) stopping() time.Time {
 // readiness tells whether this app can admit calls. Caddy stops the apps
 // in no particular order and may wait for requests before it calls Stop,
 // so the end of the process is asked for as well.
-func (a *App) readiness() health.Readiness {
+func (a *App) readiness() api.Readiness {
 	r := health.Report(store.ErrOpening, a.began)
 	if s := a.state.Load(); s != nil {
 		r = s.health.Readiness()
 	}
 	switch inForce, err := configured(caddy.ActiveContext()); {
 	case caddy.Exiting() || a.stopped.Load() != nil:
-		return r.As(health.Stopping, a.stopping())
+		return r.As(api.Stopping, a.stopping())
 	case err != nil || inForce != a:
-		return r.As(health.Starting, a.began)
+		return r.As(api.Starting, a.began)
 	}
 	return r
 }

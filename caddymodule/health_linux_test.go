@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/health"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
@@ -18,11 +18,11 @@ func TestUnavailableOnFullDisk(t *testing.T) {
 	if err := c.load(t, app); err != nil {
 		t.Fatal(err)
 	}
-	c.expectHealth(t, "control", health.Ready)
+	c.expectHealth(t, "control", api.Ready)
 	empty := disk.Fill(t, 1<<20)
-	c.becomes(t, "control", health.Unavailable)
-	c.expectHealth(t, "admin", health.Unavailable)
+	c.becomes(t, "control", api.Unavailable)
+	c.expectHealth(t, "admin", api.Unavailable)
 	empty()
-	c.becomes(t, "admin", health.Ready)
-	c.expectHealth(t, "control", health.Ready)
+	c.becomes(t, "admin", api.Ready)
+	c.expectHealth(t, "control", api.Ready)
 }

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
-	"github.com/caddy-tollgate/tollgate/caddymodule/health"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -54,14 +54,14 @@ func (c *controlledCaddy) try(ctx context.Context, socket, method, path, bearer 
 
 // expectHealth asks over a socket, without the secret, whether the gate
 // is ready and whether it lives.
-func (c *controlledCaddy) expectHealth(t *testing.T, socket string, want health.Status) health.Readiness {
+func (c *controlledCaddy) expectHealth(t *testing.T, socket string, want api.Status) api.Readiness {
 	t.Helper()
 	status := http.StatusServiceUnavailable
-	if want == health.Ready {
+	if want == api.Ready {
 		status = http.StatusOK
 	}
 	got := c.ask(t, socket, "GET", "/tollgate/health/ready", "")
-	var state health.Readiness
+	var state api.Readiness
 	err := json.Unmarshal([]byte(got.body), &state)
 	if err != nil || got.status != status || state.Status != want || state.Mode != "enforce" || state.Since.IsZero() || len(state.Checks) != 1 || state.Checks[0].Name != "store" {
 		t.Fatalf("ready over %s: got %d %s, want %d %s", socket, got.status, got.body, status, want)
@@ -82,7 +82,7 @@ func (c *controlledCaddy) expectHealth(t *testing.T, socket string, want health.
 }
 
 // becomes waits until the gate has a status.
-func (c *controlledCaddy) becomes(t *testing.T, socket string, want health.Status) {
+func (c *controlledCaddy) becomes(t *testing.T, socket string, want api.Status) {
 	t.Helper()
 	eventually(t, string(want)+" over "+socket, func() bool {
 		got, err := c.try(t.Context(), socket, "GET", "/tollgate/health/ready", "")
@@ -91,10 +91,10 @@ func (c *controlledCaddy) becomes(t *testing.T, socket string, want health.Statu
 }
 
 // expectCommand runs "caddy tollgate health".
-func (c *controlledCaddy) expectCommand(t *testing.T, want health.Status) {
+func (c *controlledCaddy) expectCommand(t *testing.T, want api.Status) {
 	t.Helper()
 	status, complaint := 0, ""
-	if want != health.Ready {
+	if want != api.Ready {
 		status, complaint = 1, "Error: the gate is not ready, it is "+string(want)+"\n"
 	}
 	out, complaints, got := c.command(t, "health")
@@ -168,20 +168,20 @@ func TestStarting(t *testing.T) {
 	}
 	starting("a call", c.ask(t, "site", "GET", "/api/convert", key.Reveal()))
 	for _, socket := range []string{"control", "admin"} {
-		if state := c.expectHealth(t, socket, health.Starting); state.Checks[0].OK {
+		if state := c.expectHealth(t, socket, api.Starting); state.Checks[0].OK {
 			t.Errorf("over %s: the store works before it is open", socket)
 		}
 	}
-	c.expectCommand(t, health.Starting)
+	c.expectCommand(t, api.Starting)
 
 	release()
 	if err := <-loaded; err != nil {
 		t.Fatal(err)
 	}
 	for _, socket := range []string{"control", "admin"} {
-		c.expectHealth(t, socket, health.Ready)
+		c.expectHealth(t, socket, api.Ready)
 	}
-	c.expectCommand(t, health.Ready)
+	c.expectCommand(t, api.Ready)
 	if got := c.ask(t, "site", "GET", "/api/convert", key.Reveal()); got.status != http.StatusUnauthorized {
 		t.Errorf("a call: got %d %s", got.status, got.body)
 	}
@@ -212,20 +212,20 @@ func TestUnavailable(t *testing.T) {
 	if err := c.load(t, s.use(t, c.gateApp("starter"))); err != nil {
 		t.Fatal(err)
 	}
-	before := c.expectHealth(t, "control", health.Ready)
+	before := c.expectHealth(t, "control", api.Ready)
 	s.fail(errors.New("writing /srv/gate/00001.log: no space left on device"))
-	c.becomes(t, "control", health.Unavailable)
+	c.becomes(t, "control", api.Unavailable)
 	for _, socket := range []string{"control", "admin"} {
-		state := c.expectHealth(t, socket, health.Unavailable)
+		state := c.expectHealth(t, socket, api.Unavailable)
 		if state.Checks[0].OK || strings.Contains(state.Checks[0].Message, "/srv") || !state.Since.After(before.Since) {
 			t.Errorf("over %s: got %+v", socket, state)
 		}
 	}
-	c.expectCommand(t, health.Unavailable)
+	c.expectCommand(t, api.Unavailable)
 	s.mend()
-	c.becomes(t, "admin", health.Ready)
-	c.expectHealth(t, "control", health.Ready)
-	c.expectCommand(t, health.Ready)
+	c.becomes(t, "admin", api.Ready)
+	c.expectHealth(t, "control", api.Ready)
+	c.expectCommand(t, api.Ready)
 }
 
 // TestHealthWithoutSecret opens what tells the health, and nothing else.
@@ -255,7 +255,7 @@ func TestHealthWithoutSecret(t *testing.T) {
 			t.Errorf("%s %s: got %d %s", request.method, request.path, got.status, got.body)
 		}
 	}
-	c.expectHealth(t, "control", health.Ready)
+	c.expectHealth(t, "control", api.Ready)
 }
 
 // TestReadyDuringReloads: a reload changes neither the status nor since
@@ -266,7 +266,7 @@ func TestReadyDuringReloads(t *testing.T) {
 	if err := c.load(t, s.use(t, c.gateApp("starter"))); err != nil {
 		t.Fatal(err)
 	}
-	first := c.expectHealth(t, "admin", health.Ready)
+	first := c.expectHealth(t, "admin", api.Ready)
 	admin := new(caddymodule.Admin).Routes()[0]
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -292,7 +292,7 @@ func TestReadyDuringReloads(t *testing.T) {
 	}
 	close(stop)
 	<-done
-	if last := c.expectHealth(t, "control", health.Ready); !last.Since.Equal(first.Since) {
+	if last := c.expectHealth(t, "control", api.Ready); !last.Since.Equal(first.Since) {
 		t.Errorf("ready since %s, and after reloads since %s", first.Since, last.Since)
 	}
 	if err := c.load(t, nil); err != nil {
@@ -324,18 +324,18 @@ func TestStopping(t *testing.T) {
 		}
 		_ = server.Wait()
 	})
-	c.becomes(t, "admin", health.Ready)
-	c.expectHealth(t, "control", health.Ready)
+	c.becomes(t, "admin", api.Ready)
+	c.expectHealth(t, "control", api.Ready)
 	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	c.becomes(t, "control", health.Stopping)
+	c.becomes(t, "control", api.Stopping)
 	for _, socket := range []string{"control", "admin"} {
-		if state := c.expectHealth(t, socket, health.Stopping); !state.Checks[0].OK {
+		if state := c.expectHealth(t, socket, api.Stopping); !state.Checks[0].OK {
 			t.Errorf("over %s: got %+v", socket, state)
 		}
 	}
-	c.expectCommand(t, health.Stopping)
+	c.expectCommand(t, api.Stopping)
 	if got := c.ask(t, "control", "GET", "/tollgate/plans", controlSecret); got.status != http.StatusOK {
 		t.Errorf("plans: got %d %s", got.status, got.body)
 	}

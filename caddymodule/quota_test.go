@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // TestQuota admits exactly as many calls as the plan says, however many
@@ -156,7 +157,7 @@ func TestChangeOfPlan(t *testing.T) {
 		{plan: "small", disabled: true, want: 401, code: "invalid_token"},
 		{plan: "business", want: 200},
 	} {
-		if _, err := s.store(t).PutAccount(t.Context(), store.Account{ID: id, Plan: step.plan, Disabled: step.disabled}); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s.store(t), store.Account{ID: id, Plan: step.plan, Disabled: step.disabled}); err != nil {
 			t.Fatal(err)
 		}
 		if got := s.get(t, convert, bearer); got.status != step.want || got.code() != step.code {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
@@ -22,10 +22,10 @@ func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	plan := "starter"
-	if _, err := gate.PutAccount(ctx, "acc_1", control.AccountChange{Plan: &plan}); err != nil {
+	if _, err := gate.PutAccount(ctx, "acc_1", api.AccountChange{Plan: &plan}); err != nil {
 		log.Fatal(err)
 	}
-	key, err := gate.CreateKey(ctx, "acc_1", control.KeyRequest{Name: "ci", Abilities: []string{"convert"}, TTL: "30d"})
+	key, err := gate.CreateKey(ctx, "acc_1", api.KeyRequest{Name: "ci", Abilities: []string{"convert"}, TTL: "30d"})
 	var refused *apierror.Error
 	switch {
 	case errors.Is(err, client.ErrUnreachable):

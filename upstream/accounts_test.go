@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
@@ -31,7 +32,7 @@ func TestPasswordIsChangedWithoutTheGate(t *testing.T) {
 	id, _, _ := strings.Cut(added, "\n")
 	logins := func() int {
 		t.Helper()
-		logins, err := gate.Client.Keys(t.Context(), id, control.KeyFilter{Kind: "login"})
+		logins, err := gate.Client.Keys(t.Context(), id, client.KeyFilter{Kind: "login"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +40,7 @@ func TestPasswordIsChangedWithoutTheGate(t *testing.T) {
 	}
 	// More than there may be.
 	for range store.MaxLiveLogins + 20 {
-		if _, err := gate.Client.CreateKey(t.Context(), id, control.KeyRequest{Kind: "login"}); err != nil {
+		if _, err := gate.Client.CreateKey(t.Context(), id, api.KeyRequest{Kind: "login"}); err != nil {
 			t.Fatal(err)
 		}
 	}

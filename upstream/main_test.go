@@ -18,7 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
 
@@ -97,7 +97,7 @@ func awaitLogins(ts *testscript.TestScript, gate *gatetest.Gate, want string) {
 	for {
 		live := 0
 		for _, a := range page.Accounts {
-			logins, err := gate.Client.Keys(ctx, a.Account, control.KeyFilter{Kind: "login"})
+			logins, err := gate.Client.Keys(ctx, a.Account, client.KeyFilter{Kind: "login"})
 			ts.Check(err)
 			live += len(logins)
 		}

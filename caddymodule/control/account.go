@@ -4,35 +4,21 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"regexp"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
-
-// accountPattern is 1 to 64 letters, digits and . _ @ - that are not dots
-// alone: one or two dots are no name as a segment of a path. The length
-// is bounded apart.
-const (
-	accountPattern = `^\.{0,63}[A-Za-z0-9_@-][A-Za-z0-9._@-]*$`
-	maxAccount     = 64
-)
-
-var accountIDs = regexp.MustCompile(accountPattern)
-
-// ValidAccount tells whether id can be the id of an account: 1 to 64
-// letters, digits and . _ @ - and not dots alone.
-func ValidAccount(id string) bool { return len(id) <= maxAccount && accountIDs.MatchString(id) }
 
 // accountID is a ValidAccount in a path; huma holds it to its schema.
 type accountID string
 
 // Schema describes the ids, as huma.SchemaProvider wants it.
 func (accountID) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Pattern: accountPattern, MaxLength: new(maxAccount), Description: "The account's id."}
+	return &huma.Schema{Type: huma.TypeString, Pattern: api.AccountPattern, MaxLength: new(api.MaxAccount), Description: "The account's id."}
 }
 
 type accountInput struct {
@@ -41,7 +27,7 @@ type accountInput struct {
 
 type putAccountInput struct {
 	Account accountID `path:"account"`
-	Body    AccountChange
+	Body    api.AccountChange
 }
 
 type listAccountsInput struct {
@@ -49,37 +35,37 @@ type listAccountsInput struct {
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many accounts to list."`
 }
 
-func (s *server) registerAccounts(api huma.API) {
+func (s *server) registerAccounts(router huma.API) {
 	const path = "/tollgate/accounts/{account}"
-	huma.Register(api, operation(huma.Operation{
+	huma.Register(router, operation(huma.Operation{
 		OperationID: "list-accounts", Method: http.MethodGet, Path: "/tollgate/accounts", Tags: []string{"accounts"},
 		Summary:     "List accounts",
 		Description: "In ascending order of their ids, a page at a time.",
 	}), answer(s, s.listAccounts))
-	huma.Register(api, operation(huma.Operation{
+	huma.Register(router, operation(huma.Operation{
 		OperationID: "get-account", Method: http.MethodGet, Path: path, Tags: []string{"accounts"},
 		Summary:     "Show an account",
 		Description: "An account that the gate does not know has the plan free.",
 	}, http.StatusNotFound), answer(s, s.getAccount))
-	huma.Register(api, operation(huma.Operation{
+	huma.Register(router, operation(huma.Operation{
 		OperationID: "put-account", Method: http.MethodPut, Path: path, Tags: []string{"accounts"},
 		Summary:     "Create or change an account",
 		Description: "What the body does not name stays as it is, and so do the day's counts. In force for the next call of the account.",
 	}), answer(s, s.putAccount))
-	huma.Register(api, operation(huma.Operation{
+	huma.Register(router, operation(huma.Operation{
 		OperationID: "delete-account", Method: http.MethodDelete, Path: path, Tags: []string{"accounts"},
 		Summary:     "Remove an account with all its tokens and counts",
 		Description: "Its tokens are refused from the next call on. An account that is made under the same id later starts from nothing.",
 	}, http.StatusNotFound), perform(s, s.deleteAccount))
 }
 
-func (s *server) listAccounts(ctx context.Context, with *session, in *listAccountsInput) (AccountPage, error) {
+func (s *server) listAccounts(ctx context.Context, with *session, in *listAccountsInput) (api.AccountPage, error) {
 	// One more than asked for tells whether there is a next page.
 	found, err := with.store.ListAccounts(ctx, in.After, in.Limit+1)
 	if err != nil {
-		return AccountPage{}, err
+		return api.AccountPage{}, err
 	}
-	page := AccountPage{Accounts: []Account{}}
+	page := api.AccountPage{Accounts: []api.Account{}}
 	if len(found) > in.Limit {
 		found = found[:in.Limit]
 		page.Next = new(found[in.Limit-1].ID)
@@ -90,63 +76,62 @@ func (s *server) listAccounts(ctx context.Context, with *session, in *listAccoun
 	return page, nil
 }
 
-func (s *server) getAccount(ctx context.Context, with *session, in *accountInput) (Account, error) {
+func (s *server) getAccount(ctx context.Context, with *session, in *accountInput) (api.Account, error) {
 	account, err := with.store.Account(ctx, string(in.Account))
 	return showAccount(account), err
 }
 
-func (s *server) putAccount(ctx context.Context, with *session, in *putAccountInput) (Account, error) {
+func (s *server) putAccount(ctx context.Context, with *session, in *putAccountInput) (api.Account, error) {
 	// Plan free is known even to a configuration that does not list it:
 	// it is what every account starts on, and gives no access then.
 	if plan := in.Body.Plan; plan != nil && *plan != policy.FreePlan && with.policy.Plan(*plan) == nil {
-		return Account{}, unknownPlan(*plan, with.policy)
+		return api.Account{}, unknownPlan(*plan, with.policy)
 	}
-	defer s.lock(string(in.Account))()
-	account, err := with.knownOrFree(ctx, string(in.Account))
-	if err != nil {
-		return Account{}, err
-	}
-	if in.Body.Plan != nil {
-		account.Plan = *in.Body.Plan
-	}
-	if in.Body.Disabled != nil {
-		account.Disabled = *in.Body.Disabled
-	}
-	account, err = with.store.PutAccount(ctx, account)
+	account, err := with.store.ChangeAccount(ctx, string(in.Account), func(account *store.Account, exists bool) error {
+		if !exists {
+			with.setDefaults(account)
+		}
+		if in.Body.Plan != nil {
+			account.Plan = *in.Body.Plan
+		}
+		if in.Body.Disabled != nil {
+			account.Disabled = *in.Body.Disabled
+		}
+		return nil
+	})
 	return showAccount(account), err
 }
 
 func (s *server) deleteAccount(ctx context.Context, with *session, in *accountInput) error {
-	defer s.lock(string(in.Account))()
 	return with.store.DeleteAccount(ctx, string(in.Account))
 }
 
-// adopt makes an account that the gate does not know, on plan free. Asked
-// for one that somebody else made meanwhile, it changes nothing.
-func (s *server) adopt(ctx context.Context, with *session, id string) (store.Account, error) {
-	defer s.lock(id)()
+// ensureAccount returns an account. It creates an unknown one on plan free
+// if that plan gives access. Otherwise, refused requests of strangers would
+// leave accounts in the store.
+func (with *session) ensureAccount(ctx context.Context, id string) (store.Account, error) {
 	account, err := with.store.Account(ctx, id)
-	if !errors.Is(err, store.ErrNotFound) {
+	switch {
+	case !errors.Is(err, store.ErrNotFound):
 		return account, err
+	case !with.policy.Plan(policy.FreePlan).HasAccess():
+		return account, errPlanRequired
 	}
-	return with.store.PutAccount(ctx, with.free(id))
+	return with.store.ChangeAccount(ctx, id, func(account *store.Account, exists bool) error {
+		if !exists {
+			with.setDefaults(account)
+		}
+		return nil
+	})
 }
 
-// knownOrFree returns the account as stored, or as it would start.
-func (with *session) knownOrFree(ctx context.Context, id string) (store.Account, error) {
-	account, err := with.store.Account(ctx, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return with.free(id), nil
-	}
-	return account, err
+// setDefaults puts a new account on plan free.
+func (with *session) setDefaults(account *store.Account) {
+	account.Plan, account.CreatedAt = policy.FreePlan, round(with.now)
 }
 
-func (with *session) free(id string) store.Account {
-	return store.Account{ID: id, Plan: policy.FreePlan, CreatedAt: round(with.now)}
-}
-
-func showAccount(a store.Account) Account {
-	return Account{Account: a.ID, Plan: a.Plan, Disabled: a.Disabled, CreatedAt: round(a.CreatedAt)}
+func showAccount(a store.Account) api.Account {
+	return api.Account{Account: a.ID, Plan: a.Plan, Disabled: a.Disabled, CreatedAt: round(a.CreatedAt)}
 }
 
 // round cuts a time to what is shown: UTC, in milliseconds.

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -178,29 +179,45 @@ func TestDeleteAccount(t *testing.T) {
 	}
 }
 
-// leisurely is a store that takes its time between reading an account and
-// telling it, so that two changes at once really meet.
-type leisurely struct{ store.Store }
+// slowReads is a store that pauses after it has read an account or a key,
+// so that changes overlap.
+type slowReads struct{ control.Store }
 
-func (l leisurely) Account(ctx context.Context, id string) (store.Account, error) {
-	account, err := l.Store.Account(ctx, id)
+func (s slowReads) Account(ctx context.Context, id string) (store.Account, error) {
+	defer pause()
+	return s.Store.Account(ctx, id)
+}
+
+func (s slowReads) Key(ctx context.Context, account, id string) (store.Key, error) {
+	defer pause()
+	return s.Store.Key(ctx, account, id)
+}
+
+func pause() {
 	for range 1000 {
 		runtime.Gosched()
 	}
-	return account, err
 }
 
-// Two changes of different members at once must both be there afterwards:
-// reading, judging and writing back without a lock loses one.
-func TestSimultaneousChangesKeepEachOther(t *testing.T) {
+// atOnce makes two requests at the same time and returns their statuses.
+func (g *gate) atOnce(t *testing.T, first, second [3]string) (statuses [2]int) {
+	t.Helper()
+	var done sync.WaitGroup
+	for i, request := range [][3]string{first, second} {
+		done.Go(func() { statuses[i] = g.call(t, request[0], request[1], request[2]).Code })
+	}
+	done.Wait()
+	return statuses
+}
+
+// TestConcurrentChangesOfAnAccount checks that two changes of different
+// members are both kept.
+func TestConcurrentChangesOfAnAccount(t *testing.T) {
 	t.Parallel()
-	g := newGateOver(t, func(s store.Store) store.Store { return leisurely{s} })
+	g := newGateOver(t, func(s control.Store) control.Store { return slowReads{s} })
 	for i := range 50 {
 		path := fmt.Sprintf("/tollgate/accounts/acc_%d", i)
-		var done sync.WaitGroup
-		done.Go(func() { g.call(t, "PUT", path, `{"plan":"starter"}`) })
-		done.Go(func() { g.call(t, "PUT", path, `{"disabled":true}`) })
-		done.Wait()
+		g.atOnce(t, [3]string{"PUT", path, `{"plan":"starter"}`}, [3]string{"PUT", path, `{"disabled":true}`})
 		got := g.must(t, http.StatusOK, "GET", path, "")
 		if got["plan"] != "starter" || got["disabled"] != true {
 			t.Fatalf("a change was lost: %v", got)
@@ -208,22 +225,53 @@ func TestSimultaneousChangesKeepEachOther(t *testing.T) {
 	}
 }
 
-// The same for an account that is made by its first key while it is put
-// on a plan: it must not fall back to plan free.
-func TestFirstKeyKeepsAPlanGivenMeanwhile(t *testing.T) {
-	t.Parallel()
-	g := newGateOver(t, func(s store.Store) store.Store { return leisurely{s} })
+// giveFreeAccess lets accounts on plan free have keys.
+func (g *gate) giveFreeAccess(t *testing.T) {
+	t.Helper()
 	config := controltest.Config()
 	config.Plans[0].Limits = map[string]policy.Limit{"currencies": 10}
 	g.Configure(t, config)
+}
+
+// TestFirstKeyDuringAChangeOfPlan checks that the creation of an account
+// with its first key does not put it back on plan free.
+func TestFirstKeyDuringAChangeOfPlan(t *testing.T) {
+	t.Parallel()
+	g := newGateOver(t, func(s control.Store) control.Store { return slowReads{s} })
+	g.giveFreeAccess(t)
 	for i := range 50 {
 		path := fmt.Sprintf("/tollgate/accounts/acc_%d", i)
-		var done sync.WaitGroup
-		done.Go(func() { g.call(t, "POST", path+"/keys", `{"name":"ci"}`) })
-		done.Go(func() { g.call(t, "PUT", path, `{"plan":"starter"}`) })
-		done.Wait()
+		g.atOnce(t, [3]string{"POST", path + "/keys", `{"name":"ci"}`}, [3]string{"PUT", path, `{"plan":"starter"}`})
 		if got := g.must(t, http.StatusOK, "GET", path, "")["plan"]; got != "starter" {
 			t.Fatalf("the account is on plan %v", got)
+		}
+	}
+}
+
+// TestKeyDuringDeletion checks that no key survives the deletion of its
+// account, and that a rotation does not create the account again.
+func TestKeyDuringDeletion(t *testing.T) {
+	t.Parallel()
+	g := newGateOver(t, func(s control.Store) control.Store { return slowReads{s} })
+	g.giveFreeAccess(t)
+	for i := range 50 {
+		path := fmt.Sprintf("/tollgate/accounts/acc_%d", i)
+		key := g.must(t, http.StatusCreated, "POST", path+"/keys", `{"name":"ci"}`)
+		rotate := path + "/keys/" + key["id"].(string) + "/rotate"
+		got := g.atOnce(t, [3]string{"POST", rotate, ""}, [3]string{"DELETE", path, ""})
+		if got[1] != http.StatusNoContent || got[0] != http.StatusCreated && got[0] != http.StatusNotFound {
+			t.Fatalf("rotation during deletion: got %v", got)
+		}
+		g.refused(t, http.StatusNotFound, "not_found", "GET", path, "")
+		if _, ok := g.opens(t, key["token"].(string)); ok {
+			t.Fatal("the token outlives its account")
+		}
+
+		// A creation may come before the deletion or after it.
+		g.must(t, http.StatusOK, "PUT", path, "{}")
+		got = g.atOnce(t, [3]string{"POST", path + "/keys", `{"name":"ci"}`}, [3]string{"DELETE", path, ""})
+		if got[1] != http.StatusNoContent || got[0] != http.StatusCreated && got[0] != http.StatusNotFound {
+			t.Fatalf("creation during deletion: got %v", got)
 		}
 	}
 }
@@ -235,7 +283,7 @@ func TestValidAccount(t *testing.T) {
 		"": false, ".": false, "..": false, "a/b": false, "a b": false, "é": false, "a\n": false, strings.Repeat("a", 65): false,
 		strings.Repeat(".", 64): false, strings.Repeat(".", 64) + "a": false,
 	} {
-		if got := control.ValidAccount(id); got != want {
+		if got := api.ValidAccount(id); got != want {
 			t.Errorf("%q: got %v, want %v", id, got, want)
 		}
 	}

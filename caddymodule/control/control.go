@@ -13,23 +13,18 @@ package control
 
 import (
 	"context"
-	"fmt"
-	"hash/maphash"
-	"io"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
-	"github.com/caddy-tollgate/tollgate/caddymodule/health"
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 )
 
 // Backend is what the control API administers. It is asked anew at every
@@ -42,37 +37,33 @@ type Backend interface {
 	PublicKeys() assertion.KeySet
 	// Store returns the store, or why there is none now. Whatever the
 	// error is, the request is answered 503.
-	Store() (store.Store, error)
+	Store() (Store, error)
 	// Now returns the time.
 	Now() time.Time
-	// Random returns where tokens get their random bytes from:
-	// crypto/rand's Reader.
-	Random() io.Reader
 	// Readiness tells whether the gate can admit calls. It returns within
 	// about a second, whatever the store does.
-	Readiness() health.Readiness
+	Readiness() api.Readiness
 }
 
-// stripes is how many locks the accounts share.
-const stripes = 64
+// Store is what the control API uses of a store.
+type Store interface {
+	store.Accounts
+	store.Keys
+	usage.Source
+	// ResetCounts is that of store.Usage.
+	ResetCounts(ctx context.Context, account, endpoint string, day calendar.Day) error
+}
 
 // server answers the control API.
 type server struct {
 	backend Backend
 	calls   *outage.Log
-
-	// locks keep two changes of one account apart, because a change is
-	// read, judged and written back. They are this server's alone: with
-	// several gates on one store, or while a reload replaces one server
-	// by the next, the later of two simultaneous changes wins whole.
-	locks [stripes]sync.Mutex
-	seed  maphash.Seed
 }
 
 // session is what one request works with.
 type session struct {
 	policy *policy.Policy
-	store  store.Store
+	store  Store
 	now    time.Time
 }
 
@@ -80,29 +71,21 @@ type session struct {
 // /tollgate/ and checks no secret: RequireSecret does. Causes of a 503
 // are logged, and never shown.
 func New(backend Backend, logger *slog.Logger) http.Handler {
-	s := &server{backend: backend, calls: outage.New(logger, slog.LevelError, "control call failed"), seed: maphash.MakeSeed()}
+	s := &server{backend: backend, calls: outage.New(logger, slog.LevelError, "control call failed")}
 	mux := http.NewServeMux()
-	api := apierror.Huma(mux, document(), map[string]*apierror.Error{"path.account": ErrInvalidAccount})
-	api.UseMiddleware(refuseEmpty)
-	s.registerPlans(api)
-	s.registerAccounts(api)
-	s.registerKeys(api)
-	s.registerUsage(api)
-	s.registerHealth(api)
-	s.serveKeySet(mux, api)
-	serveDocument(mux, api)
+	router := newHuma(mux, document(), map[string]*apierror.Error{"path.account": api.ErrInvalidAccount})
+	s.registerPlans(router)
+	s.registerAccounts(router)
+	s.registerKeys(router)
+	s.registerUsage(router)
+	s.registerHealth(router)
+	s.serveKeySet(mux, router)
+	serveDocument(mux, router)
 	handler := apierror.Mux(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		handler.ServeHTTP(w, r)
 	})
-}
-
-// lock keeps other changes of the account out until unlock is called.
-func (s *server) lock(account string) (unlock func()) {
-	mu := &s.locks[maphash.String(s.seed, account)%stripes]
-	mu.Lock()
-	return mu.Unlock
 }
 
 func (s *server) open() (*session, error) {
@@ -141,20 +124,4 @@ func perform[I any](s *server, do func(context.Context, *session, *I) error) fun
 		}
 		return nil, s.refuse(ctx, err)
 	}
-}
-
-// refuseEmpty refuses parameters without a value, which huma takes for
-// absent ones: a script whose variable is empty must not reset the counts
-// of all endpoints where it meant one.
-func refuseEmpty(ctx huma.Context, next func(huma.Context)) {
-	u := ctx.URL()
-	for name, values := range u.Query() {
-		if values[0] == "" {
-			_, w := humago.Unwrap(ctx)
-			// Nobody is left to tell when this fails: the client is gone.
-			_ = invalidRequest(fmt.Sprintf("The query parameter %.64q has no value.", name)).Write(w)
-			return
-		}
-	}
-	next(ctx)
 }

@@ -19,7 +19,6 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
 // gate is a control API whose answers are all held against its own
@@ -41,10 +40,10 @@ func newGate(t *testing.T) *gate {
 // over is a backend whose store a test watches or slows down.
 type over struct {
 	*controltest.Gate
-	wrap func(store.Store) store.Store
+	wrap func(control.Store) control.Store
 }
 
-func (o over) Store() (store.Store, error) {
+func (o over) Store() (control.Store, error) {
 	opened, err := o.Gate.Store()
 	if err != nil {
 		return nil, err
@@ -52,7 +51,7 @@ func (o over) Store() (store.Store, error) {
 	return o.wrap(opened), nil
 }
 
-func newGateOver(t *testing.T, wrap func(store.Store) store.Store) *gate {
+func newGateOver(t *testing.T, wrap func(control.Store) control.Store) *gate {
 	t.Helper()
 	g := newGate(t)
 	g.handler = control.RequireSecret(controltest.Secret, control.New(over{g.Gate, wrap}, slog.New(slog.DiscardHandler)))

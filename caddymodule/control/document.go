@@ -8,7 +8,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
-	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 )
 
 // maxBody is how many bytes a request's body may have.
@@ -34,7 +33,7 @@ func document() huma.Config {
 			{Name: "health", Description: "Whether the gate works. These calls need no secret."},
 		},
 		Components: &huma.Components{
-			Schemas: huma.NewMapRegistry("#/components/schemas/", usage.SchemaName),
+			Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
 			SecuritySchemes: map[string]*huma.SecurityScheme{"secret": {
 				Type: "http", Scheme: "bearer", Description: "The secret that the gate is configured with.",
 			}},
@@ -46,7 +45,7 @@ func document() huma.Config {
 // operation completes an operation by what all have in common and by the
 // refusals of its own.
 func operation(op huma.Operation, refusals ...int) huma.Operation {
-	op.MaxBodyBytes = maxBody
+	op.MaxBodyBytes = maxBody + 1 // see newHuma
 	op.Errors = append(slices.Clip(refusals), http.StatusBadRequest, http.StatusUnauthorized, http.StatusServiceUnavailable)
 	if op.Method == http.MethodPut || op.Method == http.MethodPost {
 		op.Errors = append(op.Errors, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
@@ -56,8 +55,8 @@ func operation(op huma.Operation, refusals ...int) huma.Operation {
 }
 
 // serveDocument adds the OpenAPI document, which is complete only now.
-func serveDocument(mux *http.ServeMux, api huma.API) {
-	text, err := json.Marshal(api.OpenAPI())
+func serveDocument(mux *http.ServeMux, router huma.API) {
+	text, err := json.Marshal(router.OpenAPI())
 	if err != nil {
 		// The document is made of constants: nothing but a mistake in
 		// this package can be the cause.

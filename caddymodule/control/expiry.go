@@ -3,6 +3,7 @@ package control
 import (
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
@@ -10,7 +11,7 @@ import (
 
 // expiry returns when the token that is asked for ends, or a zero time
 // for a key that never does.
-func (with *session) expiry(asked KeyRequest, key store.Key) (time.Time, error) {
+func (with *session) expiry(asked api.KeyRequest, key store.Key) (time.Time, error) {
 	var ends time.Time
 	switch {
 	case asked.ExpiresAt != nil && asked.TTL != "":

@@ -8,7 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/health"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 const (
@@ -17,16 +17,16 @@ const (
 )
 
 // registerHealth adds what load balancers and supervisors ask.
-func (s *server) registerHealth(api huma.API) {
-	huma.Register(api, healthOperation(huma.Operation{
+func (s *server) registerHealth(router huma.API) {
+	huma.Register(router, healthOperation(huma.Operation{
 		OperationID: "get-liveness", Path: livePath,
 		Summary:     "Tell that the process answers",
 		Description: "Needs no secret. It is 200 whenever it is answered. Restart the process when it is not.",
-	}), func(context.Context, *struct{}) (*reply[health.Liveness], error) {
-		return &reply[health.Liveness]{health.Liveness{Status: health.Live}}, nil
+	}), func(context.Context, *struct{}) (*reply[api.Liveness], error) {
+		return &reply[api.Liveness]{api.Liveness{Status: api.Live}}, nil
 	})
-	readiness := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[health.Readiness](), true, "")
-	huma.Register(api, healthOperation(huma.Operation{
+	readiness := router.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Readiness](), true, "")
+	huma.Register(router, healthOperation(huma.Operation{
 		OperationID: "get-readiness", Path: readyPath,
 		Summary:     "Tell whether the gate can admit calls",
 		Description: "Needs no secret. It is 503 while the gate starts or stops, and while its store does not work. Send no calls then.",
@@ -36,7 +36,7 @@ func (s *server) registerHealth(api huma.API) {
 		}},
 	}), func(context.Context, *struct{}) (*readyReply, error) {
 		answer := &readyReply{Status: http.StatusOK, Body: s.backend.Readiness()}
-		if answer.Body.Status != health.Ready {
+		if answer.Body.Status != api.Ready {
 			answer.Status = http.StatusServiceUnavailable
 		}
 		return answer, nil
@@ -46,7 +46,7 @@ func (s *server) registerHealth(api huma.API) {
 // readyReply is an answer whose status depends on its body.
 type readyReply struct {
 	Status int
-	Body   health.Readiness
+	Body   api.Readiness
 }
 
 // healthOperation completes an operation that needs no secret.

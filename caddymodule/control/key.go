@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
@@ -33,7 +35,7 @@ const loginName = "login"
 
 type createKeyInput struct {
 	Account accountID `path:"account"`
-	Body    KeyRequest
+	Body    api.KeyRequest
 }
 
 type listKeysInput struct {
@@ -50,41 +52,41 @@ type keyInput struct {
 type rotateKeyInput struct {
 	Account accountID `path:"account"`
 	ID      string    `path:"id" minLength:"1" maxLength:"64" doc:"The key's id."`
-	Body    *Rotation
+	Body    *api.Rotation
 }
 
-func (s *server) registerKeys(api huma.API) {
+func (s *server) registerKeys(router huma.API) {
 	const path = "/tollgate/accounts/{account}/keys"
-	huma.Register(api, operation(huma.Operation{
+	huma.Register(router, operation(huma.Operation{
 		OperationID: "create-key", Method: http.MethodPost, Path: path, Tags: []string{"keys"}, DefaultStatus: http.StatusCreated,
 		Summary: "Make a key or a login token",
 		Description: "The answer is the only place where the token is shown. An account that the gate does not know has the plan free, and is created if that gives access. " +
 			fmt.Sprintf("Of login tokens at most %d are live: one more ends the oldest.", store.MaxLiveLogins),
-	}, http.StatusForbidden, http.StatusConflict), answer(s, s.createKey))
-	huma.Register(api, operation(huma.Operation{
+	}, http.StatusForbidden, http.StatusNotFound, http.StatusConflict), answer(s, s.createKey))
+	huma.Register(router, operation(huma.Operation{
 		OperationID: "list-keys", Method: http.MethodGet, Path: path, Tags: []string{"keys"},
 		Summary: "List an account's keys, or its login tokens, without secrets",
 		Description: "Oldest first. Expired and revoked keys are kept for 90 days, the last 1000 of an account. Revoked ones are listed where include asks for them, expired login tokens never. " +
 			fmt.Sprintf("Of login tokens the newest %d are listed.", maxLogins),
 	}, http.StatusNotFound), answer(s, s.listKeys))
-	huma.Register(api, operation(huma.Operation{
+	huma.Register(router, operation(huma.Operation{
 		OperationID: "revoke-key", Method: http.MethodDelete, Path: path + "/{id}", Tags: []string{"keys"},
 		Summary:     "Revoke a key or a login token",
 		Description: "In force for the very next call. Revoking again changes nothing.",
 	}, http.StatusNotFound), perform(s, s.revokeKey))
-	huma.Register(api, operation(huma.Operation{
+	huma.Register(router, operation(huma.Operation{
 		OperationID: "end-logins", Method: http.MethodDelete, Path: "/tollgate/accounts/{account}/logins", Tags: []string{"keys"},
 		Summary:     "End all login tokens of an account",
 		Description: "Revokes all that exist at this moment, in one commit. In force for the very next call. Keys are not touched. An account without login tokens is no error.",
 	}, http.StatusNotFound), perform(s, s.endLogins))
-	huma.Register(api, operation(huma.Operation{
+	huma.Register(router, operation(huma.Operation{
 		OperationID: "rotate-key", Method: http.MethodPost, Path: path + "/{id}/rotate", Tags: []string{"keys"}, DefaultStatus: http.StatusCreated,
 		Summary:     "Replace a live key",
 		Description: "The new one has the same name, abilities and remaining life. The old one ends at once, or after the overlap.",
 	}, http.StatusForbidden, http.StatusNotFound, http.StatusConflict), answer(s, s.rotateKey))
 }
 
-func (s *server) createKey(ctx context.Context, with *session, in *createKeyInput) (IssuedKey, error) {
+func (s *server) createKey(ctx context.Context, with *session, in *createKeyInput) (api.IssuedKey, error) {
 	key := store.Key{Account: string(in.Account), Kind: token.Key, Name: norm.NFC.String(in.Body.Name), CreatedAt: round(with.now)}
 	if in.Body.Kind == token.Login.String() {
 		key.Kind = token.Login
@@ -93,39 +95,31 @@ func (s *server) createKey(ctx context.Context, with *session, in *createKeyInpu
 		}
 	}
 	if !validName(key.Name) {
-		return IssuedKey{}, errInvalidName
+		return api.IssuedKey{}, errInvalidName
 	}
 	var err error
 	if key.ExpiresAt, err = with.expiry(in.Body, key); err != nil {
-		return IssuedKey{}, err
+		return api.IssuedKey{}, err
 	}
 	if in.Body.Abilities != nil && len(in.Body.Abilities) == 0 {
-		return IssuedKey{}, invalidRequest("A key needs at least one ability. Leave abilities out for all that the account is entitled to.")
+		return api.IssuedKey{}, invalidRequest("A key needs at least one ability. Leave abilities out for all that the account is entitled to.")
 	}
-	plan, err := s.entitled(ctx, with, string(in.Account))
+	account, err := with.ensureAccount(ctx, string(in.Account))
 	if err != nil {
-		return IssuedKey{}, err
+		return api.IssuedKey{}, err
+	}
+	plan, err := with.entitled(account)
+	if err != nil {
+		return api.IssuedKey{}, err
 	}
 	if key.Abilities, err = grantable(plan, in.Body.Abilities); err != nil {
-		return IssuedKey{}, err
+		return api.IssuedKey{}, err
 	}
-	return s.issue(key, func(key store.Key, hash token.Hash) error { return with.store.CreateKey(ctx, key, hash) })
+	return issue(key, func(key store.Key, hash token.Hash) error { return with.store.CreateKey(ctx, key, hash) })
 }
 
-// entitled returns the plan of an account that may make tokens. One that
-// the gate does not know is created, but only if plan free gives access:
-// otherwise a stranger's refused attempts would leave accounts behind.
-func (s *server) entitled(ctx context.Context, with *session, id string) (*policy.Plan, error) {
-	account, err := with.store.Account(ctx, id)
-	if errors.Is(err, store.ErrNotFound) && with.policy.Plan(policy.FreePlan).HasAccess() {
-		account, err = s.adopt(ctx, with, id)
-	}
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return nil, errPlanRequired
-	case err != nil:
-		return nil, err
-	}
+// entitled returns the plan of an account that may have keys.
+func (with *session) entitled(account store.Account) (*policy.Plan, error) {
 	plan := with.policy.Plan(account.Plan)
 	switch {
 	case account.Disabled:
@@ -176,32 +170,32 @@ func isHidden(r rune) bool {
 
 // issue gives a key its id and its secret and stores it. The secret leaves
 // with the answer and is kept nowhere.
-func (s *server) issue(key store.Key, keep func(store.Key, token.Hash) error) (IssuedKey, error) {
-	secret, err := token.New(key.Kind, s.backend.Random())
+func issue(key store.Key, keep func(store.Key, token.Hash) error) (api.IssuedKey, error) {
+	secret, err := token.New(key.Kind, rand.Reader)
 	if err != nil {
-		return IssuedKey{}, err
+		return api.IssuedKey{}, err
 	}
-	if key.ID, err = token.NewID(s.backend.Random()); err != nil {
-		return IssuedKey{}, err
+	if key.ID, err = token.NewID(rand.Reader); err != nil {
+		return api.IssuedKey{}, err
 	}
 	key.Hint = secret.String()
 	if err := keep(key, secret.Hash()); err != nil {
-		return IssuedKey{}, err
+		return api.IssuedKey{}, err
 	}
-	return IssuedKey{Key: showKey(key), Token: secret.Reveal()}, nil
+	return api.IssuedKey{Key: showKey(key), Token: secret.Reveal()}, nil
 }
 
 // listKeys leaves out login tokens that have ended: the store prunes them
 // in its own time, and nobody wants to see a login that is over.
-func (s *server) listKeys(ctx context.Context, with *session, in *listKeysInput) (KeyList, error) {
+func (s *server) listKeys(ctx context.Context, with *session, in *listKeysInput) (api.KeyList, error) {
 	if _, err := with.store.Account(ctx, string(in.Account)); err != nil {
-		return KeyList{}, err
+		return api.KeyList{}, err
 	}
 	keys, err := with.store.ListKeys(ctx, string(in.Account))
 	if err != nil {
-		return KeyList{}, err
+		return api.KeyList{}, err
 	}
-	list := KeyList{Keys: []Key{}}
+	list := api.KeyList{Keys: []api.Key{}}
 	for _, key := range keys {
 		expired := !key.ExpiresAt.IsZero() && !with.now.Before(key.ExpiresAt)
 		switch {
@@ -228,21 +222,26 @@ func (s *server) endLogins(ctx context.Context, with *session, in *accountInput)
 
 // rotateKey keeps the abilities that the old key has, those too that the
 // plan lost since: they give nothing now, and come back with the plan.
-func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInput) (IssuedKey, error) {
+func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInput) (api.IssuedKey, error) {
 	var overlap time.Duration
 	if in.Body != nil && in.Body.Overlap != "" {
 		var err error
 		if overlap, err = policy.ParseDuration(in.Body.Overlap); err != nil {
-			return IssuedKey{}, invalidRequest("The overlap is not a duration such as 90m, 24h or 7d, at most 36500d.")
+			return api.IssuedKey{}, invalidRequest("The overlap is not a duration such as 90m, 24h or 7d, at most 36500d.")
 		}
 	}
-	defer s.lock(string(in.Account))()
 	old, err := with.store.Key(ctx, string(in.Account), in.ID)
 	if err != nil {
-		return IssuedKey{}, err
+		return api.IssuedKey{}, err
 	}
-	if _, err := s.entitled(ctx, with, string(in.Account)); err != nil {
-		return IssuedKey{}, err
+	// A key that has just been deleted with its account must not create the
+	// account again.
+	account, err := with.store.Account(ctx, string(in.Account))
+	if err != nil {
+		return api.IssuedKey{}, err
+	}
+	if _, err := with.entitled(account); err != nil {
+		return api.IssuedKey{}, err
 	}
 	next := store.Key{
 		Account: old.Account, Kind: old.Kind, Name: old.Name, Abilities: old.Abilities,
@@ -252,7 +251,7 @@ func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInpu
 	if !old.ExpiresAt.IsZero() && old.ExpiresAt.Before(oldEnds) {
 		oldEnds = old.ExpiresAt
 	}
-	return s.issue(next, func(next store.Key, hash token.Hash) error {
+	return issue(next, func(next store.Key, hash token.Hash) error {
 		err := with.store.RotateKey(ctx, string(in.Account), in.ID, next, hash, oldEnds)
 		switch {
 		case errors.Is(err, store.ErrNameTaken):
@@ -266,8 +265,8 @@ func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInpu
 	})
 }
 
-func showKey(key store.Key) Key {
-	return Key{
+func showKey(key store.Key) api.Key {
+	return api.Key{
 		ID:         key.ID,
 		Account:    key.Account,
 		Kind:       key.Kind.String(),

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -23,7 +23,7 @@ import (
 const keysPath = "/tollgate/accounts/acc_1/keys"
 
 // issue makes a key of acc_1.
-func (g *gate) issue(t *testing.T, body string) (key control.IssuedKey) {
+func (g *gate) issue(t *testing.T, body string) (key api.IssuedKey) {
 	t.Helper()
 	w := g.call(t, "POST", keysPath, body)
 	if w.Code != http.StatusCreated {
@@ -42,10 +42,7 @@ func (g *gate) opens(t *testing.T, secret string) (store.Grant, bool) {
 	if err != nil {
 		t.Fatalf("parsing the token: %v", err)
 	}
-	opened, err := g.Store()
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := g.Opened()
 	grant, err := opened.Grant(t.Context(), hash, g.Now())
 	if err != nil && !errors.Is(err, store.ErrNoGrant) {
 		t.Fatal(err)
@@ -266,7 +263,7 @@ func TestAtMostAHundredLiveKeys(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
 	g.account(t, "acc_1", "starter")
-	var first control.IssuedKey
+	var first api.IssuedKey
 	for i := range store.MaxLiveKeys {
 		key := g.issue(t, fmt.Sprintf(`{"name":"key %d"}`, i))
 		if i == 0 {

@@ -16,8 +16,8 @@ const keySetPath = "/tollgate/jwks.json"
 // serveKeySet adds the public keys. Libraries that fetch a key set send
 // Accept headers of all kinds, so this call negotiates nothing: it is
 // served beside the API and described in its document.
-func (s *server) serveKeySet(mux *http.ServeMux, api huma.API) {
-	schema := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[assertion.KeySet](), true, "KeySet")
+func (s *server) serveKeySet(mux *http.ServeMux, router huma.API) {
+	schema := router.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[assertion.KeySet](), true, "KeySet")
 	operation := &huma.Operation{
 		OperationID: "get-public-keys", Method: http.MethodGet, Path: keySetPath, Tags: []string{"plans"},
 		Summary:     "Show the public keys that a service verifies " + assertion.Header + " with",
@@ -28,7 +28,7 @@ func (s *server) serveKeySet(mux *http.ServeMux, api huma.API) {
 			Content:     map[string]*huma.MediaType{assertion.KeySetType: {Schema: schema}},
 		}},
 	}
-	api.OpenAPI().AddOperation(operation)
+	router.OpenAPI().AddOperation(operation)
 	delete(operation.Responses, "406") // added to every operation
 	mux.HandleFunc("GET "+keySetPath, func(w http.ResponseWriter, r *http.Request) {
 		apierror.CloseUnread(w, r)

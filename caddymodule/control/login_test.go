@@ -70,9 +70,9 @@ func TestLoginLimit(t *testing.T) {
 // each account, as an earlier version could leave them.
 type crowded struct{ *gate }
 
-type crowdedStore struct{ store.Store }
+type crowdedStore struct{ control.Store }
 
-func (c crowded) Store() (store.Store, error) {
+func (c crowded) Store() (control.Store, error) {
 	opened, err := c.gate.Store()
 	return crowdedStore{opened}, err
 }
@@ -100,7 +100,7 @@ func TestListOfVeryManyLogins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	logins, err := c.Keys(t.Context(), "acc_1", control.KeyFilter{Kind: "login"})
+	logins, err := c.Keys(t.Context(), "acc_1", client.KeyFilter{Kind: "login"})
 	if err != nil || len(logins) == 0 || logins[len(logins)-1].ID != fmt.Sprintf("key_%022d", 29_399) {
 		t.Errorf("got %d login tokens, %v; want the newest", len(logins), err)
 	}

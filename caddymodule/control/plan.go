@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -14,23 +15,23 @@ import (
 // registerPlans adds a call that needs no store: it also answers while
 // the store does not work. It does not answer while the gate starts: the
 // plans may never be in force.
-func (s *server) registerPlans(api huma.API) {
-	huma.Register(api, operation(huma.Operation{
+func (s *server) registerPlans(router huma.API) {
+	huma.Register(router, operation(huma.Operation{
 		OperationID: "list-plans", Method: http.MethodGet, Path: "/tollgate/plans", Tags: []string{"plans"},
 		Summary:     "Show the plans, the endpoints and the time zone that the gate is configured with",
 		Description: "They change with the configuration, which no call of this API does.",
-	}), func(ctx context.Context, _ *struct{}) (*reply[Plans], error) {
+	}), func(ctx context.Context, _ *struct{}) (*reply[api.Plans], error) {
 		if _, err := s.backend.Store(); errors.Is(err, store.ErrOpening) {
 			return nil, s.refuse(ctx, err)
 		}
-		return &reply[Plans]{showPlans(s.backend.Policy())}, nil
+		return &reply[api.Plans]{showPlans(s.backend.Policy())}, nil
 	})
 }
 
-func showPlans(p *policy.Policy) Plans {
-	shown := Plans{Plans: []Plan{}, Endpoints: []Endpoint{}, Timezone: p.Calendar.Zone()}
+func showPlans(p *policy.Policy) api.Plans {
+	shown := api.Plans{Plans: []api.Plan{}, Endpoints: []api.Endpoint{}, Timezone: p.Calendar.Zone()}
 	for _, e := range p.Endpoints {
-		shown.Endpoints = append(shown.Endpoints, Endpoint{Name: e.Name, Method: e.Method, Path: e.Path, Ability: e.Ability})
+		shown.Endpoints = append(shown.Endpoints, api.Endpoint{Name: e.Name, Method: e.Method, Path: e.Path, Ability: e.Ability})
 	}
 	for _, plan := range p.Plans {
 		limits := make(map[string]*int64, len(p.Endpoints))
@@ -44,7 +45,7 @@ func showPlans(p *policy.Policy) Plans {
 				limits[e.Name] = new(limit)
 			}
 		}
-		shown.Plans = append(shown.Plans, Plan{Name: plan.Name, Limits: limits})
+		shown.Plans = append(shown.Plans, api.Plan{Name: plan.Name, Limits: limits})
 	}
 	return shown
 }

@@ -9,18 +9,9 @@ import (
 	"strings"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-)
-
-// Refusals that the client gives as well, without asking the gate.
-var (
-	// ErrInvalidAccount refuses an account id.
-	ErrInvalidAccount = apierror.New(http.StatusBadRequest, "invalid_account",
-		"An account id has 1 to 64 characters, each a letter, a digit or one of . _ @ - and not dots alone.")
-
-	// ErrNotFound refuses what does not exist, or not for that account.
-	ErrNotFound = apierror.New(http.StatusNotFound, "not_found", "There is no such account or key.")
 )
 
 var (
@@ -51,7 +42,7 @@ func (s *server) refuse(ctx context.Context, err error) error {
 	case errors.Is(err, store.ErrOpening):
 		return errStarting
 	case errors.Is(err, store.ErrNotFound):
-		return ErrNotFound
+		return api.ErrNotFound
 	case errors.Is(err, store.ErrNameTaken):
 		return errNameTaken
 	case errors.Is(err, store.ErrTooManyKeys):

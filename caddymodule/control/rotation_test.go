@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
@@ -41,7 +43,7 @@ func TestRotateKey(t *testing.T) {
 			old := g.issue(t, `{"name":"ci","abilities":["convert"]`+ttl+`}`)
 			g.Advance(time.Minute)
 			w := g.call(t, "POST", keysPath+"/"+old.ID+"/rotate", test.body)
-			var next control.IssuedKey
+			var next api.IssuedKey
 			if err := json.Unmarshal(w.Body.Bytes(), &next); err != nil || w.Code != http.StatusCreated {
 				t.Fatalf("got %d %s", w.Code, w.Body)
 			}
@@ -72,7 +74,7 @@ func TestRotateKey(t *testing.T) {
 
 // rotations is a store that notes until when old keys are to go on.
 type rotations struct {
-	store.Store
+	control.Store
 	ends *[]time.Time
 }
 
@@ -86,12 +88,53 @@ func (r rotations) RotateKey(ctx context.Context, account, id string, next store
 func TestOverlapDoesNotOutliveTheKey(t *testing.T) {
 	t.Parallel()
 	var ends []time.Time
-	g := newGateOver(t, func(s store.Store) store.Store { return rotations{s, &ends} })
+	g := newGateOver(t, func(s control.Store) control.Store { return rotations{s, &ends} })
 	g.account(t, "acc_1", "starter")
 	key := g.issue(t, `{"name":"ci","ttl":"1h"}`)
 	g.must(t, http.StatusCreated, "POST", keysPath+"/"+key.ID+"/rotate", `{"overlap":"24h"}`)
 	if diff := cmp.Diff([]time.Time{controltest.Start.Add(time.Hour)}, ends); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestConcurrentRotations checks that a key has one successor.
+func TestConcurrentRotations(t *testing.T) {
+	t.Parallel()
+	g := newGateOver(t, func(s control.Store) control.Store { return slowReads{s} })
+	g.account(t, "acc_1", "starter")
+	for _, body := range []string{"", `{"overlap":"24h"}`} {
+		for i := range 25 {
+			key := g.issue(t, fmt.Sprintf(`{"name":"ci-%d-%d"}`, len(body), i))
+			g.Advance(time.Second)
+			rotate := [3]string{"POST", keysPath + "/" + key.ID + "/rotate", body}
+			got := g.atOnce(t, rotate, rotate)
+			slices.Sort(got[:])
+			if got[0] != http.StatusCreated || got[1] != http.StatusNotFound && got[1] != http.StatusConflict {
+				t.Fatalf("with %q: got %v, want one success", body, got)
+			}
+		}
+	}
+}
+
+// TestRotationDuringAChangeOfPlan checks that a rotation and a change of
+// the plan do not undo each other.
+func TestRotationDuringAChangeOfPlan(t *testing.T) {
+	t.Parallel()
+	g := newGateOver(t, func(s control.Store) control.Store { return slowReads{s} })
+	for range 25 {
+		g.account(t, "acc_1", "starter")
+		key := g.issue(t, `{"name":"ci"}`)
+		got := g.atOnce(t, [3]string{"POST", keysPath + "/" + key.ID + "/rotate", ""}, [3]string{"PUT", "/tollgate/accounts/acc_1", `{"plan":"free"}`})
+		if got[1] != http.StatusOK || got[0] != http.StatusCreated && got[0] != http.StatusForbidden {
+			t.Fatalf("got %v", got)
+		}
+		if plan := g.must(t, http.StatusOK, "GET", "/tollgate/accounts/acc_1", "")["plan"]; plan != "free" {
+			t.Fatalf("the account is on plan %v", plan)
+		}
+		if _, ok := g.opens(t, key.Token); ok == (got[0] == http.StatusCreated) {
+			t.Fatalf("rotation: status %d, the old token opens: %v", got[0], ok)
+		}
+		g.must(t, http.StatusNoContent, "DELETE", "/tollgate/accounts/acc_1", "")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 )
 
@@ -19,24 +20,24 @@ type resetUsageInput struct {
 	Endpoint string    `query:"endpoint" maxLength:"64" doc:"The endpoint whose calls to give back. Default: all."`
 }
 
-func (s *server) registerUsage(api huma.API) {
+func (s *server) registerUsage(router huma.API) {
 	const path = "/tollgate/accounts/{account}/usage"
-	huma.Register(api, operation(huma.Operation{
+	huma.Register(router, operation(huma.Operation{
 		OperationID: "get-usage", Method: http.MethodGet, Path: path, Tags: []string{"usage"},
 		Summary:     "Show what an account used",
 		Description: "What the gate's own usage endpoint tells the account, and the history where days asks for it.",
 	}, http.StatusNotFound), answer(s, s.getUsage))
-	huma.Register(api, operation(huma.Operation{
+	huma.Register(router, operation(huma.Operation{
 		OperationID: "reset-usage", Method: http.MethodDelete, Path: path, Tags: []string{"usage"},
 		Summary:     "Give today's calls back",
 		Description: "Sets the day's counts to zero, of one endpoint or of all. Limits and the counts of other days stay.",
 	}, http.StatusNotFound), perform(s, s.resetUsage))
 }
 
-func (s *server) getUsage(ctx context.Context, with *session, in *getUsageInput) (usage.Document, error) {
+func (s *server) getUsage(ctx context.Context, with *session, in *getUsageInput) (api.UsageDocument, error) {
 	account, err := with.store.Account(ctx, string(in.Account))
 	if err != nil {
-		return usage.Document{}, err
+		return api.UsageDocument{}, err
 	}
 	return usage.Build(ctx, with.policy, with.store, account.ID, account.Plan, with.now, in.Days)
 }

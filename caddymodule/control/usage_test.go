@@ -15,10 +15,7 @@ const usagePath = "/tollgate/accounts/acc_1/usage"
 // take admits calls of acc_1 today.
 func (g *gate) take(t *testing.T, endpoint string, calls int) {
 	t.Helper()
-	opened, err := g.Store()
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := g.Opened()
 	call := store.Call{Account: "acc_1", Endpoint: endpoint, Day: g.Policy().Calendar.At(g.Now()).Day}
 	for range calls {
 		if ok, err := opened.Take(t.Context(), call, nil, nil); !ok || err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // upstream checks assertions as a service at example.com does.
@@ -54,7 +55,7 @@ func TestAssertions(t *testing.T) {
 	if second == first {
 		t.Error("not signed again after a minute")
 	}
-	if _, err := w.store.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "other", CreatedAt: w.clock()}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), w.store, store.Account{ID: "acc_1", Plan: "other", CreatedAt: w.clock()}); err != nil {
 		t.Fatal(err)
 	}
 	call("other")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
@@ -281,7 +282,7 @@ func usageDays(r *http.Request) (days int16, refusal *Refusal) {
 	}
 	for name, values := range query {
 		n, err := strconv.Atoi(values[0])
-		if name != "days" || len(values) != 1 || err != nil || n < 1 || n > usage.MaxDays {
+		if name != "days" || len(values) != 1 || err != nil || n < 1 || n > api.MaxUsageDays {
 			return 0, invalidDays
 		}
 		days = int16(n)

@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -178,7 +179,7 @@ var _ gate.Server = (*world)(nil)
 // account makes an account with a key to everything.
 func (w *world) account(t testing.TB, id string) (bearer string) {
 	t.Helper()
-	if _, err := w.store.PutAccount(t.Context(), store.Account{ID: id, Plan: "small", CreatedAt: w.clock()}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), w.store, store.Account{ID: id, Plan: "small", CreatedAt: w.clock()}); err != nil {
 		t.Fatal(err)
 	}
 	tok, err := token.New(token.Key, rand.Reader)

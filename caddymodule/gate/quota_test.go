@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -345,7 +346,7 @@ func (d deleting) Grant(ctx context.Context, hash token.Hash, now time.Time) (st
 		err = d.DeleteAccount(ctx, grant.Account)
 	}
 	if err == nil && d.again {
-		_, err = d.PutAccount(ctx, store.Account{ID: grant.Account, Plan: grant.Plan, CreatedAt: now})
+		_, err = storetest.PutAccount(ctx, d, store.Account{ID: grant.Account, Plan: grant.Plan, CreatedAt: now})
 	}
 	return grant, err
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 const (
@@ -24,18 +26,18 @@ type Monitor struct {
 
 	mu     sync.Mutex
 	last   *run
-	status Status
+	status api.Status
 	since  time.Time
 }
 
 // New returns a monitor of a store that was opened now. The check is
 // store.Health's.
 func New(check func(context.Context) error, logger *zap.Logger) *Monitor {
-	return &Monitor{check: check, logger: logger, status: Ready, since: time.Now()}
+	return &Monitor{check: check, logger: logger, status: api.Ready, since: time.Now()}
 }
 
 // Readiness tells whether the store works. It returns within Timeout.
-func (m *Monitor) Readiness() Readiness {
+func (m *Monitor) Readiness() api.Readiness {
 	err := m.current().wait()
 	r := Report(err, time.Time{})
 	m.mu.Lock()

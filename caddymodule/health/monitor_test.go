@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 )
 
@@ -57,28 +58,28 @@ func TestReadyTurns(t *testing.T) {
 	t.Parallel()
 	watch(t, func(t *testing.T, s *fakeStore, m *health.Monitor, log *observer.ObservedLogs) {
 		opened := time.Now().UTC()
-		expect := func(status health.Status, message string, since time.Time) {
+		expect := func(status api.Status, message string, since time.Time) {
 			t.Helper()
 			got := m.Readiness()
-			want := health.Check{Name: "store", OK: status == health.Ready, Message: message}
+			want := api.Check{Name: "store", OK: status == api.Ready, Message: message}
 			if got.Status != status || got.Mode != "enforce" || !got.Since.Equal(since) || len(got.Checks) != 1 || got.Checks[0] != want {
 				t.Errorf("got %+v, want %s since %s, %q", got, status, since, message)
 			}
 		}
-		expect(health.Ready, "The store works.", opened)
+		expect(api.Ready, "The store works.", opened)
 		time.Sleep(time.Hour)
-		expect(health.Ready, "The store works.", opened)
+		expect(api.Ready, "The store works.", opened)
 
 		s.fail(errors.New("no space left on /srv/gate"))
 		time.Sleep(time.Second)
 		broken := time.Now().UTC()
 		for range 3 {
-			expect(health.Unavailable, "The store cannot admit calls.", broken)
+			expect(api.Unavailable, "The store cannot admit calls.", broken)
 			time.Sleep(time.Second)
 		}
 		s.mend()
 		time.Sleep(time.Second)
-		expect(health.Ready, "The store works.", time.Now().UTC())
+		expect(api.Ready, "The store works.", time.Now().UTC())
 
 		var said []string
 		for _, entry := range log.All() {
@@ -98,7 +99,7 @@ func TestPollingIsCheap(t *testing.T) {
 	t.Parallel()
 	watch(t, func(t *testing.T, s *fakeStore, m *health.Monitor, _ *observer.ObservedLogs) {
 		for range 1000 {
-			if got := m.Readiness(); got.Status != health.Ready {
+			if got := m.Readiness(); got.Status != api.Ready {
 				t.Fatalf("got %+v", got)
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -121,7 +122,7 @@ func TestHungStore(t *testing.T) {
 			var group sync.WaitGroup
 			for range 100 {
 				group.Go(func() {
-					if got := m.Readiness(); got.Status != health.Unavailable || got.Checks[0].Message != "The store does not answer in time." {
+					if got := m.Readiness(); got.Status != api.Unavailable || got.Checks[0].Message != "The store does not answer in time." {
 						t.Errorf("got %+v", got)
 					}
 				})
@@ -138,7 +139,7 @@ func TestHungStore(t *testing.T) {
 		s.hang.Store(nil)
 		close(hang)
 		time.Sleep(time.Second)
-		if got := m.Readiness(); got.Status != health.Ready {
+		if got := m.Readiness(); got.Status != api.Ready {
 			t.Errorf("got %+v", got)
 		}
 	})

@@ -10,72 +10,26 @@ import (
 	"errors"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
-
-// Status is what a gate can do now.
-type Status string
-
-// The statuses of a gate. Only a gate that is Ready admits calls as it
-// should.
-const (
-	Ready       Status = "ready"
-	Starting    Status = "starting"    // its configuration is not in force yet
-	Unavailable Status = "unavailable" // its store does not work
-	Stopping    Status = "stopping"    // its process or configuration ends
-)
-
-// ModeEnforce is the mode of a gate that refuses what its plans do not
-// allow.
-const ModeEnforce = "enforce"
-
-// Live is the status of every process that answers.
-const Live = "live"
-
-// Liveness tells that the process answers.
-type Liveness struct {
-	Status string `json:"status" enum:"live"`
-}
-
-// Readiness tells whether a gate can admit calls.
-type Readiness struct {
-	Status Status `json:"status" enum:"ready,starting,unavailable,stopping" doc:"Only ready comes with the HTTP status 200."`
-	Mode   string `json:"mode" enum:"enforce" doc:"Whether the gate enforces its plans."`
-	// Since is when the gate noticed the last change of the status, in
-	// UTC.
-	Since  time.Time `json:"since" doc:"When the gate noticed the last change of the status."`
-	Checks []Check   `json:"checks" nullable:"false" doc:"What the status depends on."`
-}
-
-// Check is one thing that a Readiness depends on.
-type Check struct {
-	Name    string `json:"name" doc:"A stable word: store."`
-	OK      bool   `json:"ok"`
-	Message string `json:"message" doc:"A sentence for a person. The log has the details."`
-}
 
 // errSlow says that a check of the store did not end within Timeout.
 var errSlow = errors.New("the store does not answer in time")
 
 // Report makes a Readiness from what the store's check returned, and from
 // the time since when. The error itself is not shown: anyone may ask.
-func Report(err error, since time.Time) Readiness {
-	status, check := Unavailable, Check{Name: "store", OK: err == nil}
+func Report(err error, since time.Time) api.Readiness {
+	status, check := api.Unavailable, api.Check{Name: "store", OK: err == nil}
 	switch {
 	case err == nil:
-		status, check.Message = Ready, "The store works."
+		status, check.Message = api.Ready, "The store works."
 	case errors.Is(err, store.ErrOpening):
-		status, check.Message = Starting, "The store is being opened."
+		status, check.Message = api.Starting, "The store is being opened."
 	case errors.Is(err, errSlow):
 		check.Message = "The store does not answer in time."
 	default:
 		check.Message = "The store cannot admit calls."
 	}
-	return Readiness{Mode: ModeEnforce, Checks: []Check{check}}.As(status, since)
-}
-
-// As returns r with another status, since when it has that.
-func (r Readiness) As(status Status, since time.Time) Readiness {
-	r.Status, r.Since = status, since.UTC().Truncate(time.Millisecond)
-	return r
+	return api.Readiness{Mode: api.ModeEnforce, Checks: []api.Check{check}}.As(status, since)
 }

@@ -234,10 +234,18 @@ type Account struct {
 // Accounts administers accounts. A change is durable when the method
 // returns and in force for the next Grant.
 type Accounts interface {
-	// PutAccount creates the account or changes its plan and whether it
-	// is disabled. CreatedAt is used on creation only. It returns the
-	// account as stored.
-	PutAccount(ctx context.Context, account Account) (Account, error)
+	// ChangeAccount changes one account, or creates it, in one atomic
+	// step, and returns the account as stored. It calls change with the
+	// stored account, or with an account that has only its ID and
+	// exists=false, and stores what change leaves in it. The ID of an
+	// account and the CreatedAt of an existing account do not change. An
+	// error of change aborts the step and is returned as it is.
+	//
+	// A store may call change more than once, for example after a conflict
+	// with another writer. change must not use the store. It may leave an
+	// existing account as it is: when ChangeAccount returns nil, the account
+	// is durable also then, so that a caller can repeat a failed change.
+	ChangeAccount(ctx context.Context, id string, change func(account *Account, exists bool) error) (Account, error)
 
 	// Account returns one account or ErrNotFound.
 	Account(ctx context.Context, id string) (Account, error)

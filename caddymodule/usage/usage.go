@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
 // ErrDays says that a history of that many days is not to be had: it is
-// neither 0 nor from 1 to MaxDays.
+// neither 0 nor from 1 to api.MaxUsageDays.
 var ErrDays = errors.New("days must be from 1 to 90")
 
 // Source is where counts and calls come from. A store.Store is one.
@@ -33,19 +34,19 @@ type Source interface {
 // if it was called earlier today: the account cannot call it, so there is
 // no limit to show it against. Its calls stay among the recent ones. A
 // plan that no longer exists has no endpoints.
-func Build(ctx context.Context, p *policy.Policy, source Source, account, plan string, now time.Time, days int) (Document, error) {
-	if days < 0 || days > MaxDays {
-		return Document{}, ErrDays
+func Build(ctx context.Context, p *policy.Policy, source Source, account, plan string, now time.Time, days int) (api.UsageDocument, error) {
+	if days < 0 || days > api.MaxUsageDays {
+		return api.UsageDocument{}, ErrDays
 	}
 	today := p.Calendar.At(now)
 	first := today.Day - calendar.Day(max(days, 1)-1)
 	counts, err := source.Counts(ctx, account, first, today.Day)
 	if err != nil {
-		return Document{}, fmt.Errorf("reading counts: %w", err)
+		return api.UsageDocument{}, fmt.Errorf("reading counts: %w", err)
 	}
 	recent, err := source.Recent(ctx, account, now)
 	if err != nil {
-		return Document{}, fmt.Errorf("reading recent calls: %w", err)
+		return api.UsageDocument{}, fmt.Errorf("reading recent calls: %w", err)
 	}
 	used := make(map[calendar.Day]map[string]int64)
 	for _, c := range counts {
@@ -54,7 +55,7 @@ func Build(ctx context.Context, p *policy.Policy, source Source, account, plan s
 		}
 		used[c.Day][c.Endpoint] += c.Used
 	}
-	document := Document{
+	document := api.UsageDocument{
 		Account:     account,
 		Plan:        plan,
 		Timezone:    p.Calendar.Zone(),
@@ -71,14 +72,14 @@ func Build(ctx context.Context, p *policy.Policy, source Source, account, plan s
 
 // endpoints is today against the limits. The count can be above the limit
 // after a change to a smaller plan; nothing remains then.
-func endpoints(p *policy.Policy, plan string, used map[string]int64) []Endpoint {
-	list := []Endpoint{}
+func endpoints(p *policy.Policy, plan string, used map[string]int64) []api.UsageEndpoint {
+	list := []api.UsageEndpoint{}
 	for _, e := range p.Endpoints {
 		limit, listed := p.Plan(plan).Limit(e)
 		if !listed {
 			continue
 		}
-		row := Endpoint{Endpoint: e.Name, Method: e.Method, Path: e.Path, Used: used[e.Name]}
+		row := api.UsageEndpoint{Endpoint: e.Name, Method: e.Method, Path: e.Path, Used: used[e.Name]}
 		if limit != store.Unlimited {
 			row.Limit = new(limit)
 			row.Remaining = new(max(0, limit-row.Used))
@@ -88,11 +89,11 @@ func endpoints(p *policy.Policy, plan string, used map[string]int64) []Endpoint 
 	return list
 }
 
-func calls(recent []store.Record) []Call {
-	list := make([]Call, 0, len(recent))
+func calls(recent []store.Record) []api.UsageCall {
+	list := make([]api.UsageCall, 0, len(recent))
 	for _, r := range recent {
-		list = append(list, Call{
-			At:         Millis{r.At},
+		list = append(list, api.UsageCall{
+			At:         api.Millis{Time: r.At},
 			Endpoint:   r.Endpoint,
 			Method:     r.Method,
 			Path:       r.Path,
@@ -110,14 +111,14 @@ func milliseconds(d time.Duration) float64 {
 	return math.Round(float64(d)/float64(time.Microsecond)) / 1000
 }
 
-func history(endpoints []Endpoint, used map[calendar.Day]map[string]int64, first, last calendar.Day) []Day {
-	days := make([]Day, 0, last-first+1)
+func history(endpoints []api.UsageEndpoint, used map[calendar.Day]map[string]int64, first, last calendar.Day) []api.UsageDay {
+	days := make([]api.UsageDay, 0, last-first+1)
 	for day := first; day <= last; day++ {
 		calls := make(map[string]int64, len(endpoints))
 		for _, e := range endpoints {
 			calls[e.Endpoint] = used[day][e.Endpoint]
 		}
-		days = append(days, Day{Day: day.String(), Calls: calls})
+		days = append(days, api.UsageDay{Day: day.String(), Calls: calls})
 	}
 	return days
 }

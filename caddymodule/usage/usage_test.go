@@ -11,9 +11,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 )
 
@@ -67,7 +69,7 @@ func take(t *testing.T, s store.Store, endpoint string, day calendar.Day, calls 
 
 func account(t *testing.T, s store.Store) {
 	t.Helper()
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -114,7 +116,7 @@ func TestBuild(t *testing.T) {
 				t.Fatal(err)
 			}
 			if test.plan != "starter" {
-				document.RecentCalls = []usage.Call{}
+				document.RecentCalls = []api.UsageCall{}
 			}
 			got, err := json.Marshal(document)
 			if err != nil {
@@ -123,7 +125,7 @@ func TestBuild(t *testing.T) {
 			if diff := cmp.Diff(test.want, string(got)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			var again usage.Document
+			var again api.UsageDocument
 			if err := json.Unmarshal(got, &again); err != nil {
 				t.Fatal(err)
 			}
@@ -173,7 +175,7 @@ func TestResetAcrossClockChange(t *testing.T) {
 func TestDaysOutOfRange(t *testing.T) {
 	t.Parallel()
 	s, p := open(t), compile(t, "")
-	for _, days := range []int{-1, usage.MaxDays + 1} {
+	for _, days := range []int{-1, api.MaxUsageDays + 1} {
 		if _, err := usage.Build(t.Context(), p, s, "acc_1", "starter", now, days); !errors.Is(err, usage.ErrDays) {
 			t.Errorf("%d days: got %v", days, err)
 		}
@@ -229,7 +231,7 @@ func TestBuildAgainstCounts(t *testing.T) {
 		for i, d := range document.Days {
 			day := today - calendar.Day(days-1-i)
 			want := map[string]int64{"convert": model[place{day, "convert"}], "usage": model[place{day, "usage"}]}
-			if diff := cmp.Diff(usage.Day{Day: day.String(), Calls: want}, d); diff != "" {
+			if diff := cmp.Diff(api.UsageDay{Day: day.String(), Calls: want}, d); diff != "" {
 				r.Fatalf("(-want +got):\n%s", diff)
 			}
 		}

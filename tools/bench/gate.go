@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
@@ -97,17 +97,17 @@ func startGate(ctx context.Context, s *settings, name, storeOptions, upstream st
 }
 
 func (g *gate) populate(ctx context.Context, address string) (err error) {
-	api, err := client.New("http://"+address, secret)
+	control, err := client.New("http://"+address, secret)
 	if err != nil {
 		return err
 	}
-	if err := g.awaitControl(ctx, api); err != nil {
+	if err := g.awaitControl(ctx, control); err != nil {
 		return err
 	}
-	if g.open, err = makeKeys(ctx, api, planOpen); err != nil {
+	if g.open, err = makeKeys(ctx, control, planOpen); err != nil {
 		return err
 	}
-	if g.spent, err = makeKeys(ctx, api, planSpent); err != nil {
+	if g.spent, err = makeKeys(ctx, control, planSpent); err != nil {
 		return err
 	}
 	if err := g.expect(ctx, g.open[0], http.StatusOK); err != nil {
@@ -118,23 +118,23 @@ func (g *gate) populate(ctx context.Context, address string) (err error) {
 
 // awaitControl waits until the control listener answers, too: Caddy opens
 // its listeners one after the other.
-func (g *gate) awaitControl(ctx context.Context, api *client.Client) error {
+func (g *gate) awaitControl(ctx context.Context, control *client.Client) error {
 	return g.until(ctx, func(ctx context.Context) error {
-		_, err := api.Plans(ctx)
+		_, err := control.Plans(ctx)
 		return err
 	})
 }
 
 // makeKeys makes accounts on a plan with a key each, and returns their
 // tokens.
-func makeKeys(ctx context.Context, api *client.Client, plan string) ([]string, error) {
+func makeKeys(ctx context.Context, control *client.Client, plan string) ([]string, error) {
 	tokens := make([]string, keys)
 	for i := range tokens {
 		account := fmt.Sprintf("%s_%d", plan, i)
-		if _, err := api.PutAccount(ctx, account, control.AccountChange{Plan: &plan}); err != nil {
+		if _, err := control.PutAccount(ctx, account, api.AccountChange{Plan: &plan}); err != nil {
 			return nil, err
 		}
-		key, err := api.CreateKey(ctx, account, control.KeyRequest{Name: "bench"})
+		key, err := control.CreateKey(ctx, account, api.KeyRequest{Name: "bench"})
 		if err != nil {
 			return nil, err
 		}

@@ -128,7 +128,11 @@ func fillStore(ctx context.Context, s *settings, dir string) (tokens []string, e
 // addAccount makes an account with a key and returns its token.
 func addAccount(ctx context.Context, db store.Store, account string) (string, error) {
 	now := time.Now()
-	if _, err := db.PutAccount(ctx, store.Account{ID: account, Plan: planDaily, CreatedAt: now}); err != nil {
+	_, err := db.ChangeAccount(ctx, account, func(account *store.Account, _ bool) error {
+		account.Plan, account.CreatedAt = planDaily, now
+		return nil
+	})
+	if err != nil {
 		return "", err
 	}
 	t, err := token.New(token.Key, rand.Reader)

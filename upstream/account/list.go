@@ -4,7 +4,7 @@ import (
 	"context"
 	"iter"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 // pageSize is how many accounts are read at once, here and at the gate.
@@ -55,11 +55,11 @@ func (s *Service) List(ctx context.Context) iter.Seq2[Standing, error] {
 }
 
 // known returns the gate's accounts by their ids.
-func (s *Service) known(ctx context.Context) (map[string]control.Account, error) {
-	accounts := map[string]control.Account{}
+func (s *Service) known(ctx context.Context) (map[string]api.Account, error) {
+	accounts := map[string]api.Account{}
 	after := ""
 	for {
-		var page control.AccountPage
+		var page api.AccountPage
 		err := s.ask(ctx, func(ctx context.Context) (err error) {
 			page, err = s.gate.Accounts(ctx, after, pageSize)
 			return err

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 // nobody is an id that no account has. The gate is asked about it where
@@ -42,9 +42,9 @@ func (s *Service) Login(ctx context.Context, email, password string) (Token, err
 			return Token{}, err
 		}
 	}
-	var key control.IssuedKey
+	var key api.IssuedKey
 	err = s.ask(ctx, func(ctx context.Context) (err error) {
-		key, err = s.gate.CreateKey(ctx, c.ID, control.KeyRequest{Kind: "login"})
+		key, err = s.gate.CreateKey(ctx, c.ID, api.KeyRequest{Kind: "login"})
 		return err
 	})
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Service) authenticate(ctx context.Context, address, password string) (C
 	case err != nil:
 		return Credential{}, err
 	}
-	var standing control.Account
+	var standing api.Account
 	err = s.ask(ctx, func(ctx context.Context) (err error) {
 		standing, err = s.gate.Account(ctx, c.ID)
 		return err

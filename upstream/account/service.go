@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 )
@@ -73,7 +73,7 @@ func (s *Service) Add(ctx context.Context, email Email, password, plan string) (
 	a := Account{ID: newID(), Email: email, CreatedAt: now, UpdatedAt: now}
 	active := false
 	err = s.ask(ctx, func(ctx context.Context) error {
-		_, err := s.gate.PutAccount(ctx, a.ID, control.AccountChange{Plan: &plan, Disabled: &active})
+		_, err := s.gate.PutAccount(ctx, a.ID, api.AccountChange{Plan: &plan, Disabled: &active})
 		return err
 	})
 	if err == nil {
@@ -114,15 +114,15 @@ func (s *Service) settle(ctx context.Context, id string, cause error) error {
 
 // SetPlan puts an account on another plan, which only the gate knows.
 func (s *Service) SetPlan(ctx context.Context, id, plan string) error {
-	return s.put(ctx, id, control.AccountChange{Plan: &plan})
+	return s.put(ctx, id, api.AccountChange{Plan: &plan})
 }
 
 // SetDisabled closes an account or opens it again, at the gate.
 func (s *Service) SetDisabled(ctx context.Context, id string, disabled bool) error {
-	return s.put(ctx, id, control.AccountChange{Disabled: &disabled})
+	return s.put(ctx, id, api.AccountChange{Disabled: &disabled})
 }
 
-func (s *Service) put(ctx context.Context, id string, change control.AccountChange) error {
+func (s *Service) put(ctx context.Context, id string, change api.AccountChange) error {
 	if _, err := s.store.ByID(ctx, id); err != nil {
 		return err
 	}

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
@@ -72,11 +73,11 @@ func (w *world) logins(t *testing.T, id string) int {
 
 func (w *world) keys(t *testing.T, id, kind string) int {
 	t.Helper()
-	keys, err := w.gate.Client.Keys(t.Context(), id, control.KeyFilter{Kind: kind})
+	keys, err := w.gate.Client.Keys(t.Context(), id, client.KeyFilter{Kind: kind})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(slices.DeleteFunc(keys, func(k control.Key) bool { return k.RevokedAt != nil }))
+	return len(slices.DeleteFunc(keys, func(k api.Key) bool { return k.RevokedAt != nil }))
 }
 
 // atGate returns the ids that the gate knows.
@@ -194,7 +195,7 @@ func TestSetPassword(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := w.gate.Client.CreateKey(ctx, a.ID, control.KeyRequest{Name: "ci"}); err != nil {
+	if _, err := w.gate.Client.CreateKey(ctx, a.ID, api.KeyRequest{Name: "ci"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.ChangePassword(ctx, "acc_none", password, other); !errors.Is(err, account.ErrOvertaken) {

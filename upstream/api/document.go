@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
-
-	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 )
 
 // examples are answers of this very code to a few fixed rates. A test holds
@@ -47,7 +45,7 @@ type problemCodes map[int][]string
 // configuration returns a huma configuration that adds nothing of its own:
 // no pages, no $schema members, no Link fields, JSON alone.
 func configuration() huma.Config {
-	schemas := huma.NewMapRegistry(schemaPrefix, usage.SchemaName)
+	schemas := huma.NewMapRegistry(schemaPrefix, huma.DefaultSchemaNamer)
 	schemas.Map()[schemaRefusal] = refusalSchema()
 	format := huma.Format{Marshal: marshal, Unmarshal: unmarshal}
 	return huma.Config{

@@ -6,7 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 // neighbours are the calls below /api/ that this package describes and does
@@ -90,16 +90,16 @@ func usageOperation(schemas huma.Registry) (*huma.Operation, error) {
 	all["200"] = &huma.Response{
 		Description: "The answer.",
 		Headers:     successHeaders(false),
-		Content:     map[string]*huma.MediaType{mediaType: {Schema: schemaOf[usage.Document](schemas), Example: answer}},
+		Content:     map[string]*huma.MediaType{mediaType: {Schema: schemaOf[api.UsageDocument](schemas), Example: answer}},
 	}
-	least, most := 1.0, float64(usage.MaxDays)
+	least, most := 1.0, float64(api.MaxUsageDays)
 	return &huma.Operation{
 		OperationID: "usage", Method: http.MethodGet, Path: "/api/usage", Tags: []string{tagAccount},
 		Summary:     "See what was used",
 		Description: "What is left of each endpoint's calls today, when the counts start again, and the last calls. The call itself is counted in what it shows.",
 		Parameters: []*huma.Param{{
 			Name: "days", In: "query",
-			Description: fmt.Sprintf("Adds the calls of so many days, today included: 1 to %d.", usage.MaxDays),
+			Description: fmt.Sprintf("Adds the calls of so many days, today included: 1 to %d.", api.MaxUsageDays),
 			Schema:      &huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Examples: []any{2}},
 		}},
 		Responses: all,

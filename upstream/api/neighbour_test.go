@@ -13,8 +13,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/database"
@@ -91,11 +93,8 @@ func TestLoginIsAsDescribed(t *testing.T) {
 func TestUsageIsAsDescribed(t *testing.T) {
 	t.Parallel()
 	s, gate := serve(t), controltest.New(t)
-	opened, err := gate.Store()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := opened.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter", CreatedAt: gate.Now()}); err != nil {
+	opened := gate.Opened()
+	if _, err := storetest.PutAccount(t.Context(), opened, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: gate.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	opened.Record(store.Record{
@@ -119,7 +118,7 @@ func TestUsageIsAsDescribed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var document usage.Document
+	var document api.UsageDocument
 	if err := json.Unmarshal(example, &document, json.RejectUnknownMembers(true)); err != nil {
 		t.Fatal(err)
 	}

@@ -61,6 +61,11 @@ func documented(document *huma.OpenAPI, operation huma.Operation) *huma.Operatio
 	return item.Get
 }
 
+// checkedHeader replaces the header of a request that serve let pass. huma
+// reads both fields again and by other rules: it panics on "Accept:
+// a;b,c", and "Content-Type: Application/JSON" is unknown to it.
+var checkedHeader = http.Header{"Content-Type": {"application/json"}}
+
 // serve goes around every endpoint: what all of them refuse, then the
 // handler, then what all of their answers carry.
 func (s *service) serve(known query, ctx huma.Context, next func(huma.Context)) {
@@ -83,7 +88,9 @@ func (s *service) serve(known query, ctx huma.Context, next func(huma.Context)) 
 		r = held
 	}
 	held := s.answers.take(w)
-	next(apierror.Negotiated(humago.NewContext(ctx.Operation(), r, held)))
+	checked := *r
+	checked.Header = checkedHeader
+	next(humago.NewContext(ctx.Operation(), &checked, held))
 	now := s.now()
 	held.send(r, s.source.NextExpected(now).Sub(now))
 	s.answers.giveBack(held)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 // The chart is drawn on a canvas of dayWidth for each day by chartHeight,
@@ -55,13 +55,13 @@ type column struct {
 }
 
 // newChart draws the history. It is nil when there is none.
-func newChart(endpoints []usage.Endpoint, days []usage.Day) *chart {
+func newChart(endpoints []api.UsageEndpoint, days []api.UsageDay) *chart {
 	if len(days) == 0 || len(endpoints) == 0 {
 		return nil
 	}
 	c := &chart{Width: len(days) * dayWidth, Height: chartHeight}
 	var most, sum int64
-	var best usage.Day
+	var best api.UsageDay
 	for _, d := range days {
 		n := total(d)
 		sum += n
@@ -84,7 +84,7 @@ func newChart(endpoints []usage.Endpoint, days []usage.Day) *chart {
 }
 
 // draw fills in the bars and the columns of all days.
-func (c *chart) draw(days []usage.Day, top int64) {
+func (c *chart) draw(days []api.UsageDay, top int64) {
 	bars := make([]strings.Builder, len(c.Series))
 	totals := make([]int64, len(c.Series))
 	for i, d := range days {
@@ -117,7 +117,7 @@ func bar(path *strings.Builder, x, y, height float64) {
 	path.WriteString("M" + f(x) + " " + tenth(y) + "h" + f(barWidth) + "v" + tenth(height) + "h-" + f(barWidth) + "z")
 }
 
-func total(d usage.Day) (sum int64) {
+func total(d api.UsageDay) (sum int64) {
 	for _, n := range d.Calls {
 		sum += n
 	}

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 func TestRoundUp(t *testing.T) {
@@ -23,8 +23,8 @@ func TestRoundUp(t *testing.T) {
 func TestChart(t *testing.T) {
 	t.Parallel()
 	c := newChart(
-		[]usage.Endpoint{{Endpoint: "convert"}, {Endpoint: "rates"}},
-		[]usage.Day{
+		[]api.UsageEndpoint{{Endpoint: "convert"}, {Endpoint: "rates"}},
+		[]api.UsageDay{
 			{Day: "2026-11-19", Calls: map[string]int64{"convert": 0, "rates": 0}},
 			{Day: "2026-11-20", Calls: map[string]int64{"convert": 1500, "rates": 100}},
 		})

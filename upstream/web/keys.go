@@ -8,7 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
 // keysPerPage is how many keys a page lists. An account has at most 100
@@ -57,7 +58,7 @@ func (s *site) keys(w http.ResponseWriter, r *http.Request, v *visit) error {
 }
 
 // fill puts one page of the keys into the view, the newest first.
-func (view *keysView) fill(v *visit, keys []control.Key, number string) {
+func (view *keysView) fill(v *visit, keys []api.Key, number string) {
 	slices.Reverse(keys)
 	page, err := strconv.Atoi(number)
 	pages := max(1, (len(keys)+keysPerPage-1)/keysPerPage)
@@ -77,17 +78,17 @@ func (view *keysView) fill(v *visit, keys []control.Key, number string) {
 
 // keyList asks for the account's keys. One that the gate does not know
 // has none.
-func (s *site) keyList(ctx context.Context, v *visit, revoked bool) ([]control.Key, error) {
+func (s *site) keyList(ctx context.Context, v *visit, revoked bool) ([]api.Key, error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
-	keys, err := s.Gate.Keys(ctx, v.who.ID, control.KeyFilter{Revoked: revoked})
+	keys, err := s.Gate.Keys(ctx, v.who.ID, client.KeyFilter{Revoked: revoked})
 	if isRefused(err, http.StatusNotFound) {
 		return nil, nil
 	}
 	return keys, err
 }
 
-func (v *visit) keyRow(key control.Key) keyRow {
+func (v *visit) keyRow(key api.Key) keyRow {
 	row := keyRow{
 		ID: key.ID, Name: key.Name, Hint: key.Hint, Abilities: key.Abilities,
 		Created: v.clock.moment(key.CreatedAt), State: state{"ok", "Active"}, Live: true,
@@ -132,8 +133,8 @@ func (s *site) findKey(r *http.Request, v *visit) (keyView, error) {
 	return v.keyView(keys, r.PathValue("id"))
 }
 
-func (v *visit) keyView(keys []control.Key, id string) (keyView, error) {
-	i := slices.IndexFunc(keys, func(k control.Key) bool { return k.ID == id })
+func (v *visit) keyView(keys []api.Key, id string) (keyView, error) {
+	i := slices.IndexFunc(keys, func(k api.Key) bool { return k.ID == id })
 	if i < 0 {
 		return keyView{}, errNotFound
 	}
@@ -203,8 +204,8 @@ func (s *site) rotateKey(w http.ResponseWriter, r *http.Request, v *visit) error
 	if err != nil {
 		return err
 	}
-	issued, err := change(r.Context(), func(ctx context.Context) (control.IssuedKey, error) {
-		return s.Gate.RotateKey(ctx, v.who.ID, view.ID, time.Duration(hours)*time.Hour)
+	issued, err := change(r.Context(), func(ctx context.Context) (api.IssuedKey, error) {
+		return s.Gate.RotateKey(ctx, v.who.ID, view.ID, api.Rotation{Overlap: (time.Duration(hours) * time.Hour).String()})
 	})
 	if refused := refusal(err); refused != nil {
 		if view.Problem = rotateProblem(refused.Code); view.Problem != "" {

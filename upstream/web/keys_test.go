@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
 
 // issue makes a key at the gate and returns the path of its page.
 func (w *world) issue(account, name string) string {
 	w.t.Helper()
-	key, err := w.gate.Client.CreateKey(w.t.Context(), account, control.KeyRequest{Name: name})
+	key, err := w.gate.Client.CreateKey(w.t.Context(), account, api.KeyRequest{Name: name})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestRotateTwiceAtOnce(t *testing.T) {
 	ada := w.person().signIn("ada@example.com")
 	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodPost, "/rotate"), Hook: func() {
 		w.gate.Fail(nil)
-		if _, err := w.gate.Client.RotateKey(t.Context(), a.ID, strings.TrimPrefix(page, "/settings/keys/"), 1e9); err != nil {
+		if _, err := w.gate.Client.RotateKey(t.Context(), a.ID, strings.TrimPrefix(page, "/settings/keys/"), api.Rotation{Overlap: "1s"}); err != nil {
 			t.Error(err)
 		}
 	}})

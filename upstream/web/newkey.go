@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 // newKeyView is the page with the form for a key.
@@ -27,7 +27,7 @@ type newKeyView struct {
 // that it opens.
 type abilityChoice struct {
 	Name      string
-	Endpoints []control.Endpoint
+	Endpoints []api.Endpoint
 	Checked   bool
 }
 
@@ -84,7 +84,7 @@ func (s *site) createKey(w http.ResponseWriter, r *http.Request, v *visit) error
 		view.Field, view.Problem = "abilities", "Choose at least one thing that the key may do."
 		return s.showNewKey(w, http.StatusUnprocessableEntity, v, view, []string{})
 	}
-	issued, err := change(r.Context(), func(ctx context.Context) (control.IssuedKey, error) {
+	issued, err := change(r.Context(), func(ctx context.Context) (api.IssuedKey, error) {
 		return s.Gate.CreateKey(ctx, v.who.ID, request)
 	})
 	if refused := refusal(err); refused != nil {
@@ -101,12 +101,12 @@ func (s *site) createKey(w http.ResponseWriter, r *http.Request, v *visit) error
 
 // keyRequest reads the form. It is not ok when a field has a value that
 // the form does not offer.
-func keyRequest(form url.Values) (control.KeyRequest, bool) {
+func keyRequest(form url.Values) (api.KeyRequest, bool) {
 	life := form.Get("life")
 	if !slices.ContainsFunc(lives, func(c choice) bool { return c.Value == life }) {
-		return control.KeyRequest{}, false
+		return api.KeyRequest{}, false
 	}
-	request := control.KeyRequest{Name: strings.TrimSpace(form.Get("name")), Abilities: form["ability"]}
+	request := api.KeyRequest{Name: strings.TrimSpace(form.Get("name")), Abilities: form["ability"]}
 	if life != "0" {
 		request.TTL = life + "d"
 	}
@@ -142,7 +142,7 @@ type tokenView struct {
 // showToken answers the very request that made the token. It is kept
 // nowhere, not even for a redirect to another page: what is not stored
 // cannot leak.
-func (s *site) showToken(w http.ResponseWriter, v *visit, issued control.IssuedKey, rotated bool) error {
+func (s *site) showToken(w http.ResponseWriter, v *visit, issued api.IssuedKey, rotated bool) error {
 	view := tokenView{
 		Key: v.keyRow(issued.Key), Token: issued.Token, Rotated: rotated,
 		Curl: v.curl(s.Address.String(), issued),
@@ -156,7 +156,7 @@ var samples = map[string]string{"from": "EUR", "to": "USD", "base": "EUR", "amou
 // curl returns a command that works with the key: a call of the first GET
 // endpoint that the key opens and whose path can be filled in. Empty if
 // there is none.
-func (v *visit) curl(address string, issued control.IssuedKey) string {
+func (v *visit) curl(address string, issued api.IssuedKey) string {
 	for _, e := range v.plans.Endpoints {
 		_, listed := v.plan.Limits[e.Name]
 		path, ok := samplePath(e.Path)

@@ -1,9 +1,7 @@
 package web_test
 
 import (
-	"crypto/rand"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -39,7 +38,7 @@ func TestKeyLife(t *testing.T) {
 	if first == "" || strings.Count(made.body, first) != 2 {
 		t.Errorf("the token must be there alone and in the command: %s", made.body)
 	}
-	keys, err := w.gate.Client.Keys(t.Context(), a.ID, control.KeyFilter{})
+	keys, err := w.gate.Client.Keys(t.Context(), a.ID, client.KeyFilter{})
 	if err != nil || len(keys) != 1 || keys[0].Name != "shop backend" || !slices.Equal(keys[0].Abilities, []string{"rates"}) {
 		t.Fatalf("got %+v, %v", keys, err)
 	}
@@ -122,7 +121,7 @@ func TestManyKeys(t *testing.T) {
 	w := newWorld(t)
 	a := w.add("ada@example.com", "starter")
 	for i := range 60 {
-		if _, err := w.gate.Client.CreateKey(t.Context(), a.ID, control.KeyRequest{Name: fmt.Sprintf("key-%03d", i)}); err != nil {
+		if _, err := w.gate.Client.CreateKey(t.Context(), a.ID, api.KeyRequest{Name: fmt.Sprintf("key-%03d", i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -271,11 +270,10 @@ type generous struct {
 	store           store.Store
 }
 
-func (g generous) Policy() *policy.Policy      { return g.policy }
-func (g generous) Store() (store.Store, error) { return g.store, nil }
-func (generous) PublicKeys() assertion.KeySet  { return assertion.NewKeySet() }
-func (g generous) Now() time.Time              { return time.Now() }
-func (g generous) Random() io.Reader           { return rand.Reader }
+func (g generous) Policy() *policy.Policy        { return g.policy }
+func (g generous) Store() (control.Store, error) { return g.store, nil }
+func (generous) PublicKeys() assertion.KeySet    { return assertion.NewKeySet() }
+func (g generous) Now() time.Time                { return time.Now() }
 
 func (g generous) start(t *testing.T) *client.Client {
 	t.Helper()
@@ -335,7 +333,7 @@ func BenchmarkPages(b *testing.B) {
 	w := newWorld(b)
 	a := w.add("ada@example.com", "starter")
 	for i := range 100 {
-		if _, err := w.gate.Client.CreateKey(b.Context(), a.ID, control.KeyRequest{Name: fmt.Sprint("key ", i)}); err != nil {
+		if _, err := w.gate.Client.CreateKey(b.Context(), a.ID, api.KeyRequest{Name: fmt.Sprint("key ", i)}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
@@ -122,7 +122,7 @@ func TestPasswordIsChangedWithManyLogins(t *testing.T) {
 	w := newWorld(t)
 	a := w.add("ada@example.com", "starter")
 	for range 3 * store.MaxLiveLogins {
-		if _, err := w.gate.Client.CreateKey(t.Context(), a.ID, control.KeyRequest{Kind: "login"}); err != nil {
+		if _, err := w.gate.Client.CreateKey(t.Context(), a.ID, api.KeyRequest{Kind: "login"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 // planView is the page that compares what the plans give.
@@ -21,7 +21,7 @@ type planColumn struct {
 }
 
 type planRow struct {
-	control.Endpoint
+	api.Endpoint
 	// Limits has a cell for each plan.
 	Limits []planCell
 }
@@ -79,7 +79,7 @@ func (v *visit) offer() *offer {
 
 // limitOf is a plan's limit on an endpoint in words, empty if there is no
 // access.
-func limitOf(plan control.Plan, endpoint string) string {
+func limitOf(plan api.Plan, endpoint string) string {
 	limit, listed := plan.Limits[endpoint]
 	switch {
 	case !listed:

@@ -17,9 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
@@ -36,18 +35,18 @@ type story func(s *site, w http.ResponseWriter) error
 
 var storyTime = time.Date(2026, 11, 20, 18, 47, 30, 0, time.UTC)
 
-func storyPlans() control.Plans {
+func storyPlans() api.Plans {
 	names := []string{"currencies", "convert", "rates", "history", "batch", "usage"}
 	paths := []string{"/api/currencies", "/api/convert/{from}/{amount}/{to}", "/api/rates/{base}",
 		"/api/history/{from}/{to}", "/api/convert/batch", "/api/usage"}
 	limits := []int64{100, 1000, 1000, 100, 50, 1000}
-	plans := control.Plans{Timezone: "Europe/Berlin", Plans: []control.Plan{
+	plans := api.Plans{Timezone: "Europe/Berlin", Plans: []api.Plan{
 		{Name: "free"},
 		{Name: "starter", Limits: map[string]*int64{}},
 		{Name: "business", Limits: map[string]*int64{"currencies": nil, "convert": new(int64(100000))}},
 	}}
 	for i, name := range names {
-		e := control.Endpoint{Name: name, Method: "GET", Path: paths[i], Ability: name}
+		e := api.Endpoint{Name: name, Method: "GET", Path: paths[i], Ability: name}
 		if name == "batch" {
 			e.Method, e.Ability = "POST", "convert"
 		}
@@ -71,11 +70,11 @@ func storyVisit(plan string) *visit {
 }
 
 // storyKeys returns n keys in all states.
-func storyKeys(n int) []control.Key {
+func storyKeys(n int) []api.Key {
 	names := []string{"ci", "shop backend", "nightly report", "Ada's laptop", "old importer", "a name that is as long as a name may be, sixty-four characters!!"}
-	keys := make([]control.Key, n)
+	keys := make([]api.Key, n)
 	for i := range keys {
-		k := control.Key{
+		k := api.Key{
 			ID: fmt.Sprintf("key_%022d", i), Name: names[i%len(names)], Hint: fmt.Sprintf("tgk_…%04d", i*37%10000),
 			Abilities: []string{"convert", "currencies", "history", "rates", "usage"},
 			CreatedAt: storyTime.Add(-time.Duration(i*i) * 26 * time.Hour),
@@ -100,13 +99,13 @@ func storyKeys(n int) []control.Key {
 
 // storyUsage is a day of the plan starter on which each endpoint used a
 // part of its limit, with a history and some calls.
-func storyUsage(share map[string]float64, calls int) usage.Document {
+func storyUsage(share map[string]float64, calls int) api.UsageDocument {
 	plans := storyPlans()
-	d := usage.Document{Account: "acc_1", Plan: "starter", Timezone: plans.Timezone, Day: "2026-11-20",
+	d := api.UsageDocument{Account: "acc_1", Plan: "starter", Timezone: plans.Timezone, Day: "2026-11-20",
 		ResetsAt: time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)}
 	for _, e := range plans.Endpoints {
 		limit := plans.Plans[1].Limits[e.Name]
-		row := usage.Endpoint{Endpoint: e.Name, Method: e.Method, Path: e.Path, Limit: limit}
+		row := api.UsageEndpoint{Endpoint: e.Name, Method: e.Method, Path: e.Path, Limit: limit}
 		row.Used = int64(share[e.Name] * float64(*limit))
 		row.Remaining = new(*limit - row.Used)
 		d.Endpoints = append(d.Endpoints, row)
@@ -122,12 +121,12 @@ func storyUsage(share map[string]float64, calls int) usage.Document {
 				counts[e.Endpoint] = e.Used
 			}
 		}
-		d.Days = append(d.Days, usage.Day{Day: storyTime.AddDate(0, 0, i-historyDays+1).Format(time.DateOnly), Calls: counts})
+		d.Days = append(d.Days, api.UsageDay{Day: storyTime.AddDate(0, 0, i-historyDays+1).Format(time.DateOnly), Calls: counts})
 	}
 	paths := []string{"/api/convert/EUR/10/USD", "/api/rates/GBP", "/api/convert/USD/1250.50/JPY", "/api/history/EUR/CHF"}
 	for i := range calls {
-		d.RecentCalls = append(d.RecentCalls, usage.Call{
-			At: usage.Millis{Time: storyTime.Add(-time.Duration(i*i*7) * time.Second)}, Endpoint: "convert", Method: "GET",
+		d.RecentCalls = append(d.RecentCalls, api.UsageCall{
+			At: api.Millis{Time: storyTime.Add(-time.Duration(i*i*7) * time.Second)}, Endpoint: "convert", Method: "GET",
 			Path: paths[i%4], Status: []int{200, 200, 200, 304, 404, 200, 429, 200, 502}[i%9],
 			DurationMS: 0.8 + float64(i*i%29)/3, Key: []string{"ci", "shop backend"}[i%2],
 		})
@@ -135,7 +134,7 @@ func storyUsage(share map[string]float64, calls int) usage.Document {
 	return d
 }
 
-func usageStory(plan string, d usage.Document) story {
+func usageStory(plan string, d api.UsageDocument) story {
 	return func(s *site, w http.ResponseWriter) error {
 		v := storyVisit(plan)
 		p := v.page("My usage", "usage", v.usageView(d))
@@ -144,7 +143,7 @@ func usageStory(plan string, d usage.Document) story {
 	}
 }
 
-func keysStory(plan string, keys []control.Key, notice string) story {
+func keysStory(plan string, keys []api.Key, notice string) story {
 	return func(s *site, w http.ResponseWriter) error {
 		v := storyVisit(plan)
 		var view keysView
@@ -157,11 +156,11 @@ func keysStory(plan string, keys []control.Key, notice string) story {
 
 // keyStory is a page about a key; some others of the account come after
 // it.
-func keyStory(name, plan, problem string, others ...control.Key) story {
+func keyStory(name, plan, problem string, others ...api.Key) story {
 	return func(s *site, w http.ResponseWriter) error {
 		v := storyVisit(plan)
 		key := storyKeys(1)[0]
-		view, err := v.keyView(append([]control.Key{key}, others...), key.ID)
+		view, err := v.keyView(append([]api.Key{key}, others...), key.ID)
 		if err != nil {
 			return err
 		}
@@ -171,7 +170,7 @@ func keyStory(name, plan, problem string, others ...control.Key) story {
 }
 
 // successor is what the key of the stories was rotated to.
-func successor() control.Key {
+func successor() api.Key {
 	key := storyKeys(1)[0]
 	key.ID, key.CreatedAt = "key_younger", key.CreatedAt.Add(time.Minute)
 	return key
@@ -202,7 +201,7 @@ func problemStory(err error, plan string) story {
 	}
 }
 
-func unlimitedUsage() usage.Document {
+func unlimitedUsage() api.UsageDocument {
 	d := storyUsage(map[string]float64{"convert": 0.4, "currencies": 0.5}, 4)
 	d.Plan, d.Endpoints = "business", d.Endpoints[:2]
 	d.Endpoints[0].Limit, d.Endpoints[0].Remaining = nil, nil
@@ -240,7 +239,7 @@ func stories() map[string]story {
 		"new-free":     newKeyStory("free", newKeyView{}, nil),
 		"new-mistake":  newKeyStory("starter", newKeyView{Name: "ci", Field: "name", Problem: "You have a key with this name. Choose another, or rotate or revoke that one."}, []string{"convert"}),
 		"token": func(s *site, w http.ResponseWriter) error {
-			return s.showToken(w, storyVisit("starter"), control.IssuedKey{Key: storyKeys(2)[1], Token: "tgk_" + strings.Repeat("EXAMPLE", 7)}, false)
+			return s.showToken(w, storyVisit("starter"), api.IssuedKey{Key: storyKeys(2)[1], Token: "tgk_" + strings.Repeat("EXAMPLE", 7)}, false)
 		},
 		"plan":      func(s *site, w http.ResponseWriter) error { return s.plan(w, nil, storyVisit("starter")) },
 		"plan-free": func(s *site, w http.ResponseWriter) error { return s.plan(w, nil, storyVisit("free")) },
@@ -270,7 +269,7 @@ func stories() map[string]story {
 		"usage-warn":       usageStory("starter", storyUsage(busyDay, 40)),
 		"usage-unlimited":  usageStory("business", unlimitedUsage()),
 		"usage-unused":     unusedStory,
-		"usage-free":       usageStory("free", usage.Document{Plan: "free", Timezone: "Europe/Berlin"}),
+		"usage-free":       usageStory("free", api.UsageDocument{Plan: "free", Timezone: "Europe/Berlin"}),
 		"calls":            callsStory,
 		"gate-unreachable": problemStory(client.ErrUnreachable, ""),
 		"not-found":        problemStory(errNotFound, "starter"),

@@ -9,7 +9,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
-	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 const (
@@ -90,7 +90,7 @@ func (s *site) calls(w http.ResponseWriter, r *http.Request, v *visit) error {
 
 // usageOf asks what the account used. One that the gate does not know
 // used nothing of what its plan gives.
-func (s *site) usageOf(ctx context.Context, v *visit, days int) (usage.Document, error) {
+func (s *site) usageOf(ctx context.Context, v *visit, days int) (api.UsageDocument, error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
 	document, err := s.Gate.Usage(ctx, v.who.ID, days)
@@ -101,30 +101,30 @@ func (s *site) usageOf(ctx context.Context, v *visit, days int) (usage.Document,
 }
 
 // unused is the usage of an account that made no call yet.
-func (v *visit) unused(days int) (usage.Document, error) {
+func (v *visit) unused(days int) (api.UsageDocument, error) {
 	dates, err := calendar.New(v.plans.Timezone)
 	if err != nil {
-		return usage.Document{}, fmt.Errorf("loading the gate's zone: %w", err)
+		return api.UsageDocument{}, fmt.Errorf("loading the gate's zone: %w", err)
 	}
 	today := dates.At(v.clock.now)
-	document := usage.Document{
+	document := api.UsageDocument{
 		Account: v.who.ID, Plan: v.plan.Name, Timezone: v.plans.Timezone,
 		Day: today.Day.String(), ResetsAt: today.End,
 	}
 	for _, e := range v.plans.Endpoints {
 		if limit, listed := v.plan.Limits[e.Name]; listed {
-			document.Endpoints = append(document.Endpoints, usage.Endpoint{
+			document.Endpoints = append(document.Endpoints, api.UsageEndpoint{
 				Endpoint: e.Name, Method: e.Method, Path: e.Path, Limit: limit, Remaining: limit,
 			})
 		}
 	}
 	for ago := days - 1; ago >= 0; ago-- {
-		document.Days = append(document.Days, usage.Day{Day: (today.Day - calendar.Day(ago)).String()})
+		document.Days = append(document.Days, api.UsageDay{Day: (today.Day - calendar.Day(ago)).String()})
 	}
 	return document, nil
 }
 
-func (v *visit) usageView(document usage.Document) usageView {
+func (v *visit) usageView(document api.UsageDocument) usageView {
 	view := usageView{
 		Plan: document.Plan, Zone: document.Timezone,
 		Resets: v.clock.moment(document.ResetsAt), ResetClock: document.ResetsAt.In(v.clock.zone).Format("15:04"),
@@ -143,7 +143,7 @@ func (v *visit) usageView(document usage.Document) usageView {
 // warnPercent is the part of a limit from which on its meter warns.
 const warnPercent = 80
 
-func newMeter(e usage.Endpoint) meter {
+func newMeter(e api.UsageEndpoint) meter {
 	m := meter{Name: e.Endpoint, Method: e.Method, Path: e.Path, Used: humanize.Comma(e.Used), State: "unlimited"}
 	if e.Limit == nil || e.Remaining == nil {
 		return m
@@ -163,7 +163,7 @@ func newMeter(e usage.Endpoint) meter {
 	return m
 }
 
-func (v *visit) callRows(calls []usage.Call) []callRow {
+func (v *visit) callRows(calls []api.UsageCall) []callRow {
 	rows := make([]callRow, 0, len(calls))
 	for _, c := range calls {
 		rows = append(rows, callRow{

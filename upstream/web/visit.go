@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/web/session"
 )
@@ -48,8 +48,8 @@ type Sessions interface {
 type visit struct {
 	who     account.Identity
 	session account.Session
-	plans   control.Plans
-	plan    control.Plan
+	plans   api.Plans
+	plan    api.Plan
 	clock   clock
 }
 
@@ -162,7 +162,7 @@ func (s *site) visitor(r *http.Request) *visit {
 
 // ask asks the gate what every page needs: its plans, and how the account
 // stands. One that it does not know is on the plan free.
-func (s *site) ask(ctx context.Context, v *visit) (standing control.Account, err error) {
+func (s *site) ask(ctx context.Context, v *visit) (standing api.Account, err error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
@@ -173,7 +173,7 @@ func (s *site) ask(ctx context.Context, v *visit) (standing control.Account, err
 	group.Go(func() (err error) {
 		standing, err = s.Gate.Account(ctx, v.who.ID)
 		if isRefused(err, http.StatusNotFound) {
-			standing, err = control.Account{Plan: account.FreePlan}, nil
+			standing, err = api.Account{Plan: account.FreePlan}, nil
 		}
 		return err
 	})
@@ -182,13 +182,13 @@ func (s *site) ask(ctx context.Context, v *visit) (standing control.Account, err
 
 // planOf returns a plan by its name. One that the gate has no longer
 // gives nothing.
-func planOf(plans control.Plans, name string) control.Plan {
+func planOf(plans api.Plans, name string) api.Plan {
 	for _, plan := range plans.Plans {
 		if plan.Name == name {
 			return plan
 		}
 	}
-	return control.Plan{Name: name}
+	return api.Plan{Name: name}
 }
 
 // askToSignIn sends somebody to the sign-in, and back here after it if

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
@@ -98,7 +98,7 @@ func (w *world) add(email account.Email, plan string) account.Account {
 // keys returns the names of an account's live keys.
 func (w *world) keys(id string) []string {
 	w.t.Helper()
-	keys, err := w.gate.Client.Keys(context.Background(), id, control.KeyFilter{})
+	keys, err := w.gate.Client.Keys(context.Background(), id, client.KeyFilter{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func (w *world) keys(id string) []string {
 // logins returns how many live login tokens an account has.
 func (w *world) logins(id string) int {
 	w.t.Helper()
-	logins, err := w.gate.Client.Keys(context.Background(), id, control.KeyFilter{Kind: "login"})
+	logins, err := w.gate.Client.Keys(context.Background(), id, client.KeyFilter{Kind: "login"})
 	if err != nil {
 		w.t.Fatal(err)
 	}

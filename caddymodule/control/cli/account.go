@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
@@ -25,8 +25,8 @@ func (t *tool) setAccount() *cobra.Command {
 	c.Flags().StringVar(&plan, "plan", "", "The plan to put the account on")
 	c.Flags().BoolVar(&disabled, "disabled", false, "Refuse the account's tokens")
 	c.MarkFlagsOneRequired("plan", "disabled")
-	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (control.Account, error) {
-		var change control.AccountChange
+	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Account, error) {
+		var change api.AccountChange
 		if c.Flags().Changed("plan") {
 			change.Plan = &plan
 		}
@@ -41,8 +41,8 @@ func (t *tool) setAccount() *cobra.Command {
 func (t *tool) listAccounts() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "Lists all accounts that the gate knows", Args: cobra.NoArgs,
-		RunE: query(t, func(ctx context.Context, gate *client.Client, _ []string) (control.AccountPage, error) {
-			all := control.AccountPage{Accounts: []control.Account{}}
+		RunE: query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.AccountPage, error) {
+			all := api.AccountPage{Accounts: []api.Account{}}
 			for after := ""; ; {
 				page, err := gate.Accounts(ctx, after, pageSize)
 				if err != nil {
@@ -54,14 +54,14 @@ func (t *tool) listAccounts() *cobra.Command {
 				}
 				after = *page.Next
 			}
-		}, func(table io.Writer, page control.AccountPage) { showAccounts(table, page.Accounts) }),
+		}, func(table io.Writer, page api.AccountPage) { showAccounts(table, page.Accounts) }),
 	}
 }
 
 func (t *tool) showAccount() *cobra.Command {
 	return &cobra.Command{
 		Use: "show <account>", Short: "Shows one account", Args: cobra.ExactArgs(1),
-		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (control.Account, error) {
+		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Account, error) {
 			return gate.Account(ctx, args[0])
 		}, showAccount),
 	}
@@ -76,11 +76,11 @@ func (t *tool) deleteAccount() *cobra.Command {
 	}
 }
 
-func showAccount(table io.Writer, account control.Account) {
-	showAccounts(table, []control.Account{account})
+func showAccount(table io.Writer, account api.Account) {
+	showAccounts(table, []api.Account{account})
 }
 
-func showAccounts(table io.Writer, accounts []control.Account) {
+func showAccounts(table io.Writer, accounts []api.Account) {
 	row(table, "ACCOUNT", "PLAN", "STATE", "CREATED")
 	for _, a := range accounts {
 		state := "active"

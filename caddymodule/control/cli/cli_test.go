@@ -166,10 +166,7 @@ func TestUsage(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.ok(t, "account", "set", "acc_1", "--plan", "business")
-	opened, err := s.Store()
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := s.Opened()
 	day := s.Policy().Calendar.At(s.Now()).Day
 	for range 3 {
 		if _, err := opened.Take(t.Context(), store.Call{Account: "acc_1", Endpoint: "convert", Day: day}, []store.Limit{{Max: 10}}, []int64{0}); err != nil {
@@ -262,8 +259,8 @@ func TestMistakes(t *testing.T) {
 		{"key create acc_1 --name x --ttl soon", "The ttl is not a duration"},
 		{"key create acc_1 --name x --ttl=", "--ttl has no value"},
 		{"key revoke acc_1 key_x", "There is no such account or key."},
-		{"key rotate acc_1 key_x --overlap soon", `--overlap "soon" is not a duration`},
-		{"key rotate acc_1 key_x --overlap=", `--overlap "" is not a duration`},
+		{"key rotate acc_1 key_x --overlap soon", "The overlap is not a duration such as 90m"},
+		{"key rotate acc_1 key_x --overlap=", "--overlap has no value"},
 		{"key rotate acc_1 key_x --overlap 7d", "There is no such account or key."},
 		{"key list acc_1 --kind admin", "The request is not valid"},
 		{"usage show acc_1 --days 91", "The request is not valid"},

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 )
 
 // healthTimeout is shorter than timeout: a gate answers within about a
@@ -17,8 +17,8 @@ import (
 const healthTimeout = 5 * time.Second
 
 func (t *tool) health() *cobra.Command {
-	var state health.Readiness
-	show := query(t, func(ctx context.Context, gate *client.Client, _ []string) (_ health.Readiness, err error) {
+	var state api.Readiness
+	show := query(t, func(ctx context.Context, gate *client.Client, _ []string) (_ api.Readiness, err error) {
 		ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 		defer cancel()
 		state, err = gate.Readiness(ctx)
@@ -31,7 +31,7 @@ func (t *tool) health() *cobra.Command {
 			if err := show(c, args); err != nil {
 				return err
 			}
-			if state.Status != health.Ready {
+			if state.Status != api.Ready {
 				return fmt.Errorf("the gate is not ready, it is %s", plain(string(state.Status)))
 			}
 			return nil
@@ -39,7 +39,7 @@ func (t *tool) health() *cobra.Command {
 	}
 }
 
-func showHealth(table io.Writer, state health.Readiness) {
+func showHealth(table io.Writer, state api.Readiness) {
 	row(table, "Status", string(state.Status))
 	row(table, "Mode", state.Mode)
 	row(table, "Since", moment(state.Since))

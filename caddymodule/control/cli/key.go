@@ -3,21 +3,22 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
-var errNoTTL = errors.New("--ttl has no value; leave it out for a key that never ends")
+var (
+	errNoTTL     = errors.New("--ttl has no value; omit it for a key that never expires")
+	errNoOverlap = errors.New("--overlap has no value; omit it to end the old key at once")
+)
 
 func (t *tool) createKey() *cobra.Command {
-	var request control.KeyRequest
+	var request api.KeyRequest
 	c := &cobra.Command{
 		Use: "create <account>", Short: "Makes a key and shows its token, once", Args: cobra.ExactArgs(1),
 		Example: "caddy tollgate key create acc_1 --name ci --ability convert --ttl 720h",
@@ -27,10 +28,10 @@ func (t *tool) createKey() *cobra.Command {
 	c.Flags().StringVar(&request.TTL, "ttl", "", "How long the key lives, for example 720h or 30d (default: until it is revoked)")
 	// The name of the flag is known, so this cannot fail.
 	_ = c.MarkFlagRequired("name")
-	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (control.IssuedKey, error) {
+	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.IssuedKey, error) {
 		// A script whose variable is empty does not mean forever.
 		if c.Flags().Changed("ttl") && request.TTL == "" {
-			return control.IssuedKey{}, errNoTTL
+			return api.IssuedKey{}, errNoTTL
 		}
 		return gate.CreateKey(ctx, args[0], request)
 	}, showIssued)
@@ -38,12 +39,12 @@ func (t *tool) createKey() *cobra.Command {
 }
 
 func (t *tool) listKeys() *cobra.Command {
-	var filter control.KeyFilter
+	var filter client.KeyFilter
 	c := &cobra.Command{
 		Use: "list <account>", Short: "Lists an account's keys", Args: cobra.ExactArgs(1),
-		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (control.KeyList, error) {
+		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.KeyList, error) {
 			keys, err := gate.Keys(ctx, args[0], filter)
-			return control.KeyList{Keys: keys}, err
+			return api.KeyList{Keys: keys}, err
 		}, showKeys),
 	}
 	c.Flags().StringVar(&filter.Kind, "kind", "key", "What to list: key, or login for the tokens of logins")
@@ -61,23 +62,22 @@ func (t *tool) revokeKey() *cobra.Command {
 }
 
 func (t *tool) rotateKey() *cobra.Command {
-	var text string
+	var rotation api.Rotation
 	c := &cobra.Command{
 		Use: "rotate <account> <key-id>", Short: "Replaces a key by a new one with the same rights, and shows its token, once", Args: cobra.ExactArgs(2),
 		Example: "caddy tollgate key rotate acc_1 key_4kdm2Zq0yT1RbXc7 --overlap 24h",
-		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (control.IssuedKey, error) {
-			overlap, err := policy.ParseDuration(text)
-			if err != nil {
-				return control.IssuedKey{}, fmt.Errorf("--overlap %q is not a duration such as 90m, 24h or 7d", text)
+		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.IssuedKey, error) {
+			if rotation.Overlap == "" {
+				return api.IssuedKey{}, errNoOverlap
 			}
-			return gate.RotateKey(ctx, args[0], args[1], overlap)
+			return gate.RotateKey(ctx, args[0], args[1], rotation)
 		}, showIssued),
 	}
-	c.Flags().StringVar(&text, "overlap", "0s", "How long the old key goes on working, for example 24h or 7d; with 0s it ends at once")
+	c.Flags().StringVar(&rotation.Overlap, "overlap", "0s", "How long the old key goes on working, for example 24h or 7d; with 0s it ends at once")
 	return c
 }
 
-func showIssued(table io.Writer, key control.IssuedKey) {
+func showIssued(table io.Writer, key api.IssuedKey) {
 	for _, line := range [][2]string{
 		{"ID", key.ID},
 		{"Account", key.Account},
@@ -92,7 +92,7 @@ func showIssued(table io.Writer, key control.IssuedKey) {
 	row(table, "The token is not shown again.")
 }
 
-func showKeys(table io.Writer, list control.KeyList) {
+func showKeys(table io.Writer, list api.KeyList) {
 	row(table, "ID", "NAME", "TOKEN", "ABILITIES", "CREATED", "LAST USED", "EXPIRES", "REVOKED")
 	for _, k := range list.Keys {
 		row(table, k.ID, k.Name, k.Hint, strings.Join(k.Abilities, " "), moment(k.CreatedAt),

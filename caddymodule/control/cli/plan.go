@@ -6,20 +6,20 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
 func (t *tool) plans() *cobra.Command {
 	return &cobra.Command{
 		Use: "plans", Short: "Shows the plans and endpoints of the running configuration", Args: cobra.NoArgs,
-		RunE: query(t, func(ctx context.Context, gate *client.Client, _ []string) (control.Plans, error) {
+		RunE: query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.Plans, error) {
 			return gate.Plans(ctx)
 		}, showPlans),
 	}
 }
 
-func showPlans(table io.Writer, plans control.Plans) {
+func showPlans(table io.Writer, plans api.Plans) {
 	row(table, "PLAN", "ENDPOINT", "CALLS A DAY")
 	for _, plan := range plans.Plans {
 		if len(plan.Limits) == 0 {

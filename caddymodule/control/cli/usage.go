@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 )
 
 var errNoEndpoint = errors.New("--endpoint has no value; leave it out to mean all endpoints")
@@ -23,11 +23,11 @@ func (t *tool) showUsage() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show <account>", Short: "Shows what an account used today", Args: cobra.ExactArgs(1),
 		Example: "caddy tollgate usage show acc_1 --days 30",
-		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (usage.Document, error) {
+		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.UsageDocument, error) {
 			return gate.Usage(ctx, args[0], days)
 		}, showUsage),
 	}
-	c.Flags().IntVar(&days, "days", 0, fmt.Sprintf("Show the history of so many days too, up to %d", usage.MaxDays))
+	c.Flags().IntVar(&days, "days", 0, fmt.Sprintf("Show the history of so many days too, up to %d", api.MaxUsageDays))
 	return c
 }
 
@@ -51,7 +51,7 @@ func (t *tool) resetUsage() *cobra.Command {
 	return c
 }
 
-func showUsage(table io.Writer, d usage.Document) {
+func showUsage(table io.Writer, d api.UsageDocument) {
 	row(table, "Account", d.Account)
 	row(table, "Plan", d.Plan)
 	row(table, "Day", d.Day+" ("+d.Timezone+")")
@@ -77,7 +77,7 @@ func showUsage(table io.Writer, d usage.Document) {
 }
 
 // showHistory has one column for each endpoint.
-func showHistory(table io.Writer, d usage.Document) {
+func showHistory(table io.Writer, d api.UsageDocument) {
 	if len(d.Days) == 0 || len(d.Endpoints) == 0 {
 		return
 	}

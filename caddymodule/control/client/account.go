@@ -6,18 +6,18 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 // Plans returns the plans and endpoints that the gate is configured with.
-func (c *Client) Plans(ctx context.Context) (plans control.Plans, err error) {
+func (c *Client) Plans(ctx context.Context) (plans api.Plans, err error) {
 	err = c.do(ctx, http.MethodGet, "/plans", nil, nil, &plans)
 	return plans, err
 }
 
 // PutAccount creates an account or changes its plan and whether it is
 // disabled; the day's counts stay.
-func (c *Client) PutAccount(ctx context.Context, account string, change control.AccountChange) (result control.Account, err error) {
+func (c *Client) PutAccount(ctx context.Context, account string, change api.AccountChange) (result api.Account, err error) {
 	path, err := accountPath(account)
 	if err != nil {
 		return result, err
@@ -28,7 +28,7 @@ func (c *Client) PutAccount(ctx context.Context, account string, change control.
 
 // Account returns one account. One that the gate does not know is refused
 // with the code not_found; it has plan free.
-func (c *Client) Account(ctx context.Context, account string) (result control.Account, err error) {
+func (c *Client) Account(ctx context.Context, account string) (result api.Account, err error) {
 	path, err := accountPath(account)
 	if err != nil {
 		return result, err
@@ -39,7 +39,7 @@ func (c *Client) Account(ctx context.Context, account string) (result control.Ac
 
 // Accounts returns up to limit accounts after an id ("" from the start).
 // Limit 0 leaves the size of a page to the gate.
-func (c *Client) Accounts(ctx context.Context, after string, limit int) (page control.AccountPage, err error) {
+func (c *Client) Accounts(ctx context.Context, after string, limit int) (page api.AccountPage, err error) {
 	query := url.Values{}
 	if after != "" {
 		query.Set("after", after)
@@ -63,8 +63,8 @@ func (c *Client) DeleteAccount(ctx context.Context, account string) error {
 // accountPath checks the id before it becomes part of a path: an empty
 // one or a dot would name another resource.
 func accountPath(account string) (string, error) {
-	if !control.ValidAccount(account) {
-		return "", control.ErrInvalidAccount
+	if !api.ValidAccount(account) {
+		return "", api.ErrInvalidAccount
 	}
 	return "/accounts/" + url.PathEscape(account), nil
 }

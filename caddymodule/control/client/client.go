@@ -20,9 +20,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
-	"github.com/caddy-tollgate/tollgate/caddymodule/health"
-	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 // maxAnswer bounds what is read of one answer, in bytes. The largest that
@@ -138,21 +136,21 @@ func (a answer) decode(out any) error {
 // other server at the address may answer with JSON, too.
 func isAnswer(out any) bool {
 	switch out := out.(type) {
-	case *control.Plans:
+	case *api.Plans:
 		return out.Plans != nil
-	case *control.Account:
+	case *api.Account:
 		return out.Account != ""
-	case *control.AccountPage:
+	case *api.AccountPage:
 		return out.Accounts != nil
-	case *control.KeyList:
+	case *api.KeyList:
 		return out.Keys != nil
-	case *control.IssuedKey:
+	case *api.IssuedKey:
 		return out.ID != "" && out.Token != ""
 	case *assertion.KeySet:
 		return out.Keys != nil
-	case *usage.Document:
+	case *api.UsageDocument:
 		return out.Account != ""
-	case *health.Readiness:
+	case *api.Readiness:
 		return out.Status != ""
 	}
 	return false

@@ -16,10 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
-	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 )
 
 func connect(t *testing.T, base, secret string, options ...client.Option) *client.Client {
@@ -72,9 +71,9 @@ func TestEveryCall(t *testing.T) {
 		t.Errorf("public keys (-want +got):\n%s", diff)
 	}
 
-	account, err := c.PutAccount(ctx, "acc_1", control.AccountChange{Plan: new("starter")})
+	account, err := c.PutAccount(ctx, "acc_1", api.AccountChange{Plan: new("starter")})
 	check("put", err)
-	want := control.Account{Account: "acc_1", Plan: "starter", CreatedAt: controltest.Start}
+	want := api.Account{Account: "acc_1", Plan: "starter", CreatedAt: controltest.Start}
 	if diff := cmp.Diff(want, account); diff != "" {
 		t.Errorf("put (-want +got):\n%s", diff)
 	}
@@ -83,7 +82,7 @@ func TestEveryCall(t *testing.T) {
 	if diff := cmp.Diff(want, account); diff != "" {
 		t.Errorf("account (-want +got):\n%s", diff)
 	}
-	_, err = c.PutAccount(ctx, "acc_2@example.com", control.AccountChange{Disabled: new(true)})
+	_, err = c.PutAccount(ctx, "acc_2@example.com", api.AccountChange{Disabled: new(true)})
 	check("put", err)
 	page, err := c.Accounts(ctx, "", 1)
 	check("accounts", err)
@@ -96,20 +95,20 @@ func TestEveryCall(t *testing.T) {
 		t.Errorf("second page: got %+v", page)
 	}
 
-	key, err := c.CreateKey(ctx, "acc_1", control.KeyRequest{Name: "ci", Abilities: []string{"convert"}, TTL: "30d"})
+	key, err := c.CreateKey(ctx, "acc_1", api.KeyRequest{Name: "ci", Abilities: []string{"convert"}, TTL: "30d"})
 	check("create", err)
 	if !strings.HasPrefix(key.Token, "tgk_") || key.ExpiresAt.Sub(key.CreatedAt) != 30*24*time.Hour {
 		t.Errorf("create: got %+v", key.Key)
 	}
-	_, err = c.CreateKey(ctx, "acc_1", control.KeyRequest{Kind: "login"})
+	_, err = c.CreateKey(ctx, "acc_1", api.KeyRequest{Kind: "login"})
 	check("login", err)
-	next, err := c.RotateKey(ctx, "acc_1", key.ID, 90*time.Minute)
+	next, err := c.RotateKey(ctx, "acc_1", key.ID, api.Rotation{Overlap: "90m"})
 	check("rotate", err)
 	check("revoke", c.RevokeKey(ctx, "acc_1", next.ID))
 	for _, test := range []struct {
-		filter control.KeyFilter
+		filter client.KeyFilter
 		want   int
-	}{{control.KeyFilter{}, 1}, {control.KeyFilter{Revoked: true}, 2}, {control.KeyFilter{Kind: "login"}, 1}} {
+	}{{client.KeyFilter{}, 1}, {client.KeyFilter{Revoked: true}, 2}, {client.KeyFilter{Kind: "login"}, 1}} {
 		keys, err := c.Keys(ctx, "acc_1", test.filter)
 		check("keys", err)
 		if len(keys) != test.want {
@@ -118,12 +117,12 @@ func TestEveryCall(t *testing.T) {
 	}
 
 	check("end logins", c.EndLogins(ctx, "acc_1"))
-	if logins, err := c.Keys(ctx, "acc_1", control.KeyFilter{Kind: "login"}); err != nil || len(logins) != 0 {
+	if logins, err := c.Keys(ctx, "acc_1", client.KeyFilter{Kind: "login"}); err != nil || len(logins) != 0 {
 		t.Errorf("after the logins ended: got %+v, %v", logins, err)
 	}
 	state, err := connect(t, base, "").Readiness(ctx)
 	check("readiness", err)
-	if state.Status != health.Ready || len(state.Checks) != 1 {
+	if state.Status != api.Ready || len(state.Checks) != 1 {
 		t.Errorf("readiness: got %+v", state)
 	}
 
@@ -135,7 +134,7 @@ func TestEveryCall(t *testing.T) {
 	check("reset one", c.ResetUsage(ctx, "acc_1", "convert"))
 	check("reset all", c.ResetUsage(ctx, "acc_1", ""))
 	check("delete", c.DeleteAccount(ctx, "acc_1"))
-	if _, err := c.Account(ctx, "acc_1"); !errors.Is(err, control.ErrNotFound) {
+	if _, err := c.Account(ctx, "acc_1"); !errors.Is(err, api.ErrNotFound) {
 		t.Errorf("after deletion: got %v", err)
 	}
 }
@@ -145,18 +144,18 @@ func TestRefusalsKeepTheirCode(t *testing.T) {
 	gate, ctx := controltest.New(t), t.Context()
 	base := gate.Serve(t)
 	c := connect(t, base, controltest.Secret)
-	if _, err := c.PutAccount(ctx, "acc_1", control.AccountChange{Plan: new("starter")}); err != nil {
+	if _, err := c.PutAccount(ctx, "acc_1", api.AccountChange{Plan: new("starter")}); err != nil {
 		t.Fatal(err)
 	}
-	_, unknownPlan := c.PutAccount(ctx, "acc_1", control.AccountChange{Plan: new("gold")})
-	_, notEntitled := c.CreateKey(ctx, "acc_1", control.KeyRequest{Name: "ci", Abilities: []string{"admin"}})
-	_, noAbility := c.CreateKey(ctx, "acc_1", control.KeyRequest{Name: "ci", Abilities: []string{}})
-	_, planRequired := c.CreateKey(ctx, "stranger", control.KeyRequest{Kind: "login"})
+	_, unknownPlan := c.PutAccount(ctx, "acc_1", api.AccountChange{Plan: new("gold")})
+	_, notEntitled := c.CreateKey(ctx, "acc_1", api.KeyRequest{Name: "ci", Abilities: []string{"admin"}})
+	_, noAbility := c.CreateKey(ctx, "acc_1", api.KeyRequest{Name: "ci", Abilities: []string{}})
+	_, planRequired := c.CreateKey(ctx, "stranger", api.KeyRequest{Kind: "login"})
 	_, wrongSecret := connect(t, base, "wrong").Plans(ctx)
 	_, noSecret := connect(t, base, "").Plans(ctx)
 	_, invalidAccount := c.Account(ctx, "../plans")
-	_, emptyAccount := c.Keys(ctx, "", control.KeyFilter{})
-	_, overlap := c.RotateKey(ctx, "acc_1", "key_x", -1)
+	_, emptyAccount := c.Keys(ctx, "", client.KeyFilter{})
+	_, overlap := c.RotateKey(ctx, "acc_1", "key_x", api.Rotation{Overlap: "-1s"})
 	for _, test := range []struct {
 		err  error
 		code string
@@ -289,10 +288,10 @@ func TestIdsAreNoPaths(t *testing.T) {
 	t.Cleanup(server.Close)
 	c := connect(t, server.URL, controltest.Secret)
 	for _, id := range []string{"", ".", ".."} {
-		if err := c.RevokeKey(t.Context(), "acc_1", id); !errors.Is(err, control.ErrNotFound) {
+		if err := c.RevokeKey(t.Context(), "acc_1", id); !errors.Is(err, api.ErrNotFound) {
 			t.Errorf("key %q: got %v", id, err)
 		}
-		if err := c.DeleteAccount(t.Context(), id); !errors.Is(err, control.ErrInvalidAccount) {
+		if err := c.DeleteAccount(t.Context(), id); !errors.Is(err, api.ErrInvalidAccount) {
 			t.Errorf("account %q: got %v", id, err)
 		}
 	}
@@ -375,16 +374,19 @@ func TestAnotherServer(t *testing.T) {
 		"Plans":   func(ctx context.Context) error { _, err := gate.Plans(ctx); return err },
 		"Account": func(ctx context.Context) error { _, err := gate.Account(ctx, "acc_1"); return err },
 		"PutAccount": func(ctx context.Context) error {
-			_, err := gate.PutAccount(ctx, "acc_1", control.AccountChange{})
+			_, err := gate.PutAccount(ctx, "acc_1", api.AccountChange{})
 			return err
 		},
 		"Accounts": func(ctx context.Context) error { _, err := gate.Accounts(ctx, "", 1); return err },
 		"CreateKey": func(ctx context.Context) error {
-			_, err := gate.CreateKey(ctx, "acc_1", control.KeyRequest{Name: "ci"})
+			_, err := gate.CreateKey(ctx, "acc_1", api.KeyRequest{Name: "ci"})
 			return err
 		},
-		"RotateKey": func(ctx context.Context) error { _, err := gate.RotateKey(ctx, "acc_1", "key_1", 0); return err },
-		"Keys":      func(ctx context.Context) error { _, err := gate.Keys(ctx, "acc_1", control.KeyFilter{}); return err },
+		"RotateKey": func(ctx context.Context) error {
+			_, err := gate.RotateKey(ctx, "acc_1", "key_1", api.Rotation{})
+			return err
+		},
+		"Keys":      func(ctx context.Context) error { _, err := gate.Keys(ctx, "acc_1", client.KeyFilter{}); return err },
 		"Usage":     func(ctx context.Context) error { _, err := gate.Usage(ctx, "acc_1", 0); return err },
 		"RevokeKey": func(ctx context.Context) error { return gate.RevokeKey(ctx, "acc_1", "key_1") },
 	}
@@ -402,7 +404,7 @@ func TestReadiness(t *testing.T) {
 	gate := controltest.New(t)
 	c := connect(t, gate.Serve(t), "")
 	gate.Break(errors.New("no store"))
-	if state, err := c.Readiness(t.Context()); err != nil || state.Status != health.Unavailable || state.Checks[0].OK {
+	if state, err := c.Readiness(t.Context()); err != nil || state.Status != api.Unavailable || state.Checks[0].OK {
 		t.Errorf("without a store: got %+v, %v", state, err)
 	}
 	for _, test := range []struct {

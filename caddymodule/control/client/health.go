@@ -5,17 +5,17 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/health"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 // Readiness tells whether the gate can admit calls. A gate that answers
 // that it cannot is not an error. It needs no secret.
-func (c *Client) Readiness(ctx context.Context) (health.Readiness, error) {
+func (c *Client) Readiness(ctx context.Context) (api.Readiness, error) {
 	got, err := c.exchange(ctx, http.MethodGet, "/health/ready", nil, nil)
 	if err != nil {
-		return health.Readiness{}, err
+		return api.Readiness{}, err
 	}
-	var state health.Readiness
+	var state api.Readiness
 	if got.status == http.StatusServiceUnavailable && json.Unmarshal(got.body, &state) == nil && isAnswer(&state) {
 		return state, nil
 	}

@@ -4,14 +4,22 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
+
+// KeyFilter chooses which of an account's tokens are listed. Its zero
+// value lists the keys that were not revoked.
+type KeyFilter struct {
+	// Kind is "key", the default, or "login".
+	Kind string
+	// Revoked includes revoked ones, for as long as they are kept.
+	Revoked bool
+}
 
 // CreateKey makes a token for an account. The result is the only place
 // where its secret is ever shown.
-func (c *Client) CreateKey(ctx context.Context, account string, request control.KeyRequest) (key control.IssuedKey, err error) {
+func (c *Client) CreateKey(ctx context.Context, account string, request api.KeyRequest) (key api.IssuedKey, err error) {
 	path, err := accountPath(account)
 	if err != nil {
 		return key, err
@@ -21,7 +29,7 @@ func (c *Client) CreateKey(ctx context.Context, account string, request control.
 }
 
 // Keys lists an account's tokens, oldest first.
-func (c *Client) Keys(ctx context.Context, account string, filter control.KeyFilter) ([]control.Key, error) {
+func (c *Client) Keys(ctx context.Context, account string, filter KeyFilter) ([]api.Key, error) {
 	path, err := accountPath(account)
 	if err != nil {
 		return nil, err
@@ -33,7 +41,7 @@ func (c *Client) Keys(ctx context.Context, account string, filter control.KeyFil
 	if filter.Revoked {
 		query.Set("include", "revoked")
 	}
-	var list control.KeyList
+	var list api.KeyList
 	err = c.do(ctx, http.MethodGet, path+"/keys", query, nil, &list)
 	return list.Keys, err
 }
@@ -59,14 +67,12 @@ func (c *Client) EndLogins(ctx context.Context, account string) error {
 }
 
 // RotateKey replaces a live token by a new one with the same name,
-// abilities and remaining life. The old one goes on working for overlap;
-// with 0 it ends at once.
-func (c *Client) RotateKey(ctx context.Context, account, id string, overlap time.Duration) (key control.IssuedKey, err error) {
+// abilities and remaining life.
+func (c *Client) RotateKey(ctx context.Context, account, id string, rotation api.Rotation) (key api.IssuedKey, err error) {
 	path, err := keyPath(account, id)
 	if err != nil {
 		return key, err
 	}
-	rotation := control.Rotation{Overlap: overlap.String()}
 	err = c.do(ctx, http.MethodPost, path+"/rotate", nil, rotation, &key)
 	return key, err
 }
@@ -79,7 +85,7 @@ func keyPath(account, id string) (string, error) {
 		return "", err
 	}
 	if id == "" || id == "." || id == ".." {
-		return "", control.ErrNotFound
+		return "", api.ErrNotFound
 	}
 	return path + "/keys/" + url.PathEscape(id), nil
 }

@@ -6,12 +6,12 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 // Usage returns what an account used, with a history of up to
-// usage.MaxDays days; with 0 there is none.
-func (c *Client) Usage(ctx context.Context, account string, days int) (document usage.Document, err error) {
+// api.MaxUsageDays days; with 0 there is none.
+func (c *Client) Usage(ctx context.Context, account string, days int) (document api.UsageDocument, err error) {
 	path, err := accountPath(account)
 	if err != nil {
 		return document, err

@@ -6,8 +6,6 @@ package controltest
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -134,8 +133,11 @@ func (g *Gate) Policy() *policy.Policy {
 // PublicKeys returns the public key of Secret.
 func (g *Gate) PublicKeys() assertion.KeySet { return assertion.NewKeySet(g.key) }
 
-// Store returns the store, or why it is unreachable.
-func (g *Gate) Store() (store.Store, error) {
+// Opened returns the store, whether or not Break was called.
+func (g *Gate) Opened() store.Store { return g.store }
+
+// Store returns the store, or the reason that Break was called with.
+func (g *Gate) Store() (control.Store, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.down != nil {
@@ -152,16 +154,13 @@ func (g *Gate) Now() time.Time {
 }
 
 // Readiness tells what the store says, since Start.
-func (g *Gate) Readiness() health.Readiness {
-	opened, err := g.Store()
+func (g *Gate) Readiness() api.Readiness {
+	_, err := g.Store()
 	if err == nil {
-		err = opened.Check(context.Background())
+		err = g.store.Check(context.Background())
 	}
 	return health.Report(err, Start)
 }
-
-// Random returns crypto/rand's Reader.
-func (g *Gate) Random() io.Reader { return rand.Reader }
 
 // Handler returns the control API, behind Secret.
 func (g *Gate) Handler() http.Handler {

@@ -14,12 +14,12 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// stripes is how many locks the accounts share.
+// stripes is how many locks all accounts share.
 const stripes = 64
 
-// alter runs fn, which changes an account or its keys, while nobody else
-// does, so that a check and the change that it allows are one step. Few
-// other accounts wait, whatever there is to read of this one.
+// alter runs fn, which changes an account or its keys, while no other call
+// changes them, so that fn can check before it changes. Only accounts that
+// share the lock wait.
 func (s *Store) alter(account string, fn func() error) error {
 	mu := &s.altering[maphash.String(s.seed, account)%stripes]
 	mu.Lock()
@@ -27,19 +27,28 @@ func (s *Store) alter(account string, fn func() error) error {
 	return s.ledger.Use(fn)
 }
 
-// PutAccount implements store.Accounts.
-func (s *Store) PutAccount(_ context.Context, account store.Account) (store.Account, error) {
-	err := s.alter(account.ID, func() error {
-		old, err := s.account(account.ID)
-		switch {
-		case err == nil:
-			account.CreatedAt = old.CreatedAt
-		case !errors.Is(err, store.ErrNotFound):
+// ChangeAccount implements store.Accounts. It also writes an account that
+// did not change: the write of an earlier change may have failed after it
+// reached the memory.
+func (s *Store) ChangeAccount(_ context.Context, id string, edit func(*store.Account, bool) error) (account store.Account, err error) {
+	err = s.alter(id, func() error {
+		old, err := s.account(id)
+		exists := err == nil
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
+		account = old
+		account.ID = id
+		if err := edit(&account, exists); err != nil {
+			return err
+		}
+		account.ID = id
+		if exists {
+			account.CreatedAt = old.CreatedAt
+		}
 		account.CreatedAt = account.CreatedAt.UTC()
-		apply := func() { s.ledger.PutAccount(account.ID, account.Plan, account.Disabled) }
-		return s.archive.writeDurably(apply, change{key: accountKey(account.ID), value: encodeAccount(account)})
+		apply := func() { s.ledger.PutAccount(id, account.Plan, account.Disabled) }
+		return s.archive.writeDurably(apply, change{key: accountKey(id), value: encodeAccount(account)})
 	})
 	return account, err
 }
@@ -67,7 +76,7 @@ func (s *Store) ListAccounts(_ context.Context, after string, limit int) ([]stor
 	var list []store.Account
 	errFull := errors.New("page is full")
 	err := s.ledger.Use(func() error {
-		// No id holds a NUL, so this is the first key behind after's.
+		// Ids have no NUL, so this is the first key after that of the id.
 		start := append(accountKey(after), 0)
 		return s.archive.scanFrom([]byte{prefixAccount}, start, func(key, value []byte) error {
 			if len(list) >= limit {
@@ -84,11 +93,10 @@ func (s *Store) ListAccounts(_ context.Context, after string, limit int) ([]stor
 	return list, err
 }
 
-// DeleteAccount implements store.Accounts. In memory the account goes
-// first, so that no call that is under way counts for it any more; on the
-// disk it goes last: were it gone while some of its keys are not, they
-// would come back to life with the next account of that id. After an error
-// some of it may be gone; deleting it again completes the deletion.
+// DeleteAccount implements store.Accounts. The account is removed from memory
+// first, so that no further call is counted for it. Its row is deleted last:
+// keys that outlive it would be valid for the next account of that id. After
+// an error a part of it may be deleted; a second call deletes the rest.
 func (s *Store) DeleteAccount(_ context.Context, id string) error {
 	return s.alter(id, func() error {
 		account, err := s.account(id)
@@ -96,6 +104,7 @@ func (s *Store) DeleteAccount(_ context.Context, id string) error {
 			return err
 		}
 		s.ledger.RemoveAccount(id)
+		s.recent.forget(id)
 		erased, err := s.erase(id)
 		if !erased {
 			s.ledger.PutAccount(id, account.Plan, account.Disabled)
@@ -104,8 +113,8 @@ func (s *Store) DeleteAccount(_ context.Context, id string) error {
 	})
 }
 
-// erase removes all that is stored of an account, and tells whether the
-// account itself is gone.
+// erase deletes everything that is stored of an account, and tells whether
+// the row of the account is deleted.
 func (s *Store) erase(id string) (erased bool, err error) {
 	if err := s.deleteKeys(id); err != nil {
 		return false, err
@@ -113,17 +122,15 @@ func (s *Store) erase(id string) (erased bool, err error) {
 	if err := s.resetAll(id); err != nil {
 		return false, err
 	}
-	err = s.recent.remove(id, func() error {
-		changes := []change{{key: accountKey(id)}}
-		for slot := range byte(recentSlots) {
-			changes = append(changes, change{key: recentKey(id, slot)})
-		}
-		return s.archive.writeDurably(func() { erased = true }, changes...)
-	})
+	changes := []change{{key: accountKey(id)}}
+	for slot := range byte(recentSlots) {
+		changes = append(changes, change{key: recentKey(id, slot)})
+	}
+	err = s.archive.writeDurably(func() { erased = true }, changes...)
 	return erased, err
 }
 
-// deleteKeys removes an account's keys.
+// deleteKeys deletes the keys of an account.
 func (s *Store) deleteKeys(account string) error {
 	keys, err := s.keys(account)
 	if err != nil {
@@ -132,17 +139,17 @@ func (s *Store) deleteKeys(account string) error {
 	return s.remove(keys)
 }
 
-// remove deletes keys and ends their tokens, some with each write.
+// remove deletes keys and ends their tokens, in writes of maxDeletions.
 func (s *Store) remove(keys []keyRow) error {
-	for part := range slices.Chunk(keys, maxRemovals) {
-		if err := s.archive.writeDurably(func() { s.exclude(part) }, removal(part)...); err != nil {
+	for part := range slices.Chunk(keys, maxDeletions) {
+		if err := s.archive.writeDurably(func() { s.removeTokens(part) }, deletions(part)...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// resetAll sets all counters of an account to zero, whatever the day.
+// resetAll sets all counters of an account on all days to zero.
 func (s *Store) resetAll(account string) error {
 	days := s.ledger.Days()
 	err := s.eachDay(func(day calendar.Day) error {
@@ -171,8 +178,8 @@ func (s *Store) reset(account string, days ...calendar.Day) error {
 	return s.ledger.Reset(calls...)
 }
 
-// eachDay calls fn with every day that has counts in the archive, skipping
-// from one to the next without reading what lies between.
+// eachDay calls fn with every day that has counts in the archive. It seeks
+// from day to day and does not read the counts.
 func (s *Store) eachDay(fn func(calendar.Day) error) error {
 	return s.archive.db.View(func(txn *badger.Txn) error {
 		o := badger.DefaultIteratorOptions
@@ -214,8 +221,8 @@ func (s *Store) Counts(_ context.Context, account string, first, last calendar.D
 	return list, err
 }
 
-// counts returns a day's counts from memory if it is there, and it is if
-// the archive may lack some of them.
+// counts returns the counts of a day, from memory if the day is there. A day
+// of which the archive lacks counts is always in memory.
 func (s *Store) counts(account string, day calendar.Day) ([]store.Count, error) {
 	list, loaded := s.ledger.Counts(account, day)
 	if loaded {

@@ -12,66 +12,66 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// maxValue is the size up to which Badger keeps a value beside its key.
-// All our rows are smaller, so its value log stays empty and needs no
-// garbage collection.
+// maxValue is the size from which Badger stores a value in its value log.
+// All rows are smaller, so the value log stays empty and needs no garbage
+// collection.
 const maxValue = 64 << 10
 
-// archive is the database and the one way to write to it.
+// archive is the database. All writes go through it.
 //
-// Each transaction also writes the number of the last change, 1 more than
-// that of the transaction before, so that a database that has lost its
-// newest rows can be told from one that never had them.
+// Each transaction has a number, which is also a row. A database that has
+// lost its newest rows has a lower number than the log of the counts knows.
 type archive struct {
 	db      *badger.DB
-	durable bool         // all that is written is synced, and not only what asks for it
-	room    func() error // why nothing may be written now
+	durable bool         // every write is synced
 	sync    func() error // db.Sync
-	// confirm tells the log that changes up to a number are on the disk, and
-	// confirmable why it could not.
-	confirm     func(changes uint64) error
-	confirmable func() error
+	// checkDisk returns why Badger must not write now.
+	checkDisk func() error
+	// confirm tells the log that the changes up to a number are on the disk.
+	confirm func(changes uint64) error
+	// logFailed returns why confirm would fail.
+	logFailed func() error
 
-	// writing is held by one writer at a time, until what it wrote is
-	// synced: once Badger has begun another memtable, it no longer syncs
-	// the log of the one before. It guards changes.
-	writing sync.Mutex
-	changes uint64 // the number of the last change
-	// broken is the sync that failed. The kernel may have dropped what it
-	// could not write, and says so once only: no later sync can be
-	// believed, so nothing is written, and no call admitted, until the
-	// store is opened again.
+	// mu is held while rows are written and synced. A sync must follow its
+	// write before the next one: once Badger has begun another memtable, it
+	// no longer syncs the log of the one before.
+	mu      sync.Mutex
+	changes uint64 // the number of the last change; guarded by mu
+	// broken is the sync that failed. The kernel may have dropped pages that
+	// it could not write, and reports that only once. A later sync proves
+	// nothing, so nothing is written and no call admitted until the store is
+	// opened again.
 	broken atomic.Pointer[error]
 }
 
-// change is a row to write. A nil value deletes it.
+// change is a row to write. A nil value deletes the row.
 type change struct {
 	key, value []byte
 	expires    time.Time // zero: never
 }
 
-// write writes rows behind an answer, or fails with store.ErrUnavailable.
+// write writes rows in the background, or fails with store.ErrUnavailable.
 // They are on the disk about a second later.
 func (a *archive) write(changes ...change) error {
-	if _, err := a.try(false, changes); err != nil {
+	if _, err := a.writeRows(false, changes); err != nil {
 		return fmt.Errorf("%w: writing: %w", store.ErrUnavailable, err)
 	}
 	return nil
 }
 
 // writeDurably writes rows, or fails with store.ErrUnavailable. Rows that
-// fit into one transaction of Badger, as those of a few keys do, are
-// written together or not at all. When it returns nil, they are on the disk
-// and the log knows of them.
+// fit into one transaction of Badger, as those of a few keys do, are all
+// written or none is. When it returns nil, they are on the disk and the log
+// has their number.
 //
-// It calls apply, which may be nil, as soon as the rows are on the disk: the
-// memory must not differ from them, also if the log then fails and the
-// caller is told so.
+// It calls apply, which may be nil, as soon as the rows are on the disk, so
+// that the memory does not differ from them. The log can still fail then,
+// which is an error.
 func (a *archive) writeDurably(apply func(), changes ...change) error {
-	err := a.confirmable()
+	err := a.logFailed()
 	if err == nil {
 		var number uint64
-		if number, err = a.try(true, changes); err == nil {
+		if number, err = a.writeRows(true, changes); err == nil {
 			if apply != nil {
 				apply()
 			}
@@ -84,16 +84,16 @@ func (a *archive) writeDurably(apply func(), changes ...change) error {
 	return nil
 }
 
-// try writes rows and returns the number of the last change. Before it
-// touches Badger it looks at the disk: Badger writes through mapped files,
-// and a page that finds no space kills the process.
-func (a *archive) try(durable bool, changes []change) (number uint64, err error) {
-	a.writing.Lock()
-	defer a.writing.Unlock()
+// writeRows writes rows and returns the number of the last change. It checks
+// the disk first: Badger writes through mapped files, and a page that finds
+// no space on the disk ends the process.
+func (a *archive) writeRows(durable bool, changes []change) (number uint64, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if err := a.failed(); err != nil {
 		return 0, err
 	}
-	if err := a.room(); err != nil {
+	if err := a.checkDisk(); err != nil {
 		return 0, err
 	}
 	for len(changes) > 0 {
@@ -109,8 +109,8 @@ func (a *archive) try(durable bool, changes []change) (number uint64, err error)
 	return a.changes, nil
 }
 
-// commit writes as many of the rows as fit into a transaction, and returns
-// how many these are.
+// commit writes as many rows as fit into a transaction, and returns how many
+// it wrote.
 func (a *archive) commit(changes []change) (written int, err error) {
 	txn := a.db.NewTransaction(true)
 	defer txn.Discard()
@@ -133,11 +133,11 @@ func (a *archive) commit(changes []change) (written int, err error) {
 	return written, nil
 }
 
-// flush makes all that was written reach the disk, unless the changes up to
-// a number are all there are. It returns the number of the last one.
+// flush syncs the rows that were written, if there are changes after the
+// known number. It returns the number of the last change.
 func (a *archive) flush(known uint64) (number uint64, err error) {
-	a.writing.Lock()
-	defer a.writing.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.changes > known {
 		if err = a.failed(); err == nil {
 			err = a.syncNow()
@@ -155,7 +155,7 @@ func (a *archive) syncNow() error {
 	return nil
 }
 
-// failed returns the sync that failed, if one did.
+// failed returns the error of the sync that failed, if one did.
 func (a *archive) failed() error {
 	if err := a.broken.Load(); err != nil {
 		return *err

@@ -16,40 +16,40 @@ import (
 )
 
 const (
-	// settleRows is how many counts are moved to the archive at a time.
-	settleRows = 4096
+	// batchRows is how many counts are written to the archive at a time.
+	batchRows = 4096
 
-	// syncEvery is how often the log reaches the disk without Options.Sync,
-	// and so about how much a loss of power costs.
+	// syncEvery is how often the log is synced without Options.Sync. A loss
+	// of power costs about so much.
 	syncEvery = time.Second
 
-	// hangsAfter is how long such a sync may take before no call is
-	// admitted any more.
+	// hangsAfter is how long such a sync may take. After that no call is
+	// admitted.
 	hangsAfter = 3 * time.Second
 )
 
-// runSync syncs the log every second until stop is closed. What else is
-// done in the background may wait for Badger, and this must not.
+// runSync syncs the log every second until stop is closed. It has its own
+// goroutine because the other background work can wait for Badger.
 func (j *journal) runSync(stop <-chan struct{}) {
 	j.everySecond(stop, "syncing the log of counts", func() error {
-		j.slow.Store(time.Now().UnixNano())
-		defer j.slow.Store(0)
+		j.syncBegan.Store(time.Now().UnixNano())
+		defer j.syncBegan.Store(0)
 		return j.log.Sync()
 	})
 }
 
-// run moves segments that have ended, and lets a log that failed begin
-// again, until stop is closed.
+// run writes ended segments to the archive and restores a log that failed,
+// until stop is closed.
 func (j *journal) run(stop <-chan struct{}) {
 	j.everySecond(stop, "keeping the log of counts", func() error {
-		if err := j.settleChanges(); err != nil {
+		if err := j.syncArchive(); err != nil {
 			return err
 		}
-		return j.moveEnded()
+		return j.archiveEnded()
 	})
 }
 
-// everySecond calls do until stop is closed, and logs what fails.
+// everySecond calls do until stop is closed, and logs its errors.
 func (j *journal) everySecond(stop <-chan struct{}, what string, do func() error) {
 	failing := outage.New(structured(j.logger), slog.LevelError, what)
 	tick := time.NewTicker(syncEvery)
@@ -68,27 +68,27 @@ func (j *journal) everySecond(stop <-chan struct{}, what string, do func() error
 	}
 }
 
-// hangs refuses calls while the disk has not answered a sync for hangsAfter.
-// They would be lost with the power, and there is no telling how many.
+// hangs returns an error while a sync takes longer than hangsAfter: a loss of
+// power would cost any number of calls.
 func (j *journal) hangs() error {
-	began := j.slow.Load()
+	began := j.syncBegan.Load()
 	if began == 0 || time.Since(time.Unix(0, began)) < hangsAfter {
 		return nil
 	}
-	return errors.New("the disk has not answered a sync for seconds")
+	return fmt.Errorf("syncing the log takes longer than %s", hangsAfter)
 }
 
 // syncNow does at once what the background does every second.
 func (j *journal) syncNow() error {
-	if err := j.settleChanges(); err != nil {
+	if err := j.syncArchive(); err != nil {
 		return err
 	}
 	return j.log.Sync()
 }
 
-// settleChanges makes what was written to the archive reach the disk, and
-// tells the log. A log that failed begins again if it can.
-func (j *journal) settleChanges() error {
+// syncArchive syncs the archive and confirms its changes to the log. It
+// restores a log that failed.
+func (j *journal) syncArchive() error {
 	if j.log.Failed() != nil {
 		return j.restore()
 	}
@@ -99,8 +99,7 @@ func (j *journal) settleChanges() error {
 	return err
 }
 
-// check writes to the log as an admitted call does, and makes that reach
-// the disk.
+// check writes to the log as an admitted call does, and syncs it.
 func (j *journal) check() error {
 	if err := j.archive.failed(); err != nil {
 		return err
@@ -111,62 +110,62 @@ func (j *journal) check() error {
 	return j.confirm(j.confirmed.Load())
 }
 
-// restore lets a log that failed begin again. The kernel forgets pages
-// whose write failed, so what the log has is not read back: every counter
-// that moved since the store was opened goes from memory to the archive,
-// on the disk, before another call is admitted. No count changes meanwhile,
-// as the log refuses it.
+// restore makes a log that failed usable again. The kernel may have dropped
+// pages whose write failed, so the log is not read back: every counter that
+// changed since the store was opened is written from memory to the archive
+// and synced before another call is admitted. No count changes meanwhile,
+// because the log refuses records.
 func (j *journal) restore() error {
-	j.moving.Lock()
-	defer j.moving.Unlock()
+	j.archiving.Lock()
+	defer j.archiving.Unlock()
 	failure := j.log.Failed()
-	if err := errors.Join(j.archive.failed(), j.archive.room()); err != nil {
+	if err := errors.Join(j.archive.failed(), j.archive.checkDisk()); err != nil {
 		return errors.Join(failure, err)
 	}
 	number, err := j.log.Renew()
 	if err != nil {
 		return errors.Join(failure, err)
 	}
-	if err := j.settle(j.counts(), number); err != nil {
+	if err := j.archiveCounts(j.counts(), number); err != nil {
 		return errors.Join(failure, err)
 	}
 	j.log.Mend()
 	if err := j.confirm(j.confirmed.Load()); err != nil {
 		return err
 	}
-	// All of them: moving one that is left would write values that are
-	// older than those in the archive. A file that cannot be deleted is
-	// ignored at the next start, as the log begins behind it.
+	// Remove all ended segments: their values are older than those in the
+	// archive now. A file that cannot be deleted is ignored at the next
+	// start, because the log begins behind it.
 	for segment := j.log.Ended(); segment != nil; segment = j.log.Ended() {
-		j.passed(segment.Number)
+		j.archived(segment.Number)
 		err = errors.Join(err, j.log.Remove())
 	}
 	return err
 }
 
-// settle writes counts to the archive, and with the last of them that the
-// log begins with a segment.
-func (j *journal) settle(counts []ledger.Count, segment uint64) error {
-	for part := range slices.Chunk(counts, settleRows) {
+// archiveCounts writes counts to the archive, then the number of the first
+// segment that is still needed.
+func (j *journal) archiveCounts(counts []ledger.Count, segment uint64) error {
+	for part := range slices.Chunk(counts, batchRows) {
 		rows := make([]change, len(part))
 		for i, c := range part {
 			rows[i] = countRow(appendCountKey(nil, c.Day, c.Account, c.Endpoint), uint64(c.Used))
 		}
-		if _, err := j.archive.try(true, rows); err != nil {
+		if _, err := j.archive.writeRows(true, rows); err != nil {
 			return err
 		}
 	}
-	_, err := j.archive.try(true, formatRows(segment))
+	_, err := j.archive.writeRows(true, formatRows(segment))
 	return err
 }
 
-// moveEnded moves all segments that have ended to the archive.
-func (j *journal) moveEnded() error {
-	j.moving.Lock()
-	defer j.moving.Unlock()
+// archiveEnded writes all segments that have ended to the archive.
+func (j *journal) archiveEnded() error {
+	j.archiving.Lock()
+	defer j.archiving.Unlock()
 	for segment := j.log.Ended(); segment != nil; segment = j.log.Ended() {
-		if err := j.move(segment); err != nil {
-			return fmt.Errorf("moving counts to the archive: %w", err)
+		if err := j.archiveSegment(segment); err != nil {
+			return fmt.Errorf("writing counts to the archive: %w", err)
 		}
 		if err := j.remove(segment); err != nil {
 			return err
@@ -175,26 +174,26 @@ func (j *journal) moveEnded() error {
 	return nil
 }
 
-// remove removes the oldest segment, whose counts are in the archive. The
-// number of the last change stays in the log.
+// remove deletes the oldest segment, whose counts are in the archive. It
+// writes the number of the last change to the current segment first.
 func (j *journal) remove(segment *wal.Segment) error {
 	if err := j.confirm(j.confirmed.Load()); err != nil {
 		return err
 	}
-	j.passed(segment.Number)
+	j.archived(segment.Number)
 	return j.log.Remove()
 }
 
-// move writes the counts of a segment to the archive, and with the last of
-// them that the segment is needed no more.
-func (j *journal) move(segment *wal.Segment) error {
+// archiveSegment writes the counts of a segment to the archive, then the
+// number of the next segment as the first that is still needed.
+func (j *journal) archiveSegment(segment *wal.Segment) error {
 	var counts lastCounts
 	if err := segment.Each(counts.read); err != nil {
 		return err
 	}
 	rows := append(counts.rows(), formatRows(segment.Number+1)...)
-	for part := range slices.Chunk(rows, settleRows) {
-		if _, err := j.archive.try(true, part); err != nil {
+	for part := range slices.Chunk(rows, batchRows) {
+		if _, err := j.archive.writeRows(true, part); err != nil {
 			return err
 		}
 	}
@@ -203,25 +202,25 @@ func (j *journal) move(segment *wal.Segment) error {
 
 // lastCounts is the last value of each counter in a segment.
 type lastCounts struct {
-	place  map[string]int
+	index  map[string]int // of a key
 	keys   []string
 	values []uint64
 }
 
-// read reads a record. A counter occurs thousands of times: only the first
-// time its key is kept.
+// read reads a record. A counter occurs thousands of times, so its key is
+// copied only once.
 func (l *lastCounts) read(record []byte) error {
 	return eachRow(record, func(key []byte, used uint64) {
-		if i, ok := l.place[string(key)]; ok {
+		if i, ok := l.index[string(key)]; ok {
 			l.values[i] = used
 			return
 		}
-		if l.place == nil {
-			l.place = map[string]int{}
+		if l.index == nil {
+			l.index = map[string]int{}
 		}
-		kept := string(key)
-		l.place[kept] = len(l.keys)
-		l.keys, l.values = append(l.keys, kept), append(l.values, used)
+		added := string(key)
+		l.index[added] = len(l.keys)
+		l.keys, l.values = append(l.keys, added), append(l.values, used)
 	}, func(uint64) {})
 }
 
@@ -233,8 +232,7 @@ func (l *lastCounts) rows() []change {
 	return rows
 }
 
-// countRow is a count as it stands in the archive. A count of zero needs
-// no row.
+// countRow is the row of a count. A count of zero has none.
 func countRow(key []byte, used uint64) change {
 	if used == 0 {
 		return change{key: key}
@@ -242,13 +240,13 @@ func countRow(key []byte, used uint64) change {
 	return change{key: key, value: binary.AppendUvarint(nil, used), expires: expiry(dayOf(key))}
 }
 
-// expiry is when the counts of a day may go.
+// expiry is when the counts of a day expire.
 func expiry(d calendar.Day) time.Time {
 	return time.Unix((int64(d)+store.CountsFor+1)*int64(24*time.Hour/time.Second), 0)
 }
 
-// finish moves everything to the archive. What cannot be moved is still in
-// the log when the store opens again.
+// finish writes all counts to the archive. Counts that cannot be written stay
+// in the log for the next start.
 func (j *journal) finish() error {
 	var err error
 	switch {
@@ -258,7 +256,7 @@ func (j *journal) finish() error {
 		err = j.log.Rotate()
 	}
 	if err == nil {
-		err = j.moveEnded()
+		err = j.archiveEnded()
 	}
 	return err
 }

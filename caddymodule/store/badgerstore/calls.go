@@ -3,6 +3,7 @@ package badgerstore
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/klauspost/compress/s2"
@@ -10,9 +11,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// callList is an account's calls as they are stored, oldest first. Calls
-// wait in this form: there are thousands of them, and the garbage
-// collector has nothing to look for in it.
+// callList is some calls of an account as they are stored, oldest first.
+// Pending calls have this form, too: it is small and has no pointers for the
+// garbage collector.
 type callList struct {
 	n   int
 	buf []byte
@@ -31,25 +32,6 @@ func (l *callList) add(c *store.Record) {
 	l.n, l.buf = l.n+1, e.buf
 }
 
-// join appends another list.
-func (l *callList) join(other callList) {
-	l.n, l.buf = l.n+other.n, append(l.buf, other.buf...)
-}
-
-// cut takes up to n of the first calls off the list, none if n is below
-// zero.
-func (l *callList) cut(n int) (first callList) {
-	n = max(0, min(n, l.n))
-	d := decoder{buf: l.buf}
-	for range n {
-		d.skipCall()
-	}
-	size := len(l.buf) - len(d.buf)
-	first = callList{n, l.buf[:size:size]}
-	l.n, l.buf = l.n-n, l.buf[size:]
-	return first
-}
-
 func (l callList) decode(account string) ([]store.Record, error) {
 	d := decoder{buf: l.buf}
 	list := make([]store.Record, l.n)
@@ -65,42 +47,37 @@ func (l callList) decode(account string) ([]store.Record, error) {
 	return list, nil
 }
 
-// skipCall reads a call and keeps nothing of it.
-func (d *decoder) skipCall() {
-	d.int()
-	for range 5 {
-		d.bytes(d.uint())
-	}
-	d.uint()
-	d.int()
-}
-
-// slotRow is one slot of an account's recent calls.
+// slotRow is one of the rows that an account's recent calls are stored in.
 type slotRow struct {
-	number uint64 // rises with every slot that is begun
+	number uint64 // 1 more than that of the slot begun before
 	calls  callList
 }
 
-// packedSlot is the first byte of a slot whose calls are compressed: they
-// are most of what the archive writes, and repeat each other. Slots with
-// rowVersion, of older stores, are plain.
+// packedSlot is the first byte of a slot whose calls are compressed. They
+// are most of what the archive writes, and similar to each other. Slots of
+// older versions begin with rowVersion and are not compressed.
 const packedSlot = 2
 
-// maxSlotCalls is the largest size of a slot's calls, in bytes. Names are
-// short and paths are cut, so it is more than they take.
+// maxSlotCalls is the limit of the size of a slot's calls, in bytes. Names
+// are short and paths are cut, so they take less.
 const maxSlotCalls = 1 << 20
 
-func encodeSlot(s slotRow) []byte {
-	e := encoder{make([]byte, 0, 1+2*binary.MaxVarintLen64+s2.MaxEncodedLen(len(s.calls.buf)))}
+func encodeSlot(number uint64, calls []store.Record) []byte {
+	var list callList
+	for i := range calls {
+		list.add(&calls[i])
+	}
+	e := encoder{make([]byte, 0, 1+2*binary.MaxVarintLen64+s2.MaxEncodedLen(len(list.buf)))}
 	e.buf = append(e.buf, packedSlot)
-	e.uint(s.number)
-	e.uint(uint64(s.calls.n))
-	packed := s2.Encode(e.buf[len(e.buf):cap(e.buf)], s.calls.buf)
-	return append(e.buf, packed...) // onto itself
+	e.uint(number)
+	e.uint(uint64(list.n))
+	packed := s2.Encode(e.buf[len(e.buf):cap(e.buf)], list.buf)
+	return append(e.buf, packed...) // in place
 }
 
-// decodeSlot keeps a part of value.
-func decodeSlot(value []byte) (slotRow, error) {
+// decodeSlot returns a slot that does not use the memory of value. Its calls
+// are not decoded yet.
+func decodeSlot(value []byte) (s slotRow, err error) {
 	packed := len(value) > 0 && value[0] == packedSlot
 	d := &decoder{}
 	if packed {
@@ -108,22 +85,19 @@ func decodeSlot(value []byte) (slotRow, error) {
 	} else {
 		d = newDecoder(value)
 	}
-	s := slotRow{number: d.uint()}
+	s.number = d.uint()
 	s.calls.n = int(min(d.uint(), recentPerSlot))
-	if packed {
+	if packed && d.err == nil {
 		d.unpack()
 	}
-	s.calls.buf = d.buf[:len(d.buf):len(d.buf)]
-	for range s.calls.n {
-		d.skipCall()
+	if d.err != nil {
+		return s, fmt.Errorf("recent calls: %w", d.err)
 	}
-	if err := d.end(); err != nil {
-		return s, fmt.Errorf("recent calls: %w", err)
-	}
+	s.calls.buf = slices.Clone(d.buf)
 	return s, nil
 }
 
-// unpack replaces the rest of a row with what it was compressed from.
+// unpack decompresses the rest of a row.
 func (d *decoder) unpack() {
 	if size, err := s2.DecodedLen(d.buf); err != nil || size > maxSlotCalls {
 		d.err = errCorrupt

@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -21,7 +22,7 @@ func revokedStore(t *testing.T) (crashed, older string) {
 	live, older, crashed := t.TempDir(), t.TempDir(), t.TempDir()
 	s := open(t, live)
 	put := func(a store.Account) {
-		if _, err := s.PutAccount(t.Context(), a); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s, a); err != nil {
 			t.Fatalf("filling: %v", err)
 		}
 	}
@@ -111,7 +112,7 @@ func TestLostRecentCalls(t *testing.T) {
 	t.Parallel()
 	live, crashed := t.TempDir(), t.TempDir()
 	s := open(t, live)
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
 		t.Fatal(err)
 	}
 	early := t.TempDir()
@@ -120,7 +121,7 @@ func TestLostRecentCalls(t *testing.T) {
 	if _, err := s.Recent(t.Context(), "acc_1", now); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.SettleForTest(); err != nil {
+	if err := s.FlushForTest(); err != nil {
 		t.Fatal(err)
 	}
 	copyStore(t, live, crashed)

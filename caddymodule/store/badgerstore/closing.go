@@ -48,7 +48,7 @@ func (s *Store) end() error {
 		s.ledger.Close()
 		s.done.Wait()
 		err = s.recent.flush()
-		s.archive.room = s.disk.checkOpen
+		s.archive.checkDisk = s.disk.checkOpen
 	}
 	if s.ended {
 		return s.result

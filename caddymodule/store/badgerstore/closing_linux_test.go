@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // TestCloseIsBounded: Badger repeats for ever what it cannot write when it
@@ -17,7 +18,7 @@ func TestCloseIsBounded(t *testing.T) {
 	s := open(t, dir)
 	s.SetPatience(100 * time.Millisecond)
 	account := store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}
-	if _, err := s.PutAccount(t.Context(), account); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, account); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 

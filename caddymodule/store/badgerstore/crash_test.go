@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -137,7 +138,7 @@ func TestKill(t *testing.T) {
 	acks := acknowledged{takes: map[string]int64{"shared": 0}, keys: map[string]bool{}}
 	for caller := range crashCallers {
 		id := crashAccount(fmt.Sprint(caller))
-		if _, err := s.PutAccount(t.Context(), store.Account{ID: id, Plan: "starter", CreatedAt: now}); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: id, Plan: "starter", CreatedAt: now}); err != nil {
 			t.Fatalf("creating an account: %v", err)
 		}
 		acks.takes[fmt.Sprint(caller)] = 0 // also who is killed before its first acknowledgement may have counted
@@ -251,7 +252,7 @@ func (a *acknowledged) check(t *testing.T, s *badgerstore.Store) {
 func TestInUse(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 	if err := s.Close(); err != nil {

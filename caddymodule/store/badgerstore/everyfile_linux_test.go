@@ -29,7 +29,7 @@ func livePart(ctx context.Context, s *badgerstore.Store, part int) error {
 	id := func(part, n int) string { return fmt.Sprintf("acc_%d_%d", part, n) }
 	put := func(a store.Account) {
 		a.CreatedAt = now
-		_, err := s.PutAccount(ctx, a)
+		_, err := storetest.PutAccount(ctx, s, a)
 		errs = append(errs, err)
 	}
 	for n := range 5 {

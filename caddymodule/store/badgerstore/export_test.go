@@ -12,9 +12,9 @@ func (o Options) WithSegments(size int) Options {
 	return o
 }
 
-// SettleForTest writes recent calls and does what happens in the
+// FlushForTest writes recent calls and does what happens in the
 // background every second.
-func (s *Store) SettleForTest() error {
+func (s *Store) FlushForTest() error {
 	return errors.Join(s.recent.flush(), s.journal.syncNow())
 }
 

@@ -76,7 +76,7 @@ func takeOnDisk(s *badgerstore.Store, caller string) {
 func createOnDisk(s *badgerstore.Store) {
 	for n := 0; ; n++ {
 		began, id := time.Now(), fmt.Sprintf("%d_%d", n, os.Getpid())
-		_, err := s.PutAccount(context.Background(), store.Account{ID: crashAccount(id), Plan: "starter", CreatedAt: now})
+		_, err := storetest.PutAccount(context.Background(), s, store.Account{ID: crashAccount(id), Plan: "starter", CreatedAt: now})
 		if err == nil {
 			err = s.CreateKey(context.Background(), crashKey(id), crashHash(id))
 		}
@@ -257,7 +257,7 @@ func ext4Store(t *testing.T) (disk *storetest.Ext4, dir string) {
 	if err != nil {
 		t.Fatalf("opening: %v", err)
 	}
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 	if err := s.Close(); err != nil {

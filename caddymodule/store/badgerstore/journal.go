@@ -19,47 +19,46 @@ import (
 )
 
 // journal is the ledger's log. Every count is in a write-ahead log before
-// its call is admitted. It moves to the archive later: a segment at a
-// time, and each counter once per segment. The rows of a segment are
-// values, not differences, so they may be moved twice.
+// its call is admitted. When a segment of the log has ended, its counts are
+// written to the archive, each counter once. They are values, not
+// differences, so they can be written twice.
 //
-// The days that the log has rows of are in the ledger's memory for as long
-// as it has them, so a reader does not miss what is not in the archive yet.
+// A day stays in the ledger's memory while the log has counts of it, so that
+// readers do not miss counts that the archive lacks.
 //
-// The log also has the number of the archive's last change. A database
-// with an older number has lost what it had written.
+// The log also has the number of the archive's last change. An archive with
+// a lower number has lost changes.
 type journal struct {
 	archive *archive
 	disk    *disk
 	log     *wal.Log
 	sync    bool // every record is synced
 	logger  *zap.Logger
-	counts  func() []ledger.Count // that moved; see ledger.Moved
+	counts  func() []ledger.Count // that changed; see ledger.Moved
 
-	// append writes a record and makes it reach the disk if asked to. It is
-	// a field for tests.
+	// append writes a record and syncs it if sync is set. Tests replace it.
 	append    func(record []byte, sync bool) error
-	writing   sync.Mutex    // held to append; guards buf and last
+	appending sync.Mutex    // held to append; guards buf and last
 	buf       []byte        // one record
-	confirmed atomic.Uint64 // the greatest number in the log
+	confirmed atomic.Uint64 // the greatest number of a change in the log
 
-	// slow is when the sync in the background began that is under way, in
-	// Unix nanoseconds, and 0 while there is none.
-	slow atomic.Int64
+	// syncBegan is when the background began the sync that it waits for, in
+	// Unix nanoseconds, 0 if it waits for none.
+	syncBegan atomic.Int64
 
-	moving sync.Mutex // held while counts move to the archive
+	archiving sync.Mutex // held while counts are written to the archive
 
 	mu   sync.Mutex
-	days map[calendar.Day]uint64 // the last segment with rows of a day, if it is still needed
-	last struct {                // what days was told last
+	days map[calendar.Day]uint64 // the last segment with counts of a day that the archive lacks
+	last struct {                // the newest entry of days
 		day     calendar.Day
 		segment uint64
 	}
 }
 
-// openJournal checks that the archive has all changes that the log knows
-// of, moves what a crash has left in the log to the archive, and begins an
-// empty segment.
+// openJournal checks that the archive has all changes that the log knows,
+// writes the counts that a crash left in the log to the archive, and begins
+// an empty segment.
 func openJournal(d *disk, a *archive, f format, o Options, logger *zap.Logger) (*journal, error) {
 	segments, err := wal.Scan(d.dir, f.segment)
 	if err != nil {
@@ -77,21 +76,21 @@ func openJournal(d *disk, a *archive, f format, o Options, logger *zap.Logger) (
 	j.append = j.appendSynced
 	j.confirmed.Store(f.changes)
 	j.log, err = wal.Open(d.dir, f.segment, segments, wal.Options{
-		Room: func() error { return a.room() }, Size: o.segmentSize, DataSync: o.dataSync,
+		CheckSpace: func() error { return a.checkDisk() }, Size: o.segmentSize, DataSync: o.dataSync,
 	})
 	if err != nil {
 		return nil, damaged("its log: %w", err)
 	}
-	if err := j.recover(segments); err != nil {
+	if err := j.archiveLeft(segments); err != nil {
 		return nil, errors.Join(err, j.log.Close())
 	}
-	a.confirm, a.confirmable = j.confirm, j.log.Failed
+	a.confirm, a.logFailed = j.confirm, j.log.Failed
 	return j, nil
 }
 
-// checkChanges refuses an archive that has lost changes which the log
-// knows of: a file of Badger's is missing or empty, or was brought back
-// from an older copy. The opposite is what a crash leaves.
+// checkChanges refuses an archive that has lost changes which the log knows:
+// a file of Badger is missing, empty or from an older copy. After a crash the
+// archive can have more changes than the log knows.
 func checkChanges(f format, segments []*wal.Segment) error {
 	newest := uint64(0)
 	for _, segment := range segments {
@@ -108,16 +107,16 @@ func checkChanges(f format, segments []*wal.Segment) error {
 	return nil
 }
 
-// recover moves the segments that were left to the archive. Without any,
-// the archive still has to know where the log begins.
-func (j *journal) recover(left []*wal.Segment) error {
+// archiveLeft writes the segments that a crash left to the archive. Without
+// any, the archive still needs the number of the log's first segment.
+func (j *journal) archiveLeft(left []*wal.Segment) error {
 	for _, segment := range left {
-		if err := j.move(segment); err != nil {
+		if err := j.archiveSegment(segment); err != nil {
 			return err
 		}
 	}
 	if len(left) == 0 {
-		if _, err := j.archive.try(true, formatRows(j.log.Number())); err != nil {
+		if _, err := j.archive.writeRows(true, formatRows(j.log.Number())); err != nil {
 			return err
 		}
 	}
@@ -137,8 +136,8 @@ func (j *journal) Append(g *ledger.Group) error {
 	if err := errors.Join(j.archive.failed(), j.hangs()); err != nil {
 		return err
 	}
-	j.writing.Lock()
-	defer j.writing.Unlock()
+	j.appending.Lock()
+	defer j.appending.Unlock()
 	if err := j.disk.checkRecently(); err != nil {
 		return err
 	}
@@ -164,16 +163,16 @@ func (j *journal) appendSynced(record []byte, sync bool) error {
 	return err
 }
 
-// confirm writes the number of the archive's last change to the log, when
-// the archive has it on the disk. In the opposite order a crash between
-// the two would look like damage.
+// confirm writes the number of a change to the log, after the archive has
+// the change on the disk. In the opposite order a crash between the two would
+// look like damage.
 func (j *journal) confirm(changes uint64) error {
-	j.writing.Lock()
+	j.appending.Lock()
 	err := j.append(appendRow(nil, changesKey, changes), false)
 	if err == nil && changes > j.confirmed.Load() {
 		j.confirmed.Store(changes)
 	}
-	j.writing.Unlock()
+	j.appending.Unlock()
 	if err == nil {
 		err = j.log.Sync()
 	}
@@ -233,8 +232,7 @@ func (j *journal) note(day calendar.Day, segment uint64) {
 	j.days[day] = segment
 }
 
-// holds tells whether the log has rows of a day that are not in the
-// archive.
+// holds tells whether the log has counts of a day that the archive lacks.
 func (j *journal) holds(day calendar.Day) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -242,8 +240,8 @@ func (j *journal) holds(day calendar.Day) bool {
 	return holds
 }
 
-// passed notes that a segment is in the archive.
-func (j *journal) passed(segment uint64) {
+// archived notes that a segment is in the archive.
+func (j *journal) archived(segment uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	maps.DeleteFunc(j.days, func(_ calendar.Day, last uint64) bool { return last <= segment })

@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // today is ahead of the machine's clock, by which Badger forgets.
@@ -77,7 +78,7 @@ func endSegment(t *testing.T, s *Store) {
 	if err := s.journal.log.Rotate(); err != nil {
 		t.Fatalf("ending a segment: %v", err)
 	}
-	if err := s.journal.moveEnded(); err != nil {
+	if err := s.journal.archiveEnded(); err != nil {
 		t.Fatalf("moving a segment: %v", err)
 	}
 }
@@ -196,8 +197,8 @@ func TestResetOfUnloadedDay(t *testing.T) {
 
 // syncWith replaces a store's way to sync its archive.
 func syncWith(s *Store, sync func() error) {
-	s.archive.writing.Lock()
-	defer s.archive.writing.Unlock()
+	s.archive.mu.Lock()
+	defer s.archive.mu.Unlock()
 	s.archive.sync = sync
 	s.archive.broken.Store(nil)
 }
@@ -214,7 +215,7 @@ func TestSettleFails(t *testing.T) {
 	if err := s.journal.log.Rotate(); err != nil {
 		t.Fatalf("ending a segment: %v", err)
 	}
-	if err := s.journal.moveEnded(); !errors.Is(err, errLost) {
+	if err := s.journal.archiveEnded(); !errors.Is(err, errLost) {
 		t.Errorf("moving a segment: got %v", err)
 	}
 	wantUsed(t, s, call("convert", today), 1)
@@ -246,7 +247,7 @@ func TestSyncIsAskedFor(t *testing.T) {
 			do                     func() error
 		}{
 			{"account", 1, 1, func() error {
-				_, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"})
+				_, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"})
 				return err
 			}},
 			{"key", 1, 1, func() error {
@@ -297,7 +298,7 @@ func countSyncs(s *Store) (archive, log *int) {
 func TestFailedSyncIsFinal(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 	hash := [32]byte{1}
@@ -410,7 +411,7 @@ func TestResetUnderWay(t *testing.T) {
 func TestDeletionSyncsOnce(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 	var rows []change
@@ -441,7 +442,7 @@ func TestRepeatedAfterFailedSync(t *testing.T) {
 	dir := t.TempDir()
 	s := openHere(t, dir, Options{})
 	for _, id := range []string{"acc_1", "acc_2"} {
-		if _, err := s.PutAccount(t.Context(), store.Account{ID: id, Plan: "starter"}); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: id, Plan: "starter"}); err != nil {
 			t.Fatalf("creating an account: %v", err)
 		}
 	}

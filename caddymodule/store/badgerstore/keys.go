@@ -18,48 +18,50 @@ func (s *Store) CreateKey(_ context.Context, key store.Key, hash token.Hash) err
 		if _, err := s.account(key.Account); err != nil {
 			return err
 		}
-		leaving, err := s.makeRoom(key, keyRow{}, false)
+		ending, err := s.enforceLimits(key, keyRow{}, false)
 		if err != nil {
 			return err
 		}
 		k := keyRow{Key: key, hash: hash}
 		apply := func() {
-			s.exclude(leaving.keys)
-			s.admit(k)
+			s.removeTokens(ending.keys)
+			s.putToken(k)
 		}
-		return s.archive.writeDurably(apply, append(leaving.changes, k.change())...)
+		return s.archive.writeDurably(apply, append(ending.changes, k.change())...)
 	})
 }
 
-// departure is what leaves with a write: the rows to write or delete, and
-// the keys whose tokens end with it.
-type departure struct {
+// endedKeys are the keys that end with a write, and its rows for them.
+type endedKeys struct {
 	changes []change
 	keys    []keyRow
 }
 
-// makeRoom checks a new key or login token against those of its kind that
-// the account has, and returns what has to leave with it.
-func (s *Store) makeRoom(key store.Key, replaces keyRow, overlap bool) (departure, error) {
+// enforceLimits checks a new key or login token against the others of its
+// kind that the account has, and returns the keys that must end with the
+// write.
+func (s *Store) enforceLimits(key store.Key, replaces keyRow, overlap bool) (endedKeys, error) {
 	keys, err := s.keys(key.Account)
 	if err != nil {
-		return departure{}, err
+		return endedKeys{}, err
 	}
 	keys = slices.DeleteFunc(keys, func(k keyRow) bool { return k.Kind != key.Kind })
 	if key.Kind == token.Login {
-		return s.makeLoginRoom(key, keys, replaces, overlap)
+		return s.enforceLoginLimit(key, keys, replaces, overlap)
 	}
-	surplus, err := checkKey(key, keys, replaces, overlap)
-	return departure{removal(surplus), surplus}, err
+	excess, err := checkKey(key, keys, replaces, overlap)
+	return endedKeys{deletions(excess), excess}, err
 }
 
-// checkKey checks a new key against the account's live ones. The key that
-// it replaces lends it its name: the one before that may still live for
-// its overlap. A younger one of that name has replaced it already, and it
-// would be open which of two successors lasts. One that ends at once
-// makes room, also where there are too many. It returns the ended keys
-// that are too many: not those that a clock ahead takes for expired.
-func checkKey(key store.Key, keys []keyRow, replaces keyRow, overlap bool) (surplus []keyRow, err error) {
+// checkKey checks the name of a new key and the number of live keys, and
+// returns the ended keys to delete because they are too many. A key that may
+// only look expired because the clock is ahead is not deleted.
+//
+// A new key may have the name of the key that it replaces, also if that
+// one's own predecessor still lives. If a newer key has the name, the key was
+// replaced before: a second successor is refused. A key that is replaced
+// without overlap does not count as live.
+func checkKey(key store.Key, keys []keyRow, replaces keyRow, overlap bool) (excess []keyRow, err error) {
 	var ended []keyRow
 	live := 0
 	for _, k := range keys {
@@ -77,41 +79,41 @@ func checkKey(key store.Key, keys []keyRow, replaces keyRow, overlap bool) (surp
 	if live >= store.MaxLiveKeys && (replaces.ID == "" || overlap) {
 		return nil, store.ErrTooManyKeys
 	}
-	return surplusOf(ended), nil
+	return tooManyEnded(ended), nil
 }
 
-// surplusOf returns those of an account's ended keys that are too many,
-// the one that ended first before the others, and not more than go at once:
-// where there are many, later calls go on.
-func surplusOf(ended []keyRow) []keyRow {
+// tooManyEnded returns the ended keys of an account that exceed
+// store.MaxEndedKeys, those that ended first. It returns at most
+// maxDeletions of them; later calls return the rest.
+func tooManyEnded(ended []keyRow) []keyRow {
 	if len(ended) <= store.MaxEndedKeys {
 		return nil
 	}
 	slices.SortFunc(ended, func(a, b keyRow) int { return a.endedAt().Compare(b.endedAt()) })
-	return ended[:min(len(ended)-store.MaxEndedKeys, maxRemovals)]
+	return ended[:min(len(ended)-store.MaxEndedKeys, maxDeletions)]
 }
 
-// maxRemovals is how many keys are removed with one write. Their rows are
-// 400 KiB at most, a third of what fits into one transaction.
-const maxRemovals = 2000
+// maxDeletions is how many keys are deleted with one write. Their rows are
+// at most 400 KiB, a third of a transaction.
+const maxDeletions = 2000
 
-// removal is what removes keys.
-func removal(keys []keyRow) (changes []change) {
+// deletions returns the rows that delete keys.
+func deletions(keys []keyRow) (changes []change) {
 	for _, k := range keys {
 		changes = append(changes, change{key: keyKey(k.Account, k.ID)}, change{key: usedKey(k.ID)})
 	}
 	return changes
 }
 
-// exclude ends the tokens of keys that were revoked or removed. None may
-// outlive its row: it could not be revoked.
-func (s *Store) exclude(keys []keyRow) {
+// removeTokens ends the tokens of keys that were revoked or deleted. A token
+// without a row could not be revoked any more.
+func (s *Store) removeTokens(keys []keyRow) {
 	for _, k := range keys {
 		s.ledger.RemoveToken(k.hash)
 	}
 }
 
-// endedAt is when a key stopped working, or will; zero if never.
+// endedAt is when a key stops working, zero if never.
 func (k keyRow) endedAt() time.Time {
 	if k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && k.ExpiresAt.Before(k.RevokedAt) {
 		return k.ExpiresAt
@@ -119,9 +121,8 @@ func (k keyRow) endedAt() time.Time {
 	return k.RevokedAt
 }
 
-// change is the row that stores the key. It goes when nobody wants to see
-// it any more: a login token, revoked or not, soon after it has expired,
-// a key some time after its end.
+// change is the row that stores the key. The row of a login token expires
+// soon after the token, the row of a key store.RevokedFor after it ended.
 func (k keyRow) change() change {
 	c := change{key: keyKey(k.Account, k.ID), value: encodeKey(k)}
 	if k.Kind == token.Login && !k.ExpiresAt.IsZero() {
@@ -132,8 +133,8 @@ func (k keyRow) change() change {
 	return c
 }
 
-// admit lets a live key's token in from now on.
-func (s *Store) admit(k keyRow) {
+// putToken makes the token of a live key valid.
+func (s *Store) putToken(k keyRow) {
 	s.ledger.PutToken(&ledger.Token{
 		Hash: k.hash, Account: k.Account, ID: k.ID, Name: k.Name,
 		Abilities: joinAbilities(k.Abilities), ExpiresAt: k.ExpiresAt,
@@ -163,8 +164,8 @@ func (s *Store) key(account, id string) (keyRow, error) {
 	return k, err
 }
 
-// lastUsed is kept apart from the key, so that writing it behind cannot
-// bring back a key that was revoked meanwhile.
+// lastUsed has a row of its own: if the background wrote it into the row of
+// the key, it could bring back a key that was revoked meanwhile.
 func (s *Store) lastUsed(id string) (at time.Time, err error) {
 	err = s.archive.get(usedKey(id), func(value []byte) error {
 		d := newDecoder(value)
@@ -212,8 +213,8 @@ func (s *Store) keys(account string) ([]keyRow, error) {
 	return list, err
 }
 
-// RevokeKey implements store.Keys. A key that is revoked already is
-// written again: whoever did that may have been told that it failed.
+// RevokeKey implements store.Keys. It writes a revoked key again: the first
+// revocation may have failed after it was written.
 func (s *Store) RevokeKey(_ context.Context, account, id string, at time.Time) error {
 	return s.alter(account, func() error {
 		k, err := s.key(account, id)
@@ -238,7 +239,7 @@ func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key,
 			return store.ErrNotFound
 		}
 		overlap := oldEnds.After(next.CreatedAt)
-		leaving, err := s.makeRoom(next, old, overlap)
+		ending, err := s.enforceLimits(next, old, overlap)
 		if err != nil {
 			return err
 		}
@@ -250,14 +251,14 @@ func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key,
 		}
 		successor := keyRow{Key: next, hash: hash}
 		apply := func() {
-			s.exclude(leaving.keys)
+			s.removeTokens(ending.keys)
 			if overlap {
-				s.admit(old)
+				s.putToken(old)
 			} else {
 				s.ledger.RemoveToken(old.hash)
 			}
-			s.admit(successor)
+			s.putToken(successor)
 		}
-		return s.archive.writeDurably(apply, append(leaving.changes, old.change(), successor.change())...)
+		return s.archive.writeDurably(apply, append(ending.changes, old.change(), successor.change())...)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -25,7 +26,7 @@ func openWith(t *testing.T, now time.Time, accounts ...string) *Store {
 		}
 	})
 	for _, id := range accounts {
-		if _, err := s.PutAccount(t.Context(), store.Account{ID: id, Plan: "starter", CreatedAt: now}); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: id, Plan: "starter", CreatedAt: now}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,18 +49,18 @@ func TestEndedKeysAreBounded(t *testing.T) {
 	if err := s.CreateKey(t.Context(), recent, token.Hash{1}); err != nil {
 		t.Fatal(err)
 	}
-	const surplus = 300
+	const excess = 300
 	var changes []change
-	for i := range store.MaxEndedKeys + surplus {
+	for i := range store.MaxEndedKeys + excess {
 		k := keyRow{Key: newKey("acc_m", fmt.Sprintf("key_%04d", i), now.Add(-2*clockAhead))}
 		k.hash = sha256.Sum256([]byte(k.ID))
 		// The order of their ends is not that of their ids.
-		ended := now.Add(-clockAhead - time.Duration(i*7%(store.MaxEndedKeys+surplus)+1)*time.Second)
+		ended := now.Add(-clockAhead - time.Duration(i*7%(store.MaxEndedKeys+excess)+1)*time.Second)
 		if i%2 == 0 {
 			k.RevokedAt = ended
 		} else {
 			k.ExpiresAt = ended
-			s.admit(k) // as at a clock ahead
+			s.putToken(k) // as at a clock ahead
 		}
 		changes = append(changes, k.change())
 	}
@@ -94,7 +95,7 @@ func TestEndedKeysAreBounded(t *testing.T) {
 	if !slices.ContainsFunc(keys, func(k store.Key) bool { return k.ID == recent.ID }) {
 		t.Error("a key that may not have expired is gone")
 	}
-	for i := range store.MaxEndedKeys + surplus {
+	for i := range store.MaxEndedKeys + excess {
 		hash := token.Hash(sha256.Sum256(fmt.Appendf(nil, "key_%04d", i)))
 		if _, err := s.Grant(t.Context(), hash, now.Add(-2*clockAhead)); err == nil && !kept[hash] {
 			t.Fatalf("the token of key %d outlives its row", i)
@@ -114,7 +115,7 @@ func TestAccountsDoNotWaitForEachOther(t *testing.T) {
 	s := openWith(t, now, "acc_m")
 	stripe := func(account string) uint64 { return maphash.String(s.seed, account) % stripes }
 	other := slices.IndexFunc(accounts, func(id string) bool { return stripe(id) != stripe("acc_m") })
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: accounts[other], Plan: "starter", CreatedAt: now}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: accounts[other], Plan: "starter", CreatedAt: now}); err != nil {
 		t.Fatal(err)
 	}
 	err := s.alter("acc_m", func() error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -48,7 +49,7 @@ func endLogins(s *badgerstore.Store) {
 func TestKillWhileLoginsEnd(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_logins", Plan: "starter", CreatedAt: now}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_logins", Plan: "starter", CreatedAt: now}); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 	for kill := range 6 {

@@ -9,16 +9,14 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// makeLoginRoom returns what leaves with a new login token: the oldest
-// live one where there are too many, and ended ones where too many of
-// those are kept. A token that is rotated with an overlap counts, and
-// keeps its overlap.
+// enforceLoginLimit returns the login tokens that end with a new one: the
+// oldest live one if there are too many, and ended ones if too many of them
+// are stored. A token that is rotated with an overlap counts as live.
 //
-// An earlier version had no limit, so there can be tens of thousands to
-// end. All but the last of them are removed here, before the new token is
-// made: each write of that leaves fewer of the oldest, and is right by
-// itself. Other accounts write in between.
-func (s *Store) makeLoginRoom(login store.Key, logins []keyRow, replaces keyRow, overlap bool) (departure, error) {
+// Earlier versions had no limit, so tens of thousands can exceed it. All but
+// the last of them are deleted here, before the new token is stored, in
+// several writes, between which other accounts can write.
+func (s *Store) enforceLoginLimit(login store.Key, logins []keyRow, replaces keyRow, overlap bool) (endedKeys, error) {
 	var live, ended []keyRow
 	for _, k := range logins {
 		switch {
@@ -28,33 +26,33 @@ func (s *Store) makeLoginRoom(login store.Key, logins []keyRow, replaces keyRow,
 			live = append(live, k)
 		}
 	}
-	room := store.MaxLiveLogins - 1
+	limit := store.MaxLiveLogins - 1
 	if overlap {
-		room--
+		limit--
 	}
-	surplus := surplusOf(ended)
-	leaving := departure{removal(surplus), surplus}
-	oldest := tooMany(live, room)
+	excess := tooManyEnded(ended)
+	ending := endedKeys{deletions(excess), excess}
+	oldest := tooMany(live, limit)
 	if len(oldest) == 0 {
-		return leaving, nil
+		return ending, nil
 	}
 	last := len(oldest) - 1
 	if err := s.remove(oldest[:last]); err != nil {
-		return departure{}, err
+		return endedKeys{}, err
 	}
-	leaving.revoke(login.CreatedAt, oldest[last])
-	return leaving, nil
+	ending.revoke(login.CreatedAt, oldest[last])
+	return ending, nil
 }
 
-// tooMany sorts live tokens by age and returns the oldest of them, as many
-// as there are more than room.
-func tooMany(live []keyRow, room int) []keyRow {
+// tooMany sorts live tokens by age and returns the oldest that exceed a
+// limit.
+func tooMany(live []keyRow, limit int) []keyRow {
 	slices.SortFunc(live, func(a, b keyRow) int { return byAge(a.Key, b.Key) })
-	return live[:max(0, len(live)-room)]
+	return live[:max(0, len(live)-limit)]
 }
 
-// revoke adds keys that are revoked with the write.
-func (d *departure) revoke(at time.Time, keys ...keyRow) {
+// revoke adds keys to revoke with the write.
+func (d *endedKeys) revoke(at time.Time, keys ...keyRow) {
 	for _, k := range keys {
 		k.RevokedAt = at.UTC()
 		d.changes = append(d.changes, k.change())
@@ -62,10 +60,10 @@ func (d *departure) revoke(at time.Time, keys ...keyRow) {
 	}
 }
 
-// EndLogins implements store.Keys. Tokens that have expired, and those
-// that an earlier version left beyond the limit, are removed first, so
-// that the rest fits into one transaction of Badger. The expired ones are
-// not left alone: they may have expired by a clock that is ahead.
+// EndLogins implements store.Keys. It first deletes expired tokens, and those
+// that an earlier version stored beyond the limit, so that the rest fits into
+// one transaction of Badger. Expired tokens are deleted because they may only
+// look expired to a clock that is ahead.
 func (s *Store) EndLogins(_ context.Context, account string, at time.Time) error {
 	return s.alter(account, func() error {
 		if _, err := s.account(account); err != nil {
@@ -75,25 +73,25 @@ func (s *Store) EndLogins(_ context.Context, account string, at time.Time) error
 		if err != nil {
 			return err
 		}
-		var live, gone []keyRow
+		var live, expired []keyRow
 		for _, k := range keys {
 			switch {
 			case k.Kind != token.Login || !k.RevokedAt.IsZero():
 			case k.Live(at):
 				live = append(live, k)
 			default:
-				gone = append(gone, k)
+				expired = append(expired, k)
 			}
 		}
 		old := tooMany(live, store.MaxLiveLogins)
-		if err := s.remove(append(gone, old...)); err != nil {
+		if err := s.remove(append(expired, old...)); err != nil {
 			return err
 		}
-		var leaving departure
-		leaving.revoke(at, live[len(old):]...)
-		if len(leaving.keys) == 0 {
+		var ending endedKeys
+		ending.revoke(at, live[len(old):]...)
+		if len(ending.keys) == 0 {
 			return nil
 		}
-		return s.archive.writeDurably(func() { s.exclude(leaving.keys) }, leaving.changes...)
+		return s.archive.writeDurably(func() { s.removeTokens(ending.keys) }, ending.changes...)
 	})
 }

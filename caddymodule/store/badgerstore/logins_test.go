@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -34,7 +35,7 @@ func earlierLogins(t *testing.T, n int) (s *Store, now time.Time) {
 		}
 	}
 	reopen()
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_m", Plan: "starter", CreatedAt: now}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_m", Plan: "starter", CreatedAt: now}); err != nil {
 		t.Fatal(err)
 	}
 	var changes []change
@@ -111,9 +112,9 @@ func TestEndedLoginsAreBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	s := openWith(t, now, "acc_m")
-	const surplus = 3000
+	const excess = 3000
 	var changes []change
-	for number := range store.MaxEndedKeys + surplus {
+	for number := range store.MaxEndedKeys + excess {
 		k := newLogin("acc_m", number, now.Add(-time.Hour))
 		if number%2 == 0 {
 			k.RevokedAt = now

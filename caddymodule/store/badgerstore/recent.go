@@ -1,11 +1,11 @@
 package badgerstore
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -16,76 +16,78 @@ import (
 )
 
 const (
-	// An account's recent calls stand in recentSlots rows of up to
-	// recentPerSlot calls, filled in turn: a flush writes the newest and
-	// those that it begins, the rest is bounded without ever being deleted,
-	// and there are always MaxRecent behind the newest.
+	// An account has recentSlots rows of up to recentPerSlot calls, which
+	// are filled in turn. A flush rewrites the newest row and begins as many
+	// as it needs. The oldest row is overwritten when MaxRecent calls are in
+	// the others.
 	recentPerSlot = 16
 	recentSlots   = store.MaxRecent/recentPerSlot + 2
 
-	// maxPath is how much of a path is kept.
+	// maxPath is how much of a path is kept, in bytes.
 	maxPath = 512
 
-	// ringSize is how many calls can be recorded before somebody has to
-	// file them; what comes while the ring is full is dropped.
-	ringSize = 1 << 9
+	// queueSize is how many recorded calls wait in the queue. Further calls
+	// are dropped.
+	queueSize = 1 << 9
 
-	// maxWaiting is how many bytes of calls wait for the next flush; what
-	// does not fit is dropped.
-	maxWaiting = 4 << 20
+	// maxPending is how many bytes wait for the next flush. Further calls
+	// are dropped. With three quarters of it a flush begins at once.
+	maxPending = 8 << 20
 
-	// flushEvery is how long a call waits at the most, and flushFullEvery
-	// how long those of an account whose lists are full: what was written
-	// of it would be outdated before it is read.
-	flushEvery     = 5 * time.Second
-	flushFullEvery = 6 * flushEvery
+	// pendingSize is about what a pending takes besides its calls, in bytes.
+	pendingSize = 192
 
-	// maxSlots is how many accounts' newest slots are kept in memory; the
-	// others are read back when they are written to.
-	maxSlots = 1 << 12
+	// flushEvery is how long a call waits at most.
+	flushEvery = 5 * time.Second
 
-	// usedEvery is how often a key's last use is written.
+	// flushRows is how many rows a flush writes in one transaction.
+	flushRows = 256
+
+	// usedEvery is how old the stored last use of a key may be.
 	usedEvery = 30 * time.Second
-
-	// maxUsed is of how many keys is known when that was.
-	maxUsed = 1 << 14
 
 	// usedFor is how long a key's last use is kept after it.
 	usedFor = 400 * 24 * time.Hour
-
-	// flushRows is how many rows are committed together.
-	flushRows = 256
 )
 
-// recorder writes recent calls and last uses behind the answers. A call
-// is copied to a ring, which is all that its request waits for; run files
-// what is in the ring under the accounts, and writes it from time to time.
+// recorder writes recent calls and last uses of keys in the background. A
+// request copies its call to a queue and waits for nothing else. run moves
+// the queue to the accounts and flushes them every few seconds.
 type recorder struct {
-	store               *Store
-	writing, continuing *outage.Log
+	store            *Store
+	writing, reading *outage.Log
 
-	mu   sync.Mutex
-	ring []store.Record // up to ringSize
-	wake chan struct{}  // for run, when there is much to file
+	queueing sync.Mutex // guards queue
+	queue    []store.Record
+	wake     chan struct{} // tells run that the queue is filling
 
-	filing  sync.Mutex          // guards what follows
-	spare   []store.Record      // the memory of a ring
-	waiting map[string]*waiting // by account
-	size    int                 // of all that waits, in bytes
+	mu      sync.Mutex          // held by a flush; guards what follows
+	spare   []store.Record      // the memory of the queue before
+	pending map[string]*pending // by account
+	size    int                 // of all pending, in bytes
+}
 
-	flushing sync.Mutex         // serialises flushes; guards what follows
-	slots    map[string]slotRow // each account's newest slot
-	used     map[string]time.Time
+// pending is what an account did since the last flush.
+type pending struct {
+	calls callList // up to MaxRecent
+	older callList // the MaxRecent calls before, if there were so many
+	used  []keyUse
+}
+
+// keyUse is when a key was last used.
+type keyUse struct {
+	key string
+	at  time.Time
 }
 
 func newRecorder(s *Store) *recorder {
 	log := structured(s.log)
 	return &recorder{
-		writing:    outage.New(log, slog.LevelError, "writing recent calls"),
-		continuing: outage.New(log, slog.LevelError, "continuing the recent calls of an account"),
-		store:      s, wake: make(chan struct{}, 1),
-		ring: make([]store.Record, 0, ringSize), spare: make([]store.Record, 0, ringSize),
-		waiting: map[string]*waiting{}, slots: map[string]slotRow{}, used: map[string]time.Time{},
+		store:   s,
+		writing: outage.New(log, slog.LevelError, "writing recent calls"),
+		reading: outage.New(log, slog.LevelError, "reading the recent calls of an account"),
+		queue:   make([]store.Record, 0, queueSize), spare: make([]store.Record, 0, queueSize),
+		wake: make(chan struct{}, 1), pending: map[string]*pending{},
 	}
 }
 
@@ -93,234 +95,208 @@ func newRecorder(s *Store) *recorder {
 func (s *Store) Record(r store.Record) { s.recent.add(&r) }
 
 func (r *recorder) add(record *store.Record) {
-	r.mu.Lock()
-	n := len(r.ring)
-	if n < ringSize {
-		r.ring = append(r.ring, *record)
+	r.queueing.Lock()
+	n := len(r.queue)
+	if n < queueSize {
+		r.queue = append(r.queue, *record)
 	}
-	r.mu.Unlock()
-	if n == ringSize/4 {
-		r.awake()
-	}
-}
-
-func (r *recorder) awake() {
-	select {
-	case r.wake <- struct{}{}:
-	default: // it is awake already
+	r.queueing.Unlock()
+	if n == queueSize/4 {
+		select {
+		case r.wake <- struct{}{}:
+		default: // run is awake already
+		}
 	}
 }
 
-// file files what is in the ring, and tells whether much waits.
-func (r *recorder) file() (much bool) {
-	r.filing.Lock()
-	defer r.filing.Unlock()
-	r.mu.Lock()
-	batch := r.ring
-	r.ring = r.spare[:0]
-	r.mu.Unlock()
-	for i := range batch {
-		r.fileOne(&batch[i])
-	}
-	clear(batch)
-	r.spare = batch
-	return r.size > maxWaiting/2
-}
-
-func (r *recorder) fileOne(record *store.Record) {
-	if r.size > maxWaiting || r.store.ledger.Deleted(record.Account, record.Handle) {
-		return
-	}
-	if len(record.Path) > maxPath {
-		record.Path = strings.ToValidUTF8(record.Path[:maxPath], "")
-	}
-	w := r.waiting[record.Account]
-	if w == nil {
-		w = &waiting{}
-		r.waiting[record.Account] = w
-	}
-	r.size += w.add(record)
-}
-
-// run files and flushes until the store closes.
+// run flushes until the store closes.
 func (r *recorder) run() {
 	ticker := time.NewTicker(flushEvery)
 	defer ticker.Stop()
 	for {
+		flush := r.flush
 		select {
 		case <-r.store.stop:
 			return
 		case <-r.wake:
-			if !r.file() {
-				continue
-			}
+			flush = r.flushFull
 		case <-ticker.C:
 		}
-		if err := r.store.ledger.Use(r.flushDue); err != nil {
+		if err := r.store.ledger.Use(flush); err != nil {
 			r.writing.Failed(slog.Any("error", err))
 		}
 	}
 }
 
-// flush writes what waits.
-func (r *recorder) flush() error {
-	return r.flushSome(func(*waiting) bool { return true })
-}
-
-// flushDue writes what has waited long enough, and all if it is much.
-func (r *recorder) flushDue() error {
-	if r.file() {
-		return r.flush()
-	}
-	return r.flushSome((*waiting).due)
-}
-
-// flushSome writes what waits of some accounts, if they exist. Calls that
-// cannot be written are dropped: they describe what happened, they do not
-// count it.
-func (r *recorder) flushSome(which func(*waiting) bool) error {
-	r.flushing.Lock()
-	defer r.flushing.Unlock()
-	batch := r.take(which)
-	var changes []change
-	for account, w := range batch {
-		if !r.store.ledger.Exists(account) {
+// drain moves the queue to the accounts.
+func (r *recorder) drain() {
+	r.queueing.Lock()
+	batch := r.queue
+	r.queue = r.spare[:0]
+	r.queueing.Unlock()
+	for i := range batch {
+		record := &batch[i]
+		if r.size > maxPending || r.store.ledger.Deleted(record.Account, record.Handle) {
 			continue
 		}
-		rows, err := r.fill(account, w)
-		switch {
-		case err != nil && !errors.Is(err, errCorrupt):
-			r.forget() // what was filled before is not written
-			return err
-		case err != nil:
-			// It is for the account's own reader to fail of it.
-			r.continuing.Failed(slog.String("account", account), slog.Any("error", err))
+		if len(record.Path) > maxPath {
+			record.Path = strings.ToValidUTF8(record.Path[:maxPath], "")
 		}
-		changes = append(append(changes, rows...), r.usedChanges(w.keys)...)
-		if len(changes) >= flushRows {
-			if err := r.write(changes); err != nil {
-				return err
-			}
-			changes = changes[:0]
+		p := r.pending[record.Account]
+		if p == nil {
+			p = &pending{}
+			r.pending[record.Account] = p
+			r.size += pendingSize
 		}
+		before := p.size()
+		p.add(record)
+		r.size += p.size() - before
 	}
-	if len(changes) == 0 {
+	clear(batch) // the strings belong to requests
+	r.spare = batch
+}
+
+func (p *pending) size() int { return cap(p.calls.buf) + cap(p.older.buf) }
+
+func (p *pending) add(record *store.Record) {
+	if p.calls.n == store.MaxRecent {
+		p.calls, p.older = callList{buf: p.older.buf[:0]}, p.calls
+	}
+	p.calls.add(record)
+	if record.Key == "" {
+		return
+	}
+	i := slices.IndexFunc(p.used, func(u keyUse) bool { return u.key == record.Key })
+	if i < 0 {
+		p.used = append(p.used, keyUse{record.Key, record.At})
+	} else if record.At.After(p.used[i].at) {
+		p.used[i].at = record.At
+	}
+}
+
+// flush writes what all accounts have pending.
+func (r *recorder) flush() error { return r.flushFrom(0) }
+
+// flushFull is flush when much is pending.
+func (r *recorder) flushFull() error { return r.flushFrom(maxPending / 4 * 3) }
+
+// flushFrom is flush when at least so many bytes are pending.
+func (r *recorder) flushFrom(size int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.drain(); r.size < size {
 		return nil
 	}
-	return r.write(changes)
+	return r.flushAccounts(slices.Sorted(maps.Keys(r.pending)))
 }
 
-// write writes rows. After an error nobody knows which of them are there:
-// what is remembered of them is forgotten.
-func (r *recorder) write(changes []change) error {
-	err := r.store.archive.write(changes...)
-	if err != nil {
-		r.forget()
-		return err
-	}
-	r.writing.Worked()
-	return nil
+func (r *recorder) flushAccount(account string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drain()
+	return r.flushAccounts([]string{account})
 }
 
-// forget forgets what is remembered of rows.
-func (r *recorder) forget() {
-	clear(r.slots)
-	clear(r.used)
-}
-
-// take takes what waits of some accounts, with what is in the ring.
-func (r *recorder) take(which func(*waiting) bool) map[string]*waiting {
-	r.file()
-	r.filing.Lock()
-	defer r.filing.Unlock()
-	batch := make(map[string]*waiting, len(r.waiting))
-	for account, w := range r.waiting {
-		if which(w) {
-			batch[account] = w
-			delete(r.waiting, account)
-			r.size -= w.size()
+// flushAccounts writes what some accounts have pending, if they exist. What
+// cannot be written is dropped. The accounts are sorted; r.mu is held.
+func (r *recorder) flushAccounts(accounts []string) error {
+	var changes []change
+	err := r.store.archive.scanEach([]byte{prefixRecent}, func(scan scanFunc) error {
+		for _, account := range accounts {
+			p := r.remove(account)
+			if p == nil || !r.store.ledger.Exists(account) {
+				continue
+			}
+			rows, err := p.rows(account, scan)
+			if errors.Is(err, errCorrupt) {
+				r.reading.Failed(slog.String("account", account), slog.Any("error", err))
+				continue
+			}
+			used, usedErr := r.usedRows(p.used)
+			if err := errors.Join(err, usedErr); err != nil {
+				return err
+			}
+			changes = append(append(changes, rows...), used...)
+		}
+		return nil
+	})
+	for rows := range slices.Chunk(changes, flushRows) {
+		if err == nil {
+			err = r.store.archive.write(rows...)
 		}
 	}
-	return batch
+	if err == nil && len(changes) > 0 {
+		r.writing.Worked()
+	}
+	return err
 }
 
-// fill appends an account's calls to its newest slot and begins further
-// ones, and returns the rows to write.
-func (r *recorder) fill(account string, w *waiting) ([]change, error) {
-	slot, err := r.newest(account)
+// remove takes an account out of pending. r.mu is held.
+func (r *recorder) remove(account string) *pending {
+	p := r.pending[account]
+	if p != nil {
+		delete(r.pending, account)
+		r.size -= pendingSize + p.size()
+	}
+	return p
+}
+
+// forget drops what a deleted account has pending, and waits for a flush
+// that may be writing its rows.
+func (r *recorder) forget(account string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drain()
+	r.remove(account)
+}
+
+// rows returns the slots to write after the pending calls are appended to
+// those of the account.
+func (p *pending) rows(account string, scan scanFunc) (rows []change, err error) {
+	older, err := p.older.decode(account)
 	if err != nil {
 		return nil, err
 	}
-	calls, expires := w.recent(), w.last.Add(store.RecentFor+24*time.Hour)
-	var changes []change
-	for calls.n > 0 {
-		if slot.calls.n >= recentPerSlot {
-			slot = slotRow{number: slot.number + 1}
+	calls, err := p.calls.decode(account)
+	if err != nil {
+		return nil, err
+	}
+	calls = append(older, calls...)
+	calls = calls[max(0, len(calls)-store.MaxRecent):]
+	last := slices.MaxFunc(calls, byTime).At
+	slots, err := readSlots(account, scan)
+	if err != nil {
+		return nil, err
+	}
+	number := uint64(0)
+	if len(slots) > 0 {
+		newest := slots[len(slots)-1]
+		stored, err := newest.calls.decode(account)
+		if err != nil {
+			return nil, err
 		}
-		slot.calls.join(calls.cut(recentPerSlot - slot.calls.n))
-		changes = append(changes, change{
-			key: recentKey(account, byte(slot.number%recentSlots)), value: encodeSlot(slot), expires: expires,
+		if number = newest.number; len(stored) < recentPerSlot {
+			calls = append(stored, calls...)
+		} else {
+			number++
+		}
+	}
+	for part := range slices.Chunk(calls, recentPerSlot) {
+		rows = append(rows, change{
+			key:   recentKey(account, byte(number%recentSlots)),
+			value: encodeSlot(number, part), expires: last.Add(store.RecentFor + 24*time.Hour),
 		})
+		number++
 	}
-	if len(r.slots) >= maxSlots {
-		clear(r.slots)
-	}
-	r.slots[account] = slot
-	return changes, nil
+	return rows, nil
 }
 
-func (r *recorder) newest(account string) (slotRow, error) {
-	if slot, ok := r.slots[account]; ok {
-		return slot, nil
-	}
-	slots, err := r.store.slots(account)
-	if err != nil || len(slots) == 0 {
-		return slotRow{}, err
-	}
-	return slots[len(slots)-1], nil
-}
+func byTime(a, b store.Record) int { return a.At.Compare(b.At) }
 
-// remove deletes an account by calling fn, and drops what waits for it.
-func (r *recorder) remove(account string, fn func() error) error {
-	r.flushing.Lock()
-	defer r.flushing.Unlock()
-	if err := fn(); err != nil {
-		return err
-	}
-	delete(r.slots, account)
-	r.file()
-	r.filing.Lock()
-	defer r.filing.Unlock()
-	if w := r.waiting[account]; w != nil {
-		r.size -= w.size()
-		delete(r.waiting, account)
-	}
-	return nil
-}
-
-// usedChanges returns the rows of the keys whose last use is due to be
-// written.
-func (r *recorder) usedChanges(keys []use) (changes []change) {
-	for _, u := range keys {
-		if u.at.Sub(r.used[u.key]) < usedEvery {
-			continue
-		}
-		if len(r.used) >= maxUsed {
-			clear(r.used)
-		}
-		r.used[u.key] = u.at
-		e := newEncoder()
-		e.time(u.at)
-		changes = append(changes, change{key: usedKey(u.key), value: e.buf, expires: u.at.Add(usedFor)})
-	}
-	return changes
-}
-
-// slots returns an account's slots, oldest first.
-func (s *Store) slots(account string) ([]slotRow, error) {
-	var slots []slotRow
-	err := s.archive.scan(recentPrefix(account), func(_, value []byte) error {
-		slot, err := decodeSlot(bytes.Clone(value))
+// readSlots returns the slots of an account, oldest first.
+func readSlots(account string, scan scanFunc) (slots []slotRow, err error) {
+	err = scan(recentPrefix(account), func(_, value []byte) error {
+		slot, err := decodeSlot(value)
 		slots = append(slots, slot)
 		return err
 	})
@@ -328,19 +304,32 @@ func (s *Store) slots(account string) ([]slotRow, error) {
 	return slots, err
 }
 
+// usedRows returns the rows of the keys whose stored last use is too old.
+func (r *recorder) usedRows(keys []keyUse) (rows []change, err error) {
+	for _, u := range keys {
+		stored, err := r.store.lastUsed(u.key)
+		if err != nil {
+			return nil, err
+		}
+		if u.at.Sub(stored) >= usedEvery {
+			e := newEncoder()
+			e.time(u.at)
+			rows = append(rows, change{key: usedKey(u.key), value: e.buf, expires: u.at.Add(usedFor)})
+		}
+	}
+	return rows, nil
+}
+
 // Recent implements store.Usage.
 func (s *Store) Recent(_ context.Context, account string, now time.Time) (list []store.Record, err error) {
 	err = s.ledger.Use(func() error {
-		if err := s.recent.flush(); err != nil {
+		if err := s.recent.flushAccount(account); err != nil {
 			return err
 		}
-		slots, err := s.slots(account)
+		slots, err := readSlots(account, s.archive.scan)
 		for _, slot := range slots {
-			calls, err := slot.calls.decode(account)
-			if err != nil {
-				return err
-			}
-			list = append(list, calls...)
+			calls, failed := slot.calls.decode(account)
+			list, err = append(list, calls...), errors.Join(err, failed)
 		}
 		return err
 	})
@@ -348,7 +337,7 @@ func (s *Store) Recent(_ context.Context, account string, now time.Time) (list [
 		return nil, err
 	}
 	list = slices.DeleteFunc(list, func(r store.Record) bool { return now.Sub(r.At) > store.RecentFor })
-	slices.SortStableFunc(list, func(a, b store.Record) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(list, byTime)
 	slices.Reverse(list)
 	return list[:min(len(list), store.MaxRecent)], nil
 }

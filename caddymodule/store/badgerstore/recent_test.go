@@ -4,167 +4,191 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// TestRecordsWaitInBounds: however much is recorded between two flushes,
-// an account's list has its last calls and no more waits than may.
-func TestRecordsWaitInBounds(t *testing.T) {
+// moveQueue moves the queue to the accounts and flushes nothing.
+func (r *recorder) moveQueue() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drain()
+}
+
+// TestPendingIsBounded records many calls between two flushes: an account
+// keeps its last calls, and all accounts together keep their limit.
+func TestPendingIsBounded(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
-	r := newRecorder(s) // one that nobody flushes behind the test's back
+	r := newRecorder(s) // without a background flush
 	now := time.Now()
 	add := func(account string, n int, path string) {
-		if n%ringSize == 0 {
-			r.file()
-		}
 		r.add(&store.Record{Account: account, Key: fmt.Sprint("key_", n%3), At: now.Add(time.Duration(n)), Endpoint: "convert", Path: path, Status: n})
+		if len(r.queue) == queueSize {
+			r.moveQueue()
+		}
 	}
-	for _, calls := range []int{1, 99, 100, 101, 199, 200, 201, 555} {
+	for _, calls := range []int{1, 99, 100, 101, 125, 126, 200, 555} {
 		account := fmt.Sprint("acc_", calls)
 		for n := range calls {
 			add(account, n, "/")
 		}
-		r.file()
-		w := r.waiting[account]
-		list := w.recent()
-		got, err := list.decode(account)
-		if want := min(calls, store.MaxRecent); err != nil || len(got) != want || got[0].Status != calls-want || got[want-1].Status != calls-1 {
-			t.Errorf("%d calls: got %d from %d on, %v, want the last %d", calls, len(got), got[0].Status, err, want)
+		r.moveQueue()
+		p := r.pending[account]
+		rows, err := p.rows(account, s.archive.scan)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if w.last != now.Add(time.Duration(calls-1)) || len(w.keys) != min(calls, 3) {
-			t.Errorf("%d calls: last %v, keys %v", calls, w.last, w.keys)
+		var list []store.Record
+		for _, row := range rows {
+			slot, err := decodeSlot(row.value)
+			calls, failed := slot.calls.decode(account)
+			if list = append(list, calls...); err != nil || failed != nil {
+				t.Fatal(err, failed)
+			}
+		}
+		want := min(calls, store.MaxRecent)
+		if len(list) != want || list[0].Status != calls-want || list[want-1].Status != calls-1 {
+			t.Errorf("%d calls: got %d, from %d to %d, want the last %d", calls, len(list), list[0].Status, list[len(list)-1].Status, want)
+		}
+		if got := rows[0].expires; got.Before(now.Add(store.RecentFor)) || len(p.used) != min(calls, 3) {
+			t.Errorf("%d calls: the row expires at %v, keys %v", calls, got, p.used)
 		}
 	}
-	if err := r.flush(); err != nil || r.size != 0 {
-		t.Errorf("flushing: %v, %d bytes wait", err, r.size)
+	if err := r.flush(); err != nil || r.size != 0 || len(r.pending) != 0 {
+		t.Errorf("after a flush: %v, %d bytes of %d accounts are pending", err, r.size, len(r.pending))
 	}
 	path := strings.Repeat("p", maxPath)
-	for n := range 3 * maxWaiting / maxPath {
+	for n := range 3 * maxPending / maxPath {
 		add(fmt.Sprint("many_", n%1000), n, path)
 	}
-	if much := r.file(); !much {
-		t.Errorf("nobody was told that much waits")
+	r.moveQueue()
+	if r.size < maxPending/4*3 {
+		t.Errorf("%d bytes are pending, want so many that a flush begins", r.size)
 	}
 	size := 0
-	for _, w := range r.waiting {
-		size += w.size()
+	for _, p := range r.pending {
+		size += pendingSize + p.size()
 	}
-	if most := maxWaiting + 2*maxPath; size != r.size || size > most {
-		t.Errorf("%d bytes wait, counted as %d, want at most %d", size, r.size, most)
+	if limit := maxPending + maxPending/100; size != r.size || size > limit {
+		t.Errorf("%d bytes are pending, counted as %d, want at most %d", size, r.size, limit)
 	}
 }
 
-// TestRecordWaitsForNobody: while the disk is busy calls are recorded, up
-// to what there is room for.
-func TestRecordWaitsForNobody(t *testing.T) {
-	t.Parallel()
+// TestRecordNeverBlocks records while a flush waits for the disk: calls
+// queue up, and those beyond the queue are dropped. Recording allocates
+// nothing.
+func TestRecordNeverBlocks(t *testing.T) {
 	s := openHere(t, t.TempDir(), Options{})
 	r := newRecorder(s)
-	r.flushing.Lock()
-	r.filing.Lock()
-	for n := range 2 * ringSize {
-		r.add(&store.Record{Account: "acc_1", At: time.Now(), Status: n})
+	record := store.Record{Account: "acc_1", At: time.Now()}
+	r.mu.Lock()
+	allocs := testing.AllocsPerRun(2*queueSize, func() {
+		r.add(&record)
+		record.Status++
+	})
+	r.mu.Unlock()
+	if allocs != 0 {
+		t.Errorf("recording a call takes %v allocations", allocs)
 	}
-	r.filing.Unlock()
-	r.flushing.Unlock()
 	select {
 	case <-r.wake:
 	default:
-		t.Errorf("nobody was told that there is much to file")
+		t.Errorf("the background was not told that the queue is filling")
 	}
-	r.file()
-	list := r.waiting["acc_1"].recent()
-	if calls, err := list.decode("acc_1"); err != nil || len(calls) != store.MaxRecent || calls[store.MaxRecent-1].Status != ringSize-1 {
-		t.Errorf("got %d calls, %v", len(calls), err)
+	r.moveQueue()
+	list, err := r.pending["acc_1"].calls.decode("acc_1")
+	if err != nil || list[len(list)-1].Status != queueSize-1 {
+		t.Errorf("got %d calls, %v, want the first %d recorded", len(list), err, queueSize)
 	}
 }
 
-// TestUnreadableCalls: calls of one account that cannot be read any more
-// are in nobody else's way.
+// TestUnreadableCalls damages the calls of one account: they do not stop
+// the flush of others.
 func TestUnreadableCalls(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
 	now := time.Now()
-	for _, account := range []string{"well", "ill"} {
-		if _, err := s.PutAccount(t.Context(), store.Account{ID: account, Plan: "starter"}); err != nil {
+	for _, account := range []string{"intact", "damaged"} {
+		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: account, Plan: "starter"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.archive.writeDurably(nil, change{key: recentKey("ill", 0), value: []byte{packedSlot, 0xff}}); err != nil {
+	if err := s.archive.writeDurably(nil, change{key: recentKey("damaged", 0), value: []byte{packedSlot, 0xff}}); err != nil {
 		t.Fatal(err)
 	}
-	for _, account := range []string{"well", "ill"} {
+	for _, account := range []string{"damaged", "intact"} {
 		s.Record(store.Record{Account: account, At: now, Endpoint: "convert", Path: "/"})
 	}
-	if list, err := s.Recent(t.Context(), "well", now); len(list) != 1 || err != nil {
-		t.Errorf("got %d calls, %v, want one", len(list), err)
+	if err := s.recent.flush(); err != nil {
+		t.Errorf("flushing: %v", err)
 	}
-	if list, err := s.Recent(t.Context(), "ill", now); !errors.Is(err, errCorrupt) {
-		t.Errorf("unreadable: got %d calls, %v, want %v", len(list), err, errCorrupt)
+	if list, err := s.Recent(t.Context(), "intact", now); len(list) != 1 || err != nil {
+		t.Errorf("intact: got %d calls, %v, want one", len(list), err)
+	}
+	if list, err := s.Recent(t.Context(), "damaged", now); !errors.Is(err, errCorrupt) {
+		t.Errorf("damaged: got %d calls, %v, want %v", len(list), err, errCorrupt)
 	}
 }
 
-// TestFullListsAreWrittenSeldom: of an account that goes on calling, the
-// calls that would be outdated at once are not written each time; nobody
-// who asks misses any.
-func TestFullListsAreWrittenSeldom(t *testing.T) {
+// TestDeletedWhileRecording deletes an account while its calls are recorded
+// and flushed. None of them appears with a new account of that id.
+func TestDeletedWhileRecording(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
-	for _, account := range []string{"few", "many", "gone"} {
-		if _, err := s.PutAccount(t.Context(), store.Account{ID: account, Plan: "starter"}); err != nil {
+	now := time.Now()
+	for round := range byte(10) {
+		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	r := newRecorder(s) // one that nobody flushes behind the test's back
-	now := time.Now()
-	call := func(account string, n int) {
-		for i := range n {
-			r.add(&store.Record{Account: account, At: now, Endpoint: "convert", Path: "/", Status: i})
+		hash := token.Hash{round}
+		if err := s.CreateKey(t.Context(), newKey("acc_1", fmt.Sprint("key_", round), now), hash); err != nil {
+			t.Fatal(err)
 		}
-		r.file()
-	}
-	written := func(account string) int {
-		slots, err := s.slots(account)
+		granted, err := s.Grant(t.Context(), hash, now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := 0
-		for _, slot := range slots {
-			n += slot.calls.n
+		if list, err := s.Recent(t.Context(), "acc_1", now); len(list) != 0 || err != nil {
+			t.Fatalf("round %d: the new account has %d calls, %v", round, len(list), err)
 		}
-		return n
-	}
-	const full = 2 * store.MaxRecent
-	call("few", store.MaxRecent)
-	for flush := range int(flushFullEvery / flushEvery) {
-		if got := written("many"); got != 0 {
-			t.Fatalf("%d calls of a full list were written after %d flushes", got, flush)
+		stop := make(chan struct{})
+		var running sync.WaitGroup
+		running.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				s.Record(store.Record{Account: "acc_1", Key: granted.Key, At: now, Endpoint: "convert", Handle: granted.Handle})
+			}
+		})
+		running.Go(func() {
+			for range 20 {
+				if err := s.recent.flush(); err != nil {
+					t.Errorf("flushing: %v", err)
+				}
+			}
+		})
+		if err := s.DeleteAccount(t.Context(), "acc_1"); err != nil {
+			t.Errorf("deleting the account: %v", err)
 		}
-		call("many", full)
-		if err := r.flushDue(); err != nil {
-			t.Fatal(err)
+		if round%2 == 0 {
+			// The next account is created while calls of this one end.
+			if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
+				t.Error(err)
+			}
+			if list, err := s.Recent(t.Context(), "acc_1", now); len(list) != 0 || err != nil {
+				t.Errorf("round %d: the next account has %d calls, %v", round, len(list), err)
+			}
 		}
-		if got := written("few"); got != store.MaxRecent {
-			t.Fatalf("%d calls of a list that is not full were written", got)
-		}
-	}
-	if got := written("many"); got != store.MaxRecent || r.size != 0 {
-		t.Errorf("%d calls of the full list were written at last, %d bytes wait", got, r.size)
-	}
-
-	call("many", full)
-	call("gone", full)
-	if err := r.remove("gone", func() error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if got := r.waiting["many"].size(); got != r.size || len(r.waiting) != 1 {
-		t.Errorf("%d bytes wait, want those of the account that is left, %d", r.size, got)
-	}
-	if err := r.flush(); err != nil || r.size != 0 || written("many") <= store.MaxRecent {
-		t.Errorf("%d calls were written when all were asked for, %v, %d bytes wait", written("many"), err, r.size)
+		close(stop)
+		running.Wait()
 	}
 }

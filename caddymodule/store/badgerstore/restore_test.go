@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/wal"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -141,12 +142,12 @@ func TestChangeIsInForceBeforeItIsConfirmed(t *testing.T) {
 			return nil
 		},
 		"disabling": func(s *Store) error {
-			_, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter", Disabled: true})
+			_, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter", Disabled: true})
 			return err
 		},
 	} {
 		s, fails := openFailing(t, t.TempDir())
-		if _, err := s.PutAccount(t.Context(), account); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s, account); err != nil {
 			t.Fatal(err)
 		}
 		key := store.Key{ID: "key_1", Account: "acc_1", Kind: token.Login, CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)}
@@ -165,7 +166,7 @@ func TestChangeIsInForceBeforeItIsConfirmed(t *testing.T) {
 			t.Errorf("%s again: %v", name, err)
 		}
 		if name == "deleting" {
-			if _, err := s.PutAccount(t.Context(), account); err != nil {
+			if _, err := storetest.PutAccount(t.Context(), s, account); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -226,7 +227,7 @@ func TestInterruptedFirstStart(t *testing.T) {
 		for _, row := range rows {
 			err = errors.Join(err, db.Update(func(txn *badger.Txn) error { return add(txn, row) }))
 		}
-		log, failed := wal.Open(dir, 0, nil, wal.Options{Room: func() error { return nil }})
+		log, failed := wal.Open(dir, 0, nil, wal.Options{CheckSpace: func() error { return nil }})
 		if err = errors.Join(err, failed, log.Close(), db.Close()); err != nil {
 			t.Fatal(err)
 		}
@@ -268,7 +269,7 @@ func TestCloseAfterAFailedSync(t *testing.T) {
 	take(t, s, call("convert", today))
 	errLost := errors.New("pages lost")
 	syncWith(s, func() error { return errLost })
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: "acc_1", Plan: "starter"}); !errors.Is(err, errLost) {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); !errors.Is(err, errLost) {
 		t.Errorf("changing an account: %v", err)
 	}
 	for range 2 {
@@ -285,7 +286,7 @@ func TestRestoreLeavesNoSegment(t *testing.T) {
 	dir := t.TempDir()
 	s, fails := openFailing(t, dir)
 	take(t, s, call("convert", today))
-	s.journal.moving.Lock() // so that the background does not move it
+	s.journal.archiving.Lock() // so that the background does not move it
 	if err := s.journal.log.Rotate(); err != nil {
 		t.Fatal(err)
 	}
@@ -298,9 +299,9 @@ func TestRestoreLeavesNoSegment(t *testing.T) {
 		t.Fatal("the sync did not fail")
 	}
 	fails.Store(false)
-	s.journal.moving.Unlock()
+	s.journal.archiving.Unlock()
 	_ = s.journal.syncNow() // the background may do it first
-	if err := s.journal.moveEnded(); err != nil || s.journal.log.Ended() != nil {
+	if err := s.journal.archiveEnded(); err != nil || s.journal.log.Ended() != nil {
 		t.Errorf("a segment is left: %v, %v", s.journal.log.Ended(), err)
 	}
 	if got := archived(t, s, call("convert", today)); got != 2 {

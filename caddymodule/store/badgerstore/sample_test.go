@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // damageCounters is how many counters each half of the sample has.
@@ -27,7 +28,7 @@ func crashedStore(t *testing.T) string {
 	fill := func(s *badgerstore.Store, half int) {
 		t.Helper()
 		account := fmt.Sprintf("acc_%d", half)
-		if _, err := s.PutAccount(t.Context(), store.Account{ID: account, Plan: "starter", CreatedAt: now}); err != nil {
+		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: account, Plan: "starter", CreatedAt: now}); err != nil {
 			t.Fatalf("filling: %v", err)
 		}
 		for i := range damageCounters {
@@ -46,7 +47,7 @@ func crashedStore(t *testing.T) string {
 	}
 	s := open(t, live)
 	fill(s, 2)
-	if _, err := s.PutAccount(t.Context(), store.Account{ID: lastAccount, Plan: "starter"}); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: lastAccount, Plan: "starter"}); err != nil {
 		t.Fatalf("filling: %v", err)
 	}
 	copyStore(t, live, crashed)

@@ -45,6 +45,32 @@ func (a *archive) scanFrom(prefix, start []byte, fn visit) error {
 	return scanRange(a.db, prefix, start, nil, fn)
 }
 
+// scanFunc calls fn with every row below a prefix, in order.
+type scanFunc func(prefix []byte, fn visit) error
+
+// scanEach calls fn with a scanFunc for prefixes that begin with prefix. All
+// its scans share one iterator.
+func (a *archive) scanEach(prefix []byte, fn func(scanFunc) error) error {
+	if err := a.readable(); err != nil {
+		return err
+	}
+	return a.db.View(func(txn *badger.Txn) error {
+		o := badger.DefaultIteratorOptions
+		o.Prefix, o.PrefetchValues = prefix, false
+		it := txn.NewIterator(o)
+		defer it.Close()
+		return fn(func(prefix []byte, fn visit) error {
+			for it.Seek(prefix); it.ValidForPrefix(prefix); it.Next() {
+				item := it.Item()
+				if err := item.Value(func(value []byte) error { return fn(item.Key(), value) }); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
 // readable fails once a sync has failed: what was written since may be read
 // here, and be gone after a loss of power.
 func (a *archive) readable() error {

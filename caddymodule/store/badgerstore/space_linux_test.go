@@ -45,7 +45,7 @@ func TestDiskFull(t *testing.T) {
 		}
 	}
 	account := store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}
-	if _, err := s.PutAccount(t.Context(), account); err != nil {
+	if _, err := storetest.PutAccount(t.Context(), s, account); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 	take(true)
@@ -54,7 +54,7 @@ func TestDiskFull(t *testing.T) {
 		for range 20 {
 			take(false)
 		}
-		if _, err := s.PutAccount(t.Context(), account); !errors.Is(err, store.ErrUnavailable) {
+		if _, err := storetest.PutAccount(t.Context(), s, account); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("changing an account with %d bytes free: %v", leave, err)
 		}
 		if got, err := s.Account(t.Context(), "acc_1"); err != nil || got != account {

@@ -161,11 +161,11 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
 	s := &Store{disk: disk, log: logger, seed: maphash.MakeSeed(), stop: make(chan struct{}), patience: closeWithin}
-	s.archive = &archive{db: db, durable: o.Sync, room: disk.checkOpen, sync: db.Sync}
+	s.archive = &archive{db: db, durable: o.Sync, checkDisk: disk.checkOpen, sync: db.Sync}
 	if err := s.begin(o); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, errors.Join(err, abandon(db)))
 	}
-	s.archive.room = disk.check
+	s.archive.checkDisk = disk.check
 	s.recent = newRecorder(s)
 	s.done.Go(s.sweep)
 	s.done.Go(s.recent.run)
@@ -321,7 +321,7 @@ func (s *Store) load() error {
 	return scanParallel(s.archive.db, []byte{prefixKey}, func(key, value []byte) error {
 		k, err := decodeKey(key, value)
 		if err == nil && k.Live(now) {
-			s.admit(k)
+			s.putToken(k)
 		}
 		return err
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -45,7 +46,7 @@ func TestReopen(t *testing.T) {
 	call := store.Call{Account: "acc_1", Endpoint: "convert", Day: today}
 
 	s := open(t, dir)
-	if _, err := s.PutAccount(ctx, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
+	if _, err := storetest.PutAccount(ctx, s, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
 		t.Fatalf("creating the account: %v", err)
 	}
 	key := store.Key{ID: "key_1", Account: "acc_1", Kind: token.Key, Name: "ci", Abilities: []string{"convert"}, CreatedAt: now}

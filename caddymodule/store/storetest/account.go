@@ -1,12 +1,25 @@
 package storetest
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
+
+// PutAccount creates an account or sets its plan and whether it is
+// disabled, for tests that do not compare it with the stored one.
+func PutAccount(ctx context.Context, accounts store.Accounts, want store.Account) (store.Account, error) {
+	return accounts.ChangeAccount(ctx, want.ID, func(account *store.Account, _ bool) error {
+		*account = want
+		return nil
+	})
+}
 
 func (s *suite) accounts() {
 	_, err := s.store.Account(s.Context(), "acc_1")
@@ -16,7 +29,7 @@ func (s *suite) accounts() {
 	want := store.Account{ID: "acc_1", Plan: "starter", CreatedAt: s.now}
 	put := func(account store.Account) {
 		s.Helper()
-		got, err := s.store.PutAccount(s.Context(), account)
+		got, err := PutAccount(s.Context(), s.store, account)
 		if err != nil || got != want {
 			s.Errorf("put: got %+v, %v, want %+v", got, err, want)
 		}
@@ -32,6 +45,77 @@ func (s *suite) accounts() {
 	want.Plan, want.Disabled = "business", true
 	put(store.Account{ID: "acc_1", Plan: "business", Disabled: true, CreatedAt: s.now.Add(time.Hour)})
 	s.take(s.call("acc_1", "convert"), 10, 2, true)
+}
+
+// accountChanges checks what a change gets, and what it cannot change.
+func (s *suite) accountChanges() {
+	set := func(want error, exists bool, old, left store.Account) (store.Account, error) {
+		s.Helper()
+		return s.store.ChangeAccount(s.Context(), "acc_1", func(account *store.Account, got bool) error {
+			if got != exists || *account != old {
+				s.Errorf("got %+v, exists %v, want %+v, %v", *account, got, old, exists)
+			}
+			*account = left
+			return want
+		})
+	}
+	errAborted := errors.New("aborted")
+	absent := store.Account{ID: "acc_1"}
+	made := store.Account{ID: "acc_1", Plan: "starter", CreatedAt: s.now}
+	_, err := set(errAborted, false, absent, made)
+	if err != errAborted { //nolint:errorlint // it must be the same error
+		s.Errorf("an aborted creation: got error %v", err)
+	}
+	_, err = s.store.Account(s.Context(), "acc_1")
+	s.wantError("after an aborted creation", err, store.ErrNotFound)
+
+	if got, err := set(nil, false, absent, made); err != nil || got != made {
+		s.Errorf("creation: got %+v, %v", got, err)
+	}
+	_, err = set(errAborted, true, made, store.Account{ID: "acc_1", Plan: "business"})
+	s.wantError("an aborted change", err, errAborted)
+	if got, err := set(nil, true, made, made); err != nil || got != made {
+		s.Errorf("no change: got %+v, %v", got, err)
+	}
+	// The id and the time of creation do not change.
+	if got, err := set(nil, true, made, store.Account{ID: "acc_2", Plan: "starter", CreatedAt: s.now.Add(time.Hour)}); err != nil || got != made {
+		s.Errorf("another id and time: got %+v, %v", got, err)
+	}
+	_, err = s.store.Account(s.Context(), "acc_2")
+	s.wantError("the other id", err, store.ErrNotFound)
+}
+
+// accountChangesUnderConcurrency checks that no writer overwrites a member
+// that another one changed.
+func (s *suite) accountChangesUnderConcurrency() {
+	for i := range 50 {
+		id := fmt.Sprintf("acc_%d", i)
+		// A store may call the function again, so it only assigns.
+		change := func(assign func(*store.Account)) func() {
+			return func() {
+				_, err := s.store.ChangeAccount(s.Context(), id, func(account *store.Account, exists bool) error {
+					if !exists {
+						account.Plan, account.CreatedAt = "free", s.now
+					}
+					runtime.Gosched()
+					assign(account)
+					return nil
+				})
+				if err != nil {
+					s.Errorf("unexpected error: %v", err)
+				}
+			}
+		}
+		var writers sync.WaitGroup
+		writers.Go(change(func(account *store.Account) { account.Plan = "starter" }))
+		writers.Go(change(func(account *store.Account) { account.Disabled = true }))
+		writers.Go(change(func(*store.Account) {}))
+		writers.Wait()
+		want := store.Account{ID: id, Plan: "starter", Disabled: true, CreatedAt: s.now}
+		if got, err := s.store.Account(s.Context(), id); err != nil || got != want {
+			s.Fatalf("got %+v, %v, want %+v", got, err, want)
+		}
+	}
 }
 
 func (s *suite) accountPages() {

@@ -76,7 +76,7 @@ func (s *suite) reopened() {
 		s.Skip("this store keeps nothing")
 	}
 	s.account("acc_1", "acc_2", "acc_3")
-	_, err := s.store.PutAccount(s.Context(), store.Account{ID: "acc_2", Plan: "business", Disabled: true})
+	_, err := PutAccount(s.Context(), s.store, store.Account{ID: "acc_2", Plan: "business", Disabled: true})
 	s.must(err)
 	s.must(s.store.DeleteAccount(s.Context(), "acc_3"))
 	live, expiring, revoked, rotated := s.newKey("acc_1", "live"), s.newKey("acc_1", "expiring"),
@@ -154,7 +154,7 @@ func (s *suite) closed() {
 		"Grant":         func() error { _, err := st.Grant(ctx, hash, s.now); return err },
 		"Take":          func() error { _, err := st.Take(ctx, call, []store.Limit{{Max: 1}}, []int64{0}); return err },
 		"GiveBack":      func() error { return st.GiveBack(ctx, call) },
-		"PutAccount":    func() error { _, err := st.PutAccount(ctx, store.Account{ID: "acc_1", Plan: "free"}); return err },
+		"ChangeAccount": func() error { _, err := PutAccount(ctx, st, store.Account{ID: "acc_1", Plan: "free"}); return err },
 		"Account":       func() error { _, err := st.Account(ctx, "acc_1"); return err },
 		"ListAccounts":  func() error { _, err := st.ListAccounts(ctx, "", 1); return err },
 		"DeleteAccount": func() error { return st.DeleteAccount(ctx, "acc_1") },

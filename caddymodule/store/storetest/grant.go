@@ -29,7 +29,7 @@ func (s *suite) grant() {
 		s.wantNoGrant("a neighbour of a token", near, s.now)
 	}
 
-	_, err := s.store.PutAccount(s.Context(), store.Account{ID: "acc_1", Plan: "business", CreatedAt: s.now})
+	_, err := PutAccount(s.Context(), s.store, store.Account{ID: "acc_1", Plan: "business", CreatedAt: s.now})
 	s.must(err)
 	s.wantGrant(hashOf(first.ID), first, "business")
 	s.wantGrant(hashOf(login.ID), login, "starter")
@@ -57,13 +57,13 @@ func (s *suite) grantAfterDisabling() {
 	hash, otherHash := s.create(key), s.create(other)
 
 	account := store.Account{ID: "acc_1", Plan: "starter", Disabled: true, CreatedAt: s.now}
-	_, err := s.store.PutAccount(s.Context(), account)
+	_, err := PutAccount(s.Context(), s.store, account)
 	s.must(err)
 	s.wantNoGrant("a disabled account's token", hash, s.now)
 	s.wantGrant(otherHash, other, "starter")
 
 	account.Disabled = false
-	_, err = s.store.PutAccount(s.Context(), account)
+	_, err = PutAccount(s.Context(), s.store, account)
 	s.must(err)
 	s.wantGrant(hash, key, "starter")
 }

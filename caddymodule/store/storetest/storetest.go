@@ -54,6 +54,8 @@ func Run(t *testing.T, open Open) {
 		{"GiveBack", (*suite).giveBack},
 		{"GiveBackUnderConcurrency", (*suite).giveBackUnderConcurrency},
 		{"Accounts", (*suite).accounts},
+		{"AccountChanges", (*suite).accountChanges},
+		{"AccountChangesUnderConcurrency", (*suite).accountChangesUnderConcurrency},
 		{"AccountPages", (*suite).accountPages},
 		{"Keys", (*suite).keys},
 		{"KeyNames", (*suite).keyNames},
@@ -118,7 +120,7 @@ func (s *suite) wantError(what string, got, want error) {
 func (s *suite) account(ids ...string) {
 	s.Helper()
 	for _, id := range ids {
-		_, err := s.store.PutAccount(s.Context(), store.Account{ID: id, Plan: "starter", CreatedAt: s.now})
+		_, err := PutAccount(s.Context(), s.store, store.Account{ID: id, Plan: "starter", CreatedAt: s.now})
 		s.must(err)
 	}
 }

@@ -5,8 +5,6 @@ package gatetest
 
 import (
 	"context"
-	"crypto/rand"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +16,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
@@ -61,12 +60,11 @@ type backend struct {
 	key    *assertion.Key
 }
 
-func (b backend) Policy() *policy.Policy       { return b.policy }
-func (b backend) Store() (store.Store, error)  { return b.store, nil }
-func (b backend) PublicKeys() assertion.KeySet { return assertion.NewKeySet(b.key) }
-func (b backend) Now() time.Time               { return time.Now() }
-func (b backend) Random() io.Reader            { return rand.Reader }
-func (b backend) Readiness() health.Readiness {
+func (b backend) Policy() *policy.Policy        { return b.policy }
+func (b backend) Store() (control.Store, error) { return b.store, nil }
+func (b backend) PublicKeys() assertion.KeySet  { return assertion.NewKeySet(b.key) }
+func (b backend) Now() time.Time                { return time.Now() }
+func (b backend) Readiness() api.Readiness {
 	return health.Report(b.store.Check(context.Background()), time.Now())
 }
 

@@ -87,14 +87,18 @@ type batch struct {
 
 var batches = sync.Pool{New: func() any { return new(batch) }}
 
+// apply makes changes without a log. The lock of the counts is held.
+func (l *Ledger) apply(changes []*change) {
+	l.decide(changes)
+	l.finish(changes, nil)
+}
+
 // commit makes changes durable and applies them, or sets their errors.
-// Without a log it applies them.
 func (l *Ledger) commit(changes ...*change) {
 	if l.counts.log == nil {
 		l.counts.mu.Lock()
 		defer l.counts.mu.Unlock()
-		l.decide(changes)
-		l.finish(changes, nil)
+		l.apply(changes)
 		return
 	}
 	c := &l.commits

@@ -108,7 +108,8 @@ func (l *Ledger) run(c *change) error {
 }
 
 // prepare tells whether a change is ready to be committed. A call that an
-// exhausted limit refuses does not wait for a commit.
+// exhausted limit refuses does not wait for a commit, and without a log no
+// change does.
 func (l *Ledger) prepare(c *change) (ready bool) {
 	t := &l.counts
 	t.mu.Lock()
@@ -118,7 +119,10 @@ func (l *Ledger) prepare(c *change) (ready bool) {
 	case c.day == nil:
 		c.err = errDayNotLoaded
 		return false
-	case c.kind != take || t.log == nil:
+	case t.log == nil:
+		l.apply([]*change{c})
+		return false
+	case c.kind != take:
 		return true
 	}
 	var fits bool

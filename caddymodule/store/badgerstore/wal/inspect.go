@@ -9,20 +9,20 @@ import (
 	"slices"
 )
 
-// windowSize is how much of a file is read at a time, in bytes. A record
-// that is larger is read whole.
+// windowSize is how much of a file is read at a time, in bytes. A larger
+// record is read at once.
 const windowSize = 64 << 10
 
-// window reads a file a piece at a time, so that a large file does not take
-// its size of memory.
+// window reads a file in pieces, so that it does not need the memory of a
+// whole segment.
 type window struct {
 	file io.ReaderAt
 	size int
-	buf  []byte // what the file has from from on
+	buf  []byte // a piece of the file, which begins at from
 	from int
 }
 
-// read returns n bytes of the file, which has them. They are valid until
+// read returns n bytes of the file, which must have them. They are valid until
 // the next call.
 func (w *window) read(at, n int) ([]byte, error) {
 	if at < w.from || at+n > w.from+len(w.buf) {
@@ -37,7 +37,7 @@ func (w *window) read(at, n int) ([]byte, error) {
 	return w.buf[at : at+n : at+n], nil
 }
 
-// checkHeader checks that the file is the whole segment of that number.
+// checkHeader checks that the file has the header and the size of the segment.
 func checkHeader(w *window, number uint64) error {
 	if w.size < headerSize {
 		return &fault{w.size, "the header is cut short"}
@@ -56,8 +56,8 @@ func checkHeader(w *window, number uint64) error {
 	return nil
 }
 
-// firstNonZero returns the place of the first byte from from on, before to,
-// that is not zero, and to if there is none.
+// firstNonZero returns the place of the first byte between from and to that is
+// not zero, and to if there is none.
 func (w *window) firstNonZero(from, to int) (int, error) {
 	var zeros [4096]byte
 	for from < to {
@@ -73,8 +73,8 @@ func (w *window) firstNonZero(from, to int) (int, error) {
 	return to, nil
 }
 
-// walk calls fn with the records of a segment in their order, and returns
-// where they end.
+// walk calls fn with the records of a segment, oldest first. It returns where
+// they end and whether the segment has ended there.
 func walk(w *window, number uint64, fn func(record []byte) error) (at int, ended bool, err error) {
 	for at = headerSize; at+wordSize <= w.size; {
 		record, ends, err := recordAt(w, number, at)
@@ -95,12 +95,11 @@ func walk(w *window, number uint64, fn func(record []byte) error) (at int, ended
 	return at, false, nil
 }
 
-// sectorSize is what a disk writes as a whole or not at all.
+// sectorSize is how much a disk writes completely or not at all.
 const sectorSize = 512
 
-// torn tells whether a record with a wrong checksum may be one whose write
-// was not complete: then a sector of it still has the zeros that the file
-// was made with.
+// torn tells whether the write of a record with a wrong checksum may have been
+// incomplete: then one of its sectors still has the zeros of the new file.
 func torn(w *window, at, size int) (bool, error) {
 	end := at + wordSize + size
 	for from := at/sectorSize*sectorSize + sectorSize; from < end; from += sectorSize {
@@ -112,9 +111,9 @@ func torn(w *window, at, size int) (bool, error) {
 	return false, nil
 }
 
-// inspect verifies a segment and returns how many records it has. Behind
-// them a crash leaves one that is not complete. Other data there is what
-// damage has left of records.
+// inspect verifies a segment and returns how many records it has. After them
+// a crash leaves at most one incomplete record. Any other data there is
+// damage.
 func inspect(w *window, number uint64) (records int, ended bool, err error) {
 	if err := checkHeader(w, number); err != nil {
 		return 0, false, err
@@ -134,8 +133,8 @@ func inspect(w *window, number uint64) (records int, ended bool, err error) {
 	return records, true, err
 }
 
-// inspectTorn looks for a complete record behind the last one: then the
-// word of another between them is gone.
+// inspectTorn looks for a complete record after the last one: then the word of
+// a record between them is lost.
 func inspectTorn(w *window, number uint64, at int) error {
 	for ; at+wordSize <= w.size; at += wordSize {
 		i, err := w.firstNonZero(at, w.size)
@@ -147,7 +146,7 @@ func inspectTorn(w *window, number uint64, at int) error {
 		}
 		record, ends, err := recordAt(w, number, at)
 		if err == nil && (ends || record != nil) {
-			return &fault{at, "a record follows one that is gone"}
+			return &fault{at, "a record follows a lost one"}
 		}
 		if damage := (*fault)(nil); err != nil && !errors.As(err, &damage) {
 			return err

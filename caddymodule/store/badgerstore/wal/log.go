@@ -4,19 +4,18 @@
 // death of the process at any instruction. It survives a loss of power
 // once Sync has returned.
 //
-// A log is a sequence of segments: files of a fixed size, which are sparse
-// until they are written to. The caller reads segments that have ended and
-// removes them, oldest first.
+// A log is a sequence of segments: sparse files of a fixed size. The caller
+// reads segments that have ended and removes them, oldest first.
 //
-// After a write or a sync that failed, the log refuses every record: the
-// kernel may have forgotten pages that it could not write, and it reports
-// that only once. Renew and Mend let a caller go on that has what the
-// failed segment held in another place.
+// After a failed write or sync the log refuses all records: the kernel may
+// have dropped pages that it could not write, and reports that only once. A
+// caller that has stored the log's content in another place can continue with
+// Renew and Mend.
 //
 // Every record has a checksum that depends on its place. Scan refuses a
-// segment with a part that was changed, cut off or lost, and Open refuses
-// a gap in the sequence. The loss of the last records looks like a crash
-// and is not noticed.
+// segment of which a part was changed, cut off or lost. Open refuses a
+// missing segment. The loss of the last records looks like a crash and cannot
+// be detected.
 package wal
 
 import (
@@ -29,13 +28,13 @@ import (
 	"sync/atomic"
 )
 
-// SegmentSize is the size of a new segment unless Options say otherwise, in
-// bytes. Each counter that moves is read back once for each segment, so
-// small segments are expensive where many counters move.
+// SegmentSize is the default size of a segment, in bytes. The caller stores
+// each counter once for each segment, so small segments are expensive when
+// many counters change.
 const SegmentSize = 8 << 20
 
-// MaxRecord is the size of the largest record, in bytes. Of smaller
-// segments, Options.Size, the largest record is smaller too.
+// MaxRecord is the size of the largest record, in bytes. It is smaller if
+// Options.Size is.
 const MaxRecord = 1<<20 - headerSize - 2*wordSize
 
 // ErrTooLarge says that a record is empty or does not fit into a segment.
@@ -43,11 +42,11 @@ var ErrTooLarge = errors.New("record is too large")
 
 // Options change how a log works.
 type Options struct {
-	// Room says why no further segment may be made now, nil if it may.
-	// It is called before each. Required.
-	Room func() error
+	// CheckSpace returns an error if there is no space for another segment.
+	// It is called before each but the first. Required.
+	CheckSpace func() error
 	// Size is the size of a new segment, in bytes; zero means SegmentSize.
-	// Older segments of another size are used as they are.
+	// Existing segments keep their size.
 	Size int
 	// DataSync makes a file's data reach the disk; nil means fdatasync(2).
 	DataSync func(*os.File) error
@@ -58,28 +57,28 @@ type Log struct {
 	Options
 	dir string
 
-	// failure is the write or the sync that failed.
+	// failure is the error of the first write or sync that failed.
 	failure atomic.Pointer[error]
 	dirty   atomic.Bool // something was written since the last sync
 
-	// writing is held to append and to begin a segment, and syncing, after
-	// it, to sync and to begin a segment: a sync does not delay a record.
-	writing sync.Mutex
-	syncing sync.Mutex
-	file    *os.File // of the current segment
-	number  uint64
-	size    int
-	at      int    // where the next record goes
-	buf     []byte // of one record
-	next    uint64 // number of the next segment
+	// appending is held to append, syncing to sync, and both to begin a
+	// segment, appending first. So a sync does not delay records.
+	appending sync.Mutex
+	syncing   sync.Mutex
+	file      *os.File // of the current segment
+	number    uint64
+	size      int
+	at        int    // where the next record goes
+	buf       []byte // of one record
+	next      uint64 // number of the next segment
 
 	mu    sync.Mutex // guards ended
 	ended []*Segment // oldest first
 }
 
-// Open begins a log behind the segments that Scan returned for the same
-// directory and first. The segments before first are removed. A new log
-// has 0 for first and no segments. Options.Room is not asked.
+// Open begins a new segment after those that Scan returned for the same
+// directory and first. It deletes the segments before first. For a new log,
+// first is 0 and there are no segments. It does not call Options.CheckSpace.
 func Open(dir string, first uint64, segments []*Segment, o Options) (*Log, error) {
 	if err := checkSequence(first, segments); err != nil {
 		return nil, err
@@ -103,7 +102,8 @@ func Open(dir string, first uint64, segments []*Segment, o Options) (*Log, error
 	return l, nil
 }
 
-// create makes an empty segment, which is on the disk when it has its name.
+// create makes the file of the next segment. It is synced before it gets its
+// name.
 func (l *Log) create() (*os.File, error) {
 	path := segmentPath(l.dir, l.next)
 	file, err := writeEmpty(path+unfinished, l.next, l.Size)
@@ -120,18 +120,18 @@ func (l *Log) create() (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR, 0)
 }
 
-// begin makes a file that create returned the current segment.
+// begin makes a file from create the current segment.
 func (l *Log) begin(file *os.File) {
 	l.file, l.number, l.size, l.at = file, l.next, l.Size, headerSize
 	l.next++
 }
 
-// Append writes a record, which is copied. When it returns, the record
-// survives the death of the process. After an error the log may have a
-// part of the record, which Scan leaves out.
+// Append writes a record and does not keep it. When it returns, the record
+// survives the death of the process. After an error the log may have a part
+// of the record, which Scan ignores.
 func (l *Log) Append(record []byte) error {
-	l.writing.Lock()
-	defer l.writing.Unlock()
+	l.appending.Lock()
+	defer l.appending.Unlock()
 	if err := l.Failed(); err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (l *Log) Append(record []byte) error {
 	}
 	l.buf = appendRecord(l.buf[:0], l.number, l.at, record)
 	_, err := l.file.WriteAt(l.buf, int64(l.at))
-	l.dirty.Store(true) // also by a part of a record
+	l.dirty.Store(true) // after an error, too: a part may be written
 	if err != nil {
 		return l.fail(fmt.Errorf("writing: %w", err))
 	}
@@ -153,8 +153,8 @@ func (l *Log) Append(record []byte) error {
 	return nil
 }
 
-// Sync returns when all records that were appended before it are on the
-// disk. After an error they may be lost, or come back after a restart.
+// Sync returns when all records appended before it are on the disk. After an
+// error they may be lost, or be there after a restart.
 func (l *Log) Sync() error {
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
@@ -182,17 +182,17 @@ func (l *Log) fail(err error) error {
 
 // Rotate ends the current segment and begins another one.
 func (l *Log) Rotate() error {
-	l.writing.Lock()
-	defer l.writing.Unlock()
+	l.appending.Lock()
+	defer l.appending.Unlock()
 	if err := l.Failed(); err != nil {
 		return err
 	}
 	return l.rotate()
 }
 
-// rotate makes the next segment before the current one ends, and syncs the
-// end before the next one gets a record: a crash or a loss of power at any
-// point leaves what Open accepts.
+// rotate creates the next segment before it ends the current one, and syncs
+// the end before the next one gets a record, so that Open accepts what a crash
+// or a loss of power leaves at any point.
 func (l *Log) rotate() error {
 	next, err := l.prepare()
 	if err != nil {
@@ -207,14 +207,14 @@ func (l *Log) rotate() error {
 	}
 	if err != nil {
 		err = l.fail(fmt.Errorf("ending a segment: %w", err))
-		return errors.Join(err, next.Close()) // the next one that is made replaces its file
+		return errors.Join(err, next.Close()) // the next call of create overwrites the file
 	}
 	return l.replace(next)
 }
 
-// prepare makes the next segment if there is room for it.
+// prepare creates the next segment if there is space for it.
 func (l *Log) prepare() (*os.File, error) {
-	err := l.Room()
+	err := l.CheckSpace()
 	if err != nil {
 		return nil, fmt.Errorf("beginning a segment: %w", err)
 	}
@@ -236,14 +236,14 @@ func (l *Log) replace(next *os.File) error {
 	return err
 }
 
-// Renew begins an empty segment behind one that failed and returns its
-// number. The log still refuses records. The caller stores all that the
-// segments before it held in another place, and calls Mend.
+// Renew begins an empty segment after a failure and returns its number. The
+// log still refuses records. The caller stores the content of the segments
+// before it in another place, then calls Mend.
 func (l *Log) Renew() (number uint64, err error) {
-	l.writing.Lock()
-	defer l.writing.Unlock()
+	l.appending.Lock()
+	defer l.appending.Unlock()
 	if l.at == headerSize && !l.dirty.Load() {
-		return l.number, nil // it was renewed and has lost nothing
+		return l.number, nil // this segment is empty and unused
 	}
 	next, err := l.prepare()
 	if err != nil {
@@ -255,25 +255,24 @@ func (l *Log) Renew() (number uint64, err error) {
 	return l.number, err
 }
 
-// Mend lets a log that was renewed take records again.
+// Mend makes the log accept records again after Renew.
 func (l *Log) Mend() { l.failure.Store(nil) }
 
-// Empty tells whether the current segment has no record.
+// Empty tells whether the current segment has no records.
 func (l *Log) Empty() bool {
-	l.writing.Lock()
-	defer l.writing.Unlock()
+	l.appending.Lock()
+	defer l.appending.Unlock()
 	return l.at == headerSize
 }
 
-// Number is that of the current segment.
+// Number returns the number of the current segment.
 func (l *Log) Number() uint64 {
-	l.writing.Lock()
-	defer l.writing.Unlock()
+	l.appending.Lock()
+	defer l.appending.Unlock()
 	return l.number
 }
 
-// Ended returns the oldest segment that has ended and was not removed, nil
-// if there is none.
+// Ended returns the oldest segment that has ended and is not removed, or nil.
 func (l *Log) Ended() *Segment {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -292,10 +291,10 @@ func (l *Log) Remove() error {
 	return s.Remove()
 }
 
-// Close closes the current file, once. What the log holds stays.
+// Close closes the current segment. Call it once.
 func (l *Log) Close() error {
-	l.writing.Lock()
-	defer l.writing.Unlock()
+	l.appending.Lock()
+	defer l.appending.Unlock()
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
 	closed := fmt.Errorf("log is closed: %w", os.ErrClosed)
@@ -303,8 +302,8 @@ func (l *Log) Close() error {
 	return l.file.Close()
 }
 
-// removeOthers deletes the segments before first and what a crash left
-// while a segment was made.
+// removeOthers deletes the segments before first, and files that a crash left
+// while create ran.
 func removeOthers(dir string, first uint64) error {
 	paths, err := list(dir, extension+unfinished)
 	if err != nil {

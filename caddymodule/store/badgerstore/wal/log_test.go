@@ -10,9 +10,7 @@ import (
 	"testing"
 )
 
-func anyRoom() error { return nil }
-
-func options() Options { return Options{Room: anyRoom} }
+func options() Options { return Options{CheckSpace: func() error { return nil }} }
 
 func openLog(t testing.TB, dir string, first uint64, o Options) (*Log, []string) {
 	t.Helper()
@@ -58,8 +56,8 @@ func add(t testing.TB, l *Log, records ...string) {
 	}
 }
 
-// TestReopen: a log that was left behind without a word, as a process does
-// that is killed, has everything.
+// TestReopen: a log that was not closed, as after the death of a process, has
+// all records.
 func TestReopen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -86,7 +84,7 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// TestSegments: a log goes on from segment to segment.
+// TestSegments: records continue in the next segment.
 func TestSegments(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -122,8 +120,8 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// TestLargestRecord: what fits into a segment is taken, what does not is
-// refused.
+// TestLargestRecord: a record that fits into a segment is accepted, a larger
+// one is refused.
 func TestLargestRecord(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -139,8 +137,8 @@ func TestLargestRecord(t *testing.T) {
 	}
 }
 
-// TestFullToTheEnd: however the records fall, there is a place left for
-// the end of the segment.
+// TestFullToTheEnd: whatever size the records have, there is space for the end
+// of the segment.
 func TestFullToTheEnd(t *testing.T) {
 	t.Parallel()
 	for left := range 5 * wordSize {
@@ -155,15 +153,15 @@ func TestFullToTheEnd(t *testing.T) {
 	}
 }
 
-// TestNoRoom: a log that may not grow fails, loses nothing and goes on by
-// itself.
-func TestNoRoom(t *testing.T) {
+// TestNoSpace: without space for a segment the log fails, loses nothing, and
+// continues when there is space again.
+func TestNoSpace(t *testing.T) {
 	t.Parallel()
 	errFull := errors.New("disk is full")
 	full := true
 	dir, o := t.TempDir(), options()
 	o.Size = 1 << 20
-	o.Room = func() error {
+	o.CheckSpace = func() error {
 		if full {
 			return errFull
 		}
@@ -190,7 +188,7 @@ var errLost = errors.New("pages lost")
 
 func loses(*os.File) error { return errLost }
 
-// TestSync: a sync has something to do if something was written since the
+// TestSync: a sync reaches the disk only if something was written since the
 // last one.
 func TestSync(t *testing.T) {
 	t.Parallel()
@@ -256,8 +254,8 @@ func TestFailedWriteIsFinal(t *testing.T) {
 	}
 }
 
-// TestRenew: a log that failed goes on in an empty segment, once the caller
-// has what was before it in another place.
+// TestRenew: a log that failed continues in an empty segment, after the caller
+// has stored its content in another place.
 func TestRenew(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -286,8 +284,8 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// TestRenewAfterPartOfARecord: a first record whose write failed may have
-// left a part of it, so the segment is not used again.
+// TestRenewAfterPartOfARecord: a failed write of a segment's first record may
+// have left a part of it, so the segment is not used again.
 func TestRenewAfterPartOfARecord(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -325,8 +323,8 @@ func TestSyncDelaysNoRecord(t *testing.T) {
 	}
 }
 
-// TestEndIsSynced: a segment's end is on the disk before the next segment
-// gets a record. Otherwise a loss of power could leave a gap.
+// TestEndIsSynced: the end of a segment is synced before the next segment gets
+// a record. Otherwise a loss of power could leave a gap.
 func TestEndIsSynced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -352,7 +350,7 @@ func TestEndIsSynced(t *testing.T) {
 	}
 }
 
-// TestSequence: no segment may be missing, and none may have lost its end.
+// TestSequence: a missing segment is refused, and one without its end.
 func TestSequence(t *testing.T) {
 	t.Parallel()
 	sample := t.TempDir()
@@ -461,9 +459,9 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// TestRemainsAreNotWrittenOver: a crash in the first record of a segment
-// leaves a part of it, which must not come up behind a shorter one.
-func TestRemainsAreNotWrittenOver(t *testing.T) {
+// TestTornFirstRecord: a crash leaves a part of the first record of a segment.
+// It must not follow a shorter record that is written over it.
+func TestTornFirstRecord(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	l, _ := openLog(t, dir, 0, options())
@@ -476,9 +474,9 @@ func TestRemainsAreNotWrittenOver(t *testing.T) {
 	}
 }
 
-// TestWhatIsDoneWithDoesNotMatter: a segment that is not needed any more
-// cannot keep a log from opening, whatever its file has.
-func TestWhatIsDoneWithDoesNotMatter(t *testing.T) {
+// TestDamagedUnneededSegment: the log opens, whatever is in a segment that is
+// not needed any more.
+func TestDamagedUnneededSegment(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	l, _ := openLog(t, dir, 0, options())
@@ -498,9 +496,9 @@ func TestWhatIsDoneWithDoesNotMatter(t *testing.T) {
 	}
 }
 
-// TestOwnSize: segments are as large as the options say, and so are the
-// records that fit.
-func TestOwnSize(t *testing.T) {
+// TestSegmentSize: Options.Size decides the size of segments, and with it the
+// size of the largest record.
+func TestSegmentSize(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 12
 	dir := t.TempDir()

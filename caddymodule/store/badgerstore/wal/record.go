@@ -14,15 +14,15 @@ import (
 //	CRC-32C of these  4 bytes
 //	zeros             4 bytes
 //
-// A record begins at a multiple of 8 bytes. One word of 8 bytes is in
-// front of it. From the low end the word has
+// A record begins at a multiple of 8 bytes, after a word of 8 bytes. From the
+// low end the word has
 //
-//	size              21 bits; endMark says that another segment goes on
+//	size              21 bits; endMark if the segment ends here
 //	check of the size 11 bits
 //	CRC-32C           32 bits; of the record and its place
 //
-// The size has a check of its own because a wrong one can make an intact
-// record look like one that was torn. All numbers are little-endian.
+// The size has its own check because a wrong size can make an intact record
+// look like a torn one. All numbers are little-endian.
 const (
 	magic      = "tollwal1"
 	headerSize = 32
@@ -32,7 +32,7 @@ const (
 	endMark  = 1<<sizeBits - 1
 )
 
-// spread makes neighbouring numbers differ in many bits.
+// spread makes adjacent numbers differ in many bits.
 const spread = 0x9e3779b1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -45,7 +45,7 @@ type fault struct {
 
 func (f *fault) Error() string { return fmt.Sprintf("byte %d: %s", f.at, f.reason) }
 
-// header makes the header of a segment.
+// header returns the header of a segment.
 func header(number uint64, size int) []byte {
 	h := []byte(magic)
 	h = binary.LittleEndian.AppendUint64(h, number)
@@ -53,30 +53,30 @@ func header(number uint64, size int) []byte {
 	return binary.LittleEndian.AppendUint64(h, uint64(crc32.Checksum(h, castagnoli)))
 }
 
-// footprint is the space that a record takes.
+// footprint is the space that a record takes, in bytes.
 func footprint(size int) int { return wordSize + (size+wordSize-1)&^(wordSize-1) }
 
-// checked is a size with its check.
+// checked returns a size with its check.
 func checked(size uint32) uint32 {
 	check := size * spread >> sizeBits
 	return check<<sizeBits | size
 }
 
-// word makes the word in front of a record. A record that was copied from
-// another place, or has another size, does not match it.
+// word returns the word before a record. It does not match a record that was
+// copied from another place or has another size.
 func word(number uint64, at int, size uint32, record []byte) uint64 {
 	place := (uint32(number)*spread+uint32(at))*spread + size
 	return uint64(crc32.Update(place, castagnoli, record))<<32 | uint64(checked(size))
 }
 
-// appendRecord appends a record as it is at its place in a segment.
+// appendRecord appends a record with its word and padding.
 func appendRecord(buf []byte, number uint64, at int, record []byte) []byte {
 	buf = binary.LittleEndian.AppendUint64(buf, word(number, at, uint32(len(record)), record))
 	buf = append(buf, record...)
 	return append(buf, make([]byte, footprint(len(record))-wordSize-len(record))...)
 }
 
-// recordAt returns the record at a place, nil if there is none, or whether
+// recordAt returns the record at a place, nil if there is none, and whether
 // the segment ends there.
 func recordAt(w *window, number uint64, at int) (record []byte, ends bool, err error) {
 	data, err := w.read(at, wordSize)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// sample is a segment of a few records and some of the zeros behind them,
-// its header changed to that size, and where each record begins.
+// sample returns a segment with a few records and a few zeros after them, and
+// where each record begins. Its header has that size.
 func sample(t testing.TB) (data []byte, begins []int) {
 	t.Helper()
 	dir := t.TempDir()
@@ -27,12 +27,12 @@ func sample(t testing.TB) (data []byte, begins []int) {
 	return data, append(begins, l.at)
 }
 
-// inspectData verifies data as the segment of a number.
+// inspectData inspects data as the segment with a number.
 func inspectData(data []byte, number uint64) (records int, ended bool, err error) {
 	return inspect(&window{file: bytes.NewReader(data), size: len(data)}, number)
 }
 
-// wantRecords checks what a segment is found to have; -1 is a refusal.
+// wantRecords checks how many records the inspection finds; -1 is a refusal.
 func wantRecords(t *testing.T, data []byte, want int, format string, args ...any) {
 	t.Helper()
 	got, _, err := inspectData(data, 1)
@@ -44,8 +44,7 @@ func wantRecords(t *testing.T, data []byte, want int, format string, args ...any
 	}
 }
 
-// TestTornAnywhere: of a record that was being written, the word in front of
-// it may be missing.
+// TestTornAnywhere: a crash may lose any part of the last record, its word too.
 func TestTornAnywhere(t *testing.T) {
 	t.Parallel()
 	data, begins := sample(t)
@@ -62,8 +61,8 @@ func TestTornAnywhere(t *testing.T) {
 	}
 }
 
-// TestFlippedAnywhere: no bit may change unnoticed, but for those that
-// fill a record up to a multiple of 8 bytes.
+// TestFlippedAnywhere: every changed bit is detected, except in the padding of
+// a record.
 func TestFlippedAnywhere(t *testing.T) {
 	t.Parallel()
 	data, begins := sample(t)
@@ -91,7 +90,7 @@ func TestFlippedAnywhere(t *testing.T) {
 	check(begins[all], begins[all]+wordSize, -1) // where the next word would stand
 }
 
-// TestCutAnywhere: a file has its size or is refused.
+// TestCutAnywhere: a file that is too short is refused.
 func TestCutAnywhere(t *testing.T) {
 	t.Parallel()
 	data, _ := sample(t)
@@ -101,8 +100,8 @@ func TestCutAnywhere(t *testing.T) {
 	wantRecords(t, append(data, 0), -1, "a byte too many")
 }
 
-// TestZeroedAnywhere: a page that is gone takes no records with it in
-// silence, unless it takes all that follow.
+// TestZeroedAnywhere: a lost page is detected, unless all records after it are
+// lost, too.
 func TestZeroedAnywhere(t *testing.T) {
 	t.Parallel()
 	data, begins := sample(t)
@@ -114,9 +113,8 @@ func TestZeroedAnywhere(t *testing.T) {
 	}
 }
 
-// TestPowerLost: of the record that was being written when the power went,
-// any sectors may be missing. It was promised to nobody. One in front of
-// it was.
+// TestPowerLost: a loss of power may lose any sectors of the last record, which
+// no caller was told is synced. Damage to a record before it is refused.
 func TestPowerLost(t *testing.T) {
 	t.Parallel()
 	data, begins := sample(t)
@@ -139,7 +137,7 @@ func TestPowerLost(t *testing.T) {
 	}
 }
 
-// TestMisplaced: a record is good at its own place only.
+// TestMisplaced: a record is valid only at its own place.
 func TestMisplaced(t *testing.T) {
 	t.Parallel()
 	data, begins := sample(t)
@@ -152,7 +150,7 @@ func TestMisplaced(t *testing.T) {
 	}
 }
 
-// TestEnd: nothing may follow the end of a segment.
+// TestEnd: data after the end of a segment is refused.
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	data, begins := sample(t)
@@ -165,7 +163,7 @@ func TestEnd(t *testing.T) {
 	wantRecords(t, data, -1, "data behind the end")
 }
 
-// FuzzInspect: whatever is in the file, it is read within its bounds.
+// FuzzInspect: any file is read within its bounds.
 func FuzzInspect(f *testing.F) {
 	data, begins := sample(f)
 	f.Add(data)

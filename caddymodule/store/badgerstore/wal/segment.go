@@ -12,16 +12,16 @@ import (
 	"github.com/dgraph-io/ristretto/v2/z"
 )
 
-// extension ends the names of segments, and unfinished is added to it while
-// one is made.
+// extension ends the names of segments. unfinished is added until a segment is
+// complete.
 const (
 	extension  = ".log"
 	unfinished = ".new"
 )
 
-// Segment is a file of a log that gets no more records.
+// Segment is a file of a log to which no more records are written.
 type Segment struct {
-	// Number is greater by 1 than that of the segment before.
+	// Number is 1 more than that of the segment before.
 	Number uint64
 
 	path    string
@@ -42,7 +42,7 @@ func Scan(dir string, first uint64) (segments []*Segment, err error) {
 			return nil, err
 		}
 		if number < first {
-			continue // its records are not needed, so damage does not matter
+			continue // damage does not matter: its records are not needed
 		}
 		s := &Segment{Number: number, path: path}
 		err = s.read(func(w *window) (err error) {
@@ -57,9 +57,9 @@ func Scan(dir string, first uint64) (segments []*Segment, err error) {
 	return segments, nil
 }
 
-// checkSequence makes sure that no segment from first on is missing. A
-// segment is made before the one in front of it ends, and gets no record
-// before that.
+// checkSequence checks that no segment from first on is missing. The log
+// creates a segment before it ends the one before, and writes no records to it
+// until then.
 func checkSequence(first uint64, segments []*Segment) error {
 	if first == 0 {
 		if len(segments) > 0 {
@@ -85,8 +85,8 @@ func missing(number uint64) error {
 	return fmt.Errorf("%s is missing", filepath.Base(segmentPath("", number)))
 }
 
-// Each calls fn with every record in the order in which they were
-// appended. The record is valid until fn returns.
+// Each calls fn with every record, oldest first. The record is valid until fn
+// returns.
 func (s *Segment) Each(fn func(record []byte) error) error {
 	return s.read(func(w *window) error {
 		_, _, err := walk(w, s.Number, fn)
@@ -121,19 +121,19 @@ func segmentPath(dir string, number uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("%010d%s", number, extension))
 }
 
-// numberOf is the number that a segment's name stands for.
+// numberOf returns the number in the name of a segment.
 func numberOf(path string) (uint64, error) {
 	name := filepath.Base(path)
 	number, err := strconv.ParseUint(strings.TrimSuffix(name, extension), 10, 64)
 	if err != nil || segmentPath(filepath.Dir(path), number) != path {
-		return 0, fmt.Errorf("%s is not the name of a segment", name)
+		return 0, fmt.Errorf("%s is not the name of a segment, such as %s", name, segmentPath("", 1))
 	}
 	return number, nil
 }
 
-// writeEmpty makes a file that has a header and its full size. It is sparse:
-// a record that finds no space later fails like any other write. A file
-// that is shorter than its header says has lost its end.
+// writeEmpty makes a sparse file with a header and its full size. A record for
+// which the disk has no space fails like any other write. A file that is
+// shorter than its header says has lost its end.
 func writeEmpty(path string, number uint64, size int) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
@@ -146,8 +146,7 @@ func writeEmpty(path string, number uint64, size int) (*os.File, error) {
 	return f, nil
 }
 
-// syncDir makes the names in a directory reach the disk. Windows cannot,
-// and does so by itself.
+// syncDir syncs the names in a directory. Windows does so without it.
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -155,8 +154,8 @@ func syncDir(dir string) error {
 	return z.SyncDir(dir)
 }
 
-// list returns the paths of the files in a directory whose names end so,
-// in the order of their names, which is that of segments.
+// list returns the paths of the files in a directory whose names have an end,
+// in the order of their names. For segments that is the order of their numbers.
 func list(dir, end string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	var paths []string

@@ -1,20 +1,12 @@
-// Package usage tells an account what it has used: how much of each
-// daily limit is gone, when the counts start again, which calls were
-// made last.
-//
-// The gate answers its own usage endpoint with a Document, the control
-// API the same one with history. The types are also what clients of the
-// control API decode into, so they carry no reference to a store or a
-// policy; Build fills them in.
-package usage
+package api
 
 import "time"
 
-// MaxDays is the longest history that a Document can carry.
-const MaxDays = 90
+// MaxUsageDays is the longest history that a UsageDocument can carry.
+const MaxUsageDays = 90
 
-// Document is what one account used.
-type Document struct {
+// UsageDocument is what one account used.
+type UsageDocument struct {
 	Account  string `json:"account" doc:"The account's id."`
 	Plan     string `json:"plan" doc:"The plan the account is on now."`
 	Timezone string `json:"timezone" doc:"The IANA zone whose midnight resets the counts."`
@@ -23,15 +15,15 @@ type Document struct {
 	ResetsAt time.Time `json:"resets_at" doc:"When the counts start again."`
 	// Endpoints lists what the plan gives access to, in the order of the
 	// configuration.
-	Endpoints []Endpoint `json:"endpoints" nullable:"false" doc:"What the plan gives access to."`
+	Endpoints []UsageEndpoint `json:"endpoints" nullable:"false" doc:"What the plan gives access to."`
 	// RecentCalls lists the last calls, newest first.
-	RecentCalls []Call `json:"recent_calls" nullable:"false" doc:"The last calls, newest first."`
+	RecentCalls []UsageCall `json:"recent_calls" nullable:"false" doc:"The last calls, newest first."`
 	// Days is the history, oldest first. Nil when it was not asked for.
-	Days []Day `json:"days,omitzero" nullable:"false" doc:"The history, oldest day first, where it was asked for."`
+	Days []UsageDay `json:"days,omitzero" nullable:"false" doc:"The history, oldest day first, where it was asked for."`
 }
 
-// Endpoint is today's count of one endpoint.
-type Endpoint struct {
+// UsageEndpoint is today's count of one endpoint.
+type UsageEndpoint struct {
 	Endpoint string `json:"endpoint" doc:"The endpoint's name."`
 	Method   string `json:"method"`
 	Path     string `json:"path" doc:"The path pattern."`
@@ -42,9 +34,9 @@ type Endpoint struct {
 	Remaining *int64 `json:"remaining" doc:"Calls left today; null when unlimited."`
 }
 
-// Call is one recent call: one that was admitted, or one that was refused
+// UsageCall is one recent call: one that was admitted, or one that was refused
 // because the quota was used up.
-type Call struct {
+type UsageCall struct {
 	At         Millis  `json:"at" format:"date-time" doc:"When the call was made, in UTC."`
 	Endpoint   string  `json:"endpoint"`
 	Method     string  `json:"method"`
@@ -54,8 +46,8 @@ type Call struct {
 	Key        string  `json:"key" doc:"The name of the key that made it."`
 }
 
-// Day is the counts of one day.
-type Day struct {
+// UsageDay is the counts of one day.
+type UsageDay struct {
 	Day string `json:"day" format:"date"`
 	// Calls holds every endpoint of the plan, those without calls too.
 	Calls map[string]int64 `json:"calls" doc:"Calls by endpoint."`

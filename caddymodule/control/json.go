@@ -1,4 +1,4 @@
-package apierror
+package control
 
 import (
 	"encoding/json"
@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/danielgtaylor/huma/v2"
 	strict "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/danielgtaylor/huma/v2"
 )
 
 // strictJSON reads only what every parser reads alike (RFC 8259, section
-// 4; RFC 7493) and writes as encoding/json does. A name that differs from
-// a member's in case alone is unknown: huma's validation lets it pass and
-// decoding would drop it.
+// 4; RFC 7493) and writes as encoding/json does. A member name in another
+// case is unknown: huma's validation accepts it, and decoding would drop
+// the member.
 var strictJSON = huma.Format{
 	Marshal: func(w io.Writer, v any) error {
 		encoder := json.NewEncoder(w)
@@ -25,8 +24,8 @@ var strictJSON = huma.Format{
 	Unmarshal: decode,
 }
 
-// decode reads one JSON value. Its errors are phrases for a person; those
-// of the parser name Go types.
+// decode reads one JSON value. It replaces the errors of the parser: they
+// name Go types.
 func decode(data []byte, v any) error {
 	err := strict.Unmarshal(data, v, strict.RejectUnknownMembers(true))
 	var syntactic *jsontext.SyntacticError
@@ -35,13 +34,13 @@ func decode(data []byte, v any) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &syntactic) && errors.Is(err, jsontext.ErrDuplicateName):
-		return fmt.Errorf("the member %q stands there twice", shorten(syntactic.JSONPointer.LastToken()))
+		return fmt.Errorf("duplicate member %q", shorten(syntactic.JSONPointer.LastToken()))
 	case errors.As(err, &syntactic):
 		return fmt.Errorf("the body is not valid JSON from byte %d on", syntactic.ByteOffset)
 	case errors.As(err, &semantic) && errors.Is(err, strict.ErrUnknownName):
-		return fmt.Errorf("there is no member %q", shorten(semantic.JSONPointer.LastToken()))
+		return fmt.Errorf("unknown member %q", shorten(semantic.JSONPointer.LastToken()))
 	case errors.As(err, &semantic):
-		return fmt.Errorf("the value at %q is of the wrong kind", shorten(string(semantic.JSONPointer)))
+		return fmt.Errorf("the value at %q has the wrong type", shorten(string(semantic.JSONPointer)))
 	default:
 		return errors.New("the body is not valid JSON")
 	}

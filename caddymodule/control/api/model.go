@@ -1,4 +1,8 @@
-package control
+// Package api is what the gate's control API and its clients say to each
+// other: the bodies as Go types, the paths, and the refusals that both
+// sides give. It imports nothing but the shape of a refusal, so that a
+// client needs nothing of the gate.
+package api
 
 import "time"
 
@@ -67,15 +71,6 @@ type Key struct {
 // KeyList is the keys of one account.
 type KeyList struct {
 	Keys []Key `json:"keys" nullable:"false" doc:"Oldest first."`
-}
-
-// KeyFilter chooses which of an account's tokens are listed. Its zero
-// value lists the keys that were not revoked.
-type KeyFilter struct {
-	// Kind is "key", the default, or "login".
-	Kind string
-	// Revoked includes revoked ones, for as long as they are kept.
-	Revoked bool
 }
 
 // KeyRequest asks for a new token. At most one of ExpiresAt and TTL is

@@ -1,4 +1,4 @@
-package apierror_test
+package control
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
@@ -34,15 +35,15 @@ type output struct {
 	Body thing
 }
 
-// newAPI is a small API with one of everything.
+// newAPI returns a small API with a body, a path and a query parameter.
 func newAPI(t *testing.T) (http.Handler, huma.API) {
 	t.Helper()
 	mux := http.NewServeMux()
 	invalidID := apierror.New(http.StatusBadRequest, "invalid_id", "Ids are letters.")
-	api := apierror.Huma(mux, huma.Config{OpenAPI: &huma.OpenAPI{Info: &huma.Info{Title: "things", Version: "1"}}},
+	router := newHuma(mux, huma.Config{OpenAPI: &huma.OpenAPI{Info: &huma.Info{Title: "things", Version: "1"}}},
 		map[string]*apierror.Error{"path.id": invalidID})
-	huma.Register(api, huma.Operation{
-		OperationID: "put", Method: http.MethodPut, Path: "/things/{id}", MaxBodyBytes: limit,
+	huma.Register(router, huma.Operation{
+		OperationID: "put", Method: http.MethodPut, Path: "/things/{id}", MaxBodyBytes: limit + 1,
 		Errors: []int{http.StatusBadRequest, http.StatusConflict},
 	}, func(_ context.Context, in *input) (*output, error) {
 		switch in.ID {
@@ -53,13 +54,13 @@ func newAPI(t *testing.T) (http.Handler, huma.API) {
 		}
 		return &output{Body: in.Body}, nil
 	})
-	huma.Register(api, huma.Operation{OperationID: "get", Method: http.MethodGet, Path: "/things/{id}"},
+	huma.Register(router, huma.Operation{OperationID: "get", Method: http.MethodGet, Path: "/things/{id}"},
 		func(context.Context, *struct {
 			ID string `path:"id"`
 		}) (*output, error) {
 			return &output{}, nil
 		})
-	return apierror.Mux(mux), api
+	return apierror.Mux(mux), router
 }
 
 func TestHumaRefusals(t *testing.T) {
@@ -72,7 +73,7 @@ func TestHumaRefusals(t *testing.T) {
 	}{
 		{"fine", "PUT", "/things/a", "application/json", `{"name":"x"}`, 200, "", ""},
 		{"fine with a charset", "PUT", "/things/a", "application/json; charset=UTF-8", `{"name":"x"}`, 200, "", ""},
-		{"fine in capitals", "PUT", "/things/a", "Application/JSON", `{"name":"x"}`, 200, "", ""},
+		{"fine in upper case", "PUT", "/things/a", "Application/JSON", `{"name":"x"}`, 200, "", ""},
 		{"fine without a media type", "PUT", "/things/a", "", `{"name":"x"}`, 200, "", ""},
 		{"fine with null", "PUT", "/things/a", "", `{"count":null}`, 200, "", ""},
 		{"as long as allowed", "PUT", "/things/a", "", `{"name":"x"` + strings.Repeat(" ", limit-12) + `}`, 200, "", ""},
@@ -82,7 +83,7 @@ func TestHumaRefusals(t *testing.T) {
 		{"trailing data", "PUT", "/things/a", "", `{"name":"x"}{}`, 400, "invalid_request", "not valid JSON from byte 12"},
 		{"invalid UTF-8", "PUT", "/things/a", "", "{\"name\":\"\xff\"}", 400, "invalid_request", "not valid JSON"},
 		{"lone surrogate", "PUT", "/things/a", "", `{"name":"\ud800"}`, 400, "invalid_request", "not valid JSON"},
-		{"duplicate member", "PUT", "/things/a", "", `{"name":"x","name":"y"}`, 400, "invalid_request", `"name" stands there twice`},
+		{"duplicate member", "PUT", "/things/a", "", `{"name":"x","name":"y"}`, 400, "invalid_request", `duplicate member "name"`},
 		{"unknown member", "PUT", "/things/a", "", `{"nam":"x"}`, 400, "invalid_request", "nam"},
 		{"member in another case", "PUT", "/things/a", "", `{"Name":"x"}`, 400, "invalid_request", `"Name"`},
 		{"wrong type", "PUT", "/things/a", "", `{"name":1}`, 400, "invalid_request", "body.name: expected string"},
@@ -93,15 +94,16 @@ func TestHumaRefusals(t *testing.T) {
 		{"a form", "PUT", "/things/a", "application/x-www-form-urlencoded", `name=x`, 415, "unsupported_media_type", ""},
 		{"another charset", "PUT", "/things/a", "application/json; charset=utf-16", `{"name":"x"}`, 415, "unsupported_media_type", ""},
 		{"malformed media type", "PUT", "/things/a", "application/json; charset", `{"name":"x"}`, 415, "unsupported_media_type", ""},
-		{"place with a code of its own", "PUT", "/things/A1", "", `{}`, 400, "invalid_id", "Ids are letters."},
+		{"location with its own code", "PUT", "/things/A1", "", `{}`, 400, "invalid_id", "Ids are letters."},
 		{"parameter of the wrong type", "PUT", "/things/a?days=x", "", `{}`, 400, "invalid_request", "query.days"},
 		{"parameter out of range", "PUT", "/things/a?days=91", "", `{}`, 400, "invalid_request", "query.days"},
-		{"unknown parameter", "PUT", "/things/a?day=1", "", `{}`, 400, "unknown_parameter", `"day" here. This call takes: days.`},
-		{"unknown parameter, none known", "GET", "/things/a?day=1", "", ``, 400, "unknown_parameter", "takes none"},
-		{"parameter twice", "PUT", "/things/a?days=1&days=2", "", `{}`, 400, "invalid_request", "more than once"},
+		{"unknown parameter", "PUT", "/things/a?day=1", "", `{}`, 400, "unknown_parameter", `"day". Allowed here: days.`},
+		{"unknown parameter, none known", "GET", "/things/a?day=1", "", ``, 400, "unknown_parameter", "Allowed here: none."},
+		{"duplicate parameter", "PUT", "/things/a?days=1&days=2", "", `{}`, 400, "invalid_request", `Duplicate query parameter "days"`},
+		{"parameter without a value", "PUT", "/things/a?days=", "", `{}`, 400, "invalid_request", `"days" has no value`},
 		{"malformed query", "PUT", "/things/a?days=%zz", "", `{}`, 400, "invalid_request", "query"},
 		{"semicolon in the query", "PUT", "/things/a?days=1;x=2", "", `{}`, 400, "invalid_request", "query"},
-		{"the handler's own", "PUT", "/things/taken", "", `{}`, 409, "taken", "It is taken."},
+		{"refusal of the handler", "PUT", "/things/taken", "", `{}`, 409, "taken", "It is taken."},
 		{"any other error", "PUT", "/things/broken", "", `{}`, 500, "internal", "Something went wrong on our side."},
 		{"unknown path", "GET", "/other", "", ``, 404, "not_found", ""},
 		{"trailing slash", "GET", "/things/a/", "", ``, 404, "not_found", ""},
@@ -163,7 +165,7 @@ func TestBodyThatCannotBeRead(t *testing.T) {
 	}{
 		"broken connection": {iotest.ErrReader(io.ErrUnexpectedEOF), "invalid_request"},
 		"timeout":           {iotest.ErrReader(timeout{}), "request_timeout"},
-		"limit from outside": {
+		"lower limit below": {
 			http.MaxBytesReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader(`{"name":"x"}`)), 4), "body_too_large",
 		},
 	} {
@@ -182,11 +184,12 @@ func (timeout) Error() string   { return "i/o timeout" }
 func (timeout) Timeout() bool   { return true }
 func (timeout) Temporary() bool { return true }
 
-// The document must tell what is sent, not what huma would have sent.
-func TestDocumentTellsTheRefusals(t *testing.T) {
+// TestDocumentDescribesRefusals checks that the document describes the
+// refusals that are sent, and not huma's error model.
+func TestDocumentDescribesRefusals(t *testing.T) {
 	t.Parallel()
-	_, api := newAPI(t)
-	text, err := json.Marshal(api.OpenAPI())
+	_, router := newAPI(t)
+	text, err := json.Marshal(router.OpenAPI())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +202,7 @@ func TestDocumentTellsTheRefusals(t *testing.T) {
 	}
 	for _, foreign := range []string{"422", "problem+json", "ErrorModel", "ErrorDetail", "$schema"} {
 		if strings.Contains(string(text), foreign) {
-			t.Errorf("the document speaks of %s", foreign)
+			t.Errorf("the document contains %s", foreign)
 		}
 	}
 	responses := document.Paths.Value("/things/{id}").Put.Responses
@@ -210,13 +213,65 @@ func TestDocumentTellsTheRefusals(t *testing.T) {
 	}
 }
 
+// TestAcceptIsCheckedFirst checks that a handler does nothing for a client
+// that does not accept the answer.
+func TestAcceptIsCheckedFirst(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	router := newHuma(mux, huma.Config{}, nil)
+	var calls atomic.Int64
+	huma.Register(router, huma.Operation{OperationID: "act", Method: http.MethodPost, Path: "/things"},
+		func(context.Context, *struct{ Body thing }) (*output, error) {
+			calls.Add(1)
+			return &output{Body: thing{Name: "x"}}, nil
+		})
+	for accept, want := range map[string]int64{
+		"application/json":        1,
+		"a;b,c, application/json": 1,
+		"text/html":               0,
+		"a;b,c":                   0, // huma's own parser panics on this
+	} {
+		calls.Store(0)
+		r := httptest.NewRequest(http.MethodPost, "/things", strings.NewReader(`{"name":"x"}`))
+		r.Header.Set("Accept", accept)
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		if calls.Load() != want || (w.Code == http.StatusOK) != (want == 1) {
+			t.Errorf("Accept: %s: got %d calls and status %d, want %d calls", accept, calls.Load(), w.Code, want)
+		}
+		if want == 0 {
+			checkRefusal(t, w, "not_acceptable", "excludes application/json")
+		}
+	}
+}
+
+// FuzzAccept checks that every Accept field gets an answer.
+func FuzzAccept(f *testing.F) {
+	for _, seed := range []string{"a;b,c", "*/*;q=0,application/json;q=1", ";;,,q=", "application/json; q=\xff"} {
+		f.Add(seed)
+	}
+	mux := http.NewServeMux()
+	router := newHuma(mux, huma.Config{}, nil)
+	huma.Register(router, huma.Operation{OperationID: "get", Method: http.MethodGet, Path: "/things"},
+		func(context.Context, *struct{}) (*output, error) { return &output{}, nil })
+	f.Fuzz(func(t *testing.T, accept string) {
+		r := httptest.NewRequest(http.MethodGet, "/things", nil)
+		r.Header.Set("Accept", accept)
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		if w.Code != http.StatusOK && w.Code != http.StatusNotAcceptable {
+			t.Errorf("Accept: %q: %d %s", accept, w.Code, w.Body)
+		}
+	})
+}
+
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{`{"name":"x","count":1}`, `{"name":"x","name":"y"}`, `{"Name":1}`, `[[[`, "{\"name\":\"\xff\"}", `null`} {
 		f.Add([]byte(seed))
 	}
 	mux := http.NewServeMux()
-	api := apierror.Huma(mux, huma.Config{}, nil)
-	huma.Register(api, huma.Operation{Method: http.MethodPost, Path: "/", OperationID: "post"},
+	router := newHuma(mux, huma.Config{}, nil)
+	huma.Register(router, huma.Operation{Method: http.MethodPost, Path: "/", OperationID: "post"},
 		func(_ context.Context, in *struct{ Body thing }) (*output, error) { return &output{in.Body}, nil })
 	f.Fuzz(func(t *testing.T, body []byte) {
 		w := httptest.NewRecorder()

@@ -1,0 +1,114 @@
+package caddymodule_test
+
+import (
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestArrows checks which packages a package may depend on, directly or
+// through others. Tests and packages for tests may depend on anything.
+//
+// Paths of this module are written without its name. A path that ends in
+// /... includes the packages below it.
+func TestArrows(t *testing.T) {
+	t.Parallel()
+	const caddy, huma, badger = "github.com/caddyserver/...", "github.com/danielgtaylor/huma/...", "github.com/dgraph-io/..."
+	gate := []string{"caddymodule/gate", "caddymodule/policy", "caddymodule/route"}
+	dependencies := list(t, "Deps")
+	for _, test := range []struct {
+		packages []string
+		without  []string
+	}{
+		{ // the way of one request
+			[]string{"caddymodule/gate", "caddymodule/route", "caddymodule/token", "caddymodule/calendar", "caddymodule/policy", "caddymodule/login", "caddymodule/usage"},
+			[]string{caddy, huma, badger, "caddymodule", "caddymodule/control", "caddymodule/control/client", "caddymodule/control/cli", "caddymodule/store/badgerstore/..."},
+		},
+		{ // the contract of a store
+			[]string{"caddymodule/store"},
+			slices.Concat(gate, []string{caddy, huma, badger, "net/http", "caddymodule", "caddymodule/control/...", "caddymodule/store/badgerstore/..."}),
+		},
+		{
+			[]string{"caddymodule/store/badgerstore/..."},
+			slices.Concat(gate, []string{caddy, huma, "caddymodule", "caddymodule/control/...", "caddymodule/usage", "caddymodule/apierror", "caddymodule/assertion"}),
+		},
+		{
+			[]string{"caddymodule/control"},
+			[]string{caddy, badger, "caddymodule", "caddymodule/gate", "caddymodule/control/client", "caddymodule/control/cli", "caddymodule/store/badgerstore/..."},
+		},
+		{ // what services, clients and the gate share
+			[]string{"caddymodule/apierror", "caddymodule/assertion", "caddymodule/outage", "caddymodule/control/api"},
+			slices.Concat(gate, []string{caddy, huma, badger, "caddymodule", "caddymodule/control", "caddymodule/login", "caddymodule/store/...", "caddymodule/usage", "caddymodule/health", "caddymodule/token", "caddymodule/calendar"}),
+		},
+		{ // clients of the control API
+			[]string{"caddymodule/control/client", "caddymodule/control/cli", "upstream/..."},
+			slices.Concat(gate, []string{caddy, badger, "caddymodule", "caddymodule/control", "caddymodule/login", "caddymodule/store/...", "caddymodule/usage", "caddymodule/health"}),
+		},
+		{
+			[]string{"caddymodule/control/client", "caddymodule/control/cli"},
+			[]string{huma},
+		},
+	} {
+		checked := 0
+		for name, all := range dependencies {
+			if !matches(name, test.packages) {
+				continue
+			}
+			checked++
+			for _, dependency := range all {
+				if matches(dependency, test.without) {
+					t.Errorf("%s depends on %s", name, dependency)
+				}
+			}
+		}
+		if checked < len(test.packages) {
+			t.Errorf("%v: found %d packages", test.packages, checked)
+		}
+	}
+}
+
+// TestOnlyBadgerstoreUsesItsParts checks the packages that import the
+// ledger and the log. The bench measures the ledger alone.
+func TestOnlyBadgerstoreUsesItsParts(t *testing.T) {
+	t.Parallel()
+	parts := []string{"caddymodule/store/badgerstore/ledger", "caddymodule/store/badgerstore/wal"}
+	users := []string{"caddymodule/store/badgerstore/...", "tools/bench"}
+	for name, imports := range list(t, "Imports") {
+		for _, path := range imports {
+			if matches(path, parts) && !matches(name, users) {
+				t.Errorf("%s imports %s", name, path)
+			}
+		}
+	}
+}
+
+// forTests are packages that run a whole gate or a browser for tests.
+var forTests = []string{"caddymodule/control/controltest", "upstream/account/gatetest", "upstream/web/browsertest"}
+
+// list returns a field of each package of this module: Imports, or Deps
+// for the imports of the imports too.
+func list(t *testing.T, field string) map[string][]string {
+	t.Helper()
+	const module = "github.com/caddy-tollgate/tollgate/"
+	command := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .`+field+` " "}}`, module+"...")
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("listing the packages: %v", err)
+	}
+	packages := map[string][]string{}
+	for line := range strings.Lines(strings.ReplaceAll(string(out), module, "")) {
+		fields := strings.Fields(line)
+		packages[fields[0]] = fields[1:]
+	}
+	maps.DeleteFunc(packages, func(name string, _ []string) bool { return matches(name, forTests) })
+	return packages
+}
+
+func matches(name string, patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		above, tree := strings.CutSuffix(pattern, "/...")
+		return name == above || tree && strings.HasPrefix(name, above+"/")
+	})
+}

@@ -1,0 +1,50 @@
+package api
+
+import "time"
+
+// Status is what a gate can do now.
+type Status string
+
+// The statuses of a gate. Only a gate that is Ready admits calls as it
+// should.
+const (
+	Ready       Status = "ready"
+	Starting    Status = "starting"    // its configuration is not in force yet
+	Unavailable Status = "unavailable" // its store does not work
+	Stopping    Status = "stopping"    // its process or configuration ends
+)
+
+// ModeEnforce is the mode of a gate that refuses what its plans do not
+// allow.
+const ModeEnforce = "enforce"
+
+// Live is the status of every process that answers.
+const Live = "live"
+
+// Liveness tells that the process answers.
+type Liveness struct {
+	Status string `json:"status" enum:"live"`
+}
+
+// Readiness tells whether a gate can admit calls.
+type Readiness struct {
+	Status Status `json:"status" enum:"ready,starting,unavailable,stopping" doc:"Only ready comes with the HTTP status 200."`
+	Mode   string `json:"mode" enum:"enforce" doc:"Whether the gate enforces its plans."`
+	// Since is when the gate noticed the last change of the status, in
+	// UTC.
+	Since  time.Time `json:"since" doc:"When the gate noticed the last change of the status."`
+	Checks []Check   `json:"checks" nullable:"false" doc:"What the status depends on."`
+}
+
+// Check is one thing that a Readiness depends on.
+type Check struct {
+	Name    string `json:"name" doc:"A stable word: store."`
+	OK      bool   `json:"ok"`
+	Message string `json:"message" doc:"A sentence for a person. The log has the details."`
+}
+
+// As returns r with another status, since when it has that.
+func (r Readiness) As(status Status, since time.Time) Readiness {
+	r.Status, r.Since = status, since.UTC().Truncate(time.Millisecond)
+	return r
+}
