@@ -117,7 +117,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	a.control = control.New(backend{a}, ctx.Slogger())
 	a.gate = gate.New(gate.Options{
-		Policy: a.policy, Store: a.Store, Throttle: a.Throttle, Assertions: signer, Proof: a.staticProof(),
+		Policy: a.policy, Store: func() (gate.Store, error) { return a.Store() }, Throttle: a.Throttle, Assertions: signer, Proof: a.staticProof(),
 		PassErrors: a.Errors == errorsPass, Server: server{m}, Now: time.Now, Since: time.Since, Logger: a.log,
 	})
 	a.began = time.Now()

@@ -98,7 +98,7 @@ func newHandler(b *testing.B, db store.Store) *Gate {
 	}
 	app.state.Store(&state{store: db})
 	app.gate = gate.New(gate.Options{
-		Policy: p, Store: app.Store, Throttle: app.Throttle, Assertions: signer,
+		Policy: p, Store: func() (gate.Store, error) { return app.Store() }, Throttle: app.Throttle, Assertions: signer,
 		Server: server{m}, Now: time.Now, Since: time.Since, Logger: zap.NewNop(),
 	})
 	return &Gate{app: app}

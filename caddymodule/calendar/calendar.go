@@ -1,14 +1,14 @@
-// Package calendar tells which calendar day an instant belongs to in a
-// time zone, when that day began, and when midnight ends it.
+// Package calendar finds the calendar day of an instant in a time zone, its
+// beginning and its end.
 //
-// Midnight is the first instant whose calendar date in the zone is later
-// than today's. Neither adding 24 hours nor time.Date(y, m, d+1, 0, …)
-// finds it everywhere: in São Paulo 00:00 used to be skipped each spring,
-// so that the day began at 01:00; in St. John's clocks went back at 00:01
-// to 23:01 of the day before, so that midnight came twice; Samoa left out
-// the whole of 2011-12-30. So nothing is guessed here. A zone's offset is
-// constant between two of its transitions, where midnight is plain
-// arithmetic, and [time.Time.ZoneBounds] tells where the next one is.
+// A day ends at midnight: the first instant whose calendar date in the zone
+// is later than today's. Neither adding 24 hours nor
+// time.Date(y, m, d+1, 0, …) finds it in all zones. São Paulo skipped 00:00
+// each spring, so the day began at 01:00. In St. John's clocks went back at
+// 00:01 to 23:01 of the day before, so there were two midnights. Samoa
+// skipped the whole of 2011-12-30. Between two transitions, the offset of a
+// zone is constant and midnight is plain arithmetic;
+// [time.Time.ZoneBounds] has the next transition.
 package calendar
 
 import (
@@ -18,68 +18,63 @@ import (
 	"sync/atomic"
 	"time"
 
-	// A container often has no zone files. The embedded ones are the
-	// fallback, so that a zone which worked in a test works there too.
+	// A container often has no zone files. Embedded ones are the fallback.
 	_ "time/tzdata"
 )
 
-// ErrZone means that a zone's name is empty or "Local". Both would mean
-// something else on another machine: a count of calls must not depend on
-// where it is made.
+// ErrZone means that a zone's name is empty or "Local", which depends on
+// the machine. Counts of calls must not depend on it.
 var ErrZone = errors.New(`the time zone must be named, as "UTC" or "Europe/Berlin"`)
 
-// lookBack is further back than any date lasts. Two offsets of one zone
-// were never more than 24 hours apart, so that clocks which go back make
-// a date at most 48 hours long (Sitka in 1867 came close).
+// lookBack is longer than any date lasts, in seconds. Two offsets of one
+// zone were never more than 24 hours apart, so a date lasts at most 48 hours
+// when clocks go back (as almost in Sitka in 1867).
 const lookBack = 72 * 60 * 60
 
-// never stands for the instant of a transition that does not come.
+// never is the instant of a transition that does not exist.
 const never = math.MaxInt64
 
-// Span is a calendar day as it passes in a zone.
+// Span is a calendar day in a zone.
 type Span struct {
 	// Day is the date.
 	Day Day
-	// Start is the first instant from which on, without a break, the
-	// date has been Day.
+	// Start is the instant since which the date is Day without a break.
 	Start time.Time
 	// End is midnight: the first instant whose date is later than Day.
 	End time.Time
 }
 
-// Length returns how long the day lasts: 24 hours as a rule, 23 or 25
-// where clocks change, and other lengths at rarer changes.
+// Length returns the length of the day: usually 24 hours, 23 or 25 where
+// clocks change, and other lengths at rare changes.
 func (s *Span) Length() time.Duration {
 	return s.End.Sub(s.Start)
 }
 
 // RetryAfter returns the whole seconds from now to the end of the span,
-// rounded up and at least 1: whoever waits that long finds a later day.
-// Midnight is a whole second, so to round up is to count from the second
-// that now is in.
+// rounded up and at least 1: a client that waits that long is in a later
+// day. Midnight is a whole second, so counting from the beginning of the
+// current second rounds up.
 func (s *Span) RetryAfter(now time.Time) int64 {
 	return max(s.End.Unix()-now.Unix(), 1)
 }
 
-// Calendar knows the days of one time zone. It is safe for concurrent
-// use.
+// Calendar has the days of one time zone. It is safe for concurrent use.
 type Calendar struct {
 	location *time.Location
-	// current remembers the day that was asked for last, since nearly
-	// all calls ask for the same one: today.
+	// current caches the last result: nearly all calls ask for today.
 	current atomic.Pointer[run]
 }
 
-// run is an unbroken stretch of time with one date. Where midnight comes
-// twice, a span's end lies behind the end of its run: for a minute it is
-// tomorrow, and then today again.
+// run is a period with one date and no break. Where there are two
+// midnights, a span ends after its run: for a minute it is tomorrow, and
+// then today again.
 type run struct {
 	start, end int64 // in Unix seconds; all transitions are whole ones
 	span       *Span
 }
 
 // New returns the calendar of an IANA time zone such as "Europe/Berlin".
-// The empty name and "Local" are refused with [ErrZone].
+// It returns [ErrZone] for the empty name and for "Local".
 func New(zone string) (*Calendar, error) {
 	if zone == "" || zone == "Local" {
 		return nil, fmt.Errorf("%w, not %q", ErrZone, zone)
@@ -96,9 +91,8 @@ func (c *Calendar) Zone() string {
 	return c.location.String()
 }
 
-// At returns the day that t belongs to. The times of the span are in the
-// calendar's zone. It is shared by all who ask for that day, and must not
-// be written to.
+// At returns the day of t. The times of the span are in the calendar's
+// zone. Callers share the span and must not change it.
 func (c *Calendar) At(t time.Time) *Span {
 	sec := t.Unix()
 	if known := c.current.Load(); known != nil && known.start <= sec && sec < known.end {
@@ -109,8 +103,8 @@ func (c *Calendar) At(t time.Time) *Span {
 	return found.span
 }
 
-// find walks through the runs around sec: from one that is surely over to
-// the one that sec is in, and on to the first of a later date.
+// find goes through the runs around sec: from a run that is over to the run
+// of sec, and on to the first run of a later date.
 func (c *Calendar) find(sec int64) *run {
 	day := c.day(sec)
 	start := sec - lookBack
@@ -136,8 +130,8 @@ func (c *Calendar) find(sec int64) *run {
 	}
 }
 
-// runEnd returns the first instant after sec with another date than the
-// one at sec, which may be an earlier date.
+// runEnd returns the first instant after sec with another date, which may
+// be an earlier one.
 func (c *Calendar) runEnd(sec int64) int64 {
 	day := c.day(sec)
 	for {
@@ -158,15 +152,14 @@ func (c *Calendar) day(sec int64) Day {
 	return dayOf(sec, int64(offset))
 }
 
-// offset returns the zone's offset at sec, in seconds east of UTC, and
-// until when at least it stays the same.
+// offset returns the zone's offset at sec, in seconds east of UTC, and an
+// instant until which it stays the same.
 //
-// ZoneBounds is relied on for the end of a zone alone. Its start is not
-// always one: in the year of a zone's last recorded transition it comes
-// from a rule that did not hold before it. And its end is a day early at
-// the end of leap years, when the rule is taken to reach 365 days: on
-// their last day it is not behind sec, and the offset holds to the end of
-// that day in UTC.
+// It uses only the end that ZoneBounds returns. The start can be wrong: in
+// the year of a zone's last recorded transition it comes from a rule that
+// began later. The end is a day early in leap years, where Go's rule has 365
+// days: on the last day it is not after sec, and the offset stays the same
+// to the end of that day in UTC.
 func (c *Calendar) offset(sec int64) (offset, until int64) {
 	t := time.Unix(sec, 0).In(c.location)
 	_, east := t.Zone()

@@ -50,8 +50,7 @@ func TestZone(t *testing.T) {
 	}
 }
 
-// The days that went wrong in one program or another. All instants are
-// in UTC.
+// Days that some programs got wrong. All instants are in UTC.
 func TestAtNamedCases(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
@@ -116,8 +115,8 @@ func TestAtNamedCases(t *testing.T) {
 	}
 }
 
-// Where midnight comes twice, the day that is remembered must not answer
-// for the hour in which its date is not yet, or no longer, true.
+// With two midnights in a night, the cached day must not be returned for
+// an instant with another date.
 func TestAtRemembersNoOtherDate(t *testing.T) {
 	t.Parallel()
 	c := mustNew(t, "America/St_Johns")

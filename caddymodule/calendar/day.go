@@ -7,9 +7,9 @@ const (
 	dayLayout     = time.DateOnly
 )
 
-// Day is a civil day, counted from 1970-01-01 as day 0. It belongs to no
-// time zone. Days are plain numbers: d+1 is the day after d, and d-29 is
-// the first of the thirty days that end with d.
+// Day is a civil day without a time zone: the number of days since
+// 1970-01-01. d+1 is the day after d, and d-29 is the first of the thirty
+// days that end with d.
 type Day int32
 
 // String returns the day as YYYY-MM-DD.
@@ -17,8 +17,8 @@ func (d Day) String() string {
 	return time.Unix(int64(d)*secondsPerDay, 0).UTC().Format(dayLayout)
 }
 
-// dayOf returns the local day of an instant, both in seconds: sec since
-// the Unix epoch, offset east of UTC.
+// dayOf returns the local day of an instant: sec is in seconds since 1970,
+// and offset in seconds east of UTC.
 func dayOf(sec, offset int64) Day {
 	local := sec + offset
 	day := local / secondsPerDay

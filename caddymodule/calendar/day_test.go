@@ -28,7 +28,7 @@ func TestDayNames(t *testing.T) {
 func TestDayArithmetic(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		// All days that have four digits for the year.
+		// All days with a year of four digits.
 		day := calendar.Day(rapid.Int32Range(-719_528, 2_932_896).Draw(t, "day"))
 		add := rapid.IntRange(-400, 400).Draw(t, "add")
 		want := time.Unix(int64(day)*86400, 0).UTC().AddDate(0, 0, add).Format(time.DateOnly)

@@ -66,7 +66,7 @@ func date(at time.Time, location *time.Location) int {
 
 // transitions returns the instants from 1900 to 2100 at which the offset
 // of a zone changes, found by bisection between samples and not by
-// ZoneBounds, which the calendar itself goes by.
+// ZoneBounds, which the calendar uses.
 func transitions(location *time.Location) []time.Time {
 	offset := func(sec int64) int {
 		_, east := time.Unix(sec, 0).In(location).Zone()
@@ -93,8 +93,8 @@ func transitions(location *time.Location) []time.Time {
 	return found
 }
 
-// check holds the day of at to the definitions of start and midnight, by
-// looking at the dates of instants that lie a step apart.
+// check compares the day of at with the definitions of start and midnight,
+// by the dates of instants with a step between them.
 func check(t *testing.T, c *calendar.Calendar, location *time.Location, at time.Time, step time.Duration) {
 	t.Helper()
 	span := c.At(at)
@@ -123,9 +123,9 @@ func check(t *testing.T, c *calendar.Calendar, location *time.Location, at time.
 	}
 }
 
-// nearMidnight tells the transitions that can disturb a midnight: the
-// clock shows one less than three hours away, before or after it, or it
-// jumps further than that.
+// nearMidnight recognises transitions that can change a midnight: midnight
+// is less than three hours away on the clock before or after it, or the
+// clock jumps further than that.
 func nearMidnight(at time.Time, location *time.Location) bool {
 	before, after := at.Add(-time.Second).In(location), at.In(location)
 	_, old := before.Zone()
@@ -150,9 +150,9 @@ func TestAtInEveryZone(t *testing.T) {
 	}
 }
 
-// rulesOf gives each kind of change in a zone one name: what the clock
-// shows before and after it. The hundred springs of one rule are alike:
-// the first is looked at closely, the others are sampled.
+// rulesOf names each kind of change in a zone by the clock before and after
+// it. The changes of one rule are alike: the first is tested closely, the
+// others are sampled.
 func rulesOf(at time.Time, location *time.Location) string {
 	return at.Add(-time.Second).In(location).Format("15:04:05 ") + at.In(location).Format("15:04:05")
 }
@@ -193,8 +193,8 @@ func checkZone(t *testing.T, c *calendar.Calendar, location *time.Location) {
 	}
 }
 
-// Every second of the two days around the changes that move midnight
-// itself, judged by nothing but the dates that the zone gives.
+// The test compares every second of the two days around a change of midnight
+// with the dates of the zone.
 func TestAtEverySecond(t *testing.T) {
 	t.Parallel()
 	changes := map[string]string{
@@ -232,9 +232,8 @@ func TestAtEverySecond(t *testing.T) {
 	}
 }
 
-// runs returns for each date of a list where the unbroken row of it
-// began, and where the first later date stands (the end of the list if
-// nowhere).
+// runs returns for each date of a list the index of the beginning of its
+// unbroken run, and of the first later date, or the end of the list.
 func runs(dates []int) (starts, ends []int) {
 	starts, ends = make([]int, len(dates)), make([]int, len(dates))
 	for i := 1; i < len(dates); i++ {

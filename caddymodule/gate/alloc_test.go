@@ -9,8 +9,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 )
 
-// TestAllocations holds an admitted call to the one allocation that it is
-// itself.
+// TestAllocations: an admitted call allocates only itself.
 func TestAllocations(t *testing.T) {
 	l := ledger.New(nil)
 	l.PutAccount("acc_1", "starter", false)
@@ -24,9 +23,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestRefusalAllocations holds refusals to the memory of their headers,
-// and of the call if there is one: those who are refused come again and
-// again.
+// TestRefusalAllocations: a refusal allocates its headers, and the call if
+// there is one. Refused clients often repeat their requests.
 func TestRefusalAllocations(t *testing.T) {
 	for limit, want := range map[policy.Limit]struct {
 		status int

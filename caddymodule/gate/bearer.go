@@ -7,11 +7,10 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// bearer reads the token of a request (RFC 6750, 2.1) from its fields
-// Authorization and returns what the store knows it by. Tokens in the
-// query string are refused rather than ignored (RFC 6750, 5.3): their
-// sender should learn that they have just been written to every log on
-// the way.
+// bearer reads the token of a request (RFC 6750, 2.1) from its
+// Authorization fields and returns its hash. A token in the query string is
+// refused and not ignored (RFC 6750, 5.3): the client should learn that
+// every log on the way has it now.
 func bearer(fields []string, query string) (token.Hash, *Refusal) {
 	if query != "" && carriesToken(query) {
 		return token.Hash{}, refuseRequest
@@ -22,15 +21,9 @@ func bearer(fields []string, query string) (token.Hash, *Refusal) {
 	if len(fields) == 0 {
 		return token.Hash{}, refuseUnauthenticated
 	}
-	// Nearly all write the scheme so, and need no search for its end.
-	credentials, ok := strings.CutPrefix(fields[0], "Bearer ")
-	if !ok {
-		var scheme string
-		scheme, credentials, _ = strings.Cut(fields[0], " ")
-		ok = strings.EqualFold(scheme, "Bearer")
-	}
+	scheme, credentials, _ := strings.Cut(fields[0], " ")
 	credentials = strings.Trim(credentials, " ")
-	if !ok || credentials == "" {
+	if !strings.EqualFold(scheme, "Bearer") || credentials == "" {
 		return token.Hash{}, refuseUnauthenticated
 	}
 	hash, _, err := token.Parse(credentials)
@@ -40,8 +33,8 @@ func bearer(fields []string, query string) (token.Hash, *Refusal) {
 	return hash, nil
 }
 
-// carriesToken tells whether a query string has a parameter by which
-// tokens are passed, however its name is written.
+// carriesToken tells whether a query string has a parameter for a token, in
+// any spelling of its name.
 func carriesToken(query string) bool {
 	for query != "" {
 		var pair string
@@ -59,8 +52,8 @@ func carriesToken(query string) bool {
 	return false
 }
 
-// cutAny splits at the first of several separators. Not every server
-// takes a semicolon for one, but some do.
+// cutAny splits at the first of several separators: some servers split
+// parameters at semicolons too.
 func cutAny(s, separators string) (before, after string) {
 	if i := strings.IndexAny(s, separators); i >= 0 {
 		return s[:i], s[i+1:]

@@ -26,9 +26,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// memory is a ledger without a log. It counts in memory only.
+// memory is a ledger without a log: it only counts.
 type memory struct {
-	store.Store // the gate does not call it in this benchmark
+	store.Store // nil: the gate uses no other method in this benchmark
 	ledger      *ledger.Ledger
 }
 
@@ -63,7 +63,7 @@ func newGate(t testing.TB, db store.Store, limit policy.Limit) *gate.Gate {
 		t.Fatal(err)
 	}
 	return gate.New(gate.Options{
-		Policy: p, Store: func() (store.Store, error) { return db, nil },
+		Policy: p, Store: func() (gate.Store, error) { return db, nil },
 		Throttle:   func() (*login.Throttle, error) { return login.New(nil), nil },
 		Assertions: newSigner(t), Server: plain{}, Now: time.Now, Since: time.Since, Logger: zap.NewNop(),
 	})
@@ -78,7 +78,7 @@ func newToken(t testing.TB) token.Token {
 	return tok
 }
 
-// batch is the number of requests that a benchmark prepares at a time.
+// batch is how many requests are prepared at a time.
 const batch = 64
 
 // serverHeap is the memory that Caddy uses besides the gate, in bytes. The
@@ -199,8 +199,8 @@ func BenchmarkHash(b *testing.B) {
 	}
 }
 
-// BenchmarkRefusals measures two refusals: an exhausted quota and an
-// unknown token.
+// BenchmarkRefusals measures two refusals: of a call without calls left, and
+// of an unknown token.
 func BenchmarkRefusals(b *testing.B) {
 	for name, limit := range map[string]policy.Limit{"exhausted": 0, "invalid": 1} {
 		b.Run(name, func(b *testing.B) {
@@ -217,8 +217,8 @@ func BenchmarkRefusals(b *testing.B) {
 	}
 }
 
-// refusing returns a gate and an Authorization that it refuses: for an
-// exhausted quota if limit is 0, otherwise for an unknown token.
+// refusing returns a gate and a token that it refuses: for the limit if that
+// is 0, otherwise because the token is unknown.
 func refusing(t testing.TB, limit policy.Limit) (*gate.Gate, string) {
 	t.Helper()
 	l, tok := ledger.New(nil), newToken(t)

@@ -8,30 +8,27 @@ import (
 )
 
 // Refusals of a request whose body the client broke. Their calls are never
-// given back. Those of an upstream that did not answer are, unless the
-// option refund is never.
+// given back.
 var (
 	refuseBrokenBody = fixed(http.StatusBadRequest, "invalid_request", "The request body cannot be read: it is malformed, incomplete or too slow.", Malformed)
 	refuseLongBody   = fixed(http.StatusRequestEntityTooLarge, "body_too_large", "The request body is too large.", Malformed)
 
-	// readWhole marks a body that was read to its end, and closedEarly one
-	// that the service closed before: errors that follow are not the
-	// client's.
+	// readWhole marks a body that was read to its end, closedEarly a body
+	// that the upstream closed before: later errors are not the client's.
 	readWhole   = &Refusal{}
 	closedEarly = &Refusal{}
 )
 
-// body is a request body that knows whether the client broke it. Proxies
-// report that as a failure of the service. A proxy's transport reads the
-// body on a goroutine of its own.
+// body is a request body that notes whether the client broke it. Proxies
+// report that as a failure of the upstream. A proxy's transport reads the
+// body on its own goroutine.
 type body struct {
 	io.ReadCloser
-	end atomic.Pointer[Refusal] // what ended the body first; nil before
+	end atomic.Pointer[Refusal] // the first end of the body; nil before
 }
 
-// watchBody puts a body in place of the request's own, and returns nil
-// for a request without one. Servers wrap the body also where there is
-// none.
+// watchBody replaces the body of a request, and returns nil for a request
+// without one. Some servers wrap the body of such a request too.
 func watchBody(r *http.Request) *body {
 	if r.Body == nil || r.ContentLength == 0 {
 		return nil
@@ -41,7 +38,7 @@ func watchBody(r *http.Request) *body {
 	return b
 }
 
-// Read notes how reading ends.
+// Read notes the end of the body.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
@@ -50,7 +47,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close notes that reading ends here.
+// Close notes the end of the body.
 func (b *body) Close() error {
 	b.end.CompareAndSwap(nil, closedEarly)
 	return b.ReadCloser.Close()

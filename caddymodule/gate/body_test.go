@@ -28,9 +28,8 @@ func closingUpstream(t *testing.T) handlerFunc {
 	}
 }
 
-// TestClosedBodyIsTheUpstreamsFailure: HTTP/2 and HTTP/3 have errors of
-// their own for a body that was closed by whoever read it. They say
-// nothing about the client.
+// TestClosedBodyIsTheUpstreamsFailure: HTTP/2 and HTTP/3 have their own errors
+// for a body that its reader has closed. They are not the client's fault.
 func TestClosedBodyIsTheUpstreamsFailure(t *testing.T) {
 	w := newWorld(t, func(c *policy.Config) { c.Endpoints[0].Method = "POST" })
 	bearer := w.account(t, "acc_1")
@@ -49,7 +48,7 @@ func TestClosedBodyIsTheUpstreamsFailure(t *testing.T) {
 }
 
 // TestExtendedConnect: a WebSocket over HTTP/2 or HTTP/3 is a CONNECT,
-// which no route takes, also not one with the option upgrade.
+// which no route matches, not even with the option upgrade.
 func TestExtendedConnect(t *testing.T) {
 	w := newWorld(t, func(c *policy.Config) { c.Endpoints[0].Upgrade = true })
 	bearer := w.account(t, "acc_1")

@@ -8,9 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"go.uber.org/zap"
 
@@ -19,46 +17,38 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 )
 
-// Call is one identified request to an endpoint. It is the only thing
-// that a request allocates besides what the server does with it, so it
-// also holds the memory of the headers that it sets. It lives as long as
-// the request does and can be asked afterwards, which is why none is used
-// again. Each word of it costs all requests: it has 384 bytes.
+// Call is one request to an endpoint from a known account. It has the
+// memory of the headers that the gate sets, so that a request allocates
+// little else. Servers may read it after the request, so calls are not
+// reused.
 type Call struct {
-	*terms  // without a plan until the call is entitled
-	store   store.Store
-	request *http.Request
-	writer  http.ResponseWriter // of the answer
-	began   time.Time
-	path    string // asked for: handlers behind the gate may rewrite it
+	*entitlement // without a plan until the call is entitled
+	answer       answer
+	grant        store.Grant
+	store        Store
+	request      *http.Request
+	began        time.Time
+	path         string // as asked for: handlers behind the gate may rewrite it
 
-	// Of the grant.
-	account, planName, key, keyName string
-	handle                          store.Handle
+	effective *policy.Effective // nil until the call is entitled
 
-	effective *policy.Effective // known once the call is entitled
-
-	// Known once a call was asked for and counted or refused; day is nil
-	// before.
+	// Set by take, whether or not the call is admitted. day is nil before.
 	day       *calendar.Span
-	remaining int64
-	remains   [1]int64 // of terms.limits
+	remaining [maxLimits]int64
 
-	body    *body // nil for a request without one
-	status  int16 // of the answer; 0 while there is none
-	headers int16 // of the answer, when it began
-	history int16 // days of it that a call to usage asks for
-	head    bool  // HEAD was asked for where the endpoint has GET
-	settled bool  // it is decided whether the call is given back
+	history  int16 // days of history that a call to usage asks for
+	head     bool  // a HEAD request to an endpoint with GET
+	refunded bool
 
-	values [9]string // of the headers that are set, each in a place of its own
-	text   [40]byte  // of RateLimit, if the endpoint's name is not too long
+	values [9]string // of the headers that the gate sets
+	text   [40]byte  // of RateLimit, unless it is longer
 }
 
-// The places of headers in Call.values.
+// The positions of headers in Call.values.
 const (
 	atAccount = iota
 	atPlan
@@ -71,8 +61,8 @@ const (
 	atVary
 )
 
-// header sets a header to a value that belongs to this call: servers have
-// handlers that edit the values of headers in place.
+// header sets a header to a value in the call's own memory: servers have
+// handlers that change the values of headers in place.
 func (c *Call) header(h http.Header, name string, at int, value string) {
 	c.values[at] = value
 	h[name] = c.values[at : at+1 : at+1]
@@ -82,127 +72,172 @@ func (c *Call) header(h http.Header, name string, at int, value string) {
 func (c *Call) Lookup(name string) (any, bool) {
 	switch name {
 	case "http.auth.user.id":
-		return c.account, true
+		return c.grant.Account, true
 	case "http.tollgate.endpoint":
 		return c.endpoint.Name, true
 	case "http.tollgate.plan":
-		return c.planName, true
+		return c.grant.Plan, true
 	case "http.tollgate.key":
-		return c.key, true
-	case "http.tollgate.limit":
-		return c.number(c.limit), true
-	case "http.tollgate.remaining":
-		if c.day == nil {
-			return "", true
-		}
-		return c.number(c.remaining), true
+		return c.grant.Key, true
+	case "http.tollgate.limit", "http.tollgate.remaining":
+		return c.lookupLimit(name == "http.tollgate.remaining"), true
 	}
 	return nil, false
 }
 
-// number is a number of calls for people.
-func (c *Call) number(n int64) any {
+// lookupLimit returns the day's limit or the remaining calls, as far as
+// they are known.
+func (c *Call) lookupLimit(remaining bool) any {
 	switch {
-	case c.plan == nil:
+	case c.plan == nil || remaining && c.day == nil:
 		return ""
-	case c.limit == store.Unlimited:
+	case len(c.limits) == 0:
 		return "unlimited"
+	case remaining:
+		return c.remaining[0]
 	}
-	return n
+	return c.limits[0].Max
 }
 
-// serve hands an admitted call on and looks at what became of it.
-func (c *Call) serve(w http.ResponseWriter, r *http.Request, said seen, next Handler) error {
-	c.writer = w
-	a := (*answer)(c)
-	// Also when the handler panics, as a proxy does whose upstream breaks
-	// off in the middle of an answer. Before the answer, that is an error
-	// of the server.
+// entitle looks up the limits of the endpoint on the account's current
+// plan, and checks the token's abilities.
+func (c *Call) entitle(r *http.Request) (refusal *Refusal) {
+	plan := c.gate.Policy.Plan(c.grant.Plan)
+	if !plan.HasAccess() {
+		return refusePlan
+	}
+	entitled := &c.gate.entitlements[plan.Index][c.endpoint.Index]
+	if !entitled.listed {
+		return refuseEntitlement
+	}
+	effective := plan.Effective(c.grant.Abilities)
+	if !effective.Includes(c.endpoint) {
+		return insufficientScope(c.endpoint)
+	}
+	c.entitlement, c.effective = entitled, effective
+	if c.endpoint.Usage {
+		c.history, refusal = usageDays(r)
+	}
+	return refusal
+}
+
+// callCost is how many calls a call counts as.
+const callCost = 1
+
+// take takes the call from all limits at once.
+func (c *Call) take() *Refusal {
+	c.day = c.gate.Policy.Calendar.At(c.began)
+	admitted, err := c.store.Take(c.request.Context(), c.counted(), c.limits, c.remaining[:len(c.limits)])
+	if err != nil {
+		// Nothing is given back: the call may not be counted.
+		c.day = nil
+		return c.gate.storeFailed(err)
+	}
+	if !admitted {
+		c.record(http.StatusTooManyRequests)
+		return c.refuseExhausted()
+	}
+	return nil
+}
+
+// counted returns the call as the store counts it.
+func (c *Call) counted() store.Call {
+	return store.Call{Account: c.grant.Account, Endpoint: c.endpoint.Name, Day: c.day.Day, Cost: callCost, Handle: c.grant.Handle}
+}
+
+// proxy passes an admitted call on, and records it when it ends.
+func (c *Call) proxy(w http.ResponseWriter, r *http.Request, held headers, hash token.Hash, next Handler) error {
+	c.answer = answer{ResponseWriter: w, owner: c}
+	// Deferred, because a proxy panics if its upstream breaks off in the
+	// middle of an answer. Before the answer, a panic is a server error.
 	otherwise := http.StatusInternalServerError
 	defer func() {
-		a.begin(otherwise)
-		// Trailers that the handler has set since then are in addition: the
-		// headers are looked through again only if their number differs.
-		if h := a.Header(); len(h) != int(c.headers) {
-			stripTrailers(h)
-		}
-		if c.status != http.StatusSwitchingProtocols {
-			c.record(int(c.status))
+		c.answer.end(otherwise)
+		if c.answer.status != http.StatusSwitchingProtocols {
+			c.record(c.answer.status)
 		}
 	}()
 	if c.endpoint.Usage {
-		return c.serveUsage(a, r)
+		return c.serveUsage(&c.answer, r)
 	}
-	c.identify(r, said)
-	err := next.ServeHTTP(a, r)
-	if err != nil || c.body.fault() != nil {
+	c.prepare(r, held, hash)
+	err := next.ServeHTTP(&c.answer, r)
+	if err != nil || c.answer.body.fault() != nil {
 		c.gate.unmark(r)
-		if c.status == 0 {
+		if c.answer.status == 0 {
 			return c.fail(r, err)
 		}
 	}
-	otherwise = http.StatusOK // net/http's, for a handler that wrote nothing
-	if c.status != statusClientGone {
+	otherwise = http.StatusOK // as net/http, for a handler that wrote nothing
+	if c.answer.status != statusClientGone {
 		c.gate.outages.upstream[c.endpoint.Index].Worked()
 	}
 	return err
 }
 
-// fail answers for an upstream that did not. What the gate has no words
-// for goes on to the server, with the headers of a gated answer.
+// fail answers for an upstream that did not answer. An error that the gate
+// has no refusal for goes on to the server.
 //
-// A call whose body is broken or too long stays counted: the upstream may have
-// worked for it, and a client could repeat that as often as it likes.
+// A call whose body is broken or too long stays counted: the upstream may
+// have worked for it, and a client could repeat it without limit.
 func (c *Call) fail(r *http.Request, err error) error {
-	if fault := c.gate.fault(c.body, err); fault != nil {
-		(*answer)(c).begin(fault.Status)
-		return c.gate.refuse((*answer)(c), r, c.endpoint, fault)
+	if fault := c.gate.fault(c.answer.body, err); fault != nil {
+		c.answer.begin(fault.Status)
+		return c.gate.refuse(&c.answer, r, c.endpoint, fault)
 	}
 	status := c.gate.Server.Status(err)
-	c.settle(status, false)
+	c.refundIfFailed(status, false)
 	refusal := unanswered(status)
 	if refusal != nil {
 		failed(c.gate.outages.upstream[c.endpoint.Index], err, slog.Int("status", status))
 		if !c.gate.PassErrors {
-			return c.gate.refuse((*answer)(c), r, c.endpoint, refusal)
+			return c.gate.refuse(&c.answer, r, c.endpoint, refusal)
 		}
 	}
-	(*answer)(c).begin(status)
+	c.answer.begin(status)
 	return err
 }
 
-// identify tells the upstream whose call this is, and takes away what it
-// must not see.
-func (c *Call) identify(r *http.Request, said seen) {
+// prepare sets the headers that tell the upstream which account calls, and
+// removes those that it must not see.
+func (c *Call) prepare(r *http.Request, held headers, hash token.Hash) {
 	h := r.Header
-	// Before anything is added: up to eight fields are a small map.
+	// Deleted first: a map of up to eight fields is small.
 	delete(h, "Authorization")
-	if said.cookie {
+	if held.cookie {
 		delete(h, "Cookie")
 	}
-	c.header(h, "Tollgate-Account", atAccount, c.account)
-	c.header(h, "Tollgate-Plan", atPlan, c.planName)
-	c.header(h, "Tollgate-Key", atKey, c.key)
-	c.header(h, "Tollgate-Abilities", atAbilities, c.effective.Abilities)
-	by := assertion.Caller{Account: c.account, Plan: c.planName, Key: c.key, Abilities: c.effective.Abilities}
-	c.header(h, assertion.Header, atAssertion, c.gate.Assertions.Call(said.token, r.Host, by, c.began))
-	c.gate.prove(h)
+	by := assertion.Caller{Account: c.grant.Account, Plan: c.grant.Plan, Key: c.grant.Key, Abilities: c.effective.Abilities}
+	c.header(h, "Tollgate-Account", atAccount, by.Account)
+	c.header(h, "Tollgate-Plan", atPlan, by.Plan)
+	c.header(h, "Tollgate-Key", atKey, by.Key)
+	c.header(h, "Tollgate-Abilities", atAbilities, by.Abilities)
+	c.header(h, assertion.Header, atAssertion, c.gate.Assertions.Call(hash, r.Host, by, c.began))
+	if c.gate.Proof != "" {
+		h[assertion.ProofHeader] = []string{c.gate.Proof}
+	}
 	c.gate.Server.Mark(r, c)
-	c.body = watchBody(r)
+	c.answer.body = watchBody(r)
 }
 
-// statusClientGone is what Caddy's proxy answers with to a client that
-// has gone away. It says nothing about the upstream.
+// statusClientGone is the status of Caddy's proxy if the client has closed
+// the connection. It says nothing about the upstream.
 const statusClientGone = 499
 
-// settle decides, once, whether the call is given back. It is not if the
-// client went away before the answer (499): the upstream has worked for
-// it.
-func (c *Call) settle(status int, answered bool) {
-	if c.settled {
-		return
+// begun implements owner: it refunds a failed call and completes the
+// headers of the answer.
+func (c *Call) begun(status int) {
+	c.refundIfFailed(status, true)
+	c.complete(c.answer.Header())
+	if status == http.StatusSwitchingProtocols {
+		c.record(status) // the connection may stay open for days
 	}
-	c.settled = true
+}
+
+// refundIfFailed gives the call back if the option refund says so. A call
+// whose client is gone (499) is not given back: the upstream has worked for
+// it.
+func (c *Call) refundIfFailed(status int, answered bool) {
 	switch c.gate.Policy.Refund {
 	case policy.RefundUnreachable:
 		if !answered && unanswered(status) != nil {
@@ -215,43 +250,43 @@ func (c *Call) settle(status int, answered bool) {
 	}
 }
 
-// refund gives the call back, whether or not the client still waits.
+// refund gives the call back once, also if the client is gone.
 func (c *Call) refund() {
+	if c.refunded {
+		return
+	}
+	c.refunded = true
 	c.gate.unmark(c.request)
-	if err := c.store.GiveBack(context.WithoutCancel(c.request.Context()), c.counter()); err != nil {
+	if err := c.store.GiveBack(context.WithoutCancel(c.request.Context()), c.counted()); err != nil {
 		failed(c.gate.outages.refund, err, slog.String("endpoint", c.endpoint.Name))
 		return
 	}
 	c.gate.outages.refund.Worked()
-	c.remaining = min(c.limit, c.remaining+1)
+	for i, limit := range c.limits {
+		c.remaining[i] = min(limit.Max, c.remaining[i]+callCost)
+	}
 	c.gate.Server.Count(c.endpoint, Refunded)
 }
 
-// record notes the call for the account's list of recent calls.
+// record adds the call to the account's recent calls.
 func (c *Call) record(status int) {
-	c.store.Record(store.Record{
-		Account: c.account, Key: c.key, KeyName: c.keyName, At: c.began,
-		Endpoint: c.endpoint.Name, Method: c.method(), Path: c.path,
-		Status: status, Duration: c.gate.Since(c.began), Handle: c.handle,
-	})
-}
-
-// method is what was asked with: a route is matched by its own method,
-// and that of GET also by HEAD.
-func (c *Call) method() string {
+	method := c.endpoint.Method
 	if c.head {
-		return http.MethodHead
+		method = http.MethodHead
 	}
-	return c.endpoint.Method
+	c.store.Record(store.Record{
+		Account: c.grant.Account, Key: c.grant.Key, KeyName: c.grant.KeyName, At: c.began,
+		Endpoint: c.endpoint.Name, Method: method, Path: c.path,
+		Status: status, Duration: c.gate.Since(c.began), Handle: c.grant.Handle,
+	})
 }
 
 // serveUsage answers the gate's own endpoint.
 func (c *Call) serveUsage(w http.ResponseWriter, r *http.Request) error {
-	doc, err := usage.Build(r.Context(), c.gate.Policy, c.store, c.account, c.planName, c.began, int(c.history))
+	doc, err := usage.Build(r.Context(), c.gate.Policy, c.store, c.grant.Account, c.grant.Plan, c.began, int(c.history))
 	if err != nil {
-		c.settled = true
-		c.refund() // it is the gate itself that failed
-		return c.gate.unavailable(w, r, c.endpoint, err)
+		c.refund() // the gate itself has failed
+		return c.gate.refuse(w, r, c.endpoint, c.gate.storeFailed(err))
 	}
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
@@ -273,8 +308,8 @@ func (c *Call) serveUsage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// usageDays reads the length of the history asked for. Nothing else can
-// be asked.
+// usageDays reads the parameter days, the only one: the length of the
+// history.
 func usageDays(r *http.Request) (days int16, refusal *Refusal) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -288,56 +323,4 @@ func usageDays(r *http.Request) (days int16, refusal *Refusal) {
 		days = int16(n)
 	}
 	return days, nil
-}
-
-// rateLimit is the RateLimit header of this call. To be had once: the
-// text stands in the call itself and must not change afterwards.
-func (c *Call) rateLimit() string {
-	b := appendQuota(c.text[:0], c.endpoint.Name, c.remaining, c.day.RetryAfter(c.began))
-	return unsafe.String(unsafe.SliceData(b), len(b))
-}
-
-// appendQuota appends what is left of a quota and the seconds until it
-// is full again, in the form of draft-ietf-httpapi-ratelimit-headers.
-func appendQuota(b []byte, name string, remaining, seconds int64) []byte {
-	b = append(append(append(b, '"'), name...), `";r=`...)
-	b = strconv.AppendInt(b, min(remaining, maxInteger), 10)
-	return strconv.AppendInt(append(b, ";t="...), seconds, 10)
-}
-
-// maxInteger is the largest integer of a structured field (RFC 9651,
-// 3.3.1), one below the largest limit.
-const maxInteger = 999_999_999_999_999
-
-// terms are what a plan gives to an endpoint, and what the gate last said
-// of them: the next answer mostly says the same. They are made with the
-// gate, for each plan and endpoint and for each endpoint without a plan.
-type terms struct {
-	gate     *Gate
-	endpoint *policy.Endpoint
-	plan     *policy.Plan // nil without one
-	limit    int64
-	limits   []store.Limit
-
-	policy    atomic.Pointer[dayField]
-	exhausted atomic.Pointer[exhaustion]
-}
-
-// dayField is a RateLimit-Policy header, which changes with the length of
-// the day only.
-type dayField struct {
-	day   *calendar.Span
-	value string
-}
-
-// quotaPolicy is the RateLimit-Policy header of this call: so many calls
-// within a window of the day's true length.
-func (c *Call) quotaPolicy() string {
-	last := c.policy.Load()
-	if last != nil && last.day == c.day {
-		return last.value
-	}
-	value := `"` + c.endpoint.Name + `";q=` + strconv.FormatInt(min(c.limit, maxInteger), 10) + ";w=" + strconv.FormatInt(int64(c.day.Length()/time.Second), 10)
-	c.policy.Store(&dayField{c.day, value})
-	return value
 }

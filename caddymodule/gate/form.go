@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
-// form is one way to write a refusal: as JSON, as a page, for gRPC.
+// form is a refusal as JSON, as a page or for gRPC.
 type form struct {
 	status int
 	header []field // beside the refusal's own
@@ -27,7 +27,7 @@ func newForm(status int, contentType string, body []byte) form {
 	}}
 }
 
-// refuse is the one place that writes refusals.
+// refuse writes a refusal. All refusals are written here.
 func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, f *Refusal) error {
 	g.Server.Count(e, f.outcome)
 	as := g.formOf(r, f)
@@ -38,12 +38,9 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, e *policy.Endpoint
 	if g.PassErrors {
 		return f
 	}
-	// A call or a login attempt is settled by what happened, which for
-	// gRPC is not the status that is sent.
-	if as.status != f.Status {
-		if a, ok := w.(interface{ begin(status int) }); ok {
-			a.begin(f.Status)
-		}
+	// The owner gets the status of the refusal, which gRPC does not send.
+	if a, ok := w.(*answer); ok {
+		a.begin(f.Status)
 	}
 	w.WriteHeader(as.status)
 	if r.Method == http.MethodHead || len(as.body) == 0 {
@@ -55,7 +52,7 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, e *policy.Endpoint
 	return nil
 }
 
-// formOf chooses the form of a refusal by what the client sent.
+// formOf chooses the form of a refusal by the client's headers.
 func (g *Gate) formOf(r *http.Request, f *Refusal) form {
 	switch {
 	case g.PassErrors:
@@ -68,8 +65,8 @@ func (g *Gate) formOf(r *http.Request, f *Refusal) form {
 	return f.json
 }
 
-// setHeader sets the headers of a refusal. Their values belong to this
-// answer alone: servers have handlers that edit them in place.
+// setHeader sets the headers of a refusal, as copies for this answer:
+// servers have handlers that change the values of headers in place.
 func (f *Refusal) setHeader(h http.Header, as form, gated bool) {
 	values := make([]string, 0, len(f.header)+len(as.header)+1)
 	for _, lines := range [...][]field{f.header, as.header} {

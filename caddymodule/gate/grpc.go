@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// grpcType begins the Content-Type of gRPC. That of gRPC-Web begins with
-// it too, and is another protocol: its clients derive the status of a call
-// from that of HTTP, so they get the same refusal as others.
+// grpcType is the prefix of the Content-Type of gRPC. gRPC-Web has the same
+// prefix and is another protocol: its clients read the status of HTTP, so
+// they get the same refusal as other clients.
 const grpcType = "application/grpc"
 
 // isGRPC reports whether the Content-Type is that of gRPC. It does not
@@ -45,8 +45,8 @@ const (
 	grpcUnauthenticated   = 16
 )
 
-// grpcStatus returns the status of gRPC for one of HTTP. Among those of
-// clients' mistakes none but RESOURCE_EXHAUSTED asks for a repetition.
+// grpcStatus returns the gRPC status for an HTTP status. For a 4xx only
+// RESOURCE_EXHAUSTED asks the client to retry.
 func grpcStatus(status int) int {
 	switch status {
 	case http.StatusBadRequest, http.StatusUnsupportedMediaType:

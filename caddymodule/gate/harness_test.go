@@ -29,8 +29,8 @@ type handlerFunc func(http.ResponseWriter, *http.Request) error
 
 func (f handlerFunc) ServeHTTP(w http.ResponseWriter, r *http.Request) error { return f(w, r) }
 
-// world is a gate over a real store, on a clock that the test moves. It
-// is a server of its own: the gate needs no Caddy.
+// world is a gate with a real store and a clock that the test sets. It is
+// also the server: the gate needs no Caddy.
 type world struct {
 	store store.Store
 	gate  *gate.Gate
@@ -42,7 +42,7 @@ type world struct {
 	last     *gate.Call
 }
 
-// noon is ahead of the machine's clock: a store forgets by that.
+// noon is later than the machine's clock: stores delete old calls by it.
 var noon = time.Date(2126, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func newWorld(t testing.TB, change func(*policy.Config)) *world {
@@ -80,7 +80,7 @@ func newWorld(t testing.TB, change func(*policy.Config)) *world {
 	return w
 }
 
-// secret is what the gates of these tests are configured with.
+// secret is the configured secret of the gates in these tests.
 const secret = "0123456789abcdef0123456789abcdef"
 
 func newSigner(t testing.TB) *assertion.Signer {
@@ -96,7 +96,7 @@ func newSigner(t testing.TB) *assertion.Signer {
 	return signer
 }
 
-// configure puts a configuration in force, as a reload does.
+// configure changes the configuration, as a reload does.
 func (w *world) configure(t testing.TB, c policy.Config) {
 	t.Helper()
 	p, err := policy.New(c)
@@ -105,7 +105,7 @@ func (w *world) configure(t testing.TB, c policy.Config) {
 	}
 	guard := login.New(w.store)
 	w.gate = gate.New(gate.Options{
-		Policy: p, Store: func() (store.Store, error) { return w.store, nil },
+		Policy: p, Store: func() (gate.Store, error) { return w.store, nil },
 		Throttle:   func() (*login.Throttle, error) { return guard, nil },
 		Assertions: newSigner(t), Server: w, Now: w.clock, Since: func(t time.Time) time.Duration { return w.clock().Sub(t) }, Logger: zap.NewNop(),
 	})
@@ -123,7 +123,7 @@ func (w *world) set(now time.Time) {
 	w.now = now
 }
 
-// failure is an error of a handler that stands for a status.
+// failure is an error of a handler with a status.
 type failure int
 
 func (f failure) Error() string { return http.StatusText(int(f)) }

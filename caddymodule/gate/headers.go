@@ -9,38 +9,36 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
-	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// seen is what clean came by that is looked for later: to look for it
-// again would take as long as all of the walk.
-type seen struct {
+// headers are facts about the headers of a request. cleanHeaders collects
+// them: another look at the map would take as long as all of its loop.
+type headers struct {
 	authorization               []string
 	cookie, upgrade, connection bool
-
-	token token.Hash // of authorization, once it was looked at
+	upgradeRefused              bool // the endpoint does not switch protocols
 }
 
-// clean removes what no client may say: who it is, and what it meant to
-// ask instead.
-func clean(r *http.Request) (found seen) {
+// cleanHeaders removes the headers that clients must not set: an identity,
+// and another target than that of the request line.
+func cleanHeaders(r *http.Request, to policy.Route) (held headers) {
 	h := r.Header
 	forbidden := false
 	for name, values := range h {
-		// Most names are none of these: one look at the first letter.
+		// The first letter excludes most names.
 		if name == "" {
 			continue
 		}
 		switch name[0] {
 		case 'A':
 			if name == "Authorization" {
-				found.authorization = values
+				held.authorization = values
 			}
 		case 'C':
-			found.connection = found.connection || name == "Connection"
-			found.cookie = found.cookie || name == "Cookie"
+			held.connection = held.connection || name == "Connection"
+			held.cookie = held.cookie || name == "Cookie"
 		case 'U':
-			found.upgrade = found.upgrade || name == "Upgrade"
+			held.upgrade = held.upgrade || name == "Upgrade"
 		case 'H', 'P', 'S', 'T', 't', 'X', 'x':
 			forbidden = forbidden || isForbidden(name)
 		}
@@ -48,21 +46,24 @@ func clean(r *http.Request) (found seen) {
 	if forbidden {
 		maps.DeleteFunc(h, func(name string, _ []string) bool { return isForbidden(name) })
 	}
-	// Trailers arrive after everything was checked, under any name and not
-	// only those announced, and some servers merge them into the headers.
+	// Trailers arrive after all checks, under any name and not only the
+	// announced ones, and some servers merge them into the headers.
 	r.Trailer = nil
-	return found
+	if held.connection || held.upgrade {
+		held.cleanConnection(h, to)
+	}
+	return held
 }
 
 // isForbidden recognises headers that no client may send.
 func isForbidden(name string) bool {
-	// Caddy's proxy sets X-Forwarded-Host anew, but no other spelling of it.
+	// Caddy's proxy overwrites X-Forwarded-Host, but no other spelling of it.
 	return isIdentity(name) || name == "Trailer" || name != "X-Forwarded-Host" && isOverride(canonical(name))
 }
 
 // unmark removes the mark and the gate's headers from a request whose call
-// failed or was given back, or whose login attempt is settled. A handler
-// that answers in place of the upstream must not pass with them.
+// failed or was refunded, or whose login attempt has ended. A handler that
+// answers instead of the upstream must not get them.
 func (g *Gate) unmark(r *http.Request) {
 	g.Server.Mark(r, nil)
 	for _, name := range [...]string{
@@ -72,41 +73,32 @@ func (g *Gate) unmark(r *http.Request) {
 	}
 }
 
-// prove adds the static proof if it is configured.
-func (g *Gate) prove(h http.Header) {
-	if g.Proof != "" {
-		h[assertion.ProofHeader] = []string{g.Proof}
-	}
-}
-
-// cleanConnection removes what says which headers the proxy should drop on
-// the way, and every upgrade but those that are allowed: outside of the
-// gate's routes, and at an endpoint with the option upgrade. It reports
-// whether the request asks an endpoint for one that it does not allow.
-func (found *seen) cleanConnection(h http.Header, endpoint *policy.Endpoint, routed bool) (refused bool) {
-	upgrade := found.upgrade && found.connection && httpguts.HeaderValuesContainsToken(h["Connection"], "upgrade")
+// cleanConnection removes from Connection the names of headers that the
+// proxy would drop, and removes an upgrade that is not allowed: it is
+// allowed outside the gate's routes and at an endpoint with the option
+// upgrade.
+func (held *headers) cleanConnection(h http.Header, to policy.Route) {
+	upgrade := held.upgrade && held.connection && httpguts.HeaderValuesContainsToken(h["Connection"], "upgrade")
 	if upgrade {
 		escapes, others := protocols(h["Upgrade"])
-		upgrade = others && !escapes && (!routed || endpoint != nil && endpoint.Upgrade)
-		refused = others && !upgrade && endpoint != nil
+		upgrade = others && !escapes && !to.Login && (to.Endpoint == nil || to.Endpoint.Upgrade)
+		held.upgradeRefused = others && !upgrade && to.Endpoint != nil
 	}
-	if found.upgrade && !upgrade {
+	if held.upgrade && !upgrade {
 		delete(h, "Upgrade")
 	}
-	if found.connection {
+	if held.connection {
 		keepConnection(h, upgrade)
 	}
-	return refused
 }
 
 var refuseUpgrade = fixed(http.StatusBadRequest, "upgrade_not_allowed", "This endpoint does not switch protocols. Send the request without Upgrade.", Malformed)
 
-// protocols tells what an upgrade asks for: an escape, which is another
-// HTTP or TLS, and other protocols. An upstream that agrees to an escape
-// would go on to take requests out of a connection that the gate no longer
-// sees: all of the API would be open to them. Clients offer an upgrade to
-// HTTP/2 with plain requests, such as those of Java do, so it is ignored
-// and not refused (RFC 9110, 7.8).
+// protocols tells whether an upgrade asks for an escape (HTTP or TLS) and
+// for other protocols. After an escape, the upstream would read requests
+// from a connection that the gate no longer sees, and all of the API would
+// be open. Some clients, such as Java's, offer HTTP/2 with each request, so
+// the gate ignores an escape and does not refuse it (RFC 9110, 7.8).
 func protocols(upgrade []string) (escapes, others bool) {
 	for _, value := range upgrade {
 		for protocol := range strings.SplitSeq(strings.ToLower(value), ",") {
@@ -123,25 +115,26 @@ func protocols(upgrade []string) (escapes, others bool) {
 	return escapes, others
 }
 
-// identity begins all headers by which the gate speaks to the upstream.
+// identity is the prefix of the headers that the gate sets for upstreams.
 const identity = "tollgate-"
 
-// isIdentity recognises the gate's headers in any spelling that a server
-// might take for them: in any case, with an underscore or a dot for the
-// dash, as CGI and its heirs rewrite names.
+// isIdentity recognises the gate's headers in any spelling that some server
+// reads: in any case, with an underscore or a dot for the dash, as CGI
+// rewrites names.
 func isIdentity(name string) bool {
 	if len(name) < len(identity) {
 		return false
 	}
 	for i := range len(identity) {
-		if plain(name[i]) != identity[i] {
+		if lower(name[i]) != identity[i] {
 			return false
 		}
 	}
 	return true
 }
 
-func plain(b byte) byte {
+// lower returns an ASCII letter in lower case, and a dash for its variants.
+func lower(b byte) byte {
 	switch {
 	case b == '_' || b == '.':
 		return '-'
@@ -151,8 +144,7 @@ func plain(b byte) byte {
 	return b
 }
 
-// canonical is the name as net/http writes it, with dashes. It copies
-// only what needs it.
+// canonical is the name as net/http writes it, with dashes.
 func canonical(name string) string {
 	if strings.ContainsAny(name, "_.") {
 		name = strings.NewReplacer("_", "-", ".", "-").Replace(name)
@@ -160,9 +152,9 @@ func canonical(name string) string {
 	return http.CanonicalHeaderKey(name)
 }
 
-// keepConnection keeps the words that are about the connection. Any
-// other would name a header for the proxy to drop after the gate has set
-// it (RFC 9110, 7.6.1).
+// keepConnection keeps close, keep-alive and an allowed upgrade. Any other
+// option of Connection names a header that the proxy would drop after the
+// gate has set it (RFC 9110, 7.6.1).
 func keepConnection(h http.Header, upgrade bool) {
 	values := h["Connection"]
 	if len(values) == 1 && (values[0] == "close" || values[0] == "keep-alive") {

@@ -22,11 +22,20 @@ import (
 // maxLoginBody is the size of the largest login request, in bytes.
 const maxLoginBody = 4 << 10
 
-// loggingIn marks a login that was let through.
+// loggingIn marks a login that the gate has passed.
 var loggingIn = new(Call)
 
-// login is the way of a request that checks a password: throttled before
-// the upstream sees it, and settled by what the upstream answers.
+// loginAnswer owns the answer of a login attempt.
+type loginAnswer struct {
+	http.ResponseWriter
+	gate    *Gate
+	request *http.Request
+	attempt *login.Attempt
+}
+
+// login serves a request that checks a password. The limits of attempts
+// apply before the upstream sees it, and the upstream's answer decides
+// whether it counts as a failure.
 func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error {
 	email, refusal := loginAccount(w, r)
 	if refusal != nil {
@@ -34,72 +43,73 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 	}
 	guard, err := g.Throttle()
 	if err != nil {
-		return g.unavailable(w, r, nil, err)
+		return g.refuse(w, r, nil, g.storeFailed(err))
 	}
 	client := login.ClientKey(g.Server.Client(r))
 	now := g.Now()
 	attempt, wait, err := guard.Reserve(r.Context(), now, g.Policy.LoginLimits, client, login.AccountKey(email))
 	if err != nil {
-		return g.unavailable(w, r, nil, err)
+		return g.refuse(w, r, nil, g.storeFailed(err))
 	}
 	g.outages.store.Worked()
 	if attempt == nil {
 		return g.refuse(w, r, nil, throttled(wait))
 	}
 	r.Header[assertion.Header] = []string{g.Assertions.Login(r.Host, now)}
-	g.prove(r.Header)
+	if g.Proof != "" {
+		r.Header[assertion.ProofHeader] = []string{g.Proof}
+	}
 	g.Server.Mark(r, loggingIn)
-	answer := &unmetered{ResponseWriter: w, settle: func(status int) { g.settleLogin(r, attempt, status) }}
-	defer answer.end() // the handler wrote nothing, or panicked
-	err = next.ServeHTTP(answer, r)
-	if err == nil || answer.begun {
+	a := &answer{ResponseWriter: w, owner: &loginAnswer{w, g, r, attempt}}
+	defer a.end(0) // the handler wrote nothing, or panicked
+	err = next.ServeHTTP(a, r)
+	if err == nil || a.status != 0 {
 		g.outages.login.Worked()
 		return err
 	}
 	status := g.Server.Status(err)
 	if status == http.StatusUnauthorized {
-		answer.begin(status) // a wrong password, which an error route will word
+		a.begin(status) // an error route will write the answer to a wrong password
 	}
 	if fault := g.fault(nil, err); fault != nil {
-		return g.refuse(answer, r, nil, fault)
+		return g.refuse(a, r, nil, fault)
 	}
 	if refusal := unanswered(status); refusal != nil {
 		failed(g.outages.login, err, slog.Int("status", status))
 		if !g.PassErrors {
-			return g.refuse(answer, r, nil, refusal)
+			return g.refuse(a, r, nil, refusal)
 		}
 	}
 	return err
 }
 
-// settleLogin tells the throttle what the upstream answered: 401 is a
-// failure; a 2xx, or the 303 with which a web form sends a person on, is
-// a success; anything else says nothing about the password. A login that
-// ends as an error can fail, and never succeeds.
-func (g *Gate) settleLogin(r *http.Request, attempt *login.Attempt, status int) {
-	g.unmark(r)
+// begun implements owner. 401 is a failed attempt; 2xx, or the 303 after a
+// web form, is a successful one; any other status says nothing about the
+// password. A login that ends with an error never succeeds.
+func (l *loginAnswer) begun(status int) {
+	l.gate.unmark(l.request)
+	strip(l.Header())
 	var err error
-	ctx := context.WithoutCancel(r.Context())
+	ctx := context.WithoutCancel(l.request.Context())
 	switch {
 	case status == http.StatusUnauthorized:
-		attempt.Failed()
+		l.attempt.Failed()
 	case status >= 200 && status < 300 || status == http.StatusSeeOther:
-		err = attempt.Succeeded(ctx, g.Now())
+		err = l.attempt.Succeeded(ctx, l.gate.Now())
 	default:
-		err = attempt.Abandoned(ctx)
+		err = l.attempt.Abandoned(ctx)
 	}
 	if err != nil {
-		failed(g.outages.attempts, err)
+		failed(l.gate.outages.attempts, err)
 		return
 	}
-	g.outages.attempts.Worked()
+	l.gate.outages.attempts.Worked()
 }
 
-// loginAccount reads the e-mail out of a login request and puts the body
-// back. It is as strict as a gate must be that shall never understand
-// another account than the upstream does: no member twice, in whatever
-// spelling, none in the query, nothing after the end, no encoding that
-// hides the text.
+// loginAccount reads the e-mail of a login request and restores the body.
+// It is strict, so that gate and upstream always read the same account: no
+// duplicate member in any spelling, none in the query, no data after the
+// end, no content encoding.
 func loginAccount(w http.ResponseWriter, r *http.Request) (string, *Refusal) {
 	if len(r.Header["Content-Type"]) > 1 || len(r.Header["Content-Encoding"]) > 0 {
 		return "", refuseMediaType
@@ -109,7 +119,7 @@ func loginAccount(w http.ResponseWriter, r *http.Request) (string, *Refusal) {
 	if err != nil || named && !strings.EqualFold(charset, "utf-8") {
 		return "", refuseMediaType
 	}
-	if query, err := readForm(r.URL.RawQuery); err != nil || query.named() {
+	if query, err := readForm(r.URL.RawQuery); err != nil || query.any() {
 		return "", refuseBody
 	}
 	read := formEmail
@@ -139,9 +149,8 @@ func loginAccount(w http.ResponseWriter, r *http.Request) (string, *Refusal) {
 }
 
 // jsonEmail reads the member email. The decoder refuses duplicate names,
-// invalid UTF-8, wrong types and whatever follows the object. It takes
-// "EMAIL" for email as well, which upstreams in several languages do: an
-// account that is named so must not go unseen.
+// invalid UTF-8, wrong types and data after the object. It reads "EMAIL" as
+// email, because upstreams in several languages do.
 func jsonEmail(body []byte) (string, bool) {
 	var request struct {
 		Email    jsonString `json:"email"`
@@ -157,7 +166,7 @@ func jsonEmail(body []byte) (string, bool) {
 	return string(request.Email), true
 }
 
-// jsonString is a string that null is not taken for.
+// jsonString is a string that cannot be null.
 type jsonString string
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
@@ -185,22 +194,22 @@ func formEmail(body []byte) (string, bool) {
 	return email, utf8.ValidString(email)
 }
 
-// credentials are what a form says to a login, by any spelling of its
-// fields that a server might take for them: in any case, with space around.
+// credentials are the fields of a login form in any spelling that some
+// server reads: in any case, with space around.
 type credentials struct{ email, password []string }
 
 func readForm(text string) (f credentials, err error) {
 	values, err := url.ParseQuery(text)
-	for name, given := range values {
+	for name, fields := range values {
 		switch strings.ToLower(strings.TrimSpace(name)) {
 		case "email":
-			f.email = append(f.email, given...)
+			f.email = append(f.email, fields...)
 		case "password":
-			f.password = append(f.password, given...)
+			f.password = append(f.password, fields...)
 		}
 	}
 	return f, err
 }
 
-// named tells whether the form says anything.
-func (f credentials) named() bool { return len(f.email)+len(f.password) > 0 }
+// any tells whether the form has one of the fields.
+func (f credentials) any() bool { return len(f.email)+len(f.password) > 0 }

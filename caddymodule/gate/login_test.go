@@ -40,7 +40,7 @@ func TestLoginAccount(t *testing.T) {
 	}
 }
 
-// TestLargestLogin is let through, and not one byte more.
+// TestLargestLogin: the largest body is accepted, and one more byte is not.
 func TestLargestLogin(t *testing.T) {
 	t.Parallel()
 	for size, want := range map[int]*Refusal{maxLoginBody: nil, maxLoginBody + 1: refuseBodySize} {

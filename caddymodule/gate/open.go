@@ -5,19 +5,23 @@ import (
 	"net/http"
 )
 
-// open passes a request on that needs no token. Where the next handler has
-// answered nothing, the gate answers for it: with 400 if the client broke
-// its body, and with 502, 503 or 504 if the next handler failed so. A
-// person gets a page and a program gets JSON, as at endpoints.
+// openAnswer owns the answer of a request without an account.
+type openAnswer struct{ http.ResponseWriter }
+
+func (o openAnswer) begun(int) { strip(o.Header()) }
+
+// open passes a request on that needs no token. If the next handler has not
+// answered, the gate does: with 400 if the client broke its body, and with
+// 502, 503 or 504 after such an error of the next handler.
 func (g *Gate) open(w http.ResponseWriter, r *http.Request, next Handler) error {
-	a := &unmetered{ResponseWriter: w, body: watchBody(r)}
-	defer a.end()
+	a := &answer{ResponseWriter: w, owner: openAnswer{w}, body: watchBody(r)}
+	defer a.end(0)
 	err := next.ServeHTTP(a, r)
 	if err == nil && !a.gone {
 		g.outages.open.Worked()
 		return nil
 	}
-	if a.begun {
+	if a.status != 0 {
 		return err
 	}
 	if fault := g.fault(a.body, err); fault != nil {

@@ -10,27 +10,27 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
-// outages are the logs of what can fail with every request.
+// outages are the logs of failures that can repeat with every request.
 type outages struct {
 	store    *outage.Log
 	refund   *outage.Log
 	attempts *outage.Log
 	login    *outage.Log
 	open     *outage.Log // outside endpoints
-	// upstream has one for each endpoint, by Endpoint.Index: several
-	// services may be behind one gate.
+	// upstream has a log for each endpoint, by Endpoint.Index: several
+	// upstreams can be behind one gate.
 	upstream []*outage.Log
 }
 
 func newOutages(logger *zap.Logger, endpoints []*policy.Endpoint) *outages {
-	// A stack would say nothing: it always begins here.
+	// No stack traces: all of them would begin here.
 	const noStack = slog.Level(127)
 	log := slog.New(zapslog.NewHandler(logger.Core(), zapslog.WithName(logger.Name()), zapslog.AddStacktraceAt(noStack)))
 	of := func(log *slog.Logger, what string) *outage.Log { return outage.New(log, slog.LevelError, what) }
 	o := &outages{
 		store:    of(log, "asking the store"),
 		refund:   of(log, "giving a call back"),
-		attempts: of(log, "settling a login attempt"),
+		attempts: of(log, "recording the result of a login attempt"),
 		login:    of(log, "calling the upstream to log in"),
 		open:     of(log, "calling the upstream outside endpoints"),
 	}
@@ -40,7 +40,7 @@ func newOutages(logger *zap.Logger, endpoints []*policy.Endpoint) *outages {
 	return o
 }
 
-// failed notes a failure that ended with an error.
+// failed logs an error.
 func failed(log *outage.Log, err error, attrs ...slog.Attr) {
 	log.Failed(append(attrs, slog.Any("error", err))...)
 }

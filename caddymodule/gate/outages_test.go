@@ -88,7 +88,7 @@ func newPatient(t *testing.T, more func(*gate.Options)) *patient {
 	guard := login.New(p)
 	o := gate.Options{
 		Policy: compiled, Assertions: newSigner(t), Server: plain{}, Now: time.Now, Since: time.Since, Logger: zap.New(core),
-		Store: func() (store.Store, error) {
+		Store: func() (gate.Store, error) {
 			if p.noStore.Load() {
 				return nil, errFull
 			}
@@ -139,8 +139,8 @@ func (p *patient) lines() string {
 	return strings.TrimSpace(b.String())
 }
 
-// TestTenThousandFailuresInFiveSeconds: whatever fails, the log has one
-// line at the change, one a minute with the number, and one at the end.
+// TestTenThousandFailuresInFiveSeconds: for each kind of failure the log has
+// a line at the beginning, one a minute with the number, and one at the end.
 func TestTenThousandFailuresInFiveSeconds(t *testing.T) {
 	for name, c := range map[string]struct {
 		more      func(*gate.Options)
@@ -195,7 +195,7 @@ func TestTenThousandFailuresInFiveSeconds(t *testing.T) {
 
 func passing(o *gate.Options) { o.PassErrors = true }
 
-// TestRefundsThatFail are logged like all that fails.
+// TestRefundsThatFail: failed refunds are logged like other failures.
 func TestRefundsThatFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPatient(t, nil)
@@ -215,8 +215,8 @@ func TestRefundsThatFail(t *testing.T) {
 	})
 }
 
-// TestClientsThatLeave say nothing about the upstream: it does not work
-// again because a caller did not wait for it.
+// TestClientsThatLeave: a client that closes its connection says nothing about
+// the upstream, which does not work again because of it.
 func TestClientsThatLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPatient(t, nil)

@@ -1,6 +1,6 @@
 package gate
 
-// Outcome is what became of a request, for metrics.
+// Outcome is the result of a request, for metrics.
 type Outcome uint8
 
 // The outcomes.

@@ -2,22 +2,22 @@ package gate
 
 import "strings"
 
-// word tells what a part of a header's name says about the request.
+// word is the meaning of a part of a header's name.
 type word uint8
 
-// The words of headers by which some servers take another method, path or
-// host than the one that was checked here.
+// The meanings of parts of headers that override the method, path or host
+// of a request on some servers.
 const (
-	// target is a part of a request that a header can replace.
+	// target is a part of a request that a header can override.
 	target word = 1 << iota
-	// other says that a header is about another request than this one.
+	// other refers to another request than this one.
 	other
-	// alone is enough by itself.
+	// alone makes a header an override by itself.
 	alone
 )
 
-// words are those of the headers that frameworks and proxies are known to
-// trust, such as X-Original-URL, X-Rewrite-URL, X-Forwarded-Prefix,
+// words are parts of headers that known frameworks and proxies trust, such
+// as X-Original-URL, X-Rewrite-URL, X-Forwarded-Prefix,
 // X-HTTP-Method-Override, X-Envoy-Original-Path, X-Auth-Request-Redirect
 // and X-Waws-Unencoded-Url. Names have them in any combination.
 var words = map[string]word{
@@ -30,10 +30,9 @@ var words = map[string]word{
 	"Script": alone, "Rewrite": alone, "Rewritten": alone, "Subrequest": alone,
 }
 
-// isOverride recognises a header that asks for something else than the
-// request line does. The name is canonical. A name is one if it has a
-// target and says that this is of another request, or if it has nothing
-// but a target: X-Original-URL and X-URL, but not X-Callback-URL.
+// isOverride recognises a header that overrides the request line. The name
+// is canonical. It needs a target and a word for another request, or only
+// targets: X-Original-URL and X-URL, but not X-Callback-URL.
 func isOverride(name string) bool {
 	switch name {
 	case "Script-Name", "Path-Info": // of CGI

@@ -24,19 +24,19 @@ var (
 	pagePolicy   = contentPolicy(pageStyle)
 )
 
-// contentPolicy lets a page have this one style, and nothing else.
+// contentPolicy allows a page this one style, and nothing else.
 func contentPolicy(style string) string {
 	sum := sha256.Sum256([]byte(style))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
-// page is what the template shows. Nothing in it comes from the request.
+// page is the data of the template. None of it comes from the request.
 type page struct {
 	Status      int
 	Title, Text string
 	Wait        string
-	Form        bool // the request was sent by a form that is at the same address
+	Form        bool // a form at the same address sent the request
 	Style       template.CSS
 }
 
@@ -47,7 +47,7 @@ func (g *Gate) page(r *http.Request, f *Refusal) form {
 	case f.notice != "":
 		view.Text = f.notice
 	case f.Code == codeThrottled:
-		view.Text = "" // the title and the wait say all
+		view.Text = "" // the title and the wait are enough
 	case f.Status >= http.StatusInternalServerError:
 		view.Text = "This site cannot answer right now."
 	case view.Form:
@@ -64,10 +64,10 @@ func (g *Gate) page(r *http.Request, f *Refusal) form {
 	return as
 }
 
-// isForm reports whether a request is a login that a web form sent: one
-// outside of the guard, where a GET of the same address shows the form.
+// isForm reports whether a web form sent a login: outside the guard, a GET
+// of the same address shows the form.
 func (g *Gate) isForm(r *http.Request) bool {
-	to, found := g.Policy.Match(r.Method, r.URL.Path)
+	to, found := g.Policy.Routes.Match(r.Method, r.URL.Path)
 	return found && to.Login && !g.Policy.Guard.Covers(r.URL.Path)
 }
 
@@ -96,7 +96,7 @@ func (f *Refusal) title() string {
 	return "This request is not valid"
 }
 
-// wait says in words what Retry-After says in seconds.
+// wait is the Retry-After of a refusal in words.
 func (f *Refusal) wait() string {
 	for _, line := range f.header {
 		if line.name != "Retry-After" {
@@ -117,8 +117,8 @@ func (f *Refusal) wait() string {
 	return ""
 }
 
-// inWords is a wait as people say it. Minutes are rounded up, so that a
-// person who waits that long is admitted; hours are rounded.
+// inWords is a wait in words. Minutes are rounded up, so that a client that
+// waits that long is admitted; hours are rounded.
 func inWords(seconds int) string {
 	const minute, hour = 60, 60 * 60
 	switch {
@@ -137,8 +137,8 @@ func plural(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
-// clock is an instant of a day's end, with its zone. Where clocks change,
-// a day can begin later than at 00:00.
+// clock is the end of a day in words, with its zone. Where clocks change, a
+// day can begin later than at 00:00.
 func clock(t time.Time) string {
 	at := t.Format("15:04")
 	if at == "00:00" {

@@ -28,8 +28,8 @@ func newPageWorld(t *testing.T) *world {
 	})
 }
 
-// TestPages shows a person each refusal as a page: the same status and
-// headers as the JSON, the wait in words, and a way back.
+// TestPages: a browser gets each refusal as a page with the status and the
+// headers of the JSON, the wait in words, and a link.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	w := newPageWorld(t)
@@ -131,7 +131,7 @@ func checkPage(t *testing.T, program, person *httptest.ResponseRecorder) {
 	}
 }
 
-// TestPageOfHead has the headers of the page and no body.
+// TestPageOfHead: HEAD gets the headers of the page and no body.
 func TestPageOfHead(t *testing.T) {
 	t.Parallel()
 	w := newPageWorld(t)
@@ -141,8 +141,8 @@ func TestPageOfHead(t *testing.T) {
 	}
 }
 
-// TestWaitInWords follows the wait for a quota through a day on which the
-// clocks change, and in a zone where midnight is skipped.
+// TestWaitInWords: the wait on a page, on a day on which the clocks change and
+// in a zone that skips a midnight.
 func TestWaitInWords(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -173,8 +173,8 @@ func TestWaitInWords(t *testing.T) {
 	}
 }
 
-// TestOpenPathThatFails answers for the next handler where it failed for
-// want of an upstream and has answered nothing. All else is the server's.
+// TestOpenPathThatFails: the gate answers if the next handler has no upstream
+// and has not answered. The server answers all other errors.
 func TestOpenPathThatFails(t *testing.T) {
 	t.Parallel()
 	w := newPageWorld(t)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
@@ -25,8 +26,8 @@ func zone(t *testing.T, name string) *time.Location {
 	return location
 }
 
-// TestWindow is the true length of the day and the true time to its end,
-// where clocks change too.
+// TestWindow: the headers have the true length of the day and the true time
+// to its end, also where clocks change.
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -91,8 +92,8 @@ func checkWait(t *testing.T, w *world, bearer string, at time.Time, seconds stri
 	}
 }
 
-// TestMidnight begins a day with a full quota, and a clock that is set
-// back over it finds what was used before.
+// TestMidnight: a day begins with all calls left. If the clock is set back
+// to the day before, that day's calls still count.
 func TestMidnight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -121,7 +122,8 @@ func TestMidnight(t *testing.T) {
 	}
 }
 
-// TestCallOverMidnight is counted, and given back, on the day it began.
+// TestCallOverMidnight: a call is counted and given back on the day on which
+// it began.
 func TestCallOverMidnight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -147,7 +149,8 @@ func TestCallOverMidnight(t *testing.T) {
 	}
 }
 
-// TestLimitChanges acts on the next call, with what was used before.
+// TestLimitChanges: a change of a limit applies to the next call, and earlier
+// calls count.
 func TestLimitChanges(t *testing.T) {
 	t.Parallel()
 	limits := func(n policy.Limit) func(*policy.Config) {
@@ -180,8 +183,8 @@ func TestLimitChanges(t *testing.T) {
 	}
 }
 
-// TestPanic lets the panic through. A call that was not answered counts,
-// unless errors of the server are given back.
+// TestPanic: a panic of the handler reaches the server. The call counts,
+// unless server errors are given back.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	for rule, want := range map[policy.Refund]int64{policy.RefundUnreachable: 1, policy.RefundServerErrors: 0, policy.RefundNever: 1} {
@@ -203,8 +206,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestOutcomes are counted once each, under the endpoint that was asked
-// for.
+// TestOutcomes: each outcome is counted once, for its endpoint.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -233,8 +235,8 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestFlushFirst completes the headers of a handler that flushes before
-// it writes.
+// TestFlushFirst: the headers are complete if a handler flushes before it
+// writes.
 func TestFlushFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -249,13 +251,13 @@ func TestFlushFirst(t *testing.T) {
 	}
 }
 
-// TestStoreFails answers 503, asks the upstream nothing and counts
-// nothing.
+// TestStoreFails: the answer is 503. The upstream sees nothing, and nothing
+// is counted or given back.
 func TestStoreFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	bearer := w.account(t, "acc_1")
-	w.gate.Store = func() (store.Store, error) { return nil, errors.New("secret detail") }
+	w.gate.Store = func() (gate.Store, error) { return nil, errors.New("secret detail") }
 	w.next = func(http.ResponseWriter, *http.Request) error {
 		t.Error("the upstream was asked")
 		return nil
@@ -269,15 +271,40 @@ func TestStoreFails(t *testing.T) {
 	}
 }
 
-// takeFails is a store that grants and does not count.
-type takeFails struct{ store.Store }
-
-func (takeFails) Take(context.Context, store.Call, []store.Limit, []int64) (bool, error) {
-	return false, store.ErrUnavailable
+// takeFails is a store that grants and fails to count.
+type takeFails struct {
+	t *testing.T
+	store.Store
+	err error
 }
 
-// TestRemainingIsKnown: what remains is told to logs and other handlers
-// only of a call that was counted or refused for its count.
+func (f takeFails) GiveBack(context.Context, store.Call) error {
+	f.t.Error("a call was given back")
+	return nil
+}
+
+func (f takeFails) Take(context.Context, store.Call, []store.Limit, []int64) (bool, error) {
+	return false, f.err
+}
+
+// TestUnknownOutcome: a call is refused and not given back if the store does
+// not know whether it counted the call.
+func TestUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *policy.Config) { c.Refund = policy.RefundServerErrors })
+	bearer := w.account(t, "acc_1")
+	w.gate.Store = func() (gate.Store, error) { return takeFails{t, w.store, store.ErrUnknown}, nil }
+	w.next = func(http.ResponseWriter, *http.Request) error {
+		t.Error("the upstream was asked")
+		return nil
+	}
+	if got := w.get(t, convert, bearer); got.Code != http.StatusServiceUnavailable || got.Header().Get("Retry-After") != "5" {
+		t.Errorf("got %d %v", got.Code, got.Header())
+	}
+}
+
+// TestRemainingIsKnown: logs and other handlers get the remaining calls only
+// after the limits were checked.
 func TestRemainingIsKnown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -289,7 +316,7 @@ func TestRemainingIsKnown(t *testing.T) {
 		want   any
 	}{
 		{convert, counts, 200, int64(4)},
-		{convert, takeFails{counts}, 503, ""},
+		{convert, takeFails{t, counts, store.ErrUnavailable}, 503, ""},
 		{"/api/usage?days=0", counts, 400, ""},
 		{"/api/usage", counts, 200, int64(4)},
 	} {
@@ -305,8 +332,8 @@ func TestRemainingIsKnown(t *testing.T) {
 	}
 }
 
-// TestLargestLimit keeps the headers of the largest limit readable: it
-// has a digit more than an integer of a structured field may have.
+// TestLargestLimit: the largest limit has one digit more than an integer of
+// a structured field. Its headers are still valid.
 func TestLargestLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(p *policy.Config) { p.Plans[0].Limits["convert"] = policy.MaxLimit })
@@ -316,8 +343,8 @@ func TestLargestLimit(t *testing.T) {
 	}
 }
 
-// TestRecordedRequest lists a call as the client made it, whatever a
-// handler behind the gate makes of it.
+// TestRecordedRequest: the record of a call has the client's request, also
+// after a handler behind the gate has changed it.
 func TestRecordedRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -351,14 +378,14 @@ func (d deleting) Grant(ctx context.Context, hash token.Hash, now time.Time) (st
 	return grant, err
 }
 
-// TestDeletedUnderWay refuses a call whose account is deleted before it
-// is counted, and counts nothing for the next account of the id.
-func TestDeletedUnderWay(t *testing.T) {
+// TestDeletedBeforeTake: a call is refused if its account is deleted before
+// it is counted. It does not count for a new account of that id.
+func TestDeletedBeforeTake(t *testing.T) {
 	t.Parallel()
 	for _, again := range []bool{false, true} {
 		w := newWorld(t, nil)
 		bearer := w.account(t, "acc_1")
-		w.gate.Store = func() (store.Store, error) { return deleting{w.store, again}, nil }
+		w.gate.Store = func() (gate.Store, error) { return deleting{w.store, again}, nil }
 		w.next = func(http.ResponseWriter, *http.Request) error {
 			t.Error("the upstream was asked")
 			return nil
@@ -373,9 +400,9 @@ func TestDeletedUnderWay(t *testing.T) {
 	}
 }
 
-// TestDeletedMeanwhile: a call whose account is deleted before it ends is
-// not one of the recent calls of the next account of that id.
-func TestDeletedMeanwhile(t *testing.T) {
+// TestDeletedBeforeRecord: a call whose account is deleted before it ends is
+// not among the recent calls of a new account of that id.
+func TestDeletedBeforeRecord(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	bearer := w.account(t, "acc_1")
@@ -395,8 +422,8 @@ func TestDeletedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestTwiceInAChain leaves a request alone that the gate let through, also
-// when a handler between has rewritten it.
+// TestTwiceInAChain: a second gate passes a request that the first one has
+// passed, also after a rewrite between them.
 func TestTwiceInAChain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -418,9 +445,9 @@ func TestTwiceInAChain(t *testing.T) {
 	}
 }
 
-// TestFailedAndAgain: what answers in place of an upstream that failed is
-// not let through with the call that was given back, nor with the login
-// that was never settled.
+// TestFailedAndAgain: a handler that answers instead of a failed upstream
+// does not get the mark of a call that was given back, or of a login attempt
+// that has ended.
 func TestFailedAndAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
-	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
@@ -16,18 +15,18 @@ const contentType = apierror.ContentType
 // in seconds.
 const retryUnavailable = "5"
 
-// Codes of refusals that a page words in its own way.
+// Codes of refusals that have their own text on a page.
 const (
 	codeThrottled = "too_many_attempts"
 	codeExhausted = "quota_exceeded"
 )
 
-// Refusal is an answer that the gate makes itself. As an error it is what
-// Options.PassErrors hands on. Refusals are shared and must not be changed.
+// Refusal is an answer of the gate itself. With Options.PassErrors, Serve
+// returns it as an error. Refusals are shared and must not be changed.
 type Refusal struct {
 	// Status is the HTTP status code.
 	Status int
-	// Code is the stable word in the body.
+	// Code is the stable code in the body.
 	Code string
 	// Message is the sentence in the body.
 	Message string
@@ -35,7 +34,7 @@ type Refusal struct {
 	outcome Outcome
 	header  []field // in every form of the refusal
 	json    form
-	// notice replaces Message on a page, and reset is when the wait ends.
+	// notice replaces Message on a page, and reset is the end of the wait.
 	// Both may be empty.
 	notice, reset string
 }
@@ -46,9 +45,9 @@ type field struct{ name, value string }
 // Error returns the message.
 func (f *Refusal) Error() string { return f.Message }
 
-// The refusals that are the same for everybody. What an unknown, an
-// expired, a revoked and a disabled account's token meet is one value:
-// nobody learns which it was.
+// The refusals that are the same for all requests. The tokens that are
+// unknown, expired, revoked or of a disabled account have one refusal, so
+// that a client cannot tell these cases apart.
 var (
 	refuseBadPath  = fixed(http.StatusBadRequest, "bad_path", "The path can be read in more than one way. Send it in its plain form.", Malformed)
 	refuseNotFound = fixed(http.StatusNotFound, "not_found", "There is nothing here.", NotFound)
@@ -78,12 +77,12 @@ func retryAfter(seconds string) field { return field{"Retry-After", seconds} }
 func fixed(status int, code, message string, outcome Outcome, header ...field) *Refusal {
 	body, err := apierror.New(status, code, message).MarshalJSON()
 	if err != nil {
-		panic(err) // three strings always encode
+		panic(err) // strings always encode
 	}
 	return prepared(&Refusal{Status: status, Code: code, Message: message, outcome: outcome, header: header}, body)
 }
 
-// prepared completes a refusal whose body as JSON is known.
+// prepared completes a refusal with this JSON body.
 func prepared(f *Refusal, body []byte) *Refusal {
 	f.header = append(f.header, field{"Cache-Control", noStore}, field{"X-Content-Type-Options", "nosniff"})
 	f.json = newForm(f.Status, contentType, body)
@@ -95,13 +94,13 @@ func methodNotAllowed(allow string) *Refusal {
 	return fixed(http.StatusMethodNotAllowed, "method_not_allowed", "This method is not allowed here.", NotFound, field{"Allow", allow})
 }
 
-// insufficientScope says which ability the token lacks (RFC 6750, 3.1).
+// insufficientScope names the ability that the token lacks (RFC 6750, 3.1).
 func insufficientScope(e *policy.Endpoint) *Refusal {
 	return fixed(http.StatusForbidden, "insufficient_scope", "The token does not have the ability "+e.Ability+".", NotEntitled,
 		challenge(`, error="insufficient_scope", scope="`+e.Ability+`"`))
 }
 
-// The refusals that stand for an upstream that did not answer.
+// The refusals for an upstream that did not answer.
 var (
 	refuseBadGateway = fixed(http.StatusBadGateway, "upstream_unreachable", unreachable, Failed)
 	refuseNoUpstream = fixed(http.StatusServiceUnavailable, "upstream_unreachable", unreachable, Failed)
@@ -124,8 +123,8 @@ func unanswered(status int) *Refusal {
 	return nil
 }
 
-// unansweredOpen is the same for open paths, by status. The error may be the
-// operator's own there, such as for maintenance, and no service's.
+// unansweredOpen has the refusals for open paths, by status. The error may
+// be the operator's own, such as for maintenance.
 var unansweredOpen = map[int]*Refusal{
 	http.StatusBadGateway:         away(refuseBadGateway),
 	http.StatusServiceUnavailable: away(refuseNoUpstream),
@@ -136,52 +135,9 @@ func away(f *Refusal) *Refusal {
 	return fixed(f.Status, f.Code, "This site cannot answer right now. Try again.", f.outcome)
 }
 
-// exhaustion is the refusal of a call whose quota is used up: it is the
-// same for all within a second.
-type exhaustion struct {
-	day     *calendar.Span
-	seconds int64
-	refusal *Refusal
-}
-
-// refuseExhausted refuses a call whose quota is used up.
-func (c *Call) refuseExhausted() *Refusal {
-	seconds := c.day.RetryAfter(c.began)
-	last := c.exhausted.Load()
-	if last == nil || last.day != c.day || last.seconds != seconds {
-		last = &exhaustion{c.day, seconds, c.exhaustedUntil(seconds)}
-		c.exhausted.Store(last)
-	}
-	return last.refusal
-}
-
-func (c *Call) exhaustedUntil(seconds int64) *Refusal {
-	limit := strconv.FormatInt(c.limit, 10)
-	resets := c.day.End.Format(time.RFC3339)
-	message := "Daily API limit exceeded: " + limit + " calls a day to " + c.endpoint.Name + ". It resets at " + resets + "."
-	// Nothing in it needs to be escaped: names are plain words.
-	body := `{"message":"` + message + `","code":"quota_exceeded","endpoint":"` + c.endpoint.Name + `","limit":` + limit + `,"resets_at":"` + resets + `"}`
-	return prepared(&Refusal{
-		Status: http.StatusTooManyRequests, Code: codeExhausted, Message: message, outcome: Exhausted,
-		notice: "The limit is " + limit + " calls a day to " + c.endpoint.Name + ".", reset: clock(c.day.End),
-		header: []field{
-			retryAfter(strconv.FormatInt(seconds, 10)),
-			{"Ratelimit-Policy", c.quotaPolicy()},
-			{"Ratelimit", string(appendQuota(nil, c.endpoint.Name, 0, seconds))},
-		},
-	}, []byte(body))
-}
-
 // throttled refuses a login for so long.
 func throttled(wait time.Duration) *Refusal {
 	seconds := max(1, int64((wait+time.Second-1)/time.Second))
 	return fixed(http.StatusTooManyRequests, codeThrottled, "Too many login attempts. Try again later.", Throttled,
 		retryAfter(strconv.FormatInt(seconds, 10)))
-}
-
-// unavailable refuses because the store cannot do its work. The cause is
-// for the log alone.
-func (g *Gate) unavailable(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, cause error) error {
-	failed(g.outages.store, cause)
-	return g.refuse(w, r, e, refuseUnavailable)
 }

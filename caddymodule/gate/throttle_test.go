@@ -28,8 +28,8 @@ func wrong(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// TestAttemptsInAWindow admits five in any 60 seconds, and Retry-After is
-// exact: whoever waits so long is admitted, and nobody sooner.
+// TestAttemptsInAWindow: five attempts are admitted in any 60 seconds. A
+// client that waits Retry-After is admitted, and an earlier one is not.
 func TestAttemptsInAWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -53,7 +53,7 @@ func TestAttemptsInAWindow(t *testing.T) {
 	}
 }
 
-// TestWaitOfAnAccount doubles from failure to failure, to an end.
+// TestWaitOfAnAccount: each failure doubles the wait, up to the longest one.
 func TestWaitOfAnAccount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *policy.Config) {
@@ -83,8 +83,8 @@ func TestWaitOfAnAccount(t *testing.T) {
 	}
 }
 
-// TestSuccessCountsAtOnce: who can read that a login succeeded can try
-// the next, before the handler has ended.
+// TestSuccessCountsAtOnce: a success counts before the client can read the
+// answer, so that the client's next attempt is not refused.
 func TestSuccessCountsAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *policy.Config) {
@@ -106,9 +106,8 @@ func TestSuccessCountsAtOnce(t *testing.T) {
 	}
 }
 
-// TestUnsettledLogin: a panic of the upstream's says nothing about the
-// password.
-func TestUnsettledLogin(t *testing.T) {
+// TestPanicOfLogin: a panic of the handler says nothing about the password.
+func TestPanicOfLogin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *policy.Config) {
 		c.LoginThrottle = policy.LoginThrottle{PerClient: 1000, FreeFailures: 1}
@@ -128,9 +127,9 @@ func TestUnsettledLogin(t *testing.T) {
 	}
 }
 
-// TestDisguiseIsLogged: an operator whose service has a path of its own
-// that is refused as a login in disguise can find out why.
-func TestDisguiseIsLogged(t *testing.T) {
+// TestLoginAliasIsLogged: the debug log has the path that the gate refused as
+// an alias of a login, so that operators can find the reason.
+func TestLoginAliasIsLogged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *policy.Config) { c.Logins = []string{"POST /auth/"} })
 	core, logged := observer.New(zap.DebugLevel)

@@ -1,11 +1,10 @@
-// Package policy is what an operator decides, compiled: which endpoints
-// exist, what a plan may do on them, whose midnight resets the counts.
+// Package policy compiles the operator's configuration: the endpoints, the
+// limits of each plan, and the zone whose midnight resets the counts.
 //
-// A Config is the written form, in the words of the Caddyfile and of the
-// JSON configuration. New checks it as a whole and compiles it into a
-// Policy, which never changes afterwards: a reload makes another one.
-// Policies hold no counts and no accounts; those outlive them in the
-// store.
+// A Config is the written form of a Caddyfile or of the JSON configuration.
+// New checks it as a whole and compiles it into an immutable Policy; a
+// reload makes another one. Policies have no counts and no accounts; those
+// are in the store.
 package policy
 
 import (
@@ -20,8 +19,8 @@ import (
 // MaxLimit is the largest daily limit that a plan can name.
 const MaxLimit = 1_000_000_000_000_000
 
-// Config is the operator's part of the configuration that needs no Caddy
-// to be understood. Its zero value closes everything and admits nobody.
+// Config is the part of the configuration that is independent of Caddy. Its
+// zero value closes all paths and admits no call.
 type Config struct {
 	// Timezone is the IANA name of the zone whose midnight resets the
 	// daily counts, for example "Europe/Berlin". Default "UTC". "Local"
@@ -29,37 +28,37 @@ type Config struct {
 	Timezone string `json:"timezone,omitempty"`
 
 	// Guard lists the path prefixes that are closed. Below them only
-	// logins and endpoints exist and every other path is answered 404,
-	// compared without regard to case. Outside them requests pass
-	// unauthenticated and uncounted. Default: "/", everything is closed.
+	// logins and endpoints exist; any other path gets 404. Case is ignored.
+	// Outside them requests pass unauthenticated and uncounted. Default:
+	// "/", everything is closed.
 	Guard []string `json:"guard,omitempty"`
 
 	// Logins lists the method and path of the requests that check a
 	// password, for example "POST /api/login". They need no token; all
-	// of them share one throttle.
+	// of them share the limits of attempts.
 	Logins []string `json:"logins,omitempty"`
 
-	// LoginThrottle slows password guessing down. It applies to all
-	// logins together.
+	// LoginThrottle limits login attempts. All logins share its limits.
 	LoginThrottle LoginThrottle `json:"login_throttle,omitzero"`
 
 	// LoginTTL is how long a login token lives. Default 24h.
 	LoginTTL Duration `json:"login_ttl,omitempty"`
 
-	// Usage is the method and path at which the gate itself answers with
-	// an account's usage, for example "GET /api/usage". It is an endpoint
-	// named "usage", metered like the others. Default: none.
+	// Usage is the method and path of the endpoint that returns an
+	// account's usage, for example "GET /api/usage". The gate answers it
+	// itself. Its name is "usage", and it is metered like the others.
+	// Default: none.
 	Usage string `json:"usage,omitempty"`
 
-	// Endpoints lists what the API behind the gate offers.
+	// Endpoints lists the endpoints of the API behind the gate.
 	Endpoints []EndpointConfig `json:"endpoints,omitempty"`
 
-	// Plans lists what accounts can be on.
+	// Plans lists the plans of accounts.
 	Plans []PlanConfig `json:"plans,omitempty"`
 
 	// Refund decides which failed calls are given back: "unreachable"
-	// (the default) those that no upstream answered, "server_errors"
-	// those and every 5xx of the upstream, "never" none.
+	// (the default) calls that no upstream answered, "server_errors" also
+	// calls that an upstream answered with 5xx, "never" none.
 	Refund Refund `json:"refund,omitempty"`
 }
 
@@ -76,7 +75,7 @@ type EndpointConfig struct {
 	Path string `json:"path"`
 
 	// Ability puts the endpoint into a group: a token needs the ability
-	// of this name instead of the endpoint's own.
+	// of this name instead of the endpoint's name.
 	Ability string `json:"ability,omitempty"`
 
 	// Upgrade lets clients switch to another protocol, such as WebSocket.
@@ -92,13 +91,13 @@ type PlanConfig struct {
 	// Name identifies the plan.
 	Name string `json:"name"`
 
-	// Limits holds the calls per day of each endpoint that the plan
-	// gives access to. An endpoint that is missing is not accessible; a
-	// plan without any gives no access at all.
+	// Limits has the calls per day of each endpoint that the plan gives
+	// access to. An endpoint that is missing is not accessible; a plan
+	// without endpoints gives no access at all.
 	Limits map[string]Limit `json:"limits,omitempty"`
 }
 
-// LoginThrottle slows password guessing down.
+// LoginThrottle limits login attempts, against password guessing.
 type LoginThrottle struct {
 	// PerClient is how many attempts one client (an IPv4 address or an
 	// IPv6 /64) may make in any Window. Default 5.
@@ -107,12 +106,12 @@ type LoginThrottle struct {
 	// Window is the length of that window. Default 1m.
 	Window Duration `json:"window,omitempty"`
 
-	// FreeFailures is how many failed attempts on one account are free
-	// before waits begin. Default 10.
+	// FreeFailures is how many failed attempts on one account need no
+	// wait. Default 10.
 	FreeFailures int `json:"free_failures,omitempty"`
 
-	// FirstWait is the wait after the first failure that is not free; it
-	// doubles with each further one. Default 30s.
+	// FirstWait is the wait after the first failure that is not free. Each
+	// further failure doubles it. Default 30s.
 	FirstWait Duration `json:"first_wait,omitempty"`
 
 	// MaxWait is the longest wait. Default 15m.
@@ -133,7 +132,7 @@ const (
 // store.Unlimited. In JSON it is a number or the string "unlimited".
 type Limit int64
 
-// ParseLimit reads a limit as it stands in a Caddyfile.
+// ParseLimit reads a limit of a Caddyfile.
 func ParseLimit(s string) (Limit, error) {
 	if s == "unlimited" {
 		return Limit(store.Unlimited), nil
@@ -173,26 +172,25 @@ func (l *Limit) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// Error is a mistake in a Config. Subject names the part at fault, so
-// that a parser can point at the line: "timezone", "guard /api/",
-// "login POST /login", "endpoint convert", "plan starter",
-// "plan starter convert" and so on.
+// Error is a mistake in a Config. Subject names the wrong part, so that a
+// parser can add its line: "timezone", "guard /api/", "login POST /login",
+// "endpoint convert", "plan starter", "plan starter convert" and so on.
 type Error struct {
 	Subject string
 	Err     error
 }
 
-// Error returns the subject and what is wrong with it.
+// Error returns the subject and the mistake.
 func (e *Error) Error() string { return e.Subject + ": " + e.Err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the mistake.
 func (e *Error) Unwrap() error { return e.Err }
 
 func mistake(subject, format string, args ...any) error {
 	return &Error{Subject: subject, Err: fmt.Errorf(format, args...)}
 }
 
-// Subject returns the part of the configuration that err blames, or "".
+// Subject returns the part of the configuration that an Error names, or "".
 func Subject(err error) string {
 	var e *Error
 	if errors.As(err, &e) {

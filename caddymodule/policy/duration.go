@@ -8,13 +8,12 @@ import (
 	"time"
 )
 
-// MaxDuration bounds how far ahead anything ends: 100 years of 365 days.
-// It keeps every time that is ever shown within the four-digit years of
-// RFC 3339.
+// MaxDuration is the longest duration: 100 years of 365 days. With it, no
+// time exceeds the four-digit years of RFC 3339.
 const MaxDuration = 100 * 365 * 24 * time.Hour
 
-// Duration is a time.Duration that JSON writes as Go does, "1h30m", and
-// reads as that, with days in front, or as a number of nanoseconds.
+// Duration is a time.Duration that JSON writes as Go does: "1h30m". JSON
+// reads the same, also with days in front, or a number of nanoseconds.
 type Duration time.Duration
 
 // MarshalJSON writes the duration as a string.
@@ -43,8 +42,8 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 
 var errDuration = errors.New("not a duration from 0 to 100 years")
 
-// ParseDuration reads a duration as Go writes them, with days of 24 hours
-// in front: "30d", "1d12h", "720h". It is from 0 to MaxDuration.
+// ParseDuration reads a duration from 0 to MaxDuration in Go's syntax, also
+// with days of 24 hours in front: "30d", "1d12h", "720h".
 func ParseDuration(text string) (time.Duration, error) {
 	var days int64
 	rest := text
@@ -62,7 +61,7 @@ func ParseDuration(text string) (time.Duration, error) {
 			return 0, errDuration
 		}
 	}
-	// Both parts fit into the type, and days are bounded by their 16 bits.
+	// Neither part overflows: days have 16 bits.
 	if d < 0 || d > MaxDuration || time.Duration(days)*24*time.Hour > MaxDuration-d {
 		return 0, errDuration
 	}

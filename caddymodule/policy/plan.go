@@ -12,51 +12,40 @@ import (
 // noAccess marks an endpoint that a plan does not list.
 const noAccess = -1
 
-// maxEffective bounds how many distinct sets of abilities a plan keeps
-// the intersection of. Real accounts use a handful, which are looked for
-// one by one: most differ in length, so that this is faster than to hash.
-const (
-	maxEffective = 1024
-	fewEffective = 8
-)
+// maxEffective bounds how many sets of abilities a plan caches. Real
+// accounts use a handful.
+const maxEffective = 1024
 
-// Plan is what accounts on it may do in a day.
+// Plan is the daily limits of its accounts.
 type Plan struct {
 	Name string
-	// Index is the plan's place in Policy.Plans.
+	// Index is the plan's position in Policy.Plans.
 	Index int
-	// Abilities lists what the plan entitles to, sorted.
+	// Abilities lists the abilities of the plan's endpoints, sorted.
 	Abilities []string
 
-	limits    []int64 // by Endpoint.Index; noAccess where not listed
-	abilities []string
-	mu        sync.Mutex // serialises writers of effective
-	effective atomic.Pointer[effectives]
+	limits    []int64  // by Endpoint.Index; noAccess where not listed
+	abilities []string // by Endpoint.Index
+	mu        sync.Mutex
+	effective atomic.Pointer[map[string]*Effective] // by the token's abilities; copied to be changed, under mu
 }
 
-// effectives are the sets of abilities that a plan has met.
-type effectives struct {
-	few []*Effective          // the first
-	all map[string]*Effective // the others
-}
-
-// Effective is what a token and a plan have in common.
+// Effective is the abilities that a token and a plan have in common.
 type Effective struct {
 	// Abilities is sorted and separated by spaces.
 	Abilities string
 
-	carried   string // by the token
-	endpoints []bool // by Endpoint.Index: does the token carry its ability
+	endpoints []bool // by Endpoint.Index: has the token its ability
 }
 
-// Includes tells whether the token carries the endpoint's ability.
+// Includes tells whether the token has the endpoint's ability.
 func (e *Effective) Includes(endpoint *Endpoint) bool { return e.endpoints[endpoint.Index] }
 
-// newPlan compiles a plan. An endpoint that is declared and has a mistake
-// of its own is not among the endpoints, and no mistake of the plan.
+// newPlan compiles a plan. An endpoint with a mistake of its own is declared
+// but not among the endpoints: that is no mistake of the plan.
 func newPlan(c PlanConfig, endpoints []*Endpoint, declared []string) (*Plan, error) {
 	p := &Plan{Name: c.Name, limits: make([]int64, len(endpoints)), abilities: make([]string, len(endpoints))}
-	p.effective.Store(&effectives{})
+	p.effective.Store(&map[string]*Effective{})
 	var errs []error
 	known := make(map[string]bool, len(endpoints))
 	for i, e := range endpoints {
@@ -84,11 +73,11 @@ func newPlan(c PlanConfig, endpoints []*Endpoint, declared []string) (*Plan, err
 }
 
 // HasAccess tells whether the plan lists any endpoint. A nil plan, which
-// is one that no longer exists, lists none.
+// the configuration no longer has, lists none.
 func (p *Plan) HasAccess() bool { return p != nil && len(p.Abilities) > 0 }
 
-// Limit returns the calls per day that the plan gives to an endpoint
-// (store.Unlimited for no bound), and whether it lists it at all.
+// Limit returns the calls per day to an endpoint (store.Unlimited for no
+// bound), and whether the plan lists the endpoint.
 func (p *Plan) Limit(e *Endpoint) (limit int64, listed bool) {
 	if p == nil {
 		return 0, false
@@ -97,49 +86,36 @@ func (p *Plan) Limit(e *Endpoint) (limit int64, listed bool) {
 	return limit, limit != noAccess
 }
 
-// Effective returns what a token with these abilities (sorted, separated
-// by one space) may do on this plan. A downgrade acts on the next call
-// because this is asked at every call. It does not allocate for a set
-// that it has seen.
+// Effective returns the abilities that a token with these abilities
+// (sorted, separated by one space) has on this plan. Each call asks again,
+// so that a downgrade applies to the next call. It does not allocate for a
+// set that is cached.
 func (p *Plan) Effective(abilities string) *Effective {
-	if e := p.effective.Load().find(abilities); e != nil {
+	if e := (*p.effective.Load())[abilities]; e != nil {
 		return e
 	}
 	return p.intersect(abilities)
 }
 
-func (s *effectives) find(abilities string) *Effective {
-	for _, e := range s.few {
-		if e.carried == abilities {
-			return e
-		}
-	}
-	return s.all[abilities]
-}
-
 func (p *Plan) intersect(abilities string) *Effective {
-	carried := strings.Fields(abilities)
+	held := strings.Fields(abilities)
 	var common []string
-	for _, a := range carried {
+	for _, a := range held {
 		if slices.Contains(p.Abilities, a) {
 			common = append(common, a)
 		}
 	}
-	e := &Effective{Abilities: strings.Join(common, " "), carried: strings.Clone(abilities), endpoints: make([]bool, len(p.abilities))}
+	e := &Effective{Abilities: strings.Join(common, " "), endpoints: make([]bool, len(p.abilities))}
 	for i, a := range p.abilities {
-		e.endpoints[i] = slices.Contains(carried, a)
+		e.endpoints[i] = slices.Contains(held, a)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	seen := p.effective.Load()
-	switch {
-	case seen.find(abilities) != nil: // by somebody else meanwhile
-	case len(seen.few) < fewEffective:
-		p.effective.Store(&effectives{few: append(slices.Clone(seen.few), e)})
-	case len(seen.few)+len(seen.all) < maxEffective:
-		next := &effectives{few: seen.few, all: map[string]*Effective{e.carried: e}}
-		maps.Copy(next.all, seen.all)
-		p.effective.Store(next)
+	cached := *p.effective.Load()
+	if cached[abilities] == nil && len(cached) < maxEffective {
+		cached = maps.Clone(cached)
+		cached[strings.Clone(abilities)] = e
+		p.effective.Store(&cached)
 	}
 	return e
 }

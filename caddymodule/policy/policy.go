@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
-	throttle "github.com/caddy-tollgate/tollgate/caddymodule/login"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/route"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -22,34 +22,37 @@ const UsageEndpoint = "usage"
 // FreePlan is the plan of an account that the gate does not know yet.
 const FreePlan = "free"
 
-// names are plans, endpoints and abilities: words that fit into a scope
-// (RFC 6749, section 3.3), a quoted string of a header and a URL alike.
+// names is the syntax of the names of plans, endpoints and abilities: they
+// fit into a scope (RFC 6749, section 3.3), a quoted string of a header and
+// a URL.
 var names = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
 
 // Policy is a compiled configuration. It is immutable.
 type Policy struct {
-	// Calendar is the zone's days.
+	// Calendar has the days of the configured zone.
 	Calendar *calendar.Calendar
 	// Guard tells which paths are closed.
 	Guard *route.Guard
-	// Endpoints lists all endpoints in the order of the configuration,
-	// the gate's own usage endpoint where it stands.
+	// Routes has the logins and endpoints.
+	Routes route.Table[Route]
+	// Endpoints lists all endpoints in the order of the configuration. The
+	// gate's own usage endpoint is the last one.
 	Endpoints []*Endpoint
 	// Plans lists all plans in the order of the configuration.
 	Plans []*Plan
-	// LoginLimits are the throttle's limits.
-	LoginLimits throttle.Limits
+	// LoginLimits are the limits of login attempts.
+	LoginLimits login.Limits
 	// LoginTTL is how long a login token lives.
 	LoginTTL time.Duration
 	// Refund decides which failed calls are given back.
 	Refund Refund
 
-	routes route.Table[Route]
-	logins []loginAliases
-	plans  map[string]*Plan
+	loginAliases []loginAlias
+	plans        map[string]*Plan
 }
 
-// Route is what a method and path lead to: a login, or an endpoint.
+// Route is the target of a method and path: a login or an endpoint. The
+// zero Route is neither.
 type Route struct {
 	Login    bool
 	Endpoint *Endpoint
@@ -61,7 +64,7 @@ type Endpoint struct {
 	Method  string
 	Path    string
 	Ability string
-	// Index is the endpoint's place in Policy.Endpoints.
+	// Index is the endpoint's position in Policy.Endpoints.
 	Index int
 	// Usage marks the endpoint that the gate answers itself.
 	Usage bool
@@ -69,8 +72,8 @@ type Endpoint struct {
 	Upgrade bool
 }
 
-// New checks a configuration and compiles it. Its errors are *Error, one
-// for each mistake, joined.
+// New checks a configuration and compiles it. It returns all mistakes
+// joined, each of them an *Error.
 func New(c Config) (*Policy, error) {
 	p := &Policy{
 		LoginTTL: time.Duration(or(c.LoginTTL, Duration(24*time.Hour))),
@@ -106,7 +109,7 @@ func (p *Policy) setGuard(c Config) error {
 	var errs []error
 	for i, prefix := range prefixes {
 		if slices.Contains(prefixes[:i], prefix) {
-			errs = append(errs, mistake("guard "+prefix, "the prefix stands there twice"))
+			errs = append(errs, mistake("guard "+prefix, "duplicate prefix"))
 		}
 		if _, err := route.NewGuard(prefix); err != nil {
 			errs = append(errs, &Error{"guard " + prefix, err})
@@ -122,12 +125,12 @@ func (p *Policy) setGuard(c Config) error {
 
 func (p *Policy) setLimits(c Config) error {
 	t := c.LoginThrottle
-	client := throttle.Limits{PerClient: t.PerClient, Window: time.Duration(t.Window)}
-	account := throttle.Limits{Free: t.FreeFailures, FirstWait: time.Duration(t.FirstWait), MaxWait: time.Duration(t.MaxWait)}
+	client := login.Limits{PerClient: t.PerClient, Window: time.Duration(t.Window)}
+	account := login.Limits{Free: t.FreeFailures, FirstWait: time.Duration(t.FirstWait), MaxWait: time.Duration(t.MaxWait)}
 	p.LoginLimits = account
 	p.LoginLimits.PerClient, p.LoginLimits.Window = client.PerClient, client.Window
 	var errs []error
-	// Apart, so that each mistake is blamed on its own option.
+	// Checked separately: each mistake belongs to its own option.
 	if err := client.Validate(); err != nil {
 		errs = append(errs, &Error{"per_client", err})
 	}
@@ -151,7 +154,7 @@ func (p *Policy) addLogins(c Config) error {
 		method, path, _ := strings.Cut(pattern, " ")
 		err := p.addRoute(method, path, Route{Login: true})
 		if err == nil {
-			err = p.addDisguises(method, path)
+			err = p.addLoginAlias(method, path)
 		}
 		if err != nil {
 			errs = append(errs, &Error{"login " + pattern, err})
@@ -160,48 +163,49 @@ func (p *Policy) addLogins(c Config) error {
 	return errors.Join(errs...)
 }
 
-// loginAliases is what a server that is lenient with paths takes for one login.
-// Each has a table of its own: two may be the same to such a server.
-type loginAliases struct {
-	method  string
-	lenient *route.Table[bool]
+// loginAlias has the paths that a lenient server would serve as one login.
+// Each login has its own table: two can be equal to a lenient server.
+type loginAlias struct {
+	method string
+	paths  *route.Table[bool]
 }
 
-// addDisguises notes what a login may be taken for. A slash at the end of
-// a pattern, and a wildcard for the rest of the path, stand for all paths
-// below, and a lenient server takes the path in front of them for another.
-func (p *Policy) addDisguises(method, path string) error {
+// addLoginAlias adds the lenient paths of a login. A pattern that ends with
+// a slash or with a wildcard for the rest of the path matches all paths
+// below a folder. A lenient server serves the folder's own path too.
+func (p *Policy) addLoginAlias(method, path string) error {
 	path, ended := strings.CutSuffix(path, "/{$}")
-	segments := strings.Split(path, "/")[1:] // nothing is in front of the first slash
+	segments := strings.Split(path, "/")[1:] // the path begins with a slash
 	below := false
 	if last := len(segments) - 1; !ended && (segments[last] == "" || strings.HasSuffix(segments[last], "...}")) {
 		segments, below = segments[:last], true
 	}
-	var plain strings.Builder
+	var lenient strings.Builder
 	for i, segment := range segments {
-		plain.WriteByte('/')
+		lenient.WriteByte('/')
 		if strings.HasPrefix(segment, "{") && strings.HasSuffix(segment, "}") {
-			fmt.Fprintf(&plain, "{w%d}", i) // two names may differ only in case
+			fmt.Fprintf(&lenient, "{w%d}", i) // two names may differ only in case
 			continue
 		}
-		plain.WriteString(url.PathEscape(route.Plain(segment)))
+		lenient.WriteString(url.PathEscape(route.Lenient(segment)))
 	}
-	l := loginAliases{method, &route.Table[bool]{}}
-	if plain.Len() > 0 {
-		if err := l.lenient.Add(method, plain.String(), true); err != nil {
+	alias := loginAlias{method, &route.Table[bool]{}}
+	if lenient.Len() > 0 {
+		if err := alias.paths.Add(method, lenient.String(), true); err != nil {
 			return err
 		}
 	}
 	if below {
-		if err := l.lenient.Add(method, plain.String()+"/", true); err != nil {
+		if err := alias.paths.Add(method, lenient.String()+"/", true); err != nil {
 			return err
 		}
 	}
-	p.logins = append(p.logins, l)
+	p.loginAliases = append(p.loginAliases, alias)
 	return nil
 }
 
-// endpoints lists those of a configuration, the gate's own at the end.
+// endpoints returns the endpoints of a configuration. The gate's own usage
+// endpoint is the last one.
 func endpoints(c Config) []EndpointConfig {
 	if c.Usage == "" {
 		return c.Endpoints
@@ -234,11 +238,11 @@ func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
 	case !names.MatchString(ability):
 		return fmt.Errorf("ability %q is not a name", ability)
 	case e.Name == UsageEndpoint && !usage:
-		return fmt.Errorf("the name %q is the gate's own: use the option usage", e.Name)
+		return fmt.Errorf("the name %q is reserved for the gate's own endpoint: use the option usage", e.Name)
 	case p.Endpoint(e.Name) != nil:
-		return errors.New("the endpoint stands there twice")
+		return errors.New("duplicate endpoint")
 	case usage && e.Method != http.MethodGet:
-		return fmt.Errorf("usage is answered to GET, not to %q", e.Method)
+		return fmt.Errorf("the method of usage must be GET, not %q", e.Method)
 	}
 	endpoint := &Endpoint{Name: e.Name, Method: e.Method, Path: e.Path, Ability: ability, Index: len(p.Endpoints), Usage: usage, Upgrade: e.Upgrade}
 	if err := p.addRoute(e.Method, e.Path, Route{Endpoint: endpoint}); err != nil {
@@ -248,10 +252,10 @@ func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
 	return nil
 }
 
-// addRoute refuses what lies outside the guard as well: such a route
-// would look closed to its author and be open beside itself.
+// addRoute adds a route. It refuses an endpoint outside the guard: paths
+// that a lenient server treats as the same would be open.
 func (p *Policy) addRoute(method, path string, r Route) error {
-	if err := p.routes.Add(method, path, r); err != nil {
+	if err := p.Routes.Add(method, path, r); err != nil {
 		return err
 	}
 	if r.Endpoint != nil && p.Guard != nil && !p.Guard.Covers(path) {
@@ -273,7 +277,7 @@ func (p *Policy) addPlans(c Config) error {
 			errs = append(errs, mistake(subject, "%q is not a name: a letter, then up to 63 letters, digits, dots, dashes or underscores", pc.Name))
 			continue
 		case p.plans[pc.Name] != nil:
-			errs = append(errs, mistake(subject, "the plan stands there twice"))
+			errs = append(errs, mistake(subject, "duplicate plan"))
 			continue
 		}
 		plan, err := newPlan(pc, p.Endpoints, declared)
@@ -287,56 +291,27 @@ func (p *Policy) addPlans(c Config) error {
 	return errors.Join(errs...)
 }
 
-// MatchWritten finds the route of a request whose target needs no second
-// look; see [route.Table.MatchWritten].
-func (p *Policy) MatchWritten(method, requestURI string, u *url.URL) (Route, bool) {
-	return p.routes.MatchWritten(method, requestURI, u)
-}
-
-// Match finds the route of a request.
-func (p *Policy) Match(method, path string) (Route, bool) { return p.routes.Match(method, path) }
-
-// Allow returns the methods that a path has routes for, as the value of
-// an Allow header, and "" if it has none.
-func (p *Policy) Allow(path string) string { return p.routes.Allow(path) }
-
-// Disguises tells whether a request without a route is a login to a server
-// that is lenient: one that ignores case, of the method too, parameters of
-// segments or a slash at the end. Below a guard there is no such path;
-// beside it, it would be a way around the throttle.
-func (p *Policy) Disguises(method, path string) bool {
+// IsLoginAlias reports whether a lenient server would serve a request
+// without a route as a login: a server that ignores case, also of the
+// method, parameters of segments or a slash at the end. Below the guard no
+// such path is open. Outside it, the path would bypass the limits of login
+// attempts.
+func (p *Policy) IsLoginAlias(method, path string) bool {
 	method = strings.ToUpper(method)
-	plain := ""
-	for _, l := range p.logins {
-		if l.method != method && (l.method != http.MethodGet || method != http.MethodHead) {
+	for _, alias := range p.loginAliases {
+		if alias.method != method && (alias.method != http.MethodGet || method != http.MethodHead) {
 			continue
 		}
-		if plain == "" {
-			plain = route.Plain(path)
-		}
-		if _, found := l.lenient.Match(method, plain); found {
+		if _, found := alias.paths.Match(method, route.Lenient(path)); found {
 			return true
 		}
 	}
 	return false
 }
 
-// Plan returns the plan of that name. An account can be on a plan that
-// the configuration no longer has: that is nil, and gives no access.
-func (p *Policy) Plan(name string) *Plan {
-	if len(p.Plans) > fewPlans {
-		return p.plans[name]
-	}
-	for _, plan := range p.Plans {
-		if plan.Name == name {
-			return plan
-		}
-	}
-	return nil
-}
-
-// fewPlans are looked for one by one, which is faster than to hash.
-const fewPlans = 8
+// Plan returns the plan of that name. It is nil, without access, for a plan
+// that the configuration no longer has: accounts can still be on it.
+func (p *Policy) Plan(name string) *Plan { return p.plans[name] }
 
 // Endpoint returns the endpoint of that name, or nil.
 func (p *Policy) Endpoint(name string) *Endpoint {
@@ -348,7 +323,7 @@ func (p *Policy) Endpoint(name string) *Endpoint {
 	return nil
 }
 
-// checkLimit is the bound of a limit that came as JSON.
+// checkLimit checks the bounds of a limit.
 func checkLimit(l Limit) error {
 	if int64(l) != store.Unlimited && (l < 0 || l > MaxLimit) {
 		return fmt.Errorf("limit %d is not from 0 to 10^15", l)

@@ -71,7 +71,7 @@ func TestNew(t *testing.T) {
 		{"GET", "/login", "", "POST"},
 		{"GET", "/api/nothing", "", ""},
 	} {
-		route, ok := p.Match(c.method, c.path)
+		route, ok := p.Routes.Match(c.method, c.path)
 		got := ""
 		switch {
 		case ok && route.Login:
@@ -79,25 +79,26 @@ func TestNew(t *testing.T) {
 		case ok:
 			got = route.Endpoint.Name
 		}
-		if got != c.want || p.Allow(c.path) != c.allow {
-			t.Errorf("%s %s: got %q, %q; want %q, %q", c.method, c.path, got, p.Allow(c.path), c.want, c.allow)
+		if got != c.want || p.Routes.Allow(c.path) != c.allow {
+			t.Errorf("%s %s: got %q, %q; want %q, %q", c.method, c.path, got, p.Routes.Allow(c.path), c.want, c.allow)
 		}
 	}
 }
 
-// TestZero closes everything and admits nobody.
+// TestZero: the zero configuration closes all paths and admits no call.
 func TestZero(t *testing.T) {
 	t.Parallel()
 	p := compile(t, policy.Config{})
 	if !p.Guard.Covers("/") || !p.Guard.Covers("/x") || p.Plan("free").HasAccess() || p.Calendar.Zone() != "UTC" {
 		t.Errorf("got %+v", p)
 	}
-	if _, found := p.Match("GET", "/"); found {
+	if _, found := p.Routes.Match("GET", "/"); found {
 		t.Error("there is a route")
 	}
 }
 
-// TestMistakes blames each mistake on its part of the configuration.
+// TestMistakes: the error of each mistake names its part of the
+// configuration.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -145,11 +146,11 @@ func TestMistakes(t *testing.T) {
 		})
 	}
 	if policy.Subject(errors.New("another")) != "" || policy.Subject(nil) != "" {
-		t.Error("an error of somebody else has a subject")
+		t.Error("another error has a subject")
 	}
 }
 
-// TestAllMistakes are told at once.
+// TestAllMistakes: one error has all mistakes.
 func TestAllMistakes(t *testing.T) {
 	t.Parallel()
 	c := config()
@@ -193,18 +194,18 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestEffective is what token and plan have in common, for any token.
+// TestEffective compares random sets of abilities with the plan's own.
 func TestEffective(t *testing.T) {
 	t.Parallel()
 	p := compile(t, config())
 	words := []string{"batch", "convert", "nothing", "rates", "usage"}
 	rapid.Check(t, func(t *rapid.T) {
 		plan := p.Plan(rapid.SampledFrom([]string{"free", "starter", "business"}).Draw(t, "plan"))
-		carried := rapid.SliceOfDistinct(rapid.SampledFrom(words), func(s string) string { return s }).Draw(t, "carried")
-		slices.Sort(carried)
-		got := plan.Effective(strings.Join(carried, " "))
+		held := rapid.SliceOfDistinct(rapid.SampledFrom(words), func(s string) string { return s }).Draw(t, "held")
+		slices.Sort(held)
+		got := plan.Effective(strings.Join(held, " "))
 		var want []string
-		for _, a := range carried {
+		for _, a := range held {
 			if slices.Contains(plan.Abilities, a) {
 				want = append(want, a)
 			}
@@ -213,15 +214,15 @@ func TestEffective(t *testing.T) {
 			t.Fatalf("got %q, want %q", got.Abilities, want)
 		}
 		for _, e := range p.Endpoints {
-			if got.Includes(e) != slices.Contains(carried, e.Ability) {
-				t.Fatalf("%s: got %t for %q", e.Name, got.Includes(e), carried)
+			if got.Includes(e) != slices.Contains(held, e.Ability) {
+				t.Fatalf("%s: got %t for %q", e.Name, got.Includes(e), held)
 			}
 		}
 	})
 }
 
-// TestEffectiveIsBounded: tokens of any kind cannot fill the memory, and
-// those that find no place are right as well.
+// TestEffectiveIsBounded: many different sets of abilities do not fill the
+// memory, and the result is right for sets that are not cached.
 func TestEffectiveIsBounded(t *testing.T) {
 	t.Parallel()
 	plan := compile(t, config()).Plan("business")
@@ -232,11 +233,11 @@ func TestEffectiveIsBounded(t *testing.T) {
 	}
 	first := plan.Effective(" rates")
 	if plan.Effective(" rates") != first {
-		t.Error("a set that was seen early is computed again")
+		t.Error("a cached set is computed again")
 	}
 	late := strings.Repeat("x", 2999) + " rates"
 	if again := plan.Effective(late); again == plan.Effective(late) {
-		t.Error("a set beyond the bound is kept")
+		t.Error("a set beyond the bound is cached")
 	}
 }
 
@@ -298,9 +299,9 @@ func TestDurationJSON(t *testing.T) {
 	}
 }
 
-// TestDisguises finds the spellings of a login beside the guard that a
-// lenient server would take for it, and lets its neighbours pass.
-func TestDisguises(t *testing.T) {
+// TestLoginAliases: outside the guard, the spellings of a login that a
+// lenient server would serve are aliases, and similar paths are not.
+func TestLoginAliases(t *testing.T) {
 	t.Parallel()
 	p, err := policy.New(config())
 	if err != nil {
@@ -310,14 +311,14 @@ func TestDisguises(t *testing.T) {
 		"/LOGIN": true, "/login/": true, "/login;x=1": true, "/login;/": true, "/lo%67in": true, "/login?x": true, "/login%23x": true,
 		"/login/help": false, "/logins": false, "/": false, "/settings": false,
 	} {
-		if got := p.Disguises(http.MethodPost, path); got != want {
+		if got := p.IsLoginAlias(http.MethodPost, path); got != want {
 			t.Errorf("%s: got %t, want %t", path, got, want)
 		}
-		if p.Disguises(http.MethodGet, path) {
-			t.Errorf("GET %s is taken for a login", path)
+		if p.IsLoginAlias(http.MethodGet, path) {
+			t.Errorf("GET %s is an alias", path)
 		}
 	}
-	// Logins may be the same to a lenient server, and reach below a path.
+	// Two logins can be equal to a lenient server, and match whole folders.
 	c := config()
 	c.Logins = []string{
 		"POST /login", "POST /login/", "POST /Login", "POST /sign/{way}/{$}", "POST /of/{a}/{A}/enter", "POST /%7Bx/in",
@@ -334,14 +335,14 @@ func TestDisguises(t *testing.T) {
 		"HEAD /LEGACY": true, "GET /Legacy": true, "POST /LEGACY": false, "POST /other": false,
 	} {
 		method, path, _ := strings.Cut(request, " ")
-		if got := p.Disguises(method, path); got != want {
+		if got := p.IsLoginAlias(method, path); got != want {
 			t.Errorf("%s: got %t, want %t", request, got, want)
 		}
 	}
 }
 
-// TestMistakeOfAnEndpoint: a plan that lists an endpoint with a mistake is
-// not blamed for it.
+// TestMistakeOfAnEndpoint: a mistake of an endpoint is no mistake of the
+// plan that lists it.
 func TestMistakeOfAnEndpoint(t *testing.T) {
 	t.Parallel()
 	c := config()

@@ -7,22 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// Guard is the set of path prefixes that are closed: nothing below them
-// is served but what was declared. It is immutable and safe for
-// concurrent use.
+// Guard is the set of closed path prefixes: below them, only declared
+// logins and endpoints are served. It is immutable and safe for concurrent
+// use.
 type Guard struct {
-	// prefixes are folded; see fold.
-	prefixes []string
+	prefixes []string // after fold
 }
 
 // NewGuard returns the guard of the given prefixes, which are decoded
-// paths that begin with a slash. Without any, everything is closed, as
-// with "/".
+// paths that begin with a slash. The default is "/", which closes
+// everything.
 //
 // A prefix is a prefix of characters: "/api" closes "/api", "/api/x" and
 // "/apiary". With a slash at the end it closes a folder: "/api/" closes
-// what lies in it and also exactly "/api", which some servers serve as
-// the folder itself, but not "/apiary".
+// all paths in the folder and also "/api", which some servers serve as the
+// folder itself, but not "/apiary".
 func NewGuard(prefixes ...string) (*Guard, error) {
 	if len(prefixes) == 0 {
 		prefixes = []string{"/"}
@@ -32,33 +31,32 @@ func NewGuard(prefixes ...string) (*Guard, error) {
 		if !strings.HasPrefix(prefix, "/") {
 			return nil, fmt.Errorf("guard %q must begin with a slash", prefix)
 		}
-		if examine(prefix, false) != 0 {
-			return nil, fmt.Errorf("guard %q cannot be the beginning of any path: write it decoded, "+
-				`without empty, "." and ".." segments, and without any of %% ; ? # \ and control characters`, prefix)
+		if scan(prefix, false) != 0 {
+			return nil, fmt.Errorf("guard %q cannot match any path: write it decoded, "+
+				`without empty, "." and ".." segments, and without %% ; ? # \ and control characters`, prefix)
 		}
 		guard.prefixes = append(guard.prefixes, strings.Map(fold, prefix))
 	}
 	return guard, nil
 }
 
-// Covers reports whether a decoded path is closed. Letters are compared
-// without case, and parameters of segments (";v=1") are passed over: a
-// server that does the same would serve "/API/x" and "/api;v=1/x" as what
-// the guard closes. The empty path is "/".
+// Covers reports whether a decoded path is closed. It ignores case and the
+// parameters of segments (";v=1"): a server that ignores them too would
+// serve "/API/x" and "/api;v=1/x" as paths below the guard. The empty path
+// is "/".
 func (g *Guard) Covers(path string) bool {
 	for _, prefix := range g.prefixes {
-		// Most paths are written as the guard is.
-		if prefix == "/" || strings.HasPrefix(path, prefix) || begins(path, prefix) {
+		if prefix == "/" || strings.HasPrefix(path, prefix) || hasPrefixFold(path, prefix) {
 			return true
 		}
 	}
 	return false
 }
 
-// begins reports whether a path begins with a folded prefix, which has no
-// ';' in it. A path that would end here for one who decodes it twice, at
-// a '?' or '#', counts as ended.
-func begins(path, prefix string) bool {
+// hasPrefixFold reports whether a path begins with a folded prefix, which
+// has no ';' in it. The path ends at a '?' or '#': a server that decodes
+// it twice would end it there.
+func hasPrefixFold(path, prefix string) bool {
 	for prefix != "" {
 		if path == "" || path[0] == '?' || path[0] == '#' {
 			return prefix == "/"
@@ -87,11 +85,11 @@ func begins(path, prefix string) bool {
 	return true
 }
 
-// fold returns one letter for all that anybody may take for the same
-// without case. Lower case of upper case joins what Unicode's simple
-// folding joins (U+212A KELVIN SIGN is k, U+017F LONG S is s), and besides
-// the dotless and the dotted i, which Java's equalsIgnoreCase takes for
-// an i.
+// fold maps all letters that some server treats as equal without case to
+// the same letter. Lower case of upper case joins the letters that
+// Unicode's simple folding joins (U+212A KELVIN SIGN is k, U+017F LONG S is
+// s), and also the dotless and the dotted i, which are an i to Java's
+// equalsIgnoreCase.
 func fold(r rune) rune {
 	if r < utf8.RuneSelf {
 		if 'A' <= r && r <= 'Z' {
@@ -102,30 +100,30 @@ func fold(r rune) rune {
 	return unicode.ToLower(unicode.ToUpper(r))
 }
 
-// maxDecodings is how often an open path may be decoded again until there
-// is nothing left to decode. More is no name but an attempt, and without
-// a bound its length would be a way to keep the gate busy.
+// maxDecodings bounds how often an open path is decoded again. No honest
+// name needs more, and without a bound a long path would keep the gate
+// busy.
 const maxDecodings = 4
 
-// misleads reports whether an open path would lead below the guard, or
-// has to be resolved, for a server that decodes more often than HTTP
-// asks for, and takes a backslash for a slash.
-func (g *Guard) misleads(path string) bool {
+// reachedBy reports whether an open path leads below the guard, or to a
+// path that needs to be resolved, on a server that decodes more often than
+// HTTP asks for and reads a backslash as a slash.
+func (g *Guard) reachedBy(path string) bool {
 	for range maxDecodings {
 		again := decodeLoosely(path)
 		if again == path {
 			return false
 		}
 		path = again
-		if g.Covers(path) || examine(path, false)&crooked != 0 {
+		if g.Covers(path) || scan(path, false)&unclean != 0 {
 			return true
 		}
 	}
 	return decodeLoosely(path) != path
 }
 
-// decodeLoosely resolves the escapes of a text once, leaves broken ones
-// as they are, and turns backslashes into slashes.
+// decodeLoosely decodes the escapes of a text once, keeps broken escapes,
+// and turns backslashes into slashes.
 func decodeLoosely(text string) string {
 	var plain strings.Builder
 	for text != "" {
@@ -142,11 +140,10 @@ func decodeLoosely(text string) string {
 	return plain.String()
 }
 
-// Plain returns what a lenient server may take a path for: without case,
-// without the parameters of its segments, without a slash at the end,
-// decoded as often as there is something to decode, and without what it
-// then takes for a query or a fragment.
-func Plain(path string) string {
+// Lenient returns the path that a lenient server may read: in lower case,
+// decoded until nothing is left to decode, without the parameters of its
+// segments, a query, a fragment or a slash at the end.
+func Lenient(path string) string {
 	for range maxDecodings {
 		again := decodeLoosely(path)
 		if again == path {

@@ -4,38 +4,37 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 )
 
 // Table maps methods and paths to values by patterns of [http.ServeMux].
-// Syntax, precedence and conflicts of patterns are ServeMux's, and so is
-// the outcome of every match, but for its redirects: a path that ServeMux
-// would redirect from ("/tree" to "/tree/", "/a//b" to "/a/b") is no path
-// of the table. A gate that followed a redirect would answer for another
-// resource than it was asked for.
+// Syntax, precedence and conflicts of patterns are those of ServeMux, and
+// so is the result of every match, but for redirects: a path that ServeMux
+// would redirect ("/tree" to "/tree/", "/a//b" to "/a/b") has no match
+// here. A gate that followed the redirect would check another resource
+// than the client asked for.
 //
 // The zero Table is empty and ready. Once all patterns are added it is
 // safe for concurrent use.
 type Table[T any] struct {
-	// mux judges patterns as they are added and is never asked to match:
-	// it takes whole requests and allocates for each wildcard.
+	// mux checks patterns as they are added. It never matches a request:
+	// it needs a whole request and allocates for each wildcard.
 	mux      http.ServeMux
 	patterns []string
-	methods  []tree[T] // sorted by method
+	methods  []tree[T]
 }
 
-// tree holds the patterns of one method.
+// tree has the patterns of one method.
 type tree[T any] struct {
 	method string
-	root   node[T]
+	root   *node[T]
 }
 
 // Add puts a value under a method and a path pattern such as
-// "/api/convert/{from}/{amount}/{to}". It refuses what ServeMux refuses,
-// a pattern that conflicts with one before it, and what could never match
-// a request that [Guard.CheckTarget] lets through.
+// "/api/convert/{from}/{amount}/{to}". It refuses a pattern that ServeMux
+// refuses, one that conflicts with an earlier pattern, and one that cannot
+// match any request that [Guard.CheckTarget] accepts.
 func (t *Table[T]) Add(method, path string, value T) error {
 	if err := checkPattern(method, path); err != nil {
 		return fmt.Errorf("pattern %q: %w", method+" "+path, err)
@@ -44,13 +43,12 @@ func (t *Table[T]) Add(method, path string, value T) error {
 	if err := t.register(pattern); err != nil {
 		return err
 	}
-	i, found := slices.BinarySearchFunc(t.methods, method, func(tree tree[T], method string) int {
-		return strings.Compare(tree.method, method)
-	})
-	if !found {
-		t.methods = slices.Insert(t.methods, i, tree[T]{method: method})
+	root := t.root(method)
+	if root == nil {
+		root = &node[T]{}
+		t.methods = append(t.methods, tree[T]{method, root})
 	}
-	t.methods[i].root.add(path, value)
+	root.add(path, value)
 	t.patterns = append(t.patterns, pattern)
 	return nil
 }
@@ -59,47 +57,49 @@ func (t *Table[T]) Add(method, path string, value T) error {
 // counts as GET where it has no pattern of its own.
 func (t *Table[T]) Match(method, path string) (value T, ok bool) {
 	if path == "" {
-		// What is sent for the empty path is "/".
-		path = "/"
+		path = "/" // what is sent for the empty path
 	}
 	if path[0] != '/' {
 		return value, false
 	}
-	found := t.lookup(method, path, false)
-	if found.leaf == nil {
+	found := t.lookup(method, path)
+	if found == nil {
 		return value, false
 	}
-	if !found.exact && path[len(path)-1] != '/' && t.lookup(method, path, true).exact {
+	// ServeMux redirects to a path with a slash at the end if that has a
+	// better match.
+	if found.multi && path[len(path)-1] != '/' && t.lookup(method, path+"/") != found {
 		return value, false
 	}
-	return found.leaf.value, true
+	return found.value, true
 }
 
-// MatchWritten is a short cut past [Guard.CheckTarget] and [Table.Match]
-// for the requests that nearly all are: what it finds, both would have let
-// through and found. Of all else it says nothing.
-func (t *Table[T]) MatchWritten(method, requestURI string, u *url.URL) (value T, ok bool) {
-	if u.RawPath != "" || u.Opaque != "" || u.Path == "" || u.Path[0] != '/' || !isWritten(u.Path, requestURI) {
-		return value, false
+func (t *Table[T]) lookup(method, path string) *leaf[T] {
+	if root := t.root(method); root != nil {
+		if found := root.match(path); found != nil {
+			return found
+		}
 	}
+	if method == http.MethodHead {
+		return t.lookup(http.MethodGet, path)
+	}
+	return nil
+}
+
+func (t *Table[T]) root(method string) *node[T] {
 	for i := range t.methods {
-		if t.methods[i].method != method {
-			continue
+		if t.methods[i].method == method {
+			return t.methods[i].root
 		}
-		if leaf := t.methods[i].root.walk(u.Path); leaf != nil {
-			return leaf.value, true
-		}
-		break
 	}
-	return value, false
+	return nil
 }
 
 // Allow returns the methods that a decoded path has, as the value of an
-// Allow header (RFC 9110, 10.2.1), and "" if it has none: the answer to
-// a path without a match is 405 in the first case and 404 in the second.
+// Allow header (RFC 9110, 10.2.1), and "" if it has none: a path without a
+// match gets 405 in the first case and 404 in the second.
 func (t *Table[T]) Allow(path string) string {
-	// HEAD is asked for by itself: a pattern of its own can stand in the
-	// way of GET's.
+	// HEAD is checked by itself: its own pattern can hide that of GET.
 	methods := []string{http.MethodHead}
 	for i := range t.methods {
 		methods = append(methods, t.methods[i].method)
@@ -111,26 +111,9 @@ func (t *Table[T]) Allow(path string) string {
 	}), ", ")
 }
 
-// lookup finds the pattern for a path, or for the path with a slash put
-// behind it.
-func (t *Table[T]) lookup(method, path string, slash bool) match[T] {
-	for i := range t.methods {
-		if t.methods[i].method == method {
-			if found := t.methods[i].root.match(path, slash); found.leaf != nil {
-				return found
-			}
-			break
-		}
-	}
-	if method == http.MethodHead {
-		return t.lookup(http.MethodGet, path, slash)
-	}
-	return match[T]{}
-}
-
-// register lets a ServeMux judge a pattern, and says what it says, but
-// without its "registered at", which names lines of this program and not
-// of the operator's configuration.
+// register checks a pattern with a ServeMux and returns its error without
+// the part "registered at", which names lines of this program and not of
+// the operator's configuration.
 func (t *Table[T]) register(pattern string) error {
 	if err := handle(&http.ServeMux{}, pattern); err != nil {
 		return err
@@ -142,7 +125,7 @@ func (t *Table[T]) register(pattern string) error {
 	for _, other := range t.patterns {
 		var pair http.ServeMux
 		if err := handle(&pair, other); err != nil {
-			return fmt.Errorf("adding a pattern again: %w", err)
+			return fmt.Errorf("registering an earlier pattern again: %w", err)
 		}
 		if conflict := handle(&pair, pattern); conflict != nil {
 			_, explanation, _ := strings.Cut(conflict.Error(), "\n")
@@ -152,7 +135,7 @@ func (t *Table[T]) register(pattern string) error {
 	return err
 }
 
-// handle registers a pattern and returns what ServeMux panics with.
+// handle registers a pattern and returns the panic of ServeMux as an error.
 func handle(mux *http.ServeMux, pattern string) (err error) {
 	defer func() {
 		if refusal := recover(); refusal != nil {
@@ -163,11 +146,11 @@ func handle(mux *http.ServeMux, pattern string) (err error) {
 	return nil
 }
 
-// checkPattern refuses what ServeMux would take but no request can match
-// here, and what it would read as something else than a path.
+// checkPattern refuses a pattern that ServeMux accepts but no request can
+// match here, and one that ServeMux does not read as a path.
 func checkPattern(method, path string) error {
 	if method == "" {
-		return errors.New("a method is missing")
+		return errors.New("the method is missing")
 	}
 	for i := range len(method) {
 		if b := method[i]; b-'A' >= 26 && b-'0' >= 10 && b != '-' && b != '_' {
@@ -180,8 +163,8 @@ func checkPattern(method, path string) error {
 	if !strings.HasPrefix(path, "/") {
 		return errors.New("the path must begin with a slash: patterns with a host are not supported")
 	}
-	if examine(path, true) != 0 {
-		return fmt.Errorf("the path can match no request: %w", ErrBadPath)
+	if scan(path, true) != 0 {
+		return fmt.Errorf("the path cannot match any request: %w", ErrBadPath)
 	}
 	return nil
 }

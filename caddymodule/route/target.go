@@ -9,48 +9,46 @@ import (
 )
 
 var (
-	// ErrBadPath means that a request target can be read in more than
-	// one way, or in none. It is answered with 400.
+	// ErrBadPath means that servers can read a request target in more than
+	// one way, or not at all. The answer is 400.
 	ErrBadPath = errors.New("ambiguous request target")
 	// ErrBadMethod means that the method is CONNECT, which asks for a
 	// tunnel, or TRACE, which would echo credentials (RFC 9110, 9.3.8).
-	// It is answered with 405.
+	// The answer is 405.
 	ErrBadMethod = errors.New("method not allowed on any path")
 )
 
-// findings are what is to be said against a path.
-type findings uint8
+// pathFlags say what scan found in a path.
+type pathFlags uint8
 
 const (
-	// foul: control characters, backslashes, invalid UTF-8, broken
+	// invalid: control characters, backslashes, invalid UTF-8, broken
 	// escapes, an encoded slash, no slash at the front.
-	foul findings = 1 << iota
-	// crooked: empty, "." and ".." segments, which servers resolve or
-	// not, also with a parameter behind them ("..;x"), which Java
-	// servlet containers cut off before they resolve.
-	crooked
-	// special: '%', ';', '?' or '#' in the decoded path. They are honest
-	// characters of a name and mean something else to whoever decodes a
-	// path twice or cuts parameters off.
+	invalid pathFlags = 1 << iota
+	// unclean: empty, "." and ".." segments, which only some servers
+	// resolve. Also with a parameter behind them ("..;x"): Java servlet
+	// containers cut it off before they resolve the segment.
+	unclean
+	// special: '%', ';', '?' or '#' in the decoded path. These are valid
+	// in a name, but have a meaning to a server that decodes a path twice
+	// or cuts parameters off.
 	special
 )
 
-// CheckTarget judges a request before anything else looks at it, but for
-// [Table.MatchWritten], which finds only what CheckTarget lets through. It
-// reports whether the path is closed, which is to say covered by the
-// guard, and returns [ErrBadPath], [ErrBadMethod] or nil, all of them as
-// they are, not wrapped. It allocates nothing for a path that is not
-// refused, unless that path is open and has an encoded percent sign.
+// CheckTarget checks a request before anything else reads its path. It
+// reports whether the guard closes the path, and returns [ErrBadPath],
+// [ErrBadMethod] or nil, never wrapped. For a path that it accepts it
+// allocates nothing, unless the path is open and has an encoded percent
+// sign.
 //
-// Both spellings of the target are judged: u, which is what the server
-// behind the gate will be sent, and requestURI, which is what the client
-// wrote. They differ when something in front of the gate has rewritten
-// the request, and by then a ".." that the client sent may have been
-// resolved into u. An empty requestURI stands for a request that was not
-// read from a connection, and leaves u alone to be judged.
+// It checks both spellings of the target: u, which the server behind the
+// gate will get, and requestURI, which the client wrote. They differ when
+// a handler in front of the gate has rewritten the request; u may then no
+// longer have a ".." that the client sent. An empty requestURI means that
+// the request was not read from a connection; only u is checked.
 //
-// An absolute target ("http://host/path", RFC 9112, 3.2.2) is judged by
-// its path. The query is never judged: it names no resource to a router.
+// Of an absolute target ("http://host/path", RFC 9112, 3.2.2) only the
+// path is checked. The query is never checked: routers do not read it.
 func (g *Guard) CheckTarget(method, requestURI string, u *url.URL) (closed bool, err error) {
 	if strings.EqualFold(method, "CONNECT") || strings.EqualFold(method, "TRACE") {
 		return true, ErrBadMethod
@@ -60,38 +58,29 @@ func (g *Guard) CheckTarget(method, requestURI string, u *url.URL) (closed bool,
 	if !ok || u.Opaque != "" {
 		return closed, ErrBadPath
 	}
-	found := examine(u.Path, false)
+	found := scan(u.Path, false)
 	if u.RawPath != "" {
-		found |= examine(u.RawPath, true)
+		found |= scan(u.RawPath, true)
 	}
-	// One look is enough where both are the same and nothing was found: a
-	// '%' would have been.
+	// A path without escapes need not be scanned twice: scan would have
+	// found a '%'.
 	if found != 0 || written != u.Path {
-		found |= examine(written, true)
+		found |= scan(written, true)
 	}
 	switch {
-	case found&(foul|crooked) != 0:
+	case found&(invalid|unclean) != 0:
 		return closed, ErrBadPath
 	case found&special == 0:
 		return closed, nil
-	case closed || g.misleads(u.Path):
+	case closed || g.reachedBy(u.Path):
 		return closed, ErrBadPath
 	default:
 		return closed, nil
 	}
 }
 
-// isWritten reports whether a path stands in a request target as it is,
-// with nothing but a query behind it.
-func isWritten(path, target string) bool {
-	if len(target) > len(path) && target[len(path)] == '?' {
-		target = target[:len(path)]
-	}
-	return target == path
-}
-
 // pathOf cuts the path out of a request target, still encoded. It reports
-// false for targets that have none: "*", an authority, an opaque URI.
+// false for a target without a path: "*", an authority, an opaque URI.
 func pathOf(target string) (string, bool) {
 	if target == "" {
 		return "", true
@@ -106,8 +95,8 @@ func pathOf(target string) (string, bool) {
 			end = len(rest)
 		}
 		authority := rest[:end]
-		// RFC 9110, 4.2.1 and 4.2.4: a host must be there, and a user
-		// name before it is treated as an error.
+		// RFC 9110, 4.2.1 and 4.2.4: the host is required, and a user name
+		// in front of it is an error.
 		if authority == "" || strings.ContainsAny(authority, `@\`) {
 			return "", false
 		}
@@ -128,7 +117,7 @@ func cutScheme(target string) (string, bool) {
 	return "", false
 }
 
-// segment is what a segment has been so far.
+// segment is the kind of a segment, as far as it is read.
 type segment uint8
 
 const (
@@ -138,7 +127,8 @@ const (
 	name
 )
 
-// next is the segment once b is added to it, or the one that b begins.
+// next returns the kind of the segment with b added, or of the segment
+// that b begins.
 func (s segment) next(b byte) segment {
 	switch {
 	case b == '/':
@@ -150,22 +140,27 @@ func (s segment) next(b byte) segment {
 	}
 }
 
-// examine looks at each byte of a path once, through its escapes if the
-// path is encoded. The empty path has no findings: it is what clients may
-// write for "/" in an absolute target.
-func examine(path string, encoded bool) findings {
+// scan reads each byte of a path once and returns its flags. It decodes
+// escapes if the path is encoded. The empty path has no flags: clients may
+// write it for "/" in an absolute target.
+func scan(path string, encoded bool) pathFlags {
 	if path == "" {
 		return 0
 	}
 	if path[0] != '/' {
-		return foul
+		return invalid
 	}
-	var found findings
+	var found pathFlags
 	seg := empty
 	for i := 1; i < len(path); {
 		b := path[i]
-		if isPlain(b) {
+		if isPlain[b] {
 			seg = name
+			i++
+			continue
+		}
+		if b == '/' && seg == name {
+			seg = empty
 			i++
 			continue
 		}
@@ -177,37 +172,37 @@ func examine(path string, encoded bool) findings {
 			width = character(path[i:], encoded)
 		}
 		if width == 0 {
-			found |= foul
+			found |= invalid
 			seg = name
 			i++
 			continue
 		}
-		found |= weigh(b, seg, encoded, width > 1)
+		found |= flag(b, seg, encoded, width > 1)
 		seg = seg.next(b)
 		i += width
 	}
 	if seg == dot || seg == dotDot {
-		found |= crooked
+		found |= unclean
 	}
 	return found
 }
 
-// weigh returns what is to be said against a decoded byte that follows on
-// seg in its segment. The encoded tells whether the path was, escaped
-// whether this byte was written as an escape in it.
-func weigh(b byte, seg segment, encoded, escaped bool) findings {
+// flag returns the flags of a decoded byte that follows seg in its
+// segment. encoded tells whether the path is encoded, and escaped whether
+// the path has this byte as an escape.
+func flag(b byte, seg segment, encoded, escaped bool) pathFlags {
 	switch {
 	case b < ' ', b == 0x7f, b == '\\':
-		return foul
+		return invalid
 	case b == '/' && escaped:
-		return foul
+		return invalid
 	case b == '#' && encoded && !escaped:
-		// A fragment has no place in a request target.
-		return foul
+		// A request target has no fragment.
+		return invalid
 	case b == '/' && seg != name, b == ';' && seg != name:
-		return crooked
+		return unclean
 	case (b == '?' || b == '#') && (seg == dot || seg == dotDot):
-		return crooked
+		return unclean
 	case b == '%', b == ';', b == '?', b == '#':
 		return special
 	default:
@@ -215,14 +210,18 @@ func weigh(b byte, seg segment, encoded, escaped bool) findings {
 	}
 }
 
-// isPlain tells the bytes that most paths are made of, to be done with
-// them at once.
-func isPlain(b byte) bool {
-	return b|0x20-'a' < 26 || b-'0' < 10
-}
+// isPlain has the bytes that mean the same to all servers at any place of
+// a segment: letters, digits and the marks of RFC 3986, 3.3, but for '.',
+// ';' and '%'.
+var isPlain = func() (plain [256]bool) {
+	for _, b := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~!$&'()*+,=:@") {
+		plain[b] = true
+	}
+	return plain
+}()
 
-// decode returns the first byte of an encoded text and how many bytes it
-// is written with: 1, 3 for an escape, 0 for a broken escape.
+// decode returns the first byte of an encoded text and the length of its
+// spelling: 1, 3 for an escape, 0 for a broken escape.
 func decode(text string) (byte, int) {
 	if text[0] != '%' {
 		return text[0], 1
@@ -249,10 +248,10 @@ func unhex(b byte) byte {
 	}
 }
 
-// character returns how many bytes of the text the UTF-8 character takes
-// that it begins with, and 0 if there is none, or a control character:
-// U+0080 to U+009F are two bytes long. Overlong forms, halves of
-// surrogates and values above U+10FFFF are none (RFC 3629, 3).
+// character returns the length of the UTF-8 character at the beginning of
+// a text, in bytes of the text. It returns 0 for a control character
+// (U+0080 to U+009F are two bytes long) and for invalid UTF-8: overlong
+// forms, halves of surrogates, values above U+10FFFF (RFC 3629, 3).
 func character(text string, encoded bool) int {
 	var buffer [utf8.UTFMax]byte
 	used := 0

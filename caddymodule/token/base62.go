@@ -1,14 +1,13 @@
 package token
 
-// alphabet are the base62 digits in the order of their values, which is
-// also their order in ASCII.
+// alphabet is the base62 digits in the order of their values and of ASCII.
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 const base = uint32(len(alphabet))
 
-// encode writes the big-endian number as base62 digits that fill all of
-// text, padded with zeros. What is too large for them loses its high
-// digits. The number is used up.
+// encode writes the big-endian number as base62 digits that fill text,
+// padded with zeros. It drops high digits that do not fit, and overwrites
+// number.
 func encode(text, number []byte) {
 	for i := len(text) - 1; i >= 0; i-- {
 		rest := uint32(0)
@@ -21,14 +20,14 @@ func encode(text, number []byte) {
 	}
 }
 
-// maxDigits is the power of two above the digits' values, and noDigit a
-// bit that none of them has.
+// maxDigits is the power of two above the digits' values. noDigit is a bit
+// that no digit's value has.
 const (
 	maxDigits = 64
 	noDigit   = 0x80
 )
 
-// digits leads from a character to its value, or to noDigit.
+// digits has the value of each character, or noDigit.
 var digits = func() (values [256]byte) {
 	for i := range values {
 		values[i] = noDigit

@@ -2,9 +2,9 @@ package token
 
 import "hash/crc32"
 
-// seal writes the checksum of a token's text behind it: its CRC-32 as
-// base62, padded with zeros.
-func seal(text *[textLength]byte) {
+// writeChecksum writes the CRC-32 of a token's text behind it as base62,
+// padded with zeros.
+func writeChecksum(text *[textLength]byte) {
 	rest := crc32.ChecksumIEEE(text[:bodyLength])
 	for i := textLength - 1; i >= bodyLength; i-- {
 		text[i] = alphabet[rest%base]
@@ -12,46 +12,43 @@ func seal(text *[textLength]byte) {
 	}
 }
 
-// sealed reports whether a text, which has the length of a token and the
-// prefix of its kind, goes on with digits alone, and whether the last
-// six are the checksum of all before them.
+// hasChecksum reports whether a text with the length of a token and the
+// prefix of its kind has only digits after the prefix, and whether the last
+// six are the checksum of the text before them.
 //
-// A CRC is linear: that of a text is the exclusive or of what each of its
-// characters contributes at its place. All tokens are equally long, so
-// the contributions stand in a table, and one walk over the digits both
-// checks and sums them. It has no branch that depends on a digit, for
-// they are random and a processor would guess half of them wrong, and no
-// step that waits for the one before, as the steps of a CRC do. That
-// makes it four times as fast as looking at the digits, computing the
-// CRC and writing it down.
-func sealed(text string, kind Kind) bool {
+// A CRC is linear: the CRC of a text is the exclusive or of the
+// contributions of its characters at their positions. All tokens have the
+// same length, so a table has the contributions, and one loop checks and
+// sums the digits. It has no branch that depends on a random digit, and no
+// step depends on the step before. It is four times as fast as a loop that
+// checks the digits and then computes and encodes the CRC.
+func hasChecksum(text string, kind Kind) bool {
 	random, checksum := text[prefixLength:bodyLength], text[bodyLength:textLength]
-	seen, sum := byte(0), sums.prefix[kind]
+	found, sum := byte(0), sums.prefix[kind]
 	for i, b := range []byte(random) {
 		digit := digits[b]
-		seen |= digit
+		found |= digit
 		sum ^= sums.random[i][digit%maxDigits]
 	}
 	// Six digits reach beyond 32 bits, which no checksum does.
 	var written uint64
 	for _, b := range []byte(checksum) {
 		digit := digits[b]
-		seen |= digit
+		found |= digit
 		written = written*uint64(base) + uint64(digit)
 	}
-	return seen&noDigit == 0 && written == uint64(sum)
+	return found&noDigit == 0 && written == uint64(sum)
 }
 
-// sums holds what the parts of a token contribute to its CRC-32.
+// sums has the contributions of the parts of a token to its CRC-32.
 var sums = contributions()
 
 type table struct {
-	prefix [Login + 1]uint32               // by Kind, with nothing behind it
-	random [randomLength][maxDigits]uint32 // by place and digit
+	prefix [Login + 1]uint32               // by Kind, followed by zeros
+	random [randomLength][maxDigits]uint32 // by position and digit
 }
 
-// contributions follows each character through the zeros behind it: that
-// is what a linear code makes of it.
+// contributions computes the CRC of each character followed by zeros.
 func contributions() *table {
 	t := &table{}
 	var text [bodyLength]byte
@@ -62,8 +59,8 @@ func contributions() *table {
 	}
 	for digit := range base {
 		state := crc32.IEEETable[alphabet[digit]]
-		for place := randomLength - 1; place >= 0; place-- {
-			t.random[place][digit] = state
+		for position := randomLength - 1; position >= 0; position-- {
+			t.random[position][digit] = state
 			state = crc32.IEEETable[byte(state)] ^ state>>8
 		}
 	}

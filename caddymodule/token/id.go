@@ -12,10 +12,10 @@ const (
 )
 
 // NewID makes the public id of a key or login token: "key_" and 16 base62
-// characters, the low digits of 16 bytes of random. That is 95 bits, so
-// that two of 10^9 ids meet with a chance below 10^-10; the bias of
-// cutting 128 bits down to 62^16 values is below 2^-32. An id is no
-// secret: it stands in lists, logs and URLs.
+// characters, the low digits of 16 random bytes. That is 95 bits: among
+// 10^9 ids, the probability of a duplicate is below 10^-10. The bias of
+// reducing 128 bits to 62^16 values is below 2^-32. An id is no secret: it
+// is in lists, logs and URLs.
 func NewID(random io.Reader) (string, error) {
 	var entropy [idBytes]byte
 	if _, err := io.ReadFull(random, entropy[:]); err != nil {

@@ -2,15 +2,14 @@ package token
 
 import "fmt"
 
-// Kind tells what a token was made for. The zero Kind is none.
+// Kind is the purpose of a token. The zero Kind is invalid.
 type Kind uint8
 
 const (
 	// Key is the kind of the named, long-lived tokens that people make
 	// for their programs.
 	Key Kind = iota + 1
-	// Login is the kind of the finite tokens that a login is answered
-	// with.
+	// Login is the kind of the finite tokens that a login returns.
 	Login
 )
 
@@ -38,7 +37,7 @@ func (k Kind) prefix() (string, error) {
 	case Login:
 		return loginPrefix, nil
 	default:
-		return "", fmt.Errorf("making a token: no such kind: %d", uint8(k))
+		return "", fmt.Errorf("making a token: invalid kind %d", uint8(k))
 	}
 }
 

@@ -25,8 +25,8 @@ const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 var shape = regexp.MustCompile(`^tg[kl]_[0-9A-Za-z]{49}$`)
 
-// reference spells a number in base62 by big-number arithmetic, another
-// way than the package's own.
+// reference encodes a number in base62 with math/big, independently of the
+// package.
 func reference(number *big.Int, width int) string {
 	text := make([]byte, width)
 	rest, digit, base := new(big.Int).Set(number), new(big.Int), big.NewInt(62)
@@ -37,8 +37,8 @@ func reference(number *big.Int, width int) string {
 	return string(text)
 }
 
-// sealed returns the body with its right checksum.
-func sealed(body string) string {
+// withChecksum returns the body with its valid checksum.
+func withChecksum(body string) string {
 	sum := crc32.ChecksumIEEE([]byte(body))
 	return body + reference(big.NewInt(int64(sum)), 6)
 }
@@ -52,8 +52,8 @@ func mustNew(t testing.TB, kind token.Kind) token.Token {
 	return made
 }
 
-// A change of the format would lock out every key in use, so it is held
-// to the reference arithmetic above.
+// A change of the format would make all existing keys invalid, so the test
+// compares it with the reference above.
 func TestNewFormat(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -65,7 +65,7 @@ func TestNewFormat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, want := made.Reveal(), sealed(prefix+reference(new(big.Int).SetBytes(secret), 43))
+		got, want := made.Reveal(), withChecksum(prefix+reference(new(big.Int).SetBytes(secret), 43))
 		if got != want {
 			t.Fatalf("text of %x: got %s, want %s", secret, got, want)
 		}
@@ -117,22 +117,22 @@ func TestParseRefuses(t *testing.T) {
 	good := mustNew(t, token.Key).Reveal()
 	body := strings.Repeat("A", 43)
 	cases := map[string]string{
-		"empty":                    "",
-		"prefix alone":             "tgk_",
-		"one short":                good[:52],
-		"one long":                 good + "0",
-		"space before":             " " + good[:52],
-		"other prefix":             sealed("tgx_" + body),
-		"upper-case prefix":        sealed("TGK_" + body),
-		"dash for underscore":      sealed("tgk-" + body),
-		"another's checksum":       "tgl_" + good[4:],
-		"dash inside, sealed":      sealed("tgk_-" + body[1:]),
-		"underscore, sealed":       sealed("tgk__" + body[1:]),
-		"NUL inside, sealed":       sealed("tgk_\x00" + body[1:]),
-		"non-ASCII inside, sealed": sealed("tgk_é" + body[2:]),
-		"no checksum":              "tgk_" + body + "000000",
-		"last byte not a digit":    good[:52] + "=",
-		"huge":                     strings.Repeat("tgk_", 1<<16),
+		"empty":                            "",
+		"prefix alone":                     "tgk_",
+		"one short":                        good[:52],
+		"one long":                         good + "0",
+		"space before":                     " " + good[:52],
+		"other prefix":                     withChecksum("tgx_" + body),
+		"upper-case prefix":                withChecksum("TGK_" + body),
+		"dash for underscore":              withChecksum("tgk-" + body),
+		"another's checksum":               "tgl_" + good[4:],
+		"dash inside, valid checksum":      withChecksum("tgk_-" + body[1:]),
+		"underscore, valid checksum":       withChecksum("tgk__" + body[1:]),
+		"NUL inside, valid checksum":       withChecksum("tgk_\x00" + body[1:]),
+		"non-ASCII inside, valid checksum": withChecksum("tgk_é" + body[2:]),
+		"no checksum":                      "tgk_" + body + "000000",
+		"last byte not a digit":            good[:52] + "=",
+		"huge":                             strings.Repeat("tgk_", 1<<16),
 	}
 	for name, text := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -145,8 +145,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// A typing or copying mistake of one character must never reach a store:
-// a CRC-32 finds each of them.
+// A mistake in one character must not reach a store: a CRC-32 finds all of
+// them.
 func TestParseFindsEveryWrongCharacter(t *testing.T) {
 	t.Parallel()
 	good := mustNew(t, token.Login).Reveal()
@@ -165,7 +165,7 @@ func TestParseFindsEveryWrongCharacter(t *testing.T) {
 
 func TestHint(t *testing.T) {
 	t.Parallel()
-	text := sealed("tgk_" + strings.Repeat("x", 43))
+	text := withChecksum("tgk_" + strings.Repeat("x", 43))
 	cases := map[string]struct{ text, want string }{
 		"token":    {text, "tgk_…" + text[49:]},
 		"empty":    {"", "…"},
@@ -182,15 +182,15 @@ func TestHint(t *testing.T) {
 	}
 }
 
-// holder is what a careless caller might print: a struct with a token in
-// a field that fmt may not call methods on.
+// holder is a struct with a token in a private field: fmt cannot call
+// methods on it.
 type holder struct {
 	Public token.Token
 	hidden token.Token
 }
 
-// Threat: a token ends in a log or an error because some struct that
-// holds it was printed. Request: every verb, logger and encoder there is.
+// Threat: a log or an error has a token, because a struct with the token
+// was printed. Request: all verbs, loggers and encoders.
 // Expectation: the random part appears in none of them.
 func TestTokenNeverLeaks(t *testing.T) {
 	t.Parallel()
@@ -258,13 +258,13 @@ func TestParseAllocatesNothing(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add(sealed("tgk_" + strings.Repeat("0", 43)))
-	f.Add(sealed("tgl_" + strings.Repeat("z", 43)))
+	f.Add(withChecksum("tgk_" + strings.Repeat("0", 43)))
+	f.Add(withChecksum("tgl_" + strings.Repeat("z", 43)))
 	f.Add("tgk_")
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
 		hash, kind, err := token.Parse(text)
-		valid := shape.MatchString(text) && sealed(text[:47]) == text
+		valid := shape.MatchString(text) && withChecksum(text[:47]) == text
 		if valid != (err == nil) {
 			t.Fatalf("Parse(%q): got error %v, want validity %t", text, err, valid)
 		}
