@@ -8,9 +8,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 )
 
-// Admin serves the control API below /tollgate/ of Caddy's admin
-// endpoint, for the command caddy tollgate. It needs no secret of its
-// own: whoever reaches that endpoint can replace the whole configuration.
+// Admin serves the control API below /tollgate/ on Caddy's admin endpoint,
+// for the command caddy tollgate. It requires no secret: a client of the
+// admin endpoint can replace the whole configuration anyway.
 type Admin struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -18,7 +18,7 @@ func (*Admin) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "admin.api.tollgate", New: func() caddy.Module { return new(Admin) }}
 }
 
-// Routes returns what the admin endpoint is to route here.
+// Routes implements caddy.AdminRouter.
 func (a *Admin) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{{Pattern: "/tollgate/", Handler: caddy.AdminHandlerFunc(a.serve)}}
 }
@@ -31,9 +31,9 @@ var (
 		"Caddy is starting or stopping: no configuration is in force.").WithHeader("Retry-After", "5")
 )
 
-// serve asks for the running app at each request. The one that was
-// running when this module was made may be gone: after a reload that
-// failed, Caddy keeps the admin routes of the configuration that failed.
+// serve looks up the running app for each request. Caddy keeps the admin
+// routes of a configuration that failed to load, so this module may belong to
+// an app that never ran.
 func (*Admin) serve(w http.ResponseWriter, r *http.Request) error {
 	if app := current(); app != nil {
 		app.control.ServeHTTP(w, r)

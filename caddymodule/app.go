@@ -16,24 +16,22 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
-	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// minSecret is the length of the shortest secret, in characters: with
-// hexadecimal ones that is 128 bits, which nobody guesses.
+// minSecret is the shortest secret, in characters. In hexadecimal digits
+// that is 128 bits, which cannot be guessed.
 const minSecret = 32
 
-// App holds everything that the gate knows: endpoints, plans, the store,
-// the secret. The handler tollgate, the handler tollgate_control and the
-// admin endpoint all ask this one app.
+// App is the configuration of the gate: endpoints, plans, the store, the
+// secret. The handlers tollgate and tollgate_control and the admin endpoint
+// use it.
 //
-// Counts, tokens and the login throttle's memory outlive it: they are
-// opened once per store and kept across reloads of the configuration.
+// The store and the login limiter stay open across reloads.
 type App struct {
-	// StoreRaw chooses where accounts, keys and counts are kept, and how.
-	// Required. The store "badger" is a directory of this machine.
+	// StoreRaw is where accounts, keys and counts are kept. Required. The
+	// store "badger" is a directory of this machine.
 	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=tollgate.stores inline_key=module"`
 
 	// Secret opens the control API. The key that signs Tollgate-Assertion
@@ -52,29 +50,28 @@ type App struct {
 
 	policy.Config
 
-	// Errors decides who writes the gate's refusals: with "json" (the
-	// default) the gate does, as JSON, as a page for browsers and with a
-	// status for gRPC clients, and it also answers for handlers behind it
-	// that fail with 502, 503 or 504. "pass" hands all of these to
-	// handle_errors. Headers such as Retry-After are set either way.
+	// Errors is how refusals are written. With "json" (the default) the
+	// gate writes them: as JSON, as a page for browsers, and with a status
+	// for gRPC clients. It also writes the errors 502, 503 and 504 of the
+	// handlers behind it. "pass" leaves all of these to handle_errors.
+	// Headers such as Retry-After are set either way.
 	Errors string `json:"errors,omitempty"`
 
 	policy *policy.Policy
 	opener StoreOpener
 	key    *assertion.Key
 	gate   *gate.Gate
-	// control is one handler for both of its mounts: it keeps changes to
-	// an account apart from each other.
+	// control serves the control listener and the admin endpoint. They
+	// share it, because it locks accounts while it changes them.
 	control http.Handler
 	log     *zap.Logger
 
 	state  atomic.Pointer[state]
-	pooled string    // key of the pooled state that this app holds; "" none
+	pooled string    // key of the pooled state that this app uses, or ""
 	began  time.Time // when it was provisioned
-	// stopped is when the app was seen to stop, and ended is after
-	// Cleanup.
+	// stopped is when the app began to stop; nil before that.
 	stopped atomic.Pointer[time.Time]
-	ended   atomic.Bool
+	ended   atomic.Bool // true after Cleanup
 }
 
 // CaddyModule returns the Caddy module information.
@@ -82,15 +79,15 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "tollgate", New: func() caddy.Module { return new(App) }}
 }
 
-// Provision compiles the configuration. It opens nothing: a
-// configuration can be validated while another process uses its store. A
-// store that is open already is joined here, so that a reload refuses no
-// request that arrives before Start.
+// Provision compiles the configuration. It opens no store, so that caddy
+// validate works while another process uses the store. If the store is open
+// already, the app uses it from here on, so that a reload refuses no request
+// that arrives before Start.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.log = ctx.Logger()
 	secret, err := caddy.NewReplacer().ReplaceOrErr(a.Secret, true, true)
 	if err != nil {
-		return &policy.Error{Subject: "secret", Err: errors.New("a placeholder in it is empty or unknown")}
+		return &policy.Error{Subject: "secret", Err: errors.New("empty or unknown placeholder")}
 	}
 	errs := []error{checkSecret(secret), checkErrors(a.Errors), checkProof(a.Proof)}
 	a.policy, err = policy.New(a.Config)
@@ -115,9 +112,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	a.control = control.New(backend{a}, ctx.Slogger())
+	a.control = control.New(controlBackend{a}, ctx.Slogger())
 	a.gate = gate.New(gate.Options{
-		Policy: a.policy, Store: func() (gate.Store, error) { return a.Store() }, Throttle: a.Throttle, Assertions: signer, Proof: a.staticProof(),
+		Policy: a.policy, Store: func() (gate.Store, error) { return a.Store() }, Limiter: a.Limiter, Assertions: signer, Proof: a.staticProof(),
 		PassErrors: a.Errors == errorsPass, Server: server{m}, Now: time.Now, Since: time.Since, Logger: a.log,
 	})
 	a.began = time.Now()
@@ -128,30 +125,30 @@ func (a *App) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// errorsPass is the value of App.Errors that leaves refusals to Caddy.
+// errorsPass is the value of App.Errors for handle_errors.
 const errorsPass = "pass"
 
-var errNoStore = &policy.Error{Subject: "store", Err: errors.New("no store is configured")}
+var errNoStore = &policy.Error{Subject: "store", Err: errors.New("required")}
 
 func checkErrors(mode string) error {
 	switch mode {
 	case "", "json", errorsPass:
 		return nil
 	}
-	return &policy.Error{Subject: "errors", Err: fmt.Errorf("%q is neither json nor pass", mode)}
+	return &policy.Error{Subject: "errors", Err: fmt.Errorf("invalid value %q: use json or pass", mode)}
 }
 
-// proofStatic is the value of App.Proof that sends a static proof.
+// proofStatic is the value of App.Proof that sends Tollgate-Proof.
 const proofStatic = "static"
 
 func checkProof(proof string) error {
 	if proof != "" && proof != proofStatic {
-		return &policy.Error{Subject: "proof", Err: fmt.Errorf("%q is not static", proof)}
+		return &policy.Error{Subject: "proof", Err: fmt.Errorf("invalid value %q: use static", proof)}
 	}
 	return nil
 }
 
-// staticProof is "" unless it is configured.
+// staticProof returns the value of Tollgate-Proof, or "" if it is not sent.
 func (a *App) staticProof() string {
 	if a.Proof != proofStatic {
 		return ""
@@ -159,7 +156,7 @@ func (a *App) staticProof() string {
 	return assertion.Proof(a.Secret)
 }
 
-// newSigner derives the app's key and returns what signs with it.
+// newSigner derives the app's key and returns a signer with it.
 func (a *App) newSigner() (signer *assertion.Signer, err error) {
 	if a.key, err = assertion.NewKey(a.Secret); err != nil {
 		return nil, err
@@ -167,45 +164,43 @@ func (a *App) newSigner() (signer *assertion.Signer, err error) {
 	return assertion.NewSigner(a.key)
 }
 
-// checkSecret never shows the secret. One with a character that cannot be
-// sent in a header would open nothing.
+// checkSecret validates the secret, which is sent in a header. Its errors
+// never contain the secret.
 func checkSecret(secret string) error {
 	var err error
 	unsendable := func(r rune) bool { return r < ' ' || r > '~' }
 	switch n := utf8.RuneCountInString(secret); {
 	case secret == "":
-		err = errors.New("no secret is configured")
+		err = errors.New("required")
 	case n < minSecret:
-		err = fmt.Errorf("it has %d characters, at least %d are needed", n, minSecret)
+		err = fmt.Errorf("too short: %d characters, at least %d are required", n, minSecret)
 	case strings.ContainsFunc(secret, unsendable) || strings.TrimSpace(secret) != secret:
-		err = errors.New("it has a character outside of ASCII, a control character or a space at an end")
+		err = errors.New("use printable ASCII characters only, without a space at either end")
 	default:
 		return nil
 	}
 	return &policy.Error{Subject: "secret", Err: err}
 }
 
-// Start opens the store, so that a configuration whose store cannot be
-// opened is refused as a whole and the running one goes on. Requests do
-// not wait for that: there is no telling how long it takes.
+// Start opens the store. If that fails, Caddy keeps the running
+// configuration. Requests do not wait for it, because it can take long.
 func (a *App) Start() error {
 	if a.state.Load() == nil {
 		return a.join(func() (caddy.Destructor, error) { return openState(a.opener) })
 	}
 	if a.state.Load().settings != a.opener.Settings() {
-		a.log.Warn("changed settings of the store take effect after a restart", zap.String("store", a.pooled))
+		a.log.Warn("store settings changed; restart to apply them", zap.String("store", a.pooled))
 	}
 	return nil
 }
 
-// Stop keeps the store open: requests are still under way, and Cleanup
-// lets the store go.
+// Stop keeps the store open for requests in flight. Cleanup releases it.
 func (a *App) Stop() error {
 	a.stopping()
 	return nil
 }
 
-// Cleanup lets the store go. It is closed when no configuration uses it.
+// Cleanup releases the store. It is closed when no configuration uses it.
 func (a *App) Cleanup() error {
 	delist(a)
 	a.ended.Store(true)
@@ -217,8 +212,8 @@ func (a *App) Cleanup() error {
 	return err
 }
 
-// join makes this app a user of the pooled state, which open makes if
-// there is none. Caddy loads one configuration at a time.
+// join makes this app a user of the pooled state. If there is none, it calls
+// open. Caddy loads one configuration at a time.
 func (a *App) join(open caddy.Constructor) error {
 	key := a.opener.Key()
 	value, _, err := states.LoadOrNew(key, open)
@@ -230,13 +225,13 @@ func (a *App) join(open caddy.Constructor) error {
 	return nil
 }
 
-// opened returns the pooled state. A request that outlives the app finds
-// the state that it used, or a closed store.
-func (a *App) opened() (*state, error) {
+// backend returns the open store, or why there is none. A request that
+// outlives the app still uses its store, which may be closed.
+func (a *App) backend() (*Backend, error) {
 	s := a.state.Load()
 	switch {
 	case s != nil:
-		return s, nil
+		return &s.Backend, nil
 	case a.ended.Load():
 		return nil, store.ErrClosed
 	}
@@ -246,25 +241,25 @@ func (a *App) opened() (*state, error) {
 // Policy returns the compiled configuration.
 func (a *App) Policy() *policy.Policy { return a.policy }
 
-// PublicKeys returns the keys that services verify assertions with.
+// PublicKeys returns the keys that verify assertions.
 func (a *App) PublicKeys() assertion.KeySet { return assertion.NewKeySet(a.key) }
 
 // Store returns the store, or why there is none.
 func (a *App) Store() (store.Store, error) {
-	s, err := a.opened()
+	b, err := a.backend()
 	if err != nil {
 		return nil, err
 	}
-	return s.store, nil
+	return b.Store, nil
 }
 
-// Throttle returns the login throttle's state, or why there is none.
-func (a *App) Throttle() (*login.Throttle, error) {
-	s, err := a.opened()
+// Limiter returns the login limiter, or why there is none.
+func (a *App) Limiter() (gate.LoginLimiter, error) {
+	b, err := a.backend()
 	if err != nil {
 		return nil, err
 	}
-	return s.throttle, nil
+	return b.Limiter, nil
 }
 
 // Interface guards.

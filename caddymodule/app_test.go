@@ -8,8 +8,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// TestAppThatEnded opens nothing any more: a request that comes late to a
-// configuration which never served would hold the store open for ever.
+// TestAppThatEnded opens no store: a late request to a configuration that
+// never started would keep the store open forever.
 func TestAppThatEnded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir() + "/gate"
@@ -20,7 +20,7 @@ func TestAppThatEnded(t *testing.T) {
 	if _, err := a.Store(); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("got %v, want store.ErrClosed", err)
 	}
-	if _, err := a.Throttle(); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := a.Limiter(); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("got %v, want store.ErrUnavailable", err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -11,26 +12,26 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/dustin/go-humanize"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 )
 
 // BadgerStore keeps accounts, keys and counts in an embedded Badger
 // database: one directory, used by one process.
 type BadgerStore struct {
-	// Directory is where the database is. It is made if it is missing,
-	// and must not be shared with another process. Required.
+	// Directory is the directory of the database. Caddy creates it if it
+	// is missing. No other process may use it. Required.
 	Directory string `json:"directory,omitempty"`
 
-	// Sync waits for the disk before a call is let through, so that the
-	// count survives not only the end of the process but also the loss of
-	// power. Default: off, which syncs every second in the background.
-	// Takes effect when the store is opened.
+	// Sync writes each call to the disk before the call is admitted, so
+	// that counts survive a loss of power. Without it, counts are synced
+	// every second, and survive the end of the process only. Default: off.
+	// Restart Caddy to change it.
 	Sync bool `json:"sync,omitempty"`
 
-	// Reserve is the free space of the disk, in bytes, below which the
-	// gate answers 503 instead of writing. Default: 268435456 (256 MiB).
-	// Takes effect when the store is opened.
+	// Reserve is the least free space of the disk, in bytes. With less,
+	// the gate writes nothing and answers 503. Default: 268435456 (256
+	// MiB). Restart Caddy to change it.
 	Reserve uint64 `json:"reserve,omitempty"`
 
 	directory string
@@ -48,7 +49,7 @@ func (b *BadgerStore) Provision(caddy.Context) error {
 		return fmt.Errorf("directory: %w", err)
 	}
 	if directory == "" {
-		return errors.New("no directory is configured")
+		return errors.New("directory: required")
 	}
 	if directory, err = filepath.Abs(directory); err != nil {
 		return err
@@ -57,8 +58,8 @@ func (b *BadgerStore) Provision(caddy.Context) error {
 	return nil
 }
 
-// resolved follows the links in a path of which the end need not exist
-// yet: a directory is one store, by whatever names it is called.
+// resolved follows the links of a path whose last parts may not exist yet,
+// so that all names of a directory are one store.
 func resolved(path string) string {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		return target
@@ -73,7 +74,7 @@ func resolved(path string) string {
 // Key implements StoreOpener.
 func (b *BadgerStore) Key() string { return "badger:" + b.directory }
 
-// badgerSettings is how a store is used.
+// badgerSettings are the settings of an open store.
 type badgerSettings struct {
 	sync    bool
 	reserve uint64
@@ -84,22 +85,24 @@ func (b *BadgerStore) Settings() any {
 	return badgerSettings{b.Sync, cmp.Or(b.Reserve, badgerstore.DefaultReserve)}
 }
 
-// Open implements StoreOpener. A configuration that is being let go may
-// hold the directory for a moment longer, so it is tried again for a
-// short while. The store outlives the configuration and so does its
-// logger.
-func (b *BadgerStore) Open() (store.Store, error) {
-	const patience, pause = 2 * time.Second, 50 * time.Millisecond
+// Open implements StoreOpener. A configuration that ends may still lock the
+// directory for a moment, so Open retries. The store outlives the
+// configuration, so its logger is the process's. Login attempts are limited
+// in memory, with the store as the journal.
+func (b *BadgerStore) Open() (Backend, error) {
+	const timeout, pause = 2 * time.Second, 50 * time.Millisecond
 	o := badgerstore.Options{Sync: b.Sync, Reserve: b.Reserve, Logger: caddy.Log().Named("tollgate.store")}
 	s, err := badgerstore.Open(b.directory, o)
-	for waited := time.Duration(0); errors.Is(err, badgerstore.ErrInUse) && waited < patience; waited += pause {
+	for waited := time.Duration(0); errors.Is(err, badgerstore.ErrInUse) && waited < timeout; waited += pause {
 		time.Sleep(pause)
 		s, err = badgerstore.Open(b.directory, o)
 	}
 	if err != nil {
-		return nil, err
+		return Backend{}, err
 	}
-	return s, nil
+	limiter := login.NewLocal(s)
+	err = limiter.Restore(context.Background(), time.Now())
+	return Backend{Store: s, Limiter: limiter, Close: s.Close}, err
 }
 
 // UnmarshalCaddyfile parses the store's part of the option store:
@@ -113,40 +116,21 @@ func (b *BadgerStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if !d.AllArgs(&b.Directory) {
 		return d.Err("wrong number of arguments: write store badger <directory>")
 	}
-	seen := map[string]bool{}
-	return eachLine(d, func() error {
-		name := d.Val()
-		var value string
-		if seen[name] {
-			return d.Errf("%s stands there twice", name)
-		}
-		seen[name] = true
-		if !d.AllArgs(&value) {
-			return d.Err("wrong number of arguments: write sync on|off, or reserve <size>")
-		}
-		if err := b.set(name, value); err != nil {
-			return d.WrapErr(err)
-		}
-		return nil
+	p := newParser(d)
+	return p.block("", map[string]option{
+		"sync": {syntax: "sync on|off", args: 1, parse: func(args []string) error {
+			if b.Sync = args[0] == "on"; !b.Sync && args[0] != "off" {
+				return d.Errf("invalid value %q of sync: use on or off", args[0])
+			}
+			return nil
+		}},
+		"reserve": {syntax: "reserve <size>", args: 1, parse: func(args []string) (err error) {
+			if b.Reserve, err = humanize.ParseBytes(args[0]); err != nil || b.Reserve == 0 {
+				return d.Errf("invalid size %q of reserve: use a size such as 256MiB", args[0])
+			}
+			return nil
+		}},
 	})
-}
-
-func (b *BadgerStore) set(name, value string) (err error) {
-	switch name {
-	case "sync":
-		if value != "on" && value != "off" {
-			return fmt.Errorf("sync is on or off, not %q", value)
-		}
-		b.Sync = value == "on"
-		return nil
-	case "reserve":
-		b.Reserve, err = humanize.ParseBytes(value)
-		if err != nil || b.Reserve == 0 {
-			return fmt.Errorf("reserve %q is not a size such as 256MiB", value)
-		}
-		return nil
-	}
-	return fmt.Errorf("unknown option %q", name)
 }
 
 // Interface guards.

@@ -95,9 +95,9 @@ func newHandler(b *testing.B, db store.Store) *Gate {
 	if err != nil {
 		b.Fatal(err)
 	}
-	app.state.Store(&state{store: db})
+	app.state.Store(&state{Backend: Backend{Store: db}})
 	app.gate = gate.New(gate.Options{
-		Policy: p, Store: func() (gate.Store, error) { return app.Store() }, Throttle: app.Throttle, Assertions: signer,
+		Policy: p, Store: func() (gate.Store, error) { return app.Store() }, Limiter: app.Limiter, Assertions: signer,
 		Server: server{m}, Now: time.Now, Since: time.Since, Logger: zap.NewNop(),
 	})
 	return &Gate{app: app}

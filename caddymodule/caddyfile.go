@@ -3,6 +3,8 @@ package caddymodule
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,7 +19,7 @@ import (
 // parseApp parses the global option:
 //
 //	tollgate {
-//		store <module> <args...> { ... }
+//		store <module> <arguments...> { ... }
 //		secret <secret>
 //		proof static
 //		timezone <zone>
@@ -39,24 +41,26 @@ import (
 //		errors json|pass
 //	}
 //
-// guard, login, endpoint and plan may stand several times, the others
-// once. What the options mean together is judged here as well as in
-// Provision, because here the line is known.
+// guard, login, endpoint and plan can occur several times. per_client and
+// per_account can occur in one login: all logins share them. The whole
+// configuration is validated here and in Provision, because only the parser
+// knows file and line.
 func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 	d.Next() // the option's name
 	if existing != nil {
 		return nil, d.Err("duplicate option tollgate")
 	}
 	if d.NextArg() {
-		return nil, d.ArgErr()
+		return nil, d.Err("wrong number of arguments: write tollgate { ... }")
 	}
-	p := &parser{d: d, app: &App{}, lines: map[string]position{"": at(d)}}
-	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		if err := p.option(); err != nil {
+	p := newParser(d)
+	p.lines[""] = at(d)
+	for options, nesting := p.options(), d.Nesting(); d.NextBlock(nesting); {
+		if err := p.option("", options); err != nil {
 			return nil, err
 		}
 	}
-	if err := p.check(); err != nil {
+	if err := p.validate(); err != nil {
 		return nil, err
 	}
 	return httpcaddyfile.App{Name: "tollgate", Value: caddyconfig.JSON(p.app, nil)}, nil
@@ -66,9 +70,9 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //
 //	tollgate
 //
-// Not even a matcher: the guard says what is closed, and requests that
-// went around the gate would reach the upstream with whatever identity
-// they claim.
+// It has no matcher either: the option guard defines what is closed. A
+// request that bypassed the gate would reach the upstream with any identity
+// that it claims.
 func parseGate(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	h.Next() // the directive's name
 	if h.NextArg() {
@@ -80,7 +84,7 @@ func parseGate(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	return h.NewRoute(nil, new(Gate)), nil
 }
 
-// position is where a part of the configuration stands.
+// position is a place in the configuration.
 type position struct {
 	file string
 	line int
@@ -88,132 +92,139 @@ type position struct {
 
 func at(d *caddyfile.Dispenser) position { return position{d.File(), d.Line()} }
 
-// parser fills an App and remembers where each part came from.
+// parser fills an App and remembers the position of each part.
 type parser struct {
 	d     *caddyfile.Dispenser
 	app   *App
 	lines map[string]position // by the subject of a policy.Error
 }
 
-// options reads the arguments of each option behind its name.
-var options = map[string]func(*parser) error{
-	"store":     (*parser).store,
-	"secret":    func(p *parser) error { return p.text("secret", &p.app.Secret) },
-	"proof":     func(p *parser) error { return p.text("proof", &p.app.Proof) },
-	"timezone":  func(p *parser) error { return p.text("timezone", &p.app.Timezone) },
-	"guard":     (*parser).guard,
-	"login":     (*parser).login,
-	"login_ttl": func(p *parser) error { return p.duration("login_ttl", &p.app.LoginTTL) },
-	"usage":     (*parser).usage,
-	"endpoint":  (*parser).endpoint,
-	"plan":      (*parser).plan,
-	"refund":    func(p *parser) error { return p.text("refund", (*string)(&p.app.Refund)) },
-	"errors":    func(p *parser) error { return p.text("errors", &p.app.Errors) },
+func newParser(d *caddyfile.Dispenser) *parser {
+	return &parser{d: d, app: &App{}, lines: map[string]position{}}
 }
 
-func (p *parser) option() error {
-	parse, known := options[p.d.Val()]
-	if !known {
-		return p.d.Errf("unknown option %q", p.d.Val())
+// option is an option of a block.
+type option struct {
+	syntax string // how it is written, without its block
+	args   int    // how many arguments it has, or someArgs
+	// repeats says that the option can occur several times. Then parse
+	// finds duplicates.
+	repeats bool
+	parse   func(args []string) error
+}
+
+// someArgs is one argument or more.
+const someArgs = -1
+
+// options are the options of the global option tollgate.
+func (p *parser) options() map[string]option {
+	app := p.app
+	return map[string]option{
+		"store":     {syntax: "store <module> <arguments...>", args: someArgs, parse: p.store},
+		"secret":    {syntax: "secret <secret>", args: 1, parse: setText(&app.Secret)},
+		"proof":     {syntax: "proof static", args: 1, parse: setText(&app.Proof)},
+		"timezone":  {syntax: "timezone <zone>", args: 1, parse: setText(&app.Timezone)},
+		"guard":     {syntax: "guard <prefixes...>", args: someArgs, repeats: true, parse: p.guard},
+		"login":     {syntax: "login <method> <path>", args: 2, repeats: true, parse: p.login},
+		"login_ttl": {syntax: "login_ttl <duration>", args: 1, parse: p.setValues(&app.LoginTTL)},
+		"usage":     {syntax: "usage <method> <path>", args: 2, parse: p.usage},
+		"endpoint":  {syntax: "endpoint <name> <method> <path>", args: 3, repeats: true, parse: p.endpoint},
+		"plan":      {syntax: "plan <name>", args: 1, repeats: true, parse: p.plan},
+		"refund":    {syntax: "refund never|unreachable|server_errors", args: 1, parse: setText(&app.Refund)},
+		"errors":    {syntax: "errors json|pass", args: 1, parse: setText(&app.Errors)},
 	}
-	return parse(p)
 }
 
-// once notes where a subject stands, and refuses a second one.
-func (p *parser) once(subject string) error {
-	if first, twice := p.lines[subject]; twice {
-		return p.d.Errf("%s stands there twice, first at %s:%d", subject, first.file, first.line)
+// option parses one line of a block. The subject of an option is the prefix
+// and its name.
+func (p *parser) option(prefix string, options map[string]option) error {
+	name := p.d.Val()
+	o, known := options[name]
+	if !known {
+		return p.d.Errf("unknown option %q: use %s", name, strings.Join(slices.Sorted(maps.Keys(options)), ", "))
+	}
+	if !o.repeats {
+		if err := p.once(prefix+name, "option", name); err != nil {
+			return err
+		}
+	}
+	args := p.d.RemainingArgs()
+	if o.args != len(args) && (o.args != someArgs || len(args) == 0) {
+		return p.d.Errf("wrong number of arguments: write %s", o.syntax)
+	}
+	return o.parse(args)
+}
+
+// block parses an optional block.
+func (p *parser) block(prefix string, options map[string]option) error {
+	return p.eachLine(func() error { return p.option(prefix, options) })
+}
+
+// eachLine calls parse at the first word of each line of an optional block.
+func (p *parser) eachLine(parse func() error) error {
+	for nesting := p.d.Nesting(); p.d.NextBlock(nesting); {
+		if err := parse(); err != nil {
+			return err
+		}
+	}
+	return refuseEmptyBlock(p.d)
+}
+
+// once remembers the position of a subject, and refuses a duplicate.
+func (p *parser) once(subject, kind, name string) error {
+	if first, duplicate := p.lines[subject]; duplicate {
+		return p.d.Errf("duplicate %s %q (first at %s:%d)", kind, name, first.file, first.line)
 	}
 	p.lines[subject] = at(p.d)
 	return nil
 }
 
-// syntax is how each option is written, without its block.
-var syntax = map[string]string{
-	"store":       "store <module> <arguments...>",
-	"secret":      "secret <secret>",
-	"proof":       "proof static",
-	"timezone":    "timezone <zone>",
-	"guard":       "guard <prefixes...>",
-	"login":       "login <method> <path>",
-	"per_client":  "per_client <attempts> <window>",
-	"per_account": "per_account <free failures> <first wait> <longest wait>",
-	"login_ttl":   "login_ttl <duration>",
-	"usage":       "usage <method> <path>",
-	"endpoint":    "endpoint <name> <method> <path>",
-	"ability":     "ability <name>",
-	"upgrade":     "upgrade",
-	"plan":        "plan <name>",
-	"refund":      "refund never|unreachable|server_errors",
-	"errors":      "errors json|pass",
+func setText[T ~string](into *T) func([]string) error {
+	return func(args []string) error {
+		*into = T(args[0])
+		return nil
+	}
 }
 
-// argErr refuses the arguments of an option, which may be too few or too
-// many.
-func (p *parser) argErr(option string) error {
-	if form, known := syntax[option]; known {
-		return p.d.Errf("wrong number of arguments: write %s", form)
+// setValues parses each argument into a *int or a *policy.Duration.
+func (p *parser) setValues(into ...any) func([]string) error {
+	return func(args []string) error {
+		var errs []error
+		for i, text := range args {
+			switch into := into[i].(type) {
+			case *int:
+				n, err := strconv.Atoi(text)
+				if err != nil || n < 1 {
+					errs = append(errs, p.d.Errf("invalid number %q: use a whole number above zero", text))
+				}
+				*into = n
+			case *policy.Duration:
+				d, err := caddy.ParseDuration(text)
+				if err != nil || d <= 0 {
+					errs = append(errs, p.d.Errf("invalid duration %q: use a duration above zero, such as 90s or 24h", text))
+				}
+				*into = policy.Duration(d)
+			}
+		}
+		return errors.Join(errs...)
 	}
-	return p.d.ArgErr()
 }
 
-// args reads exactly as many arguments of an option as it is given places
-// for.
-func (p *parser) args(into ...*string) error {
-	option := p.d.Val()
-	if !p.d.AllArgs(into...) {
-		return p.argErr(option)
+func (p *parser) store(args []string) error {
+	for range args[1:] {
+		p.d.Prev() // the module parses its arguments
 	}
-	return nil
-}
-
-func (p *parser) text(name string, into *string) error {
-	if err := p.once(name); err != nil {
-		return err
-	}
-	return p.args(into)
-}
-
-func (p *parser) duration(name string, into *policy.Duration) error {
-	var text string
-	if err := p.text(name, &text); err != nil {
-		return err
-	}
-	return p.parseDuration(text, into)
-}
-
-func (p *parser) parseDuration(text string, into *policy.Duration) error {
-	d, err := caddy.ParseDuration(text)
-	if err != nil || d <= 0 {
-		return p.d.Errf("%q is not a duration above zero, such as 90s or 24h", text)
-	}
-	*into = policy.Duration(d)
-	return nil
-}
-
-func (p *parser) store() error {
-	if err := p.once("store"); err != nil {
-		return err
-	}
-	if !p.d.NextArg() {
-		return p.argErr("store")
-	}
-	name := p.d.Val()
-	module, err := caddyfile.UnmarshalModule(p.d, "tollgate.stores."+name)
+	module, err := caddyfile.UnmarshalModule(p.d, "tollgate.stores."+args[0])
 	if err != nil {
 		return err
 	}
-	p.app.StoreRaw = caddyconfig.JSONModuleObject(module, "module", name, nil)
+	p.app.StoreRaw = caddyconfig.JSONModuleObject(module, "module", args[0], nil)
 	return refuseEmptyBlock(p.d) // which the module does not see
 }
 
-func (p *parser) guard() error {
-	prefixes := p.d.RemainingArgs()
-	if len(prefixes) == 0 {
-		return p.argErr("guard")
-	}
+func (p *parser) guard(prefixes []string) error {
 	for _, prefix := range prefixes {
-		if err := p.once("guard " + prefix); err != nil {
+		if err := p.once("guard "+prefix, "guard", prefix); err != nil {
 			return err
 		}
 	}
@@ -221,97 +232,49 @@ func (p *parser) guard() error {
 	return nil
 }
 
-func (p *parser) login() error {
-	var method, path string
-	if err := p.args(&method, &path); err != nil {
-		return err
-	}
-	pattern := method + " " + path
-	if err := p.once("login " + pattern); err != nil {
+func (p *parser) login(args []string) error {
+	pattern := args[0] + " " + args[1]
+	if err := p.once("login "+pattern, "login", pattern); err != nil {
 		return err
 	}
 	p.app.Logins = append(p.app.Logins, pattern)
-	return p.block(map[string]func() error{"per_client": p.perClient, "per_account": p.perAccount})
-}
-
-// The throttle's limits may stand in one login's block: all logins share
-// them.
-func (p *parser) perClient() error {
 	t := &p.app.LoginThrottle
-	var attempts, window string
-	if err := p.once("per_client"); err != nil {
-		return err
-	}
-	if err := p.args(&attempts, &window); err != nil {
-		return err
-	}
-	return errors.Join(p.number(attempts, &t.PerClient), p.parseDuration(window, &t.Window))
+	return p.block("", map[string]option{
+		"per_client": {syntax: "per_client <attempts> <window>", args: 2, parse: p.setValues(&t.PerClient, &t.Window)},
+		"per_account": {syntax: "per_account <free failures> <first wait> <longest wait>", args: 3,
+			parse: p.setValues(&t.FreeFailures, &t.FirstWait, &t.MaxWait)},
+	})
 }
 
-func (p *parser) perAccount() error {
-	t := &p.app.LoginThrottle
-	var free, first, longest string
-	if err := p.once("per_account"); err != nil {
-		return err
-	}
-	if err := p.args(&free, &first, &longest); err != nil {
-		return err
-	}
-	return errors.Join(p.number(free, &t.FreeFailures), p.parseDuration(first, &t.FirstWait), p.parseDuration(longest, &t.MaxWait))
-}
-
-func (p *parser) number(text string, into *int) error {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		return p.d.Errf("%q is not a whole number above zero", text)
-	}
-	*into = n
+func (p *parser) usage(args []string) error {
+	p.app.Usage = args[0] + " " + args[1]
 	return nil
 }
 
-func (p *parser) usage() error {
-	var method, path string
-	if err := p.once("usage"); err != nil {
-		return err
-	}
-	err := p.args(&method, &path)
-	p.app.Usage = method + " " + path
-	return err
-}
-
-func (p *parser) endpoint() error {
-	var e policy.EndpointConfig
-	if err := p.args(&e.Name, &e.Method, &e.Path); err != nil {
-		return err
-	}
+func (p *parser) endpoint(args []string) error {
+	e := policy.EndpointConfig{Name: args[0], Method: args[1], Path: args[2]}
 	subject := "endpoint " + e.Name
-	if err := p.once(subject); err != nil {
+	if err := p.once(subject, "endpoint", e.Name); err != nil {
 		return err
 	}
-	err := p.block(map[string]func() error{
-		"ability": func() error { return p.text(subject+" ability", &e.Ability) },
-		"upgrade": func() error {
-			e.Upgrade = true
-			return errors.Join(p.once(subject+" upgrade"), p.args())
-		},
+	err := p.block(subject+" ", map[string]option{
+		"ability": {syntax: "ability <name>", args: 1, parse: setText(&e.Ability)},
+		"upgrade": {syntax: "upgrade", parse: func([]string) error { e.Upgrade = true; return nil }},
 	})
 	p.app.Endpoints = append(p.app.Endpoints, e)
 	return err
 }
 
-func (p *parser) plan() error {
-	plan := policy.PlanConfig{Limits: map[string]policy.Limit{}}
-	if err := p.args(&plan.Name); err != nil {
-		return err
-	}
+func (p *parser) plan(args []string) error {
+	plan := policy.PlanConfig{Name: args[0], Limits: map[string]policy.Limit{}}
 	subject := "plan " + plan.Name
-	if err := p.once(subject); err != nil {
+	if err := p.once(subject, "plan", plan.Name); err != nil {
 		return err
 	}
 	p.app.Plans = append(p.app.Plans, plan)
-	return eachLine(p.d, func() error {
+	return p.eachLine(func() error {
 		name := p.d.Val()
-		if err := p.once(subject + " " + name); err != nil {
+		if err := p.once(subject+" "+name, "limit", name); err != nil {
 			return err
 		}
 		var text string
@@ -327,31 +290,9 @@ func (p *parser) plan() error {
 	})
 }
 
-// block reads an optional block of suboptions.
-func (p *parser) block(suboptions map[string]func() error) error {
-	return eachLine(p.d, func() error {
-		parse, known := suboptions[p.d.Val()]
-		if !known {
-			return p.d.Errf("unknown option %q", p.d.Val())
-		}
-		return parse()
-	})
-}
-
-// eachLine calls parse at the first word of each line of an optional
-// block.
-func eachLine(d *caddyfile.Dispenser, parse func() error) error {
-	for nesting := d.Nesting(); d.NextBlock(nesting); {
-		if err := parse(); err != nil {
-			return err
-		}
-	}
-	return refuseEmptyBlock(d)
-}
-
-// refuseEmptyBlock refuses a block without lines: what it was meant to
-// change would silently keep its default. NextBlock takes such a block for
-// none, and stops at its closing brace.
+// refuseEmptyBlock refuses a block without lines, which is a mistake:
+// defaults would apply silently. NextBlock treats it as no block, and stops
+// at its closing brace.
 func refuseEmptyBlock(d *caddyfile.Dispenser) error {
 	if d.ValRaw() != "}" || !d.Prev() {
 		return nil
@@ -364,10 +305,10 @@ func refuseEmptyBlock(d *caddyfile.Dispenser) error {
 	return d.Err("empty block: fill it or remove its braces")
 }
 
-// check judges the configuration as Provision will, and points each
-// mistake at its line. A secret with a placeholder is not known before
-// that.
-func (p *parser) check() error {
+// validate validates the configuration as Provision does, and adds the
+// position to each error. A secret with a placeholder is validated in
+// Provision only.
+func (p *parser) validate() error {
 	errs := []error{checkErrors(p.app.Errors), checkProof(p.app.Proof)}
 	if !strings.Contains(p.app.Secret, "{") {
 		errs = append(errs, checkSecret(p.app.Secret))
@@ -379,8 +320,8 @@ func (p *parser) check() error {
 	return p.locate(errors.Join(append(errs, err)...))
 }
 
-// locate gives each error in a tree of joined ones its file and line, or
-// those of the option as a whole.
+// locate adds file and line to each error of a tree of joined errors. An
+// error without a known subject gets those of the option tollgate.
 func (p *parser) locate(err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var located []error

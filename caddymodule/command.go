@@ -23,17 +23,17 @@ func command() caddycmd.Command {
 		Short: "Administers the accounts, keys and counts of a running gate",
 		Long: `
 Talks to the admin endpoint of a running Caddy whose configuration has the
-global option tollgate. --address names that endpoint where it is not the
-default, as for the command reload; Unix sockets are written unix//path.
+global option tollgate. --address is its address, as for the command reload,
+if it is not the default. Write Unix sockets as unix//path.
 
-Prints tables, or with --json the documents of the control API. What goes
-wrong is told on standard error, with exit status 1.`,
+Prints tables, or the documents of the control API with --json. Prints errors
+to standard error, and exits with status 1.`,
 		CobraFunc: func(c *cobra.Command) { cli.Add(c, connectAdmin) },
 	}
 }
 
-// connectAdmin returns a client of the admin endpoint at an address as
-// Caddy writes them, or at its URL.
+// connectAdmin returns a client of the admin endpoint at an address in
+// Caddy's notation, or at a URL.
 func connectAdmin(address string) (*client.Client, error) {
 	address, err := caddycmd.DetermineAdminAPIAddress(strings.TrimSuffix(strings.TrimPrefix(address, "http://"), "/"), nil, "", "")
 	if err != nil {
@@ -47,14 +47,14 @@ func connectAdmin(address string) (*client.Client, error) {
 		endpoint := parsed.JoinHostPort(0)
 		return client.New("http://"+endpoint, "", client.WithTransport(newAdminTransport(parsed.Network, endpoint, "http://"+endpoint)))
 	}
-	// A socket may be written with the permissions it is made with.
+	// The address of a socket can end with its permissions.
 	path, _, _ := strings.Cut(parsed.Host, "|")
-	// The endpoint takes no other host from a socket.
+	// On a socket, the endpoint accepts no other host.
 	return client.New("http://127.0.0.1", "", client.WithTransport(newAdminTransport(parsed.Network, path, "")))
 }
 
-// adminTransport speaks to an admin endpoint, which wants to be told the
-// origin of a request over TCP.
+// adminTransport sends requests to an admin endpoint. Over TCP, the endpoint
+// requires an Origin header.
 type adminTransport struct {
 	http.Transport
 	origin string
@@ -69,7 +69,7 @@ func newAdminTransport(network, endpoint, origin string) *adminTransport {
 	return t
 }
 
-// RoundTrip sends a request to the endpoint.
+// RoundTrip implements http.RoundTripper.
 func (t *adminTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.origin != "" {
 		r = r.Clone(r.Context())

@@ -13,11 +13,11 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
-// Control serves the control API below /tollgate/ to applications that
-// send the secret of the app tollgate as a Bearer token. Only GET and HEAD
-// of /tollgate/health/live, /tollgate/health/ready and /tollgate/jwks.json
-// need no secret. It answers every request that reaches it and calls no
-// next handler: give it a listener of its own that is not public.
+// Control serves the control API below /tollgate/ to applications that send
+// the secret of the app tollgate as a Bearer token. Only GET and HEAD of
+// /tollgate/health/live, /tollgate/health/ready and /tollgate/jwks.json need
+// no secret. It answers every request and calls no next handler: use it on a
+// listener of its own that is not public.
 type Control struct {
 	handler http.Handler
 }
@@ -27,7 +27,7 @@ func (*Control) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.tollgate_control", New: func() caddy.Module { return new(Control) }}
 }
 
-// Provision finds the app and makes the API for it.
+// Provision finds the app.
 func (c *Control) Provision(ctx caddy.Context) error {
 	app, err := configured(ctx)
 	if err != nil {
@@ -57,19 +57,19 @@ func parseControl(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	return new(Control), nil
 }
 
-// backend is an app as the control API wants it.
-type backend struct{ *App }
+// controlBackend is an App as a control.Backend.
+type controlBackend struct{ *App }
 
 // Now implements control.Backend.
-func (backend) Now() time.Time { return time.Now() }
+func (controlBackend) Now() time.Time { return time.Now() }
 
 // Store implements control.Backend.
-func (b backend) Store() (control.Store, error) { return b.App.Store() }
+func (b controlBackend) Store() (control.Store, error) { return b.App.Store() }
 
-// Readiness implements control.Backend. It is that of the gate in force:
-// while a reload replaces a configuration, either may be asked. A gate
-// that was replaced meanwhile says that it stops, so that is asked again.
-func (b backend) Readiness() api.Readiness {
+// Readiness implements control.Backend. It reports on the gate in force:
+// during a reload, the request may reach either app. If the app is replaced
+// meanwhile, it reports "stopping", so the loop asks the new one.
+func (b controlBackend) Readiness() api.Readiness {
 	for {
 		app := cmp.Or(current(), b.App)
 		r := app.readiness()
@@ -83,5 +83,5 @@ func (b backend) Readiness() api.Readiness {
 var (
 	_ caddy.Provisioner           = (*Control)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Control)(nil)
-	_ control.Backend             = backend{}
+	_ control.Backend             = controlBackend{}
 )

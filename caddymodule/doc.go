@@ -3,21 +3,22 @@
 // "tollgate_control", the control API on Caddy's admin endpoint, and the
 // command "caddy tollgate".
 //
-// The modules are thin. What they adapt stands in the packages below,
-// none of which knows Caddy:
+// The modules are thin. They adapt the packages below this one, which do not
+// import Caddy:
 //
-//	gate      the way of one request, step by step
-//	route     which requests are clear, which paths closed, what they lead to
-//	token     the secrets that clients send
-//	policy    endpoints, plans and limits, compiled
-//	calendar  days, and the midnight that ends them
-//	throttle  how fast passwords may be tried
-//	control   the administration over HTTP, and its client
-//	health    whether the gate can admit calls now
-//	usage     what an account used, as a document
-//	store     the contract of what is kept, and the stores
-//	ledger    the state machine below a store
-//	apierror  the one shape of a refusal
+//	gate       the steps of one request
+//	route      unambiguous paths, guarded prefixes, patterns
+//	token      the tokens that clients send
+//	policy     endpoints, plans and limits, compiled
+//	calendar   days and their midnights
+//	login      the limits of login attempts
+//	assertion  the signed header that identifies a call to a service
+//	control    the control API, its client and its commands
+//	health     whether the gate can admit calls
+//	usage      the usage document of an account
+//	outage     log lines for failures that repeat
+//	store      the contract of a store, and the stores
+//	apierror   the format of refusals
 package caddymodule
 
 import (
@@ -26,8 +27,8 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 )
 
-// All registrations stand in one place because the order of directives
-// must not depend on the names of files.
+// All registrations are in one place, so that the order of directives does
+// not depend on file names.
 func init() {
 	caddy.RegisterModule((*App)(nil))
 	caddy.RegisterModule((*Gate)(nil))
@@ -37,12 +38,12 @@ func init() {
 
 	httpcaddyfile.RegisterGlobalOption("tollgate", parseApp)
 	httpcaddyfile.RegisterDirective("tollgate", parseGate)
-	// After everything that rewrites a request, so that the gate judges
-	// what the upstream will be sent; before everything that answers.
+	// After all directives that rewrite a request, so that the gate checks
+	// what the upstream gets, and before all that answer it.
 	httpcaddyfile.RegisterDirectiveOrder("tollgate", httpcaddyfile.Before, "request_header")
 
 	httpcaddyfile.RegisterHandlerDirective("tollgate_control", parseControl)
-	// It answers everything, so it stands where answers are made.
+	// Among the directives that answer requests, because it answers all.
 	httpcaddyfile.RegisterDirectiveOrder("tollgate_control", httpcaddyfile.Before, "respond")
 
 	caddycmd.RegisterCommand(command())

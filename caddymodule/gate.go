@@ -12,16 +12,14 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
-// Gate is the handler that stands in front of an API. It checks the path,
-// the token, the plan and the day's quota of each request, and hands on
-// those that pass; everything it needs to know is in the app tollgate.
-// Where it stands in front of a request twice, the second leaves alone
-// what the first has let through.
+// Gate is the handler in front of an API. It checks path, token, plan and
+// quota of each request, and passes admitted requests to the next handler.
+// Its configuration is the app tollgate. If a request meets the handler
+// twice, the second one passes what the first one admitted.
 //
-// It sets the placeholder {http.auth.user.id} to the account, so that
-// access logs name it, and {http.tollgate.endpoint}, {http.tollgate.plan},
-// {http.tollgate.key}, {http.tollgate.limit} and
-// {http.tollgate.remaining}.
+// It sets {http.auth.user.id} to the account, so that access logs show it,
+// and {http.tollgate.endpoint}, {http.tollgate.plan}, {http.tollgate.key},
+// {http.tollgate.limit} and {http.tollgate.remaining}.
 type Gate struct {
 	app *App
 }
@@ -37,8 +35,8 @@ func (g *Gate) Provision(ctx caddy.Context) (err error) {
 	return err
 }
 
-// configured returns the app, which has to be in the configuration: one
-// that is made up on the spot would have no plans and no secret.
+// configured returns the app of the configuration. It creates none: an empty
+// app has no plans and no secret.
 func configured(ctx caddy.Context) (*App, error) {
 	app, err := ctx.AppIfConfigured("tollgate")
 	if errors.Is(err, caddy.ErrNotConfigured) {
@@ -50,7 +48,7 @@ func configured(ctx caddy.Context) (*App, error) {
 	return app.(*App), nil
 }
 
-// ServeHTTP takes a request through the gate.
+// ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	err := g.app.gate.Serve(w, r, next)
 	if err == nil {
@@ -63,11 +61,11 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	return err
 }
 
-// server is what the gate needs to know of Caddy.
+// server implements gate.Server with Caddy.
 type server struct{ meter *meter }
 
-// Target implements gate.Server: a rewrite in front of the gate changes
-// the request's own.
+// Target implements gate.Server. Caddy keeps the original request, which
+// rewrites in front of the gate do not change.
 func (server) Target(r *http.Request) string {
 	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
 		return original.RequestURI
@@ -75,8 +73,7 @@ func (server) Target(r *http.Request) string {
 	return r.RequestURI
 }
 
-// Client implements gate.Server: the address that Caddy determined, with
-// regard to its trusted_proxies.
+// Client implements gate.Server. Caddy applies its trusted_proxies.
 func (server) Client(r *http.Request) string {
 	client, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	return client
@@ -89,9 +86,9 @@ func (server) Identified(r *http.Request, call *gate.Call) {
 	}
 }
 
-// passedVar is the variable of a request that holds the call which the
-// gate let through. Variables are Caddy's state of a request: handlers and
-// the configuration can write them, clients cannot.
+// passedVar is the variable of an admitted request that holds its call.
+// Handlers and the configuration can write variables of a request, clients
+// cannot.
 const passedVar = "tollgate.call"
 
 // Mark implements gate.Server.

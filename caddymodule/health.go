@@ -12,10 +12,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// apps are the apps between Provision and Cleanup, the newest last.
-// Caddy's active context has an app only from when its configuration is
-// in force until it begins to stop. The admin endpoint answers before
-// that and after it, so the app is found here.
+// apps are the apps between Provision and Cleanup, the newest last. Caddy's
+// active context has an app only while its configuration is in force. The
+// admin endpoint also answers before and after that, and finds the app here.
 var apps struct {
 	sync.Mutex
 	list []*App
@@ -33,8 +32,8 @@ func delist(a *App) {
 	apps.list = slices.DeleteFunc(apps.list, func(other *App) bool { return other == a })
 }
 
-// current returns the app that is in force, or the newest one that is
-// about to be or that stops. It returns nil if there is none.
+// current returns the app in force, or the newest one that starts or stops,
+// or nil.
 func current() *App {
 	if app, err := configured(caddy.ActiveContext()); err == nil {
 		return app
@@ -47,15 +46,15 @@ func current() *App {
 	return nil
 }
 
-// stopping notes that the app stops, and returns since when.
+// stopping marks the app as stopping, and returns since when it is.
 func (a *App) stopping() time.Time {
 	a.stopped.CompareAndSwap(nil, new(time.Now()))
 	return *a.stopped.Load()
 }
 
-// readiness tells whether this app can admit calls. Caddy stops the apps
-// in no particular order and may wait for requests before it calls Stop,
-// so the end of the process is asked for as well.
+// readiness tells whether this app can admit calls. Caddy stops apps in any
+// order and may wait for requests before it calls Stop, so readiness also
+// checks whether the process exits.
 func (a *App) readiness() api.Readiness {
 	r := health.Report(store.ErrOpening, a.began)
 	if s := a.state.Load(); s != nil {

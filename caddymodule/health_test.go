@@ -95,7 +95,7 @@ func (c *controlledCaddy) expectCommand(t *testing.T, want api.Status) {
 	t.Helper()
 	status, complaint := 0, ""
 	if want != api.Ready {
-		status, complaint = 1, "Error: the gate is not ready, it is "+string(want)+"\n"
+		status, complaint = 1, "Error: the gate is not ready: "+string(want)+"\n"
 	}
 	out, complaints, got := c.command(t, "health")
 	if got != status || complaints != complaint || !strings.HasPrefix(out, "Status  "+string(want)+"\n") {

@@ -145,7 +145,7 @@ func TestLoginRace(t *testing.T) {
 	s := start(t, setup{upstream: password, gate: loose})
 	var wg sync.WaitGroup
 	for range 50 {
-		wg.Go(func() { login(t, s, "a@example.com", false) })
+		wg.Go(func() { logIn(t, s, "a@example.com", false) })
 	}
 	wg.Wait()
 	if n := s.upstream.seen(); n != 3 {
@@ -157,14 +157,14 @@ func TestLoginRace(t *testing.T) {
 // are held up alike, byte for byte.
 func TestLoginTellsNothing(t *testing.T) {
 	s := start(t, setup{upstream: password, gate: loose})
-	if got := login(t, s, "known@example.com", true); got.status != 200 {
+	if got := logIn(t, s, "known@example.com", true); got.status != 200 {
 		t.Fatalf("got %+v", got)
 	}
 	var texts []string
 	for _, email := range []string{"known@example.com", "unknown@example.com"} {
 		var got answered
 		for range 4 {
-			got = login(t, s, email, false)
+			got = logIn(t, s, email, false)
 		}
 		if got.status != 429 {
 			t.Errorf("%s: got %+v", email, got)

@@ -27,7 +27,7 @@ func password(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func login(t *testing.T, s *site, email string, right bool, headers ...string) answered {
+func logIn(t *testing.T, s *site, email string, right bool, headers ...string) answered {
 	t.Helper()
 	word := "wrong"
 	if right {
@@ -49,9 +49,9 @@ func TestLoginPerClient(t *testing.T) {
 		var got answered
 		switch i % 3 {
 		case 0: // right or wrong, each attempt counts
-			got = login(t, s, fmt.Sprintf("a%d@example.com", i), true)
+			got = logIn(t, s, fmt.Sprintf("a%d@example.com", i), true)
 		case 1:
-			got = login(t, s, fmt.Sprintf("a%d@example.com", i), false)
+			got = logIn(t, s, fmt.Sprintf("a%d@example.com", i), false)
 		default:
 			got = s.ask(t, "POST", "/login", "email=b%40example.com&password=x", asForm, "X-Password: wrong")
 		}
@@ -61,10 +61,10 @@ func TestLoginPerClient(t *testing.T) {
 	}
 	for range 3 { // refused attempts do not prolong it
 		for _, got := range []answered{
-			login(t, s, "new@example.com", true),
+			logIn(t, s, "new@example.com", true),
 			s.ask(t, "POST", "/login", "email=c%40example.com&password=x", asForm),
 			// A client cannot name another address for itself.
-			login(t, s, "new@example.com", true, "X-Forwarded-For: 192.0.2.7", "Forwarded: for=192.0.2.7", "X-Real-IP: 192.0.2.7"),
+			logIn(t, s, "new@example.com", true, "X-Forwarded-For: 192.0.2.7", "Forwarded: for=192.0.2.7", "X-Real-IP: 192.0.2.7"),
 		} {
 			seconds, err := strconv.Atoi(got.header.Get("Retry-After"))
 			if got.status != 429 || got.code() != "too_many_attempts" || err != nil || seconds < 1 || seconds > 60 {
@@ -86,7 +86,7 @@ func TestLoginPerClient(t *testing.T) {
 func TestLoginBehindAProxy(t *testing.T) {
 	s := start(t, setup{upstream: password, global: "servers {\ntrusted_proxies static 127.0.0.1/32\ntrusted_proxies_strict\n}"})
 	for i := range 6 {
-		got := login(t, s, fmt.Sprintf("a%d@example.com", i), true, "X-Forwarded-For: 198.51.100.9, 192.0.2.7")
+		got := logIn(t, s, fmt.Sprintf("a%d@example.com", i), true, "X-Forwarded-For: 198.51.100.9, 192.0.2.7")
 		if want := []int{200, 200, 200, 200, 200, 429}[i]; got.status != want {
 			t.Errorf("attempt %d: got %d, want %d", i, got.status, want)
 		}
@@ -99,12 +99,12 @@ func TestLoginBehindAProxy(t *testing.T) {
 		"X-Forwarded-For: ::ffff:192.0.2.9":  200,
 		"X-Forwarded-For: 2001:db8:0:1::1":   200,
 	} {
-		if got := login(t, s, "b@example.com", true, header); got.status != want {
+		if got := logIn(t, s, "b@example.com", true, header); got.status != want {
 			t.Errorf("%s: got %d, want %d", header, got.status, want)
 		}
 	}
 	for i := range 6 { // a /64 is one client
-		got := login(t, s, fmt.Sprintf("c%d@example.com", i), true, fmt.Sprintf("X-Forwarded-For: 2001:db8:7:7::%x", i+1))
+		got := logIn(t, s, fmt.Sprintf("c%d@example.com", i), true, fmt.Sprintf("X-Forwarded-For: 2001:db8:7:7::%x", i+1))
 		if want := []int{200, 200, 200, 200, 200, 429}[i]; got.status != want {
 			t.Errorf("attempt %d of a /64: got %d, want %d", i, got.status, want)
 		}
@@ -141,7 +141,7 @@ func TestLoginPerAccount(t *testing.T) {
 			if seconds := got.header.Get("Retry-After"); got.status != 429 || seconds != "30" && seconds != "29" {
 				t.Errorf("got %+v, want 429 for 30 s", got)
 			}
-			if got := login(t, s, "b@example.com", false); got.status != 401 {
+			if got := logIn(t, s, "b@example.com", false); got.status != 401 {
 				t.Errorf("another account: got %d, want 401", got.status)
 			}
 		})
@@ -179,7 +179,7 @@ func TestLoginOutcome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, setup{upstream: c.answer, gate: loose})
 			for range 3 {
-				got := login(t, s, "a@example.com", false)
+				got := logIn(t, s, "a@example.com", false)
 				if got.status != c.status {
 					t.Fatalf("got %+v, want %d", got, c.status)
 				}
@@ -192,7 +192,7 @@ func TestLoginOutcome(t *testing.T) {
 			if c.held {
 				want = 429
 			}
-			if got := login(t, s, "a@example.com", false); got.status != want {
+			if got := logIn(t, s, "a@example.com", false); got.status != want {
 				t.Errorf("got %d, want %d", got.status, want)
 			}
 		})
@@ -215,7 +215,7 @@ func TestLoginEndsAsError(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, setup{gate: loose, more: c.more, behind: c.behind})
 			for i, want := range c.want {
-				if got := login(t, s, "a@example.com", want == 303); got.status != want {
+				if got := logIn(t, s, "a@example.com", want == 303); got.status != want {
 					t.Errorf("attempt %d: got %d, want %d", i, got.status, want)
 				}
 			}
@@ -231,7 +231,7 @@ func code(status int) http.HandlerFunc {
 // next attempt.
 func TestLoginSuccessClears(t *testing.T) {
 	for name, success := range map[string]func(*testing.T, *site) answered{
-		"json": func(t *testing.T, s *site) answered { return login(t, s, "a@example.com", true) },
+		"json": func(t *testing.T, s *site) answered { return logIn(t, s, "a@example.com", true) },
 		"form": func(t *testing.T, s *site) answered {
 			return s.ask(t, "POST", "/login", "email=a%40example.com&password=x", asForm, "X-Password: right")
 		},
@@ -240,7 +240,7 @@ func TestLoginSuccessClears(t *testing.T) {
 			s := start(t, setup{upstream: password, gate: loose})
 			for round := range 4 {
 				for range 2 {
-					if got := login(t, s, "a@example.com", false); got.status != 401 {
+					if got := logIn(t, s, "a@example.com", false); got.status != 401 {
 						t.Fatalf("round %d: got %+v", round, got)
 					}
 				}
@@ -256,7 +256,7 @@ func TestLoginSuccessClears(t *testing.T) {
 func TestLoginMemory(t *testing.T) {
 	s := start(t, setup{upstream: password, gate: loose})
 	for range 3 {
-		login(t, s, "a@example.com", false)
+		logIn(t, s, "a@example.com", false)
 	}
 	for name, interrupt := range map[string]func() error{
 		"reload": s.reload,
@@ -270,7 +270,7 @@ func TestLoginMemory(t *testing.T) {
 		if err := interrupt(); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if got := login(t, s, "a@example.com", false); got.status != 429 {
+		if got := logIn(t, s, "a@example.com", false); got.status != 429 {
 			t.Errorf("after a %s: got %d, want 429", name, got.status)
 		}
 	}

@@ -10,18 +10,18 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
-// requests counts over the whole life of the process: Caddy makes a new
-// registry for each configuration, and a counter that went with it would
-// begin anew at each reload. Labels are endpoints and outcomes, never
-// accounts, keys or paths.
+// requests counts from the start of the process. Caddy makes a new registry
+// for each configuration, so a counter per registry would start at zero at
+// each reload. Labels are endpoints and outcomes, never accounts, keys or
+// paths.
 var requests = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Namespace: "caddy",
 	Subsystem: "tollgate",
 	Name:      "requests_total",
-	Help:      "Requests that the gate decided about, by endpoint and outcome. Endpoint is empty where none was reached.",
+	Help:      "Requests that the gate decided about, by endpoint and outcome. The endpoint is empty if the request has none.",
 }, []string{"endpoint", "outcome"})
 
-// meter counts outcomes with the labels looked up beforehand.
+// meter counts outcomes. It resolves the labels once.
 type meter struct {
 	none      [gate.Outcomes]prometheus.Counter
 	endpoints [][gate.Outcomes]prometheus.Counter // by Endpoint.Index

@@ -9,7 +9,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 )
 
@@ -66,17 +67,19 @@ func (testStoreModule) CaddyModule() caddy.ModuleInfo {
 func (m *testStoreModule) Key() string   { return "test:" + m.Name }
 func (m *testStoreModule) Settings() any { return nil }
 
-func (m *testStoreModule) Open() (store.Store, error) {
+func (m *testStoreModule) Open() (caddymodule.Backend, error) {
 	found, _ := testStores.Load(m.Name)
 	test := found.(*testStore)
 	if test.opening != nil {
 		if err := test.opening(); err != nil {
-			return nil, err
+			return caddymodule.Backend{}, err
 		}
 	}
 	opened, err := badgerstore.Open(test.dir, badgerstore.Options{Reserve: 1 << 20})
 	if err != nil {
-		return nil, err
+		return caddymodule.Backend{}, err
 	}
-	return openTestStore{opened, test}, nil
+	return caddymodule.Backend{
+		Store: openTestStore{opened, test}, Limiter: login.NewLocal(opened), Close: opened.Close,
+	}, nil
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
-// maxPasswordLine bounds what is read of a password's line: more than a
-// password may have, so that one that is too long is refused, not cut.
+// maxPasswordLine is how much of the line is read. It is more than a password
+// may have, so that a password that is too long is refused and not cut.
 const maxPasswordLine = 8 << 10
 
 func accountCommand() *cobra.Command {
@@ -27,9 +27,9 @@ func accountCommand() *cobra.Command {
 		Use:                   "account COMMAND",
 		DisableFlagsInUseLine: true,
 		Short:                 "Administer accounts",
-		Long: `Administer accounts. The gate must be running: it knows the plans, and who
-is disabled. Nothing is changed when it cannot be reached, except by
-set-password.
+		Long: `Administer accounts. The gate must be running: it stores plans and whether
+an account is disabled. If the gate is unreachable, only set-password changes
+anything.
 
 The commands work while "upstream serve" runs.`,
 		Args: cobra.NoArgs,
@@ -40,34 +40,34 @@ The commands work while "upstream serve" runs.`,
 	return group
 }
 
-// withAccounts runs work with the accounts opened, and closes them. Where
-// the work succeeded the gate answers, and ends what it could not end when
-// a password was changed.
+// withAccounts opens the database, runs work and closes the database. If work
+// succeeds, the gate is reachable: it then ends login tokens that it did not
+// end when a password was changed.
 func (s *settings) withAccounts(c *cobra.Command, work func(*account.Service) error) (err error) {
 	secret, err := s.secret()
 	if err != nil {
 		return err
 	}
-	store, err := s.open(c.Context())
+	options, err := s.optionsWithGate(c, secret)
+	if err != nil {
+		return err
+	}
+	store, err := options.OpenDatabase(c.Context())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	logger := newLogger(c)
-	accounts, err := s.accounts(store, secret, logger)
-	if err != nil {
-		return err
-	}
+	accounts := options.Accounts(store)
 	err = work(accounts)
 	if errors.Is(err, account.ErrLoginsLive) {
-		fmt.Fprintf(c.ErrOrStderr(), "upstream: %v\n", err) // what was asked for is done
+		fmt.Fprintf(c.ErrOrStderr(), "upstream: %v\n", err) // the password is changed
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if err := accounts.EndLogins(c.Context()); err != nil {
-		logger.Warn("login tokens from before a change of password still work", "error", err)
+		options.Logger.Warn("login tokens of an old password still work", "error", err)
 	}
 	return nil
 }
@@ -78,12 +78,12 @@ func accountAdd() *cobra.Command {
 	var generate bool
 	c := &cobra.Command{
 		Use:   "add --email ADDRESS --plan PLAN",
-		Short: "Make an account and print its id",
-		Long: `Make an account and print its id on a line of its own.
+		Short: "Create an account and print its id",
+		Long: `Create an account and print its id on a line of its own.
 
 The password is the first line of standard input, 8 characters to 1024
-bytes long. With --generate the program makes one and prints it on a second
-line.`,
+bytes long. With --generate the program creates one and prints it on a
+second line.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			address, err := account.ParseEmail(email)
@@ -105,13 +105,13 @@ line.`,
 	}
 	s.withGate(c)
 	c.Flags().StringVar(&email, "email", "", "e-mail `address` of the account")
-	c.Flags().StringVar(&plan, "plan", "", "`name` of a plan that the gate knows")
-	c.Flags().BoolVar(&generate, "generate", false, "make a password and print it")
+	c.Flags().StringVar(&plan, "plan", "", "`name` of a plan in the gate's configuration")
+	c.Flags().BoolVar(&generate, "generate", false, "create a password and print it")
 	require(c, "email", "plan")
 	return c
 }
 
-// printLines prints the id, and the password if the program chose it.
+// printLines prints the id, and a generated password.
 func printLines(c *cobra.Command, id, password string, generated bool) error {
 	lines := id + "\n"
 	if generated {
@@ -180,20 +180,20 @@ func printTable(w io.Writer, accounts []listed) error {
 
 func accountSetPlan() *cobra.Command {
 	var plan string
-	c := changeCommand("set-plan", "Put an account on another plan", func(c *cobra.Command, accounts *account.Service, id string) error {
+	c := changeCommand("set-plan", "Change the plan of an account", func(c *cobra.Command, accounts *account.Service, id string) error {
 		return accounts.SetPlan(c.Context(), id, plan)
 	})
 	c.Use = "set-plan ACCOUNT --plan PLAN"
-	c.Long = "Put an account on another plan. It counts from the account's next call on."
-	c.Flags().StringVar(&plan, "plan", "", "`name` of a plan that the gate knows")
+	c.Long = "Change the plan of an account. The new plan applies from the next call."
+	c.Flags().StringVar(&plan, "plan", "", "`name` of a plan in the gate's configuration")
 	require(c, "plan")
 	return c
 }
 
 func accountSetDisabled(disabled bool) *cobra.Command {
-	name, short := "enable", "Open a disabled account again"
+	name, short := "enable", "Enable a disabled account"
 	if disabled {
-		name, short = "disable", "Close an account: its tokens and its login stop working at once"
+		name, short = "disable", "Disable an account: its tokens and its login stop working at once"
 	}
 	return changeCommand(name, short, func(c *cobra.Command, accounts *account.Service, id string) error {
 		return accounts.SetDisabled(c.Context(), id, disabled)
@@ -214,26 +214,25 @@ func accountSetPassword() *cobra.Command {
 		}
 		return err
 	})
-	c.Long = `Change the password of an account and end its login tokens. API keys live on.
+	c.Long = `Change the password of an account and end its login tokens. API keys stay valid.
 
 The password is the first line of standard input, 8 characters to 1024
-bytes long. With --generate the program makes one and prints it.
+bytes long. With --generate the program creates one and prints it.
 
-The password is changed even if the gate cannot be reached. A message on
-standard error says so: login tokens made before still work then, and end as
-soon as the gate answers "upstream serve" or another "upstream account"
-command.`
-	c.Flags().BoolVar(&generate, "generate", false, "make a password and print it")
+If the gate is unreachable, the password is changed all the same, and a
+message on standard error says so. Older login tokens then work until the
+gate answers "upstream serve" or another "upstream account" command.`
+	c.Flags().BoolVar(&generate, "generate", false, "create a password and print it")
 	return c
 }
 
 func accountDelete() *cobra.Command {
-	return changeCommand("delete", "Delete an account with its tokens and counts, for good", func(c *cobra.Command, accounts *account.Service, id string) error {
+	return changeCommand("delete", "Delete an account with its tokens and counts", func(c *cobra.Command, accounts *account.Service, id string) error {
 		return accounts.Delete(c.Context(), id)
 	})
 }
 
-// changeCommand is a command that changes one account, named by its
+// changeCommand returns a command that changes one account, given by its
 // e-mail address or its id.
 func changeCommand(name, short string, change func(*cobra.Command, *account.Service, string) error) *cobra.Command {
 	var s settings
@@ -267,7 +266,7 @@ func changeCommand(name, short string, change func(*cobra.Command, *account.Serv
 	return c
 }
 
-// find returns the account that a person named. An id has no @.
+// find returns an account by its id or its e-mail address. An id has no @.
 func find(ctx context.Context, accounts *account.Service, name string) (account.Account, error) {
 	if !strings.Contains(name, "@") {
 		return accounts.Get(ctx, name)
@@ -304,11 +303,11 @@ func choosePassword(c *cobra.Command, generate bool) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), nil
 }
 
-// require marks flags that must be given.
+// require marks required flags.
 func require(c *cobra.Command, flags ...string) {
 	for _, flag := range flags {
 		if err := c.MarkFlagRequired(flag); err != nil {
-			panic(err) // only a flag that was not declared
+			panic(err) // impossible: the flag is declared
 		}
 	}
 }

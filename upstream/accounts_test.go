@@ -13,9 +13,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
 
-// The gate does not answer when the operator changes a password: the
-// password is changed and printed, the operator is told what is still to
-// come, and the next command that reaches the gate does it.
+// The gate does not answer when the operator changes a password. The password
+// is changed and printed with a warning, and the next command that reaches the
+// gate ends the login tokens.
 func TestPasswordIsChangedWithoutTheGate(t *testing.T) {
 	gate := gatetest.Start(t)
 	t.Setenv("TOLLGATE_SECRET", gatetest.Secret)
@@ -49,7 +49,7 @@ func TestPasswordIsChangedWithoutTheGate(t *testing.T) {
 	if !regexp.MustCompile(`^[A-Z2-7]{26}\n$`).MatchString(printed) {
 		t.Errorf("got %q on standard output, want the password", printed)
 	}
-	want := "upstream: account set-password: the password is changed; login tokens made before end as soon as the gate can be reached: "
+	want := "upstream: account set-password: the password is changed; older login tokens end as soon as the gate is reachable: "
 	if status != 0 || !strings.HasPrefix(problems, want) || strings.Count(problems, "\n") != 1 {
 		t.Errorf("got status %d, %q; want 0 and %q", status, problems, want)
 	}

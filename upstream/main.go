@@ -6,13 +6,13 @@
 //	upstream account list
 //	upstream rates status
 //
-// The gate knows plans, keys and counts; this program knows e-mails and
-// passwords and asks the gate through its control API. Both read the same
-// environment variables, which "upstream help" lists.
+// The gate stores plans, keys and counts. This program stores e-mails and
+// passwords and calls the gate's control API. Both read the same environment
+// variables, which "upstream help" lists.
 //
-// The exit status is 0 after success, 1 after a failure and 2 after a
-// command line that makes no sense. Answers go to standard output, errors
-// and logs to standard error.
+// The exit status is 0 after success, 1 after a failure and 2 for an invalid
+// command line. Results go to standard output, errors and logs to standard
+// error.
 package main
 
 import (
@@ -22,9 +22,11 @@ import (
 	"os"
 	"strings"
 
-	_ "time/tzdata" // zones are known on machines that have none
+	_ "time/tzdata" // for machines without zone files
 
 	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/upstream/app"
 )
 
 const about = `upstream serves the currency API behind a Tollgate gate.
@@ -33,26 +35,25 @@ Settings come from flags or from the environment:
 
   TOLLGATE_ADDRESS        --address        public address of the site
   TOLLGATE_CONTROL        --control        the gate's control listener
-  TOLLGATE_UPSTREAM       --upstream       where to listen
-  TOLLGATE_DATA           --data           data directory; ours is upstream/ in it
+  TOLLGATE_UPSTREAM       --upstream       address to listen on
+  TOLLGATE_DATA           --data           data directory; this program uses upstream/ in it
   TOLLGATE_TIMEZONE       --timezone       zone whose midnight resets the quotas
-  TOLLGATE_SECRET         --secret-file    what gate and upstream share
+  TOLLGATE_SECRET         --secret-file    secret that gate and upstream share
   TOLLGATE_DATABASE                        PostgreSQL URL; SQLite when empty
   TOLLGATE_RATES_HISTORY  --rates-history  URL of the ECB's history, or off
   TOLLGATE_RATES_DAILY    --rates-daily    URL of the ECB's newest rates, or off
 
-Secrets are no flags, since every user of a machine can read those. Without
-TOLLGATE_SECRET the secret is read from the file "secret" in the data
-directory.`
+A secret is never a flag: every user of the machine can read flags. Without
+TOLLGATE_SECRET the program reads the file "secret" in the data directory.`
 
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// usageError is an error of the command line.
+// usageError is an invalid command line.
 type usageError struct{ error }
 
-// Unwrap returns what is wrong with it.
+// Unwrap returns the cause.
 func (e usageError) Unwrap() error { return e.error }
 
 func misuse(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
@@ -74,28 +75,28 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	began := watch(root)
+	started := watch(root)
 	command, err := root.ExecuteC()
 	if err == nil {
 		return 0
 	}
 	fmt.Fprintf(stderr, "upstream: %v\n", err)
-	if *began && !errors.As(err, new(usageError)) {
+	if *started && !errors.As(err, new(usageError)) && !errors.As(err, new(*app.OptionError)) {
 		return 1
 	}
-	fmt.Fprintf(stderr, "\nUsage: %s\n\n\"%s --help\" tells more.\n", command.UseLine(), command.CommandPath())
+	fmt.Fprintf(stderr, "\nUsage: %s\n\nRun \"%s --help\" for help.\n", command.UseLine(), command.CommandPath())
 	return 2
 }
 
-// watch makes every command note that it began: an error before that is
-// one of the command line.
+// watch makes every command set the result to true when it starts. An error
+// before that is an invalid command line.
 func watch(command *cobra.Command) *bool {
-	began := new(bool)
+	started := new(bool)
 	var wrap func(*cobra.Command)
 	wrap = func(c *cobra.Command) {
 		if work := c.RunE; work != nil {
 			c.RunE = func(c *cobra.Command, args []string) error {
-				*began = true
+				*started = true
 				return work(c, args)
 			}
 		}
@@ -104,10 +105,10 @@ func watch(command *cobra.Command) *bool {
 		}
 	}
 	wrap(command)
-	return began
+	return started
 }
 
-// needCommand is what a command does that only groups others.
+// needCommand refuses a command that only groups others.
 func needCommand(c *cobra.Command, _ []string) error {
 	var names []string
 	for _, sub := range c.Commands() {

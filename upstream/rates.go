@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"log/slog"
-	"path/filepath"
 	"text/tabwriter"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
-	"github.com/caddy-tollgate/tollgate/upstream/rates"
 	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
 )
 
@@ -23,19 +20,18 @@ const (
 	dailyURL   = "https://www.ecb.europa.eu/stats/eurofxref/eurofxref-daily.xml"
 )
 
-// off is the word for a URL that is never fetched.
+// off is the value of a flag for a URL that is never fetched.
 const off = "off"
 
 func ratesCommand() *cobra.Command {
 	group := &cobra.Command{
 		Use:                   "rates COMMAND",
 		DisableFlagsInUseLine: true,
-		Short:                 "Look after the exchange rates",
-		Long: `Look after the exchange rates: those of the European Central Bank, kept in
-the data directory, laid over the rates that came with the program.
+		Short:                 "Administer the exchange rates",
+		Long: `Administer the exchange rates. The program has embedded rates. The rates of
+the European Central Bank, in the data directory, replace them.
 
-A server that runs takes in what these commands change when it refreshes
-its rates next, and when it starts.`,
+A running server loads the changes of these commands at its next refresh.`,
 		Args: cobra.NoArgs,
 		RunE: needCommand,
 	}
@@ -49,23 +45,6 @@ func (s *settings) withRates(c *cobra.Command) {
 	fromEnvironment(c, &s.daily, "rates-daily", "TOLLGATE_RATES_DAILY", dailyURL, "`URL` of the bank's newest rates, or off")
 }
 
-// rates opens the rates that are there. Without the flags of withRates
-// nothing is fetched.
-func (s *settings) rates(logger *slog.Logger) (*ecb.Provider, error) {
-	base, err := rates.Snapshot()
-	if err != nil {
-		return nil, fmt.Errorf("reading the rates of the program: %w", err)
-	}
-	return ecb.Open(ecb.Options{
-		Base:       base,
-		Directory:  filepath.Join(s.directory(), "rates"),
-		HistoryURL: unlessOff(s.history),
-		DailyURL:   unlessOff(s.daily),
-		Now:        time.Now,
-		Logger:     logger,
-	})
-}
-
 func unlessOff(url string) string {
 	if url == off {
 		return ""
@@ -73,7 +52,7 @@ func unlessOff(url string) string {
 	return url
 }
 
-// ratesState is what "rates status" tells.
+// ratesState is the result of "rates status".
 type ratesState struct {
 	Newest  civil.Date `json:"date"`
 	Days    int        `json:"days"`
@@ -89,7 +68,7 @@ type bankState struct {
 	Waiting   []heldBack  `json:"waiting"`
 }
 
-// heldBack is a value that jumped and is not believed yet.
+// heldBack is a value that jumped and is not confirmed yet.
 type heldBack struct {
 	Date     civil.Date    `json:"date"`
 	Currency currency.Code `json:"currency"`
@@ -126,10 +105,10 @@ func ratesStatus() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Tell how old the rates are",
+		Short: "Show how old the rates are",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			provider, err := s.rates(newLogger(c))
+			provider, err := s.options(c).OpenRates()
 			if err != nil {
 				return err
 			}
@@ -179,7 +158,7 @@ func ratesRefresh() *cobra.Command {
 			if cmp.Or(unlessOff(s.history), unlessOff(s.daily)) == "" {
 				return misuse("both URLs are off")
 			}
-			provider, err := s.rates(newLogger(c))
+			provider, err := s.options(c).OpenRates()
 			if err != nil {
 				return err
 			}
@@ -198,12 +177,12 @@ func ratesImport() *cobra.Command {
 	var s settings
 	c := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Take in a file of the bank's, fetched by other means",
-		Long: `Take in a file of the bank's, fetched by other means: eurofxref-hist.zip,
+		Short: "Import a file of the bank",
+		Long: `Import a file that you downloaded from the bank: eurofxref-hist.zip,
 eurofxref-hist.csv or eurofxref-daily.xml.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			provider, err := s.rates(newLogger(c))
+			provider, err := s.options(c).OpenRates()
 			if err != nil {
 				return err
 			}

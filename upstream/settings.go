@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,22 +10,19 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/upstream/account"
-	"github.com/caddy-tollgate/tollgate/upstream/account/database"
+	"github.com/caddy-tollgate/tollgate/upstream/app"
 )
 
-// minSecret is how many characters the shared secret has at least. The
-// gate asks for the same.
+// minSecret is the minimum length of the shared secret in characters. The
+// gate has the same minimum.
 const minSecret = 32
 
-// settings are the values of the flags that a command has.
+// settings are the values of a command's flags.
 type settings struct {
 	address    string
 	control    string
@@ -39,18 +35,18 @@ type settings struct {
 	daily      string
 }
 
-// fromEnvironment declares a flag whose default is an environment
-// variable or, when that is empty, a fixed value.
-func fromEnvironment(c *cobra.Command, value *string, name, variable, otherwise, usage string) {
-	c.Flags().StringVar(value, name, cmp.Or(os.Getenv(variable), otherwise), usage+" (environment: "+variable+")")
+// fromEnvironment declares a flag. Its default is an environment variable
+// or, if that is empty, the fallback.
+func fromEnvironment(c *cobra.Command, value *string, name, variable, fallback, usage string) {
+	c.Flags().StringVar(value, name, cmp.Or(os.Getenv(variable), fallback), usage+" (environment: "+variable+")")
 }
 
-// withData declares the flag of every command that keeps something.
+// withData declares the flag of commands that read or write data.
 func (s *settings) withData(c *cobra.Command) {
 	fromEnvironment(c, &s.data, "data", "TOLLGATE_DATA", "./data", "data `directory`")
 }
 
-// withGate declares the flags of every command that asks the gate.
+// withGate declares the flags of commands that call the gate.
 func (s *settings) withGate(c *cobra.Command) {
 	s.withData(c)
 	fromEnvironment(c, &s.control, "control", "TOLLGATE_CONTROL", "127.0.0.1:8081", "`address` of the gate's control listener")
@@ -58,12 +54,8 @@ func (s *settings) withGate(c *cobra.Command) {
 		"`file` whose first line is the secret that gate and upstream share\n(environment: TOLLGATE_SECRET holds the secret itself; default: the file \"secret\" in the data directory)")
 }
 
-// directory is where this program keeps its files.
-func (s *settings) directory() string { return filepath.Join(s.data, "upstream") }
-
-// secret returns what gate and upstream share. A flag goes before the
-// environment, and the environment before the file that is there by
-// default.
+// secret returns the secret that gate and upstream share: from the flag,
+// else from the environment, else from the default file.
 func (s *settings) secret() (string, error) {
 	secret := os.Getenv("TOLLGATE_SECRET")
 	if s.secretFile != "" || secret == "" {
@@ -95,33 +87,27 @@ func readSecret(path string) (string, error) {
 	return strings.TrimSpace(lines.Text()), nil
 }
 
-// gate returns a client of the control API.
-func (s *settings) gate(secret string) (*client.Client, error) {
+// options returns the options that need no gate.
+func (s *settings) options(c *cobra.Command) app.Options {
+	return app.Options{
+		Address:      s.address,
+		Timezone:     s.timezone,
+		Directory:    filepath.Join(s.data, "upstream"),
+		Database:     os.Getenv("TOLLGATE_DATABASE"),
+		RatesHistory: unlessOff(s.history),
+		RatesDaily:   unlessOff(s.daily),
+		SignUp:       s.signUp,
+		Logger:       slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil)),
+	}
+}
+
+// optionsWithGate returns the options with a client of the control API.
+func (s *settings) optionsWithGate(c *cobra.Command, secret string) (app.Options, error) {
+	o := s.options(c)
 	if _, _, err := net.SplitHostPort(s.control); err != nil {
-		return nil, misuse("--control is not of the form host:port")
+		return o, misuse("invalid --control %q: want host:port", s.control)
 	}
-	return client.New("http://"+s.control, secret)
-}
-
-// open opens the account database.
-func (s *settings) open(ctx context.Context) (*database.Store, error) {
-	if address := os.Getenv("TOLLGATE_DATABASE"); address != "" {
-		return database.OpenURL(ctx, address)
-	}
-	return database.OpenFile(ctx, s.directory())
-}
-
-// accounts returns the accounts over an open database.
-func (s *settings) accounts(store *database.Store, secret string, logger *slog.Logger) (*account.Service, error) {
-	gate, err := s.gate(secret)
-	if err != nil {
-		return nil, err
-	}
-	hasher := account.NewHasher(account.DefaultCost(), runtime.GOMAXPROCS(0))
-	return account.NewService(store, gate, hasher, time.Now, logger), nil
-}
-
-// newLogger logs to standard error as text.
-func newLogger(c *cobra.Command) *slog.Logger {
-	return slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
+	var err error
+	o.Control, err = client.New("http://"+s.control, secret)
+	return o, err
 }

@@ -1,10 +1,10 @@
-// Package apierror is the one shape in which Tollgate refuses: the gate,
-// the control API and the upstream all answer
+// Package apierror has the shape of a refusal. The gate, the control API
+// and the upstream all answer with
 //
 //	{"message": "<a sentence for a person>", "code": "<stable_word>"}
 //
-// with further members where they help. A message never carries a token,
-// a path or an internal detail.
+// and further members for some codes. A message has no token, no path and
+// no internal detail.
 package apierror
 
 import (
@@ -18,14 +18,14 @@ import (
 // ContentType is the media type of every refusal.
 const ContentType = "application/json; charset=utf-8"
 
-// Error is a refusal. It is an error, so that handlers can return it, and
-// it is immutable: With and WithHeader return changed copies.
+// Error is a refusal that handlers return as an error. It is immutable: With
+// and WithHeader return changed copies.
 type Error struct {
 	// Status is the HTTP status code.
 	Status int
-	// Code is the stable word that programs look at.
+	// Code is the stable word for programs.
 	Code string
-	// Message is the sentence that people read.
+	// Message is the sentence for people.
 	Message string
 
 	header  http.Header
@@ -40,24 +40,25 @@ func New(status int, code, message string) *Error {
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// Is tells whether target is a refusal with the same status and code, so
-// that errors.Is knows one that came over the network.
+// Is reports whether target is a refusal with the same status and code, so
+// that errors.Is recognizes one that a client has decoded.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Status == e.Status && t.Code == e.Code
 }
 
-// GetStatus returns the status code, as huma.StatusError wants it.
+// GetStatus returns the status code. It implements huma.StatusError, without
+// an import.
 func (e *Error) GetStatus() int { return e.Status }
 
-// GetHeaders returns the further headers, as huma.HeadersError wants
-// them. The caller must not change them.
+// GetHeaders returns the further headers, which the caller must not change.
+// It implements huma.HeadersError.
 func (e *Error) GetHeaders() http.Header { return e.header }
 
-// ContentType returns the media type, as huma.ContentTypeFilter wants it.
+// ContentType returns the media type. It implements huma.ContentTypeFilter.
 func (e *Error) ContentType(string) string { return ContentType }
 
-// With returns a copy that carries one more member in its body.
+// With returns a copy with one more member in its body.
 func (e *Error) With(member string, value any) *Error {
 	c := *e
 	c.members = maps.Clone(e.members)
@@ -68,7 +69,7 @@ func (e *Error) With(member string, value any) *Error {
 	return &c
 }
 
-// WithHeader returns a copy that sets one more response header.
+// WithHeader returns a copy with one more response header.
 func (e *Error) WithHeader(name, value string) *Error {
 	c := *e
 	c.header = e.header.Clone()
@@ -79,7 +80,7 @@ func (e *Error) WithHeader(name, value string) *Error {
 	return &c
 }
 
-// MarshalJSON renders the body: message and code first, then the further
+// MarshalJSON writes the body: message and code first, then the further
 // members in the order of their names.
 func (e *Error) MarshalJSON() ([]byte, error) {
 	head, err := json.Marshal(struct {
@@ -96,8 +97,8 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 	return append(append(head[:len(head)-1], ','), rest[1:]...), nil
 }
 
-// UnmarshalJSON reads a body that MarshalJSON wrote. It refuses one
-// without a message and a code: that is somebody else's.
+// UnmarshalJSON reads a body that MarshalJSON wrote. A body without a
+// message or a code is an error: another program wrote it.
 func (e *Error) UnmarshalJSON(body []byte) error {
 	members := map[string]any{}
 	if err := json.Unmarshal(body, &members); err != nil {

@@ -6,13 +6,13 @@ import (
 )
 
 var (
-	notFound         = New(http.StatusNotFound, "not_found", "There is nothing here.")
-	methodNotAllowed = New(http.StatusMethodNotAllowed, "method_not_allowed", "This cannot be done here; the Allow header lists what can.")
+	notFound         = New(http.StatusNotFound, "not_found", "This path does not exist.")
+	methodNotAllowed = New(http.StatusMethodNotAllowed, "method_not_allowed", "This path does not allow the method. The Allow header lists the allowed ones.")
 )
 
-// Mux serves mux and refuses in this package's shape what it has no
-// handler for: with 404, or with 405 and Allow where another method would
-// do. A path that ServeMux would clean up and redirect is 404 as well.
+// Mux serves mux, and refuses requests without a handler in the shape of
+// this package: with 405 and Allow if the path has other methods, else with
+// 404. A path that ServeMux would redirect to its clean form is 404 too.
 func Mux(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		handler, pattern := mux.Handler(r)
@@ -23,10 +23,10 @@ func Mux(mux *http.ServeMux) http.Handler {
 		}
 		refused := notFound
 		if clean {
-			answer := probe{header: http.Header{}}
-			handler.ServeHTTP(&answer, r)
-			if answer.status == http.StatusMethodNotAllowed {
-				refused = methodNotAllowed.WithHeader("Allow", answer.header.Get("Allow"))
+			recorder := refusalRecorder{header: http.Header{}}
+			handler.ServeHTTP(&recorder, r)
+			if recorder.status == http.StatusMethodNotAllowed {
+				refused = methodNotAllowed.WithHeader("Allow", recorder.header.Get("Allow"))
 			}
 		}
 		CloseUnread(w, r)
@@ -35,19 +35,19 @@ func Mux(mux *http.ServeMux) http.Handler {
 	})
 }
 
-// isClean tells whether ServeMux would leave the path as it is.
+// isClean reports whether ServeMux would not redirect the path.
 func isClean(p string) bool {
 	clean := path.Clean(p)
 	return p == clean || clean != "/" && p == clean+"/"
 }
 
-// probe learns what ServeMux's own refusal would be, since ServeMux tells
-// the allowed methods nowhere else.
-type probe struct {
+// refusalRecorder records the refusal of ServeMux: only it has the allowed
+// methods.
+type refusalRecorder struct {
 	header http.Header
 	status int
 }
 
-func (p *probe) Header() http.Header         { return p.header }
-func (p *probe) WriteHeader(status int)      { p.status = status }
-func (p *probe) Write(b []byte) (int, error) { return len(b), nil }
+func (r *refusalRecorder) Header() http.Header         { return r.header }
+func (r *refusalRecorder) WriteHeader(status int)      { r.status = status }
+func (r *refusalRecorder) Write(b []byte) (int, error) { return len(b), nil }

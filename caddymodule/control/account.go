@@ -13,10 +13,10 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// accountID is a ValidAccount in a path; huma holds it to its schema.
+// accountID is an account id in a path. huma checks it against Schema.
 type accountID string
 
-// Schema describes the ids, as huma.SchemaProvider wants it.
+// Schema implements huma.SchemaProvider.
 func (accountID) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Pattern: api.AccountPattern, MaxLength: new(api.MaxAccount), Description: "The account's id."}
 }
@@ -31,8 +31,8 @@ type putAccountInput struct {
 }
 
 type listAccountsInput struct {
-	After string `query:"after" maxLength:"64" doc:"Lists the accounts behind this id."`
-	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many accounts to list."`
+	After string `query:"after" maxLength:"64" doc:"Lists the accounts after this id."`
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"The maximum number of accounts."`
 }
 
 func (s *server) registerAccounts(router huma.API) {
@@ -40,27 +40,27 @@ func (s *server) registerAccounts(router huma.API) {
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "list-accounts", Method: http.MethodGet, Path: "/tollgate/accounts", Tags: []string{"accounts"},
 		Summary:     "List accounts",
-		Description: "In ascending order of their ids, a page at a time.",
+		Description: "In ascending order of their ids, one page at a time.",
 	}), answer(s, s.listAccounts))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "get-account", Method: http.MethodGet, Path: path, Tags: []string{"accounts"},
 		Summary:     "Show an account",
-		Description: "An account that the gate does not know has the plan free.",
+		Description: "An account that does not exist has the plan free.",
 	}, http.StatusNotFound), answer(s, s.getAccount))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "put-account", Method: http.MethodPut, Path: path, Tags: []string{"accounts"},
 		Summary:     "Create or change an account",
-		Description: "What the body does not name stays as it is, and so do the day's counts. In force for the next call of the account.",
+		Description: "Members that the body omits do not change, and neither do the counts of the day. The change applies to the next call of the account.",
 	}), answer(s, s.putAccount))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "delete-account", Method: http.MethodDelete, Path: path, Tags: []string{"accounts"},
-		Summary:     "Remove an account with all its tokens and counts",
-		Description: "Its tokens are refused from the next call on. An account that is made under the same id later starts from nothing.",
+		Summary:     "Delete an account with all its tokens and counts",
+		Description: "Its tokens are refused from the next call on. An account that is created later with the same id has no keys and no counts.",
 	}, http.StatusNotFound), perform(s, s.deleteAccount))
 }
 
 func (s *server) listAccounts(ctx context.Context, with *session, in *listAccountsInput) (api.AccountPage, error) {
-	// One more than asked for tells whether there is a next page.
+	// One more than requested tells whether there is a next page.
 	found, err := with.store.ListAccounts(ctx, in.After, in.Limit+1)
 	if err != nil {
 		return api.AccountPage{}, err
@@ -82,8 +82,8 @@ func (s *server) getAccount(ctx context.Context, with *session, in *accountInput
 }
 
 func (s *server) putAccount(ctx context.Context, with *session, in *putAccountInput) (api.Account, error) {
-	// Plan free is known even to a configuration that does not list it:
-	// it is what every account starts on, and gives no access then.
+	// Plan free always exists: every account starts on it. Without a plan
+	// free in the configuration, it gives no access.
 	if plan := in.Body.Plan; plan != nil && *plan != policy.FreePlan && with.policy.Plan(*plan) == nil {
 		return api.Account{}, unknownPlan(*plan, with.policy)
 	}
@@ -134,5 +134,5 @@ func showAccount(a store.Account) api.Account {
 	return api.Account{Account: a.ID, Plan: a.Plan, Disabled: a.Disabled, CreatedAt: round(a.CreatedAt)}
 }
 
-// round cuts a time to what is shown: UTC, in milliseconds.
+// round converts a time to the precision of the API: UTC, in milliseconds.
 func round(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }

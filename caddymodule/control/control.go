@@ -1,14 +1,13 @@
-// Package control is the gate's administration: who has which plan, which
-// keys exist, what was used.
+// Package control serves the control API: it administers the accounts,
+// keys and counts of a gate.
 //
-// It is JSON over HTTP and knows nothing of Caddy. The same handler is
-// mounted twice, on a listener for applications, where RequireSecret
-// stands in front of it, and under Caddy's admin endpoint for the
-// operator's command line, which that endpoint protects itself. Package
-// client speaks to either with the types declared here.
+// The API is JSON over HTTP and uses nothing of Caddy. Caddy mounts the
+// handler twice: on a listener for applications, behind RequireSecret, and
+// below its admin endpoint for the command line, which needs no secret.
+// Package api has the types, and package client is the client of both.
 //
-// Every refusal has the shape of package apierror. The API describes
-// itself at GET /tollgate/openapi.json.
+// Every refusal has the shape of package apierror. The OpenAPI document is
+// at GET /tollgate/openapi.json.
 package control
 
 import (
@@ -27,21 +26,21 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 )
 
-// Backend is what the control API administers. It is asked anew at every
-// request, so that a reload shows at once. All methods are safe for
+// Backend is what the control API administers. Every request asks it
+// again, so that a reload takes effect at once. All methods are safe for
 // concurrent use.
 type Backend interface {
 	// Policy returns the configuration in force.
 	Policy() *policy.Policy
 	// PublicKeys returns the keys that assertions are verified with.
 	PublicKeys() assertion.KeySet
-	// Store returns the store, or why there is none now. Whatever the
-	// error is, the request is answered 503.
+	// Store returns the store, or an error if there is none now. Every
+	// error is answered with 503.
 	Store() (Store, error)
 	// Now returns the time.
 	Now() time.Time
-	// Readiness tells whether the gate can admit calls. It returns within
-	// about a second, whatever the store does.
+	// Readiness tells whether the gate can take calls. It returns within
+	// about a second, also if the store hangs.
 	Readiness() api.Readiness
 }
 
@@ -60,16 +59,16 @@ type server struct {
 	calls   *outage.Log
 }
 
-// session is what one request works with.
+// session is what one request uses.
 type session struct {
 	policy *policy.Policy
 	store  Store
 	now    time.Time
 }
 
-// New returns the control API's handler. It serves everything below
-// /tollgate/ and checks no secret: RequireSecret does. Causes of a 503
-// are logged, and never shown.
+// New returns the handler of the control API, which serves the paths below
+// /tollgate/. It does not check the secret: RequireSecret does. It logs the
+// cause of a 503 and does not send it.
 func New(backend Backend, logger *slog.Logger) http.Handler {
 	s := &server{backend: backend, calls: outage.New(logger, slog.LevelError, "control call failed")}
 	mux := http.NewServeMux()
@@ -96,10 +95,10 @@ func (s *server) open() (*session, error) {
 	return &session{policy: s.backend.Policy(), store: opened, now: s.backend.Now()}, nil
 }
 
-// reply is an answer with a body.
+// reply is a response with a body.
 type reply[T any] struct{ Body T }
 
-// answer makes a huma handler of a function that has an answer.
+// answer makes a huma handler of a function with a result.
 func answer[I, T any](s *server, do func(context.Context, *session, *I) (T, error)) func(context.Context, *I) (*reply[T], error) {
 	return func(ctx context.Context, in *I) (*reply[T], error) {
 		opened, err := s.open()
@@ -115,7 +114,7 @@ func answer[I, T any](s *server, do func(context.Context, *session, *I) (T, erro
 	}
 }
 
-// perform makes a huma handler of a function that has none.
+// perform makes a huma handler of a function without a result.
 func perform[I any](s *server, do func(context.Context, *session, *I) error) func(context.Context, *I) (*struct{}, error) {
 	return func(ctx context.Context, in *I) (*struct{}, error) {
 		opened, err := s.open()

@@ -10,10 +10,10 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 )
 
-// maxBody is how many bytes a request's body may have.
+// maxBody is the maximum size of a request's body, in bytes.
 const maxBody = 16 << 10
 
-// document is the head of the API's OpenAPI document.
+// document returns the head of the OpenAPI document.
 func document() huma.Config {
 	return huma.Config{OpenAPI: &huma.OpenAPI{
 		OpenAPI: "3.1.0",
@@ -26,11 +26,11 @@ func document() huma.Config {
 			License: &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"},
 		},
 		Tags: []*huma.Tag{
-			{Name: "accounts", Description: "Who is billed, and on which plan."},
-			{Name: "keys", Description: "API keys that people make, and the tokens of logins."},
-			{Name: "usage", Description: "How many calls were counted."},
-			{Name: "plans", Description: "What the gate is configured with."},
-			{Name: "health", Description: "Whether the gate works. These calls need no secret."},
+			{Name: "accounts", Description: "Accounts and their plans."},
+			{Name: "keys", Description: "API keys that people create, and the tokens of logins."},
+			{Name: "usage", Description: "The counts of calls."},
+			{Name: "plans", Description: "The configuration of the gate."},
+			{Name: "health", Description: "Whether the gate works. These operations need no secret."},
 		},
 		Components: &huma.Components{
 			Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
@@ -42,8 +42,8 @@ func document() huma.Config {
 	}}
 }
 
-// operation completes an operation by what all have in common and by the
-// refusals of its own.
+// operation completes an operation with the settings of all operations and
+// with the statuses of its own refusals.
 func operation(op huma.Operation, refusals ...int) huma.Operation {
 	op.MaxBodyBytes = maxBody + 1 // see newHuma
 	op.Errors = append(slices.Clip(refusals), http.StatusBadRequest, http.StatusUnauthorized, http.StatusServiceUnavailable)
@@ -54,12 +54,11 @@ func operation(op huma.Operation, refusals ...int) huma.Operation {
 	return op
 }
 
-// serveDocument adds the OpenAPI document, which is complete only now.
+// serveDocument adds the OpenAPI document. Call it after all others.
 func serveDocument(mux *http.ServeMux, router huma.API) {
 	text, err := json.Marshal(router.OpenAPI())
 	if err != nil {
-		// The document is made of constants: nothing but a mistake in
-		// this package can be the cause.
+		// Only a mistake in this package can be the cause.
 		panic("control: rendering the OpenAPI document: " + err.Error())
 	}
 	mux.HandleFunc("GET /tollgate/openapi.json", func(w http.ResponseWriter, r *http.Request) {

@@ -9,17 +9,17 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// expiry returns when the token that is asked for ends, or a zero time
-// for a key that never does.
-func (with *session) expiry(asked api.KeyRequest, key store.Key) (time.Time, error) {
+// expiry returns when the requested token expires, or a zero time for a key
+// that never expires.
+func (with *session) expiry(request api.KeyRequest, key store.Key) (time.Time, error) {
 	var ends time.Time
 	switch {
-	case asked.ExpiresAt != nil && asked.TTL != "":
-		return ends, invalidExpiry("Give either expires_at or ttl, not both.")
-	case asked.ExpiresAt != nil:
-		ends = asked.ExpiresAt.UTC()
-	case asked.TTL != "":
-		ttl, err := policy.ParseDuration(asked.TTL)
+	case request.ExpiresAt != nil && request.TTL != "":
+		return ends, invalidExpiry("Set either expires_at or ttl, not both.")
+	case request.ExpiresAt != nil:
+		ends = request.ExpiresAt.UTC()
+	case request.TTL != "":
+		ttl, err := policy.ParseDuration(request.TTL)
 		if err != nil {
 			return ends, invalidExpiry("The ttl is not a duration such as 90m, 720h or 30d, at most 36500d.")
 		}
@@ -30,10 +30,10 @@ func (with *session) expiry(asked api.KeyRequest, key store.Key) (time.Time, err
 		return ends, nil
 	}
 	if !ends.After(with.now) {
-		return ends, invalidExpiry("The token must end in the future.")
+		return ends, invalidExpiry("The expiry must be in the future.")
 	}
 	if ends.After(with.now.Add(policy.MaxDuration)) {
-		return ends, invalidExpiry("The token must end within 100 years. Leave the expiry out for a key that never ends.")
+		return ends, invalidExpiry("The expiry must be within 100 years. Omit it for a key that never expires.")
 	}
 	return ends, nil
 }

@@ -16,22 +16,22 @@ const (
 	readyPath = "/tollgate/health/ready"
 )
 
-// registerHealth adds what load balancers and supervisors ask.
+// registerHealth adds the operations for load balancers and supervisors.
 func (s *server) registerHealth(router huma.API) {
 	huma.Register(router, healthOperation(huma.Operation{
 		OperationID: "get-liveness", Path: livePath,
-		Summary:     "Tell that the process answers",
-		Description: "Needs no secret. It is 200 whenever it is answered. Restart the process when it is not.",
+		Summary:     "Tell that the process works",
+		Description: "Needs no secret. Always 200. Restart the process if it does not answer.",
 	}), func(context.Context, *struct{}) (*reply[api.Liveness], error) {
 		return &reply[api.Liveness]{api.Liveness{Status: api.Live}}, nil
 	})
 	readiness := router.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Readiness](), true, "")
 	huma.Register(router, healthOperation(huma.Operation{
 		OperationID: "get-readiness", Path: readyPath,
-		Summary:     "Tell whether the gate can admit calls",
-		Description: "Needs no secret. It is 503 while the gate starts or stops, and while its store does not work. Send no calls then.",
+		Summary:     "Tell whether the gate can take calls",
+		Description: "Needs no secret. 503 while the gate starts or stops, and while its store does not work. Send no calls then.",
 		Responses: map[string]*huma.Response{strconv.Itoa(http.StatusServiceUnavailable): {
-			Description: "The gate cannot admit calls.",
+			Description: "The gate cannot take calls.",
 			Content:     map[string]*huma.MediaType{"application/json": {Schema: readiness}},
 		}},
 	}), func(context.Context, *struct{}) (*readyReply, error) {
@@ -43,13 +43,13 @@ func (s *server) registerHealth(router huma.API) {
 	})
 }
 
-// readyReply is an answer whose status depends on its body.
+// readyReply is a response whose status depends on its body.
 type readyReply struct {
 	Status int
 	Body   api.Readiness
 }
 
-// healthOperation completes an operation that needs no secret.
+// healthOperation completes an operation without the secret.
 func healthOperation(op huma.Operation) huma.Operation {
 	op.Method, op.Tags, op.Security = http.MethodGet, []string{"health"}, []map[string][]string{}
 	op.Errors = []int{http.StatusBadRequest}

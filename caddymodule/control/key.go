@@ -21,16 +21,16 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// maxLogins is how many login tokens a list has at the most: the newest.
-// More exist only in a store that an earlier version has left, until the
-// next login ends them.
+// maxLogins is the maximum number of login tokens in a list: the newest.
+// Only a store that an earlier version wrote has more, until the next login
+// ends them.
 const maxLogins = store.MaxLiveLogins + store.MaxEndedKeys
 
-// maxName is how many characters a key's name may have.
+// maxName is the maximum number of characters in the name of a key.
 const maxName = 64
 
-// loginName is what a login token is called when it is given no name, so
-// that lists and recent calls have a word for it.
+// loginName is the default name of a login token, for lists and recent
+// calls.
 const loginName = "login"
 
 type createKeyInput struct {
@@ -41,7 +41,7 @@ type createKeyInput struct {
 type listKeysInput struct {
 	Account accountID `path:"account"`
 	Kind    string    `query:"kind" enum:"key,login" default:"key" doc:"Whether to list keys or login tokens."`
-	Include string    `query:"include" enum:"revoked" doc:"Lists revoked ones too, for as long as they are kept."`
+	Include string    `query:"include" enum:"revoked" doc:"Includes the revoked ones that are still kept."`
 }
 
 type keyInput struct {
@@ -59,30 +59,30 @@ func (s *server) registerKeys(router huma.API) {
 	const path = "/tollgate/accounts/{account}/keys"
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "create-key", Method: http.MethodPost, Path: path, Tags: []string{"keys"}, DefaultStatus: http.StatusCreated,
-		Summary: "Make a key or a login token",
-		Description: "The answer is the only place where the token is shown. An account that the gate does not know has the plan free, and is created if that gives access. " +
-			fmt.Sprintf("Of login tokens at most %d are live: one more ends the oldest.", store.MaxLiveLogins),
+		Summary: "Create a key or a login token",
+		Description: "Only this answer has the token. An account that does not exist is created on plan free if that plan gives access. " +
+			fmt.Sprintf("An account has at most %d live login tokens: one more ends the oldest.", store.MaxLiveLogins),
 	}, http.StatusForbidden, http.StatusNotFound, http.StatusConflict), answer(s, s.createKey))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "list-keys", Method: http.MethodGet, Path: path, Tags: []string{"keys"},
 		Summary: "List an account's keys, or its login tokens, without secrets",
-		Description: "Oldest first. Expired and revoked keys are kept for 90 days, the last 1000 of an account. Revoked ones are listed where include asks for them, expired login tokens never. " +
-			fmt.Sprintf("Of login tokens the newest %d are listed.", maxLogins),
+		Description: "Oldest first. Expired and revoked keys are kept for 90 days, at most the last 1000 of an account. The list has revoked keys only with include=revoked, and no expired login tokens. " +
+			fmt.Sprintf("It has at most the newest %d login tokens.", maxLogins),
 	}, http.StatusNotFound), answer(s, s.listKeys))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "revoke-key", Method: http.MethodDelete, Path: path + "/{id}", Tags: []string{"keys"},
 		Summary:     "Revoke a key or a login token",
-		Description: "In force for the very next call. Revoking again changes nothing.",
+		Description: "It is refused from the next call on. Revoking it again changes nothing.",
 	}, http.StatusNotFound), perform(s, s.revokeKey))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "end-logins", Method: http.MethodDelete, Path: "/tollgate/accounts/{account}/logins", Tags: []string{"keys"},
 		Summary:     "End all login tokens of an account",
-		Description: "Revokes all that exist at this moment, in one commit. In force for the very next call. Keys are not touched. An account without login tokens is no error.",
+		Description: "Revokes all that exist at this moment, in one commit. They are refused from the next call on. Keys do not change. An account without login tokens is no error.",
 	}, http.StatusNotFound), perform(s, s.endLogins))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "rotate-key", Method: http.MethodPost, Path: path + "/{id}/rotate", Tags: []string{"keys"}, DefaultStatus: http.StatusCreated,
 		Summary:     "Replace a live key",
-		Description: "The new one has the same name, abilities and remaining life. The old one ends at once, or after the overlap.",
+		Description: "The new key has the same name, abilities and expiry. The old key ends at once, or after the overlap.",
 	}, http.StatusForbidden, http.StatusNotFound, http.StatusConflict), answer(s, s.rotateKey))
 }
 
@@ -102,7 +102,7 @@ func (s *server) createKey(ctx context.Context, with *session, in *createKeyInpu
 		return api.IssuedKey{}, err
 	}
 	if in.Body.Abilities != nil && len(in.Body.Abilities) == 0 {
-		return api.IssuedKey{}, invalidRequest("A key needs at least one ability. Leave abilities out for all that the account is entitled to.")
+		return api.IssuedKey{}, invalidRequest("A key needs at least one ability. Omit abilities for all that the plan includes.")
 	}
 	account, err := with.ensureAccount(ctx, string(in.Account))
 	if err != nil {
@@ -130,24 +130,23 @@ func (with *session) entitled(account store.Account) (*policy.Plan, error) {
 	return plan, nil
 }
 
-// grantable returns the abilities of a new key: those that are asked for,
-// or all of the plan's.
-func grantable(plan *policy.Plan, asked []string) ([]string, error) {
-	if asked == nil {
+// grantable returns the abilities of a new key: the requested ones, or all
+// of the plan.
+func grantable(plan *policy.Plan, requested []string) ([]string, error) {
+	if requested == nil {
 		return slices.Clone(plan.Abilities), nil
 	}
-	for _, ability := range asked {
+	for _, ability := range requested {
 		if !slices.Contains(plan.Abilities, ability) {
 			return nil, notEntitled(plan.Name, ability)
 		}
 	}
-	return slices.Compact(slices.Sorted(slices.Values(asked))), nil
+	return slices.Compact(slices.Sorted(slices.Values(requested))), nil
 }
 
-// validName counts characters, not bytes. An invalid byte cannot come
-// from JSON, and would count as one character if it did. Names are for
-// people to tell keys apart by: one has a letter, a digit or a sign in it,
-// and nothing that cannot be seen or turns the text beside it around.
+// validName reports whether a name has 1 to maxName characters, one of them
+// visible, and none that is invisible or changes the direction of the text
+// around it: people tell keys apart by their names.
 func validName(name string) bool {
 	n := utf8.RuneCountInString(name)
 	return n >= 1 && n <= maxName && utf8.ValidString(name) && strings.ContainsFunc(name, isSign) && !strings.ContainsFunc(name, isHidden)
@@ -155,11 +154,11 @@ func validName(name string) bool {
 
 func isSign(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) }
 
-// brailleBlank is a sign to Unicode and a space to the eye.
+// brailleBlank is a symbol in Unicode, and looks like a space.
 const brailleBlank = '\u2800'
 
-// isHidden recognises control characters and what nobody sees, but for the
-// two that join letters and signs, or keep them apart.
+// isHidden reports whether a character is a control character or invisible.
+// The two that join letters or keep them apart are allowed.
 func isHidden(r rune) bool {
 	const zeroWidthNonJoiner, zeroWidthJoiner = '\u200c', '\u200d'
 	if r == zeroWidthNonJoiner || r == zeroWidthJoiner {
@@ -168,8 +167,8 @@ func isHidden(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point) || r == brailleBlank
 }
 
-// issue gives a key its id and its secret and stores it. The secret leaves
-// with the answer and is kept nowhere.
+// issue gives a key its id and its secret and stores it. Only the answer
+// has the secret.
 func issue(key store.Key, keep func(store.Key, token.Hash) error) (api.IssuedKey, error) {
 	secret, err := token.New(key.Kind, rand.Reader)
 	if err != nil {
@@ -185,8 +184,7 @@ func issue(key store.Key, keep func(store.Key, token.Hash) error) (api.IssuedKey
 	return api.IssuedKey{Key: showKey(key), Token: secret.Reveal()}, nil
 }
 
-// listKeys leaves out login tokens that have ended: the store prunes them
-// in its own time, and nobody wants to see a login that is over.
+// listKeys omits expired login tokens, which the store deletes later.
 func (s *server) listKeys(ctx context.Context, with *session, in *listKeysInput) (api.KeyList, error) {
 	if _, err := with.store.Account(ctx, string(in.Account)); err != nil {
 		return api.KeyList{}, err
@@ -220,8 +218,9 @@ func (s *server) endLogins(ctx context.Context, with *session, in *accountInput)
 	return with.store.EndLogins(ctx, string(in.Account), with.now)
 }
 
-// rotateKey keeps the abilities that the old key has, those too that the
-// plan lost since: they give nothing now, and come back with the plan.
+// rotateKey keeps all abilities of the old key. Those that the plan does
+// not include any more have no effect, and work again with a plan that
+// includes them.
 func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInput) (api.IssuedKey, error) {
 	var overlap time.Duration
 	if in.Body != nil && in.Body.Overlap != "" {
@@ -234,8 +233,8 @@ func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInpu
 	if err != nil {
 		return api.IssuedKey{}, err
 	}
-	// A key that has just been deleted with its account must not create the
-	// account again.
+	// Not ensureAccount: the account may have been deleted after its key was
+	// read.
 	account, err := with.store.Account(ctx, string(in.Account))
 	if err != nil {
 		return api.IssuedKey{}, err

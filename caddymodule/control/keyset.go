@@ -13,9 +13,9 @@ import (
 
 const keySetPath = "/tollgate/jwks.json"
 
-// serveKeySet adds the public keys. Libraries that fetch a key set send
-// Accept headers of all kinds, so this call negotiates nothing: it is
-// served beside the API and described in its document.
+// serveKeySet adds the public keys. Libraries that fetch a key set send all
+// kinds of Accept headers, so this operation ignores them: huma describes
+// it, but does not serve it.
 func (s *server) serveKeySet(mux *http.ServeMux, router huma.API) {
 	schema := router.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[assertion.KeySet](), true, "KeySet")
 	operation := &huma.Operation{

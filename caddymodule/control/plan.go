@@ -12,14 +12,14 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// registerPlans adds a call that needs no store: it also answers while
-// the store does not work. It does not answer while the gate starts: the
-// plans may never be in force.
+// registerPlans adds an operation that needs no store, so it works while the
+// store fails. It is refused while the gate starts: the configuration may
+// still fail.
 func (s *server) registerPlans(router huma.API) {
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "list-plans", Method: http.MethodGet, Path: "/tollgate/plans", Tags: []string{"plans"},
 		Summary:     "Show the plans, the endpoints and the time zone that the gate is configured with",
-		Description: "They change with the configuration, which no call of this API does.",
+		Description: "Only the configuration changes them, not this API.",
 	}), func(ctx context.Context, _ *struct{}) (*reply[api.Plans], error) {
 		if _, err := s.backend.Store(); errors.Is(err, store.ErrOpening) {
 			return nil, s.refuse(ctx, err)

@@ -15,22 +15,22 @@ import (
 )
 
 var (
-	errNameTaken       = apierror.New(http.StatusConflict, "name_taken", "A live key of the account has this name already.")
+	errNameTaken       = apierror.New(http.StatusConflict, "name_taken", "A live key of the account already has this name.")
 	errTooManyKeys     = apierror.New(http.StatusConflict, "too_many_keys", fmt.Sprintf("The account has %d live keys; revoke one first.", store.MaxLiveKeys))
-	errReplaced        = apierror.New(http.StatusConflict, "name_taken", "The key was replaced already. Rotate the one that replaced it, or revoke this one.")
+	errReplaced        = apierror.New(http.StatusConflict, "name_taken", "The key is already replaced. Rotate its replacement, or revoke this key.")
 	errEnded           = apierror.New(http.StatusNotFound, "not_found", "The account has no such live key.")
 	errNoOverlap       = apierror.New(http.StatusConflict, "too_many_keys", fmt.Sprintf("The account has %d live keys. Rotate without overlap, or revoke one first.", store.MaxLiveKeys))
 	errPlanRequired    = apierror.New(http.StatusForbidden, "plan_required", "The account's plan gives no access to the API.")
 	errAccountDisabled = apierror.New(http.StatusForbidden, "account_disabled", "The account is disabled.")
-	errInvalidName     = apierror.New(http.StatusBadRequest, "invalid_name", "A key's name has 1 to 64 characters, among them a letter, a digit or a sign, and none that are invisible.")
+	errInvalidName     = apierror.New(http.StatusBadRequest, "invalid_name", "A key's name has 1 to 64 characters: at least one letter, digit, punctuation mark or symbol, and no invisible character.")
 	errUnavailable     = apierror.New(http.StatusServiceUnavailable, "unavailable", "The gate cannot do this now. Please try again shortly.").
 				WithHeader("Retry-After", "5")
-	errStarting = apierror.New(http.StatusServiceUnavailable, "unavailable", "The gate is starting: its store is being opened. Please try again shortly.").
+	errStarting = apierror.New(http.StatusServiceUnavailable, "unavailable", "The gate is starting: it opens its store. Please try again shortly.").
 			WithHeader("Retry-After", "5")
 )
 
-// refuse turns any error into a refusal, and nil into nil. Errors that the
-// client did not cause are logged here.
+// refuse turns an error into a refusal, and nil into nil. It logs errors
+// that the client did not cause.
 func (s *server) refuse(ctx context.Context, err error) error {
 	var refused *apierror.Error
 	switch {
@@ -60,11 +60,11 @@ func unknownPlan(name string, p *policy.Policy) error {
 		known = append(known, plan.Name)
 	}
 	return apierror.New(http.StatusBadRequest, "unknown_plan",
-		fmt.Sprintf("There is no plan %.64q. Plans: %s.", name, strings.Join(known, ", ")))
+		fmt.Sprintf("Unknown plan %.64q. Plans: %s.", name, strings.Join(known, ", ")))
 }
 
 func unknownEndpoint(name string) error {
-	return apierror.New(http.StatusBadRequest, "unknown_endpoint", fmt.Sprintf("There is no endpoint %.64q.", name))
+	return apierror.New(http.StatusBadRequest, "unknown_endpoint", fmt.Sprintf("Unknown endpoint %.64q.", name))
 }
 
 func notEntitled(plan, ability string) error {

@@ -12,23 +12,23 @@ import (
 var errUnauthenticated = apierror.New(http.StatusUnauthorized, "unauthenticated", "The control API needs the gate's secret as a Bearer token.").
 	WithHeader("WWW-Authenticate", `Bearer realm="tollgate"`)
 
-// public are the paths that GET and HEAD may read without the secret.
+// public has the paths that need no secret for GET and HEAD.
 var public = map[string]bool{
 	livePath:   true,
 	readyPath:  true,
 	keySetPath: true,
 }
 
-// isPublic compares the path as it was sent. A path with escapes is not
-// in the list, so what it is decoded to later does not matter.
+// isPublic compares the path as the client sent it, so that no escaped path
+// is public.
 func isPublic(r *http.Request) bool {
 	return public[r.URL.EscapedPath()] && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 }
 
-// RequireSecret passes on public paths, and requests that send the secret
-// as a Bearer token (RFC 6750). It compares digests, in constant time, so
-// that neither the secret's text nor its length can be measured. An empty
-// secret opens nothing.
+// RequireSecret passes requests for public paths, and requests with the
+// secret as a Bearer token (RFC 6750), to next. It compares digests in
+// constant time: the time reveals neither the secret nor its length. With
+// an empty secret, it refuses all others.
 func RequireSecret(secret string, next http.Handler) http.Handler {
 	want := sha256.Sum256([]byte(secret))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,8 +47,8 @@ func RequireSecret(secret string, next http.Handler) http.Handler {
 	})
 }
 
-// bearer returns the token of a request with exactly one Authorization
-// field, or "".
+// bearer returns the Bearer token of a request, or "" unless it has exactly
+// one Authorization field.
 func bearer(r *http.Request) string {
 	fields := r.Header.Values("Authorization")
 	if len(fields) != 1 {

@@ -12,12 +12,12 @@ import (
 
 type getUsageInput struct {
 	Account accountID `path:"account"`
-	Days    int       `query:"days" minimum:"1" maximum:"90" doc:"Adds the history of so many days, today included."`
+	Days    int       `query:"days" minimum:"1" maximum:"90" doc:"Adds the history of this number of days, including today."`
 }
 
 type resetUsageInput struct {
 	Account  accountID `path:"account"`
-	Endpoint string    `query:"endpoint" maxLength:"64" doc:"The endpoint whose calls to give back. Default: all."`
+	Endpoint string    `query:"endpoint" maxLength:"64" doc:"The endpoint whose count to reset. Default: all."`
 }
 
 func (s *server) registerUsage(router huma.API) {
@@ -25,12 +25,12 @@ func (s *server) registerUsage(router huma.API) {
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "get-usage", Method: http.MethodGet, Path: path, Tags: []string{"usage"},
 		Summary:     "Show what an account used",
-		Description: "What the gate's own usage endpoint tells the account, and the history where days asks for it.",
+		Description: "The same document as the usage endpoint of the gate, with a history if days is set.",
 	}, http.StatusNotFound), answer(s, s.getUsage))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "reset-usage", Method: http.MethodDelete, Path: path, Tags: []string{"usage"},
-		Summary:     "Give today's calls back",
-		Description: "Sets the day's counts to zero, of one endpoint or of all. Limits and the counts of other days stay.",
+		Summary:     "Reset today's counts",
+		Description: "Sets the counts of one endpoint or of all to zero. Limits and the counts of other days do not change.",
 	}, http.StatusNotFound), perform(s, s.resetUsage))
 }
 

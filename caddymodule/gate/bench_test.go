@@ -64,7 +64,7 @@ func newGate(t testing.TB, db store.Store, limit policy.Limit) *gate.Gate {
 	}
 	return gate.New(gate.Options{
 		Policy: p, Store: func() (gate.Store, error) { return db, nil },
-		Throttle:   func() (*login.Throttle, error) { return login.New(nil), nil },
+		Limiter:    func() (gate.LoginLimiter, error) { return login.NewLocal(nil), nil },
 		Assertions: newSigner(t), Server: plain{}, Now: time.Now, Since: time.Since, Logger: zap.NewNop(),
 	})
 }

@@ -17,7 +17,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
-	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/route"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -78,8 +77,8 @@ type Options struct {
 	Policy *policy.Policy
 	// Store returns the store, or why there is none.
 	Store func() (Store, error)
-	// Throttle returns the login throttle's state, or why there is none.
-	Throttle func() (*login.Throttle, error)
+	// Limiter returns the login limiter, or why there is none.
+	Limiter func() (LoginLimiter, error)
 	// Assertions proves to the upstream which account calls.
 	Assertions *assertion.Signer
 	// Proof is the static proof, which upstreams get as well unless it is

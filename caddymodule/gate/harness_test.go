@@ -103,10 +103,10 @@ func (w *world) configure(t testing.TB, c policy.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard := login.New(w.store)
+	limiter := login.NewLocal(w.store.(login.Journal))
 	w.gate = gate.New(gate.Options{
 		Policy: p, Store: func() (gate.Store, error) { return w.store, nil },
-		Throttle:   func() (*login.Throttle, error) { return guard, nil },
+		Limiter:    func() (gate.LoginLimiter, error) { return limiter, nil },
 		Assertions: newSigner(t), Server: w, Now: w.clock, Since: func(t time.Time) time.Duration { return w.clock().Sub(t) }, Logger: zap.NewNop(),
 	})
 }

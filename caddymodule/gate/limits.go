@@ -21,6 +21,7 @@ type entitlement struct {
 	plan     *policy.Plan  // nil without one
 	listed   bool          // the plan lists the endpoint
 	limits   []store.Limit // none if unlimited
+	items    []string      // the names of the limits in RateLimit fields; each but the first begins with a comma
 
 	policy    atomic.Pointer[policyField]
 	exhausted atomic.Pointer[exhaustion]
@@ -37,6 +38,7 @@ func (g *Gate) entitlementsOf(plan *policy.Plan) []entitlement {
 		all[i].listed = listed
 		if listed && limit != store.Unlimited {
 			all[i].limits = []store.Limit{{Period: store.Day, Max: limit}}
+			all[i].items = []string{`"` + e.Name + `"`}
 		}
 	}
 	return all
@@ -49,16 +51,8 @@ type policyField struct {
 	value string
 }
 
-// setRateLimit sets the fields RateLimit-Policy and RateLimit
-// (draft-ietf-httpapi-ratelimit-headers), with an item for each limit.
-func (c *Call) setRateLimit(h http.Header) {
-	if len(c.limits) > 0 {
-		c.header(h, "Ratelimit-Policy", atQuotaPolicy, c.rateLimitPolicy())
-		c.header(h, "Ratelimit", atRateLimit, c.rateLimit())
-	}
-}
-
-// rateLimitPolicy has the number of calls and the length of the period of
+// rateLimitPolicy is the field RateLimit-Policy
+// (draft-ietf-httpapi-ratelimit-headers). It has the number of calls and the length of the period of
 // each limit, in seconds.
 func (c *Call) rateLimitPolicy() string {
 	last := c.policy.Load()
@@ -67,7 +61,7 @@ func (c *Call) rateLimitPolicy() string {
 	}
 	var b []byte
 	for i, limit := range c.limits {
-		b = c.appendItem(b, i)
+		b = append(b, c.items[i]...)
 		b = strconv.AppendInt(append(b, ";q="...), min(limit.Max, maxInteger), 10)
 		b = strconv.AppendInt(append(b, ";w="...), int64(c.day.Length()/time.Second), 10)
 	}
@@ -75,25 +69,17 @@ func (c *Call) rateLimitPolicy() string {
 	return string(b)
 }
 
-// rateLimit has the remaining calls of each limit, and the seconds until
+// rateLimit is the field RateLimit. It has the remaining calls of each limit, and the seconds until
 // its period ends. It is used once: the text is in the call's own memory,
 // which saves a tenth of the gate's time, and must not change afterwards.
 func (c *Call) rateLimit() string {
 	b := c.text[:0]
 	for i := range c.limits {
-		b = c.appendItem(b, i)
+		b = append(b, c.items[i]...)
 		b = strconv.AppendInt(append(b, ";r="...), min(c.remaining[i], maxInteger), 10)
 		b = strconv.AppendInt(append(b, ";t="...), c.day.RetryAfter(c.began), 10)
 	}
 	return unsafe.String(unsafe.SliceData(b), len(b))
-}
-
-// appendItem appends the name of a limit to a list of items.
-func (c *Call) appendItem(b []byte, i int) []byte {
-	if i > 0 {
-		b = append(b, ", "...)
-	}
-	return append(append(append(b, '"'), c.endpoint.Name...), '"')
 }
 
 // maxInteger is the largest integer of a structured field (RFC 9651,

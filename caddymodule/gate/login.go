@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -19,7 +20,18 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
-// maxLoginBody is the size of the largest login request, in bytes.
+// LoginLimiter limits login attempts per client and per account. It is safe
+// for concurrent use.
+type LoginLimiter interface {
+	// Reserve admits an attempt, or returns how long the client must wait,
+	// or an error if the limiter does not work. It counts the attempt as
+	// failed before it returns, so that parallel guesses count. now is
+	// the current time. ctx bounds the wait for a remote limiter.
+	Reserve(ctx context.Context, now time.Time, limits login.Limits, client login.Client, account login.Account) (
+		attempt login.Attempt, wait time.Duration, err error)
+}
+
+// maxLoginBody is the largest body of a login, in bytes.
 const maxLoginBody = 4 << 10
 
 // loggingIn marks a login that the gate has passed.
@@ -30,7 +42,7 @@ type loginAnswer struct {
 	http.ResponseWriter
 	gate    *Gate
 	request *http.Request
-	attempt *login.Attempt
+	attempt login.Attempt
 }
 
 // login serves a request that checks a password. The limits of attempts
@@ -41,13 +53,13 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 	if refusal != nil {
 		return g.refuse(w, r, nil, refusal)
 	}
-	guard, err := g.Throttle()
+	limiter, err := g.Limiter()
 	if err != nil {
 		return g.refuse(w, r, nil, g.storeFailed(err))
 	}
-	client := login.ClientKey(g.Server.Client(r))
+	client := login.ClientOf(g.Server.Client(r))
 	now := g.Now()
-	attempt, wait, err := guard.Reserve(r.Context(), now, g.Policy.LoginLimits, client, login.AccountKey(email))
+	attempt, wait, err := limiter.Reserve(r.Context(), now, g.Policy.LoginLimits, client, login.AccountOf(email))
 	if err != nil {
 		return g.refuse(w, r, nil, g.storeFailed(err))
 	}
@@ -158,7 +170,7 @@ func jsonEmail(body []byte) (string, bool) {
 	}
 	trimmed := bytes.TrimLeft(body, " \t\r\n")
 	if len(trimmed) == 0 || trimmed[0] != '{' {
-		return "", false // null would decode into anything
+		return "", false // null decodes into any type
 	}
 	if err := json.Unmarshal(body, &request, json.MatchCaseInsensitiveNames(true)); err != nil {
 		return "", false

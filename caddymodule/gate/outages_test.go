@@ -50,13 +50,16 @@ func (p *patient) GiveBack(context.Context, store.Call) error {
 	return nil
 }
 
-// Save is the journal of the login throttle.
+// Save is login.Journal's.
 func (p *patient) Save(context.Context, []login.Row) error {
 	if p.noJournal.Load() {
 		return errFull
 	}
 	return nil
 }
+
+// LoadAttempts is login.Journal's.
+func (p *patient) LoadAttempts(context.Context, func(key, value []byte) error) error { return nil }
 
 // ServeHTTP is the upstream.
 func (p *patient) ServeHTTP(w http.ResponseWriter, _ *http.Request) error {
@@ -85,7 +88,7 @@ func newPatient(t *testing.T, more func(*gate.Options)) *patient {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard := login.New(p)
+	limiter := login.NewLocal(p)
 	o := gate.Options{
 		Policy: compiled, Assertions: newSigner(t), Server: plain{}, Now: time.Now, Since: time.Since, Logger: zap.New(core),
 		Store: func() (gate.Store, error) {
@@ -94,7 +97,7 @@ func newPatient(t *testing.T, more func(*gate.Options)) *patient {
 			}
 			return p, nil
 		},
-		Throttle: func() (*login.Throttle, error) { return guard, nil },
+		Limiter: func() (gate.LoginLimiter, error) { return limiter, nil },
 	}
 	if more != nil {
 		more(&o)

@@ -22,7 +22,10 @@ func (c *Call) complete(h http.Header) {
 			delete(h, name)
 		}
 	}
-	c.setRateLimit(h)
+	if len(c.limits) > 0 {
+		c.header(h, "Ratelimit-Policy", atQuotaPolicy, c.rateLimitPolicy())
+		c.header(h, "Ratelimit", atRateLimit, c.rateLimit())
+	}
 	c.keepPrivate(h, cacheControl, vary)
 }
 

@@ -14,12 +14,12 @@ const (
 	// Timeout is how long a Monitor waits for the store.
 	Timeout = time.Second
 
-	// fresh is for how long the answer of a check is used. With Timeout it
-	// bounds how late a change is noticed, at 1.5 s.
+	// fresh is how long the result of a check is used. A change is noticed
+	// within fresh + Timeout, 1.5 s.
 	fresh = 500 * time.Millisecond
 )
 
-// Monitor watches one open store. It is safe for concurrent use.
+// Monitor checks one open store. It is safe for concurrent use.
 type Monitor struct {
 	check  func(context.Context) error
 	logger *zap.Logger
@@ -30,8 +30,8 @@ type Monitor struct {
 	since  time.Time
 }
 
-// New returns a monitor of a store that was opened now. The check is
-// store.Health's.
+// New returns a monitor of a store that was just opened. check is the
+// store's Check.
 func New(check func(context.Context) error, logger *zap.Logger) *Monitor {
 	return &Monitor{check: check, logger: logger, status: api.Ready, since: time.Now()}
 }
@@ -53,9 +53,9 @@ func (m *Monitor) Readiness() api.Readiness {
 	return r.As(m.status, m.since)
 }
 
-// current returns the check whose answer counts now. A new one begins
-// only when the last one has ended, so a store that hangs holds one
-// goroutine and not one for each caller.
+// current returns the check to use, and starts one if the last one is old. A
+// check starts only after the last one has ended, so a store that hangs
+// blocks one goroutine, not one per caller.
 func (m *Monitor) current() *run {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,11 +68,11 @@ func (m *Monitor) current() *run {
 	return r
 }
 
-// run is one check of the store.
+// run is one check of the store, which may be in progress.
 type run struct {
 	began time.Time
 	done  chan struct{}
-	err   error // to be read after done
+	err   error // read after done
 }
 
 func (r *run) do(check func(context.Context) error) {
@@ -91,8 +91,7 @@ func (r *run) ended() bool {
 	}
 }
 
-// wait returns what the check returned, or errSlow when it has run for
-// longer than Timeout.
+// wait returns the error of the check, or errSlow after Timeout.
 func (r *run) wait() error {
 	timer := time.NewTimer(time.Until(r.began.Add(Timeout)))
 	defer timer.Stop()

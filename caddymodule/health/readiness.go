@@ -1,9 +1,8 @@
 // Package health tells whether a gate can admit calls now.
 //
-// A Readiness is what a gate answers to a load balancer. A Monitor makes
-// it from what the store says, at a bounded cost: it asks the store only
-// when it is asked itself, at most twice a second, and never waits longer
-// than Timeout for a store that hangs.
+// A Readiness is the answer to a load balancer. A Monitor makes it from a
+// check of the store. It checks on demand only, at most twice a second, and
+// waits at most Timeout for a store that hangs.
 package health
 
 import (
@@ -14,11 +13,11 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// errSlow says that a check of the store did not end within Timeout.
+// errSlow is the error of a check that takes longer than Timeout.
 var errSlow = errors.New("the store does not answer in time")
 
-// Report makes a Readiness from what the store's check returned, and from
-// the time since when. The error itself is not shown: anyone may ask.
+// Report returns a Readiness for the error of a check. It does not contain
+// the error itself, because anyone can read it.
 func Report(err error, since time.Time) api.Readiness {
 	status, check := api.Unavailable, api.Check{Name: "store", OK: err == nil}
 	switch {

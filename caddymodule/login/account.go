@@ -6,120 +6,116 @@ import (
 	"time"
 )
 
-// accountShard holds a part of the accounts. Failures and known clients
-// are apart, so that no flood of failures reaches the latter.
+// accountShard holds a part of the accounts. Failures and known clients are
+// separate tables, so that no flood of failures evicts known clients.
 type accountShard struct {
 	mu       sync.Mutex
-	failures table[bucket]
-	known    table[bucket]
+	failures table
+	known    table
 }
 
-// view is what one attempt sees of its account: what is still remembered
-// at an instant.
-type view struct {
-	of       *accountShard
+// accountState is what counts at an account for one client at one instant.
+type accountState struct {
+	shard    *accountShard
 	limits   Limits
-	account  bucket
-	by       tag
-	failures ledger
-	known    circle
-	// own is the client's place among the known, nil for a stranger.
-	own *acquaintance
+	account  hash
+	client   fingerprint
+	failures failures // of unknown clients
+	known    knownClients
+	own      *knownClient // the client in known, or nil
 }
 
-// view must be called, and its result be used, with the shard locked.
-func (s *accountShard) view(limits Limits, account bucket, by tag, instant int64) *view {
-	v := &view{of: s, limits: limits, account: account, by: by}
-	v.failures = readLedger(nil, s.failures.get(account))
-	v.failures = v.failures.remembered(instant, limits.Forget)
-	// What the table holds was written by appendTo or checked by decode.
-	v.known, _ = readCircle(s.known.get(account))
-	v.known = slices.DeleteFunc(v.known, func(known acquaintance) bool {
-		return known.since+int64(limits.KnownFor) <= instant
+// state reads an account. The caller holds the lock of the shard until it
+// has used the result.
+func (s *accountShard) state(limits Limits, account hash, client fingerprint, instant int64) *accountState {
+	a := &accountState{shard: s, limits: limits, account: account, client: client}
+	a.failures = readFailures(s.failures.get(account)).remembered(instant, limits.Forget)
+	// The body is complete: appendTo wrote it or decode checked it.
+	a.known, _ = readKnownClients(s.known.get(account))
+	a.known = slices.DeleteFunc(a.known, func(known knownClient) bool {
+		return known.login+int64(limits.KnownFor) <= instant
 	})
-	v.own = v.known.find(by)
-	if v.own != nil {
-		v.own.failures = v.own.failures.remembered(instant, limits.Forget)
+	if a.own = a.known.find(client); a.own != nil {
+		a.own.failures = a.own.failures.remembered(instant, limits.Forget)
 	}
-	return v
+	return a
 }
 
 // opens is the instant from which the rule admits the client.
-func (v *view) opens() int64 {
-	if v.own != nil {
-		return v.own.failures.last() + int64(v.limits.wait(len(v.own.failures)))
+func (a *accountState) opens() int64 {
+	counted := a.failures
+	if a.own != nil {
+		counted = a.own.failures
 	}
-	return v.failures.last() + int64(v.limits.wait(len(v.failures)))
+	return counted.last() + int64(a.limits.wait(len(counted)))
 }
 
-// spare is how many failures are kept beyond those that matter. So many
-// attempts and one more may be pending at a time at an account with the
-// longest wait, and be taken back, without a shorter wait as the result.
+// spare is how many failures are kept beyond those that the longest wait
+// needs. An account with the longest wait can have spare+1 attempts in
+// flight and all of them abandoned, without a shorter wait as the result.
 const spare = 4
 
-// fail notes a failure. A success that clears some of a history longer than
-// what is kept leaves the rest of what is kept.
-func (v *view) fail(at int64) {
-	keep := v.limits.memory() + spare - 1
-	if v.own != nil {
-		v.own.failures = append(last(v.own.failures, keep), at)
-		v.storeKnown()
+// fail adds a failure, and drops the oldest that no wait needs.
+func (a *accountState) fail(at int64) {
+	keep, failed := a.limits.failuresToMaxWait()+spare-1, failure{at, a.client}
+	if a.own != nil {
+		a.own.failures = append(a.own.failures.newest(keep), failed)
+		a.saveKnown()
 		return
 	}
-	v.failures = append(last(v.failures, keep), failure{at, v.by})
-	v.storeFailures()
+	a.failures = append(a.failures.newest(keep), failed)
+	a.saveFailures()
 }
 
-// last returns the last n of a list, or all if there are fewer.
-func last[T any](list []T, n int) []T { return list[max(0, len(list)-n):] }
-
-// release takes back what fail noted. Nothing happens if it is no longer
-// there: a success may have cleared it.
-func (v *view) release(at int64, known bool) {
+// release deletes the failure that fail added, if it is still there: a
+// success may have cleared it. known says whether the client was known then.
+func (a *accountState) release(at int64, known bool) {
+	failed := failure{at, a.client}
 	switch {
 	case !known:
-		v.failures = v.failures.without(failure{at, v.by})
-		v.storeFailures()
-	case v.own != nil:
-		v.own.failures = v.own.failures.without(at)
-		v.storeKnown()
+		a.failures = without(a.failures, failed)
+		a.saveFailures()
+	case a.own != nil:
+		a.own.failures = without(a.own.failures, failed)
+		a.saveKnown()
 	}
 }
 
 // succeed clears the client's failures and makes it known.
-func (v *view) succeed(at int64) {
-	v.failures = v.failures.withoutAll(v.by)
-	v.storeFailures()
-	v.known = v.known.welcome(v.by, at)
-	v.storeKnown()
+func (a *accountState) succeed(at int64) {
+	a.failures = a.failures.withoutClient(a.client)
+	a.saveFailures()
+	a.known = a.known.add(a.client, at)
+	a.saveKnown()
 }
 
-func (v *view) storeFailures() {
-	as := light
-	if len(v.failures) >= v.limits.Free {
-		as = heavy
+func (a *accountState) saveFailures() {
+	order := evictFirst
+	if len(a.failures) >= a.limits.Free {
+		order = evictLast
 	}
-	expires := v.failures.last() + int64(v.limits.Forget)
-	v.of.failures.put(v.account, v.failures.appendTo(nil), expires, as)
+	expires := a.failures.last() + int64(a.limits.Forget)
+	a.shard.failures.put(a.account, a.failures.appendTo(nil), expires, order)
 }
 
-func (v *view) storeKnown() {
-	expires := v.known.lastSuccess() + int64(v.limits.KnownFor)
-	v.of.known.put(v.account, v.known.appendTo(nil), expires, light)
+func (a *accountState) saveKnown() {
+	expires := a.known.lastLogin() + int64(a.limits.KnownFor)
+	a.shard.known.put(a.account, a.known.appendTo(nil), expires, evictFirst)
 }
 
 // clientShard holds a part of the clients.
 type clientShard struct {
 	mu       sync.Mutex
-	attempts table[Client]
+	attempts table
 }
 
-// trail must be called with the shard locked.
-func (s *clientShard) trail(client Client, window time.Duration, instant int64) trail {
-	return readTrail(nil, s.attempts.get(client)).after(instant - int64(window))
+// within returns a client's attempts within the window. The caller holds the
+// lock of the shard.
+func (s *clientShard) within(window time.Duration, client Client, instant int64) times {
+	return readTimes(s.attempts.get(clientRow(client).id)).after(instant - int64(window))
 }
 
-func (s *clientShard) store(client Client, attempts trail, window time.Duration) {
+func (s *clientShard) save(client Client, attempts times, window time.Duration) {
 	expires := attempts.last() + int64(window)
-	s.attempts.put(client, attempts.appendTo(nil), expires, light)
+	s.attempts.put(clientRow(client).id, attempts.appendTo(nil), expires, evictFirst)
 }

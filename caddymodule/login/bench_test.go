@@ -18,16 +18,16 @@ func address(i int) string {
 	return netip.AddrFrom4(four).String()
 }
 
-// BenchmarkReserve has each attempt come from another client at another
-// account, until a million of both are known.
+// BenchmarkReserve makes each attempt from another client at another account,
+// up to a million of both.
 func BenchmarkReserve(b *testing.B) {
 	for _, rows := range []int{1e4, 1e6} {
 		b.Run("rows="+strconv.Itoa(rows), func(b *testing.B) {
-			tr := login.New(nil)
+			tr := login.NewLocal(nil)
 			clients, accounts := make([]login.Client, rows), make([]login.Account, rows)
 			for i := range rows {
-				clients[i] = login.ClientKey(address(i))
-				accounts[i] = login.AccountKey(strconv.Itoa(i))
+				clients[i] = login.ClientOf(address(i))
+				accounts[i] = login.AccountOf(strconv.Itoa(i))
 			}
 			now := start
 			bytes, _ := heapOf(func() {
@@ -52,10 +52,10 @@ func BenchmarkReserve(b *testing.B) {
 	}
 }
 
-// BenchmarkRefuse is the attempt of a client that has none left.
+// BenchmarkRefuse makes attempts of a client over its limit.
 func BenchmarkRefuse(b *testing.B) {
-	tr := login.New(nil)
-	client, account := login.ClientKey("192.0.2.1"), login.AccountKey("a")
+	tr := login.NewLocal(nil)
+	client, account := login.ClientOf("192.0.2.1"), login.AccountOf("a")
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, _, err := tr.Reserve(b.Context(), start, login.Limits{}, client, account); err != nil {
@@ -64,25 +64,25 @@ func BenchmarkRefuse(b *testing.B) {
 	}
 }
 
-func BenchmarkAccountKey(b *testing.B) {
+func BenchmarkAccountOf(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		login.AccountKey("Jane.Doe@Example.com")
+		login.AccountOf("Jane.Doe@Example.com")
 	}
 }
 
-// BenchmarkRestore starts with a million rows.
+// BenchmarkRestore restores a million rows.
 func BenchmarkRestore(b *testing.B) {
 	d := newDisk()
-	tr := login.New(d)
+	tr := login.NewLocal(d)
 	for i := range 500_000 {
-		_, _, err := tr.Reserve(b.Context(), start, loose, login.ClientKey(address(i)), login.AccountKey(fmt.Sprint(i)))
+		_, _, err := tr.Reserve(b.Context(), start, loose, login.ClientOf(address(i)), login.AccountOf(fmt.Sprint(i)))
 		if err != nil {
 			b.Fatal(err)
 		}
 	}
 	for b.Loop() {
-		if err := login.New(nil).Restore(start, d.all()); err != nil {
+		if err := login.NewLocal(d).Restore(b.Context(), start); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -4,22 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"iter"
 	"testing"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
-
-func sequence(rows ...login.Row) iter.Seq2[login.Row, error] {
-	return func(yield func(login.Row, error) bool) {
-		for _, row := range rows {
-			if !yield(row, nil) {
-				return
-			}
-		}
-	}
-}
 
 // samples returns a row of each kind.
 func samples(t testing.TB) []login.Row {
@@ -28,8 +17,8 @@ func samples(t testing.TB) []login.Row {
 	b.fail("192.0.2.1", "a", 3)
 	b.fail("192.0.2.2", "a", 3)
 	var rows []login.Row
-	for row := range d.all() {
-		if row.Key[0] != 'c' || login.Client(row.Key[1:]) == login.ClientKey("192.0.2.1") {
+	for _, row := range d.rows {
+		if row.Key[0] != 'c' || login.Client(row.Key[1:]) == login.ClientOf("192.0.2.1") {
 			rows = append(rows, row)
 		}
 	}
@@ -54,12 +43,12 @@ func TestRestoreRefusesCorruptRows(t *testing.T) {
 			{"no value", func(row *login.Row) { row.Value = nil }},
 			{"no body", func(row *login.Row) { row.Value = row.Value[:10] }},
 			{"newer version", func(row *login.Row) { row.Value[0] = 2 }},
-			{"unknown rank", func(row *login.Row) { row.Value[1] = 2 }},
+			{"unknown eviction order", func(row *login.Row) { row.Value[1] = 2 }},
 			{"expiry far off", func(row *login.Row) { row.Value[9] = 0x7f }},
 			{"negative expiry", func(row *login.Row) { row.Value[9] = 0xff }},
 			{"cut", func(row *login.Row) { row.Value = row.Value[:len(row.Value)-1] }},
 			{"trailing data", func(row *login.Row) { row.Value = append(row.Value, 0) }},
-			{"longer than any", func(row *login.Row) {
+			{"too long", func(row *login.Row) {
 				row.Value = append(row.Value, bytes.Repeat(row.Value[10:], 400)...)
 			}},
 		} {
@@ -67,7 +56,7 @@ func TestRestoreRefusesCorruptRows(t *testing.T) {
 				t.Parallel()
 				row := login.Row{Key: bytes.Clone(good.Key), Value: bytes.Clone(good.Value)}
 				test.damage(&row)
-				if err := login.New(nil).Restore(start, sequence(row)); !errors.Is(err, login.ErrCorrupt) {
+				if err := login.NewLocal(newDisk(row)).Restore(t.Context(), start); !errors.Is(err, login.ErrCorrupt) {
 					t.Errorf("got %v, want %v", err, login.ErrCorrupt)
 				}
 			})
@@ -78,17 +67,16 @@ func TestRestoreRefusesCorruptRows(t *testing.T) {
 func TestRestoreReportsReadError(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("store gone")
-	err := login.New(nil).Restore(start, func(yield func(login.Row, error) bool) {
-		yield(login.Row{}, gone)
-	})
-	if !errors.Is(err, gone) {
+	d := newDisk()
+	d.fail(gone)
+	if err := login.NewLocal(d).Restore(t.Context(), start); !errors.Is(err, gone) {
 		t.Errorf("got %v, want %v", err, gone)
 	}
 }
 
-// More rows than fit, as after evictions that were not saved. The held
-// account and the newest of the others stay.
-func TestRestoreKeepsToCapacity(t *testing.T) {
+// The journal has more rows than fit, as after evictions that were not
+// saved. The account that must wait and the newest of the others stay.
+func TestRestoreEvictsOverCapacity(t *testing.T) {
 	t.Parallel()
 	b, d := newDurableBench(t, loose)
 	for i := range 2000 {
@@ -99,11 +87,11 @@ func TestRestoreKeepsToCapacity(t *testing.T) {
 	for i := range 5 {
 		b.fail("192.0.2.1", fmt.Sprint("recent", i), 9)
 	}
-	b.throttle = login.NewSmall(d, 160)
-	if err := b.login.Restore(b.now, d.all()); err != nil {
+	b.local = login.NewSmallLocal(d, 160)
+	if err := b.local.Restore(b.Context(), b.now); err != nil {
 		t.Fatalf("Restore: %v", err)
 	}
-	if clients, failures, _ := b.login.Rows(); clients > 160 || failures > 160 {
+	if clients, failures, _ := b.local.Rows(); clients > 160 || failures > 160 {
 		t.Errorf("got %d clients and %d accounts, want at most 160", clients, failures)
 	}
 	b.refuse("192.0.2.1", "victim", 30*time.Second)
@@ -116,15 +104,16 @@ func TestRestoreKeepsToCapacity(t *testing.T) {
 	}
 }
 
-// Whatever Restore takes must be safe to use, and be saved as it was read.
+// FuzzRestore: rows that Restore accepts are safe to use, and are saved as
+// they were read.
 func FuzzRestore(f *testing.F) {
 	for _, row := range samples(f) {
 		f.Add(row.Key, row.Value)
 	}
 	f.Fuzz(func(t *testing.T, key, value []byte) {
-		d := newDisk()
-		tr := login.New(d)
-		if err := tr.Restore(start, sequence(login.Row{Key: key, Value: value})); err != nil {
+		d := newDisk(login.Row{Key: key, Value: value})
+		tr := login.NewLocal(d)
+		if err := tr.Restore(t.Context(), start); err != nil {
 			if !errors.Is(err, login.ErrCorrupt) {
 				t.Fatalf("got %v, want %v", err, login.ErrCorrupt)
 			}
@@ -136,13 +125,13 @@ func FuzzRestore(f *testing.F) {
 			}
 		}
 		attempt, wait, err := tr.Reserve(t.Context(), start, login.Limits{},
-			login.ClientKey("192.0.2.1"), login.AccountKey("a"))
+			login.ClientOf("192.0.2.1"), login.AccountOf("a"))
 		if err != nil {
 			t.Fatalf("Reserve: %v", err)
 		}
 		if attempt == nil {
 			attempt, wait, err = tr.Reserve(t.Context(), start.Add(wait), login.Limits{},
-				login.ClientKey("192.0.2.1"), login.AccountKey("a"))
+				login.ClientOf("192.0.2.1"), login.AccountOf("a"))
 			if attempt == nil || err != nil {
 				t.Fatalf("after the wait: got wait %v, %v, want admitted", wait, err)
 			}
@@ -150,7 +139,7 @@ func FuzzRestore(f *testing.F) {
 		if err := attempt.Succeeded(t.Context(), start); err != nil {
 			t.Fatalf("Succeeded: %v", err)
 		}
-		if err := login.New(nil).Restore(start, d.all()); err != nil {
+		if err := login.NewLocal(d).Restore(t.Context(), start); err != nil {
 			t.Fatalf("restoring what was saved: %v", err)
 		}
 	})

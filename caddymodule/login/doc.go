@@ -1,64 +1,64 @@
-// Package login decides which login attempts may be verified.
+// Package login limits login attempts: it has the types that every limiter
+// uses, and Local, the limiter of one process.
 //
-// Two rules hold at once, and the stricter one speaks.
+// Two rules apply to each attempt, and the longer wait decides.
 //
-// Per client every attempt counts: at most PerClient in any Window, by an
-// exact log of the admitted attempts. A client is an IPv4 address or an
-// IPv6 /64.
+// Per client, every attempt counts: at most PerClient in any Window. The
+// count is exact, from a log of the admitted attempts. A client is an IPv4
+// address or an IPv6 /64.
 //
-// Per account only failures count: Free of them cost nothing, then each
-// further one makes the next attempt wait, FirstWait at first and twice as
-// long each time up to MaxWait. The failures are forgotten together when
-// none came for Forget. A client that logged in to the account within
-// KnownFor is not held up by what strangers do: it has a failure count of
-// its own towards the account, on the same schedule, and its failures do
-// not count among the strangers'. A success clears the failures of the
-// client that had it, and of nobody else.
+// Per account, only failures count. The first Free failures cost nothing.
+// Each further failure makes the next attempt wait: FirstWait at first, then
+// twice as long each time, up to MaxWait. When no failure happens for
+// Forget, all are forgotten. A client that logged in to the account within
+// KnownFor has its own failure count on the same schedule: failures of
+// unknown clients do not delay it, and its failures do not delay them. A
+// success clears the failures of the client that logged in, and no others.
 //
 // # Reservations
 //
-// An attempt is written down as a failure, at the instant it is admitted,
-// before its password is looked at. Guesses sent side by side therefore
-// meet the count that they themselves raise. A success or an abandoned
-// attempt takes its entry back; a failure leaves it, and so does a process
-// that dies in between. A refused attempt changes nothing, whichever rule
-// refused it.
+// An attempt counts as failed from its admission, before its password is
+// checked. So parallel guesses count against each other. A success and an
+// abandoned attempt delete that failure; a failure, or a process that ends
+// before the outcome, leaves it. A refused attempt changes nothing in either
+// rule.
 //
 // # Spellings
 //
-// The services behind the gate differ in which e-mails they take for one
-// account: many databases ignore case, some accents. Failures are counted
-// for all spellings together that any of them may take for one, so that a
-// spelling is no fresh allowance. What a success earns is tied to the
-// canonical spelling (trimmed, NFC, lower case) that had it: otherwise
-// whoever can sign up with an accented twin of a victim's address could
-// clear guesses at the victim by logging in to the twin.
+// Services differ in which e-mails they treat as one account: many
+// databases ignore case, some ignore accents. Failures count together for
+// all spellings that any of them may treat as equal, so that a new spelling
+// is no new allowance. A success clears failures of its own canonical
+// spelling only (trimmed, NFC, lower case). Otherwise an attacker could sign
+// up with an accented twin of the victim's e-mail, and clear the guesses at
+// the victim by logging in to the twin.
 //
 // # Memory
 //
-// Each of the three tables (clients, failures, known clients) holds at
-// most Capacity rows, without pointers per row, so that the garbage
-// collector has nothing to walk. Expired rows go as new ones come. Beyond
-// Capacity the row that was longest untouched goes, and rows of accounts
-// below their free allowance go before rows of accounts that are being held
-// up, which may fill three quarters of the table. What that guarantees:
+// Local has three tables (clients, failures, known clients) with at most
+// Capacity rows each. Rows have no pointers, so the garbage collector does
+// not scan them. New rows push out expired ones. A table over Capacity
+// evicts the row that was unchanged for longest, and rows of accounts with
+// free failures left before rows of accounts that must wait. The latter fill
+// at most three quarters of the table. This guarantees:
 //
 //   - Only an admitted and saved attempt adds a row, so each eviction costs
-//     the attacker an attempt out of the per-client allowance.
-//   - A held account is forgotten early only when about 3/4·Capacity other
-//     accounts had Free failures each, and one of these after the account's
-//     own last failure. Below the free allowance, it takes about Capacity/4
-//     attempts at other accounts after the last failure.
-//   - Rows are spread by a hash with a random seed, so nobody can choose
-//     e-mails that crowd out one victim.
-//   - Failures never evict known clients: only a success adds those.
-//   - Evicting a client's log helps only somebody with more than Capacity
-//     addresses, who has no use for it.
+//     the attacker an attempt of the allowance per client.
+//   - An account that must wait is evicted only after about 3/4·Capacity
+//     other accounts had Free failures each, and one of them after the
+//     account's own last failure. An account with free failures left is
+//     evicted only after about Capacity/4 attempts at other accounts.
+//   - A hash with a random seed spreads the rows over the shards, so no
+//     attacker can choose e-mails that evict one victim.
+//   - Failures never evict known clients: only a success adds these.
+//   - Evicting clients needs more than Capacity addresses; an attacker with
+//     so many gains nothing by it.
 //
 // # Clocks
 //
-// A wall clock that steps back by up to a minute stands still until it has
-// caught up; one that steps back further goes on from the latest instant
-// seen. So no window opens early, and nobody waits longer than the rule and
-// that minute. A step forward cannot be told from time that passed.
+// When the wall clock steps back by up to a minute, the limiter's clock
+// stops until the wall clock has caught up. After a larger step back it goes
+// on from the latest instant. So no window opens early, and no client waits
+// longer than the rule and one minute. A step forward cannot be told from
+// time that passed.
 package login

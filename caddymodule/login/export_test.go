@@ -1,42 +1,41 @@
 package login
 
-// NewSmall makes a Throttle with another capacity per table.
-func NewSmall(journal Journal, capacity int) *Throttle {
-	t := New(journal)
-	t.capacity = capacity / shards
-	return t
+// NewSmallLocal returns a Local with another capacity per table.
+func NewSmallLocal(journal Journal, capacity int) *Local {
+	l := NewLocal(journal)
+	l.capacity = capacity / shards
+	return l
 }
 
 // Rows counts the rows of all tables.
-func (t *Throttle) Rows() (clients, failures, known int) {
+func (l *Local) Rows() (clients, failures, known int) {
 	for i := range shards {
-		clients += len(t.clients[i].attempts.index)
-		failures += len(t.accounts[i].failures.index)
-		known += len(t.accounts[i].known.index)
+		clients += len(l.clients[i].attempts.index)
+		failures += len(l.accounts[i].failures.index)
+		known += len(l.accounts[i].known.index)
 	}
 	return clients, failures, known
 }
 
-// SameBucket tells whether failures of both accounts count together.
-func SameBucket(a, b Account) bool { return a.bucket == b.bucket }
+// CountTogether tells whether failures of both accounts count together.
+func CountTogether(a, b Account) bool { return a.group == b.group }
 
 // Tolerance is how far readings may lie behind.
 const Tolerance = tolerance
 
 // Dump returns all rows as they would be saved.
-func (t *Throttle) Dump() map[string]string {
+func (l *Local) Dump() map[string]string {
 	rows := make(map[string]string)
-	note := func(key rowKey) { rows[string(key.bytes())] = string(t.row(key).Value) }
+	add := func(name byte, t *table) {
+		for id := range t.index {
+			key := rowKey{name, id}
+			rows[string(key.bytes())] = string(l.row(key).Value)
+		}
+	}
 	for i := range shards {
-		for client := range t.clients[i].attempts.index {
-			note(clientKey(client))
-		}
-		for account := range t.accounts[i].failures.index {
-			note(failuresKey(account))
-		}
-		for account := range t.accounts[i].known.index {
-			note(knownKey(account))
-		}
+		add(clientsTable, &l.clients[i].attempts)
+		add(failuresTable, &l.accounts[i].failures)
+		add(knownTable, &l.accounts[i].known)
 	}
 	return rows
 }

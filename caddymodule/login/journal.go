@@ -8,87 +8,90 @@ import (
 	"time"
 )
 
-// Journal keeps rows across restarts. The Throttle calls Save from one
-// goroutine at a time, and what a later call saves is newer than what an
-// earlier one did.
+// Journal keeps the rows of a Local over restarts.
 type Journal interface {
-	// Save writes the rows, replacing older ones of the same key, and
-	// returns when they will survive the end of the process. No key occurs
-	// twice. The context carries values only and is never done: Save
-	// bounds its own time. After an error any of the rows may have been
-	// written.
+	// Save writes the rows, replacing older ones of the same key. It
+	// returns when the rows survive the end of the process. Keys are
+	// unique within a call. Local calls Save from one goroutine at a time,
+	// with a context that is never done: Save limits its own time. After
+	// an error, any of the rows may have been written.
 	Save(ctx context.Context, rows []Row) error
+
+	// LoadAttempts calls fn with each row that has not expired, in any
+	// order, until fn returns an error, and returns that error. Key and
+	// value are valid during the call only.
+	LoadAttempts(ctx context.Context, fn func(key, value []byte) error) error
 }
 
-// Row is a durable piece of the state.
+// Row is a row of a Journal.
 type Row struct {
-	// Key is 10 or 17 bytes long and unique among the throttle's rows.
+	// Key is 10 or 17 bytes long.
 	Key []byte
-	// Value is what to keep; nil removes the row.
+	// Value is nil if the row is to be deleted.
 	Value []byte
-	// ExpiresAt is when the row becomes worthless and should be dropped.
-	// It is zero if Value is nil.
+	// ExpiresAt is when the journal can delete the row. It is zero if
+	// Value is nil.
 	ExpiresAt time.Time
 }
 
-// errJournalPanic is what attempts get whose batch a panic took down.
+// errJournalPanic is the error of a batch whose Save panics.
 var errJournalPanic = errors.New("journal panicked")
 
-// committer saves rows for all attempts that wait, one batch at a time. The
-// rows are read when their batch's turn has come: so no batch can write a
-// state older than the batch before it did.
-type committer struct {
+// commits is the group commit. A caller that finds no open batch opens one
+// and commits it for all callers that join meanwhile. The rows are read when
+// the batch begins to be saved, so no batch overwrites newer rows.
+type commits struct {
 	journal Journal
 	read    func(rowKey) Row
 
-	turn sync.Mutex // held while a batch is saved
-	mu   sync.Mutex // guards what follows
-	open *batch     // takes more keys until its turn comes
-	late []rowKey   // go along with the next batch
+	saving sync.Mutex // held while a batch is saved
+	mu     sync.Mutex // guards the following
+	open   *batch     // takes keys until it begins to be saved
+	later  []rowKey   // saved with the next batch
 }
 
 type batch struct {
 	keys []rowKey
 	done chan struct{}
-	err  error // to be read after done
+	err  error // read after done
 }
 
-// save returns when rows at least as new as those at the time of the call
-// are saved. Whoever opens a batch saves it for all that joined meanwhile.
-func (c *committer) save(ctx context.Context, keys ...rowKey) error {
+// save saves the rows as they are now, or newer, and returns when that is
+// done.
+func (c *commits) save(ctx context.Context, keys ...rowKey) error {
 	if c.journal == nil {
 		return nil
 	}
 	c.mu.Lock()
-	joined := c.open
-	leads := joined == nil
+	b := c.open
+	leads := b == nil
 	if leads {
-		joined = &batch{done: make(chan struct{})}
-		c.open = joined
+		b = &batch{done: make(chan struct{})}
+		c.open = b
 	}
-	joined.keys = append(joined.keys, keys...)
+	b.keys = append(b.keys, keys...)
 	c.mu.Unlock()
 	if leads {
-		c.lead(context.WithoutCancel(ctx), joined)
+		c.commit(context.WithoutCancel(ctx), b)
 	}
-	<-joined.done
-	return joined.err
+	<-b.done
+	return b.err
 }
 
-func (c *committer) lead(ctx context.Context, b *batch) {
-	c.turn.Lock()
-	defer c.turn.Unlock()
+func (c *commits) commit(ctx context.Context, b *batch) {
+	c.saving.Lock()
+	defer c.saving.Unlock()
 	defer close(b.done)
 	c.mu.Lock()
 	c.open = nil
-	keys := slices.Concat(b.keys, c.late)
-	c.late = nil
+	keys := slices.Concat(b.keys, c.later)
+	c.later = nil
 	c.mu.Unlock()
 	rows := make([]Row, 0, len(keys))
-	seen := make(map[rowKey]struct{}, len(keys))
+	read := make(map[rowKey]bool, len(keys))
 	for _, key := range keys {
-		if _, twice := seen[key]; !twice {
-			seen[key] = struct{}{}
+		if !read[key] {
+			read[key] = true
 			rows = append(rows, c.read(key))
 		}
 	}
@@ -96,40 +99,13 @@ func (c *committer) lead(ctx context.Context, b *batch) {
 	b.err = c.journal.Save(ctx, rows)
 }
 
-// later has rows saved along with the next batch. Should that batch fail,
-// they are not saved: it is used for rows that were evicted, which then
+// saveLater saves evicted rows with the next batch. If that fails, the rows
 // come back at the next start.
-func (c *committer) later(keys ...rowKey) {
+func (c *commits) saveLater(keys []rowKey) {
 	if c.journal == nil || len(keys) == 0 {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.late = append(c.late, keys...)
-}
-
-// row reads what a table has under a key at this moment.
-func (t *Throttle) row(key rowKey) Row {
-	body, expires, as := t.body(key)
-	if body == nil {
-		return Row{Key: key.bytes()}
-	}
-	return Row{Key: key.bytes(), Value: encode(body, expires, as), ExpiresAt: t.clock.wall(expires)}
-}
-
-// body copies, because a table's own bytes are valid under its lock only.
-func (t *Throttle) body(key rowKey) (body []byte, expires int64, as rank) {
-	if key.kind == ofClient {
-		shard := t.clientShard(key.client)
-		shard.mu.Lock()
-		defer shard.mu.Unlock()
-		return shard.attempts.copyOf(key.client)
-	}
-	shard := t.accountShard(key.account)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	if key.kind == ofFailures {
-		return shard.failures.copyOf(key.account)
-	}
-	return shard.known.copyOf(key.account)
+	c.later = append(c.later, keys...)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -13,16 +12,22 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
-// disk is a journal in memory, which outlives the Throttles on it.
+// disk is a journal in memory that survives restarts.
 type disk struct {
 	mu   sync.Mutex
 	rows map[string]login.Row
 	err  error
-	// saving, if set, is called with each Save's rows before they are in.
+	// saving, if set, is called by Save before it writes.
 	saving func([]login.Row)
 }
 
-func newDisk() *disk { return &disk{rows: make(map[string]login.Row)} }
+func newDisk(rows ...login.Row) *disk {
+	d := &disk{rows: make(map[string]login.Row)}
+	for _, row := range rows {
+		d.rows[string(row.Key)] = row
+	}
+	return d
+}
 
 func (d *disk) Save(ctx context.Context, rows []login.Row) error {
 	if err := ctx.Err(); err != nil {
@@ -52,28 +57,27 @@ func (d *disk) fail(err error) {
 	d.err = err
 }
 
-func (d *disk) all() iter.Seq2[login.Row, error] {
-	return func(yield func(login.Row, error) bool) {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		for _, row := range d.rows {
-			if !yield(row, nil) {
-				return
-			}
+func (d *disk) LoadAttempts(_ context.Context, fn func(key, value []byte) error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, row := range d.rows {
+		if err := fn(row.Key, row.Value); err != nil {
+			return err
 		}
 	}
+	return d.err
 }
 
 func newDurableBench(t testing.TB, limits login.Limits) (*bench, *disk) {
 	b, d := newBench(t, limits), newDisk()
-	b.throttle = login.New(d)
+	b.local = login.NewLocal(d)
 	return b, d
 }
 
 func (b *bench) restart(d *disk) {
 	b.Helper()
-	b.throttle = login.New(d)
-	if err := b.login.Restore(b.now, d.all()); err != nil {
+	b.local = login.NewLocal(d)
+	if err := b.local.Restore(b.Context(), b.now); err != nil {
 		b.Fatalf("Restore: %v", err)
 	}
 }
@@ -99,7 +103,7 @@ func TestStateSurvivesRestart(t *testing.T) {
 	b.refuse("192.0.2.5", "a", 30*time.Second)
 	b.pass(31 * 24 * time.Hour)
 	b.restart(d)
-	if clients, failures, known := b.login.Rows(); clients+failures+known != 0 {
+	if clients, failures, known := b.local.Rows(); clients+failures+known != 0 {
 		t.Errorf("got %d, %d and %d rows after a month, want none", clients, failures, known)
 	}
 }
@@ -126,9 +130,9 @@ func TestFailedSaveCountsNothing(t *testing.T) {
 	b.fail("192.0.2.1", "a", 4)
 	full := errors.New("disk full")
 	d.fail(full)
-	client, account := login.ClientKey("192.0.2.1"), login.AccountKey("a")
+	client, account := login.ClientOf("192.0.2.1"), login.AccountOf("a")
 	for range 20 {
-		attempt, _, err := b.login.Reserve(t.Context(), b.now, b.limits, client, account)
+		attempt, _, err := b.local.Reserve(t.Context(), b.now, b.limits, client, account)
 		if attempt != nil || !errors.Is(err, full) {
 			t.Fatalf("got %v, %v, want no attempt and %v", attempt, err, full)
 		}
@@ -159,7 +163,7 @@ func TestFailedSaveOfOutcome(t *testing.T) {
 	b.admit("192.0.2.2", "a")
 }
 
-// A client that hangs up must not take down the save of all others.
+// A canceled request does not cancel the save of its batch.
 func TestSaveOutlivesTheRequest(t *testing.T) {
 	t.Parallel()
 	b, d := newDurableBench(t, loose)
@@ -170,13 +174,13 @@ func TestSaveOutlivesTheRequest(t *testing.T) {
 		t.Fatalf("Abandoned: %v", err)
 	}
 	b.restart(d)
-	if _, failures, _ := b.login.Rows(); failures != 0 {
+	if _, failures, _ := b.local.Rows(); failures != 0 {
 		t.Errorf("got %d accounts with failures, want none", failures)
 	}
 }
 
-// While one batch is on its way, newer states of the same rows come up.
-// What is on disk in the end must be the newest.
+// Rows change while a batch with older ones is saved. The newest are on disk
+// in the end.
 func TestSavesDoNotOvertake(t *testing.T) {
 	t.Parallel()
 	b, d := newDurableBench(t, loose)
@@ -194,7 +198,7 @@ func TestSavesDoNotOvertake(t *testing.T) {
 			}
 			keys[string(row.Key)] = true
 		}
-		// Let others change rows and queue up behind this save.
+		// Let other goroutines change rows and wait for this save.
 		for range rand.IntN(200) {
 			select {
 			case <-t.Context().Done():
@@ -205,10 +209,10 @@ func TestSavesDoNotOvertake(t *testing.T) {
 	var group sync.WaitGroup
 	for worker := range 16 {
 		group.Go(func() {
-			client := login.ClientKey(fmt.Sprint("192.0.2.", worker%4))
+			client := login.ClientOf(fmt.Sprint("192.0.2.", worker%4))
 			for i := range 60 {
-				account := login.AccountKey(fmt.Sprint((worker + i) % 3))
-				attempt, _, err := b.login.Reserve(context.Background(), b.now, b.limits, client, account)
+				account := login.AccountOf(fmt.Sprint((worker + i) % 3))
+				attempt, _, err := b.local.Reserve(context.Background(), b.now, b.limits, client, account)
 				if err != nil {
 					t.Errorf("Reserve: %v", err)
 				}
@@ -231,9 +235,9 @@ func TestSavesDoNotOvertake(t *testing.T) {
 	}
 	group.Wait()
 	d.saving = nil
-	want := b.login.Dump()
+	want := b.local.Dump()
 	b.restart(d)
-	got := b.login.Dump()
+	got := b.local.Dump()
 	if len(got) != len(want) {
 		t.Errorf("got %d rows after restart, want %d", len(got), len(want))
 	}
@@ -244,14 +248,14 @@ func TestSavesDoNotOvertake(t *testing.T) {
 	}
 }
 
-func TestJournalPanicStrandsNobody(t *testing.T) {
+func TestJournalPanicBlocksNoAttempt(t *testing.T) {
 	t.Parallel()
 	b, d := newDurableBench(t, loose)
 	d.saving = func([]login.Row) { panic("journal") }
 	func() {
 		defer func() {
 			if recover() == nil {
-				t.Error("the journal's panic was swallowed")
+				t.Error("got no panic, want the journal's")
 			}
 		}()
 		b.admit("192.0.2.1", "a")

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Bounds of what may be configured. They keep the largest row below what
-// the tables can hold, and all arithmetic far from overflow.
+// Bounds of the limits. They keep the largest row below what the tables can
+// hold, and prevent overflow.
 const (
 	maxPerClient = 1000
 	maxFree      = 256
@@ -19,10 +19,9 @@ const (
 // ErrLimits is wrapped by the error for limits that are out of bounds.
 var ErrLimits = errors.New("login limit out of bounds")
 
-// Limits are the numbers of both rules. They belong to a configuration and
-// are handed in with each attempt, because the state outlives
-// configurations. A zero field stands for its default; there is no way to
-// switch a rule off.
+// Limits are the numbers of both rules. Each attempt has its own, because a
+// limiter outlives configurations. A zero field means its default; no rule
+// can be turned off.
 type Limits struct {
 	// PerClient is how many attempts one client has in any Window: 1 to
 	// 1000, 5 by default.
@@ -30,31 +29,31 @@ type Limits struct {
 	// Window is the length of the sliding window: a second to a day, one
 	// minute by default.
 	Window time.Duration
-	// Free is how many failures an account has before attempts must wait:
+	// Free is how many failures of an account cost no wait:
 	// 1 to 256, 10 by default.
 	Free int
 	// FirstWait is the wait after the last free failure: a second to a
 	// day, 30 s by default. Each further failure doubles it.
 	FirstWait time.Duration
-	// MaxWait is where the doubling ends: FirstWait to a day, 15 minutes
-	// by default.
+	// MaxWait is the longest wait: FirstWait to a day, 15 minutes by
+	// default.
 	MaxWait time.Duration
 	// Forget is how long after the last failure all are forgotten: MaxWait
 	// to 366 days, 12 hours by default.
 	Forget time.Duration
-	// KnownFor is how long after a success a client is not held up by
-	// strangers' failures: a second to 366 days, 30 days by default.
+	// KnownFor is how long a client is known after a success: a second to
+	// 366 days, 30 days by default.
 	KnownFor time.Duration
 }
 
-// Validate reports limits that Reserve would refuse. The error wraps
-// ErrLimits and names the limit.
+// Validate returns an error that wraps ErrLimits and names the first limit
+// that is out of bounds.
 func (l Limits) Validate() error {
 	_, err := l.resolve()
 	return err
 }
 
-// resolve replaces zero fields by their defaults and checks the rest.
+// resolve replaces zero fields by their defaults and validates all.
 func (l Limits) resolve() (Limits, error) {
 	l.PerClient = cmp.Or(l.PerClient, 5)
 	l.Window = cmp.Or(l.Window, time.Minute)
@@ -82,8 +81,7 @@ func (l Limits) resolve() (Limits, error) {
 	return l, nil
 }
 
-// wait is how long after its last failure an account with so many of them
-// stays closed.
+// wait is how long an account refuses attempts after its last failure.
 func (l Limits) wait(failures int) time.Duration {
 	if failures < l.Free {
 		return 0
@@ -98,9 +96,9 @@ func (l Limits) wait(failures int) time.Duration {
 	return min(wait, l.MaxWait)
 }
 
-// memory is the number of failures beyond which one more changes nothing,
-// because the wait has reached its end. Older ones need not be kept.
-func (l Limits) memory() int {
+// failuresToMaxWait is how many failures lead to the longest wait. Older
+// failures change nothing.
+func (l Limits) failuresToMaxWait() int {
 	failures := l.Free
 	for wait := l.FirstWait; wait < l.MaxWait; wait *= 2 {
 		failures++

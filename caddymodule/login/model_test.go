@@ -12,76 +12,76 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
-// ledger is the naive model: every admitted attempt, and the rules as the
-// package comment states them.
-type ledger struct {
+// model is the naive limiter: every admitted attempt, and the rules of the
+// package comment.
+type model struct {
 	limits   login.Limits
 	attempts []*entry
-	logins   []login
-	latest   time.Time     // what the model has seen of the clock
-	skew     time.Duration // what was added after steps back
+	logins   []success
+	latest   time.Time     // latest reading of the clock
+	skew     time.Duration // added to readings after steps back
 }
 
 type entry struct {
 	client, account int
 	at              time.Time
-	own             bool // made by a client known then
+	own             bool // from a client known at that time
 	counts          bool // as failure
-	real            *login.Attempt
+	real            login.Attempt
 }
 
-type login struct {
+type success struct {
 	client, account int
 	at              time.Time
 }
 
-func (l *ledger) read(now time.Time) (instant, reading time.Time) {
-	reading = now.Add(l.skew)
-	if l.latest.Sub(reading) > login.Tolerance {
-		l.skew += l.latest.Sub(reading)
-		reading = l.latest
+func (m *model) read(now time.Time) (instant, reading time.Time) {
+	reading = now.Add(m.skew)
+	if m.latest.Sub(reading) > login.Tolerance {
+		m.skew += m.latest.Sub(reading)
+		reading = m.latest
 	}
-	if reading.After(l.latest) {
-		l.latest = reading
+	if reading.After(m.latest) {
+		m.latest = reading
 	}
-	return l.latest, reading
+	return m.latest, reading
 }
 
-func (l *ledger) known(client, account int, instant time.Time) bool {
-	return slices.ContainsFunc(l.logins, func(of login) bool {
-		return of.client == client && of.account == account && of.at.Add(l.limits.KnownFor).After(instant)
+func (m *model) known(client, account int, instant time.Time) bool {
+	return slices.ContainsFunc(m.logins, func(of success) bool {
+		return of.client == client && of.account == account && of.at.Add(m.limits.KnownFor).After(instant)
 	})
 }
 
 // opens is when the model admits.
-func (l *ledger) opens(client, account int, instant time.Time) time.Time {
+func (m *model) opens(client, account int, instant time.Time) time.Time {
 	var log []time.Time
-	own := l.known(client, account, instant)
+	own := m.known(client, account, instant)
 	count, last := 0, time.Time{}
-	for _, e := range l.attempts {
+	for _, e := range m.attempts {
 		if e.client == client {
 			log = append(log, e.at)
 		}
 		if e.account == account && e.counts && e.own == own && (!own || e.client == client) {
-			if !last.IsZero() && !e.at.Before(last.Add(l.limits.Forget)) {
+			if !last.IsZero() && !e.at.Before(last.Add(m.limits.Forget)) {
 				count = 0
 			}
 			count, last = count+1, e.at
 		}
 	}
 	var opens time.Time
-	if n := len(log); n >= l.limits.PerClient {
-		opens = log[n-l.limits.PerClient].Add(l.limits.Window)
+	if n := len(log); n >= m.limits.PerClient {
+		opens = log[n-m.limits.PerClient].Add(m.limits.Window)
 	}
-	if !last.IsZero() && !instant.Before(last.Add(l.limits.Forget)) {
+	if !last.IsZero() && !instant.Before(last.Add(m.limits.Forget)) {
 		count = 0
 	}
-	if count >= l.limits.Free {
-		wait := l.limits.FirstWait
-		for i := l.limits.Free; i < count && wait < l.limits.MaxWait; i++ {
+	if count >= m.limits.Free {
+		wait := m.limits.FirstWait
+		for i := m.limits.Free; i < count && wait < m.limits.MaxWait; i++ {
 			wait *= 2
 		}
-		if at := last.Add(min(wait, l.limits.MaxWait)); at.After(opens) {
+		if at := last.Add(min(wait, m.limits.MaxWait)); at.After(opens) {
 			opens = at
 		}
 	}
@@ -89,12 +89,12 @@ func (l *ledger) opens(client, account int, instant time.Time) time.Time {
 }
 
 // forgetOldest keeps four failures more than the longest wait needs.
-func (l *ledger) forgetOldest(of *entry) {
-	keep := l.limits.Free + 4
-	for wait := l.limits.FirstWait; wait < l.limits.MaxWait; wait *= 2 {
+func (m *model) forgetOldest(of *entry) {
+	keep := m.limits.Free + 4
+	for wait := m.limits.FirstWait; wait < m.limits.MaxWait; wait *= 2 {
 		keep++
 	}
-	for _, e := range slices.Backward(l.attempts) {
+	for _, e := range slices.Backward(m.attempts) {
 		if e.account == of.account && e.own == of.own && (!of.own || e.client == of.client) && e.counts {
 			e.counts = keep > 0
 			keep--
@@ -102,18 +102,18 @@ func (l *ledger) forgetOldest(of *entry) {
 	}
 }
 
-func (l *ledger) succeed(client, account int, instant time.Time) {
-	for _, e := range l.attempts {
+func (m *model) succeed(client, account int, instant time.Time) {
+	for _, e := range m.attempts {
 		if e.client == client && e.account == account {
 			e.counts = false
 		}
 	}
-	l.logins = append(l.logins, login{client, account, instant})
+	m.logins = append(m.logins, success{client, account, instant})
 }
 
-// Against a list of all attempts, with clocks that jump about, outcomes
-// that come late, and restarts in between.
-func TestThrottleAgainstModel(t *testing.T) {
+// Local agrees with the model, with clocks that jump, late outcomes and
+// restarts.
+func TestLocalAgainstModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		limits := login.Limits{
@@ -125,27 +125,27 @@ func TestThrottleAgainstModel(t *testing.T) {
 			Forget:    10 * time.Minute,
 			KnownFor:  30 * time.Minute,
 		}
-		m := &ledger{limits: limits}
+		m := &model{limits: limits}
 		disk := newDisk()
-		real := login.New(disk)
+		local := login.NewLocal(disk)
 		now := start
 		ctx := context.Background()
-		var pending []*entry
+		var inFlight []*entry
 		take := func(t *rapid.T) *entry {
-			if len(pending) == 0 {
-				t.Skip("nothing pending")
+			if len(inFlight) == 0 {
+				t.Skip("nothing in flight")
 			}
-			i := rapid.IntRange(0, len(pending)-1).Draw(t, "pending")
-			e := pending[i]
-			pending = slices.Delete(pending, i, i+1)
+			i := rapid.IntRange(0, len(inFlight)-1).Draw(t, "in flight")
+			e := inFlight[i]
+			inFlight = slices.Delete(inFlight, i, i+1)
 			return e
 		}
 		reserve := func(t *rapid.T) {
 			client, account := rapid.IntRange(0, 2).Draw(t, "client"), rapid.IntRange(0, 1).Draw(t, "account")
 			instant, reading := m.read(now)
 			opens := m.opens(client, account, instant)
-			attempt, wait, err := real.Reserve(ctx, now, limits,
-				login.ClientKey(fmt.Sprint("192.0.2.", client)), login.AccountKey(fmt.Sprint(account)))
+			attempt, wait, err := local.Reserve(ctx, now, limits,
+				login.ClientOf(fmt.Sprint("192.0.2.", client)), login.AccountOf(fmt.Sprint(account)))
 			if err != nil {
 				t.Fatalf("Reserve: %v", err)
 			}
@@ -167,7 +167,7 @@ func TestThrottleAgainstModel(t *testing.T) {
 			}
 			m.attempts = append(m.attempts, e)
 			m.forgetOldest(e)
-			pending = append(pending, e)
+			inFlight = append(inFlight, e)
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"reserve":  reserve,
@@ -199,16 +199,16 @@ func TestThrottleAgainstModel(t *testing.T) {
 				now = now.Add(-time.Duration(rapid.IntRange(1, 100).Draw(t, "seconds")) * time.Second)
 			},
 			"restart": func(t *rapid.T) {
-				// Steps of the clock across a restart have a test of
-				// their own; here it comes back right.
+				// Another test covers steps of the clock over a restart;
+				// here the clock is right again.
 				now = now.Add(m.skew)
 				if m.latest.After(now) {
 					now = m.latest
 				}
 				m.latest, m.skew = now, 0
-				pending = nil
-				real = login.New(disk)
-				if err := real.Restore(now, disk.all()); err != nil {
+				inFlight = nil
+				local = login.NewLocal(disk)
+				if err := local.Restore(ctx, now); err != nil {
 					t.Fatalf("Restore: %v", err)
 				}
 			},
@@ -216,17 +216,17 @@ func TestThrottleAgainstModel(t *testing.T) {
 	})
 }
 
-// However often the clock is set back, no true minute sees more than five
-// attempts, and who waits a minute and the tolerance is admitted.
+// However often the clock is set back, no real minute has more than five
+// attempts, and a client that waits a minute and the tolerance is admitted.
 func TestClockSetBackNeitherOpensNorLocks(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		b := newBench(nil, login.Limits{})
-		client, account := login.ClientKey("192.0.2.1"), login.Account{}
+		client, account := login.ClientOf("192.0.2.1"), login.Account{}
 		var elapsed, skew, idle time.Duration
 		var admitted []time.Duration
 		try := func(t *rapid.T) bool {
-			attempt, _, err := b.login.Reserve(
+			attempt, _, err := b.local.Reserve(
 				context.Background(), start.Add(elapsed+skew), b.limits, client, account)
 			if err != nil {
 				t.Fatalf("Reserve: %v", err)

@@ -8,40 +8,40 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Against a slice in the order of touch.
+// table agrees with a slice in the order of changes.
 func TestTableAgainstModel(t *testing.T) {
 	t.Parallel()
 	type entry struct {
-		key     int
+		id      hash
 		body    []byte
 		expires int64
-		rank    rank
+		order   evictionOrder
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		var real table[int]
+		var real table
 		var model []entry
-		drop := func(key int) {
-			model = slices.DeleteFunc(model, func(e entry) bool { return e.key == key })
+		drop := func(id hash) {
+			model = slices.DeleteFunc(model, func(e entry) bool { return e.id == id })
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"put": func(t *rapid.T) {
-				key := rapid.IntRange(0, 30).Draw(t, "key")
+				id := hash{byte(rapid.IntRange(0, 30).Draw(t, "id"))}
 				size := rapid.SampledFrom([]int{0, 1, 8, 9, 24, 100, 3000, 54120}).Draw(t, "size")
 				e := entry{
-					key: key, body: bytes.Repeat([]byte{byte(key + size)}, size),
+					id: id, body: bytes.Repeat([]byte{id[0] + byte(size)}, size),
 					expires: rapid.Int64Range(0, 100).Draw(t, "expires"),
-					rank:    rank(rapid.IntRange(0, 1).Draw(t, "rank")),
+					order:   evictionOrder(rapid.IntRange(0, 1).Draw(t, "order")),
 				}
-				real.put(key, e.body, e.expires, e.rank)
-				drop(key)
+				real.put(id, e.body, e.expires, e.order)
+				drop(id)
 				if size > 0 {
 					model = append(model, e)
 				}
 			},
 			"remove": func(t *rapid.T) {
-				key := rapid.IntRange(0, 30).Draw(t, "key")
-				real.remove(key)
-				drop(key)
+				id := hash{byte(rapid.IntRange(0, 30).Draw(t, "id"))}
+				real.remove(id)
+				drop(id)
 			},
 			"sort": func(*rapid.T) {
 				real.sort()
@@ -50,19 +50,19 @@ func TestTableAgainstModel(t *testing.T) {
 			"evict": func(t *rapid.T) {
 				capacity := rapid.IntRange(1, 30).Draw(t, "capacity")
 				got := real.trim(-1, capacity)
-				var want []int
+				var want []hash
 				for len(model) > capacity {
-					var heavies, lights []int
+					var firsts, lasts []hash
 					for _, e := range model {
-						if e.rank == heavy {
-							heavies = append(heavies, e.key)
+						if e.order == evictLast {
+							lasts = append(lasts, e.id)
 						} else {
-							lights = append(lights, e.key)
+							firsts = append(firsts, e.id)
 						}
 					}
-					from := lights
-					if len(lights) == 0 || len(heavies) > capacity*3/4 {
-						from = heavies
+					from := firsts
+					if len(firsts) == 0 || len(lasts) > capacity*3/4 {
+						from = lasts
 					}
 					want = append(want, from[0])
 					drop(from[0])
@@ -74,9 +74,9 @@ func TestTableAgainstModel(t *testing.T) {
 			"expire": func(t *rapid.T) {
 				instant := rapid.Int64Range(0, 100).Draw(t, "instant")
 				real.trim(instant, 100)
-				for _, which := range []rank{light, heavy} {
+				for _, which := range []evictionOrder{evictFirst, evictLast} {
 					for range 4 {
-						first := slices.IndexFunc(model, func(e entry) bool { return e.rank == which })
+						first := slices.IndexFunc(model, func(e entry) bool { return e.order == which })
 						if first < 0 || model[first].expires > instant {
 							break
 						}
@@ -89,10 +89,10 @@ func TestTableAgainstModel(t *testing.T) {
 					t.Fatalf("got %d rows, want %d", got, want)
 				}
 				for _, e := range model {
-					body, expires, as := real.copyOf(e.key)
-					if !bytes.Equal(body, e.body) || expires != e.expires || as != e.rank || !bytes.Equal(real.get(e.key), body) {
-						t.Fatalf("row %d: got %d bytes, %d, %d, want %d bytes, %d, %d",
-							e.key, len(body), expires, as, len(e.body), e.expires, e.rank)
+					body, expires, order := real.read(e.id)
+					if !bytes.Equal(body, e.body) || expires != e.expires || order != e.order || !bytes.Equal(real.get(e.id), body) {
+						t.Fatalf("row %x: got %d bytes, %d, %d, want %d bytes, %d, %d",
+							e.id, len(body), expires, order, len(e.body), e.expires, e.order)
 					}
 				}
 			},
@@ -106,13 +106,13 @@ func TestLargestRowFits(t *testing.T) {
 	largest := max(
 		8*maxPerClient,
 		failureSize*maxFailures,
-		maxKnown*(acquaintanceSize+8*maxFailures),
+		maxKnown*(knownClientSize+8*maxFailures),
 	)
 	if fits := slotSizes[len(slotSizes)-1]; largest > fits {
 		t.Errorf("got rows of up to %d bytes, want at most %d", largest, fits)
 	}
 	extreme := Limits{Free: maxFree, FirstWait: 1e9, MaxWait: maxWait, Forget: maxKeep}
-	if got := extreme.memory() + spare; got > maxFailures {
+	if got := extreme.failuresToMaxWait() + spare; got > maxFailures {
 		t.Errorf("got %d failures to remember, want at most %d", got, maxFailures)
 	}
 }

@@ -1,9 +1,8 @@
 // Package outage logs failures that repeat with every request.
 //
-// A full disk or a dead service makes each request fail. A line for each
-// would fill the disk that the log is on. A Log writes a line when the
-// failures begin, one a minute with their number while they go on, and one
-// when they end.
+// When a disk is full or a service is down, each request fails. A line per
+// request would fill the disk. A Log writes one line when failures begin,
+// one per minute with their number while they go on, and one when they end.
 package outage
 
 import (
@@ -15,17 +14,15 @@ import (
 )
 
 const (
-	// every is the shortest time between two lines about failures.
+	// every is the least time between two lines about failures.
 	every = time.Minute
 
-	// calm is how long nothing must fail until a success counts as the
-	// end. Successes between failures, such as of the healthy one of two
-	// services, are no end.
+	// calm is how long after the last failure a success is the end of the
+	// outage. Earlier successes are not: one of two services may work.
 	calm = time.Second
 )
 
-// Log is the log of one thing that can fail. It is safe for concurrent
-// use.
+// Log logs the failures of one operation. It is safe for concurrent use.
 type Log struct {
 	logger *slog.Logger
 	level  slog.Level
@@ -35,23 +32,23 @@ type Log struct {
 
 	mu       sync.Mutex
 	failures int64       // since failing became true
-	untold   int64       // failures that no line tells yet
-	newest   []slog.Attr // of the newest of them
-	failed   time.Time   // when the newest was
-	line     time.Time   // when the newest line about failures was
-	waiting  bool        // for a timer that will write the next one
-	told     bool        // a line tells of the failures since failing became true
+	pending  int64       // failures not logged yet
+	attrs    []slog.Attr // of the latest of them
+	failed   time.Time   // of the latest failure
+	line     time.Time   // of the latest line about failures
+	waiting  bool        // a timer will write the next line
+	logged   bool        // a line was written since failing became true
 }
 
-// New returns a Log that writes lines of this level, whose message is
-// what: the thing that is done, such as "asking the store". The line about
-// the end has the level INFO.
+// New returns a Log that writes lines of this level. what is their message
+// and names the operation, such as "asking the store". The line about the
+// end has the level INFO.
 func New(logger *slog.Logger, level slog.Level, what string) *Log {
 	return &Log{logger: logger, level: level, what: what}
 }
 
-// Failed notes a failure. Its line has attrs. A line that tells of several
-// failures has the attrs of the newest and their number, as "failures".
+// Failed records a failure. A line about several failures has the attrs of
+// the latest one, and their number as "failures".
 func (l *Log) Failed(attrs ...slog.Attr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,8 +57,8 @@ func (l *Log) Failed(attrs ...slog.Attr) {
 		l.failures = 0
 	}
 	l.failures++
-	l.untold++
-	l.newest, l.failed = attrs, time.Now()
+	l.pending++
+	l.attrs, l.failed = attrs, time.Now()
 	if l.waiting {
 		return
 	}
@@ -70,10 +67,10 @@ func (l *Log) Failed(attrs ...slog.Attr) {
 		time.AfterFunc(every-since, l.tick)
 		return
 	}
-	l.tell()
+	l.log()
 }
 
-// Worked notes a success. Without failures before it, it costs nothing.
+// Worked records a success. It is cheap if there were no failures.
 func (l *Log) Worked() {
 	if !l.failing.Load() {
 		return
@@ -84,10 +81,10 @@ func (l *Log) Worked() {
 		return
 	}
 	l.failing.Store(false)
-	if !l.told {
-		return // the timer tells of failures that come soon after others
+	if !l.logged {
+		return // the timer logs these failures
 	}
-	l.told, l.untold, l.newest = false, 0, nil
+	l.logged, l.pending, l.attrs = false, 0, nil
 	l.write(slog.LevelInfo, l.what+" works again", slog.Int64("failures", l.failures))
 }
 
@@ -95,19 +92,19 @@ func (l *Log) tick() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = false
-	if l.untold > 0 {
-		l.tell()
+	if l.pending > 0 {
+		l.log()
 	}
 }
 
-// tell writes a line about the failures that none tells yet.
-func (l *Log) tell() {
-	attrs := l.newest
-	if l.untold > 1 {
-		attrs = append(attrs[:len(attrs):len(attrs)], slog.Int64("failures", l.untold))
+// log writes a line about the pending failures.
+func (l *Log) log() {
+	attrs := l.attrs
+	if l.pending > 1 {
+		attrs = append(attrs[:len(attrs):len(attrs)], slog.Int64("failures", l.pending))
 	}
-	l.untold, l.newest = 0, nil
-	l.line, l.told = time.Now(), l.failing.Load()
+	l.pending, l.attrs = 0, nil
+	l.line, l.logged = time.Now(), l.failing.Load()
 	l.write(l.level, l.what, attrs...)
 }
 

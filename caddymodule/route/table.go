@@ -28,7 +28,7 @@ type Table[T any] struct {
 // tree has the patterns of one method.
 type tree[T any] struct {
 	method string
-	root   *node[T]
+	root   node[T]
 }
 
 // Add puts a value under a method and a path pattern such as
@@ -43,12 +43,12 @@ func (t *Table[T]) Add(method, path string, value T) error {
 	if err := t.register(pattern); err != nil {
 		return err
 	}
-	root := t.root(method)
-	if root == nil {
-		root = &node[T]{}
-		t.methods = append(t.methods, tree[T]{method, root})
+	i := slices.IndexFunc(t.methods, func(tree tree[T]) bool { return tree.method == method })
+	if i < 0 {
+		i = len(t.methods)
+		t.methods = append(t.methods, tree[T]{method: method})
 	}
-	root.add(path, value)
+	t.methods[i].root.add(path, value)
 	t.patterns = append(t.patterns, pattern)
 	return nil
 }
@@ -75,22 +75,17 @@ func (t *Table[T]) Match(method, path string) (value T, ok bool) {
 }
 
 func (t *Table[T]) lookup(method, path string) *leaf[T] {
-	if root := t.root(method); root != nil {
-		if found := root.match(path); found != nil {
+	for i := range t.methods {
+		if t.methods[i].method != method {
+			continue
+		}
+		if found := t.methods[i].root.match(path); found != nil {
 			return found
 		}
+		break
 	}
 	if method == http.MethodHead {
 		return t.lookup(http.MethodGet, path)
-	}
-	return nil
-}
-
-func (t *Table[T]) root(method string) *node[T] {
-	for i := range t.methods {
-		if t.methods[i].method == method {
-			return t.methods[i].root
-		}
 	}
 	return nil
 }

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
-	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -123,7 +122,6 @@ type Store interface {
 	Accounts
 	Keys
 	Usage
-	Attempts
 	Health
 }
 
@@ -363,16 +361,6 @@ type Usage interface {
 	// ResetCounts sets the counter of one endpoint, or of all endpoints
 	// when endpoint is empty, to zero for that day.
 	ResetCounts(ctx context.Context, account, endpoint string, day calendar.Day) error
-}
-
-// Attempts keeps the login throttle's rows for it. They are opaque to the
-// store.
-type Attempts interface {
-	login.Journal
-
-	// LoadAttempts calls fn with every row that has not expired, in no
-	// particular order, and stops at its first error.
-	LoadAttempts(ctx context.Context, fn func(key, value []byte) error) error
 }
 
 // Health tells whether the store works.

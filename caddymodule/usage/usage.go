@@ -1,3 +1,8 @@
+// Package usage builds the usage document of an account: its counts, its
+// limits, when the counts reset, and its last calls.
+//
+// The usage endpoint of the gate and the control API answer with it. Package
+// api has its types.
 package usage
 
 import (
@@ -13,11 +18,11 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// ErrDays says that a history of that many days is not to be had: it is
-// neither 0 nor from 1 to api.MaxUsageDays.
+// ErrDays is returned for a history that is neither 0 nor 1 to
+// api.MaxUsageDays days long.
 var ErrDays = errors.New("days must be from 1 to 90")
 
-// Source is where counts and calls come from. A store.Store is one.
+// Source has counts and calls. Every store.Store implements it.
 type Source interface {
 	// Counts returns the counts above zero of the days from first to
 	// last, both included, in no particular order.
@@ -26,14 +31,13 @@ type Source interface {
 	Recent(ctx context.Context, account string, now time.Time) ([]store.Record, error)
 }
 
-// Build tells what an account on a plan has used at now, with the history
-// of that many days, today included, or none for 0.
+// Build returns the usage of an account on a plan at now, with a history of
+// that many days, including today, or none for 0.
 //
-// It lists the endpoints of the plan as it is now. An endpoint that the
-// plan no longer has is left out of the counts and of the history, even
-// if it was called earlier today: the account cannot call it, so there is
-// no limit to show it against. Its calls stay among the recent ones. A
-// plan that no longer exists has no endpoints.
+// It lists the endpoints of the current plan. An endpoint that the plan does
+// not have any more is in neither the counts nor the history, also if it was
+// called today: it has no limit. Its calls are still among the recent ones.
+// A plan that does not exist any more has no endpoints.
 func Build(ctx context.Context, p *policy.Policy, source Source, account, plan string, now time.Time, days int) (api.UsageDocument, error) {
 	if days < 0 || days > api.MaxUsageDays {
 		return api.UsageDocument{}, ErrDays
@@ -70,8 +74,8 @@ func Build(ctx context.Context, p *policy.Policy, source Source, account, plan s
 	return document, nil
 }
 
-// endpoints is today against the limits. The count can be above the limit
-// after a change to a smaller plan; nothing remains then.
+// endpoints returns today's counts with the limits. After a change to a
+// smaller plan, a count can be above its limit; then nothing remains.
 func endpoints(p *policy.Policy, plan string, used map[string]int64) []api.UsageEndpoint {
 	list := []api.UsageEndpoint{}
 	for _, e := range p.Endpoints {
@@ -105,8 +109,7 @@ func calls(recent []store.Record) []api.UsageCall {
 	return list
 }
 
-// milliseconds rounds to a microsecond: finer digits are noise of the
-// clock.
+// milliseconds rounds to a microsecond: the clock is not more precise.
 func milliseconds(d time.Duration) float64 {
 	return math.Round(float64(d)/float64(time.Microsecond)) / 1000
 }

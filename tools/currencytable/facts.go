@@ -2,7 +2,7 @@ package main
 
 import "github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 
-// fact is what the generator's inputs do not tell about one currency: it
+// fact is what the generator's inputs lack about one currency: it
 // adds to the row made from them, or makes a row of its own.
 type fact struct {
 	numeric   string

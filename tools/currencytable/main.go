@@ -1,5 +1,5 @@
 // Command currencytable writes upstream/currency/table.go from published
-// data, so that nobody types 180 currencies and a reviewer can repeat it:
+// data, so that a reviewer can repeat it:
 //
 //	npm pack currency-codes@2.2.0 cldr-numbers-full@48.2.0 cldr-core@48.2.0
 //	go run ./tools/currencytable \

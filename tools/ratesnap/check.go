@@ -18,7 +18,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 )
 
-// checkFiles holds a snapshot against its manifest.
+// checkFiles checks a snapshot against its manifest.
 func checkFiles(tablePath, manifestPath string, output io.Writer) error {
 	table, err := os.ReadFile(tablePath)
 	if err != nil {
@@ -79,7 +79,7 @@ func checkHeader(header []string) error {
 	return nil
 }
 
-// checkRelease checks that the origin of a day is told in full.
+// checkRelease checks that the origin of a day is complete.
 func checkRelease(p provenance) error {
 	date, err := dateOf(p.Version)
 	if err != nil {
@@ -94,7 +94,7 @@ func checkRelease(p provenance) error {
 		return fmt.Errorf("hash of %s: %w", p.Version, err)
 	}
 	if date != p.Date || len(digest) != 64 || len(sum) != 32 || p.Tarball != (release{Version: p.Version}).tarball() {
-		return fmt.Errorf("release %s of %s is not told in full", p.Version, p.Date)
+		return fmt.Errorf("release %s of %s has an incomplete origin", p.Version, p.Date)
 	}
 	return nil
 }

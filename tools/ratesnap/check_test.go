@@ -53,7 +53,7 @@ func TestCheckFinds(t *testing.T) {
 		{"the euro as a column", "header", rehashed(func(table []byte) []byte {
 			return bytes.Replace(table, []byte(",ETB,"), []byte(",EUR,"), 1)
 		})},
-		{"a forged origin", "told in full", func(table []byte, m *manifest) []byte {
+		{"a forged origin", "incomplete origin", func(table []byte, m *manifest) []byte {
 			m.Releases[3].Tarball = "other.tgz"
 			return table
 		}},

@@ -18,7 +18,7 @@ func excluded() map[currency.Code]string {
 // withheld are single values that the source got wrong: each leaves the
 // level of its currency, by a tenth or up to the thousandfold, and the next
 // releases are back at it. They were found by reading the jumps that the
-// generator prints and by looking for values off both their neighbours.
+// generator prints and by looking for values far from those of the days before and after.
 func withheld() map[currency.Code][]civil.Date {
 	april, june := civil.New(2024, 4, 1), civil.New(2024, 6, 10)
 	july, november := civil.New(2024, 7, 31), civil.New(2025, 11, 1)

@@ -12,12 +12,12 @@
 // The same tarballs always give the same bytes. A tarball whose SHA-512 is
 // not the one that the registry published is refused. Values stay decimal
 // text from the release to the CSV. Steps of more than a quarter between
-// neighbouring days are printed, for a person to judge.
+// consecutive days are printed, for a person to check.
 //
 //	go run ./tools/ratesnap -check
 //
-// needs no network and no tarballs: it holds the CSV against the manifest
-// and against the rules that made it. The tests run it too.
+// needs no network and no tarballs: it checks the CSV against the manifest and
+// the rules of the generator. The tests run it too.
 package main
 
 import (

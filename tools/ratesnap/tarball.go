@@ -110,7 +110,7 @@ func readTarballs(folder string, list []release) ([]day, error) {
 	return days, nil
 }
 
-// verify holds a tarball against its Subresource Integrity string.
+// verify checks a tarball against its Subresource Integrity string.
 func verify(data []byte, integrity string) error {
 	digest := sha512.Sum512(data)
 	if got := integrityPrefix + base64.StdEncoding.EncodeToString(digest[:]); got != integrity {

@@ -1,18 +1,17 @@
-// Package account knows who may log in: e-mail addresses and password
+// Package account stores who may log in: e-mail addresses and password
 // hashes, and nothing else.
 //
-// There is one truth for everything. The gate alone knows plans, keys,
-// counts and who is disabled; this package alone knows e-mails and
-// passwords, and asks the gate through its control API. The two share an
-// account's id. A change that concerns both is made at the gate first and
-// stored here afterwards, so that a gate that cannot be reached means a
-// clear error and nothing stored. The exception is a change of password:
-// it is stored first, and the gate ends the login tokens as soon as it can
-// be reached. No transaction of the database is open while the gate is
-// asked.
+// The gate stores plans, keys, counts and whether an account is disabled.
+// This package stores e-mails and passwords and calls the gate's control
+// API. Both use the same account id. A change of both is made at the gate
+// first and stored here afterwards: if the gate is unreachable, the change
+// fails with a clear error and stores nothing. The exception is a change of
+// password. It is stored first, and the gate ends the login tokens as soon
+// as it is reachable. No database transaction is open during a call of the
+// gate.
 //
-// Service is the way in. The database behind it is an adapter that
-// implements Store; package database has it for SQLite and PostgreSQL.
+// Service has all operations. Store is the database; package database
+// implements it for SQLite and PostgreSQL.
 package account
 
 import (
@@ -21,54 +20,52 @@ import (
 	"time"
 )
 
-// Errors that callers tell apart, alone or wrapped.
+// Errors that callers distinguish, alone or wrapped.
 var (
-	// ErrNotFound says that there is no such account.
+	// ErrNotFound means that there is no such account.
 	ErrNotFound = errors.New("no such account")
 
-	// ErrEmailTaken says that another account has this e-mail address.
+	// ErrEmailTaken means that another account has this e-mail address.
 	ErrEmailTaken = errors.New("an account with this e-mail address exists")
 
-	// ErrEmail says that a text is no e-mail address.
+	// ErrEmail means that a text is not an e-mail address.
 	ErrEmail = errors.New("invalid e-mail address")
 
-	// ErrPassword says that a password may not be chosen.
+	// ErrPassword means that a new password is not allowed.
 	ErrPassword = errors.New("invalid password")
 
-	// ErrLoginsLive says that a password was changed, and that login
-	// tokens from before the change still work, because the gate did not
-	// answer: the error that wraps it tells why. They end as soon as the
-	// gate answers. It is not a failure to change the password.
-	ErrLoginsLive = errors.New("the password is changed; login tokens made before end as soon as the gate can be reached")
+	// ErrLoginsLive means that the password is changed, but older login
+	// tokens still work because the gate did not answer. The error that
+	// wraps it has the cause. The tokens end as soon as the gate answers.
+	ErrLoginsLive = errors.New("the password is changed; older login tokens end as soon as the gate is reachable")
 
-	// ErrTooManyChanges says that a person changed a password more often
-	// than allowed: Identity.ChangeIn tells when it is allowed again.
+	// ErrTooManyChanges means that a person changed a password more often
+	// than allowed. Identity.ChangeIn returns the wait.
 	ErrTooManyChanges = errors.New("the password was changed too often")
 
-	// ErrOvertaken says that a password was changed by another request in
-	// the meantime, or its account deleted.
+	// ErrOvertaken means that another request changed the password, or
+	// deleted the account, in the meantime.
 	ErrOvertaken = errors.New("the password was changed in the meantime")
 
-	// ErrCredentials says that e-mail and password do not open an
+	// ErrCredentials means that e-mail and password do not match an active
 	// account. It does not say why.
 	ErrCredentials = errors.New("e-mail or password is wrong")
 
-	// ErrPlanRequired says that the account's plan gives no access to the
-	// API, so that no token is issued.
+	// ErrPlanRequired means that the account's plan has no access to the
+	// API, so no token is issued.
 	ErrPlanRequired = errors.New("the account's plan has no access to the API")
 
-	// ErrBusy says that more passwords wait to be checked than the machine
-	// can check in a reasonable time.
-	ErrBusy = errors.New("too many passwords wait to be checked")
+	// ErrBusy means that the queue of passwords to check is too long.
+	ErrBusy = errors.New("too many passwords are in the queue")
 
-	// ErrGate says that the gate could not be reached or could not do its
-	// work. Nothing was changed, unless the error says what was.
-	ErrGate = errors.New("asking the gate failed")
+	// ErrGate means that the gate is unreachable or failed. Nothing was
+	// changed unless the error says so.
+	ErrGate = errors.New("calling the gate failed")
 )
 
-// Account is somebody who can log in.
+// Account is an account that can log in.
 type Account struct {
-	// ID is "acc_" and 20 base62 characters. It is what the gate knows.
+	// ID is "acc_" and 20 base62 characters. The gate uses the same id.
 	ID string
 	// Email is unique among the accounts.
 	Email Email
@@ -78,26 +75,26 @@ type Account struct {
 	UpdatedAt time.Time
 }
 
-// Credential is an account with what proves it.
+// Credential is an account with its password hash.
 type Credential struct {
 	Account
 	// Hash is the PHC string of the password.
 	Hash string
-	// Version counts the passwords that the account has had. It stays the
-	// same when the same password is hashed again at another cost.
+	// Version counts the changes of the password. Hashing the same password
+	// at another cost does not change it.
 	Version int64
-	// LoginsEnd is the Version with which login tokens from before it are
-	// to end, while the gate has not confirmed that they have; otherwise 0.
+	// LoginsEnd is not 0 while the gate still has to end login tokens: then
+	// it is the Version that replaced their password.
 	LoginsEnd int64
-	// ChangesUntil is the time up to which the account has used its
-	// allowance of password changes: see changeEvery. Zero for none.
+	// ChangesUntil is the time up to which the allowance of password changes
+	// is used: see changeEvery. Zero for none.
 	ChangesUntil time.Time
 }
 
 // PasswordChange is a password to store.
 type PasswordChange struct {
 	ID string // of the account
-	// Version is that of the password to replace.
+	// Version is the version of the password to replace.
 	Version int64
 	// Hash is the PHC string of the new password.
 	Hash string
@@ -107,7 +104,7 @@ type PasswordChange struct {
 	ChangesUntil time.Time
 }
 
-// Store keeps accounts. Its methods are safe for concurrent use.
+// Store is a database of accounts. Its methods are safe for concurrent use.
 type Store interface {
 	Reader
 	Writer
@@ -130,26 +127,26 @@ type Reader interface {
 	LoginsToEnd(ctx context.Context, limit int) ([]string, error)
 }
 
-// Writer changes accounts. Each change is one short transaction. An error
-// that is not among those named leaves open whether the change was made.
+// Writer changes accounts. Each change is one short transaction. After an
+// error other than the documented ones the change may have been made.
 type Writer interface {
 	// Add stores a new account with its password's hash, or returns
 	// ErrEmailTaken.
 	Add(ctx context.Context, account Account, hash string) error
 
-	// SetPassword stores another password, counts up the version and sets
-	// LoginsEnd to the new version, or returns ErrOvertaken if the
-	// account's password is no longer the one of the change's version.
+	// SetPassword stores another password, increments the version and sets
+	// LoginsEnd to the new version. It returns ErrOvertaken if the account's
+	// version is not the one of the change.
 	SetPassword(ctx context.Context, change PasswordChange) error
 
-	// LoginsEnded sets LoginsEnd to 0 if it is that version, and otherwise
-	// does nothing: a later change has more to end.
+	// LoginsEnded sets LoginsEnd to 0 if it is that version. Otherwise it
+	// does nothing: a later change has more tokens to end.
 	LoginsEnded(ctx context.Context, id string, version int64) error
 
 	// Remove deletes an account, or returns ErrNotFound.
 	Remove(ctx context.Context, id string) error
 
-	// Rehash stores another hash of the same password. It does nothing
-	// if the password is no longer the one of that version.
+	// Rehash stores another hash of the same password. It does nothing if
+	// the account has another version.
 	Rehash(ctx context.Context, id string, version int64, hash string) error
 }

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// A person changes a password at most changeBurst times at once, and once
-// more for each changeEvery that has passed. An attacker who knows the
-// password cannot keep the account, the database and the gate busy with
-// changes, but can use up each allowance before the owner does. The way
-// out is the operator's SetPassword, which is not limited. The allowance is
-// stored with the account, so it holds over restarts and processes.
+// A person can change a password changeBurst times at once, and once more
+// for each changeEvery that has passed. The limit stops an attacker who
+// knows the password from loading the database and the gate with changes.
+// The attacker can still use up the allowance of the owner; then the
+// operator helps with SetPassword, which has no limit. The allowance is
+// stored with the account, so it survives restarts.
 const (
 	changeEvery = 6 * time.Minute
 	changeBurst = 10
 )
 
-// spend returns what ChangesUntil is after one more change at now, and how
-// long that change has to wait. It is the generic cell rate algorithm: one
-// time is all that there is to store. A time that is further ahead than all
-// changes together reach is of a clock that was wrong, and is ignored.
+// spend returns ChangesUntil after one more change at now, and how long that
+// change has to wait. It is the generic cell rate algorithm, which stores one
+// time. A time further ahead than all changes together comes from a wrong
+// clock and is ignored.
 func spend(until, now time.Time) (after time.Time, wait time.Duration) {
 	if until.Before(now) || until.Sub(now) > changeBurst*changeEvery {
 		until = now
@@ -29,24 +29,22 @@ func spend(until, now time.Time) (after time.Time, wait time.Duration) {
 	return until.Add(changeEvery), max(0, until.Sub(now)-(changeBurst-1)*changeEvery)
 }
 
-// ChangeIn returns how long the person has to wait before the password can
-// be changed; 0 for now.
+// ChangeIn returns the wait before the next change of the password, or 0.
 func (who Identity) ChangeIn(now time.Time) time.Duration {
 	_, wait := spend(who.ChangesUntil, now)
 	return wait
 }
 
-// ChangePassword changes a password for a person who is signed in, and
-// knows the current one. It ends the account's login tokens: whoever
-// logged in with the old password must not stay. Keys that were made in
-// Settings are untouched. It returns who that is from now on.
+// ChangePassword changes a password for a person who is signed in and knows
+// the current one. It ends the account's login tokens, since they come from
+// the old password. API keys stay valid. It returns the new Identity.
 //
-// The change is stored also if the gate cannot be reached: then the error
-// wraps ErrLoginsLive, and the tokens end as soon as the gate answers. With
-// any other error the old password stays, unless the connection to the
-// database was lost: ErrPassword, ErrCredentials, ErrTooManyChanges (with
-// an Identity that tells the wait), ErrBusy, or ErrOvertaken. Of several
-// changes at once, one succeeds.
+// If the gate is unreachable, the change is stored and the error wraps
+// ErrLoginsLive; the tokens end as soon as the gate answers. After any other
+// error the old password stays, unless the connection to the database was
+// lost: ErrPassword, ErrCredentials, ErrTooManyChanges (with an Identity for
+// ChangeIn), ErrBusy or ErrOvertaken. Of several concurrent changes one
+// succeeds.
 func (s *Service) ChangePassword(ctx context.Context, id, current, password string) (Identity, error) {
 	if err := CheckPassword(password); err != nil {
 		return Identity{}, err
@@ -77,10 +75,9 @@ func (s *Service) ChangePassword(ctx context.Context, id, current, password stri
 	return s.replace(ctx, c, hash)
 }
 
-// SetPassword sets a password for the operator, whatever it is now: a
-// change by others at the same moment does not prevent it. It is not
-// limited, and otherwise like ChangePassword; the error is ErrNotFound for
-// an unknown account.
+// SetPassword sets a password for the operator, without the current one and
+// without a limit. Concurrent changes do not prevent it. It ends login tokens
+// as ChangePassword does. The error is ErrNotFound for an unknown account.
 func (s *Service) SetPassword(ctx context.Context, id, password string) error {
 	hash, err := s.hasher.Hash(ctx, password)
 	if err != nil {
@@ -97,15 +94,15 @@ func (s *Service) SetPassword(ctx context.Context, id, password string) error {
 	}
 }
 
-// replace stores the hash of a new password in place of the one that c was
-// read with, and ends the login tokens.
+// replace stores a new hash if the password of c is still current, and ends
+// the login tokens.
 func (s *Service) replace(ctx context.Context, c Credential, hash string) (Identity, error) {
 	at := s.now().UTC().Truncate(time.Millisecond)
 	err := s.store.SetPassword(ctx, PasswordChange{
 		ID: c.ID, Version: c.Version, Hash: hash, At: at, ChangesUntil: c.ChangesUntil,
 	})
 	if err != nil && !errors.Is(err, ErrOvertaken) {
-		err = s.settlePassword(ctx, c.ID, hash, err)
+		err = s.checkPasswordStored(ctx, c.ID, hash, err)
 	}
 	if err != nil {
 		return Identity{}, err
@@ -119,11 +116,11 @@ func (s *Service) replace(ctx context.Context, c Credential, hash string) (Ident
 	return who, nil
 }
 
-// settlePassword finds out what became of a change that failed with cause:
-// it may have been made although it was reported failed. It returns nil if
-// the hash turns out to be stored.
-func (s *Service) settlePassword(ctx context.Context, id, hash string, cause error) error {
-	// As in settle, the caller's time may be what ran out.
+// checkPasswordStored looks for the hash after a change that failed with
+// cause: the database may have stored it and lost the answer. It returns nil
+// if the hash is stored.
+func (s *Service) checkPasswordStored(ctx context.Context, id, hash string, cause error) error {
+	// The deadline of the caller may be what failed.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), gateTimeout)
 	defer cancel()
 	stored, err := s.store.ByID(ctx, id)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
 
@@ -61,11 +62,7 @@ func TestPasswordIsChangedWithoutTheGate(t *testing.T) {
 				t.Errorf("got %v, want ErrLoginsLive because of ErrGate", err)
 			}
 			var running sync.WaitGroup
-			running.Go(func() {
-				if err := w.Run(ctx, time.Millisecond); err != nil {
-					t.Error(err)
-				}
-			})
+			running.Go(func() { w.Run(ctx, time.Millisecond) })
 			w.gate.Fail(nil)
 			w.awaitLogins(t, a.ID, 0)
 			stop()
@@ -93,7 +90,7 @@ func TestLoginsEndAfterARestart(t *testing.T) {
 	if err := w.store.SetPassword(ctx, account.PasswordChange{ID: a.ID, Version: 1, Hash: "x", At: now}); err != nil {
 		t.Fatal(err)
 	}
-	next := service(w.store, w.gate, cheap)
+	next := service(w.store, w.gate)
 	if err := next.EndLogins(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +216,7 @@ func TestPasswordChangesAreLimited(t *testing.T) {
 	ctx := t.Context()
 	a := w.add(t, "ada@example.com", "starter")
 	clock := now
-	s := serviceAt(w.store, w.gate, cheap, func() time.Time { return clock })
+	s := serviceWith(w.store, w.gate, accounttest.Hasher(), func() time.Time { return clock })
 	chosen := func(n int) string { return fmt.Sprintf("password number %d", n) }
 	if err := s.SetPassword(ctx, a.ID, chosen(0)); err != nil {
 		t.Fatal(err)

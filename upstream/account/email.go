@@ -16,18 +16,17 @@ const (
 )
 
 // Email is an e-mail address in its canonical form: trimmed and in lower
-// case. Two spellings that a person would call the same address are one
-// Email, so that nobody can hold it twice.
+// case. Different spellings of one address are one Email, so that it cannot
+// have two accounts.
 type Email string
 
 // ParseEmail returns the canonical form of text, or an error that wraps
 // ErrEmail.
 //
-// Only ASCII is taken; a domain of another script is written in its
-// "xn--" form. That keeps the canonical form the same here and in the
-// gate, whose login throttle counts by it: there is no second character
-// that folds to the same letter. Quoted local parts and address literals
-// are refused; nobody has one, and they hide characters that mail
+// Only ASCII is allowed; other domains have their "xn--" form. So the
+// canonical form is the same in the gate, whose login throttle counts by it:
+// in ASCII no two letters fold to the same one. Quoted local parts and address
+// literals are refused: they are unused, and can contain characters that mail
 // programs, logs and web pages read differently.
 func ParseEmail(text string) (Email, error) {
 	text = strings.TrimSpace(text)
@@ -53,7 +52,7 @@ func ParseEmail(text string) (Email, error) {
 	return Email(strings.ToLower(text)), nil
 }
 
-// isDomain tells whether s is a host name: labels of letters, digits and
+// isDomain reports whether s is a host name: labels of letters, digits and
 // inner hyphens (RFC 1123). A single label is one, "localhost" for
 // instance.
 func isDomain(s string) bool {

@@ -80,7 +80,7 @@ func TestParseEmailAgreesWithTheThrottle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := spaces.Draw(t, "before") + letters.Draw(t, "local") + "@" + letters.Draw(t, "domain") + spaces.Draw(t, "behind")
 		email, err := account.ParseEmail(text)
-		if err == nil && login.AccountKey(text) != login.AccountKey(string(email)) {
+		if err == nil && login.AccountOf(text) != login.AccountOf(string(email)) {
 			t.Fatalf("%q is %q here and another account for the throttle", text, email)
 		}
 	})

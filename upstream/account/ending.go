@@ -9,29 +9,27 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
-// Login tokens from before a change of password end in this way. The
-// change itself stores that they are to end (Credential.LoginsEnd), in one
-// row, so it is never forgotten. The gate is asked afterwards, to end all
-// that it has at that moment, and only its answer clears the mark. No clock
-// decides which tokens end. Two rules order it instead:
+// A change of password ends older login tokens as follows. The change sets a
+// mark in the row of the account (Credential.LoginsEnd). Afterwards the gate
+// ends all login tokens of the account, and its answer clears the mark. No
+// clock decides which tokens end. Two rules order the calls instead:
 //
-//   - A login with the old password makes its token before it reads the
+//   - A login with the old password creates its token before it reads the
 //     password's version again (see confirm). If it reads the old version,
-//     its token was there before the change was stored, and the gate is
-//     asked after that.
-//   - A login with the new password finds the mark, and has the gate end
-//     the old tokens before it makes its own.
+//     the token existed before the change was stored, and the gate ends it.
+//   - A login with the new password sees the mark. It lets the gate end the
+//     old tokens before it creates its own.
 //
-// Within one process, all that find the same mark share one call of the
-// gate, so none ends a token that another made after the mark was cleared.
-// Two calls for one account overlap only where two processes, or two
-// changes, find work in the same milliseconds. A login with the new password
-// in between may lose its token then, and the client logs in again.
+// Within one process, all that see the same mark share one call of the gate,
+// so no call ends a token that was created after the mark was cleared. Two
+// calls for one account overlap only if two processes, or two changes, see a
+// mark within milliseconds. Then a new login may lose its token, and the
+// client logs in again.
 
-// endLogins has the gate end the login tokens that a change of the
-// password to that version left, unless it has done so.
+// endLogins lets the gate end the login tokens from before that version,
+// unless it did so already.
 func (s *Service) endLogins(ctx context.Context, id string, version int64) error {
-	// Neither a caller that leaves nor one that joins may stop it half-way.
+	// Several callers share the call; none of them may cancel it.
 	ctx = context.WithoutCancel(ctx)
 	_, err, _ := s.ending.Do(fmt.Sprint(id, " ", version), func() (any, error) {
 		c, err := s.store.ByID(ctx, id)
@@ -53,9 +51,9 @@ func (s *Service) endLogins(ctx context.Context, id string, version int64) error
 	return err
 }
 
-// checkUnknown returns nil if the gate does not know the account, which has
-// no tokens then. Otherwise it was the call that the gate does not know, as
-// before an upgrade: the error has the gate's 404 and wraps ErrGate.
+// checkUnknown returns nil if the account is unknown to the gate, so that it
+// has no tokens. Otherwise the 404 means that an old gate does not have this
+// call: the error has the 404 and wraps ErrGate.
 func (s *Service) checkUnknown(ctx context.Context, id string, notFound error) error {
 	err := s.ask(ctx, func(ctx context.Context) error {
 		_, err := s.gate.Account(ctx, id)
@@ -73,10 +71,9 @@ func (s *Service) checkUnknown(ctx context.Context, id string, notFound error) e
 // endingPage is how many accounts EndLogins reads at once.
 const endingPage = 1000
 
-// EndLogins has the gate end all login tokens that changes of passwords
-// left because it did not answer then. It gives up with the first account
-// if the gate cannot be reached, and otherwise tries all; the error wraps
-// ErrGate.
+// EndLogins lets the gate end all login tokens that it did not end when a
+// password was changed. If the gate is unreachable, it stops at the first
+// account; otherwise it tries all. The error wraps ErrGate.
 func (s *Service) EndLogins(ctx context.Context) error {
 	ids, err := s.store.LoginsToEnd(ctx, endingPage)
 	if err != nil {
@@ -98,13 +95,13 @@ func (s *Service) EndLogins(ctx context.Context) error {
 	return failed
 }
 
-// slowest is how many times longer than usual Run waits at most.
+// slowest is the maximum wait of Run, as a multiple of its interval.
 const slowest = 15
 
-// Run calls EndLogins until the context ends: at once, then after every,
-// and after a failure each time twice as late as before, up to 15 times
-// every. Other processes leave work too, so it looks even if it has none.
-func (s *Service) Run(ctx context.Context, every time.Duration) error {
+// Run calls EndLogins until the context ends: at once, then at the interval
+// every. After a failure the interval doubles, up to 15 times every. Other
+// processes can leave tokens to end, so Run never stops looking.
+func (s *Service) Run(ctx context.Context, every time.Duration) {
 	wait := every
 	failing := false
 	for ctx.Err() == nil {
@@ -112,11 +109,11 @@ func (s *Service) Run(ctx context.Context, every time.Duration) error {
 		case ctx.Err() != nil:
 		case err != nil:
 			if !failing {
-				s.logger.Warn("login tokens from before a change of password still work; trying again", "error", err)
+				s.logger.Warn("login tokens of an old password still work; retrying", "error", err)
 			}
 			failing, wait = true, min(2*wait, slowest*every)
 		case failing:
-			s.logger.Info("login tokens from before a change of password have ended")
+			s.logger.Info("login tokens of an old password have ended")
 			failing, wait = false, every
 		}
 		select {
@@ -124,5 +121,4 @@ func (s *Service) Run(ctx context.Context, every time.Duration) error {
 		case <-time.After(wait):
 		}
 	}
-	return nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
 
-// When the gate cannot be reached, no change but that of a password is
-// made, and all say why.
+// If the gate is unreachable, every change but that of a password fails with
+// ErrGate.
 func TestGateDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -54,7 +54,7 @@ func TestGateRefusesTheSecret(t *testing.T) {
 	w := newWorld(t)
 	stranger := gatetest.Start(t)
 	stranger.Client = stranger.WithSecret(t, "another-secret-of-32-characters!")
-	_, err := service(w.store, stranger, cheap).Login(t.Context(), "ada@example.com", password)
+	_, err := service(w.store, stranger).Login(t.Context(), "ada@example.com", password)
 	if !errors.Is(err, account.ErrGate) {
 		t.Errorf("got %v, want ErrGate", err)
 	}
@@ -136,7 +136,7 @@ func TestAddWhenTheCommitFails(t *testing.T) {
 	t.Run("not made", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		s := service(badCommit{w.store, false}, w.gate, cheap)
+		s := service(badCommit{w.store, false}, w.gate)
 		if _, err := s.Add(t.Context(), "ada@example.com", password, "starter"); !errors.Is(err, errCommit) {
 			t.Errorf("got %v, want the commit's error", err)
 		}
@@ -147,7 +147,7 @@ func TestAddWhenTheCommitFails(t *testing.T) {
 	t.Run("made all the same", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		s := service(badCommit{w.store, true}, w.gate, cheap)
+		s := service(badCommit{w.store, true}, w.gate)
 		a, err := s.Add(t.Context(), "ada@example.com", password, "starter")
 		if err != nil {
 			t.Fatal(err)
@@ -171,7 +171,7 @@ func TestSetPasswordWhenTheCommitFails(t *testing.T) {
 			if _, err := w.Login(ctx, "ada@example.com", password); err != nil {
 				t.Fatal(err)
 			}
-			err := service(badCommit{w.store, made}, w.gate, cheap).SetPassword(ctx, a.ID, other)
+			err := service(badCommit{w.store, made}, w.gate).SetPassword(ctx, a.ID, other)
 			if made != (err == nil) || !made && !errors.Is(err, errCommit) {
 				t.Errorf("got %v", err)
 			}
@@ -189,7 +189,7 @@ func TestSetPasswordWhenTheCommitFails(t *testing.T) {
 	}
 }
 
-// Threat: somebody who knows the old password logs in at the moment in which it is
+// Threat: an attacker who knows the old password logs in while it is
 // changed, and keeps a token.
 func TestLoginOvertakenByNewPassword(t *testing.T) {
 	t.Parallel()
@@ -221,7 +221,7 @@ func TestLoginRightBeforeNewPassword(t *testing.T) {
 		if _, err := w.Login(t.Context(), "ada@example.com", password); err != nil {
 			t.Error(err)
 		}
-	}}, w.gate, cheap)
+	}}, w.gate)
 	if err := s.SetPassword(t.Context(), a.ID, other); err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestSetPlanWhileDeleting(t *testing.T) {
 		if err := w.SetPlan(t.Context(), a.ID, "business"); err != nil {
 			t.Error(err)
 		}
-	}}, w.gate, cheap)
+	}}, w.gate)
 	if err := s.Delete(t.Context(), a.ID); err != nil {
 		t.Fatal(err)
 	}

@@ -7,13 +7,13 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
-// pageSize is how many accounts are read at once, here and at the gate.
+// pageSize is how many accounts are read at once, from database and gate.
 const pageSize = 1000
 
-// FreePlan is the plan of an account that the gate does not know.
+// FreePlan is the plan of an account that is unknown to the gate.
 const FreePlan = "free"
 
-// Standing is an account together with what the gate knows of it.
+// Standing is an account with its plan and state at the gate.
 type Standing struct {
 	Account
 	Plan     string
@@ -21,8 +21,8 @@ type Standing struct {
 }
 
 // List yields all accounts in the order of their e-mail addresses. It
-// holds what the gate knows of every account in memory, about 100 bytes
-// each. The first error ends it.
+// holds all accounts of the gate in memory, about 100 bytes each. The first
+// error ends it.
 func (s *Service) List(ctx context.Context) iter.Seq2[Standing, error] {
 	return func(yield func(Standing, error) bool) {
 		known, err := s.known(ctx)

@@ -11,21 +11,20 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
-// nobody is an id that no account has. The gate is asked about it where
-// there is no account to ask about, so that an unknown e-mail address
-// costs the same calls as a known one.
-const nobody = idPrefix + "nobody"
+// unknownID is an id that no account has. For an unknown e-mail address the
+// gate is asked about it, so that the work is the same as for a known one.
+const unknownID = idPrefix + "nobody"
 
-// Token is what a login is answered with.
+// Token is the result of a login.
 type Token struct {
-	// Secret opens the API. It is shown once and stored nowhere.
+	// Secret is the token itself. It is shown once and never stored.
 	Secret string
-	// Lifetime is how long it does.
+	// Lifetime is how long the token is valid.
 	Lifetime time.Duration
 }
 
-// Login exchanges e-mail and password for a token that carries all that
-// the account is entitled to.
+// Login exchanges e-mail and password for a token with all abilities of the
+// account.
 //
 // The error is ErrCredentials, after the same work, for an unknown
 // address, a wrong password and a disabled account; ErrPlanRequired;
@@ -35,8 +34,8 @@ func (s *Service) Login(ctx context.Context, email, password string) (Token, err
 	if err != nil {
 		return Token{}, err
 	}
-	// The new token must not be among those that a change of the password
-	// is still to end.
+	// Otherwise the tokens that the gate still has to end would include the
+	// new one.
 	if c.LoginsEnd != 0 {
 		if err := s.endLogins(ctx, c.ID, c.LoginsEnd); err != nil {
 			return Token{}, err
@@ -59,21 +58,21 @@ func (s *Service) Login(ctx context.Context, email, password string) (Token, err
 	return Token{Secret: key.Token, Lifetime: key.ExpiresAt.Sub(key.CreatedAt)}, nil
 }
 
-// authenticate returns the account that e-mail and password open. It
-// takes every step in every case, and judges only then.
+// authenticate returns the account with this e-mail and password. It does the
+// same work in every case, so that its time reveals nothing.
 func (s *Service) authenticate(ctx context.Context, address, password string) (Credential, error) {
 	email, err := ParseEmail(address)
 	known := err == nil
 	c, err := s.store.ByEmail(ctx, email)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		c, known = Credential{Account: Account{ID: nobody}}, false
+		c, known = Credential{Account: Account{ID: unknownID}}, false
 	case err != nil:
 		return Credential{}, err
 	}
-	var standing api.Account
+	var state api.Account
 	err = s.ask(ctx, func(ctx context.Context) (err error) {
-		standing, err = s.gate.Account(ctx, c.ID)
+		state, err = s.gate.Account(ctx, c.ID)
 		return err
 	})
 	if err != nil && !isNotFound(err) {
@@ -83,15 +82,15 @@ func (s *Service) authenticate(ctx context.Context, address, password string) (C
 	if err != nil {
 		return Credential{}, err
 	}
-	if !known || !right || standing.Disabled {
+	if !known || !right || state.Disabled {
 		return Credential{}, ErrCredentials
 	}
 	s.rehash(ctx, c, password)
 	return c, nil
 }
 
-// rehash stores the password's hash at the present cost if it was made at
-// another one. The login succeeds without it.
+// rehash stores a hash of the current cost if the stored one has another
+// cost. The login does not depend on it.
 func (s *Service) rehash(ctx context.Context, c Credential, password string) {
 	if !s.hasher.Outdated(c.Hash) {
 		return
@@ -101,15 +100,14 @@ func (s *Service) rehash(ctx context.Context, c Credential, password string) {
 		err = s.store.Rehash(ctx, c.ID, c.Version, hash)
 	}
 	if err != nil {
-		s.renewing.Failed(slog.String("account", c.ID), slog.Any("error", err))
+		s.rehashing.Failed(slog.String("account", c.ID), slog.Any("error", err))
 	}
 }
 
-// confirm ends a new login token if the account's password was changed or
-// the account deleted while the login went on. Together with a change of
-// password, which ends tokens after its commit, no login with an old
-// password outlives the change: either the token was there to be ended, or
-// the change is seen here.
+// confirm ends a new login token if the password was changed or the account
+// deleted during the login. A change of password ends tokens after its
+// commit. So no token of an old password stays valid: either the change ends
+// it, or confirm sees the change.
 func (s *Service) confirm(ctx context.Context, c Credential, key string) error {
 	now, err := s.store.ByID(ctx, c.ID)
 	if err == nil && now.Version == c.Version {
@@ -126,7 +124,7 @@ func (s *Service) confirm(ctx context.Context, c Credential, key string) error {
 	return err
 }
 
-// refusedLogin translates the gate's refusal to issue a token.
+// refusedLogin returns the error for the gate's refusal to issue a token.
 func refusedLogin(err error) error {
 	var refusal *apierror.Error
 	if errors.As(err, &refusal) {

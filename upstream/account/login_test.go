@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
 
@@ -28,7 +29,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// Threat: the answer tells whether an address has an account, or that a
+// Threat: the answer reveals whether an address has an account, or that a
 // password was right, by its content or by the work that it took.
 func TestLoginRefusalsAreAlike(t *testing.T) {
 	t.Parallel()
@@ -79,7 +80,7 @@ func TestLoginNeedsAPlan(t *testing.T) {
 		t.Errorf("got %v, want ErrPlanRequired", err)
 	}
 	if _, err := w.Login(t.Context(), "ada@example.com", other); !errors.Is(err, account.ErrCredentials) {
-		t.Errorf("wrong password: got %v; the plan is nobody else's business", err)
+		t.Errorf("wrong password: got %v, which reveals the plan", err)
 	}
 }
 
@@ -127,15 +128,15 @@ func TestLoginOvertakenByDeletion(t *testing.T) {
 	}
 }
 
-// A password whose hash was made at another cost is hashed again when its
-// owner comes by, once, and stays the same password.
+// A login hashes the password again, once, if its hash has another cost. The
+// password stays the same.
 func TestLoginRenewsTheHash(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.add(t, "ada@example.com", "starter")
-	dearer := cheap
-	dearer.Passes = 3
-	s := service(w.store, w.gate, dearer)
+	cost := accounttest.Cost
+	cost.Passes = 3
+	s := serviceWith(w.store, w.gate, account.NewHasher(cost, 4), time.Now)
 	hash := func() string {
 		c, err := w.store.ByID(t.Context(), a.ID)
 		if err != nil || c.Version != 1 {

@@ -27,9 +27,8 @@ const (
 	saltLength = 16
 	keyLength  = 32
 
-	// busyAfter is how long a caller waits for its turn to hash. It is
-	// well below the time after which a browser's user gives up, and above
-	// what a short burst needs to drain.
+	// busyAfter is the maximum wait for a hash. It is shorter than the
+	// patience of people, and long enough for a short burst.
 	busyAfter = 2 * time.Second
 )
 
@@ -45,8 +44,8 @@ type Cost struct {
 func DefaultCost() Cost { return Cost{MemoryKiB: 19456, Passes: 2, Lanes: 1} }
 
 // Hasher hashes and verifies passwords. Each hash takes Cost.MemoryKiB
-// and a core, so only so many run at once; the others wait, and give up
-// with ErrBusy rather than pile up.
+// and a core, so their number is limited. Others wait, and fail with ErrBusy
+// after a while.
 type Hasher struct {
 	cost  Cost
 	slots chan struct{}
@@ -57,16 +56,15 @@ type Hasher struct {
 // and runs at most parallel hashes at once.
 func NewHasher(cost Cost, parallel int) *Hasher {
 	h := &Hasher{cost: cost, slots: make(chan struct{}, max(parallel, 1))}
-	// A random key under a random salt is a hash that no password has,
-	// and that costs as much to check as a real one.
+	// No password has this hash, and checking it costs as much as a real
+	// one.
 	h.dummy = encodeHash(cost, randomBytes(saltLength), randomBytes(keyLength))
 	return h
 }
 
 // Hash returns the PHC string of the password:
 // $argon2id$v=19$m=19456,t=2,p=1$salt$key. The error wraps ErrPassword
-// for a password that must not be chosen, or is ErrBusy, or the
-// context's.
+// for a password that is not allowed, or is ErrBusy, or the context's.
 func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 	if err := CheckPassword(password); err != nil {
 		return "", err
@@ -79,10 +77,9 @@ func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 	return encodeHash(h.cost, salt, key), nil
 }
 
-// Verify tells whether the password is the one behind hash. An empty hash
-// stands for an account that does not exist: the work is the same and the
-// answer is no. The error is ErrBusy, the context's, or says that the
-// hash is damaged.
+// Verify reports whether the password has this hash. An empty hash means an
+// unknown account: the work is the same and the result is false. The error is
+// ErrBusy, the context's, or about a damaged hash.
 func (h *Hasher) Verify(ctx context.Context, hash, password string) (bool, error) {
 	known := hash != ""
 	if !known {
@@ -92,8 +89,8 @@ func (h *Hasher) Verify(ctx context.Context, hash, password string) (bool, error
 	if err != nil {
 		return false, fmt.Errorf("reading password hash: %w", err)
 	}
-	// A password over the bound is nobody's. It is cut, not refused, so
-	// that the work stays the same.
+	// A password that is too long is wrong. It is cut, not refused, so that
+	// the work is the same.
 	fits := len(password) <= maxPasswordBytes && utf8.ValidString(password)
 	if !fits {
 		password = password[:min(len(password), maxPasswordBytes)]
@@ -105,8 +102,8 @@ func (h *Hasher) Verify(ctx context.Context, hash, password string) (bool, error
 	return subtle.ConstantTimeCompare(got, want) == 1 && known && fits, nil
 }
 
-// Outdated tells whether a hash was made at another cost than new ones
-// are, and should be made again when the password is next at hand.
+// Outdated reports whether a hash has another cost than new ones. Then the
+// next login hashes the password again.
 func (h *Hasher) Outdated(hash string) bool {
 	cost, salt, key, err := decodeHash(hash)
 	return err != nil || cost != h.cost || len(salt) != saltLength || len(key) != keyLength
@@ -131,9 +128,8 @@ func (h *Hasher) derive(ctx context.Context, password string, cost Cost, salt []
 	return argon2.IDKey(plain, salt, cost.Passes, cost.MemoryKiB, cost.Lanes, uint32(length)), nil //nolint:gosec // the length is keyLength or was bounded by decodeHash
 }
 
-// CheckPassword tells whether a password may be chosen; otherwise the
-// error wraps ErrPassword. Unlike hashing one, asking costs
-// nothing.
+// CheckPassword returns an error that wraps ErrPassword if a new password is
+// not allowed. It does not hash.
 func CheckPassword(password string) error {
 	switch {
 	case len(password) > maxPasswordBytes:
@@ -146,8 +142,7 @@ func CheckPassword(password string) error {
 	return nil
 }
 
-// NewPassword returns a random password of 128 bits, for people who let
-// the program choose.
+// NewPassword returns a random password of 128 bits.
 func NewPassword() string { return rand.Text() }
 
 func randomBytes(n int) []byte {
@@ -164,10 +159,10 @@ func encodeHash(cost Cost, salt, key []byte) string {
 		argon2.Version, cost.MemoryKiB, cost.Passes, cost.Lanes, b64(salt), b64(key))
 }
 
-var errHash = errors.New("not an argon2id hash of this program's making")
+var errHash = errors.New("not an argon2id hash of this program")
 
-// decodeHash reads what encodeHash wrote and nothing else. The bounds keep
-// a damaged or planted row from taking the machine's memory.
+// decodeHash reads only the format of encodeHash. The bounds stop a damaged or
+// forged row from using all memory.
 func decodeHash(hash string) (Cost, []byte, []byte, error) {
 	var cost Cost
 	var version int

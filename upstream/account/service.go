@@ -16,8 +16,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 )
 
-// gateTimeout bounds one call of the control API, which answers in a
-// millisecond when it is well.
+// gateTimeout is the timeout of one call of the control API. A call usually
+// takes a millisecond.
 const gateTimeout = 5 * time.Second
 
 const (
@@ -36,34 +36,33 @@ type Service struct {
 	logger *slog.Logger
 	ending singleflight.Group // see endLogins
 
-	// What fails behind an answer that the client has already.
-	removing, renewing, revoking *outage.Log
+	// Failures that no answer reports.
+	removing, rehashing, revoking *outage.Log
 }
 
-// NewService returns a Service over its parts. The logger is told what
-// nobody is answered: that cleaning up after a failure failed.
+// NewService returns a Service over its parts. The logger gets failures that
+// no answer reports, such as a failed cleanup.
 func NewService(store Store, gate *client.Client, hasher *Hasher, now func() time.Time, logger *slog.Logger) *Service {
 	return &Service{
 		store: store, gate: gate, hasher: hasher, now: now, logger: logger,
-		removing: outage.New(logger, slog.LevelWarn, "removing a half-made account from the gate"),
-		renewing: outage.New(logger, slog.LevelWarn, "renewing a password hash"),
-		revoking: outage.New(logger, slog.LevelWarn, "revoking an overtaken login token"),
+		removing:  outage.New(logger, slog.LevelWarn, "removing an incomplete account from the gate"),
+		rehashing: outage.New(logger, slog.LevelWarn, "updating a password hash"),
+		revoking:  outage.New(logger, slog.LevelWarn, "revoking a login token of an old password"),
 	}
 }
 
-// Add makes an account on a plan. The error wraps ErrPassword,
+// Add creates an account on a plan. The error wraps ErrPassword,
 // ErrEmailTaken or ErrGate, or is the gate's *apierror.Error, for instance
 // for an unknown plan. After an error there is no account.
 //
-// The gate is asked first, and the row is written last. A crash in between
-// leaves the gate an account that cannot be logged in to and that has no
-// token.
+// Add calls the gate first and writes the row last. A crash in between
+// leaves an account at the gate without a login and without a token.
 func (s *Service) Add(ctx context.Context, email Email, password, plan string) (Account, error) {
 	hash, err := s.hasher.Hash(ctx, password)
 	if err != nil {
 		return Account{}, err
 	}
-	// The row decides in a race; this spares the gate the common case.
+	// The insert decides a race; this check avoids most calls of the gate.
 	if _, err := s.store.ByEmail(ctx, email); err == nil {
 		return Account{}, ErrEmailTaken
 	} else if !errors.Is(err, ErrNotFound) {
@@ -80,7 +79,7 @@ func (s *Service) Add(ctx context.Context, email Email, password, plan string) (
 		err = s.store.Add(ctx, a, hash)
 	}
 	if err != nil {
-		err = s.settle(ctx, a.ID, err)
+		err = s.checkAdded(ctx, a.ID, err)
 	}
 	if err != nil {
 		return Account{}, err
@@ -88,13 +87,12 @@ func (s *Service) Add(ctx context.Context, email Email, password, plan string) (
 	return a, nil
 }
 
-// settle brings the gate in line with the database after an Add that
-// failed with cause: a request may have been carried out although its
-// answer was lost, a commit may have been made although it was reported
-// failed. It returns nil if the account turns out to be stored.
-func (s *Service) settle(ctx context.Context, id string, cause error) error {
-	// The cleaning up has its own time: the caller's may have run out,
-	// which may have been what failed.
+// checkAdded looks for the account after an Add that failed with cause: gate
+// and database may have made the change and lost the answer. It returns nil
+// if the account is stored, and otherwise removes it from the gate.
+func (s *Service) checkAdded(ctx context.Context, id string, cause error) error {
+	// The cleanup has its own deadline: the deadline of the caller may be
+	// what failed.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*gateTimeout)
 	defer cancel()
 	_, err := s.store.ByID(ctx, id)
@@ -105,19 +103,18 @@ func (s *Service) settle(ctx context.Context, id string, cause error) error {
 		return errors.Join(cause, err)
 	}
 	if err := s.forget(ctx, id); err != nil {
-		// Not an error of its own: the gate is left with an account that
-		// opens nothing.
+		// Only logged: the account left at the gate has no token.
 		s.removing.Failed(slog.String("account", id), slog.Any("error", err))
 	}
 	return cause
 }
 
-// SetPlan puts an account on another plan, which only the gate knows.
+// SetPlan changes the plan of an account, at the gate.
 func (s *Service) SetPlan(ctx context.Context, id, plan string) error {
 	return s.put(ctx, id, api.AccountChange{Plan: &plan})
 }
 
-// SetDisabled closes an account or opens it again, at the gate.
+// SetDisabled disables or enables an account, at the gate.
 func (s *Service) SetDisabled(ctx context.Context, id string, disabled bool) error {
 	return s.put(ctx, id, api.AccountChange{Disabled: &disabled})
 }
@@ -132,10 +129,9 @@ func (s *Service) put(ctx context.Context, id string, change api.AccountChange) 
 	})
 }
 
-// Delete removes an account from the gate, with its tokens and counts,
-// and from the database. If the database fails after the gate has agreed,
-// the account is left without plan and tokens, and deleting it again
-// completes the work: the failure takes rights, it never leaves any.
+// Delete removes an account from the gate, with its tokens and counts, and
+// from the database. If the database fails after that, the account is left
+// without plan and tokens; a second Delete completes the work.
 func (s *Service) Delete(ctx context.Context, id string) error {
 	if _, err := s.store.ByID(ctx, id); err != nil {
 		return err
@@ -146,9 +142,8 @@ func (s *Service) Delete(ctx context.Context, id string) error {
 	if err := s.store.Remove(ctx, id); err != nil {
 		return err
 	}
-	// Once more, for what slipped in between: a change of plan made the
-	// account anew, and so did a login where the plan of unknown accounts
-	// has access.
+	// A concurrent change of plan or a login may have created the account
+	// at the gate again.
 	if err := s.forget(ctx, id); err != nil {
 		return fmt.Errorf("the account is deleted, but the gate may still know it: %w", err)
 	}
@@ -164,24 +159,23 @@ func (s *Service) forget(ctx context.Context, id string) error {
 	})
 }
 
-// Find returns the account with that e-mail address or ErrNotFound.
+// Find returns the account with an e-mail address, or ErrNotFound.
 func (s *Service) Find(ctx context.Context, email Email) (Account, error) {
 	c, err := s.store.ByEmail(ctx, email)
 	return c.Account, err
 }
 
-// Get returns the account with that id or ErrNotFound.
+// Get returns the account with an id, or ErrNotFound.
 func (s *Service) Get(ctx context.Context, id string) (Account, error) {
 	c, err := s.store.ByID(ctx, id)
 	return c.Account, err
 }
 
-// ask makes calls of the control API within gateTimeout and tells the
-// gate's refusals, which are an answer and kept as they are, from its
-// failures, which become ErrGate.
+// ask calls the control API with gateTimeout. It returns a refusal of the
+// gate unchanged. A failure wraps ErrGate.
 //
-// A caller that leaves does not end the call: the gate might carry out
-// what was abandoned, and do so after it was told to undo it.
+// A canceled caller does not cancel the call: the gate could still execute
+// it, after the call that undoes it.
 func (s *Service) ask(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), gateTimeout)
 	defer cancel()
@@ -199,8 +193,8 @@ func isNotFound(err error) bool {
 	return errors.As(err, &refusal) && refusal.Status == http.StatusNotFound
 }
 
-// newID returns a random id. Bytes that would favour some characters over
-// others are thrown away.
+// newID returns a random id. It skips bytes that would make some characters
+// more likely than others.
 func newID() string {
 	id := []byte(idPrefix)
 	for len(id) < len(idPrefix)+idLength {

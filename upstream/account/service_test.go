@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest"
 	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
@@ -20,9 +21,6 @@ const (
 	password = "correct horse battery staple"
 	other    = "another horse altogether"
 )
-
-// cheap is the least that argon2id can cost.
-var cheap = account.Cost{MemoryKiB: 8, Passes: 1, Lanes: 1}
 
 var now = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 
@@ -35,25 +33,17 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	store, err := database.OpenFile(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	store := accounttest.Open(t)
 	gate := gatetest.Start(t)
-	return &world{service(store, gate, cheap), gate, store}
+	return &world{service(store, gate), gate, store}
 }
 
-func service(store account.Store, gate *gatetest.Gate, cost account.Cost) *account.Service {
-	return serviceAt(store, gate, cost, func() time.Time { return now })
+func service(store account.Store, gate *gatetest.Gate) *account.Service {
+	return serviceWith(store, gate, accounttest.Hasher(), func() time.Time { return now })
 }
 
-func serviceAt(store account.Store, gate *gatetest.Gate, cost account.Cost, clock func() time.Time) *account.Service {
-	return account.NewService(store, gate.Client, account.NewHasher(cost, 4), clock, slog.New(slog.DiscardHandler))
+func serviceWith(store account.Store, gate *gatetest.Gate, hasher *account.Hasher, clock func() time.Time) *account.Service {
+	return account.NewService(store, gate.Client, hasher, clock, slog.New(slog.DiscardHandler))
 }
 
 func (w *world) add(t *testing.T, email account.Email, plan string) account.Account {
@@ -212,7 +202,7 @@ func TestSetPassword(t *testing.T) {
 		t.Errorf("got %+v, want version 2 as stored: %+v, %v", who, stored, err)
 	}
 	if _, err := w.ChangePassword(ctx, a.ID, password, password); !errors.Is(err, account.ErrCredentials) {
-		t.Errorf("whoever knew the password before: got %v", err)
+		t.Errorf("old password: got %v", err)
 	}
 	if logins, keys := w.logins(t, a.ID), w.keys(t, a.ID, ""); logins != 0 || keys != 1 {
 		t.Errorf("%d logins and %d keys live, want 0 and 1", logins, keys)

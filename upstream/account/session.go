@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// Identity is an account together with the count of its passwords, by
-// which a session tells whether the password it began with still is the
-// account's.
+// Identity is an account with the version of its password. A session ends
+// when the version changes.
 type Identity struct {
 	Account
-	// Version is one more after each change of the password.
+	// Version increments at each change of the password.
 	Version int64
 	// ChangesUntil is the Credential's.
 	ChangesUntil time.Time
@@ -24,21 +23,20 @@ type Session struct {
 	ID string
 	// Account is the account's id.
 	Account string
-	// Version is the Identity's at the time of the sign-in. A session with
-	// another one than the account's is over.
+	// Version is the Identity's at the time of the sign-in. The session is
+	// valid while the account has this version.
 	Version int64
-	// Agent is what the browser calls itself.
+	// Agent is the User-Agent of the browser.
 	Agent string
 	// CreatedAt, SeenAt and ExpiresAt are in UTC, to the millisecond.
-	// SeenAt is when the person was last there, at most a minute old.
+	// SeenAt is the time of the last visit, to the minute.
 	CreatedAt time.Time
 	SeenAt    time.Time
 	ExpiresAt time.Time
 }
 
-// SignIn returns the account that e-mail and password open. Unlike Login
-// it makes no token, so that somebody whose plan has no access can still
-// look around.
+// SignIn returns the account with this e-mail and password. Unlike Login it
+// creates no token, so a plan without access does not matter.
 //
 // The error is ErrCredentials, after the same work, for an unknown
 // address, a wrong password and a disabled account; ErrBusy; or wraps
@@ -51,7 +49,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string) (Identity,
 	return c.identity(), nil
 }
 
-// Identify returns the account with that id as it is now, or ErrNotFound.
+// Identify returns the account with that id, or ErrNotFound.
 func (s *Service) Identify(ctx context.Context, id string) (Identity, error) {
 	c, err := s.store.ByID(ctx, id)
 	return c.identity(), err

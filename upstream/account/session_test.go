@@ -7,8 +7,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
-// Whoever has the password can look around, on a plan without access too;
-// nobody else can, and no token is made.
+// SignIn works with the right password only, on a plan without access too, and
+// creates no token.
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -40,7 +40,7 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// The version tells a session of an earlier password.
+// The version identifies a session of an earlier password.
 func TestIdentify(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -11,20 +11,19 @@ import (
 	"time"
 )
 
-// answer holds back what a handler writes until all of it is there. Only
-// then its ETag and length are known, and whether the client has it.
+// answer buffers what a handler writes: the ETag and the length are known
+// only at the end.
 type answer struct {
 	http.ResponseWriter
 	status int
 	body   bytes.Buffer
 }
 
-// answers recycles buffers. A history of ten years takes 150 kB, and
-// growing such a buffer anew for every call would cost more than the
-// numbers in it.
+// answers is a pool of buffers. A history of ten years takes 150 kB; growing
+// a new buffer for each call would cost more than the numbers in it.
 type answers struct{ pool sync.Pool }
 
-// largestKept bounds what an idle buffer may pin.
+// largestKept is the size of the largest buffer in the pool.
 const largestKept = 512 << 10
 
 func (a *answers) take(w http.ResponseWriter) *answer {
@@ -44,15 +43,15 @@ func (a *answers) giveBack(held *answer) {
 	}
 }
 
-// WriteHeader keeps the status for send.
+// WriteHeader stores the status for send.
 func (a *answer) WriteHeader(status int) { a.status = status }
 
-// Write keeps the bytes for send.
+// Write stores the bytes for send.
 func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
 
-// send writes the answer that was held back. A GET that succeeded may be
-// kept by its client for fresh, and is answered with 304 when the client
-// has it already. Anything else is not to be kept.
+// send writes the buffered answer. A client may cache a successful GET for
+// fresh, and gets 304 if its cached answer is current. Nothing else may be
+// cached.
 func (a *answer) send(r *http.Request, fresh time.Duration) {
 	w, header := a.ResponseWriter, a.Header()
 	if a.status == http.StatusOK && r.Method != http.MethodPost {
@@ -70,8 +69,7 @@ func (a *answer) send(r *http.Request, fresh time.Duration) {
 	header.Set("Content-Length", strconv.Itoa(a.body.Len()))
 	w.WriteHeader(a.status)
 	if r.Method != http.MethodHead {
-		// A client that has gone away is no error of ours, and there is
-		// nobody left to tell.
+		// If this fails, the client is gone; ignore the error.
 		_, _ = w.Write(a.body.Bytes())
 	}
 }
@@ -82,9 +80,9 @@ func digest(body []byte) string {
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
 }
 
-// matches reports whether If-None-Match names the tag. The comparison is
-// the weak one (RFC 9110, section 13.1.2): a proxy that compressed the
-// answer has put W/ before it.
+// matches reports whether If-None-Match has the tag. It uses the weak
+// comparison (RFC 9110, section 13.1.2): a proxy that compresses an answer
+// adds W/ to the tag.
 func matches(fields []string, etag string) bool {
 	for _, field := range fields {
 		for candidate := range strings.SplitSeq(field, ",") {

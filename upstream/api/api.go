@@ -17,27 +17,26 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
 
-// Source gives the rates. It is used from many goroutines at once.
+// Source returns the rates. It must be safe for concurrent use.
 type Source interface {
-	// Current returns the rates of the moment, never nil. Each request
-	// takes them once.
+	// Current returns the current rates, never nil. Each request calls it
+	// once.
 	Current() *rates.Dataset
-	// NextExpected returns when newer rates than those of now may be there.
-	// Clients keep their answers until then.
+	// NextExpected returns when newer rates are expected. Clients cache
+	// answers until then.
 	NextExpected(now time.Time) time.Time
 }
 
 // Route is an endpoint.
 type Route struct {
-	// Method is the HTTP method. GET stands for HEAD too.
+	// Method is the HTTP method. GET includes HEAD.
 	Method string
 	// Path is the path in the pattern language of http.ServeMux.
 	Path string
 }
 
 // Routes returns the endpoints in the order of the reference page, without
-// the document and the page themselves. A gate that admits calls by
-// pattern can be held against it.
+// the document and the page. A test compares a gate's configuration with it.
 func Routes() []Route {
 	var routes []Route
 	for _, e := range endpoints() {
@@ -47,34 +46,33 @@ func Routes() []Route {
 }
 
 // New returns the handler of the API: the endpoints below /api/, the
-// OpenAPI document at /openapi.json and the reference page at /docs. It
-// answers everything else with 404, and paths that http.ServeMux would
-// redirect as well. The document and the page also show the calls that
-// the server and the gate around it answer, POST /api/login and GET
-// /api/usage. The page's samples call the site, the public URL of the
-// API. The clock is asked at most twice a request.
+// OpenAPI document at /openapi.json and the reference page at /docs. All
+// other paths are 404, including those that http.ServeMux would redirect.
+// The document and the page also describe POST /api/login and GET
+// /api/usage, which server and gate answer. Site is the public URL of the
+// API, for the samples on the page. A request reads the clock at most twice.
 //
-// It authenticates nobody, limits no time and recovers no panic: that is
-// for the server around it. The error is one of the embedded examples or
-// the page's template, so it shows at the first start or never.
+// The handler does not authenticate, has no timeouts and does not recover
+// panics: the server around it does. An error comes from an embedded file,
+// so every start fails or none.
 func New(source Source, site *url.URL, now func() time.Time) (http.Handler, error) {
 	s := &service{source: source, now: now}
 	mux := http.NewServeMux()
 	api := humago.New(mux, configuration())
 	document := api.OpenAPI()
-	beside, err := describeNeighbours(document)
+	login, usage, err := describeExternal(document)
 	if err != nil {
 		return nil, err
 	}
-	shown := []*huma.Operation{beside.login}
+	shown := []*huma.Operation{login}
 	for _, e := range endpoints() {
 		if err := e.add(s, api); err != nil {
 			return nil, err
 		}
 		shown = append(shown, documented(document, e.operation))
 	}
-	shown = append(shown, beside.usage)
-	// huma describes errors of its own, which nothing here answers with.
+	shown = append(shown, usage)
+	// huma adds schemas of its own errors. This API does not use them.
 	for _, name := range [...]string{"ErrorModel", "ErrorDetail"} {
 		delete(document.Components.Schemas.Map(), name)
 	}
@@ -93,14 +91,14 @@ const (
 	schemaPrefix = "#/components/schemas/"
 )
 
-// marshal writes an answer. No two members of an answer can share a name:
-// they are fields of a struct, or codes that are sorted and compacted. To
-// check it once more would take a quarter of the time of a table of rates.
+// marshal writes an answer. It skips the check for duplicate names, which
+// takes a quarter of the time of a table of rates: names are struct fields,
+// or sorted codes without duplicates.
 func marshal(w io.Writer, v any) error {
 	return json.MarshalWrite(w, v, jsontext.AllowDuplicateNames(true))
 }
 
-// unmarshal hands a request body to its handler undecoded.
+// unmarshal passes a request body to its handler undecoded.
 func unmarshal(text []byte, v any) error {
 	body, ok := v.(interface{ keep([]byte) })
 	if !ok {

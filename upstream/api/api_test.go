@@ -130,7 +130,7 @@ type answer struct {
 	body   []byte
 }
 
-// do sends a request and holds the answer against the document.
+// do sends a request and checks the answer against the document.
 func (s *serving) do(t testing.TB, r *http.Request) answer {
 	t.Helper()
 	a := s.send(r)

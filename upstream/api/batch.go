@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// largestBatch is how many conversions one request may hold.
+	// largestBatch is the maximum number of conversions in a request.
 	largestBatch = 100
-	// longestID is how many characters the id of an item may have.
+	// longestID is the maximum length of an item's id in characters.
 	longestID = 64
 )
 
@@ -33,14 +33,14 @@ type batchRequest struct {
 
 // batchItem is one conversion of a batch.
 type batchItem struct {
-	ID     *string     `json:"id" required:"false" maxLength:"64" example:"line-1" doc:"Comes back with the result, for the client to recognise it. It need not be unique."`
+	ID     *string     `json:"id" required:"false" maxLength:"64" example:"line-1" doc:"Copied to the result, so that the client can match them. It need not be unique."`
 	From   batchText   `json:"from" doc:"The currency that the amount is in: three letters."`
 	To     batchText   `json:"to" doc:"The currency to convert to: three letters."`
-	Amount batchAmount `json:"amount" doc:"The amount, above zero, as a number or as a string: at most 15 digits before the point, 10 after it and 15 significant digits in all. A number may have an exponent (1e-7 is 0.0000001); a string is in plain notation. It comes back as a number in plain notation."`
-	Date   *string     `json:"date" required:"false" format:"date" example:"2026-09-25" doc:"The day whose rate to use; without it the newest there is."`
+	Amount batchAmount `json:"amount" doc:"The amount, above zero, as a number or as a string: at most 15 digits before the point, 10 after it and 15 significant digits in all. A number may have an exponent (1e-7 is 0.0000001), a string may not. The answer has it as a number in plain notation."`
+	Date   *string     `json:"date" required:"false" format:"date" example:"2026-09-25" doc:"The day of the rate. Default: the newest day with a rate."`
 }
 
-// batchText is a string that must be there and must be a string.
+// batchText is a required string.
 type batchText struct {
 	text  string
 	given bool
@@ -53,7 +53,7 @@ func (batchText) Schema(huma.Registry) *huma.Schema {
 
 var errNoString = errors.New("want a string")
 
-// UnmarshalJSONFrom reads a string. Without it, null would pass for "".
+// UnmarshalJSONFrom reads a string. Without it, null would mean "".
 func (t *batchText) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 	if decoder.PeekKind() != '"' {
 		return errNoString
@@ -66,8 +66,8 @@ func (t *batchText) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 	return nil
 }
 
-// batchAmount is a number or a string that must be there. It keeps the text
-// as it was written: a float64 on the way would lose digits.
+// batchAmount is a required number or string. It keeps the original text: a
+// float64 would lose digits.
 type batchAmount struct {
 	batchText
 	// number is set for a JSON number.
@@ -101,8 +101,8 @@ func (a *batchAmount) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 	return nil
 }
 
-// readAmountNumber reads an amount that is a JSON number: 1e-7 is the same
-// number as 0.0000001, and JavaScript writes it so by itself.
+// readAmountNumber reads an amount that is a JSON number. It may have an
+// exponent: JavaScript writes 0.0000001 as 1e-7.
 func readAmountNumber(text string) (rates.Decimal, *apierror.Error) {
 	amount, err := rates.ParseAmountNumber(text)
 	if err != nil {
@@ -113,43 +113,43 @@ func readAmountNumber(text string) (rates.Decimal, *apierror.Error) {
 
 // batchAnswer is the answer to POST /api/convert/batch.
 type batchAnswer struct {
-	Count     int           `json:"count" doc:"How many conversions were asked for."`
-	Succeeded int           `json:"succeeded" doc:"How many have a result."`
-	Failed    int           `json:"failed" doc:"How many have an error."`
+	Count     int           `json:"count" doc:"The number of conversions."`
+	Succeeded int           `json:"succeeded" doc:"The number of conversions with a result."`
+	Failed    int           `json:"failed" doc:"The number of conversions with an error."`
 	Results   []batchResult `json:"results" nullable:"false" doc:"One result for each conversion, in their order."`
 }
 
 // problem is a refusal inside an answer.
 type problem struct{ *apierror.Error }
 
-// Schema describes it as every refusal.
+// Schema refers to the schema of all refusals.
 func (problem) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Ref: schemaPrefix + schemaRefusal}
 }
 
-// batchResult is one of its two members.
+// batchResult has one of its two members set.
 type batchResult struct {
 	success *batchSuccess
 	failure *batchFailure
 }
 
-// batchSuccess is the result of a conversion that was made.
+// batchSuccess is the result of a successful conversion.
 type batchSuccess struct {
-	Index  int     `json:"index" doc:"The place of the conversion in the request, from 0."`
+	Index  int     `json:"index" doc:"The index of the conversion in the request, from 0."`
 	ID     *string `json:"id" doc:"The id of the conversion in the request, or null."`
 	Status int     `json:"status" enum:"200" doc:"The status that the conversion alone would have had."`
 	Conversion
 }
 
-// batchFailure is the result of a conversion that was refused.
+// batchFailure is the result of a refused conversion.
 type batchFailure struct {
-	Index  int     `json:"index" doc:"The place of the conversion in the request, from 0."`
+	Index  int     `json:"index" doc:"The index of the conversion in the request, from 0."`
 	ID     *string `json:"id" doc:"The id of the conversion in the request, or null."`
 	Status int     `json:"status" enum:"400,404" doc:"The status that the conversion alone would have had."`
-	Error  problem `json:"error" doc:"The refusal that the conversion alone would have met."`
+	Error  problem `json:"error" doc:"The refusal that the conversion alone would have had."`
 }
 
-// Schema describes the choice.
+// Schema describes both.
 func (batchResult) Schema(registry huma.Registry) *huma.Schema {
 	return &huma.Schema{OneOf: []*huma.Schema{
 		schemaOf[batchSuccess](registry),
@@ -165,8 +165,8 @@ func (r batchResult) MarshalJSONTo(encoder *jsontext.Encoder) error {
 	return json.MarshalEncode(encoder, r.failure)
 }
 
-// convertBatch answers POST /api/convert/batch. A body of another shape is
-// refused as a whole; a conversion that cannot be made fails alone.
+// convertBatch answers POST /api/convert/batch. An invalid body is refused as
+// a whole. An invalid conversion fails alone.
 func (s *service) convertBatch(in *batchInput) (*batchAnswer, *apierror.Error) {
 	request, refusal := decodeBatch(in.Body.text)
 	if refusal != nil {
@@ -187,7 +187,8 @@ func (s *service) convertBatch(in *batchInput) (*batchAnswer, *apierror.Error) {
 	return answer, nil
 }
 
-// convertItem makes one conversion. Without a date is not with an empty one.
+// convertItem makes one conversion. An empty date is invalid; a missing one
+// is not.
 func (m moment) convertItem(item *batchItem) (*Conversion, *apierror.Error) {
 	input := convertInput{From: item.From.text, Amount: item.Amount.text, To: item.To.text}
 	if item.Date != nil {
@@ -202,19 +203,19 @@ func (m moment) convertItem(item *batchItem) (*Conversion, *apierror.Error) {
 	return m.convert(&input, read)
 }
 
-// decodeBatch reads the body: one JSON value of RFC 8259, in UTF-8, no
-// member twice, none unknown, nothing after it.
+// decodeBatch reads the body: one JSON object in UTF-8 without duplicate or
+// unknown members and without trailing data.
 func decodeBatch(text []byte) (*batchRequest, *apierror.Error) {
 	var request batchRequest
 	if jsontext.Value(text).Kind() != '{' {
-		return nil, invalidRequest("The body must be a JSON object with the member conversions.")
+		return nil, invalidRequest("The body must be a JSON object with the member \"conversions\".")
 	}
 	if err := json.Unmarshal(text, &request, json.RejectUnknownMembers(true)); err != nil {
 		return nil, undecodable(err)
 	}
 	if n := len(request.Conversions); n < 1 || n > largestBatch {
 		return nil, invalidRequest(fmt.Sprintf(
-			"The member conversions must be a list of 1 to %d conversions, and has %d.", largestBatch, n))
+			"The member \"conversions\" has %d items. It must have 1 to %d.", n, largestBatch))
 	}
 	for i, item := range request.Conversions {
 		for _, member := range [...]struct {
@@ -227,23 +228,23 @@ func decodeBatch(text []byte) (*batchRequest, *apierror.Error) {
 		}
 		if item.ID != nil && utf8.RuneCountInString(*item.ID) > longestID {
 			return nil, invalidRequest(fmt.Sprintf(
-				"The id of /conversions/%d is too long. At most %d characters are kept.", i, longestID))
+				"The id of /conversions/%d is too long. At most %d characters are allowed.", i, longestID))
 		}
 	}
 	return &request, nil
 }
 
-// undecodable says where and why a body could not be read.
+// undecodable returns the refusal for an invalid body, with the place.
 func undecodable(err error) *apierror.Error {
 	var semantic *json.SemanticError
 	var syntactic *jsontext.SyntacticError
 	switch {
 	case errors.As(err, &semantic) && errors.Is(err, json.ErrUnknownName):
-		return invalidRequest("The member " + quote(string(semantic.JSONPointer)) + " of the body is not known.")
+		return invalidRequest("The member " + quote(string(semantic.JSONPointer)) + " of the body is unknown.")
 	case errors.As(err, &semantic):
 		return invalidRequest("The value " + quote(string(semantic.JSONPointer)) + " of the body has the wrong type.")
 	case errors.As(err, &syntactic) && errors.Is(err, jsontext.ErrDuplicateName):
-		return invalidRequest("The member " + quote(string(syntactic.JSONPointer)) + " of the body is given more than once.")
+		return invalidRequest("The member " + quote(string(syntactic.JSONPointer)) + " of the body is duplicate.")
 	case errors.As(err, &syntactic):
 		return invalidRequest(fmt.Sprintf("The body is not valid JSON in UTF-8 at byte %d.", syntactic.ByteOffset))
 	}

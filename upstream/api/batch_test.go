@@ -49,7 +49,7 @@ func TestBatch(t *testing.T) {
 	for i, want := range []string{
 		`{"index":0,"id":"b","status":200,"from":"EUR","to":"USD","amount":100,"rate":1.1701,"result":117.01,"rounded":117.01,"date":"2026-09-25","source":"ECB"}`,
 		`{"index":1,"id":"","status":200,"from":"USD","to":"GBP","amount":0.5,"rate":0.745620032476,"result":0.372810016238,"rounded":0.37,"date":"2026-09-25","source":"ECB"}`,
-		`{"index":2,"id":null,"status":404,"error":{"message":"There are no rates for the currency ZZZ. GET /api/currencies lists those there are.","code":"unknown_currency"}}`,
+		`{"index":2,"id":null,"status":404,"error":{"message":"The currency ZZZ is unknown. GET /api/currencies lists all currencies.","code":"unknown_currency"}}`,
 		`{"index":3,"id":"b","status":404,"error":{"message":"The currency BGN ended on 2025-12-31. Its successor is EUR.","code":"currency_retired","successor":"EUR"}}`,
 		`"code":"invalid_amount"`,
 		`{"index":5,"id":null,"status":200,"from":"EUR","to":"USD","amount":0.0000001,"rate":1.1701,"result":0.00000011701,"rounded":0.00,"date":"2026-09-25","source":"ECB"}`,

@@ -7,7 +7,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
 
-// amountPattern is the form of an amount in plain notation.
+// amountPattern matches an amount in plain notation.
 const amountPattern = `^[0-9]{1,15}(\.[0-9]{1,10})?$`
 
 // convertInput is the request of GET /api/convert/{from}/{amount}/{to}.
@@ -15,18 +15,18 @@ type convertInput struct {
 	From   string `path:"from" pattern:"^[A-Za-z]{3}$" example:"EUR" doc:"The currency that the amount is in."`
 	Amount string `path:"amount" pattern:"^[0-9]{1,15}(\\.[0-9]{1,10})?$" example:"100" doc:"The amount: above zero, at most 15 significant digits."`
 	To     string `path:"to" pattern:"^[A-Za-z]{3}$" example:"USD" doc:"The currency to convert to."`
-	Date   string `query:"date" format:"date" example:"2026-09-25" doc:"The day whose rate to use; without it the newest there is. A day without rates takes those of the newest day before it, at most 14 days back."`
+	Date   string `query:"date" format:"date" example:"2026-09-25" doc:"The day of the rate. Default: the newest day with a rate. For a day without rates, the newest day before it is used, at most 14 days back."`
 }
 
-// Conversion is the answer to a conversion. Its name is exported because
-// reflection passes over members that are embedded by a private name.
+// Conversion is the answer to a conversion. It is exported because reflection
+// ignores embedded structs with a private name.
 type Conversion struct {
 	From    currency.Code `json:"from" pattern:"^[A-Z]{3}$" doc:"The currency that was converted from."`
 	To      currency.Code `json:"to" pattern:"^[A-Z]{3}$" doc:"The currency that was converted to."`
 	Amount  number        `json:"amount" doc:"The amount that was converted."`
 	Rate    number        `json:"rate" doc:"How many units of to one unit of from buys, to 12 significant digits, rounded half-even."`
 	Result  number        `json:"result" doc:"amount × rate to 15 significant digits, rounded half-even."`
-	Rounded number        `json:"rounded" doc:"amount × rate, rounded half-even to the minor unit of to. It is result for currencies without a minor unit, such as gold."`
+	Rounded number        `json:"rounded" doc:"amount × rate, rounded half-even to the minor unit of to. For currencies without a minor unit, such as gold, it is result."`
 	Date    civil.Date    `json:"date" format:"date" doc:"The day that the rate is for."`
 	Source  string        `json:"source" doc:"Where the rate comes from: ECB, snapshot (indicative) or ECB+snapshot."`
 }
@@ -36,9 +36,8 @@ func (s *service) convert(in *convertInput) (*Conversion, *apierror.Error) {
 	return s.moment().convert(in, readAmount)
 }
 
-// convert is what a single conversion and each item of a batch have in
-// common: everything but how its amount is read. The text is judged from
-// left to right before any currency is looked up.
+// convert makes one conversion, alone or of a batch; they differ in how the
+// amount is read. It checks the syntax of all parts first.
 func (m moment) convert(in *convertInput, read func(string) (rates.Decimal, *apierror.Error)) (*Conversion, *apierror.Error) {
 	from, err := currency.Parse(in.From)
 	if err != nil {

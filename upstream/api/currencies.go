@@ -6,8 +6,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 )
 
-// currenciesInput is the request of GET /api/currencies, which asks
-// nothing.
+// currenciesInput is the request of GET /api/currencies. It has no
+// parameters.
 type currenciesInput struct{}
 
 // currencyList is the answer to GET /api/currencies.
@@ -22,16 +22,16 @@ type currencyDetail struct {
 	Code      currency.Code `json:"code" pattern:"^[A-Z]{3}$" doc:"The alphabetic code of ISO 4217."`
 	Name      string        `json:"name" doc:"The English name."`
 	Numeric   string        `json:"numeric" pattern:"^[0-9]{3}$" doc:"The numeric code of ISO 4217."`
-	MinorUnit *int          `json:"minor_unit" doc:"How many decimals an amount has by ISO 4217; null where that is not applicable, as for gold."`
+	MinorUnit *int          `json:"minor_unit" doc:"How many decimals an amount has by ISO 4217; null where ISO 4217 has none, as for gold."`
 	Symbol    string        `json:"symbol" doc:"The symbol in English, or the code."`
 	StartDate civil.Date    `json:"start_date" format:"date" doc:"The first day with a rate."`
 	EndDate   civil.Date    `json:"end_date" format:"date" doc:"The last day with a rate."`
 	Source    string        `json:"source" doc:"Where the rate of the last day comes from: ECB or snapshot (indicative)."`
 }
 
-// listCurrencies answers GET /api/currencies: every currency that lives
-// and has a rate. One that has ended is left out, since a conversion
-// without a date would be refused.
+// listCurrencies answers GET /api/currencies with every active currency that
+// has a rate. Retired currencies are omitted: a conversion without a date
+// would be refused.
 func (s *service) listCurrencies(*currenciesInput) (*currencyList, *apierror.Error) {
 	m := s.moment()
 	listings := m.data.Listings()

@@ -1,30 +1,28 @@
 // Package api is the currency API: currencies, conversion, rates, history
 // and batch conversion over HTTP.
 //
-// # One table, one truth
+// # One source
 //
-// Each endpoint is a typed handler. The routes, the parameters that are
-// accepted, the OpenAPI document at /openapi.json and the reference page
-// at /docs all come from those types, so none of them can drift from what
-// is served.
+// Each endpoint is a typed handler. The routes, the accepted parameters, the
+// OpenAPI document at /openapi.json and the reference page at /docs all come
+// from these types, so they agree.
 //
 // # Exactness
 //
-// A number never passes through a float64, neither on its way in nor on
-// its way out. Numbers are written as JSON numbers in plain notation, and
-// whoever reads them with a decimal type can recompute every result from
-// the rate that stands beside it.
+// No number passes through a float64. Numbers are written as JSON numbers in
+// plain notation. A client that reads them with a decimal type can recompute
+// every result from the rate in the same answer.
 //
-// # Manners
+// # Strictness
 //
-// What is not understood is refused rather than ignored: an unknown query
-// parameter, one that is given twice, an unknown member of a batch. A
-// typing error in "date" must not silently give today's rate. Every
+// Unknown and duplicate query parameters and members are refused, not
+// ignored: a typing error in "date" must not return today's rate. Every
 // refusal has the shape of package apierror.
 //
-// Answers carry a strong ETag that is a digest of the answer itself, so it
-// changes exactly when the answer does, and a max-age that ends when the
-// next rates are expected.
+// # Caching
 //
-// The package authenticates nobody: the gate in front of it does.
+// The ETag of an answer is a digest of its body, so it changes exactly with
+// the body. The max-age ends when the next rates are expected.
+//
+// The package does not authenticate: the gate in front of it does.
 package api

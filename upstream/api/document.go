@@ -13,8 +13,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// examples are answers of this very code to a few fixed rates. A test holds
-// each file against what is served, so what the document shows is true.
+// examples are answers of this code for a few fixed rates. A test compares
+// each file with the served answer.
 //
 //go:embed examples/*.json
 var examples embed.FS
@@ -26,24 +26,24 @@ const (
 	tagCurrencies = "currencies"
 )
 
-// overview is the text at the head of the document.
+// overview is the introduction of the document.
 const overview = `Exchange rates of the world's currencies, by day, and conversion with them.
 
-**Numbers** are exact decimals, written as JSON numbers in plain notation. Read them with a decimal type to keep every digit. All rates of one day come from one table of values against the euro, so they never contradict each other.
+**Numbers** are exact decimals, written as JSON numbers in plain notation. Read them with a decimal type to keep every digit. All rates of a day come from one table of values against the euro, so they never contradict each other.
 
-**Dates** are days of the calendar, and today is today in UTC. Every answer says which day its rates are for, and where they come from: ECB are the euro reference rates of the European Central Bank, snapshot are republished market rates and indicative. Not every day has every currency: the days of the ECB have some thirty, and the others end with the snapshot. Without a date the answer is for the newest day that has what was asked for, so look at the date in it.
+**Dates** are calendar days in UTC. Every answer has the date and the source of its rates. The source ECB means the euro reference rates of the European Central Bank. The source snapshot means republished market rates, which are indicative. The ECB has about thirty currencies; the others end with the snapshot. Without a date in the request, the answer uses the newest day that has all the currencies: read the date in the answer.
 
-**Limits** are calls a day: for each endpoint, and for the whole account, whichever of its keys is used. They start again at midnight of one time zone, which GET /api/usage names beside what is left. Every call that gets through counts, also one that is refused for what it asks. Its answer tells in RateLimit how many remain and the seconds until midnight, and in RateLimit-Policy the limit. Above the limit the answer is 429: whoever waits the seconds in Retry-After is let through again.
+**Limits** are calls a day for each endpoint. All keys of an account share them. They reset at midnight; GET /api/usage shows the time zone and the calls that are left. Every admitted call counts, even if this API then refuses it. The header RateLimit has the calls that remain and the seconds until midnight, RateLimit-Policy has the limit. Above the limit the answer is 429. Retry-After has the seconds to wait.
 
-**Caching.** An answer to GET has a strong ETag and a max-age that ends when newer rates are expected.
+**Caching.** An answer to GET has a strong ETag. Its max-age ends when newer rates are expected.
 
-**Refusals** are JSON objects with a message for people and a code for programs. What is not understood is refused, not ignored: a query parameter that is unknown, empty or given twice is an error.`
+**Refusals** are JSON objects with a message for people and a code for programs. Unknown, empty and duplicate query parameters are refused, not ignored.`
 
-// problemCodes are the codes of an endpoint's own refusals by status.
+// problemCodes are codes of refusals by status.
 type problemCodes map[int][]string
 
-// configuration returns a huma configuration that adds nothing of its own:
-// no pages, no $schema members, no Link fields, JSON alone.
+// configuration returns a huma configuration for JSON only, without the
+// pages, $schema members and Link headers of huma.
 func configuration() huma.Config {
 	schemas := huma.NewMapRegistry(schemaPrefix, huma.DefaultSchemaNamer)
 	schemas.Map()[schemaRefusal] = refusalSchema()
@@ -58,14 +58,14 @@ func configuration() huma.Config {
 			},
 			Servers: []*huma.Server{{URL: "/"}},
 			Tags: []*huma.Tag{
-				{Name: tagAccount, Description: "What an account may do, and did."},
+				{Name: tagAccount, Description: "Login and usage of an account."},
 				{Name: tagCurrencies, Description: "Currencies, rates and conversion."},
 			},
 			Components: &huma.Components{
 				Schemas: schemas,
 				SecuritySchemes: map[string]*huma.SecurityScheme{securityName: {
 					Type: "http", Scheme: "bearer",
-					Description: "The token is an API key, made in Settings, or comes from POST /api/login. GET /api/usage tells what remains of the day's calls.",
+					Description: "The token is an API key from Settings or a token from POST /api/login. GET /api/usage shows the calls that are left today.",
 				}},
 			},
 			Security: []map[string][]string{{securityName: {}}},
@@ -75,8 +75,8 @@ func configuration() huma.Config {
 	}
 }
 
-// refusalSchema describes the shape of package apierror, and the further
-// members that this API and the gate in front of it put into it.
+// refusalSchema describes the refusals of package apierror with all members
+// that this API and the gate add.
 func refusalSchema() *huma.Schema {
 	text := func(description string) *huma.Schema {
 		return &huma.Schema{Type: huma.TypeString, Description: description}
@@ -85,10 +85,10 @@ func refusalSchema() *huma.Schema {
 		Type:        huma.TypeObject,
 		Description: "A refusal.",
 		Properties: map[string]*huma.Schema{
-			"message":   text("A sentence for a person."),
-			"code":      text("A stable word for a program."),
-			"successor": text("With currency_retired: the currency that replaced the one asked for."),
-			"endpoint":  text("With quota_exceeded: the endpoint whose calls are used up."),
+			"message":   text("A message for people."),
+			"code":      text("A stable code for programs."),
+			"successor": text("With currency_retired: the currency that replaced it."),
+			"endpoint":  text("With quota_exceeded: the endpoint whose limit is reached."),
 			"limit":     {Type: huma.TypeInteger, Description: "With quota_exceeded: the calls a day."},
 			"resets_at": {Type: huma.TypeString, Format: "date-time", Description: "With quota_exceeded: when the next day begins."},
 		},
@@ -97,8 +97,8 @@ func refusalSchema() *huma.Schema {
 	}
 }
 
-// responses documents an endpoint's answers: the one that succeeds, what
-// the endpoint refuses, and what every endpoint or the gate refuses.
+// responses documents the answers of an endpoint: success, its own refusals,
+// and those of every endpoint and of the gate.
 func responses(get bool, example json.RawMessage, own problemCodes) map[string]*huma.Response {
 	all := map[string]*huma.Response{
 		"200": {
@@ -109,7 +109,7 @@ func responses(get bool, example json.RawMessage, own problemCodes) map[string]*
 	}
 	if get {
 		all["304"] = &huma.Response{
-			Description: "The client has the answer already: If-None-Match names its ETag.",
+			Description: "Not modified: the ETag in If-None-Match is current.",
 			Headers:     successHeaders(get),
 		}
 	}
@@ -124,16 +124,16 @@ func responses(get bool, example json.RawMessage, own problemCodes) map[string]*
 	return all
 }
 
-// gatedRefusals documents what a call that is counted can be refused with:
-// by the gate, and by what is behind it.
+// gatedRefusals documents the refusals of a counted call: those of the gate,
+// and those of the service behind it.
 func gatedRefusals(behind problemCodes) map[string]*huma.Response {
 	all := refusals(behind, gateProblems())
-	// Also for a token in two places (RFC 6750, 3.1).
+	// A token in two places is 400 with this header (RFC 6750, 3.1).
 	maps.Copy(all[strconv.Itoa(http.StatusBadRequest)].Headers, refusalHeaders("invalid_token"))
 	return all
 }
 
-// targetProblems are what the gate refuses of every request.
+// targetProblems are the gate's refusals of any request.
 func targetProblems() problemCodes {
 	return problemCodes{
 		http.StatusBadRequest:         {"bad_path"},
@@ -142,7 +142,7 @@ func targetProblems() problemCodes {
 	}
 }
 
-// gateProblems are what the gate refuses of every call that is counted.
+// gateProblems are the gate's refusals of a counted call.
 func gateProblems() problemCodes {
 	return joined(targetProblems(), problemCodes{
 		http.StatusBadRequest:      {codeInvalidRequest},
@@ -152,8 +152,8 @@ func gateProblems() problemCodes {
 	})
 }
 
-// unansweredProblems are what the gate answers in place of this service,
-// if that does not.
+// unansweredProblems are the gate's answers when this service does not
+// answer.
 func unansweredProblems() problemCodes {
 	return problemCodes{
 		http.StatusBadGateway:         {"upstream_unreachable"},
@@ -162,7 +162,7 @@ func unansweredProblems() problemCodes {
 	}
 }
 
-// joined returns what several lists of codes have together.
+// joined merges lists of codes.
 func joined(lists ...problemCodes) problemCodes {
 	all := problemCodes{}
 	for _, list := range lists {
@@ -207,10 +207,10 @@ func refusalHeaders(code string) map[string]*huma.Header {
 	case "unauthenticated", "invalid_token", "insufficient_scope":
 		return map[string]*huma.Header{"WWW-Authenticate": header(huma.TypeString, "How to authenticate (RFC 6750).")}
 	case "method_not_allowed":
-		return map[string]*huma.Header{"Allow": header(huma.TypeString, "The methods that are known here.")}
+		return map[string]*huma.Header{"Allow": header(huma.TypeString, "The allowed methods.")}
 	case "quota_exceeded":
 		headers := limitHeaders()
-		headers["Retry-After"] = header(huma.TypeInteger, "Seconds until midnight: a client that waits exactly that long is admitted.")
+		headers["Retry-After"] = header(huma.TypeInteger, "Seconds until midnight. A client that waits that long is admitted.")
 		return headers
 	case "too_many_attempts", "busy", "unavailable":
 		return map[string]*huma.Header{"Retry-After": header(huma.TypeInteger, "Seconds to wait.")}
@@ -218,11 +218,11 @@ func refusalHeaders(code string) map[string]*huma.Header {
 	return nil
 }
 
-// limitHeaders documents what a counted call's answer says of its limit.
+// limitHeaders documents the headers about the limit of a counted call.
 func limitHeaders() map[string]*huma.Header {
 	return map[string]*huma.Header{
-		"RateLimit-Policy": header(huma.TypeString, "The calls a day, unless they are unlimited."),
-		"RateLimit":        header(huma.TypeString, "The calls that remain, and the seconds until the day ends."),
+		"RateLimit-Policy": header(huma.TypeString, "The limit of calls a day. Missing if unlimited."),
+		"RateLimit":        header(huma.TypeString, "The calls that remain and the seconds until midnight. Missing if unlimited."),
 	}
 }
 
@@ -230,12 +230,12 @@ func header(kind, description string) *huma.Header {
 	return &huma.Header{Description: description, Schema: &huma.Schema{Type: kind}}
 }
 
-// successHeaders documents the header fields of an answer that succeeds.
+// successHeaders documents the headers of a successful answer.
 func successHeaders(get bool) map[string]*huma.Header {
 	headers := limitHeaders()
-	headers["Cache-Control"] = header(huma.TypeString, "How long the client may keep the answer. It is nobody else's.")
+	headers["Cache-Control"] = header(huma.TypeString, "How long the client may cache the answer. Shared caches must not.")
 	if get {
-		headers["ETag"] = header(huma.TypeString, "Names the answer: it changes exactly when the answer does.")
+		headers["ETag"] = header(huma.TypeString, "Identifies the answer. It changes exactly when the answer changes.")
 	}
 	return headers
 }

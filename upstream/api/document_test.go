@@ -70,7 +70,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// TestExamples holds the examples of the document against what is served.
+// TestExamples compares the examples of the document with the served answers.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	handler, err := api.New(sourceOf(exampleRates(t)), site, func() time.Time { return now })
@@ -141,7 +141,7 @@ func TestDocument(t *testing.T) {
 				t.Errorf("%s has no example", name)
 			}
 			refused := []int{400, 401, 403, 405, 429, 503}
-			if !slices.Contains(neighbours, path) {
+			if !slices.Contains(external, path) {
 				refused = append(refused, 406, 500)
 			}
 			for _, status := range refused {

@@ -7,23 +7,23 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// endpoint is one line of the API.
+// endpoint is one endpoint of the API.
 type endpoint struct {
 	operation huma.Operation
-	// refusals are the codes that only this endpoint answers with.
+	// refusals are the codes of this endpoint's own refusals.
 	refusals problemCodes
 	register registration
 }
 
-// endpoints returns the whole API in the order of the reference page. Each
-// call makes it anew, since registering adds to it.
+// endpoints returns all endpoints in the order of the reference page. Each
+// call returns new values, since registration changes them.
 func endpoints() []endpoint {
 	return []endpoint{
 		{
 			operation: huma.Operation{
 				OperationID: "currencies", Method: http.MethodGet, Path: "/api/currencies",
 				Summary:     "List the currencies",
-				Description: "Every currency that lives and has a rate, with its name, its minor unit and since when it is quoted.",
+				Description: "Every active currency that has a rate, with its name, its minor unit and the first day with a rate.",
 			},
 			refusals: problemCodes{
 				http.StatusBadRequest: {codeUnknownParameter, codeInvalidRequest},
@@ -34,7 +34,7 @@ func endpoints() []endpoint {
 			operation: huma.Operation{
 				OperationID: "convert", Method: http.MethodGet, Path: "/api/convert/{from}/{amount}/{to}",
 				Summary:     "Convert an amount",
-				Description: "Converts an amount of one currency to another, exactly, and shows the rate, so that the result can be recomputed.",
+				Description: "Converts an amount of one currency to another with exact decimals. The answer has the rate, so you can recompute the result.",
 			},
 			refusals: problemCodes{
 				http.StatusBadRequest: {codeInvalidCurrency, codeInvalidAmount, codeInvalidDate, codeUnknownParameter, codeInvalidRequest},
@@ -46,7 +46,7 @@ func endpoints() []endpoint {
 			operation: huma.Operation{
 				OperationID: "rates", Method: http.MethodGet, Path: "/api/rates/{base}",
 				Summary:     "List the rates of a day",
-				Description: "What one unit of a currency buys of each other on one day. All rates are of the same day.",
+				Description: "How many units of each other currency one unit of the base buys on one day.",
 			},
 			refusals: problemCodes{
 				http.StatusBadRequest: {codeInvalidCurrency, codeInvalidDate, codeUnknownParameter, codeInvalidRequest},
@@ -57,8 +57,8 @@ func endpoints() []endpoint {
 		{
 			operation: huma.Operation{
 				OperationID: "history", Method: http.MethodGet, Path: "/api/history/{from}/{to}",
-				Summary:     "Follow a rate over time",
-				Description: "The rates of a pair by day, week or month; without a range those of the 30 days to the newest.",
+				Summary:     "List the history of a rate",
+				Description: "The rates of a pair by day, week or month. Without a range, the 30 days up to the newest rate.",
 			},
 			refusals: problemCodes{
 				http.StatusBadRequest: {codeInvalidCurrency, codeInvalidDate, codeUnknownParameter, codeInvalidRequest},
@@ -70,9 +70,9 @@ func endpoints() []endpoint {
 			operation: huma.Operation{
 				OperationID: "batch", Method: http.MethodPost, Path: "/api/convert/batch",
 				Summary: "Convert many amounts",
-				Description: "Makes 1 to 100 conversions with the same rates. The results stand in the order of the conversions. " +
-					"One that fails carries its error, and the others go on; a body that is not of the shape described is refused as a whole. " +
-					"At most 64 KiB of JSON in UTF-8.",
+				Description: "Makes 1 to 100 conversions with the same rates. The results have the order of the conversions. " +
+					"A conversion that fails has an error in place of its result; the others still succeed. An invalid body is refused as a whole. " +
+					"The body is at most 64 KiB of JSON in UTF-8.",
 			},
 			refusals: problemCodes{
 				http.StatusBadRequest:            {codeInvalidRequest, codeUnknownParameter},

@@ -11,40 +11,39 @@ import (
 )
 
 const (
-	// defaultHistory is how many days a history has if it is not told when
-	// to start.
+	// defaultHistory is the number of days of a history without a start.
 	defaultHistory = 30
-	// longestHistory bounds the days of a history: ten years.
+	// longestHistory is the maximum number of days: ten years.
 	longestHistory = 3660
 )
 
 // historyInput is the request of GET /api/history/{from}/{to}.
 type historyInput struct {
-	From      string `path:"from" pattern:"^[A-Za-z]{3}$" example:"EUR" doc:"The currency that one unit is of."`
+	From      string `path:"from" pattern:"^[A-Za-z]{3}$" example:"EUR" doc:"The base: the rates are for one unit of it."`
 	To        string `path:"to" pattern:"^[A-Za-z]{3}$" example:"USD" doc:"The currency that the rates are in."`
-	StartDate string `query:"start_date" format:"date" example:"2026-09-21" doc:"The first day; without it 29 days before the last. It may lie before the first rate."`
-	EndDate   string `query:"end_date" format:"date" example:"2026-09-27" doc:"The last day; without it the newest with a rate. Start and end are at most 3660 days, both included."`
-	Group     string `query:"group" enum:"day,week,month" default:"day" doc:"One rate for each day, week (Monday to Sunday) or month. The rate of a week or month is the last that was quoted in it, not an average, so it can be had again by its date."`
-	Fill      string `query:"fill" enum:"none,previous" default:"none" example:"previous" doc:"What to do about a day, week or month without a rate: leave it out, or repeat the newest rate before its end, at most 14 days old."`
+	StartDate string `query:"start_date" format:"date" example:"2026-09-21" doc:"The first day. Default: 29 days before the last. It may be before the first rate."`
+	EndDate   string `query:"end_date" format:"date" example:"2026-09-27" doc:"The last day. Default: the newest day with a rate. A history has at most 3660 days, including both."`
+	Group     string `query:"group" enum:"day,week,month" default:"day" doc:"One rate for each day, week (Monday to Sunday) or month. The rate of a week or month is the last one of the period, not an average."`
+	Fill      string `query:"fill" enum:"none,previous" default:"none" example:"previous" doc:"For a day, week or month without a rate: none omits it, previous repeats the newest rate before its end, at most 14 days old."`
 }
 
 // history is the answer to GET /api/history/{from}/{to}.
 type history struct {
-	From      currency.Code  `json:"from" pattern:"^[A-Z]{3}$" doc:"The currency that one unit is of."`
+	From      currency.Code  `json:"from" pattern:"^[A-Z]{3}$" doc:"The base: the rates are for one unit of it."`
 	To        currency.Code  `json:"to" pattern:"^[A-Z]{3}$" doc:"The currency that the rates are in."`
-	StartDate civil.Date     `json:"start_date" format:"date" doc:"The first day that was asked for."`
-	EndDate   civil.Date     `json:"end_date" format:"date" doc:"The last day that was asked for."`
-	Group     string         `json:"group" enum:"day,week,month" doc:"What there is one rate for."`
-	Count     int            `json:"count" doc:"How many rates there are."`
+	StartDate civil.Date     `json:"start_date" format:"date" doc:"The first day of the request."`
+	EndDate   civil.Date     `json:"end_date" format:"date" doc:"The last day of the request."`
+	Group     string         `json:"group" enum:"day,week,month" doc:"The period of each rate."`
+	Count     int            `json:"count" doc:"The number of rates."`
 	Source    string         `json:"source" doc:"Where the rates come from: ECB, snapshot (indicative) or ECB+snapshot."`
 	Rates     []historyPoint `json:"rates" nullable:"false" doc:"The rates by ascending date."`
 }
 
 // historyPoint is one rate of a history.
 type historyPoint struct {
-	Date   civil.Date `json:"date" format:"date" doc:"The day of the rate; of a rate that was filled in, the last day of its day, week or month."`
+	Date   civil.Date `json:"date" format:"date" doc:"The day of the rate. For a filled rate, the last day of its period."`
 	Rate   number     `json:"rate" doc:"How many units of to one unit of from bought, to 12 significant digits, rounded half-even."`
-	Filled bool       `json:"filled,omitzero" doc:"True for a rate that is an earlier day's."`
+	Filled bool       `json:"filled,omitzero" doc:"True for a rate of an earlier day."`
 }
 
 // listHistory answers GET /api/history/{from}/{to}.
@@ -72,7 +71,7 @@ func (s *service) listHistory(in *historyInput) (*history, *apierror.Error) {
 	return answer, nil
 }
 
-// historyRange reads what range is asked for and fills in what is not said.
+// historyRange reads the range and applies the defaults.
 func (m moment) historyRange(in *historyInput) (rates.Range, *apierror.Error) {
 	var r rates.Range
 	var err error
@@ -96,20 +95,20 @@ func (m moment) historyRange(in *historyInput) (rates.Range, *apierror.Error) {
 	if r.FillPrevious, refusal = parseFill(in.Fill); refusal != nil {
 		return r, refusal
 	}
-	// A range that begins while a currency lived has an answer, even if it
-	// ended since.
-	alive := start
-	if alive.IsZero() && !end.IsZero() {
-		alive = end - defaultHistory + 1
+	// A retired currency is allowed if it was active on the first day.
+	first := start
+	if first.IsZero() && !end.IsZero() {
+		first = end - defaultHistory + 1
 	}
-	if refusal := m.known(alive, r.From, r.To); refusal != nil {
+	if refusal := m.known(first, r.From, r.To); refusal != nil {
 		return r, refusal
 	}
 	r.Start, r.End, refusal = m.bounds(start, end, r.From, r.To)
 	return r, refusal
 }
 
-// bounds completes the first and last day of a history and checks them.
+// bounds returns the first and last day of a history, checked and with
+// defaults.
 func (m moment) bounds(start, end civil.Date, from, to currency.Code) (civil.Date, civil.Date, *apierror.Error) {
 	if end.IsZero() {
 		newest, refusal := m.day(0, from, to)
@@ -127,12 +126,12 @@ func (m moment) bounds(start, end civil.Date, from, to currency.Code) (civil.Dat
 	}
 	if days := end - start + 1; days > longestHistory {
 		return 0, 0, apierror.New(http.StatusBadRequest, codeInvalidDate,
-			fmt.Sprintf("From %s to %s are %d days. At most %d can be asked for at once.", start, end, days, longestHistory))
+			fmt.Sprintf("From %s to %s are %d days. At most %d are allowed.", start, end, days, longestHistory))
 	}
 	return start, end, nil
 }
 
-// parseGroup reads the query parameter of that name.
+// parseGroup reads the query parameter group.
 func parseGroup(text string) (rates.Group, *apierror.Error) {
 	switch text {
 	case "day":

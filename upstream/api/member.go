@@ -14,7 +14,7 @@ import (
 type member struct {
 	Name, Type, Description string
 	Required                bool
-	// Notes are what its schema demands beyond the type.
+	// Notes are further rules of its schema.
 	Notes []string
 }
 
@@ -28,7 +28,7 @@ func newMember(name string, schema *huma.Schema, required bool) member {
 		note("One of: %s.", join(schema.Enum))
 	}
 	if schema.Default != nil {
-		note("Without it: %v.", schema.Default)
+		note("Default: %v.", schema.Default)
 	}
 	if schema.Pattern != "" {
 		note("Pattern: %s", schema.Pattern)
@@ -45,8 +45,8 @@ func newMember(name string, schema *huma.Schema, required bool) member {
 	return m
 }
 
-// members lists the members of an object, and of the objects in it, their
-// names behind the prefix. Alternatives are listed as one.
+// members lists the members of an object and of the objects in it. Their
+// names get the prefix. Alternatives are merged.
 func members(schemas huma.Registry, schema *huma.Schema, prefix string) []member {
 	if schema.Ref != "" {
 		schema = schemas.SchemaFromRef(schema.Ref)
@@ -69,8 +69,8 @@ func members(schemas huma.Registry, schema *huma.Schema, prefix string) []member
 	return all
 }
 
-// memberNames returns the required members in their order in the JSON,
-// then the others sorted.
+// memberNames returns the required members in the order of the JSON, then
+// the others sorted.
 func memberNames(schema *huma.Schema) []string {
 	names := slices.Clone(schema.Required)
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
@@ -81,7 +81,7 @@ func memberNames(schema *huma.Schema) []string {
 	return names
 }
 
-// typeName names the type of a schema in a few words.
+// typeName describes the type of a schema.
 func typeName(schema *huma.Schema) string {
 	name := schema.Type
 	switch {
@@ -106,7 +106,7 @@ func typeName(schema *huma.Schema) string {
 	return name
 }
 
-// join writes values behind each other.
+// join separates values by commas.
 func join(values []any) string {
 	texts := make([]string, len(values))
 	for i, value := range values {

@@ -13,9 +13,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
 
-// moment is what one request sees: one dataset and one day that counts as
-// today, in UTC. All parts of an answer come from it, so a refresh that
-// happens meanwhile cannot make them contradict each other.
+// moment is the data of one request: one dataset and today's date in UTC.
+// All parts of an answer use it, so a concurrent refresh cannot make them
+// contradict each other.
 type moment struct {
 	data  *rates.Dataset
 	today civil.Date
@@ -25,11 +25,11 @@ func (s *service) moment() moment {
 	return moment{s.source.Current(), civil.Of(s.now().UTC())}
 }
 
-// firstDay is the first day of the euro, on which all rates are based.
+// firstDay is the first day of the euro, the base of all rates.
 var firstDay = civil.New(1999, time.January, 4)
 
-// date reads a date of the request. No text is the zero Date. The future
-// has no rates, and saying so beats answering with the newest.
+// date reads a date of the request. An empty text is the zero Date. A date in
+// the future is refused.
 func (m moment) date(text string) (civil.Date, *apierror.Error) {
 	if text == "" {
 		return 0, nil
@@ -44,7 +44,7 @@ func (m moment) date(text string) (civil.Date, *apierror.Error) {
 	return day, nil
 }
 
-// rateDate reads the date of a rate: before the first day there is none.
+// rateDate reads the date of a rate. It refuses days before the first.
 func (m moment) rateDate(text string) (civil.Date, *apierror.Error) {
 	day, refusal := m.date(text)
 	if refusal == nil && !day.IsZero() && day < firstDay {
@@ -53,9 +53,8 @@ func (m moment) rateDate(text string) (civil.Date, *apierror.Error) {
 	return day, refusal
 }
 
-// known refuses currencies without rates. A currency that has ended is
-// still answered for the days when it lived; on tells which day is asked
-// about, the zero Date meaning today.
+// known refuses currencies that are unknown or retired on a day. The zero
+// Date means today.
 func (m moment) known(on civil.Date, codes ...currency.Code) *apierror.Error {
 	if on.IsZero() {
 		on = m.today
@@ -75,8 +74,8 @@ func (m moment) known(on civil.Date, codes ...currency.Code) *apierror.Error {
 	return nil
 }
 
-// day returns the newest day that quotes all the currencies: at or before
-// on, at most rates.LookBack days back, or of all if on is zero.
+// day returns the newest day with rates of all the currencies: at or before
+// on, at most rates.LookBack days back, or any day if on is zero.
 func (m moment) day(on civil.Date, codes ...currency.Code) (rates.Day, *apierror.Error) {
 	var day rates.Day
 	var err error
@@ -92,7 +91,7 @@ func (m moment) day(on civil.Date, codes ...currency.Code) (rates.Day, *apierror
 	return day, nil
 }
 
-// noRate refuses a question that no day within reach answers.
+// noRate refuses a request because no day in its range has the rates.
 func noRate(on civil.Date, codes []currency.Code) *apierror.Error {
 	names := make([]string, len(codes))
 	for i, code := range codes {
@@ -105,9 +104,8 @@ func noRate(on civil.Date, codes []currency.Code) *apierror.Error {
 	return apierror.New(http.StatusNotFound, codeNoRate, sentence+".")
 }
 
-// must panics for an error that only a defect in the arithmetic can bring:
-// the bounds on amounts and rates leave no room for overflow. The server
-// logs the panic with its cause, which an answer must not show.
+// must panics for an error that only a defect can cause: the bounds of
+// amounts and rates exclude overflow. The server logs the panic.
 func must(err error) {
 	if err != nil {
 		panic(fmt.Errorf("computing rates: %w", err))

@@ -7,12 +7,11 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
 
-// number is a decimal in an answer: a JSON number in plain notation, every
-// digit of it meant.
+// number is a decimal in an answer: an exact JSON number in plain notation.
 type number struct{ rates.Decimal }
 
-// Schema describes the number to readers of the document. There is no
-// format: "double" would invite them to lose digits.
+// Schema describes the number without a format: "double" would lead clients
+// to lose digits.
 func (number) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeNumber}
 }
@@ -22,8 +21,8 @@ func (n number) MarshalJSONTo(encoder *jsontext.Encoder) error {
 	return encoder.WriteValue(n.Append(encoder.AvailableBuffer()))
 }
 
-// rateTable is a table of rates by code, written as an object whose members
-// keep the order of the table.
+// rateTable is a table of rates by code. It is written as an object in the
+// order of the table.
 type rateTable []rates.Quote
 
 // Schema describes the table as an object of numbers.

@@ -24,10 +24,9 @@ import (
 //go:embed page
 var pageFiles embed.FS
 
-// newPages returns what is served beside the endpoints, by path: the
-// document, and the same for people, the operations in that order. The
-// page is made from the document, so it shows nothing that is not so, and
-// needs no script and no other server.
+// newPages returns the handlers of the document and of the reference page, by
+// path. The page is generated from the document, with the operations in this
+// order. It needs no script and no other server.
 func newPages(document *huma.OpenAPI, site *url.URL, shown []*huma.Operation) (map[string]http.Handler, error) {
 	text, err := json.MarshalIndent(document, "", "  ")
 	if err != nil {
@@ -54,7 +53,7 @@ func newPages(document *huma.OpenAPI, site *url.URL, shown []*huma.Operation) (m
 	}, nil
 }
 
-// page serves a text that does not change while the program runs.
+// page serves a constant text.
 func page(text []byte, header http.Header) http.Handler {
 	etag := digest(text)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -67,7 +66,7 @@ func page(text []byte, header http.Header) http.Handler {
 	})
 }
 
-// reference is what the template of the page shows.
+// reference is the input of the page's template.
 type reference struct {
 	Title, Version, Authentication string
 	Site                           string
@@ -89,7 +88,7 @@ type referenceEndpoint struct {
 	Statuses                               []status
 }
 
-// content is an example and what its members mean.
+// content is an example and the description of its members.
 type content struct {
 	Example string
 	Members []member
@@ -127,7 +126,7 @@ func renderReference(document *huma.OpenAPI, site *url.URL, shown []*huma.Operat
 	return text.Bytes(), nil
 }
 
-// newReferenceEndpoint gathers what the page shows of one operation.
+// newReferenceEndpoint returns what the page shows of one operation.
 func newReferenceEndpoint(schemas huma.Registry, operation *huma.Operation) (referenceEndpoint, error) {
 	shown := referenceEndpoint{
 		ID: operation.OperationID, Summary: operation.Summary, Description: operation.Description,
@@ -155,7 +154,7 @@ func newReferenceEndpoint(schemas huma.Registry, operation *huma.Operation) (ref
 	return shown, nil
 }
 
-// contentOf shows a body that the document describes.
+// contentOf returns the content of a body in the document.
 func contentOf(schemas huma.Registry, media *huma.MediaType) content {
 	var text string
 	if example, ok := media.Example.(json.RawMessage); ok {

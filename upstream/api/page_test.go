@@ -87,7 +87,7 @@ func TestSamples(t *testing.T) {
 	t.Cleanup(server.Close)
 	blocks := regexp.MustCompile(`(?s)<details name="(\w+)-sample"[^>]*>\s*<summary>Go</summary>\s*<pre[^>]*><code>(.*?)</code>`).
 		FindAllStringSubmatch(string(s.get(t, "/docs").body), -1)
-	if got, want := len(blocks), len(api.Routes())+len(neighbours); got != want {
+	if got, want := len(blocks), len(api.Routes())+len(external); got != want {
 		t.Fatalf("got %d samples, want %d", got, want)
 	}
 	runs := map[string]string{"convert": "result:117.01", "batch": "succeeded:2"}

@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 )
 
-// The stable words of this API's refusals. The document names them at each
+// The codes of this API's refusals. The document lists them for each
 // endpoint.
 const (
 	codeInvalidCurrency  = "invalid_currency"
@@ -27,15 +27,15 @@ const (
 
 func invalidCurrency(text string) *apierror.Error {
 	return apierror.New(http.StatusBadRequest, codeInvalidCurrency,
-		quote(text)+" is not a currency code. A code is three letters, such as EUR or usd.")
+		quote(text)+" is not a currency code. A code has three letters, such as EUR or usd.")
 }
 
 func unknownCurrency(code currency.Code) *apierror.Error {
 	return apierror.New(http.StatusNotFound, codeUnknownCurrency,
-		"There are no rates for the currency "+string(code)+". GET /api/currencies lists those there are.")
+		"The currency "+string(code)+" is unknown. GET /api/currencies lists all currencies.")
 }
 
-// currencyRetired refuses a currency that had ended.
+// currencyRetired refuses a retired currency.
 func currencyRetired(c currency.Currency) *apierror.Error {
 	return apierror.New(http.StatusNotFound, codeCurrencyRetired,
 		"The currency "+string(c.Code)+" ended on "+c.End.String()+". Its successor is "+string(c.Successor)+".").
@@ -50,8 +50,7 @@ func invalidAmount(text string) *apierror.Error {
 		quote(text)+" is not an amount. An amount is a decimal above zero in plain notation, such as 10 or 0.25, "+amountBounds)
 }
 
-// invalidAmountNumber refuses a JSON number, which need not be in plain
-// notation.
+// invalidAmountNumber refuses a JSON number, which may have an exponent.
 func invalidAmountNumber(text string) *apierror.Error {
 	return apierror.New(http.StatusBadRequest, codeInvalidAmount,
 		quote(text)+" is not an amount. An amount is a number above zero, "+amountBounds)
@@ -64,13 +63,13 @@ func invalidDate(text string) *apierror.Error {
 
 func futureDate(day, today civil.Date) *apierror.Error {
 	return apierror.New(http.StatusBadRequest, codeInvalidDate,
-		"The date "+day.String()+" lies in the future. Today is "+today.String()+" in UTC.")
+		"The date "+day.String()+" is in the future. Today is "+today.String()+" in UTC.")
 }
 
-// invalidParameter refuses a value that is none of a few allowed words.
+// invalidParameter refuses a value that is not allowed.
 func invalidParameter(name, value string, allowed ...string) *apierror.Error {
 	return apierror.New(http.StatusBadRequest, codeInvalidRequest,
-		quote(value)+" is no value of the query parameter "+name+". Allowed: "+strings.Join(allowed, ", ")+".")
+		quote(value)+" is not a value of the query parameter "+name+". Allowed: "+strings.Join(allowed, ", ")+".")
 }
 
 func invalidRequest(sentence string) *apierror.Error {

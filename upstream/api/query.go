@@ -11,18 +11,18 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 )
 
-// parameter is a query parameter that an endpoint knows.
+// parameter is a query parameter of an endpoint.
 type parameter struct {
 	name string
-	// empty is the code of the refusal when the parameter is given without
-	// a value. An empty date is no way to say "today".
+	// empty is the code of the refusal for an empty value. An empty date
+	// does not mean today.
 	empty string
 }
 
-// query is what an endpoint's query string may hold.
+// query is the allowed query string of an endpoint.
 type query struct {
 	known []parameter
-	// sentence tells people what is known.
+	// sentence lists the parameters for people.
 	sentence string
 }
 
@@ -47,14 +47,14 @@ func newQuery(documented []*huma.Param) query {
 	}
 	sentence := "This endpoint takes no query parameters."
 	if len(names) > 0 {
-		sentence = "Known here: " + strings.Join(names, ", ") + "."
+		sentence = "Allowed: " + strings.Join(names, ", ") + "."
 	}
 	return query{known, sentence}
 }
 
-// check refuses a query string that holds anything but known parameters,
-// each at most once and each with a value. It judges the raw text: what a
-// lenient parser drops, such as "date;" or "date=%zz", is refused as well.
+// check refuses a query string with unknown, duplicate or empty parameters.
+// It reads the raw text: parts that a lenient parser drops, such as "date;"
+// or "date=%zz", are refused too.
 func (q query) check(raw string) *apierror.Error {
 	seen := 0
 	for raw != "" {
@@ -66,27 +66,27 @@ func (q query) check(raw string) *apierror.Error {
 		name, value, err := unescape(pair)
 		if err != nil {
 			return apierror.New(http.StatusBadRequest, codeInvalidRequest,
-				"The query string is not properly encoded.")
+				"The query string is not valid percent-encoding.")
 		}
 		i := q.index(name)
 		if i < 0 {
 			return apierror.New(http.StatusBadRequest, codeUnknownParameter,
-				"The query parameter "+quote(name)+" is not known. "+q.sentence)
+				"The query parameter "+quote(name)+" is unknown. "+q.sentence)
 		}
 		if seen&(1<<i) != 0 {
 			return apierror.New(http.StatusBadRequest, codeInvalidRequest,
-				"The query parameter "+quote(name)+" is given more than once. Give it once.")
+				"The query parameter "+quote(name)+" is duplicate. Give it once.")
 		}
 		seen |= 1 << i
 		if value == "" {
 			return apierror.New(http.StatusBadRequest, q.known[i].empty,
-				"The query parameter "+quote(name)+" has no value. Give it one or leave it out.")
+				"The query parameter "+quote(name)+" is empty. Give it a value or omit it.")
 		}
 	}
 	return nil
 }
 
-// index returns the place of the parameter with that name, or -1.
+// index returns the index of the parameter with that name, or -1.
 func (q query) index(name string) int {
 	for i := range q.known {
 		if q.known[i].name == name {
@@ -99,8 +99,8 @@ func (q query) index(name string) int {
 // unescape splits a pair at its first equals sign and decodes both halves.
 func unescape(pair string) (name, value string, err error) {
 	name, value, _ = strings.Cut(pair, "=")
-	// url.ParseQuery refuses semicolons too: some servers take them for
-	// separators, and what two readers split differently is refused.
+	// url.ParseQuery refuses semicolons too: some servers treat them as
+	// separators.
 	if strings.Contains(pair, ";") {
 		return "", "", url.EscapeError(";")
 	}
@@ -111,8 +111,8 @@ func unescape(pair string) (name, value string, err error) {
 	return name, value, err
 }
 
-// quote shows a piece of the request in a message: shortened, and with
-// everything that is not printable ASCII escaped.
+// quote prepares a part of the request for a message: shortened, with all
+// characters but printable ASCII escaped.
 func quote(text string) string {
 	const most = 32
 	if len(text) > most {

@@ -10,15 +10,15 @@ import (
 
 // ratesInput is the request of GET /api/rates/{base}.
 type ratesInput struct {
-	Base    string `path:"base" pattern:"^[A-Za-z]{3}$" example:"EUR" doc:"The currency that one unit is of."`
-	Date    string `query:"date" format:"date" example:"2026-09-25" doc:"The day of the rates; without it the newest there is. A day without rates takes those of the newest day before it, at most 14 days back."`
-	Symbols string `query:"symbols" pattern:"^[A-Za-z]{3}(,[A-Za-z]{3})*$" example:"USD,GBP" doc:"The currencies to show beside base, separated by commas; without it all that the day has. The day is then the newest that has them all."`
+	Base    string `path:"base" pattern:"^[A-Za-z]{3}$" example:"EUR" doc:"The base: the rates are for one unit of it."`
+	Date    string `query:"date" format:"date" example:"2026-09-25" doc:"The day of the rates. Default: the newest day with rates. For a day without rates, the newest day before it is used, at most 14 days back."`
+	Symbols string `query:"symbols" pattern:"^[A-Za-z]{3}(,[A-Za-z]{3})*$" example:"USD,GBP" doc:"The currencies to list beside base, separated by commas. Default: all of the day. With symbols, the day is the newest that has all of them."`
 }
 
 // rateList is the answer to GET /api/rates/{base}.
 type rateList struct {
-	Base   currency.Code `json:"base" pattern:"^[A-Z]{3}$" doc:"The currency that one unit is of."`
-	Date   civil.Date    `json:"date" format:"date" doc:"The day that the rates are for."`
+	Base   currency.Code `json:"base" pattern:"^[A-Z]{3}$" doc:"The base: the rates are for one unit of it."`
+	Date   civil.Date    `json:"date" format:"date" doc:"The day of the rates."`
 	Source string        `json:"source" doc:"Where the rates come from: ECB, snapshot (indicative) or ECB+snapshot."`
 	Rates  rateTable     `json:"rates" doc:"How many units of each currency one unit of base buys, to 12 significant digits, sorted by code. The base itself is included, as 1."`
 }
@@ -55,7 +55,7 @@ func (s *service) listRates(in *ratesInput) (*rateList, *apierror.Error) {
 }
 
 // parseSymbols reads a comma-separated list of codes and puts base before
-// it. No text is no list, which means every currency.
+// it. An empty text means every currency.
 func parseSymbols(text string, base currency.Code) ([]currency.Code, *apierror.Error) {
 	if text == "" {
 		return nil, nil

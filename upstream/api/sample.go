@@ -12,14 +12,14 @@ import (
 // sample is a program that makes a call.
 type sample struct{ Language, Code string }
 
-// call is what a sample does.
+// call is the call of a sample.
 type call struct {
 	Method, Target, Body string
-	// Token is set where the call needs one.
+	// Token is true if the call needs a token.
 	Token bool
 }
 
-// samples writes a call in every language.
+// samples returns the samples of a call in all languages.
 func samples(c call) ([]sample, error) {
 	layouts, err := template.ParseFS(pageFiles, "page/*.txt")
 	if err != nil {
@@ -38,8 +38,8 @@ func samples(c call) ([]sample, error) {
 	return all, nil
 }
 
-// exampleTarget returns a request target made of the examples of an
-// operation's parameters.
+// exampleTarget returns a request target from the examples of an operation's
+// parameters.
 func exampleTarget(operation *huma.Operation) string {
 	target, query := operation.Path, []string{}
 	for _, p := range operation.Parameters {

@@ -11,33 +11,32 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 )
 
-// service is what the handlers share.
+// service has the state that all handlers share.
 type service struct {
 	source  Source
 	now     func() time.Time
 	answers answers
 }
 
-// reply is what huma wants a handler to return.
+// reply is the return type that huma requires.
 type reply[O any] struct{ Body *O }
 
-// handler is an endpoint's own work. The context is left out: everything
-// is in memory, and there is nothing to wait for.
+// handler is the work of an endpoint. It has no context: all data is in
+// memory.
 type handler[I, O any] func(*service, *I) (*O, *apierror.Error)
 
 // registration adds an endpoint to an API.
 type registration func(*service, huma.API, huma.Operation)
 
-// register makes an endpoint of a handler: huma fills its input from the
-// request and documents both types, and the manners that all endpoints
-// have in common go around it.
+// register returns the registration of a handler. huma fills the input from
+// the request and documents both types. serve wraps the handler.
 func register[I, O any](handle handler[I, O]) registration {
 	return func(s *service, api huma.API, operation huma.Operation) {
 		var known query
 		operation.Middlewares = huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
 			s.serve(known, ctx, next)
 		}}
-		// The text is judged by the handler, in this API's own words.
+		// The handler validates the input, with the refusals of this API.
 		operation.SkipValidateParams, operation.SkipValidateBody = true, true
 		operation.MaxBodyBytes = largestBody + 1
 		huma.Register(api, operation, func(_ context.Context, in *I) (*reply[O], error) {
@@ -51,8 +50,8 @@ func register[I, O any](handle handler[I, O]) registration {
 	}
 }
 
-// documented returns the operation as the document has it, with all that
-// huma found out about its types.
+// documented returns the operation from the document, with the schemas that
+// huma added.
 func documented(document *huma.OpenAPI, operation huma.Operation) *huma.Operation {
 	item := document.Paths[operation.Path]
 	if operation.Method == http.MethodPost {
@@ -61,13 +60,13 @@ func documented(document *huma.OpenAPI, operation huma.Operation) *huma.Operatio
 	return item.Get
 }
 
-// checkedHeader replaces the header of a request that serve let pass. huma
-// reads both fields again and by other rules: it panics on "Accept:
-// a;b,c", and "Content-Type: Application/JSON" is unknown to it.
+// checkedHeader replaces the header of a request that serve admits. huma reads
+// both fields again with other rules: it panics on "Accept: a;b,c", and refuses
+// "Content-Type: Application/JSON".
 var checkedHeader = http.Header{"Content-Type": {"application/json"}}
 
-// serve goes around every endpoint: what all of them refuse, then the
-// handler, then what all of their answers carry.
+// serve wraps every endpoint: first the common refusals, then the handler,
+// then the common headers.
 func (s *service) serve(known query, ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
 	w.Header().Add("Vary", "Accept")
@@ -96,8 +95,7 @@ func (s *service) serve(known query, ctx huma.Context, next func(huma.Context)) 
 	s.answers.giveBack(held)
 }
 
-// write sends a refusal. That the client has gone away meanwhile is no
-// error of ours, and there is nobody left to tell.
+// write sends a refusal. If that fails, the client is gone; ignore the error.
 func write(w http.ResponseWriter, refusal *apierror.Error) {
 	_ = refusal.Write(w)
 }

@@ -1,11 +1,10 @@
-// Package currency knows the currencies of ISO 4217: their codes, names,
-// minor units and symbols, when each began and ended, and what replaced it.
+// Package currency has the currencies of ISO 4217: their codes, names, minor
+// units and symbols, their first and last day, and their successors.
 //
-// A list of codes alone is not enough for exchange rates. Feeds go on
-// quoting currencies that no longer exist, often at a frozen and badly
-// rounded constant, and reuse three-letter codes for things that are no
-// currency at all. So the table is an allow-list with dates: what is not in
-// it is no currency, and what has ended has no rate after its last day.
+// Feeds still quote retired currencies, often at a frozen and badly rounded
+// constant, and use three-letter codes for other things than currencies. So
+// the table is an allow-list with dates: a code that is not listed is not a
+// currency, and a retired currency has no rate after its last day.
 package currency
 
 import (
@@ -18,21 +17,21 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 )
 
-// Euro is the currency that all rates are kept against.
+// Euro is the base of all stored rates.
 const Euro Code = "EUR"
 
 // NoMinorUnit is the MinorUnit of metals and units of account, for which
 // ISO 4217 says "N.A.".
 const NoMinorUnit = -1
 
-// ErrMalformed is wrapped by the error for text that cannot be a code.
+// ErrMalformed is the cause of the error for text that is not a code.
 var ErrMalformed = errors.New("not three letters")
 
 // Code is an alphabetic code of ISO 4217 in upper case, such as "EUR".
 type Code string
 
-// Parse reads a code: three ASCII letters in any case. Whether a currency
-// has it, Lookup tells. Its error wraps ErrMalformed.
+// Parse reads a code: three ASCII letters in any case. It does not check that
+// the currency exists; Lookup does. Its error wraps ErrMalformed.
 func Parse(s string) (Code, error) {
 	if len(s) != 3 {
 		return "", fmt.Errorf("%.16q: %w", s, ErrMalformed)
@@ -58,17 +57,17 @@ type Currency struct {
 	Numeric string
 	// MinorUnit is the number of decimals of an amount, or NoMinorUnit.
 	MinorUnit int
-	// Symbol is what stands before an amount in English, or the code.
+	// Symbol is the symbol before an amount in English, or the code.
 	Symbol string
 	// Start is the first day of the currency, zero where no date is known
 	// (metals and units of account).
 	Start civil.Date
-	// End is the last day of the currency, zero while it lives.
+	// End is the last day of the currency, zero if it is active.
 	End civil.Date
-	// Successor is what replaced a currency that has ended.
+	// Successor is the currency that replaced a retired one.
 	Successor Code
 	// Ratio is how many units one unit of the successor replaced, as a
-	// plain decimal; empty where no finite decimal says it.
+	// plain decimal; empty if there is no finite decimal.
 	Ratio string
 }
 
@@ -82,7 +81,7 @@ func (c Currency) RetiredOn(day civil.Date) bool {
 	return !c.End.IsZero() && day > c.End
 }
 
-// Lookup returns the currency with that code, living or ended.
+// Lookup returns the currency with that code, active or retired.
 func Lookup(code Code) (Currency, bool) {
 	i, found := slices.BinarySearchFunc(table, code, func(c Currency, code Code) int {
 		return strings.Compare(string(c.Code), string(code))
@@ -93,7 +92,7 @@ func Lookup(code Code) (Currency, bool) {
 	return table[i], true
 }
 
-// All yields every currency, living or ended, sorted by code.
+// All yields every currency, active or retired, sorted by code.
 func All() iter.Seq[Currency] {
 	return slices.Values(table)
 }

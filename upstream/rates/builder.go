@@ -11,32 +11,31 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 )
 
-// Builder collects values into a Dataset. The zero Builder is ready. It is
-// not safe for concurrent use.
+// Builder collects values for a Dataset. The zero Builder is empty. It is not
+// safe for concurrent use.
 type Builder struct {
 	entries []entry
 }
 
-// entry is one value on its way into a Dataset.
+// entry is one value for a Dataset.
 type entry struct {
 	code   currency.Code
 	value  Value
 	day    civil.Date
-	order  uint32 // in which it was set
+	order  uint32 // the number of the call of Set
 	source Source
 }
 
 // Set records that one euro bought value units of code on that day. The
-// last value set for a day and code counts. Values of the euro itself are
-// ignored: it is 1 by definition. So is the zero Value, which no rate can
-// be made of, and what is set for a day before the euro began.
+// last value for a day and code is used. Values of the euro itself, zero
+// Values and values of days before the euro are ignored.
 func (b *Builder) Set(day civil.Date, code currency.Code, value Value, source Source) {
 	if code != currency.Euro && !value.IsZero() {
 		b.entries = append(b.entries, entry{code, value, day, uint32(len(b.entries)), source})
 	}
 }
 
-// Build returns what was collected. The Builder is used up by it.
+// Build returns the Dataset. The Builder must not be used afterwards.
 func (b *Builder) Build() *Dataset {
 	euro, _ := currency.Lookup(currency.Euro)
 	sorted := slices.DeleteFunc(b.entries, func(e entry) bool { return !euro.ActiveOn(e.day) })
@@ -56,8 +55,8 @@ func (b *Builder) Build() *Dataset {
 	return d.finish()
 }
 
-// codesOf returns the codes that occur, sorted, so that a column's number
-// orders as its code does.
+// codesOf returns the codes of the entries, sorted: columns have the order of
+// their codes.
 func codesOf(entries []entry) []currency.Code {
 	seen := make(map[currency.Code]struct{})
 	for _, e := range entries {
@@ -93,8 +92,8 @@ func (d *Dataset) finish() *Dataset {
 	return d
 }
 
-// hash digests every value, so that two datasets have one version if and
-// only if they answer alike.
+// hash returns a digest of all values: two datasets have one version if and
+// only if their values are equal.
 func (d *Dataset) hash() string {
 	digest := sha256.New()
 	var buffer [16]byte

@@ -11,18 +11,18 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 )
 
-// LookBack is how many days before the day asked for an answer may come
-// from. The ECB's longest pause is five days (Easter, Christmas), so 14
-// bridge every holiday; and a rate older than that would be taken for
-// current. The krona's hole from 2008 to 2018 is not bridged.
+// LookBack is how many days older than the requested day a rate may be. The
+// ECB's longest pause is five days (Easter, Christmas), so 14 cover every
+// holiday. Older rates would be mistaken for current ones: the gap of the
+// krona from 2008 to 2018 has no rates.
 const LookBack = 14
 
-// ErrNoRate is returned where no day within reach quotes the currencies.
+// ErrNoRate means that no day in the range has rates of the currencies.
 var ErrNoRate = errors.New("no rate for these currencies on that day or the 14 before it")
 
-// Dataset is all days with their vectors. It never changes once built, so
-// any number of goroutines may read it, and an answer of several parts that
-// keeps to one Dataset is consistent.
+// Dataset has all days with their vectors. It never changes, so it is safe
+// for concurrent use, and all parts of an answer from one Dataset are
+// consistent.
 type Dataset struct {
 	codes []currency.Code // sorted; a cell's column is an index here
 	spans []span          // by column
@@ -52,17 +52,17 @@ type span struct {
 	source      Source
 }
 
-// Listing says since when and until when a currency is quoted.
+// Listing is the first and last day with a rate of a currency.
 type Listing struct {
 	Code currency.Code
 	// First and Last are the first and last day with a rate.
 	First, Last civil.Date
-	// Source is where the rate of the last day comes from.
+	// Source is the source of the rate of the last day.
 	Source Source
 }
 
-// Version names the content: two datasets have the same version if and only
-// if they hold the same values. It is 32 hexadecimal digits.
+// Version identifies the content: two datasets have the same version if and
+// only if their values are equal. It is 32 hexadecimal digits.
 func (d *Dataset) Version() string { return d.version }
 
 // Days returns the number of days with rates.
@@ -120,18 +120,16 @@ func (d *Dataset) On(day civil.Date) (Day, bool) {
 	return Day{d, i}, found
 }
 
-// Latest returns the newest day that quotes all the currencies, however old
-// it is, or ErrNoRate. Without currencies it is the newest day. That a day
-// quotes one says nothing about the others: see the package's words on
-// tables.
+// Latest returns the newest day that quotes all the currencies, of any age, or
+// ErrNoRate. Without currencies it returns the newest day. A day may lack
+// other currencies: see "Tables" in the package comment.
 func (d *Dataset) Latest(codes ...currency.Code) (Day, error) {
 	return d.newest(len(d.days)-1, 0, codes)
 }
 
 // At returns the newest day at or before on, at most LookBack days back,
-// that quotes all the currencies, or ErrNoRate. A currency that had ended
-// by then has no rate, although one of its last days may be within reach;
-// and no currency has one before the euro began.
+// that quotes all the currencies, or ErrNoRate. A currency that is retired on
+// that day has no rate, even if one of its last days is in the range.
 func (d *Dataset) At(on civil.Date, codes ...currency.Code) (Day, error) {
 	if on > lastDay(codes...) {
 		return Day{}, ErrNoRate
@@ -150,7 +148,7 @@ func (d *Dataset) newest(i int, oldest civil.Date, codes []currency.Code) (Day, 
 		if !found {
 			return Day{}, ErrNoRate
 		}
-		// No day after a currency's last one need be looked at.
+		// Skip the days after the last day of a currency.
 		if last := d.spans[column].last; i >= 0 && d.days[i] > last {
 			i = d.before(last + 1)
 		}
@@ -164,7 +162,7 @@ func (d *Dataset) newest(i int, oldest civil.Date, codes []currency.Code) (Day, 
 	return Day{}, ErrNoRate
 }
 
-// lastDay returns the last day on which none of the currencies had ended.
+// lastDay returns the last day on which all the currencies were active.
 func lastDay(codes ...currency.Code) civil.Date {
 	last := civil.Date(math.MaxInt32)
 	for _, code := range codes {

@@ -119,7 +119,7 @@ func TestAtEndsWithTheCurrency(t *testing.T) {
 	}
 }
 
-// Without a date the newest rate answers, however old: the date tells.
+// Without a date the newest rate is used, of any age; the answer has its date.
 func TestLatest(t *testing.T) {
 	t.Parallel()
 	data := build(t, "2025-01-02 KES 150 snapshot", "2025-01-02 USD 1.1 snapshot", "2026-04-13 USD 1.2 ECB")

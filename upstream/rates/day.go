@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 )
 
-// Day is the vector of one day. It comes from a Dataset and is as constant.
+// Day is the vector of one day of a Dataset. It never changes.
 type Day struct {
 	data  *Dataset
 	index int
@@ -24,7 +24,7 @@ type Quote struct {
 	Rate Decimal
 }
 
-// Conversion is an amount of one currency in another, and how it came out.
+// Conversion is an amount of one currency in another, with its rate.
 type Conversion struct {
 	From, To currency.Code
 	Amount   Decimal
@@ -36,17 +36,17 @@ type Conversion struct {
 	// half-even. It keeps its decimals: 12.50. For a currency without a
 	// minor unit (metals, units of account) it is Result.
 	Rounded Decimal
-	// Date is the day of the rate and Source where it comes from.
+	// Date is the day of the rate, Source its source.
 	Date   civil.Date
 	Source Source
 }
 
-// Date returns the day that the rates are for.
+// Date returns the day of the rates.
 func (d Day) Date() civil.Date { return d.data.days[d.index] }
 
-// Source returns where the values of these currencies come from; without
-// any, of the whole vector. The euro has no value to come from anywhere: on
-// its own it takes the best source of the day.
+// Source returns the sources of the values of these currencies; without
+// currencies, of the whole vector. The euro alone has the best source of the
+// day, since it has no value.
 func (d Day) Source(codes ...currency.Code) Source {
 	var all, some Source
 	for _, code := range codes {

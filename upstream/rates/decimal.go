@@ -22,7 +22,7 @@ const (
 	maxNumberLength = 64
 )
 
-// ErrAmount is wrapped by every error about text that is not an amount.
+// ErrAmount is the cause of every error about text that is not an amount.
 var ErrAmount = errors.New("not an amount: want a plain number above zero, up to 15 digits before the point and 10 after it, 15 significant in all")
 
 // The contexts of all arithmetic. Their methods do not change them, so they
@@ -56,8 +56,7 @@ func (d Decimal) String() string { return string(d.Append(nil)) }
 // MarshalJSON writes the number as a JSON number in plain notation.
 func (d Decimal) MarshalJSON() ([]byte, error) { return d.Append(nil), nil }
 
-// Append appends the number in plain notation. Whoever writes many numbers
-// spares an allocation for each.
+// Append appends the number in plain notation, without an allocation.
 func (d Decimal) Append(to []byte) []byte {
 	if !d.number.Coeff.IsUint64() {
 		return d.number.Append(to, 'f') // an amount rounded to its minor unit may have more digits
@@ -83,18 +82,17 @@ func zeros(to []byte, count int) []byte {
 	return to
 }
 
-// trimmed drops trailing zeros: rates and results say 1.1, not 1.10000.
+// trimmed drops trailing zeros: a rate is 1.1, not 1.10000.
 func trimmed(number *apd.Decimal) Decimal {
 	var d Decimal
 	d.number.Reduce(number)
 	return d
 }
 
-// ParseAmount reads an amount as it stands in a path: up to 15 digits, then
-// a point and up to 10 more if there is one, no sign, no exponent, above
-// zero, and at most 15 digits from the first that is not zero to the last
-// one written. Leading zeros and trailing decimal zeros are dropped from
-// what it returns. Its error wraps ErrAmount.
+// ParseAmount reads an amount in plain notation: up to 15 digits before the
+// point and up to 10 after it, without sign and exponent, above zero. At most
+// 15 digits may follow from the first that is not zero. The result has no
+// leading zeros and no trailing decimal zeros. Its error wraps ErrAmount.
 func ParseAmount(s string) (Decimal, error) {
 	whole, fraction, point := strings.Cut(s, ".")
 	if !digits(whole, amountIntegers) || (point && !digits(fraction, amountDecimals)) {
@@ -103,9 +101,9 @@ func ParseAmount(s string) (Decimal, error) {
 	return amount(s, whole+fraction, -len(fraction))
 }
 
-// ParseAmountNumber reads an amount as it stands in JSON, where 1e2 and
-// 1e-7 are numbers too. The bounds are those of ParseAmount, applied to the
-// number written out. Its error wraps ErrAmount.
+// ParseAmountNumber reads an amount that is a JSON number, such as 1e2. The
+// bounds are those of ParseAmount, for the number in plain notation. Its
+// error wraps ErrAmount.
 func ParseAmountNumber(s string) (Decimal, error) {
 	if len(s) > maxNumberLength {
 		return Decimal{}, fmt.Errorf("%.40q: %w", s, ErrAmount)

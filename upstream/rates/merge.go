@@ -6,9 +6,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 )
 
-// Merge returns a dataset of the values of both, those of over winning where
-// both have one of the same source for a day and currency. The bank's
-// values win over the snapshot's, in whichever of the two they are.
+// Merge returns a dataset with the values of both. For one day and currency, a
+// value of the bank replaces one of the snapshot; of the same source, over
+// replaces the other.
 func Merge(base, over *Dataset) *Dataset {
 	d := &Dataset{codes: slices.Compact(slices.Sorted(slices.Values(slices.Concat(base.codes, over.codes))))}
 	d.spans = make([]span, len(d.codes))

@@ -7,7 +7,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 )
 
-// Group says how many points of a series one period has.
+// Group is the period of the points of a series.
 type Group uint8
 
 const (
@@ -19,16 +19,15 @@ const (
 	Monthly
 )
 
-// Range asks for the rates of a pair over a time.
+// Range selects the rates of a pair in a range of days.
 type Range struct {
 	From, To currency.Code
 	// Start and End are the first and the last day, both included.
 	Start, End civil.Date
 	Group      Group
-	// FillPrevious gives a period without a rate the newest rate before its
-	// end, at most LookBack days old, as At would. Without it such a
-	// period has no point. No rate is carried beyond the last day of its
-	// currencies.
+	// FillPrevious fills a period without a rate with the newest rate before
+	// its end, at most LookBack days old. Without it such a period has no
+	// point. Periods after the last day of a currency are never filled.
 	FillPrevious bool
 }
 
@@ -39,15 +38,14 @@ type Point struct {
 	Date   civil.Date
 	Rate   Decimal
 	Source Source
-	// Filled is set where the rate is an earlier day's.
+	// Filled is true for the rate of an earlier day.
 	Filled bool
 }
 
-// Series returns the points of a range, by ascending date; none if there is
-// no rate in it. The range ends with the first of its currencies to end, and
-// weeks and months that it cuts count with the days inside it. A grouped
-// rate is one that was quoted, the last of its period, and not an average:
-// so every point can be had again by asking At for its date.
+// Series returns the points of a range, by ascending date. The range ends at
+// the latest with the last day of its currencies. Of weeks and months at its
+// ends it has only the days inside. The rate of a week or month is the last
+// one of the period, not an average.
 func (d *Dataset) Series(r Range) []Point {
 	if len(d.days) == 0 {
 		return nil
@@ -100,7 +98,7 @@ type sighting struct {
 	from, to cell
 }
 
-// source returns where the rate of the pair comes from.
+// source returns the sources of the rate of the pair.
 func (s sighting) source() Source {
 	if both := s.from.source | s.to.source; both != 0 {
 		return both
@@ -108,8 +106,8 @@ func (s sighting) source() Source {
 	return s.Source(currency.Euro)
 }
 
-// newest returns the newest day up to end that quotes the pair, if any was
-// met. Calls must not go back in time.
+// newest returns the newest day up to end that quotes the pair, if any. Later
+// calls must have a later end.
 func (c *pairCursor) newest(end civil.Date) (sighting, bool) {
 	for ; c.next < len(c.data.days) && c.data.days[c.next] <= end; c.next++ {
 		row := c.data.row(c.next)

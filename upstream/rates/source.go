@@ -1,6 +1,6 @@
 package rates
 
-// Source says where values come from. Sources combine by |.
+// Source is the source of values. Sources combine by |.
 type Source uint8
 
 const (

@@ -17,21 +17,21 @@ import (
 // pingTimeout is how long the database may take to answer a health check.
 const pingTimeout = 2 * time.Second
 
-// Pinger tells whether a part answers.
+// Pinger is a part with a health check.
 type Pinger interface {
 	Ping(ctx context.Context) error
 }
 
-// Rates gives the rates of the moment and tells how they came.
+// Rates returns the current rates and how fresh they are.
 type Rates interface {
 	Current() *rates.Dataset
 	Status() ecb.Status
 }
 
 // health answers GET /healthz: 200 while the upstream can serve, 503 when
-// its database does not answer. Old rates are told and no reason for 503:
-// they are served all the same. The gate is not asked, because it may be
-// the gate that asks.
+// its database does not answer. Old rates do not cause a 503: the API still
+// serves them. The check does not call the gate, because the gate may be the
+// client.
 type health struct {
 	database Pinger
 	rates    Rates
@@ -44,10 +44,9 @@ type healthAnswer struct {
 	Rates  ratesAge `json:"rates"`
 }
 
-// ratesAge tells how old the newest rates are. AgeDays counts calendar
-// days in UTC; 3 is usual on a Monday morning. Live tells whether rates
-// are fetched, Failing whether the last attempt failed, CheckedAt when the
-// last one succeeded.
+// ratesAge is the age of the newest rates. AgeDays counts calendar days in
+// UTC; 3 is usual on a Monday morning. Live is true if rates are fetched,
+// Failing if the last attempt failed. CheckedAt is the last success.
 type ratesAge struct {
 	Date      civil.Date `json:"date"`
 	AgeDays   int        `json:"age_days"`
@@ -85,10 +84,10 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.outage.Worked()
 	body, err := json.Marshal(healthAnswer{"ok", age})
 	if err != nil {
-		panic(err) // only a type that cannot be JSON
+		panic(err) // impossible: the type is valid JSON
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	// Nobody is left to tell when this fails: the client is gone.
+	// If this fails, the client is gone; ignore the error.
 	_, _ = w.Write(body)
 }

@@ -24,22 +24,22 @@ type Logins interface {
 	Login(ctx context.Context, email, password string) (account.Token, error)
 }
 
-// What a login is refused with.
+// The refusals of a login.
 var (
 	invalidLogin = apierror.New(http.StatusBadRequest, "invalid_request",
-		`The body must be one JSON object with the texts "email" and "password", each once and not empty.`)
+		`The body must be one JSON object with the strings "email" and "password", each given once and not empty.`)
 	tooLarge = apierror.New(http.StatusRequestEntityTooLarge, "body_too_large",
-		"The body is longer than 4096 bytes.")
+		"The body is too long. At most 4096 bytes are allowed.")
 	notJSON = apierror.New(http.StatusUnsupportedMediaType, "unsupported_media_type",
-		"The body must be application/json in UTF-8.")
+		"The body must be JSON in UTF-8 with Content-Type: application/json.")
 	invalidCredentials = apierror.New(http.StatusUnauthorized, "invalid_credentials",
 		"E-mail or password is wrong.")
 	planRequired = apierror.New(http.StatusForbidden, "plan_required",
 		"The plan of this account has no access to the API.")
 	busy = apierror.New(http.StatusServiceUnavailable, "busy",
-		"Too many people log in at this moment. Try again shortly.").WithHeader("Retry-After", "2")
+		"Too many logins at the moment. Try again in a few seconds.").WithHeader("Retry-After", "2")
 	unavailable = apierror.New(http.StatusServiceUnavailable, "unavailable",
-		"Logging in is not possible at this moment. Try again shortly.").WithHeader("Retry-After", "5")
+		"Login is unavailable at the moment. Try again in a few seconds.").WithHeader("Retry-After", "5")
 )
 
 // login answers POST /api/login.
@@ -54,7 +54,7 @@ type loginRequest struct {
 	Password string `json:"password"`
 }
 
-// loginAnswer is what a login is answered with (RFC 6749, section 5.1).
+// loginAnswer is the body of the response (RFC 6749, section 5.1).
 type loginAnswer struct {
 	Token     string `json:"token"`
 	TokenType string `json:"token_type"`
@@ -80,12 +80,12 @@ func (l *login) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	// Nobody is left to tell when this fails: the client is gone.
+	// If this fails, the client is gone; ignore the error.
 	_, _ = w.Write(body)
 }
 
-// refusal translates an error of a login. What is no answer but a failure
-// is logged here, and the client learns only that it may try again.
+// refusal returns the refusal for an error. It logs failures of the gate and
+// the database; the client only reads that it may try again.
 func (l *login) refusal(ctx context.Context, err error) *apierror.Error {
 	switch {
 	case errors.Is(err, account.ErrCredentials):
@@ -102,10 +102,9 @@ func (l *login) refusal(ctx context.Context, err error) *apierror.Error {
 	return unavailable
 }
 
-// readLogin reads the body of a login. It takes only what every parser
-// reads alike: the gate counts attempts by the same body, and the two
-// must not see different addresses in it, nor one of them JSON and the
-// other a form.
+// readLogin reads the body of a login. It accepts only what every parser
+// reads in the same way. The gate counts attempts by the e-mail address in
+// this body: gate and upstream must read the same address.
 func readLogin(w http.ResponseWriter, r *http.Request) (loginRequest, *apierror.Error) {
 	var request loginRequest
 	if !apierror.IsJSON(r.Header) {
@@ -119,8 +118,8 @@ func readLogin(w http.ResponseWriter, r *http.Request) (loginRequest, *apierror.
 	if err != nil {
 		return request, invalidLogin
 	}
-	// The parser refuses duplicate names, invalid UTF-8 and anything
-	// behind the value by itself, and tells "Email" from "email".
+	// The parser refuses duplicate names, invalid UTF-8 and trailing data.
+	// Its member names are case-sensitive.
 	if err := strict.Unmarshal(body, &request); err != nil || request.Email == "" || request.Password == "" {
 		return request, invalidLogin
 	}

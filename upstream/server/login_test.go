@@ -56,7 +56,7 @@ func TestLogin(t *testing.T) {
 // work is done for them.
 func TestLoginBodies(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, func(c *server.Config) { c.Logins = nobodyAsks{t} })
+	s := newSite(t, func(c *server.Config) { c.Logins = noLogin{t} })
 	for name, c := range map[string]struct {
 		body   string
 		status int
@@ -107,15 +107,15 @@ func TestLoginBodies(t *testing.T) {
 	}
 }
 
-// nobodyAsks fails the test when a login gets as far as the password.
-type nobodyAsks struct{ t *testing.T }
+// noLogin fails the test if the password is checked.
+type noLogin struct{ t *testing.T }
 
-func (n nobodyAsks) Login(context.Context, string, string) (account.Token, error) {
+func (n noLogin) Login(context.Context, string, string) (account.Token, error) {
 	n.t.Error("a refused body led to a login")
 	return account.Token{}, account.ErrCredentials
 }
 
-// Threat: the answer tells whether an address has an account.
+// Threat: the answer reveals whether an address has an account.
 func TestLoginRefusalsHaveTheSameBytes(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -153,14 +153,14 @@ func TestLoginFailures(t *testing.T) {
 		t.Errorf("got Retry-After %q, want 5", got)
 	}
 	if strings.Contains(w.Body.String(), "127.0.0.1") {
-		t.Errorf("got %s: where the gate is, is nobody's business", w.Body)
+		t.Errorf("got %s, which has the gate's address", w.Body)
 	}
 	if log := s.log.String(); !strings.Contains(log, "logging in") || strings.Contains(log, "ada@") || strings.Contains(log, "horse") {
 		t.Errorf("got log %q, want the cause without the address and the password", log)
 	}
 }
 
-// More logins at once than can be checked are told to come back.
+// Logins above the limit of concurrent checks get a Retry-After.
 func TestLoginBusy(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *server.Config) { c.Logins = busy{} })
@@ -184,7 +184,7 @@ func FuzzLogin(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	handler := server.New(server.Config{
-		Assertions: gatetest.Verifier(f, host), Logins: refusing{}, API: http.NotFoundHandler(), Pages: http.NotFoundHandler(),
+		Check: server.CheckAssertion(gatetest.Verifier(f, host)), Logins: refusing{}, API: http.NotFoundHandler(), Pages: http.NotFoundHandler(),
 	})
 	f.Fuzz(func(t *testing.T, body []byte) {
 		s := &site{Handler: handler, asserted: map[string]string{assertion.Login: gatetest.Assert(t, host, assertion.Login)}}
@@ -197,7 +197,7 @@ func FuzzLogin(f *testing.F) {
 	})
 }
 
-// refusing knows nobody.
+// refusing refuses every login.
 type refusing struct{}
 
 func (refusing) Login(context.Context, string, string) (account.Token, error) {

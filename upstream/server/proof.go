@@ -13,33 +13,32 @@ import (
 )
 
 var forbidden = apierror.New(http.StatusForbidden, "forbidden",
-	"This service answers through its gate only.")
+	"Send requests through the gate. This service answers no others.")
 
-// gatekeeper knows which requests came through the gate: those with
-// exactly one valid assertion. A request around the gate would have the
-// API without a token, a quota or a login throttle.
+// gatekeeper refuses requests that did not come through the gate. Such a
+// request needs no token, has no quota and meets no login throttle.
 type gatekeeper struct {
-	assertions *assertion.Verifier
-	logger     *slog.Logger
-	refused    map[error]*outage.Log // by reason
+	check   func(r *http.Request, purpose string) error
+	logger  *slog.Logger
+	refused map[error]*outage.Log // by reason
 }
 
-// reasons are those for which a request is refused. Each has a log of its
-// own, so that forged requests with one do not hide a mistake of another.
+// reasons are the errors for which a request is refused. Each has a log of
+// its own: forged requests of one kind must not hide a wrong configuration.
 var reasons = []error{
 	errAssertions, assertion.ErrMalformed, assertion.ErrKey, assertion.ErrClaims,
 	assertion.ErrAudience, assertion.ErrTime, assertion.ErrPurpose,
 }
 
-func newGatekeeper(assertions *assertion.Verifier, logger *slog.Logger) *gatekeeper {
-	g := &gatekeeper{assertions: assertions, logger: logger, refused: make(map[error]*outage.Log)}
+func newGatekeeper(check func(r *http.Request, purpose string) error, logger *slog.Logger) *gatekeeper {
+	g := &gatekeeper{check: check, logger: logger, refused: make(map[error]*outage.Log)}
 	for _, reason := range reasons {
-		g.refused[reason] = outage.New(logger, slog.LevelWarn, "refused a request with headers of the gate that are not proven")
+		g.refused[reason] = outage.New(logger, slog.LevelWarn, "refused a request with unproven headers of the gate")
 	}
 	return g
 }
 
-// require lets only requests through that the gate sent for a purpose.
+// require refuses requests that the gate did not send for this purpose.
 func (g *gatekeeper) require(purpose string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := g.check(r, purpose); err != nil {
@@ -51,21 +50,24 @@ func (g *gatekeeper) require(purpose string, next http.Handler) http.Handler {
 	})
 }
 
-var errAssertions = errors.New("it has no " + assertion.Header + ", or several")
+var errAssertions = errors.New("the request does not have exactly one " + assertion.Header)
 
-func (g *gatekeeper) check(r *http.Request, purpose string) error {
-	got := r.Header.Values(assertion.Header)
-	if len(got) != 1 {
-		return errAssertions
+// CheckAssertion returns a Check for Config that accepts requests with
+// exactly one valid assertion.
+func CheckAssertion(verifier *assertion.Verifier) func(r *http.Request, purpose string) error {
+	return func(r *http.Request, purpose string) error {
+		got := r.Header.Values(assertion.Header)
+		if len(got) != 1 {
+			return errAssertions
+		}
+		_, err := verifier.Verify(got[0], purpose)
+		return err
 	}
-	_, err := g.assertions.Verify(got[0], purpose)
-	return err
 }
 
-// warnUnproven tells the operator of requests that were refused although
-// they have headers of the gate: its secret or address may differ from
-// this service's, or someone tries to forge them. Each reason is logged at
-// most once a minute.
+// warnUnproven logs a refused request that has headers of the gate: the
+// gate may have another secret or address, or the headers are forged. Each
+// reason is logged at most once a minute.
 func (g *gatekeeper) warnUnproven(r *http.Request, err error) {
 	for name := range r.Header {
 		if !strings.HasPrefix(name, "Tollgate-") {
@@ -76,7 +78,7 @@ func (g *gatekeeper) warnUnproven(r *http.Request, err error) {
 	}
 }
 
-// reason is err without its details.
+// reason returns err without its details.
 func reason(err error) error {
 	for _, known := range reasons {
 		if errors.Is(err, known) {
@@ -86,15 +88,15 @@ func reason(err error) error {
 	return errAssertions
 }
 
-// warnUnthrottled tells the operator, once, when sign-ups do not come
-// through the gate. They open nothing but a free account, so they are let
-// through. But no limit holds for them, nor for guessing which e-mail
-// addresses have an account.
+// warnUnthrottled warns the operator once when a sign-up did not come
+// through the gate. It only creates a free account, so it is not refused.
+// But nothing limits such sign-ups, nor guesses which e-mail addresses have
+// an account.
 func (g *gatekeeper) warnUnthrottled(next http.Handler) http.Handler {
-	var said sync.Once
+	var warned sync.Once
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.check(r, assertion.Login) != nil {
-			said.Do(func() {
+			warned.Do(func() {
 				g.logger.Warn("sign-ups are not throttled: add the line \"login POST /signup\" to the gate's configuration")
 			})
 		}

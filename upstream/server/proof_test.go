@@ -25,7 +25,8 @@ func TestForgeriesHideNoLaterMistake(t *testing.T) {
 			t.Fatal(err)
 		}
 		var log lines
-		gate := newGatekeeper(assertion.NewVerifier(func(h string) bool { return h == host }, time.Now, key), slog.New(slog.NewTextHandler(&log, nil)))
+		check := CheckAssertion(assertion.NewVerifier(func(h string) bool { return h == host }, time.Now, key))
+		gate := newGatekeeper(check, slog.New(slog.NewTextHandler(&log, nil)))
 		handler := gate.require(assertion.Call, http.NotFoundHandler())
 		refused := func(assertions ...string) (logged string) {
 			t.Helper()
@@ -41,7 +42,7 @@ func TestForgeriesHideNoLaterMistake(t *testing.T) {
 		}
 		by := assertion.Caller{Account: "acc_1"}
 		reasons := map[string][]string{
-			"several":                         {"x", "x"},
+			"exactly one":                     {"x", "x"},
 			"not a token signed by EdDSA":     {"x"},
 			"not signed with the key of this": {theirs.Call([32]byte{}, host, by, time.Now())},
 			"for another host":                {ours.Call([32]byte{}, "www.example", by, time.Now())},

@@ -13,9 +13,9 @@ import (
 var internal = apierror.New(http.StatusInternalServerError, "internal",
 	"Something went wrong on our side.")
 
-// recoverer answers 500 where a handler panics, and logs where. An answer
-// that has begun is cut off instead: the client must not take half of one
-// for the whole.
+// recoverer answers 500 when a handler panics, and logs the stack. If the
+// answer has begun, it closes the connection: the client must not mistake a
+// partial answer for a complete one.
 func recoverer(logger *slog.Logger, next http.Handler) http.Handler {
 	panics := outage.New(logger, slog.LevelError, "handler panicked")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -39,7 +39,7 @@ func recoverer(logger *slog.Logger, next http.Handler) http.Handler {
 	})
 }
 
-// watcher notices when an answer begins.
+// watcher records whether the answer has begun.
 type watcher struct {
 	http.ResponseWriter
 	began bool

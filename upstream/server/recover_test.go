@@ -53,7 +53,8 @@ func TestPanics(t *testing.T) {
 	if log := s.log.String(); !strings.Contains(log, "something unheard of") || !strings.Contains(log, "panicking") {
 		t.Errorf("got log %q, want the reason and the stack", log)
 	}
-	// Half an answer is cut off, so that nobody takes it for the whole.
+	// The connection of a partial answer is closed, so that no client mistakes
+	// it for a complete one.
 	for _, path := range []string{"/written", "/status", "/abort"} {
 		answer, err := http.Get(web.URL + path)
 		if err == nil {

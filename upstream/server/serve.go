@@ -10,30 +10,28 @@ import (
 	"time"
 )
 
-// Timeouts of the listener. Its only client should be the gate's proxy,
-// so they are generous where the proxy has its own and strict where a
-// stranger could hold a connection open.
+// Timeouts of the listener. Its only client should be the gate's proxy. They
+// are long where the proxy has its own timeout, and short where a stranger
+// could keep a connection open.
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
 	writeTimeout      = 60 * time.Second
 
-	// idleTimeout is longer than the two minutes for which Caddy keeps an
-	// idle connection: the side that sends requests must be the one that
-	// closes, or a request meets a closing connection.
+	// idleTimeout is longer than the two minutes that Caddy keeps an idle
+	// connection. The client must close first: a request on a connection
+	// that the server closes is lost.
 	idleTimeout = 5 * time.Minute
 
-	// shutdownTimeout is how long requests may go on after the end was
-	// asked for.
+	// shutdownTimeout is how long in-flight requests may take at shutdown.
 	shutdownTimeout = 15 * time.Second
 )
 
-// maxHeaderBytes bounds the header of a request.
+// maxHeaderBytes is the maximum size of a request header.
 const maxHeaderBytes = 64 << 10
 
-// Serve answers requests on the listener until ctx ends, then lets those
-// that are under way finish, and closes the listener. It returns nil
-// after such an end.
+// Serve answers requests on the listener until ctx ends. It then closes the
+// listener, waits for in-flight requests and returns nil.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler, logger *slog.Logger) error {
 	s := &http.Server{
 		Handler:           handler,

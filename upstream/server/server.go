@@ -1,10 +1,8 @@
-// Package server puts the parts of the upstream together: the currency
-// API and the login behind the gate, the health check and the
-// web pages.
+// Package server routes the requests of the upstream: the currency API and
+// the login behind the gate, the health check and the web pages.
 //
-// New returns a plain http.Handler without global state, so that it runs
-// in a process of its own as well as mounted in another server. Serve is
-// that process's part: a listener with timeouts that ends gracefully.
+// New returns an http.Handler without global state. Serve runs a handler on
+// a listener, with timeouts and a graceful shutdown.
 package server
 
 import (
@@ -19,8 +17,9 @@ import (
 
 // Config is what New needs. Every field must be set.
 type Config struct {
-	// Assertions checks what the gate says of a request.
-	Assertions *assertion.Verifier
+	// Check returns nil for a request that the gate sent for a purpose,
+	// assertion.Call or assertion.Login, and otherwise why it is refused.
+	Check func(r *http.Request, purpose string) error
 
 	// API answers the currency API below /api/, /openapi.json and /docs.
 	API http.Handler
@@ -28,32 +27,31 @@ type Config struct {
 	// Logins checks passwords and issues tokens.
 	Logins Logins
 
-	// Database is asked for its health.
+	// Database is part of the health check.
 	Database Pinger
 
-	// Rates is asked for the age of its rates.
+	// Rates is part of the health check.
 	Rates Rates
 
-	// Pages answers every path that is neither API nor health check. Its
-	// POST /login checks passwords too, and gets only what came through
-	// the gate.
+	// Pages answers all paths except API and health check. Its POST /login
+	// checks passwords, so it gets only requests from the gate.
 	Pages http.Handler
 
-	// SignUp tells that Pages let strangers make accounts, by POST
-	// /signup: the gate should throttle that, too.
+	// SignUp is true if Pages let strangers create accounts by POST
+	// /signup. The gate should throttle these requests.
 	SignUp bool
 
 	// Now is the clock.
 	Now func() time.Time
 
-	// Logger is told what clients are not.
+	// Logger gets what clients must not read.
 	Logger *slog.Logger
 }
 
 // New returns the handler of the whole upstream.
 func New(c Config) http.Handler {
 	logins := &login{logins: c.Logins, outage: outage.New(c.Logger, slog.LevelError, "logging in")}
-	gate := newGatekeeper(c.Assertions, c.Logger)
+	gate := newGatekeeper(c.Check, c.Logger)
 	checks := &health{database: c.Database, rates: c.Rates, now: c.Now, outage: outage.New(c.Logger, slog.LevelError, "checking health")}
 	open := http.NewServeMux()
 	open.Handle("/api/login", gate.require(assertion.Login, only("POST /api/login", logins)))
@@ -70,8 +68,8 @@ func New(c Config) http.Handler {
 	return noSniff(recoverer(c.Logger, apierror.Mux(open)))
 }
 
-// noSniff keeps browsers from guessing at the type of any answer: text in
-// it must not become a page.
+// noSniff stops browsers from guessing the type of an answer: text must not
+// be shown as a page.
 func noSniff(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -79,14 +77,13 @@ func noSniff(next http.Handler) http.Handler {
 	})
 }
 
-// only serves one pattern and refuses other methods on its path with 405,
-// where they would fall through to the handler of a shorter path.
+// only serves one pattern and refuses other methods on its path with 405.
+// Without it they would reach the handler of a shorter path.
 func only(pattern string, handler http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(pattern, handler)
 	return apierror.Mux(mux)
 }
 
-// send writes a refusal. Nobody is left to tell when that fails: the
-// client is gone.
+// send writes a refusal. If that fails, the client is gone; ignore the error.
 func send(w http.ResponseWriter, refusal *apierror.Error) { _ = refusal.Write(w) }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest"
 	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 	"github.com/caddy-tollgate/tollgate/upstream/api"
@@ -62,11 +63,7 @@ func (l *lockedBuffer) String() string {
 // newSite returns an upstream, changed by edit.
 func newSite(t *testing.T, edit ...func(*server.Config)) *site {
 	t.Helper()
-	store, err := database.OpenFile(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() }) // some tests closed it
+	store := accounttest.Open(t)
 	base, err := rates.Snapshot()
 	if err != nil {
 		t.Fatal(err)
@@ -85,10 +82,10 @@ func newSite(t *testing.T, edit ...func(*server.Config)) *site {
 		s.asserted[purpose] = gatetest.Assert(t, host, purpose)
 	}
 	logger := slog.New(slog.NewTextHandler(s.log, nil))
-	s.hasher = account.NewHasher(account.Cost{MemoryKiB: 8, Passes: 1, Lanes: 1}, 4)
+	s.hasher = accounttest.Hasher()
 	s.accounts = account.NewService(store, s.gate.Client, s.hasher, time.Now, logger)
 	config := server.Config{
-		Assertions: gatetest.Verifier(t, host), API: currencies, Logins: s.accounts, Database: store, Rates: provider,
+		Check: server.CheckAssertion(gatetest.Verifier(t, host)), API: currencies, Logins: s.accounts, Database: store, Rates: provider,
 		Now: time.Now, Logger: logger,
 	}
 	config.Pages, err = web.New(web.Config{
@@ -138,7 +135,7 @@ func (s *site) proven(method, target string, body io.Reader, header ...string) *
 // logins are the paths that the gate throttles.
 var logins = []string{"/api/login", "/login", "/signup"}
 
-// checkRefusal holds an answer against the one shape of refusals.
+// checkRefusal checks status, code and shape of a refusal.
 func checkRefusal(t *testing.T, w *httptest.ResponseRecorder, status int, code string) {
 	t.Helper()
 	var body struct{ Message, Code string }
@@ -321,7 +318,7 @@ func TestPages(t *testing.T) {
 }
 
 // Threat: the sign-in form of the web pages is a password oracle beside
-// the throttle, for who reaches the upstream around the gate.
+// the throttle, for a client that reaches the upstream around the gate.
 func TestSignInNeedsTheGate(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

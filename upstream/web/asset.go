@@ -23,8 +23,8 @@ var assetTypes = map[string]string{
 	"icon.svg": "image/svg+xml",
 }
 
-// assets serves the files that pages load. Their addresses carry a hash
-// of what is in them, so that browsers need never ask twice.
+// assets serves the files that pages load. A path has a hash of the content,
+// so browsers can cache it forever.
 type assets struct {
 	paths map[string]string // by name
 	files map[string]asset  // by path
@@ -49,10 +49,10 @@ func newAssets() (*assets, error) {
 	return a, nil
 }
 
-// path returns the address of a file.
+// path returns the path of a file.
 func (a *assets) path(name string) string { return a.paths[name] }
 
-// or serves the files, and leaves what is none of them to next.
+// or serves the files, and passes other paths to next.
 func (a *assets) or(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !a.serve(w, r) {
@@ -61,9 +61,8 @@ func (a *assets) or(next http.Handler) http.Handler {
 	})
 }
 
-// serve serves a file, if there is one. The address of an older one,
-// which a page from before an update may ask for, is answered with the
-// present one, but not to be kept.
+// serve serves a file, if there is one. For a path with an old hash, from a
+// page before an update, it serves the current file without caching.
 func (a *assets) serve(w http.ResponseWriter, r *http.Request) bool {
 	keep := "public, max-age=31536000, immutable"
 	file, found := a.files[r.URL.Path]

@@ -10,15 +10,15 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
-// The chart is drawn on a canvas of dayWidth for each day by chartHeight,
-// and stretched to the width of the page.
+// The chart has dayWidth for each day and chartHeight, and is stretched to the
+// width of the page.
 const (
 	dayWidth    = 10
 	barWidth    = 8
 	chartHeight = 100
 
-	// maxSeries is how many colours there are to tell apart. Endpoints
-	// beyond are drawn in the last one.
+	// maxSeries is the number of colours. Further endpoints have the last
+	// one.
 	maxSeries = 6
 )
 
@@ -31,12 +31,12 @@ type chart struct {
 	Columns     []column
 	// First and Last label the other axis.
 	First, Last string
-	// Summary says in a sentence what the chart shows.
+	// Summary describes the chart in a sentence.
 	Summary string
 }
 
-// series is one endpoint: its bars as the path of an SVG, and what to
-// write in the legend.
+// series is one endpoint: its bars as an SVG path, and its text in the
+// legend.
 type series struct {
 	Name, Total string
 	Colour      int
@@ -50,11 +50,11 @@ type column struct {
 	Total      string
 	// Cells are the counts of each series, for the table.
 	Cells []string
-	// Label says all of it, for who points at the column.
+	// Label is the tooltip of the column.
 	Label string
 }
 
-// newChart draws the history. It is nil when there is none.
+// newChart returns the chart of the days, or nil without data.
 func newChart(endpoints []api.UsageEndpoint, days []api.UsageDay) *chart {
 	if len(days) == 0 || len(endpoints) == 0 {
 		return nil
@@ -83,7 +83,7 @@ func newChart(endpoints []api.UsageEndpoint, days []api.UsageDay) *chart {
 	return c
 }
 
-// draw fills in the bars and the columns of all days.
+// draw adds the bars and the columns of all days.
 func (c *chart) draw(days []api.UsageDay, top int64) {
 	bars := make([]strings.Builder, len(c.Series))
 	totals := make([]int64, len(c.Series))
@@ -124,8 +124,7 @@ func total(d api.UsageDay) (sum int64) {
 	return sum
 }
 
-// roundUp returns the next number that makes a good axis: short, and with
-// a half that is a whole number too.
+// roundUp returns the next number for the axis: short, with a whole half.
 func roundUp(n int64) int64 {
 	for _, top := range []int64{2, 4, 6, 8} {
 		if top >= n {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// sessionsView is the page that lists where the account is signed in.
+// sessionsView is the page that lists the sessions of the account.
 type sessionsView struct {
 	Sessions []sessionRow
 	Others   bool
@@ -41,7 +41,7 @@ func (s *site) sessionList(w http.ResponseWriter, r *http.Request, v *visit) err
 	return s.views.show(w, http.StatusOK, "sessions", p)
 }
 
-// endSessions signs out everywhere else.
+// endSessions ends all other sessions.
 func (s *site) endSessions(w http.ResponseWriter, r *http.Request, v *visit) error {
 	if err := s.Sessions.RemoveOtherSessions(r.Context(), v.who.ID, v.session.ID); err != nil {
 		return err
@@ -50,8 +50,8 @@ func (s *site) endSessions(w http.ResponseWriter, r *http.Request, v *visit) err
 	return nil
 }
 
-// known is a word in a browser's name and what people call it. Browsers
-// name those that they descend from too, so that the order matters.
+// known is a part of a User-Agent and its name for people. The order matters:
+// Chrome's User-Agent contains Safari, for instance.
 type known struct{ word, name string }
 
 var (
@@ -61,8 +61,7 @@ var (
 		{"Mac OS", "macOS"}, {"CrOS", "ChromeOS"}, {"Linux", "Linux"}}
 )
 
-// browser says in a few words what a User-Agent header stands for, enough
-// for a person to recognise the machine.
+// browser describes a User-Agent, so that a person recognises the machine.
 func browser(agent string) string {
 	name := cmp.Or(find(agent, browsers), "A browser")
 	if system := find(agent, systems); system != "" {

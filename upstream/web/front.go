@@ -2,13 +2,13 @@ package web
 
 import "net/http"
 
-// frontView is the page that says what this is.
+// frontView is the front page.
 type frontView struct {
 	Address, Timezone string
 	SignUp            bool
 }
 
-// front shows what this is, or where the day stands to who is signed in.
+// front shows the front page, or My usage to a person who is signed in.
 func (s *site) front(w http.ResponseWriter, r *http.Request) error {
 	if _, found := s.sessions.Current(r.Context()); found {
 		redirect(w, usagePath, nil)

@@ -7,18 +7,17 @@ import (
 	"runtime/debug"
 )
 
-// policy lets a page load its own style, script and icon, send its forms
-// home, and nothing else. Styles and scripts in the page itself do not
-// run, so that a mistake in a template cannot become one.
+// policy allows style, script, icon and form targets of this site, and
+// nothing else. Inline scripts do not run, so a mistake in a template cannot
+// inject one.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // headers are those of every page.
 //
-// The referrer policy is not no-referrer: with that one, browsers send
-// "Origin: null" from our own forms (Fetch, 3.2), and over plain HTTP,
-// where Sec-Fetch-Site is missing, the origin is all there is to tell a
-// form of ours from somebody else's.
+// The referrer policy is not no-referrer, because browsers would send
+// "Origin: null" from our own forms (Fetch, 3.2). Over plain HTTP there is no
+// Sec-Fetch-Site, so only the origin shows that a form is ours.
 var headers = map[string]string{
 	"Cache-Control":                "no-store",
 	"Content-Security-Policy":      policy,
@@ -31,7 +30,7 @@ var headers = map[string]string{
 	"X-Frame-Options":              "DENY",
 }
 
-// guard sets the headers of every page and answers for those that panic.
+// guard sets the headers of every page and recovers panics.
 func (s *site) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range headers {
@@ -42,8 +41,8 @@ func (s *site) guard(next http.Handler) http.Handler {
 	})
 }
 
-// sameOrigin refuses changes that another site's page asks for. It comes
-// after the session is found, for a page that knows who is there.
+// sameOrigin refuses changes from pages of other sites. It comes after
+// loadSession, since its error page shows the visit.
 func (s *site) sameOrigin(next http.Handler) http.Handler {
 	csrf := http.NewCrossOriginProtection()
 	csrf.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -52,8 +51,8 @@ func (s *site) sameOrigin(next http.Handler) http.Handler {
 	return csrf.Handler(next)
 }
 
-// rescue answers with a page where a handler panics. Pages are rendered
-// whole before the answer begins, so that there is none to be cut off.
+// rescue answers with an error page after a panic. The answer has not begun,
+// since pages are rendered before they are written.
 func (s *site) rescue(w http.ResponseWriter, r *http.Request) {
 	reason := recover()
 	if reason == nil {

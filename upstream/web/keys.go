@@ -12,20 +12,20 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
-// keysPerPage is how many keys a page lists. An account has at most 100
-// live ones, and a page of all of them would be slow on a phone.
+// keysPerPage is the number of keys on a page. A page of all keys would be
+// slow on a phone.
 const keysPerPage = 50
 
-// soon is how long before its end a key is said to expire soon.
+// soon is how long before its expiry a key is marked.
 const soon = 7 * day
 
 // keysView is the list of keys.
 type keysView struct {
 	Keys    []keyRow
-	Revoked bool // revoked ones are listed too
-	// Previous and Next are numbers of pages, 0 where there is none.
+	Revoked bool // revoked keys are listed too
+	// Previous and Next are page numbers, 0 for none.
 	Previous, Next int
-	// Offer is set where the plan has no access.
+	// Offer is set if the plan has no access.
 	Offer *offer
 }
 
@@ -36,12 +36,12 @@ type keyRow struct {
 	Created           moment
 	LastUsed, Expires *moment
 	State             state
-	// Live says that the key can be rotated and revoked.
+	// Live is true if the key can be rotated and revoked.
 	Live bool
 }
 
-// state is what a person needs to know of a key. Kind is ok, near or
-// over, and chooses the sign beside the words.
+// state is the state of a key. Kind is ok, near or over, and selects the
+// icon.
 type state struct{ Kind, Text string }
 
 func (s *site) keys(w http.ResponseWriter, r *http.Request, v *visit) error {
@@ -57,7 +57,7 @@ func (s *site) keys(w http.ResponseWriter, r *http.Request, v *visit) error {
 	return s.views.show(w, http.StatusOK, "keys", p)
 }
 
-// fill puts one page of the keys into the view, the newest first.
+// fill adds one page of the keys to the view, newest first.
 func (view *keysView) fill(v *visit, keys []api.Key, number string) {
 	slices.Reverse(keys)
 	page, err := strconv.Atoi(number)
@@ -76,8 +76,8 @@ func (view *keysView) fill(v *visit, keys []api.Key, number string) {
 	view.Offer = v.offer()
 }
 
-// keyList asks for the account's keys. One that the gate does not know
-// has none.
+// keyList gets the account's keys. An account that is unknown to the gate has
+// none.
 func (s *site) keyList(ctx context.Context, v *visit, revoked bool) ([]api.Key, error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
@@ -111,20 +111,19 @@ func (v *visit) keyRow(key api.Key) keyRow {
 	return row
 }
 
-// keyView is the page of one key, and those that ask before it changes.
+// keyView is the page of one key, and the pages that rotate and revoke it.
 type keyView struct {
 	keyRow
-	// Successor is the id of the key that this one was rotated to, empty
-	// if there is none. A key has one at most.
+	// Successor is the id of the key that replaced this one, or empty.
 	Successor string
 	Overlaps  []choice
-	// Offer is set where the plan has no access, and nothing to rotate to.
+	// Offer is set if the plan has no access: then a key cannot be rotated.
 	Offer   *offer
 	Problem string
 }
 
-// findKey returns the account's key that the path names. A key of another
-// account is not found: the list that is searched is the account's own.
+// findKey returns the key with the id in the path. It searches the keys of
+// this account only.
 func (s *site) findKey(r *http.Request, v *visit) (keyView, error) {
 	keys, err := s.keyList(r.Context(), v, true)
 	if err != nil {
@@ -163,7 +162,7 @@ func (s *site) revokeForm(w http.ResponseWriter, r *http.Request, v *visit) erro
 	return s.showLiveKey(w, r, v, "revoke")
 }
 
-// showLiveKey shows a page on which a key is changed.
+// showLiveKey shows a page that changes a key.
 func (s *site) showLiveKey(w http.ResponseWriter, r *http.Request, v *visit, name string) error {
 	view, err := s.findKey(r, v)
 	if err != nil {
@@ -182,10 +181,10 @@ func (s *site) showKey(w http.ResponseWriter, status int, v *visit, name string,
 // keyTitles are the titles of the pages about one key.
 var keyTitles = map[string]string{"key": "Key ", "rotate": "Rotate ", "revoke": "Revoke "}
 
-// choice is one of several values of a field.
+// choice is one option of a field.
 type choice struct{ Value, Text string }
 
-// overlaps are how long an old token may go on working.
+// overlaps are the times after which an old token ends.
 var overlaps = []choice{{"0", "At once"}, {"1", "1 hour"}, {"24", "24 hours"}, {"168", "7 days"}}
 
 func (s *site) rotateKey(w http.ResponseWriter, r *http.Request, v *visit) error {
@@ -218,8 +217,8 @@ func (s *site) rotateKey(w http.ResponseWriter, r *http.Request, v *visit) error
 	return s.showToken(w, v, issued, true)
 }
 
-// rotateProblem says why the gate refuses to rotate a key, in the words of
-// the page. It is empty for what the page cannot help with.
+// rotateProblem returns the text of the page for a refused rotation, empty
+// for a refusal that the page cannot explain.
 func rotateProblem(code string) string {
 	switch code {
 	case "name_taken":
@@ -231,8 +230,8 @@ func rotateProblem(code string) string {
 	return problem
 }
 
-// revokeKey looks for the key first, so that the gate is asked about none
-// that was never made.
+// revokeKey looks for the key first: the gate is not asked about unknown
+// keys.
 func (s *site) revokeKey(w http.ResponseWriter, r *http.Request, v *visit) error {
 	view, err := s.findKey(r, v)
 	if err != nil {

@@ -34,7 +34,7 @@ func TestRotateTwice(t *testing.T) {
 	ada.post(page+"/rotate", "overlap", "24").has(t, http.StatusOK, "ci has a new token")
 
 	old := ada.get(page)
-	old.has(t, http.StatusOK, "A newer key of this name has replaced it", page+"/revoke")
+	old.has(t, http.StatusOK, "A newer key with this name replaces it", page+"/revoke")
 	if strings.Contains(old.body, page+"/rotate") {
 		t.Error("the page of the old key offers to rotate it")
 	}
@@ -44,7 +44,7 @@ func TestRotateTwice(t *testing.T) {
 		t.Errorf("leads to %q as the newer key", newer)
 	}
 	for _, again := range []answer{ada.get(page + "/rotate"), ada.post(page+"/rotate", "overlap", "24")} {
-		again.has(t, again.status, "A newer key has replaced this one", newer)
+		again.has(t, again.status, "A newer key replaces this one", newer)
 		if strings.Contains(again.body, "<fieldset>") || token.MatchString(again.body) {
 			t.Error("offers to rotate it again")
 		}
@@ -131,10 +131,10 @@ func TestUnknownKeys(t *testing.T) {
 	ada := w.person().signIn("ada@example.com")
 	for _, id := range []string{"nothing", strings.Repeat("x", 65), "a%2Fb", "%2e%2e", "%00", "%ff", "a%3Fb"} {
 		page := "/settings/keys/" + id
-		ada.get(page).has(t, http.StatusNotFound, "There is nothing here")
-		ada.get(page+"/rotate").has(t, http.StatusNotFound, "There is nothing here")
-		ada.post(page+"/rotate", "overlap", "24").has(t, http.StatusNotFound, "There is nothing here")
-		ada.post(page+"/revoke").has(t, http.StatusNotFound, "There is nothing here")
+		ada.get(page).has(t, http.StatusNotFound, "Page not found")
+		ada.get(page+"/rotate").has(t, http.StatusNotFound, "Page not found")
+		ada.post(page+"/rotate", "overlap", "24").has(t, http.StatusNotFound, "Page not found")
+		ada.post(page+"/revoke").has(t, http.StatusNotFound, "Page not found")
 	}
 	log.wantNone(t)
 }

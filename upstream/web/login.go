@@ -10,8 +10,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
-// maxForm is the size of the largest form, in bytes. Nothing that people
-// enter here is long.
+// maxForm is the maximum size of a form in bytes.
 const maxForm = 16 << 10
 
 // loginView is the page with the sign-in form.
@@ -38,8 +37,8 @@ func (s *site) showLogin(w http.ResponseWriter, status int, view loginView, noti
 	return s.views.show(w, status, "login", page{Title: "Sign in", Notice: notice, Body: view})
 }
 
-// login signs in. The gate has throttled the attempt, and learns from the
-// status what became of it: 401 is a wrong password, 303 the right one.
+// login signs in. The gate throttles the attempts and reads the outcome from
+// the status: 401 for a wrong password, 303 for the right one.
 func (s *site) login(w http.ResponseWriter, r *http.Request) error {
 	form, err := readForm(w, r)
 	if err != nil {
@@ -70,11 +69,11 @@ func (s *site) logout(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// errForm says that a form is none of ours.
-var errForm = errors.New("reading form")
+// errForm means that a form is invalid.
+var errForm = errors.New("invalid form")
 
-// readForm returns the fields in a form's body, and only those: what a
-// link carries in its query must not fill in a form.
+// readForm returns the fields in a form's body. It ignores the query: a link
+// must not fill in a form.
 func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
@@ -83,10 +82,10 @@ func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 	return r.PostForm, nil
 }
 
-// localPath returns where to go after a sign-in: a page of ours that
-// needs one, never what a stranger's link names. Browsers read "//host"
-// and "/\host" as another site, and skip over tabs; no page of ours has
-// anything but letters, digits and single slashes in its path.
+// localPath returns the page to show after a sign-in: next if it is a page of
+// ours that needs a session, otherwise the default. A link must not lead to
+// another site. Browsers read "//host" and "/\host" as another site and skip
+// tabs; our paths have only letters, digits, "-", "_" and single slashes.
 func localPath(next string) string {
 	for _, root := range []string{"/settings", usagePath} {
 		if next == root || strings.HasPrefix(next, root+"/") && next == path.Clean(next) && !strings.ContainsFunc(next, isForeign) {

@@ -59,9 +59,9 @@ func TestAlignment(t *testing.T) {
 			t.Errorf("%s: the middles of the bar's entries are at %v", look, got)
 		}
 		if look == "phone" {
-			continue // the button stands below the heading
+			continue // the button is below the heading
 		}
-		// An empty inline block stands on the base line of its text.
+		// An empty inline block is on the base line of its text.
 		const lines = `["main h1", "#pause"].map(selector => {
 			const mark = document.createElement("span");
 			mark.style.display = "inline-block";
@@ -70,7 +70,7 @@ func TestAlignment(t *testing.T) {
 		})`
 		page.PressHere("#pause")
 		if got := browsertest.Evaluate[[]float64](page, lines); math.Abs(got[0]-got[1]) > 1 {
-			t.Errorf("%s: the heading stands at %.1f, the button beside it at %.1f", look, got[0], got[1])
+			t.Errorf("%s: the heading is at %.1f, the button beside it at %.1f", look, got[0], got[1])
 		}
 	}
 }

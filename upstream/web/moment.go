@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// clock tells times as people do, at one moment and in one zone.
+// clock formats times relative to a moment, in a zone.
 type clock struct {
 	now  time.Time
 	zone *time.Location
 }
 
-// moment is a time three ways: for machines, in full, and in the fewest
-// words.
+// moment is a time in three formats: for programs, in full, and short.
 type moment struct{ Exact, Full, Text string }
 
 const (
@@ -23,8 +22,8 @@ const (
 	shortDate = "2 Jan 2006"
 )
 
-// moment describes a time. What is near is told by its distance from now,
-// what is far by its date.
+// moment formats a time. The short text is relative to now for times nearby,
+// and otherwise a date.
 func (c clock) moment(t time.Time) moment {
 	t = t.In(c.zone)
 	m := moment{Exact: t.UTC().Format(time.RFC3339), Full: t.Format(fullTime)}
@@ -56,10 +55,8 @@ func (c clock) past(t time.Time) string {
 func (c clock) ahead(t time.Time) string {
 	left := t.Sub(c.now)
 	switch days := c.days(c.now, t); {
-	case left < time.Hour:
-		return "in " + plural(max(1, int(left/time.Minute)), "minute")
 	case left < day:
-		return "in " + plural(int(left/time.Hour), "hour")
+		return inWords(left)
 	case days <= 1:
 		return "tomorrow"
 	case days < someDays:
@@ -68,8 +65,16 @@ func (c clock) ahead(t time.Time) string {
 	return t.Format(shortDate)
 }
 
-// days counts midnights between two times. Counting hours would call
-// 23:00 of the day before yesterday "yesterday" at one in the morning.
+// inWords formats a wait of less than a day.
+func inWords(wait time.Duration) string {
+	if wait < time.Hour {
+		return "in " + plural(max(1, int(wait/time.Minute)), "minute")
+	}
+	return "in " + plural(int(wait/time.Hour), "hour")
+}
+
+// days counts midnights between two times. By hours, 23:00 of the day before
+// yesterday would be "yesterday" at one in the morning.
 func (c clock) days(from, to time.Time) int {
 	y, m, d := from.In(c.zone).Date()
 	first := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
@@ -77,8 +82,8 @@ func (c clock) days(from, to time.Time) int {
 	return int(time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Sub(first) / day)
 }
 
-// countdown is the time left until t in hours and minutes, as the script
-// goes on counting it.
+// countdown is the time left until t in hours and minutes, in the same format
+// as in the script.
 func (c clock) countdown(t time.Time) string {
 	left := max(0, t.Sub(c.now)).Truncate(time.Minute)
 	hours, minutes := int(left/time.Hour), int(left%time.Hour/time.Minute)
@@ -91,7 +96,7 @@ func (c clock) countdown(t time.Time) string {
 	return "less than a minute"
 }
 
-// plural is a count with its noun.
+// plural returns a count with its noun.
 func plural(n int, noun string) string {
 	if n != 1 {
 		noun += "s"

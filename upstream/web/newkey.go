@@ -31,11 +31,10 @@ type abilityChoice struct {
 	Checked   bool
 }
 
-// lives are how long a key may live, in days.
+// lives are the lifetimes of a key, in days.
 var lives = []choice{{"7", "7 days"}, {"30", "30 days"}, {"90", "90 days"}, {"365", "1 year"}, {"0", "Never"}}
 
-// defaultLife is long enough to forget about a key, and short enough for
-// a forgotten key to end.
+// defaultLife ends forgotten keys, but does not force frequent rotation.
 const defaultLife = "90"
 
 func (s *site) newKey(w http.ResponseWriter, _ *http.Request, v *visit) error {
@@ -50,7 +49,7 @@ func (s *site) showNewKey(w http.ResponseWriter, status int, v *visit, view newK
 	return s.views.show(w, status, "newkey", v.page("Create a key", "settings", view))
 }
 
-// abilities returns what the plan gives, in the order of the gate's
+// abilities returns the abilities of the plan, in the order of the gate's
 // endpoints.
 func (v *visit) abilities(checked []string) []abilityChoice {
 	var choices []abilityChoice
@@ -81,7 +80,7 @@ func (s *site) createKey(w http.ResponseWriter, r *http.Request, v *visit) error
 	}
 	view := newKeyView{Name: request.Name, Life: form.Get("life")}
 	if len(request.Abilities) == 0 {
-		view.Field, view.Problem = "abilities", "Choose at least one thing that the key may do."
+		view.Field, view.Problem = "abilities", "Choose at least one ability."
 		return s.showNewKey(w, http.StatusUnprocessableEntity, v, view, []string{})
 	}
 	issued, err := change(r.Context(), func(ctx context.Context) (api.IssuedKey, error) {
@@ -99,8 +98,8 @@ func (s *site) createKey(w http.ResponseWriter, r *http.Request, v *visit) error
 	return s.showToken(w, v, issued, false)
 }
 
-// keyRequest reads the form. It is not ok when a field has a value that
-// the form does not offer.
+// keyRequest reads the form. It is not ok if a field has a value that is not
+// an option of the form.
 func keyRequest(form url.Values) (api.KeyRequest, bool) {
 	life := form.Get("life")
 	if !slices.ContainsFunc(lives, func(c choice) bool { return c.Value == life }) {
@@ -113,25 +112,25 @@ func keyRequest(form url.Values) (api.KeyRequest, bool) {
 	return request, true
 }
 
-// keyProblem says which field the gate refuses, and why, in the words of
-// the form. The problem is empty for what no form of ours can cause.
+// keyProblem returns the field that the gate refuses and the text for it. The
+// text is empty for a refusal that our forms cannot cause.
 func keyProblem(code string) (field, problem string) {
 	switch code {
 	case "invalid_name":
 		return "name", "Give the key a name of 1 to 64 characters, all of them visible."
 	case "name_taken":
-		return "name", "You have a key with this name. Choose another, or rotate or revoke that one."
+		return "name", "You have a key with this name. Choose another name, or rotate or revoke that key."
 	case "too_many_keys":
-		return "name", "You have 100 keys, which is as many as an account may have. Revoke one first."
+		return "name", "You have 100 keys, the maximum. Revoke a key first."
 	case "not_entitled":
-		return "abilities", "Your plan does not give all of this. Choose again."
+		return "abilities", "Your plan does not have all of these abilities. Choose again."
 	case "plan_required":
 		return "name", "Your plan has no access to the API."
 	}
 	return "", ""
 }
 
-// tokenView is the page that shows a token, once.
+// tokenView is the page that shows a token once.
 type tokenView struct {
 	Key     keyRow
 	Token   string
@@ -139,9 +138,8 @@ type tokenView struct {
 	Rotated bool
 }
 
-// showToken answers the very request that made the token. It is kept
-// nowhere, not even for a redirect to another page: what is not stored
-// cannot leak.
+// showToken answers the request that created the token. It does not redirect
+// to another page, since the token must not be stored.
 func (s *site) showToken(w http.ResponseWriter, v *visit, issued api.IssuedKey, rotated bool) error {
 	view := tokenView{
 		Key: v.keyRow(issued.Key), Token: issued.Token, Rotated: rotated,
@@ -150,12 +148,11 @@ func (s *site) showToken(w http.ResponseWriter, v *visit, issued api.IssuedKey, 
 	return s.views.show(w, http.StatusOK, "token", v.page("Your new key", "settings", view))
 }
 
-// samples fill in the wildcards of the currency API's paths.
+// samples are example values for the wildcards of the currency API's paths.
 var samples = map[string]string{"from": "EUR", "to": "USD", "base": "EUR", "amount": "10"}
 
-// curl returns a command that works with the key: a call of the first GET
-// endpoint that the key opens and whose path can be filled in. Empty if
-// there is none.
+// curl returns a command that works with the key: a call of the first allowed
+// GET endpoint that has example values. Empty if there is none.
 func (v *visit) curl(address string, issued api.IssuedKey) string {
 	for _, e := range v.plans.Endpoints {
 		_, listed := v.plan.Limits[e.Name]
@@ -168,7 +165,7 @@ func (v *visit) curl(address string, issued api.IssuedKey) string {
 	return ""
 }
 
-// samplePath fills in a pattern's wildcards.
+// samplePath replaces the wildcards of a pattern by example values.
 func samplePath(pattern string) (string, bool) {
 	segments := strings.Split(pattern, "/")
 	for i, segment := range segments {

@@ -85,18 +85,18 @@ func TestKeyMistakes(t *testing.T) {
 		{"", "convert", "90", 422, "1 to 64 characters"},
 		{strings.Repeat("x", 65), "convert", "90", 422, "1 to 64 characters"},
 		{"two\nlines", "convert", "90", 422, "1 to 64 characters"},
-		{"none", "", "90", 422, "Your plan does not give"},
-		{"more", "rates", "90", 422, "Your plan does not give"},
-		{"long", "convert", "36500", 400, "cannot be read"},
-		{"long", "convert", "", 400, "cannot be read"},
+		{"none", "", "90", 422, "Your plan does not have"},
+		{"more", "rates", "90", 422, "Your plan does not have"},
+		{"long", "convert", "36500", 400, "The form is invalid"},
+		{"long", "convert", "", 400, "The form is invalid"},
 	} {
 		ada.post("/settings/keys/new", "name", c.name, "ability", c.ability, "life", c.life).has(t, c.status, c.says)
 	}
 	ada.post("/settings/keys/new", "name", "none", "life", "90").has(t, 422, "Choose at least one")
-	ada.post("/settings/keys/new", "name", strings.Repeat("x", 20<<10)).has(t, 400, "cannot be read")
+	ada.post("/settings/keys/new", "name", strings.Repeat("x", 20<<10)).has(t, 400, "The form is invalid")
 	id := ada.get("/settings/keys").body
 	id = regexp.MustCompile(`/settings/keys/([^"/]+)">ci<`).FindStringSubmatch(id)[1]
-	ada.post("/settings/keys/"+id+"/rotate", "overlap", "9999").has(t, 400, "cannot be read")
+	ada.post("/settings/keys/"+id+"/rotate", "overlap", "9999").has(t, 400, "The form is invalid")
 	if got := w.keys(a.ID); !slices.Equal(got, []string{"ci"}) {
 		t.Errorf("keys are %v, want ci alone", got)
 	}
@@ -149,8 +149,8 @@ func TestSignUp(t *testing.T) {
 	w := newWorld(t, func(c *web.Config) { c.SignUp = true })
 	ada := w.person()
 	ada.get("/login").has(t, http.StatusOK, `href="/signup"`)
-	ada.post("/signup", "email", "nobody", "password", password).has(t, 422, "no e-mail address", "aria-invalid")
-	ada.post("/signup", "email", "ada@example.com", "password", "short").has(t, 422, "8 characters or more", `value="ada@example.com"`)
+	ada.post("/signup", "email", "nobody", "password", password).has(t, 422, "not an e-mail address", "aria-invalid")
+	ada.post("/signup", "email", "ada@example.com", "password", "short").has(t, 422, "at least 8 characters", `value="ada@example.com"`)
 	if got := ada.post("/signup", "email", " Ada@Example.com ", "password", password); got.location != "/settings/keys" {
 		t.Errorf("got %d %s", got.status, got.body)
 	}
@@ -162,7 +162,7 @@ func TestSignUp(t *testing.T) {
 	// form names.
 	ada.post("/signup", "email", "eve@example.com", "password", password).has(t, http.StatusConflict, "You are signed in")
 	ada.get("/settings/keys").has(t, http.StatusOK, "ada@example.com")
-	w.person().post("/signup", "email", "ada@example.com", "password", other).has(t, 422, "There is an account")
+	w.person().post("/signup", "email", "ada@example.com", "password", other).has(t, 422, "An account with this e-mail address exists")
 	w.person().signIn("ada@example.com")
 }
 
@@ -210,8 +210,8 @@ func TestGateUnreachable(t *testing.T) {
 		}
 	}
 	ada.post("/settings/keys/new", "name", "ci", "ability", "convert", "life", "90").has(t, http.StatusServiceUnavailable)
-	ada.get("/settings/password").has(t, http.StatusOK, "Your password now", "ada@example.com")
-	ada.post("/settings/password", "current", other, "password", password).has(t, http.StatusUnauthorized, "This is not your password")
+	ada.get("/settings/password").has(t, http.StatusOK, "Current password", "ada@example.com")
+	ada.post("/settings/password", "current", other, "password", password).has(t, http.StatusUnauthorized, "This is not your current password")
 	if got := ada.post("/settings/password", "current", password, "password", other); got.location != "/settings/password?done=password-alone" {
 		t.Errorf("changing the password: got %d to %q", got.status, got.location)
 	}
@@ -231,7 +231,7 @@ func TestNotFound(t *testing.T) {
 			t.Errorf("%s: got %d, want 404", target, got.status)
 		}
 	}
-	p.get("/nothing").has(t, http.StatusNotFound, "There is nothing here")
+	p.get("/nothing").has(t, http.StatusNotFound, "Page not found")
 }
 
 // Styles and scripts are kept for ever under an address that changes with
@@ -263,7 +263,7 @@ func TestUsagePage(t *testing.T) {
 	ada.get("/usage/calls").has(t, http.StatusOK, "No calls yet")
 }
 
-// generous is a gate whose plan free gives access, and that knows nobody.
+// generous is a gate without accounts whose plan free has access.
 type generous struct {
 	control.Backend // what these pages do not ask for
 	policy          *policy.Policy

@@ -6,22 +6,23 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
-// passwordRule is what package account asks of a password.
-const passwordRule = "Choose a password of 8 characters or more, up to 1024 bytes."
+// passwordRule describes account.CheckPassword.
+const passwordRule = "Choose a password of at least 8 characters and at most 1024 bytes."
 
-// maxTries is how many passwords may be tried from within one session.
-// Whoever finds a browser open must not guess the password in it: after
-// these the session is over, and the sign-in has the gate's throttle.
+// maxTries is how many passwords can be tried in one session. It stops a
+// stranger at an open browser from guessing the password: then the session
+// ends, and the gate throttles the sign-in.
 const maxTries = 5
 
-// passwordView is the page with the form for another password.
+// passwordView is the page that changes the password.
 type passwordView struct {
 	Email, Problem string
-	// Field is the field that the problem is about; none for all.
+	// Field is the field with the problem; empty for the whole form.
 	Field string
 }
 
@@ -36,18 +37,18 @@ func (s *site) showPassword(w http.ResponseWriter, status int, v *visit, view pa
 	return s.views.show(w, status, "password", v.page("Password", "settings", view))
 }
 
-// tooManyChanges says when the password can be changed again.
+// tooManyChanges shows when the password can be changed again. It rounds up,
+// so that a person who waits that long can change it.
 func (s *site) tooManyChanges(w http.ResponseWriter, v *visit) error {
 	wait := max(1, int(math.Ceil(v.who.ChangeIn(s.Now()).Seconds())))
 	w.Header().Set("Retry-After", strconv.Itoa(wait))
 	return s.showPassword(w, http.StatusTooManyRequests, v, passwordView{
-		Problem: "You changed your password many times within the hour. Wait " + plural((wait+59)/60, "minute") + ", then try again.",
+		Problem: "You changed your password too often. Try again " + inWords(time.Duration((wait+59)/60)*time.Minute) + ".",
 	})
 }
 
-// changePassword sets another password, which ends all sessions of the
-// account. The browser in which it happens stays signed in, under a new
-// token. It works without the gate.
+// changePassword changes the password and ends all sessions of the account.
+// This browser gets a new session. It works without the gate.
 func (s *site) changePassword(w http.ResponseWriter, r *http.Request, v *visit) error {
 	form, err := readForm(w, r)
 	if err != nil {
@@ -57,13 +58,13 @@ func (s *site) changePassword(w http.ResponseWriter, r *http.Request, v *visit) 
 	if account.CheckPassword(chosen) != nil {
 		return s.showPassword(w, http.StatusUnprocessableEntity, v, passwordView{Field: "password", Problem: passwordRule})
 	}
-	// Before the current password is looked at, so that it costs no work
-	// and tells nothing of the password.
+	// Before the current password is checked, so that the refusal costs no
+	// work and reveals nothing.
 	if v.who.ChangeIn(s.Now()) > 0 {
 		return s.tooManyChanges(w, v)
 	}
-	// The tries are counted before they are judged, so that parallel ones
-	// cannot hide.
+	// Each try is counted before it is checked, so that parallel tries cannot
+	// exceed the limit.
 	tried, err := s.Sessions.TryPassword(r.Context(), v.session.ID)
 	if errors.Is(err, account.ErrNotFound) || err == nil && tried > maxTries {
 		return errSignedOut
@@ -75,19 +76,19 @@ func (s *site) changePassword(w http.ResponseWriter, r *http.Request, v *visit) 
 	done, page := "password", "/settings/sessions"
 	if errors.Is(err, account.ErrLoginsLive) {
 		s.Logger.Warn("changing password", "account", v.who.ID, "error", err)
-		done, page, err = "password-alone", passwordPath, nil // a page that needs no gate
+		done, page, err = "password-alone", passwordPath, nil // this page works without the gate
 	}
 	switch {
 	case errors.Is(err, account.ErrCredentials):
-		return s.showPassword(w, http.StatusUnauthorized, v, passwordView{Field: "current", Problem: "This is not your password."})
+		return s.showPassword(w, http.StatusUnauthorized, v, passwordView{Field: "current", Problem: "This is not your current password."})
 	case errors.Is(err, account.ErrOvertaken):
-		// Such as the same form sent twice: the cookie of the other answer
-		// must not be taken away.
+		// For instance a form that was sent twice: keep the cookie of the
+		// other answer.
 		redirect(w, page, nil)
 		return nil
 	case errors.Is(err, account.ErrTooManyChanges):
-		// The password was right, so this was no guess. After any other
-		// error it may have been checked or not: the try stays counted.
+		// The password was right, so this is not a guess. After any other
+		// error the try stays counted.
 		if err := s.Sessions.ForgetTries(r.Context(), v.session.ID); err != nil {
 			return err
 		}
@@ -96,7 +97,7 @@ func (s *site) changePassword(w http.ResponseWriter, r *http.Request, v *visit) 
 	case err != nil:
 		return err
 	}
-	// The one session that outlives the old password.
+	// All other sessions are no longer valid.
 	if err := s.sessions.Open(w, r, who); err != nil {
 		return err
 	}

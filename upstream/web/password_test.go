@@ -22,7 +22,7 @@ func TestRightPasswordIsNoGuess(t *testing.T) {
 	ada := w.person().signIn("ada@example.com")
 	for range 12 {
 		ada.post("/settings/password", "current", password, "password", "short").
-			has(t, http.StatusUnprocessableEntity, "8 characters or more")
+			has(t, http.StatusUnprocessableEntity, "at least 8 characters")
 	}
 	if got := ada.post("/settings/password", "current", password, "password", other); got.location != "/settings/sessions?done=password" {
 		t.Errorf("got %d to %q", got.status, got.location)
@@ -38,7 +38,7 @@ func TestGuessingWithBadPasswords(t *testing.T) {
 	ada := w.person().signIn("ada@example.com")
 	for range 12 {
 		ada.post("/settings/password", "current", "a wrong guess", "password", "short").
-			has(t, http.StatusUnprocessableEntity, "8 characters or more")
+			has(t, http.StatusUnprocessableEntity, "at least 8 characters")
 	}
 	if !ada.signedIn() {
 		t.Error("the session is over")
@@ -93,7 +93,7 @@ func TestPasswordIsChangedWithoutTheGate(t *testing.T) {
 	if got.location != "/settings/password?done=password-alone" {
 		t.Fatalf("got %d to %q: %s", got.status, got.location, got.body)
 	}
-	ada.get(got.location).has(t, http.StatusOK, "Your password is changed", "login tokens of the API that were made before end as soon as it does")
+	ada.get(got.location).has(t, http.StatusOK, "Your password is changed", "older login tokens of the API end as soon as it does")
 	w.gate.Fail(nil)
 	if phone.signedIn() || !ada.signedIn() {
 		t.Error("a session of the old password lives on, or the browser of the change is signed out")
@@ -115,7 +115,7 @@ func TestPasswordIsChangedWithoutTheGate(t *testing.T) {
 	}
 }
 
-// Threat: whoever knows a password has made so many login tokens that it
+// Threat: an attacker who knows a password has made so many login tokens that it
 // cannot be changed.
 func TestPasswordIsChangedWithManyLogins(t *testing.T) {
 	t.Parallel()
@@ -206,7 +206,7 @@ func TestPasswordChangesAreLimited(t *testing.T) {
 	}
 	for range 12 { // which is no guessing
 		got := ada.post("/settings/password", "current", now, "password", other)
-		got.has(t, http.StatusTooManyRequests, "You changed your password many times", "Wait 6 minutes")
+		got.has(t, http.StatusTooManyRequests, "You changed your password too often", "Try again in 6 minutes")
 		if wait, err := strconv.Atoi(got.header.Get("Retry-After")); err != nil || wait < 1 || wait > 360 {
 			t.Errorf("Retry-After is %q, want up to 360 seconds", got.header.Get("Retry-After"))
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
-// planView is the page that compares what the plans give.
+// planView is the page that compares the plans.
 type planView struct {
 	Plans     []planColumn
 	Endpoints []planRow
@@ -26,7 +26,7 @@ type planRow struct {
 	Limits []planCell
 }
 
-// planCell is a limit in words, empty where the plan gives no access.
+// planCell is a limit as text, empty if the plan has no access.
 type planCell struct {
 	Limit   string
 	Current bool
@@ -47,8 +47,7 @@ func (s *site) plan(w http.ResponseWriter, _ *http.Request, v *visit) error {
 	return s.views.show(w, http.StatusOK, "plan", v.page("Plan", "settings", view))
 }
 
-// offer is what somebody without access would get: the first plan that
-// gives any.
+// offer is the first plan with access, for people whose plan has none.
 type offer struct {
 	Own, Plan string
 	Endpoints []offerRow
@@ -56,7 +55,7 @@ type offer struct {
 
 type offerRow struct{ Endpoint, Limit string }
 
-// offer returns nil for who has access.
+// offer returns nil if the plan has access.
 func (v *visit) offer() *offer {
 	if len(v.plan.Limits) > 0 {
 		return nil
@@ -77,7 +76,7 @@ func (v *visit) offer() *offer {
 	return o
 }
 
-// limitOf is a plan's limit on an endpoint in words, empty if there is no
+// limitOf returns a plan's limit of an endpoint as text, empty if there is no
 // access.
 func limitOf(plan api.Plan, endpoint string) string {
 	limit, listed := plan.Limits[endpoint]

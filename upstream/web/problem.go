@@ -11,45 +11,45 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
-// errNotFound says that there is no such page, or nothing on it that
-// belongs to who asks.
+// errNotFound means that there is no such page, or no such item of this
+// account.
 var errNotFound = errors.New("no such page")
 
-// errMethod says that there is such a page, but not for this method.
+// errMethod means that the page has no such method.
 var errMethod = errors.New("no such page for this method")
 
-// errCrossOrigin says that another site's page asked for a change.
+// errCrossOrigin means that a page of another site sent the request.
 var errCrossOrigin = errors.New("asked from another site")
 
-// problem is a page that says what went wrong and what to do.
+// problem is the content of an error page.
 type problem struct {
 	Status        int
 	Title, Advice string
 	// Retry is a Retry-After in seconds, or empty.
 	Retry string
-	// Home says that going to another page helps.
+	// Home links to the front page instead of this address.
 	Home bool
 }
 
 var (
-	notFound = problem{Status: http.StatusNotFound, Title: "There is nothing here",
-		Advice: "The address may be mistyped, or what was here is gone.", Home: true}
-	wrongMethod = problem{Status: http.StatusMethodNotAllowed, Title: "This cannot be done here",
-		Advice: "Nothing was changed. Go to the page itself and use what is on it.", Home: true}
+	notFound = problem{Status: http.StatusNotFound, Title: "Page not found",
+		Advice: "Check the address. The page may have been removed.", Home: true}
+	wrongMethod = problem{Status: http.StatusMethodNotAllowed, Title: "This page does not allow that",
+		Advice: "Nothing was changed. Open the page and use its buttons.", Home: true}
 	crossOrigin = problem{Status: http.StatusForbidden, Title: "This form came from another site",
-		Advice: "Nothing was changed. If you meant to do this, open the page here and try again.", Home: true}
-	badForm = problem{Status: http.StatusBadRequest, Title: "This form cannot be read",
+		Advice: "Nothing was changed. If you want this change, open the page here and try again.", Home: true}
+	badForm = problem{Status: http.StatusBadRequest, Title: "The form is invalid",
 		Advice: "Nothing was changed. Go back, reload the page and try again."}
 	gateAway = problem{Status: http.StatusServiceUnavailable, Title: "The gate does not answer",
-		Advice: "Keys and usage cannot be shown or changed at this moment. Calls to the API are counted as ever. Try again shortly.", Retry: "5"}
-	busy = problem{Status: http.StatusServiceUnavailable, Title: "Many people sign in at this moment",
+		Advice: "Keys and usage are unavailable at the moment. Try again in a few seconds.", Retry: "5"}
+	busy = problem{Status: http.StatusServiceUnavailable, Title: "Too many people sign in at the moment",
 		Advice: "Try again in a few seconds.", Retry: "2"}
 	broken = problem{Status: http.StatusInternalServerError, Title: "Something went wrong on our side",
-		Advice: "It was noted. Try again; if it stays, tell who runs this site."}
+		Advice: "The error is logged. Try again. If it happens again, contact the operator of this site."}
 )
 
-// fail answers a request that could not be served. What is our fault is
-// logged here, and the person learns only what to do.
+// fail answers a failed request with an error page, and logs errors of the
+// server.
 func (s *site) fail(w http.ResponseWriter, r *http.Request, v *visit, err error) {
 	shown := s.leadOn(r, s.classify(err))
 	if shown.Status >= http.StatusInternalServerError && !errors.Is(r.Context().Err(), context.Canceled) {
@@ -62,8 +62,8 @@ func (s *site) fail(w http.ResponseWriter, r *http.Request, v *visit, err error)
 	s.views.showProblem(w, p, shown)
 }
 
-// leadOn sends the person to the start where the address has no page to
-// try again at: a form was sent there that stands on other pages.
+// leadOn links to the front page if this address has no page to reload: it
+// only receives a form.
 func (s *site) leadOn(r *http.Request, shown problem) problem {
 	shown.Home = shown.Home || !slices.Contains(s.methods(r), http.MethodGet)
 	return shown
@@ -91,8 +91,7 @@ func (s *site) classify(err error) problem {
 	case refused != nil && (refused.Status >= http.StatusInternalServerError || refused.Status == http.StatusUnauthorized):
 		return gateAway
 	case refused != nil:
-		// A request that the gate refuses for what is in it, after our
-		// forms have judged it: none of them sent it.
+		// The gate refuses a value that our forms cannot send.
 		return badForm
 	}
 	return broken

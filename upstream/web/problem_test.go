@@ -67,7 +67,7 @@ func TestWrongMethod(t *testing.T) {
 	} {
 		method, target, _ := strings.Cut(request, " ")
 		got := ada.do(method, target, nil)
-		got.has(t, http.StatusMethodNotAllowed, "This cannot be done here", "ada@example.com", `href="/">Go to the start`)
+		got.has(t, http.StatusMethodNotAllowed, "This page does not allow that", "ada@example.com", `href="/">Go to the front page`)
 		if allow := got.header.Get("Allow"); allow != want {
 			t.Errorf("%s: allows %q, want %q", request, allow, want)
 		}
@@ -94,7 +94,7 @@ func TestProblemsKnowWhoIsThere(t *testing.T) {
 		"bad form":     ada.post("/login", "email", strings.Repeat("x", 20<<10)),
 	} {
 		if !strings.Contains(got.body, "ada@example.com") || strings.Contains(got.body, ">Sign in<") {
-			t.Errorf("%s: the page does not know who is there: %s", name, got.body)
+			t.Errorf("%s: the page does not show the account: %s", name, got.body)
 		}
 	}
 	stranger := w.person().do(http.MethodPost, "/settings/sessions", url.Values{}, "Sec-Fetch-Site", "cross-site")
@@ -118,11 +118,11 @@ func TestSignOutFails(t *testing.T) {
 	ada := w.person()
 	ada.post("/login", "email", "ada@example.com", "password", password).has(t, http.StatusSeeOther)
 	got := ada.post("/logout")
-	got.has(t, http.StatusInternalServerError, "Something went wrong on our side", "ada@example.com", `href="/">Go to the start`)
+	got.has(t, http.StatusInternalServerError, "Something went wrong on our side", "ada@example.com", `href="/">Go to the front page`)
 	if !strings.Contains(log.text(), "the disk is full") {
 		t.Errorf("the log says %q", log.text())
 	}
-	// A form that stands on the page itself is tried again there.
+	// A form of this page can be sent again here.
 	retried := ada.post("/settings/keys/new", "name", "ci")
 	retried.has(t, http.StatusBadRequest, `href="">Try again`)
 }
@@ -134,7 +134,7 @@ func TestUnknownFiles(t *testing.T) {
 	want := p.get("/nothing")
 	for _, target := range []string{"/static/nothing.css", "/static/", "/static/000000000000/", "/static/000000000000/app.map"} {
 		got := p.get(target)
-		got.has(t, http.StatusNotFound, "There is nothing here")
+		got.has(t, http.StatusNotFound, "Page not found")
 		for name, values := range want.header {
 			if name != "Date" && !slices.Equal(got.header[name], values) {
 				t.Errorf("%s: %s is %q, want %q", target, name, got.header[name], values)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Threat: a page of somebody else's sends a form here, and the browser
+// Threat: a page of another site sends a form here, and the browser
 // adds the session.
 func TestCrossSitePost(t *testing.T) {
 	t.Parallel()
@@ -50,7 +50,7 @@ func TestCrossSitePost(t *testing.T) {
 	}
 }
 
-// Threat: a page of somebody else's shows one of ours in a frame, and
+// Threat: a page of another site shows one of ours in a frame, and
 // lets the person click on what they do not see; or a mistake in a
 // template runs what a user entered.
 func TestPageHeaders(t *testing.T) {
@@ -133,7 +133,7 @@ func TestScriptAsName(t *testing.T) {
 	list.has(t, http.StatusOK, "&lt;script&gt;alert(1)")
 }
 
-// Threat: a link to our sign-in that ends on somebody else's site.
+// Threat: a link to our sign-in that redirects to another site.
 func TestOpenRedirect(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

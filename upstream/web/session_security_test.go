@@ -54,7 +54,7 @@ func TestSignOutDuringPages(t *testing.T) {
 	}
 }
 
-// Threat: a token that somebody planted in the browser before the sign-in
+// Threat: a token that an attacker planted in the browser before the sign-in
 // is as good as the person's own after it.
 func TestSessionFixation(t *testing.T) {
 	t.Parallel()
@@ -130,7 +130,7 @@ func TestGuessingInASession(t *testing.T) {
 	}
 }
 
-// Threat: whoever knows the password of one account makes more and more
+// Threat: an attacker who knows the password of one account makes more and more
 // sessions with it, and work with bad new passwords.
 func TestChangesInASession(t *testing.T) {
 	t.Parallel()
@@ -138,7 +138,7 @@ func TestChangesInASession(t *testing.T) {
 	a := w.add("ada@example.com", "starter")
 	ada := w.person().signIn("ada@example.com")
 	for range 20 {
-		ada.post("/settings/password", "current", password, "password", "short").has(t, 422, "8 characters or more")
+		ada.post("/settings/password", "current", password, "password", "short").has(t, 422, "at least 8 characters")
 	}
 	var changes sync.WaitGroup
 	for i := range 5 {
@@ -187,8 +187,8 @@ func TestDisableEndsSessions(t *testing.T) {
 	}
 }
 
-// A session ends when nobody was there for a while, and in any case after
-// its lifetime. A page that updates itself is nobody.
+// A session ends after the idle time and after its lifetime. Updates that a
+// page sends by itself are not visits.
 func TestSessionExpires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -10,11 +10,11 @@ import (
 // signUpView is the page with the sign-up form.
 type signUpView struct {
 	Email, Problem string
-	// Field is the field that the problem is about; none for all.
+	// Field is the field with the problem; empty for the whole form.
 	Field string
 }
 
-// signUpForm shows the sign-up. Who is signed in has an account.
+// signUpForm shows the sign-up, or My usage to a person who is signed in.
 func (s *site) signUpForm(w http.ResponseWriter, r *http.Request) error {
 	if _, found := s.sessions.Current(r.Context()); found {
 		redirect(w, usagePath, nil)
@@ -27,12 +27,12 @@ func (s *site) showSignUp(w http.ResponseWriter, status int, view signUpView) er
 	return s.views.show(w, status, "signup", page{Title: "Sign up", Body: view})
 }
 
-// signUp makes an account on the plan free and signs in to it. Who is
-// signed in already stays so, and is not sent on: to the gate a 303 says
-// that the password was right, and nobody has looked at it.
+// signUp creates an account on the plan free and signs in to it. A person who
+// is signed in gets no redirect: for the gate a 303 means that a password was
+// right, and none was checked.
 func (s *site) signUp(w http.ResponseWriter, r *http.Request) error {
 	if _, found := s.sessions.Current(r.Context()); found {
-		return s.showSignUp(w, http.StatusConflict, signUpView{Problem: "You are signed in. Sign out first to make another account."})
+		return s.showSignUp(w, http.StatusConflict, signUpView{Problem: "You are signed in. Sign out first to create another account."})
 	}
 	form, err := readForm(w, r)
 	if err != nil {
@@ -46,9 +46,9 @@ func (s *site) signUp(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch {
 	case errors.Is(err, account.ErrEmail):
-		view.Field, view.Problem = "email", "This is no e-mail address."
+		view.Field, view.Problem = "email", "This is not an e-mail address."
 	case errors.Is(err, account.ErrEmailTaken):
-		view.Field, view.Problem = "email", "There is an account with this e-mail address. Sign in instead."
+		view.Field, view.Problem = "email", "An account with this e-mail address exists. Sign in instead."
 	case errors.Is(err, account.ErrPassword):
 		view.Field, view.Problem = "password", passwordRule
 	case err != nil:

@@ -56,7 +56,7 @@ func storyPlans() api.Plans {
 	return plans
 }
 
-// storyVisit is somebody on a plan.
+// storyVisit is a visit of a person on a plan.
 func storyVisit(plan string) *visit {
 	zone, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -221,7 +221,7 @@ func stories() map[string]story {
 		"login-wrong":     loginStory(http.StatusUnauthorized, loginView{Email: "ada@example.com", Problem: "E-mail or password is wrong."}, ""),
 		"signup":          func(s *site, w http.ResponseWriter) error { return s.showSignUp(w, http.StatusOK, signUpView{}) },
 		"signup-taken": func(s *site, w http.ResponseWriter) error {
-			return s.showSignUp(w, http.StatusUnprocessableEntity, signUpView{Email: "ada@example.com", Field: "email", Problem: "There is an account with this e-mail address. Sign in instead."})
+			return s.showSignUp(w, http.StatusUnprocessableEntity, signUpView{Email: "ada@example.com", Field: "email", Problem: "An account with this e-mail address exists. Sign in instead."})
 		},
 		"keys":         keysStory("starter", storyKeys(6), ""),
 		"keys-empty":   keysStory("starter", nil, ""),
@@ -247,7 +247,7 @@ func stories() map[string]story {
 			return s.showPassword(w, http.StatusOK, storyVisit("starter"), passwordView{})
 		},
 		"password-wrong": func(s *site, w http.ResponseWriter) error {
-			return s.showPassword(w, http.StatusUnauthorized, storyVisit("starter"), passwordView{Field: "current", Problem: "This is not your password."})
+			return s.showPassword(w, http.StatusUnauthorized, storyVisit("starter"), passwordView{Field: "current", Problem: "This is not your current password."})
 		},
 		"password-often": func(s *site, w http.ResponseWriter) error {
 			v := storyVisit("starter")
@@ -345,7 +345,7 @@ func TestStorybook(t *testing.T) {
 	write(t, "index.html", index.Bytes())
 }
 
-// write keeps a file of the storybook, if somebody wants to look at it.
+// write stores a file of the storybook, for a person to look at.
 func write(t *testing.T, name string, content []byte) {
 	t.Helper()
 	if *storybook == "" {

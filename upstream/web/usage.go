@@ -13,14 +13,13 @@ import (
 )
 
 const (
-	// historyDays is what the chart shows.
+	// historyDays is the number of days in the chart.
 	historyDays = 30
 
-	// fewCalls is how many recent calls My usage lists; the page of all
-	// calls has the rest.
+	// fewCalls is the number of recent calls on My usage.
 	fewCalls = 15
 
-	// callsPerPage is how many the page of all calls lists at once.
+	// callsPerPage is the number of calls on a page of recent calls.
 	callsPerPage = 50
 )
 
@@ -28,26 +27,24 @@ const (
 type usageView struct {
 	Plan, Zone string
 	Resets     moment
-	// ResetClock is the time of day of the reset, Countdown what is left
-	// until then.
+	// ResetClock is the time of day of the reset, Countdown the time left.
 	ResetClock, Countdown string
 	Meters                []meter
 	Chart                 *chart
 	Calls                 []callRow
-	// More says that there are calls that are not listed; Older that the
-	// latest are not.
+	// More is true if older calls are not listed, Older if newer calls are
+	// not.
 	More, Older bool
 	Offer       *offer
 }
 
-// meter is what is used of one endpoint's limit. State is ok, near, full
-// or unlimited.
+// meter is the usage of one endpoint. State is ok, near, full or unlimited.
 type meter struct {
 	Name, Method, Path string
 	State              string
 	Used, Limit, Left  string
-	// Percent is a whole number from 0 to 100, Width a length of the bar
-	// in its hundredths.
+	// Percent is a whole number from 0 to 100, Width the length of the bar
+	// in percent.
 	Percent int
 	Width   string
 }
@@ -57,7 +54,7 @@ type callRow struct {
 	At           moment
 	Method, Path string
 	Status       int
-	// Kind is ok, near or over by the class of the status.
+	// Kind is ok, near or over, by the class of the status.
 	Kind, Meaning string
 	Duration      string
 	Key           string
@@ -88,8 +85,8 @@ func (s *site) calls(w http.ResponseWriter, r *http.Request, v *visit) error {
 	return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage", view))
 }
 
-// usageOf asks what the account used. One that the gate does not know
-// used nothing of what its plan gives.
+// usageOf gets the usage of the account. An account that is unknown to the
+// gate has used nothing.
 func (s *site) usageOf(ctx context.Context, v *visit, days int) (api.UsageDocument, error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
@@ -100,7 +97,7 @@ func (s *site) usageOf(ctx context.Context, v *visit, days int) (api.UsageDocume
 	return document, err
 }
 
-// unused is the usage of an account that made no call yet.
+// unused returns the usage of an account without calls.
 func (v *visit) unused(days int) (api.UsageDocument, error) {
 	dates, err := calendar.New(v.plans.Timezone)
 	if err != nil {
@@ -140,7 +137,7 @@ func (v *visit) usageView(document api.UsageDocument) usageView {
 	return view
 }
 
-// warnPercent is the part of a limit from which on its meter warns.
+// warnPercent is the part of a limit at which the meter warns.
 const warnPercent = 80
 
 func newMeter(e api.UsageEndpoint) meter {

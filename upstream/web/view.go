@@ -14,36 +14,33 @@ import (
 //go:embed template/*.html
 var templates embed.FS
 
-// page is what the frame around every page needs.
+// page is the input of the frame around every page.
 type page struct {
 	Title string
-	// Section is "settings" or "usage", and chooses what is marked in the
-	// menu.
+	// Section is "settings" or "usage": the current entry of the menu.
 	Section string
-	// Email and Plan are empty when nobody is signed in, or the plan is
-	// not known.
+	// Email and Plan are empty without a session, or if they are unknown.
 	Email, Plan string
-	// Notice says what the person has just done.
+	// Notice confirms the last action.
 	Notice string
-	// Updates is where the page gets its latest from, if it changes by
-	// itself.
+	// Updates is the URL of the page's updates, if it updates itself.
 	Updates             string
 	Style, Script, Icon string
 	Body                any
 }
 
-// page begins a page for who is signed in.
+// page returns a page of the person who is signed in.
 func (v *visit) page(title, section string, body any) page {
 	return page{Title: title, Section: section, Email: string(v.who.Email), Plan: v.plan.Name, Body: body}
 }
 
-// notices are what a page says after something was done, by the parameter
-// "done" of its address. A link cannot make it say anything else.
+// notices are the confirmations after an action, by the query parameter
+// "done". A link cannot show another text.
 var notices = map[string]string{
-	"revoked":  "The key is revoked. It stopped working at once.",
+	"revoked":  "The key is revoked. It no longer works.",
 	"password": "Your password is changed. Other browsers are signed out.",
-	"password-alone": "Your password is changed. Other browsers are signed out. The gate does not answer at this moment: " +
-		"login tokens of the API that were made before end as soon as it does.",
+	"password-alone": "Your password is changed. Other browsers are signed out. The gate does not answer at the moment: " +
+		"older login tokens of the API end as soon as it does.",
 	"elsewhere":  "You are signed out everywhere else.",
 	"signed-out": "You are signed out.",
 }
@@ -54,8 +51,8 @@ type views struct {
 	assets *assets
 }
 
-// newViews reads all templates: frame.html is around all pages, part.html
-// has what several of them show, and each other file is a page.
+// newViews reads all templates: frame.html is around all pages, part.html has
+// parts that several pages share, and each other file is a page.
 func newViews() (*views, error) {
 	assets, err := newAssets()
 	if err != nil {
@@ -80,7 +77,7 @@ func newViews() (*views, error) {
 	return v, nil
 }
 
-// show answers with a page. An error says that nothing was answered yet.
+// show answers with a page. After an error nothing is written yet.
 func (v *views) show(w http.ResponseWriter, status int, name string, p page) error {
 	p.Style, p.Script, p.Icon = v.assets.path("app.css"), v.assets.path("app.js"), v.assets.path("icon.svg")
 	var body bytes.Buffer
@@ -90,12 +87,12 @@ func (v *views) show(w http.ResponseWriter, status int, name string, p page) err
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(body.Len()))
 	w.WriteHeader(status)
-	// Nobody is left to tell when this fails: the client is gone.
+	// If this fails, the client is gone; ignore the error.
 	_, _ = w.Write(body.Bytes())
 	return nil
 }
 
-// problem answers somebody of whom nothing is known with a problem.
+// problem answers with a problem, without data of a visit.
 func (v *views) problem(w http.ResponseWriter, shown problem) {
 	v.showProblem(w, page{Title: shown.Title, Body: shown}, shown)
 }
@@ -105,6 +102,6 @@ func (v *views) showProblem(w http.ResponseWriter, p page, shown problem) {
 		w.Header().Set("Retry-After", shown.Retry)
 	}
 	if err := v.show(w, shown.Status, "problem", p); err != nil {
-		panic(err) // the page has no input that it could fail on
+		panic(err) // impossible: the page has no input
 	}
 }

@@ -16,35 +16,34 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/web/session"
 )
 
-// gateTimeout bounds what a page waits for the gate, which answers in a
-// millisecond when it is well.
+// gateTimeout is the timeout of one call of the gate. A call usually takes a
+// millisecond.
 const gateTimeout = 5 * time.Second
 
-// backgroundParameter marks a request that a page made by itself: it
-// shows the latest, but nobody need be there, so that it does not keep a
-// session from going idle.
+// backgroundParameter marks an automatic update of a page. It does not count
+// as a visit, so that a session without a person becomes idle.
 const backgroundParameter = "background"
 
-// Sessions keeps sessions, and tells which ones an account has. Its
-// methods are safe for concurrent use.
+// Sessions stores sessions and lists those of an account. Its methods are
+// safe for concurrent use.
 type Sessions interface {
 	session.Store
 
-	// Sessions returns an account's sessions, those over included.
+	// Sessions returns an account's sessions, including expired ones.
 	Sessions(ctx context.Context, account string) ([]account.Session, error)
 
 	// RemoveOtherSessions ends all sessions of an account but one.
 	RemoveOtherSessions(ctx context.Context, account, except string) error
 
-	// TryPassword counts a password tried from within a session, and
-	// returns how many were.
+	// TryPassword counts an attempt at the password in a session and returns
+	// the number of attempts.
 	TryPassword(ctx context.Context, id string) (int, error)
 
-	// ForgetTries lets the count of passwords tried start again.
+	// ForgetTries resets the number of attempts.
 	ForgetTries(ctx context.Context, id string) error
 }
 
-// visit is a request of somebody who is signed in.
+// visit is a request of a person who is signed in.
 type visit struct {
 	who     account.Identity
 	session account.Session
@@ -53,10 +52,10 @@ type visit struct {
 	clock   clock
 }
 
-// handler answers a request. An error says that nothing was answered yet.
+// handler answers a request. After an error nothing is written yet.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
-// open serves a page for everybody.
+// open serves a page that needs no session.
 func (s *site) open(h handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := h(w, r); err != nil {
@@ -68,12 +67,12 @@ func (s *site) open(h handler) http.HandlerFunc {
 // pageHandler answers a request of a person who is signed in.
 type pageHandler func(http.ResponseWriter, *http.Request, *visit) error
 
-// signedIn serves a page for a person who is signed in, and sends others to
-// sign in.
+// signedIn serves a page that needs a session, and redirects to the sign-in
+// without one.
 func (s *site) signedIn(h pageHandler) http.HandlerFunc { return s.visited(s.begin, h) }
 
-// signedInAlone is signedIn for a page that works while the gate is away.
-// All that the visit has from the gate is empty then.
+// signedInAlone is signedIn for a page that works without the gate. If the
+// gate does not answer, the visit has no data of it.
 func (s *site) signedInAlone(h pageHandler) http.HandlerFunc {
 	return s.visited(func(r *http.Request) (*visit, error) {
 		v, err := s.begin(r)
@@ -104,11 +103,10 @@ func (s *site) visited(begin func(*http.Request) (*visit, error), h pageHandler)
 	}
 }
 
-// errSignedOut says that a request has no session, or had one that is
-// over.
-var errSignedOut = errors.New("nobody is signed in")
+// errSignedOut means that a request has no valid session.
+var errSignedOut = errors.New("not signed in")
 
-// loadSession finds the session of each request.
+// loadSession loads the session of each request.
 func (s *site) loadSession(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		loaded, err := s.sessions.Load(r)
@@ -120,9 +118,9 @@ func (s *site) loadSession(next http.Handler) http.Handler {
 	})
 }
 
-// begin finds out who is there. A session ends here, whatever its cookie
-// says, when the account is gone or disabled or has another password.
-// The visit is there with an error too as far as it is known.
+// begin returns the visit of a request. A session is no longer valid if its
+// account is deleted, disabled or has another password. With an error, the
+// visit has what is known so far.
 func (s *site) begin(r *http.Request) (*visit, error) {
 	current, found := s.sessions.Current(r.Context())
 	if !found {
@@ -136,14 +134,14 @@ func (s *site) begin(r *http.Request) (*visit, error) {
 		return nil, err
 	}
 	v := &visit{who: who, session: current}
-	standing, err := s.ask(r.Context(), v)
+	known, err := s.ask(r.Context(), v)
 	if err != nil {
 		return v, err
 	}
-	if standing.Disabled {
+	if known.Disabled {
 		return nil, errSignedOut
 	}
-	v.plan = planOf(v.plans, standing.Plan)
+	v.plan = planOf(v.plans, known.Plan)
 	zone, err := time.LoadLocation(v.plans.Timezone)
 	if err != nil {
 		return v, fmt.Errorf("loading the gate's zone: %w", err)
@@ -152,17 +150,16 @@ func (s *site) begin(r *http.Request) (*visit, error) {
 	return v, nil
 }
 
-// visitor returns who is there as far as that can be found out, for pages
-// that have something else to say. What went wrong on the way is told to
-// who asks for a page that needs it.
+// visitor returns the visit as far as it is known, for error pages. It
+// ignores errors.
 func (s *site) visitor(r *http.Request) *visit {
 	v, _ := s.begin(r)
 	return v
 }
 
-// ask asks the gate what every page needs: its plans, and how the account
-// stands. One that it does not know is on the plan free.
-func (s *site) ask(ctx context.Context, v *visit) (standing api.Account, err error) {
+// ask gets the plans and the account from the gate. An account that is
+// unknown to the gate has the plan free.
+func (s *site) ask(ctx context.Context, v *visit) (known api.Account, err error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
@@ -171,17 +168,17 @@ func (s *site) ask(ctx context.Context, v *visit) (standing api.Account, err err
 		return err
 	})
 	group.Go(func() (err error) {
-		standing, err = s.Gate.Account(ctx, v.who.ID)
+		known, err = s.Gate.Account(ctx, v.who.ID)
 		if isRefused(err, http.StatusNotFound) {
-			standing, err = api.Account{Plan: account.FreePlan}, nil
+			known, err = api.Account{Plan: account.FreePlan}, nil
 		}
 		return err
 	})
-	return standing, group.Wait()
+	return known, group.Wait()
 }
 
-// planOf returns a plan by its name. One that the gate has no longer
-// gives nothing.
+// planOf returns a plan by its name. A plan that is no longer configured has
+// no access.
 func planOf(plans api.Plans, name string) api.Plan {
 	for _, plan := range plans.Plans {
 		if plan.Name == name {
@@ -191,9 +188,9 @@ func planOf(plans api.Plans, name string) api.Plan {
 	return api.Plan{Name: name}
 }
 
-// askToSignIn sends somebody to the sign-in, and back here after it if
-// this is a page. A session that must not go on is ended for good: an
-// account that is enabled again has to sign in again.
+// askToSignIn redirects to the sign-in, which redirects back if this is a
+// page. It deletes the session: after an account is enabled again, people
+// have to sign in again.
 func (s *site) askToSignIn(w http.ResponseWriter, r *http.Request) error {
 	query := url.Values{}
 	if r.Method == http.MethodGet {
@@ -212,7 +209,7 @@ func (s *site) askToSignIn(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// redirect sends the browser on to a page of ours with GET.
+// redirect sends the browser to another page with GET.
 func redirect(w http.ResponseWriter, path string, query url.Values) {
 	if len(query) > 0 {
 		path += "?" + query.Encode()
@@ -221,15 +218,14 @@ func redirect(w http.ResponseWriter, path string, query url.Values) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// change calls the gate for something that must not be abandoned half-way
-// when the person closes the page.
+// change calls the gate for a change. Closing the page does not cancel it.
 func change[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), gateTimeout)
 	defer cancel()
 	return call(ctx)
 }
 
-// refusal returns the gate's refusal in err, nil if there is none.
+// refusal returns the gate's refusal in err, or nil.
 func refusal(err error) *apierror.Error {
 	var refused *apierror.Error
 	if errors.As(err, &refused) {

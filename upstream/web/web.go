@@ -1,13 +1,12 @@
-// Package web is what people see in their browsers: Settings, where they
-// make API keys, and My usage, where they watch what is left of the day.
+// Package web has the web pages: Settings with the API keys of an account,
+// and My usage with the calls that are left.
 //
-// Pages are rendered here and work without JavaScript; one small script
-// adds a copy button, a countdown and a usage page that updates itself.
-// Nothing is loaded from elsewhere, and nothing is built.
+// The server renders the pages; they work without JavaScript. One small
+// script adds a copy button, a countdown and updates of My usage. Pages load
+// nothing from other servers.
 //
-// What the pages show is asked for when they are asked for: plans, keys
-// and counts from the gate, people and passwords from package account. No
-// page has a second list of anything.
+// Each request reads its data anew: plans, keys and counts from the gate,
+// e-mails and passwords from package account.
 package web
 
 import (
@@ -29,29 +28,28 @@ type Config struct {
 	// Accounts checks and changes passwords, and signs people up.
 	Accounts *account.Service
 
-	// Sessions keeps who is signed in.
+	// Sessions stores the sessions.
 	Sessions Sessions
 
-	// Gate knows plans, keys and counts.
+	// Gate calls the control API for plans, keys and counts.
 	Gate *client.Client
 
 	// Address is the public URL of the site, without a path. With HTTPS
 	// the session's cookie is sent over TLS only.
 	Address *url.URL
 
-	// Timezone is the name of the zone whose midnight resets the quotas,
-	// for the page that people see before they sign in. All others ask
-	// the gate.
+	// Timezone is the zone whose midnight resets the quotas, for the front
+	// page. Other pages use the zone of the gate.
 	Timezone string
 
-	// SignUp lets strangers make an account on the plan free. Off by
-	// default.
+	// SignUp lets strangers create an account on the plan free. Default:
+	// false.
 	SignUp bool
 
 	// Now is the clock.
 	Now func() time.Time
 
-	// Logger is told what people are not.
+	// Logger gets what people must not read.
 	Logger *slog.Logger
 }
 
@@ -65,8 +63,8 @@ type site struct {
 	panics   *outage.Log
 }
 
-// New returns the handler of all pages. It answers every path: one that
-// is none of its own with a page that says so.
+// New returns the handler of all pages. For an unknown path it answers with
+// an error page.
 func New(c Config) (http.Handler, error) {
 	s, err := newSite(c)
 	if err != nil {
@@ -94,8 +92,7 @@ func newSite(c Config) (*site, error) {
 	return s, nil
 }
 
-// route serves the page that a request asks for, and says so where there
-// is none, or none for this method.
+// route serves a page, or an error page for an unknown path or method.
 func (s *site) route(w http.ResponseWriter, r *http.Request) {
 	if _, pattern := s.pages.Handler(r); pattern != "" {
 		s.pages.ServeHTTP(w, r)
@@ -109,7 +106,7 @@ func (s *site) route(w http.ResponseWriter, r *http.Request) {
 	s.fail(w, r, s.visitor(r), err)
 }
 
-// methods returns those that the path of a request has a page for.
+// methods returns the methods of the path of a request.
 func (s *site) methods(r *http.Request) []string {
 	var methods []string
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
@@ -122,7 +119,7 @@ func (s *site) methods(r *http.Request) []string {
 	return methods
 }
 
-// routes is the map of the site.
+// routes returns the routes of the site.
 func (s *site) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.open(s.front))
@@ -152,7 +149,7 @@ func (s *site) routes() *http.ServeMux {
 	return mux
 }
 
-// Paths that pages refer to each other by.
+// Paths that several files use.
 const (
 	keysPath     = "/settings/keys"
 	passwordPath = "/settings/password"

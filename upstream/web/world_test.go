@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest"
 	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 	"github.com/caddy-tollgate/tollgate/upstream/web"
@@ -57,19 +58,10 @@ func (c *clock) advance(d time.Duration) {
 // newWorld returns pages, with their settings changed by edit.
 func newWorld(t testing.TB, edit ...func(*web.Config)) *world {
 	t.Helper()
-	store, err := database.OpenFile(context.Background(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	store := accounttest.Open(t)
 	w := &world{t: t, store: store, gate: gatetest.Start(t), clock: &clock{}}
 	logger := slog.New(slog.DiscardHandler)
-	hasher := account.NewHasher(account.Cost{MemoryKiB: 8, Passes: 1, Lanes: 1}, 4)
-	w.accounts = account.NewService(store, w.gate.Client, hasher, time.Now, logger)
+	w.accounts = account.NewService(store, w.gate.Client, accounttest.Hasher(), time.Now, logger)
 	config := web.Config{
 		Accounts: w.accounts, Sessions: store, Gate: w.gate.Client,
 		Address: &url.URL{Scheme: "http", Host: "localhost:8080"}, Timezone: "UTC", Now: w.clock.now, Logger: logger,
@@ -119,7 +111,7 @@ func (w *world) logins(id string) int {
 	return len(logins)
 }
 
-// person is somebody with a browser of their own.
+// person is a person with a browser of their own.
 type person struct {
 	*world
 	client *http.Client
@@ -195,7 +187,7 @@ func (p *person) signIn(email string) *person {
 	return p
 }
 
-// signedIn tells whether the person is, without being there.
+// signedIn reports whether the person is signed in. It is not a visit.
 func (p *person) signedIn() bool {
 	p.t.Helper()
 	a := p.get("/settings/plan?background=1")
@@ -218,7 +210,7 @@ func (p *person) cookie() string {
 	return ""
 }
 
-// thief is somebody who has a copy of a cookie.
+// thief is an attacker with a copy of a cookie.
 func (w *world) thief(cookie string) bool {
 	w.t.Helper()
 	return w.person().do(http.MethodGet, "/settings/plan", nil, "Cookie", cookie).status == http.StatusOK

@@ -2,11 +2,10 @@ package api
 
 import "time"
 
-// Status is what a gate can do now.
+// Status is the state of a gate.
 type Status string
 
-// The statuses of a gate. Only a gate that is Ready admits calls as it
-// should.
+// The statuses of a gate. Only a gate that is Ready takes calls.
 const (
 	Ready       Status = "ready"
 	Starting    Status = "starting"    // its configuration is not in force yet
@@ -14,19 +13,18 @@ const (
 	Stopping    Status = "stopping"    // its process or configuration ends
 )
 
-// ModeEnforce is the mode of a gate that refuses what its plans do not
-// allow.
+// ModeEnforce is the mode of a gate that enforces its plans.
 const ModeEnforce = "enforce"
 
-// Live is the status of every process that answers.
+// Live is the status of a process that answers.
 const Live = "live"
 
-// Liveness tells that the process answers.
+// Liveness is the answer of a process that works.
 type Liveness struct {
 	Status string `json:"status" enum:"live"`
 }
 
-// Readiness tells whether a gate can admit calls.
+// Readiness tells whether a gate can take calls.
 type Readiness struct {
 	Status Status `json:"status" enum:"ready,starting,unavailable,stopping" doc:"Only ready comes with the HTTP status 200."`
 	Mode   string `json:"mode" enum:"enforce" doc:"Whether the gate enforces its plans."`
@@ -43,7 +41,7 @@ type Check struct {
 	Message string `json:"message" doc:"A sentence for a person. The log has the details."`
 }
 
-// As returns r with another status, since when it has that.
+// As returns a copy of r with another status and its beginning.
 func (r Readiness) As(status Status, since time.Time) Readiness {
 	r.Status, r.Since = status, since.UTC().Truncate(time.Millisecond)
 	return r

@@ -6,12 +6,12 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 )
 
-// Refusals that the client gives as well, without asking the gate.
+// Refusals of the gate that package client also returns by itself.
 var (
-	// ErrInvalidAccount refuses an account id.
+	// ErrInvalidAccount is for an invalid account id.
 	ErrInvalidAccount = apierror.New(http.StatusBadRequest, "invalid_account",
 		"An account id has 1 to 64 characters, each a letter, a digit or one of . _ @ - and not dots alone.")
 
-	// ErrNotFound refuses what does not exist, or not for that account.
+	// ErrNotFound is for an unknown account or key.
 	ErrNotFound = apierror.New(http.StatusNotFound, "not_found", "There is no such account or key.")
 )

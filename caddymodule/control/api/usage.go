@@ -2,24 +2,25 @@ package api
 
 import "time"
 
-// MaxUsageDays is the longest history that a UsageDocument can carry.
+// MaxUsageDays is the maximum number of days in the history of a
+// UsageDocument.
 const MaxUsageDays = 90
 
-// UsageDocument is what one account used.
+// UsageDocument is the usage of one account.
 type UsageDocument struct {
 	Account  string `json:"account" doc:"The account's id."`
-	Plan     string `json:"plan" doc:"The plan the account is on now."`
+	Plan     string `json:"plan" doc:"The current plan of the account."`
 	Timezone string `json:"timezone" doc:"The IANA zone whose midnight resets the counts."`
 	Day      string `json:"day" format:"date" doc:"Today in that zone."`
 	// ResetsAt is the first instant of the next day, in the zone.
-	ResetsAt time.Time `json:"resets_at" doc:"When the counts start again."`
-	// Endpoints lists what the plan gives access to, in the order of the
+	ResetsAt time.Time `json:"resets_at" doc:"When the counts reset."`
+	// Endpoints are the endpoints of the plan, in the order of the
 	// configuration.
-	Endpoints []UsageEndpoint `json:"endpoints" nullable:"false" doc:"What the plan gives access to."`
+	Endpoints []UsageEndpoint `json:"endpoints" nullable:"false" doc:"The endpoints of the plan."`
 	// RecentCalls lists the last calls, newest first.
 	RecentCalls []UsageCall `json:"recent_calls" nullable:"false" doc:"The last calls, newest first."`
-	// Days is the history, oldest first. Nil when it was not asked for.
-	Days []UsageDay `json:"days,omitzero" nullable:"false" doc:"The history, oldest day first, where it was asked for."`
+	// Days is the history, oldest first. Nil unless it was requested.
+	Days []UsageDay `json:"days,omitzero" nullable:"false" doc:"The history, oldest day first, if it was requested."`
 }
 
 // UsageEndpoint is today's count of one endpoint.
@@ -27,34 +28,34 @@ type UsageEndpoint struct {
 	Endpoint string `json:"endpoint" doc:"The endpoint's name."`
 	Method   string `json:"method"`
 	Path     string `json:"path" doc:"The path pattern."`
-	// Limit is the calls a day; nil means unlimited.
-	Limit *int64 `json:"limit" doc:"Calls a day; null when unlimited."`
-	Used  int64  `json:"used" doc:"Calls admitted today."`
-	// Remaining is never below zero; nil means unlimited.
-	Remaining *int64 `json:"remaining" doc:"Calls left today; null when unlimited."`
+	// Limit is the maximum number of calls a day; nil is unlimited.
+	Limit *int64 `json:"limit" doc:"Calls a day; null if unlimited."`
+	Used  int64  `json:"used" doc:"Calls counted today."`
+	// Remaining is never below zero; nil is unlimited.
+	Remaining *int64 `json:"remaining" doc:"Calls left today; null if unlimited."`
 }
 
-// UsageCall is one recent call: one that was admitted, or one that was refused
-// because the quota was used up.
+// UsageCall is one recent call: a counted one, or one that was refused at
+// the limit.
 type UsageCall struct {
 	At         Millis  `json:"at" format:"date-time" doc:"When the call was made, in UTC."`
 	Endpoint   string  `json:"endpoint"`
 	Method     string  `json:"method"`
 	Path       string  `json:"path"`
-	Status     int     `json:"status" doc:"The status it was answered with."`
-	DurationMS float64 `json:"duration_ms" doc:"How long the answer took, in milliseconds."`
-	Key        string  `json:"key" doc:"The name of the key that made it."`
+	Status     int     `json:"status" doc:"The status of the answer."`
+	DurationMS float64 `json:"duration_ms" doc:"The duration of the call in milliseconds."`
+	Key        string  `json:"key" doc:"The name of the key."`
 }
 
-// UsageDay is the counts of one day.
+// UsageDay has the counts of one day.
 type UsageDay struct {
 	Day string `json:"day" format:"date"`
-	// Calls holds every endpoint of the plan, those without calls too.
+	// Calls has every endpoint of the plan, also those without calls.
 	Calls map[string]int64 `json:"calls" doc:"Calls by endpoint."`
 }
 
 // Millis is an instant that JSON writes in UTC with exactly three
-// fractional digits, so that a column of them lines up and sorts as text.
+// fractional digits, so that texts sort like times.
 type Millis struct{ time.Time }
 
 const millisLayout = "2006-01-02T15:04:05.000Z"

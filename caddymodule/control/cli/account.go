@@ -10,19 +10,19 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
-// pageSize is how many accounts are asked for at a time.
+// pageSize is the number of accounts in one request.
 const pageSize = 1000
 
 func (t *tool) setAccount() *cobra.Command {
 	var plan string
 	var disabled bool
 	c := &cobra.Command{
-		Use: "set <account>", Short: "Creates an account, or changes its plan and whether it is disabled", Args: cobra.ExactArgs(1),
-		Long: "Creates an account, or changes what the flags name and nothing else. A new account is on plan free and enabled. " +
-			"The change is in force for the account's next call; the calls it made today stay counted. --disabled=false enables it again.",
+		Use: "set <account>", Short: "Creates or changes an account", Args: cobra.ExactArgs(1),
+		Long: "Creates an account, or changes only what the flags set. A new account is on plan free and enabled. " +
+			"The change applies to the account's next call; today's counts do not change. --disabled=false enables it again.",
 		Example: "caddy tollgate account set acc_1 --plan starter",
 	}
-	c.Flags().StringVar(&plan, "plan", "", "The plan to put the account on")
+	c.Flags().StringVar(&plan, "plan", "", "The new plan")
 	c.Flags().BoolVar(&disabled, "disabled", false, "Refuse the account's tokens")
 	c.MarkFlagsOneRequired("plan", "disabled")
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Account, error) {
@@ -40,7 +40,7 @@ func (t *tool) setAccount() *cobra.Command {
 
 func (t *tool) listAccounts() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "Lists all accounts that the gate knows", Args: cobra.NoArgs,
+		Use: "list", Short: "Lists all accounts", Args: cobra.NoArgs,
 		RunE: query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.AccountPage, error) {
 			all := api.AccountPage{Accounts: []api.Account{}}
 			for after := ""; ; {
@@ -69,7 +69,7 @@ func (t *tool) showAccount() *cobra.Command {
 
 func (t *tool) deleteAccount() *cobra.Command {
 	return &cobra.Command{
-		Use: "delete <account>", Short: "Removes an account with all its tokens and counts", Args: cobra.ExactArgs(1),
+		Use: "delete <account>", Short: "Deletes an account with all its tokens and counts", Args: cobra.ExactArgs(1),
 		RunE: perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
 			return "Deleted " + plain(args[0]) + ".", gate.DeleteAccount(ctx, args[0])
 		}),

@@ -1,10 +1,9 @@
 // Package cli is the operator's command line for a running gate: plans,
 // accounts, keys, usage and health.
 //
-// It is a tree of cobra commands over the control client and knows
-// nothing of Caddy, which hangs it below "caddy tollgate". It prints
-// tables for people, or with --json the API's own documents. Errors are
-// returned to cobra, which prints them to standard error; main exits with
+// It is a tree of cobra commands that use package client. Caddy adds it below
+// "caddy tollgate". The commands print tables, or with --json the JSON of
+// the API. Cobra prints their errors to standard error; main exits with
 // status 1.
 package cli
 
@@ -21,44 +20,43 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
-// timeout bounds a command: an operator would rather be told.
+// timeout is the maximum duration of a command.
 const timeout = 30 * time.Second
 
-// Connect returns a client of the gate at an address as the operator
-// wrote it, "" for the default.
+// Connect returns a client of the gate at an address of the command line,
+// or at the default address for "".
 type Connect func(address string) (*client.Client, error)
 
-// Add hangs the commands below parent, with the flags that all share.
+// Add adds the commands and their common flags to parent.
 func Add(parent *cobra.Command, connect Connect) {
 	t := &tool{connect: connect}
 	parent.Args, parent.RunE = cobra.ArbitraryArgs, missing
 	parent.PersistentFlags().StringVar(&t.address, "address", "", "The address of the running Caddy's admin endpoint")
 	parent.PersistentFlags().BoolVar(&t.json, "json", false, "Print the API's JSON instead of tables")
-	account := group("account", "Shows and changes who is on which plan")
+	account := group("account", "Shows and changes accounts")
 	account.AddCommand(t.setAccount(), t.listAccounts(), t.showAccount(), t.deleteAccount())
-	key := group("key", "Makes, lists and ends an account's keys")
+	key := group("key", "Creates, lists and revokes an account's keys")
 	key.AddCommand(t.createKey(), t.listKeys(), t.revokeKey(), t.rotateKey())
-	use := group("usage", "Shows what an account used, and gives calls back")
+	use := group("usage", "Shows and resets an account's usage")
 	use.AddCommand(t.showUsage(), t.resetUsage())
 	parent.AddCommand(t.plans(), account, key, use, t.health(), t.jwks())
 }
 
-// group is a command that is nothing without one of its own.
+// group is a command that only has subcommands.
 func group(name, short string) *cobra.Command {
 	return &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, RunE: missing}
 }
 
-// missing refuses a group that is called by itself or with a word that it
-// does not know. Cobra would show the help and succeed, and a script would
-// take that for done.
+// missing refuses a group without a subcommand or with an unknown one. Cobra
+// would print the help and succeed, which would mislead a script.
 func missing(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("a command is missing behind %q; see --help", c.CommandPath())
+		return fmt.Errorf("missing command of %q; see --help", c.CommandPath())
 	}
-	return fmt.Errorf("unknown command %q behind %q; see --help", args[0], c.CommandPath())
+	return fmt.Errorf("unknown command %q of %q; see --help", args[0], c.CommandPath())
 }
 
-// tool is the flags that all commands share.
+// tool has the common flags.
 type tool struct {
 	connect Connect
 	address string
@@ -67,8 +65,8 @@ type tool struct {
 
 type runE = func(*cobra.Command, []string) error
 
-// query makes the RunE of a command that has a result, from how it is got
-// and how it is shown in a table.
+// query returns the RunE of a command with a result: do gets the result, and
+// show prints it as a table.
 func query[T any](t *tool, do func(ctx context.Context, gate *client.Client, args []string) (T, error), show func(table io.Writer, result T)) runE {
 	return func(c *cobra.Command, args []string) error {
 		gate, err := t.connect(t.address)
@@ -96,8 +94,8 @@ func printJSON(w io.Writer, result any) error {
 	return encoder.Encode(result)
 }
 
-// perform makes the RunE of a command that has none, from what it does
-// and what it says then. With --json it says nothing, as the API.
+// perform returns the RunE of a command without a result: do returns the
+// message to print. With --json it prints nothing.
 func perform(t *tool, do func(ctx context.Context, gate *client.Client, args []string) (string, error)) runE {
 	return func(c *cobra.Command, args []string) error {
 		gate, err := t.connect(t.address)

@@ -197,8 +197,8 @@ RECENT CALL           STATUS  METHOD  PATH                      MS   KEY
 	if out := s.ok(t, "usage", "show", "acc_1", "--json"); !strings.HasPrefix(out, `{"account":"acc_1","plan":"business"`) || strings.Contains(out, `"days"`) {
 		t.Errorf("got %s", out)
 	}
-	expect(t, s.ok(t, "usage", "reset", "acc_1", "--endpoint", "convert"), "Gave today's calls to convert back to acc_1.\n")
-	expect(t, s.ok(t, "usage", "reset", "acc_1"), "Gave today's calls to all endpoints back to acc_1.\n")
+	expect(t, s.ok(t, "usage", "reset", "acc_1", "--endpoint", "convert"), "Reset today's counts of convert for acc_1.\n")
+	expect(t, s.ok(t, "usage", "reset", "acc_1"), "Reset today's counts of all endpoints for acc_1.\n")
 	if out := s.ok(t, "usage", "show", "acc_1"); !strings.Contains(out, "convert     0 ") {
 		t.Errorf("after a reset: %s", out)
 	}
@@ -226,7 +226,7 @@ store  yes  The store works.
 	for status, reason := range map[string]error{"unavailable": errors.New("no store"), "starting": store.ErrOpening} {
 		s.Break(reason)
 		out, complaints, err := s.run(t, "health")
-		if err == nil || complaints != "Error: the gate is not ready, it is "+status+"\n" || !strings.Contains(out, "store  no  The store ") {
+		if err == nil || complaints != "Error: the gate is not ready: "+status+"\n" || !strings.Contains(out, "store  no  The store ") {
 			t.Errorf("%s: got %v\nstdout: %s\nstderr: %s", status, err, out, complaints)
 		}
 		out, _, err = s.run(t, "health", "--json")
@@ -249,12 +249,12 @@ func TestMistakes(t *testing.T) {
 	}{
 		{"account show stranger", "There is no such account or key."},
 		{"account show ..", "An account id has 1 to 64 characters"},
-		{"account set acc_1 --plan gold", `There is no plan "gold". Plans: free, starter, business.`},
+		{"account set acc_1 --plan gold", `Unknown plan "gold". Plans: free, starter, business.`},
 		{"account set acc_1", "at least one of the flags"},
 		{"account set --plan starter", "accepts 1 arg"},
 		{"account delete stranger", "There is no such account or key."},
 		{"key create acc_1", `required flag(s) "name" not set`},
-		{"key create acc_1 --name ci", "A live key of the account has this name already."},
+		{"key create acc_1 --name ci", "A live key of the account already has this name."},
 		{"key create acc_1 --name x --ability admin", `does not include the ability "admin"`},
 		{"key create acc_1 --name x --ttl soon", "The ttl is not a duration"},
 		{"key create acc_1 --name x --ttl=", "--ttl has no value"},
@@ -265,13 +265,13 @@ func TestMistakes(t *testing.T) {
 		{"key list acc_1 --kind admin", "The request is not valid"},
 		{"usage show acc_1 --days 91", "The request is not valid"},
 		{"usage reset acc_1 --endpoint=", "--endpoint has no value"},
-		{"usage reset acc_1 --endpoint other", `There is no endpoint "other".`},
+		{"usage reset acc_1 --endpoint other", `Unknown endpoint "other".`},
 		{"plans --address nowhere", "no such address: nowhere"},
 		{"plans extra", "unknown command"},
 		{"health extra", "unknown command"},
 		{"health --address nowhere", "no such address: nowhere"},
-		{"", "a command is missing"},
-		{"account", "a command is missing"},
+		{"", "missing command"},
+		{"account", "missing command"},
 		{"accounts", "unknown command"},
 		{"key make", "unknown command"},
 	} {

@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
-// healthTimeout is shorter than timeout: a gate answers within about a
-// second, or it is not ready.
+// healthTimeout is shorter than timeout: a gate that is ready answers within
+// about a second.
 const healthTimeout = 5 * time.Second
 
 func (t *tool) health() *cobra.Command {
@@ -25,14 +25,14 @@ func (t *tool) health() *cobra.Command {
 		return state, err
 	}, showHealth)
 	return &cobra.Command{
-		Use: "health", Short: "Tells whether the gate can admit calls", Args: cobra.NoArgs,
-		Long: "Tells whether the gate can admit calls. Exits with status 0 when it is ready, and with 1 when it is not or when Caddy does not answer.",
+		Use: "health", Short: "Tells whether the gate can take calls", Args: cobra.NoArgs,
+		Long: "Tells whether the gate can take calls. Exits with status 0 if it is ready, and with 1 if it is not or if Caddy does not answer.",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := show(c, args); err != nil {
 				return err
 			}
 			if state.Status != api.Ready {
-				return fmt.Errorf("the gate is not ready, it is %s", plain(string(state.Status)))
+				return fmt.Errorf("the gate is not ready: %s", plain(string(state.Status)))
 			}
 			return nil
 		},

@@ -6,10 +6,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// jwks prints JSON with and without --json: the set is for programs.
+// jwks always prints JSON: the set is for programs.
 func (t *tool) jwks() *cobra.Command {
 	return &cobra.Command{
-		Use: "jwks", Short: "Prints the public keys that services verify Tollgate-Assertion with, as a JWK Set", Args: cobra.NoArgs,
+		Use: "jwks", Short: "Prints the public keys that verify Tollgate-Assertion, as a JWK Set", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			gate, err := t.connect(t.address)
 			if err != nil {

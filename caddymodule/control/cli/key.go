@@ -20,16 +20,16 @@ var (
 func (t *tool) createKey() *cobra.Command {
 	var request api.KeyRequest
 	c := &cobra.Command{
-		Use: "create <account>", Short: "Makes a key and shows its token, once", Args: cobra.ExactArgs(1),
+		Use: "create <account>", Short: "Creates a key and shows its token once", Args: cobra.ExactArgs(1),
 		Example: "caddy tollgate key create acc_1 --name ci --ability convert --ttl 720h",
 	}
 	c.Flags().StringVar(&request.Name, "name", "", "The key's name, unique among the account's live keys")
-	c.Flags().StringArrayVar(&request.Abilities, "ability", nil, "What the key may do; may stand several times (default: all that the plan includes)")
-	c.Flags().StringVar(&request.TTL, "ttl", "", "How long the key lives, for example 720h or 30d (default: until it is revoked)")
+	c.Flags().StringArrayVar(&request.Abilities, "ability", nil, "What the key may do; repeatable (default: all abilities of the plan)")
+	c.Flags().StringVar(&request.TTL, "ttl", "", "The time until the key expires, for example 720h or 30d (default: never)")
 	// The name of the flag is known, so this cannot fail.
 	_ = c.MarkFlagRequired("name")
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.IssuedKey, error) {
-		// A script whose variable is empty does not mean forever.
+		// A script with an empty variable does not mean forever.
 		if c.Flags().Changed("ttl") && request.TTL == "" {
 			return api.IssuedKey{}, errNoTTL
 		}
@@ -47,14 +47,14 @@ func (t *tool) listKeys() *cobra.Command {
 			return api.KeyList{Keys: keys}, err
 		}, showKeys),
 	}
-	c.Flags().StringVar(&filter.Kind, "kind", "key", "What to list: key, or login for the tokens of logins")
-	c.Flags().BoolVar(&filter.Revoked, "revoked", false, "List revoked ones too")
+	c.Flags().StringVar(&filter.Kind, "kind", "key", "key, or login for the tokens of logins")
+	c.Flags().BoolVar(&filter.Revoked, "revoked", false, "Include revoked keys")
 	return c
 }
 
 func (t *tool) revokeKey() *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke <account> <key-id>", Short: "Ends a key at once", Args: cobra.ExactArgs(2),
+		Use: "revoke <account> <key-id>", Short: "Revokes a key", Args: cobra.ExactArgs(2),
 		RunE: perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
 			return "Revoked " + plain(args[1]) + ".", gate.RevokeKey(ctx, args[0], args[1])
 		}),
@@ -64,7 +64,7 @@ func (t *tool) revokeKey() *cobra.Command {
 func (t *tool) rotateKey() *cobra.Command {
 	var rotation api.Rotation
 	c := &cobra.Command{
-		Use: "rotate <account> <key-id>", Short: "Replaces a key by a new one with the same rights, and shows its token, once", Args: cobra.ExactArgs(2),
+		Use: "rotate <account> <key-id>", Short: "Replaces a key with a new one, and shows its token once", Args: cobra.ExactArgs(2),
 		Example: "caddy tollgate key rotate acc_1 key_4kdm2Zq0yT1RbXc7 --overlap 24h",
 		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.IssuedKey, error) {
 			if rotation.Overlap == "" {
@@ -73,7 +73,7 @@ func (t *tool) rotateKey() *cobra.Command {
 			return gate.RotateKey(ctx, args[0], args[1], rotation)
 		}, showIssued),
 	}
-	c.Flags().StringVar(&rotation.Overlap, "overlap", "0s", "How long the old key goes on working, for example 24h or 7d; with 0s it ends at once")
+	c.Flags().StringVar(&rotation.Overlap, "overlap", "0s", "How long the old key still works, for example 24h or 7d; 0s ends it at once")
 	return c
 }
 

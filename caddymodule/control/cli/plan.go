@@ -12,7 +12,7 @@ import (
 
 func (t *tool) plans() *cobra.Command {
 	return &cobra.Command{
-		Use: "plans", Short: "Shows the plans and endpoints of the running configuration", Args: cobra.NoArgs,
+		Use: "plans", Short: "Shows the plans and endpoints of the configuration", Args: cobra.NoArgs,
 		RunE: query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.Plans, error) {
 			return gate.Plans(ctx)
 		}, showPlans),

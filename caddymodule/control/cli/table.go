@@ -9,11 +9,10 @@ import (
 	"unicode"
 )
 
-// none stands where a table has nothing to say.
+// none is an empty cell of a table.
 const none = "-"
 
-// row writes one row of a table. A tabwriter keeps its errors until it is
-// flushed.
+// row writes one row of a table. A tabwriter returns its errors from Flush.
 func row(table io.Writer, cells ...string) {
 	for i, cell := range cells {
 		cells[i] = plain(cell)
@@ -21,8 +20,8 @@ func row(table io.Writer, cells ...string) {
 	_, _ = fmt.Fprintln(table, strings.Join(cells, "\t"))
 }
 
-// plain makes a text safe for a terminal: names and paths are chosen by
-// strangers, and could move the cursor or turn the direction of writing.
+// plain makes a text safe for a terminal. Clients choose names and paths,
+// which could move the cursor or change the direction of the text.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -32,7 +31,7 @@ func plain(text string) string {
 	}, text)
 }
 
-// limit shows a number that is nil when there is no bound.
+// limit formats a limit; nil is unlimited.
 func limit(n *int64) string {
 	if n == nil {
 		return "unlimited"
@@ -42,7 +41,7 @@ func limit(n *int64) string {
 
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 
-// momentOr shows a time that may be absent.
+// momentOr formats a time that may be absent.
 func momentOr(t *time.Time, absent string) string {
 	if t == nil {
 		return absent

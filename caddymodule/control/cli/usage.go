@@ -13,40 +13,40 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
-var errNoEndpoint = errors.New("--endpoint has no value; leave it out to mean all endpoints")
+var errNoEndpoint = errors.New("--endpoint has no value; omit it for all endpoints")
 
-// shownCalls is how many recent calls a table has; --json has all.
+// shownCalls is the number of recent calls in a table; --json has all.
 const shownCalls = 10
 
 func (t *tool) showUsage() *cobra.Command {
 	var days int
 	c := &cobra.Command{
-		Use: "show <account>", Short: "Shows what an account used today", Args: cobra.ExactArgs(1),
+		Use: "show <account>", Short: "Shows an account's usage of today", Args: cobra.ExactArgs(1),
 		Example: "caddy tollgate usage show acc_1 --days 30",
 		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.UsageDocument, error) {
 			return gate.Usage(ctx, args[0], days)
 		}, showUsage),
 	}
-	c.Flags().IntVar(&days, "days", 0, fmt.Sprintf("Show the history of so many days too, up to %d", api.MaxUsageDays))
+	c.Flags().IntVar(&days, "days", 0, fmt.Sprintf("Add the history of this number of days, up to %d", api.MaxUsageDays))
 	return c
 }
 
 func (t *tool) resetUsage() *cobra.Command {
 	var endpoint string
 	c := &cobra.Command{
-		Use: "reset <account>", Short: "Gives today's calls back", Args: cobra.ExactArgs(1),
+		Use: "reset <account>", Short: "Resets today's counts", Args: cobra.ExactArgs(1),
 	}
-	c.Flags().StringVar(&endpoint, "endpoint", "", "The endpoint whose calls to give back (default: all)")
+	c.Flags().StringVar(&endpoint, "endpoint", "", "The endpoint whose count to reset (default: all)")
 	c.RunE = perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
 		what := "all endpoints"
 		if c.Flags().Changed("endpoint") {
-			// A script whose variable is empty does not mean all of them.
+			// A script with an empty variable does not mean all endpoints.
 			if endpoint == "" {
 				return "", errNoEndpoint
 			}
 			what = plain(endpoint)
 		}
-		return "Gave today's calls to " + what + " back to " + plain(args[0]) + ".", gate.ResetUsage(ctx, args[0], endpoint)
+		return "Reset today's counts of " + what + " for " + plain(args[0]) + ".", gate.ResetUsage(ctx, args[0], endpoint)
 	})
 	return c
 }
@@ -76,7 +76,7 @@ func showUsage(table io.Writer, d api.UsageDocument) {
 	}
 }
 
-// showHistory has one column for each endpoint.
+// showHistory prints one column for each endpoint.
 func showHistory(table io.Writer, d api.UsageDocument) {
 	if len(d.Days) == 0 || len(d.Endpoints) == 0 {
 		return

@@ -9,14 +9,14 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
-// Plans returns the plans and endpoints that the gate is configured with.
+// Plans returns the plans and endpoints of the configuration.
 func (c *Client) Plans(ctx context.Context) (plans api.Plans, err error) {
 	err = c.do(ctx, http.MethodGet, "/plans", nil, nil, &plans)
 	return plans, err
 }
 
-// PutAccount creates an account or changes its plan and whether it is
-// disabled; the day's counts stay.
+// PutAccount creates or changes an account. The counts of the day do not
+// change.
 func (c *Client) PutAccount(ctx context.Context, account string, change api.AccountChange) (result api.Account, err error) {
 	path, err := accountPath(account)
 	if err != nil {
@@ -26,8 +26,8 @@ func (c *Client) PutAccount(ctx context.Context, account string, change api.Acco
 	return result, err
 }
 
-// Account returns one account. One that the gate does not know is refused
-// with the code not_found; it has plan free.
+// Account returns one account. The error for an unknown one is
+// api.ErrNotFound; it has plan free.
 func (c *Client) Account(ctx context.Context, account string) (result api.Account, err error) {
 	path, err := accountPath(account)
 	if err != nil {
@@ -37,8 +37,8 @@ func (c *Client) Account(ctx context.Context, account string) (result api.Accoun
 	return result, err
 }
 
-// Accounts returns up to limit accounts after an id ("" from the start).
-// Limit 0 leaves the size of a page to the gate.
+// Accounts returns up to limit accounts after an id, or the first ones for
+// "". Limit 0 is the default of the gate.
 func (c *Client) Accounts(ctx context.Context, after string, limit int) (page api.AccountPage, err error) {
 	query := url.Values{}
 	if after != "" {
@@ -51,7 +51,7 @@ func (c *Client) Accounts(ctx context.Context, after string, limit int) (page ap
 	return page, err
 }
 
-// DeleteAccount removes an account with all its tokens and counts.
+// DeleteAccount deletes an account with all its tokens and counts.
 func (c *Client) DeleteAccount(ctx context.Context, account string) error {
 	path, err := accountPath(account)
 	if err != nil {
@@ -60,8 +60,8 @@ func (c *Client) DeleteAccount(ctx context.Context, account string) error {
 	return c.do(ctx, http.MethodDelete, path, nil, nil, nil)
 }
 
-// accountPath checks the id before it becomes part of a path: an empty
-// one or a dot would name another resource.
+// accountPath checks the id first: with an empty id or dots, the path would
+// be that of another resource.
 func accountPath(account string) (string, error) {
 	if !api.ValidAccount(account) {
 		return "", api.ErrInvalidAccount

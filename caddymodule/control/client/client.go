@@ -1,9 +1,9 @@
-// Package client speaks to a gate's control API.
+// Package client is the client of a gate's control API.
 //
-// A Client either reaches the control listener, with the secret that
-// opens it, or Caddy's admin endpoint over a transport of the caller's.
-// Refusals of the gate are *apierror.Error, to be had with errors.As;
-// whenever no gate answered, the error is ErrUnreachable.
+// A Client uses the control listener with its secret, or Caddy's admin
+// endpoint over a transport of the caller. A refusal of the gate is an
+// *apierror.Error; see errors.As. Without an answer of a gate, the error is
+// ErrUnreachable.
 package client
 
 import (
@@ -23,17 +23,17 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
-// maxAnswer bounds what is read of one answer, in bytes. The largest that
-// a gate gives is a usage document with a hundred long paths.
+// maxAnswer is the maximum size of an answer, in bytes. The largest one of a
+// gate is a usage document with a hundred long paths.
 const maxAnswer = 8 << 20
 
-// ErrUnreachable says that no gate answered: nothing listens there, it
-// took longer than the context allows, or what answered is no gate. A
-// change may still have been made when only its answer was lost.
+// ErrUnreachable is returned when no gate answers: nothing listens at the
+// address, the context ends, or another server answers. The gate may have
+// made a change whose answer was lost.
 var ErrUnreachable = errors.New("the gate is unreachable")
 
-// Client is a connection to one gate. It is safe for concurrent use. It
-// sets no timeout of its own: the contexts of its methods do.
+// Client is the client of one gate. It is safe for concurrent use. Only the
+// contexts of its methods limit their time.
 type Client struct {
 	base   string
 	secret string
@@ -43,20 +43,19 @@ type Client struct {
 // Option changes how a Client reaches its gate.
 type Option func(*Client)
 
-// WithTransport sends requests through a transport of the caller's, as a
-// Unix socket needs one. The default is a pool of connections of the
-// client's own that ignores the proxy settings of the environment: the
-// secret is nobody else's business.
+// WithTransport sends requests through another transport, for example over a
+// Unix socket. The default transport ignores the proxy settings of the
+// environment: a proxy must not see the secret.
 func WithTransport(transport http.RoundTripper) Option {
 	return func(c *Client) { c.http.Transport = transport }
 }
 
-// New returns a client of the gate at a base URL such as
-// "http://127.0.0.1:8081". An empty secret sends none.
+// New returns a client of the gate at a base URL, for example
+// "http://127.0.0.1:8081". With an empty secret, it sends none.
 func New(base, secret string, options ...Option) (*Client, error) {
 	u, err := url.Parse(base)
 	if err != nil {
-		return nil, errors.New("parsing the gate's address: it is not a URL")
+		return nil, errors.New("parsing the gate's address: not a URL")
 	}
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("the gate's address %q is not of the form http://host:port", u.Redacted())
@@ -76,25 +75,25 @@ func New(base, secret string, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// do makes one call: in is its body as JSON unless nil, and the answer is
-// decoded into out unless that is nil.
+// do makes one call. It sends in as JSON unless it is nil, and decodes the
+// answer into out unless that is nil.
 func (c *Client) do(ctx context.Context, method, path string, query url.Values, in, out any) error {
-	got, err := c.exchange(ctx, method, path, query, in)
+	got, err := c.send(ctx, method, path, query, in)
 	if err != nil {
 		return err
 	}
 	return got.decode(out)
 }
 
-// answer is a response that was read to its end.
+// answer is a complete response.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// exchange sends a request and reads what comes back, whatever it says.
-func (c *Client) exchange(ctx context.Context, method, path string, query url.Values, in any) (got answer, err error) {
+// send sends a request and reads the response, whatever its status is.
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, in any) (got answer, err error) {
 	request, err := c.request(ctx, method, path, query, in)
 	if err != nil {
 		return got, err
@@ -123,17 +122,17 @@ func (a answer) decode(out any) error {
 	case out == nil && a.status == http.StatusNoContent:
 		return nil
 	case out == nil:
-		// A server that knows no gate may say 200 to anything.
+		// Another server may answer every request with 200.
 		return unreachable(fmt.Errorf("unexpected answer with status %d", a.status))
 	}
 	if err := json.Unmarshal(a.body, out); err != nil || !isAnswer(out) {
-		return unreachable(errors.New("the answer is not what a gate says"))
+		return unreachable(errors.New("the answer is not that of a gate"))
 	}
 	return nil
 }
 
-// isAnswer tells whether an answer has what a gate never leaves out. Some
-// other server at the address may answer with JSON, too.
+// isAnswer reports whether an answer has the members that a gate always
+// sends. Another server at the address may answer with JSON too.
 func isAnswer(out any) bool {
 	switch out := out.(type) {
 	case *api.Plans:
@@ -183,8 +182,7 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	return request, nil
 }
 
-// unreachable wraps err. A *url.Error is unwrapped first, because it
-// repeats the whole address.
+// unreachable wraps err, without the address of a *url.Error.
 func unreachable(err error) error {
 	var at *url.Error
 	if errors.As(err, &at) {
@@ -193,8 +191,8 @@ func unreachable(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnreachable, err)
 }
 
-// refusal decodes what a gate refused with. Retry-After is kept, so that
-// a caller who hands the refusal on can send it too.
+// refusal decodes a refusal. It keeps Retry-After for callers that send the
+// refusal on.
 func (a answer) refusal() error {
 	refused := &apierror.Error{Status: a.status}
 	if err := json.Unmarshal(a.body, refused); err != nil {

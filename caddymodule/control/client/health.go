@@ -8,10 +8,10 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
-// Readiness tells whether the gate can admit calls. A gate that answers
-// that it cannot is not an error. It needs no secret.
+// Readiness tells whether the gate can take calls. It returns no error for a
+// gate that cannot. It needs no secret.
 func (c *Client) Readiness(ctx context.Context) (api.Readiness, error) {
-	got, err := c.exchange(ctx, http.MethodGet, "/health/ready", nil, nil)
+	got, err := c.send(ctx, http.MethodGet, "/health/ready", nil, nil)
 	if err != nil {
 		return api.Readiness{}, err
 	}

@@ -8,17 +8,16 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
-// KeyFilter chooses which of an account's tokens are listed. Its zero
-// value lists the keys that were not revoked.
+// KeyFilter selects tokens of an account. Its zero value selects the keys
+// that are not revoked.
 type KeyFilter struct {
 	// Kind is "key", the default, or "login".
 	Kind string
-	// Revoked includes revoked ones, for as long as they are kept.
+	// Revoked includes the revoked ones that are still kept.
 	Revoked bool
 }
 
-// CreateKey makes a token for an account. The result is the only place
-// where its secret is ever shown.
+// CreateKey creates a token. Only the result has its secret.
 func (c *Client) CreateKey(ctx context.Context, account string, request api.KeyRequest) (key api.IssuedKey, err error) {
 	path, err := accountPath(account)
 	if err != nil {
@@ -46,7 +45,7 @@ func (c *Client) Keys(ctx context.Context, account string, filter KeyFilter) ([]
 	return list.Keys, err
 }
 
-// RevokeKey ends a token for the very next request.
+// RevokeKey ends a token: the next call with it is refused.
 func (c *Client) RevokeKey(ctx context.Context, account, id string) error {
 	path, err := keyPath(account, id)
 	if err != nil {
@@ -55,9 +54,9 @@ func (c *Client) RevokeKey(ctx context.Context, account, id string) error {
 	return c.do(ctx, http.MethodDelete, path, nil, nil, nil)
 }
 
-// EndLogins ends all login tokens that the account has at this moment, for
-// the very next request. An account that the gate does not know is refused
-// with the code not_found.
+// EndLogins ends all login tokens that the account has at this moment: the
+// next call with one is refused. The error for an unknown account is
+// api.ErrNotFound.
 func (c *Client) EndLogins(ctx context.Context, account string) error {
 	path, err := accountPath(account)
 	if err != nil {
@@ -66,8 +65,8 @@ func (c *Client) EndLogins(ctx context.Context, account string) error {
 	return c.do(ctx, http.MethodDelete, path+"/logins", nil, nil, nil)
 }
 
-// RotateKey replaces a live token by a new one with the same name,
-// abilities and remaining life.
+// RotateKey replaces a live token with a new one that has the same name,
+// abilities and expiry.
 func (c *Client) RotateKey(ctx context.Context, account, id string, rotation api.Rotation) (key api.IssuedKey, err error) {
 	path, err := keyPath(account, id)
 	if err != nil {
@@ -77,8 +76,8 @@ func (c *Client) RotateKey(ctx context.Context, account, id string, rotation api
 	return key, err
 }
 
-// keyPath refuses an id that would name another resource the way the
-// gate refuses one that it does not know.
+// keyPath refuses an id that would be the path of another resource, with the
+// refusal of an unknown key.
 func keyPath(account, id string) (string, error) {
 	path, err := accountPath(account)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
-// Usage returns what an account used, with a history of up to
-// api.MaxUsageDays days; with 0 there is none.
+// Usage returns the usage of an account, with a history of up to
+// api.MaxUsageDays days; 0 for none.
 func (c *Client) Usage(ctx context.Context, account string, days int) (document api.UsageDocument, err error) {
 	path, err := accountPath(account)
 	if err != nil {
@@ -24,8 +24,8 @@ func (c *Client) Usage(ctx context.Context, account string, days int) (document 
 	return document, err
 }
 
-// ResetUsage gives today's calls to one endpoint back, or those to all
-// endpoints when endpoint is empty.
+// ResetUsage sets today's count of one endpoint to zero, or the counts of all
+// endpoints if endpoint is empty.
 func (c *Client) ResetUsage(ctx context.Context, account, endpoint string) error {
 	path, err := accountPath(account)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
-// Save implements store.Attempts. It waits while others write, which the
-// disk bounds.
+// Save implements login.Journal. It waits for writes that are in progress;
+// only the disk limits that time.
 func (s *Store) Save(_ context.Context, rows []login.Row) error {
 	changes := make([]change, len(rows))
 	for i, row := range rows {
@@ -16,9 +16,12 @@ func (s *Store) Save(_ context.Context, rows []login.Row) error {
 	return s.ledger.Use(func() error { return s.archive.write(changes...) })
 }
 
-// LoadAttempts implements store.Attempts.
+// LoadAttempts implements login.Journal.
 func (s *Store) LoadAttempts(_ context.Context, fn func(key, value []byte) error) error {
 	return s.ledger.Use(func() error {
 		return s.archive.scan([]byte{prefixAttempt}, func(key, value []byte) error { return fn(key[1:], value) })
 	})
 }
+
+// Interface guard.
+var _ login.Journal = (*Store)(nil)

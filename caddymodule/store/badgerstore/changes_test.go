@@ -42,9 +42,8 @@ func revokedStore(t *testing.T) (crashed, older string) {
 	return crashed, older
 }
 
-// TestLostChanges: a store whose database has lost changes is refused, and
-// says how many. Badger itself takes a missing or empty log of a memtable
-// for one that had nothing.
+// TestLostChanges: a store whose database has lost changes is refused with
+// their number. Badger itself accepts a missing or empty log of a memtable.
 func TestLostChanges(t *testing.T) {
 	t.Parallel()
 	crashed, older := revokedStore(t)
@@ -88,7 +87,7 @@ func TestLostChanges(t *testing.T) {
 	}
 }
 
-// TestNothingLost: the same store opens as it was, again and again.
+// TestNothingLost: the same store without damage opens with all changes.
 func TestNothingLost(t *testing.T) {
 	t.Parallel()
 	dir, _ := revokedStore(t)
@@ -106,8 +105,8 @@ func TestNothingLost(t *testing.T) {
 	}
 }
 
-// TestLostRecentCalls: what is written behind the answers is known to the
-// log a second later, too.
+// TestLostRecentCalls: the loss of rows that the background wrote is detected a
+// second later, too.
 func TestLostRecentCalls(t *testing.T) {
 	t.Parallel()
 	live, crashed := t.TempDir(), t.TempDir()

@@ -9,8 +9,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// TestClockAhead: a clock that was ahead while the store swept, or when it
-// opened, has cost nobody a token once it is right.
+// TestClockAhead: after the clock was ahead during a sweep or when the store
+// opened, tokens are valid again when it is right.
 func TestClockAhead(t *testing.T) {
 	t.Parallel()
 	now := time.Now().UTC().Truncate(time.Millisecond)

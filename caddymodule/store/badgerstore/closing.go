@@ -10,21 +10,19 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// closeWithin bounds how long closing waits for the disk. Badger writes
-// its memtables when it is closed, and repeats that for ever while it
-// fails.
+// closeWithin is how long Close waits for the disk. Badger flushes its
+// memtables when it is closed, and retries forever while that fails.
 const closeWithin = 10 * time.Second
 
-// Close refuses all further calls with store.ErrClosed, writes what waits
-// and closes the database. It is idempotent.
+// Close refuses all further calls with store.ErrClosed, writes everything that
+// is pending and closes the database. It is idempotent.
 //
-// On a disk that is full, read-only or dead it fails with
-// store.ErrNotClosed and leaves the database open. All that was synced is
-// in the logs for the next process. Close waits for the disk ten seconds at
-// the most. It can be repeated, and succeeds once the disk works again.
-// While it waits for a close that is under way already, it gives up sooner.
-// Any other error is that of a database which is closed, as after a sync of
-// it that failed, and is returned each time.
+// On a full, read-only or dead disk it fails with store.ErrNotClosed and leaves
+// the database open. Everything that was synced is in the logs for the next
+// process. Close waits for the disk at most closeWithin. It can be repeated,
+// and succeeds when the disk works again. It waits less if an earlier Close is
+// still in progress. With any other error the database is closed, as after a
+// failed sync of it. Close returns that error each time.
 func (s *Store) Close() error {
 	s.closing.Lock()
 	defer s.closing.Unlock()
@@ -65,22 +63,23 @@ func (s *Store) end() error {
 	return s.result
 }
 
-// abandon closes a database that is not used. If the disk does not let it,
-// the database stays open, and keeps its directory, until the process ends.
+// abandon closes an unused database. If the disk fails, the database stays open
+// and its directory stays locked until the process ends.
 func abandon(db *badger.DB) error {
 	err, _ := await(begin(db.Close), closeWithin)
 	return err
 }
 
-// begin runs fn, which may never return, and sends its result.
+// begin runs fn in a goroutine, because it may never return, and sends its
+// result.
 func begin(fn func() error) <-chan error {
 	result := make(chan error, 1)
 	go func() { result <- fn() }()
 	return result
 }
 
-// await returns the result of what was begun, or store.ErrNotClosed if it has not
-// ended in time.
+// await returns the result that begin sends, or store.ErrNotClosed if there is
+// none in time.
 func await(result <-chan error, patience time.Duration) (err error, ended bool) {
 	select {
 	case err := <-result:

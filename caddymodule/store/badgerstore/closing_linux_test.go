@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
-// TestCloseIsBounded: Badger repeats for ever what it cannot write when it
-// is closed. Close gives up, says so, and completes once it can be written.
+// TestCloseIsBounded: Badger retries failing writes forever when it is closed.
+// Close returns an error, and completes when the writes succeed.
 func TestCloseIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

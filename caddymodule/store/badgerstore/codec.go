@@ -13,17 +13,18 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// The first byte of a key says what the row is. Account ids, key ids and
-// endpoint names hold no NUL, which ends them inside a key.
+// The first byte of a row's key is the kind of row. A NUL ends account ids and
+// key ids inside a key. They and the names of endpoints have none.
 //
-//	m format              the format's version
+//	m format              the version of the format
 //	m log                 the first segment of the log that is still needed
+//	m changes             the number of the last change
 //	a account             an account
 //	k account NUL key     a key without its secret, with the token's hash
 //	u key                 when a key was last used
-//	c day account NUL endpoint   calls of that day; the day is 4 bytes
+//	c day account NUL endpoint   the count of a day; the day is 4 bytes
 //	r account NUL slot    up to recentPerSlot of the last calls
-//	l …                   a row of the login throttle
+//	l …                   a row of the login limiter
 const (
 	prefixMeta    = 'm'
 	prefixAccount = 'a'
@@ -34,15 +35,15 @@ const (
 	prefixAttempt = 'l'
 )
 
-// rowVersion is the first byte of every value that has a structure, except
-// for slots, which have packedSlot.
+// rowVersion is the first byte of every value with several fields. Slots begin
+// with packedSlot instead.
 const rowVersion = 1
 
-// maxText is more than the text of an account, a key or a count takes, in
-// bytes: the ledger has room for it.
+// maxText is the limit of the text of an account, a key or a count, in bytes.
+// Valid ones are shorter.
 const maxText = 2 << 10
 
-// errCorrupt says that a row cannot be read.
+// errCorrupt says that a row cannot be decoded.
 var errCorrupt = errors.New("row is damaged")
 
 func accountKey(id string) []byte { return append([]byte{prefixAccount}, id...) }
@@ -77,7 +78,7 @@ func appendCountKey(buf []byte, day calendar.Day, account, endpoint string) []by
 	return append(buf, endpoint...)
 }
 
-// parseCountKey splits what follows the day.
+// parseCountKey returns what follows the day.
 func parseCountKey(key []byte) (account, endpoint string, err error) {
 	if len(key) >= dayEnd && len(key) <= maxText {
 		if account, endpoint, ok := strings.Cut(string(key[dayEnd:]), "\x00"); ok {
@@ -121,7 +122,7 @@ func (e *encoder) bool(v bool) {
 	}
 }
 
-// nanos is the time as it is stored: 0 is absent.
+// nanos returns the time as it is stored. 0 is the zero time.
 func nanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -136,7 +137,7 @@ func fromNanos(n int64) time.Time {
 	return time.Unix(0, n).UTC()
 }
 
-// decoder reads the fields of a row and remembers the first failure.
+// decoder reads the fields of a row and keeps the first error.
 type decoder struct {
 	buf []byte
 	err error
@@ -193,7 +194,7 @@ func (d *decoder) string() string  { return string(d.bytes(d.uint())) }
 func (d *decoder) time() time.Time { return fromNanos(d.int()) }
 func (d *decoder) bool() bool      { return d.uint() == 1 }
 
-// end returns the first failure, or one if anything is left over.
+// end returns the first error. Data after the last field is an error, too.
 func (d *decoder) end() error {
 	if d.err == nil && len(d.buf) > 0 {
 		d.err = errCorrupt
@@ -218,8 +219,7 @@ func decodeAccount(id string, value []byte) (store.Account, error) {
 	return a, nil
 }
 
-// keyRow is a key as it is stored: with the hash that its token is found
-// by.
+// keyRow is a key as it is stored, with the hash of its token.
 type keyRow struct {
 	store.Key
 	hash token.Hash
@@ -255,7 +255,7 @@ func decodeKey(key, value []byte) (keyRow, error) {
 	return k, nil
 }
 
-// joinAbilities is the set as store.Grant carries it.
+// joinAbilities returns a set of abilities as store.Grant has it.
 func joinAbilities(abilities []string) string {
 	sorted := slices.Clone(abilities)
 	slices.Sort(sorted)

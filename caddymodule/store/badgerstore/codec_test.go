@@ -27,7 +27,7 @@ func drawRecord(t *rapid.T) store.Record {
 	}
 }
 
-// TestRowsRoundTrip: what is written is what is read.
+// TestRowsRoundTrip: decoding a row returns what was encoded.
 func TestRowsRoundTrip(t *testing.T) {
 	t.Parallel()
 	word := rapid.StringMatching(`[a-z]{1,8}`)
@@ -90,8 +90,8 @@ func TestPlainSlots(t *testing.T) {
 	}
 }
 
-// TestSlotBombs: a slot that claims to be huge is refused before there is
-// memory for it.
+// TestSlotBombs: a slot that would decompress to a huge size is refused before
+// memory is allocated for it.
 func TestSlotBombs(t *testing.T) {
 	t.Parallel()
 	bomb := encodeSlot(1, []store.Record{{Path: strings.Repeat("/", maxSlotCalls)}})
@@ -100,7 +100,7 @@ func TestSlotBombs(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no row, whatever is in it, does more than fail.
+// FuzzDecode: decoding any data returns a row or an error.
 func FuzzDecode(f *testing.F) {
 	f.Add(encodeAccount(store.Account{Plan: "starter"}))
 	f.Add(encodeKey(keyRow{Key: store.Key{Name: "ci", Abilities: strings.Fields("convert rates")}}))

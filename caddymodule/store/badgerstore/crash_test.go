@@ -141,7 +141,7 @@ func TestKill(t *testing.T) {
 		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: id, Plan: "starter", CreatedAt: now}); err != nil {
 			t.Fatalf("creating an account: %v", err)
 		}
-		acks.takes[fmt.Sprint(caller)] = 0 // also who is killed before its first acknowledgement may have counted
+		acks.takes[fmt.Sprint(caller)] = 0 // a call may count without an acknowledgement
 	}
 	for round := range rounds {
 		if err := s.Close(); err != nil {
@@ -247,8 +247,8 @@ func (a *acknowledged) check(t *testing.T, s *badgerstore.Store) {
 	}
 }
 
-// TestInUse: a second process is refused with the directory's name, and
-// neither misled by what the first one is writing nor in its way.
+// TestInUse: a second process is refused with the name of the directory. What
+// the first one writes meanwhile is not taken for damage, and its work goes on.
 func TestInUse(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

@@ -11,9 +11,9 @@ import (
 	"github.com/dgraph-io/badger/v4/options"
 )
 
-// TestDamage: a store that is damaged is refused, again and again, or the
-// damage hit nothing that matters and everything is there. It never
-// begins empty, or with less than it had.
+// TestDamage: a damaged store is refused each time it is opened, or complete
+// because the damaged data was not needed. It never opens with a part of its
+// data.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	crashed := crashedStore(t)
@@ -106,7 +106,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestRefusalChangesNothing: once the file is back, so is the store.
+// TestRefusalChangesNothing: after the file is repaired, the store is complete.
 func TestRefusalChangesNothing(t *testing.T) {
 	t.Parallel()
 	crashed := crashedStore(t)
@@ -125,7 +125,7 @@ func TestRefusalChangesNothing(t *testing.T) {
 	}
 }
 
-// TestCrashedStoreOpens is the sample without damage.
+// TestCrashedStoreOpens opens the sample without damage.
 func TestCrashedStoreOpens(t *testing.T) {
 	t.Parallel()
 	dir := crashedStore(t)
@@ -136,8 +136,8 @@ func TestCrashedStoreOpens(t *testing.T) {
 	}
 }
 
-// TestLeftovers: where a store has been nothing begins anew, even if all
-// of its rows are gone.
+// TestLeftovers: a directory with any file of a store is refused, also if all
+// rows are lost. It is not a new store.
 func TestLeftovers(t *testing.T) {
 	t.Parallel()
 	crashed := crashedStore(t)
@@ -156,7 +156,7 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-// TestLogAlone: counts that belong to no store are not taken for nothing.
+// TestLogAlone: a log of counts beside an empty database is refused.
 func TestLogAlone(t *testing.T) {
 	t.Parallel()
 	crashed, dir := crashedStore(t), t.TempDir()
@@ -177,9 +177,9 @@ func TestLogAlone(t *testing.T) {
 	}
 }
 
-// TestUnlistedTable: a crash between writing a memtable out and listing
-// its table stops nobody, as the log is still there. Without the log the
-// table is all there is of its rows.
+// TestUnlistedTable: after a crash between the flush of a memtable and the entry
+// of its table in the manifest the store opens, because the log still exists.
+// Without the log only the table has the rows, so the store is refused.
 func TestUnlistedTable(t *testing.T) {
 	t.Parallel()
 	crashed, flushed := crashedStore(t), t.TempDir()
@@ -212,8 +212,8 @@ func TestUnlistedTable(t *testing.T) {
 	}
 }
 
-// TestLargerMemtable: the log of a memtable that was larger than they are
-// now is read.
+// TestLargerMemtable: the log of a memtable that is larger than the current
+// size is read.
 func TestLargerMemtable(t *testing.T) {
 	t.Parallel()
 	live, crashed := t.TempDir(), t.TempDir()
@@ -240,8 +240,8 @@ func TestLargerMemtable(t *testing.T) {
 	}
 }
 
-// TestEmptyLogIsRemoved: a crash between emptying a log that is in a
-// table and removing it stops nobody.
+// TestEmptyLogIsRemoved: after a crash between truncating a log and deleting it
+// the store opens.
 func TestEmptyLogIsRemoved(t *testing.T) {
 	t.Parallel()
 	dir := crashedStore(t)
@@ -255,8 +255,8 @@ func TestEmptyLogIsRemoved(t *testing.T) {
 	}
 }
 
-// TestDamageUnderAnyName: a directory whose name looks like a pattern is
-// looked at like any other.
+// TestDamageUnderAnyName: damage is detected in a directory whose name looks
+// like a pattern, too.
 func TestDamageUnderAnyName(t *testing.T) {
 	t.Parallel()
 	crashed, dir := crashedStore(t), filepath.Join(t.TempDir(), "data[1]")

@@ -5,48 +5,48 @@ import (
 	"time"
 )
 
-// disk watches the file system of a directory: its space, and whether it
-// takes changes.
+// disk checks the file system of a directory: its free space, and whether it
+// can be written.
 type disk struct {
 	dir     string
 	reserve uint64
 
-	// What checkRecently found, and when.
-	looked time.Time
-	found  error
+	// The last check of checkRecently and its result.
+	checked time.Time
+	result  error
 }
 
-// openShare is the part of the reserve that Badger may need to open or
-// to close: it writes out memtables and begins new files.
+// openShare is the part of the reserve that Badger may need to open or to
+// close, when it flushes memtables and creates files: a quarter.
 const openShare = 4
 
-// lookEvery is how old the answer of checkRecently may be. Calls write less
-// in that time than a thousandth of the reserve.
-const lookEvery = 5 * time.Millisecond
+// checkEvery is how old the result of checkRecently may be. Calls write less
+// than a thousandth of the reserve in that time.
+const checkEvery = 5 * time.Millisecond
 
-// check refuses when Badger must not write: less than the reserve is free,
-// or the file system takes no changes.
+// check returns why Badger must not write: less than the reserve is free, or
+// the file system is read-only.
 func (d *disk) check() error { return d.checkWritable(d.reserve) }
 
-// checkOpen refuses when it is not safe to open or close the database.
+// checkOpen returns why the database must not be opened or closed.
 func (d *disk) checkOpen() error { return d.checkWritable(d.reserve / openShare) }
 
-// checkRecently refuses when less than the reserve is free. It looks again
-// after lookEvery, and each time while the disk is full. It must not be
-// called by two goroutines at once.
+// checkRecently returns an error if less than the reserve is free. It checks
+// again after checkEvery, and each time while the disk is full. It must not be
+// called concurrently.
 func (d *disk) checkRecently() error {
-	if d.found == nil && time.Since(d.looked) < lookEvery {
+	if d.result == nil && time.Since(d.checked) < checkEvery {
 		return nil
 	}
-	d.found = d.checkFree(d.reserve)
-	d.looked = time.Now()
-	return d.found
+	d.result = d.checkFree(d.reserve)
+	d.checked = time.Now()
+	return d.result
 }
 
-// checkWritable is checkFree, and changes the time of the directory. A file
-// system that an error has made read-only need not show that in its flags.
-// Its answer to Badger, which writes through mapped files, is a SIGBUS that
-// ends the process; its answer to this is an error.
+// checkWritable is checkFree, and also changes the time of the directory. That
+// fails on a file system that an error has made read-only, which its flags need
+// not show. Badger writes through mapped files, and would end the process with
+// a SIGBUS there.
 func (d *disk) checkWritable(least uint64) error {
 	if err := touch(d.dir); err != nil {
 		return fmt.Errorf("the file system of %s takes no changes: %w", d.dir, err)

@@ -11,5 +11,5 @@ func freeSpace(dir string) (free uint64, err error) {
 	return free, err
 }
 
-// touch does nothing: an error does not make a volume read-only.
+// touch does nothing: Windows does not make a volume read-only after an error.
 func touch(string) error { return nil }

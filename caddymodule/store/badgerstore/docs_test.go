@@ -8,8 +8,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 )
 
-// TestDocumentedFormat: the manual for operators names the format that
-// the store writes, and no other.
+// TestDocumentedFormat: the manual for operators names the current format.
 func TestDocumentedFormat(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../docs/operations.md")

@@ -231,8 +231,8 @@ func zeroPage(file string, data []byte, random *rand.Rand) []byte {
 }
 
 // TestDamageOfEveryFile damages every file of a store, after a clean stop
-// and after kill -9. The store is refused, with the reason, or its state is
-// the very same; either takes a bounded amount of memory and time.
+// and after kill -9. The store is refused with the reason, or has the same
+// state. Both take a limited amount of memory and time.
 func TestDamageOfEveryFile(t *testing.T) {
 	seeds := 1
 	if storetest.Long() {

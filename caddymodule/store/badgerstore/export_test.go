@@ -5,15 +5,13 @@ import (
 	"time"
 )
 
-// WithSegments returns options for a log whose segments have another size,
-// in bytes.
+// WithSegments sets the size of the log's segments, in bytes.
 func (o Options) WithSegments(size int) Options {
 	o.segmentSize = size
 	return o
 }
 
-// FlushForTest writes recent calls and does what happens in the
-// background every second.
+// FlushForTest writes recent calls and does the background work of a second.
 func (s *Store) FlushForTest() error {
 	return errors.Join(s.recent.flush(), s.journal.syncNow())
 }

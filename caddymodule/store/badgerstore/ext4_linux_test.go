@@ -304,8 +304,8 @@ func TestDiskBreaks(t *testing.T) {
 	}
 }
 
-// TestDiskFills: others fill the disk in the middle of load. Calls are
-// refused until there is space again, and no call is lost.
+// TestDiskFills: another program fills the disk under load. Calls are refused
+// until there is space again, and no call is lost.
 func TestDiskFills(t *testing.T) {
 	disk, dir := ext4Store(t)
 	child := startOnDisk(t, "disk", dir)

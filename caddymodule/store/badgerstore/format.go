@@ -8,7 +8,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// format is what a database says of itself.
+// format is the version of a database, and what it knows of the log.
 type format struct {
 	version string
 	// segment is the first segment of the log that is not in the archive.
@@ -17,8 +17,8 @@ type format struct {
 	changes uint64
 }
 
-// Versions of the format. The first one had all counts in the archive and
-// no log beside it. The second one did not number changes.
+// Versions of the format. The first had no log. The second had no numbers of
+// changes.
 const (
 	versionPlain       = "tollgate 1"
 	versionUnconfirmed = "tollgate 2"
@@ -31,8 +31,8 @@ var (
 	changesKey = append([]byte{prefixMeta}, "changes"...)
 )
 
-// format reads what the database says. One without a version is new and
-// has to be empty.
+// format reads the format. A database without a version is new and must be
+// empty.
 func (a *archive) format() (f format, err error) {
 	err = a.get(versionKey, func(value []byte) error { f.version = string(value); return nil })
 	switch {
@@ -56,7 +56,7 @@ func (a *archive) format() (f format, err error) {
 	return f, err
 }
 
-// number reads a row that is a number above zero.
+// number reads a row with a number above zero.
 func (a *archive) number(key []byte) (number uint64, err error) {
 	err = a.get(key, func(value []byte) error {
 		n, size := binary.Uvarint(value)
@@ -73,8 +73,8 @@ func changesRow(number uint64) change {
 	return change{key: changesKey, value: binary.AppendUvarint(nil, number)}
 }
 
-// formatRows are the rows that say that the segments before this one are
-// in the archive.
+// formatRows are the rows for a database that has all counts of the segments
+// before this one.
 func formatRows(segment uint64) []change {
 	return []change{
 		{key: versionKey, value: []byte(version)},

@@ -13,8 +13,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
-// TestGrowth overwrites rows a million times: the value log, which nobody
-// cleans, stays empty, and the disk is used within bounds.
+// TestGrowth overwrites rows a million times: the value log, which has no
+// garbage collection, stays empty, and the use of the disk is limited.
 func TestGrowth(t *testing.T) {
 	t.Parallel()
 	const writes, batch, keys, most = 1_000_000 / slowdown, 2000, 20_000, 160 << 20

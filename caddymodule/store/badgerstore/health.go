@@ -7,8 +7,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// Check writes to the log as an admitted call does, and makes that reach
-// the disk.
+// Check implements store.Health. It writes to the log as an admitted call does,
+// and syncs it.
 func (s *Store) Check(context.Context) error {
 	return s.ledger.Use(func() error {
 		if err := s.journal.check(); err != nil {

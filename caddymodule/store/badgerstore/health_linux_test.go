@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
-// TestCheckOnFullDisk: what refuses calls fails the check, and the check
-// succeeds again when calls do.
+// TestCheckOnFullDisk: the check fails while calls are refused, and succeeds
+// again when calls do.
 func TestCheckOnFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.NewSmallDisk(t)

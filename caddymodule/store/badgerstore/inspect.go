@@ -12,18 +12,16 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// errDamaged begins every message about a directory that cannot be
-// trusted.
+// errDamaged begins every message about a damaged directory.
 var errDamaged = errors.New("store is damaged")
 
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", errDamaged, fmt.Errorf(format, args...))
 }
 
-// inspect looks at a directory before Badger does, for the damage that
-// Badger mends by throwing data away, and for that which ends the process
-// because Badger meets it in a goroutine of its own. It changes nothing,
-// but removes logs that are empty.
+// inspect refuses damage that Badger would repair by dropping data, and damage
+// on which a goroutine of Badger would panic and end the process. It removes
+// empty logs and changes nothing else.
 func inspect(dir string) error {
 	manifest, err := readManifest(dir)
 	if err != nil {
@@ -42,17 +40,16 @@ func inspect(dir string) error {
 	return inspectKeyRegistry(dir)
 }
 
-// registryIV and registryText are all that Badger's list of encryption keys
-// consists of, as nothing is encrypted: random bytes, then this text.
+// Without encryption Badger's list of encryption keys is registryIV random
+// bytes and registryText.
 const (
 	registryIV   = 16
 	registryText = "Hello Badger"
 )
 
-// inspectKeyRegistry refuses any other list. Badger takes the length of a
-// key from the file and allocates that much, up to 4 GiB, before it looks
-// at a checksum. A missing list is as good as this one: Badger writes it
-// anew.
+// inspectKeyRegistry refuses any other list: Badger reads the length of a key
+// from the file and allocates so much, up to 4 GiB, before it verifies a
+// checksum. A missing list is accepted: Badger writes it again.
 func inspectKeyRegistry(dir string) error {
 	const size = registryIV + len(registryText)
 	content, err := readHead(filepath.Join(dir, badger.KeyRegistryFileName), size+1)
@@ -62,15 +59,14 @@ func inspectKeyRegistry(dir string) error {
 	case err != nil:
 		return err
 	case len(content) != size || string(content[registryIV:]) != registryText:
-		return damaged("%s is not the one of a store without encryption, which has %d bytes and ends with %q",
+		return damaged("invalid %s: without encryption it has %d bytes and ends with %q",
 			badger.KeyRegistryFileName, size, registryText)
 	}
 	return nil
 }
 
-// readManifest returns what the manifest lists. A torn end is left to
-// Badger, which cuts it off: what it could have listed is found, or
-// missed, when the tables are inspected.
+// readManifest returns the tables in the manifest. It accepts a torn end, which
+// Badger cuts off: inspectTables finds the tables that the end listed.
 func readManifest(dir string) (badger.Manifest, error) {
 	f, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,8 +83,8 @@ func readManifest(dir string) (badger.Manifest, error) {
 	return manifest, nil
 }
 
-// inspectEmpty refuses data without a manifest, which Badger writes before
-// anything else and without which it begins a new database.
+// inspectEmpty refuses data without a manifest. Badger writes the manifest
+// first, and without one it begins a new database.
 func inspectEmpty(dir string) error {
 	for _, end := range []string{".sst", ".mem", ".vlog", ".log", "KEYREGISTRY", "DISCARD"} {
 		found, err := list(dir, end)
@@ -102,10 +98,9 @@ func inspectEmpty(dir string) error {
 	return nil
 }
 
-// inspectValueLogs refuses a value log that holds something, as no row is
-// large enough to go there: it is not ours, or a header is overwritten.
-// An empty file is what a crash leaves that came while it was made; it
-// would make Badger fail.
+// inspectValueLogs refuses a value log with entries: no row is large enough for
+// it, so it belongs to another database or its header is overwritten. It
+// removes an empty file, which a crash leaves and which makes Badger fail.
 func inspectValueLogs(dir string) error {
 	paths, err := list(dir, ".vlog")
 	if err != nil {
@@ -123,13 +118,13 @@ func inspectValueLogs(dir string) error {
 			continue
 		}
 		if len(head) < walHeader || lastNonZero(head[:walKeyID]) >= 0 || lastNonZero(head[walHeader:]) >= 0 {
-			return damaged("%s should hold nothing", filepath.Base(path))
+			return damaged("%s has entries and must have none", filepath.Base(path))
 		}
 	}
 	return nil
 }
 
-// list returns the paths of the files in a directory whose names end so.
+// list returns the paths of the files in a directory whose names have an end.
 func list(dir, end string) (paths []string, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -140,7 +135,7 @@ func list(dir, end string) (paths []string, err error) {
 	return paths, err
 }
 
-// readHead returns the first bytes of a file, fewer if it is shorter.
+// readHead returns the first bytes of a file, fewer if the file is shorter.
 func readHead(path string, size int) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -221,7 +221,7 @@ func eachRow(record []byte, count func(key []byte, used uint64), changes func(ui
 	return nil
 }
 
-// note notes that a segment has rows of a day.
+// note notes that a segment has counts of a day.
 func (j *journal) note(day calendar.Day, segment uint64) {
 	if j.last.day == day && j.last.segment == segment {
 		return
@@ -247,8 +247,8 @@ func (j *journal) archived(segment uint64) {
 	maps.DeleteFunc(j.days, func(_ calendar.Day, last uint64) bool { return last <= segment })
 }
 
-// LoadDay implements ledger.Log. The log has no rows of a day that is not
-// in memory.
+// LoadDay implements ledger.Log. The log has no counts of a day that is not in
+// memory.
 func (j *journal) LoadDay(day calendar.Day, fn func(account, endpoint string, used int64)) error {
 	return scanParallel(j.archive.db, dayPrefix(day), func(key, value []byte) error {
 		account, endpoint, err := parseCountKey(key)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +17,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
-// today is ahead of the machine's clock, by which Badger forgets.
+// today is in the future of the machine's clock, so that Badger expires no row.
 const today calendar.Day = 30000
 
 func openHere(t *testing.T, dir string, o Options) *Store {
@@ -71,8 +70,8 @@ func archived(t *testing.T, s *Store, c store.Call) (used int64) {
 	return used
 }
 
-// endSegment makes the log begin another segment, as a full one does, and
-// moves the last one to the archive.
+// endSegment ends the segment of the log, as when it is full, and writes its
+// counts to the archive.
 func endSegment(t *testing.T, s *Store) {
 	t.Helper()
 	if err := s.journal.log.Rotate(); err != nil {
@@ -83,8 +82,7 @@ func endSegment(t *testing.T, s *Store) {
 	}
 }
 
-// TestFullGroup: a group of as many counters as there can be is one record,
-// however long their names are.
+// TestFullGroup: the largest group is one record, also with the longest names.
 func TestFullGroup(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
@@ -98,9 +96,9 @@ func TestFullGroup(t *testing.T) {
 	}
 }
 
-// TestCountsMove: counts go to the archive with their segment, each with
-// its last value, and those that are zero again leave it.
-func TestCountsMove(t *testing.T) {
+// TestCountsAreArchived: when a segment ends, the last value of each counter is
+// written to the archive, and a counter of zero is deleted there.
+func TestCountsAreArchived(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
 	for range 3 {
@@ -127,9 +125,8 @@ func TestCountsMove(t *testing.T) {
 	}
 }
 
-// TestCloseMovesCounts: a store that was closed has all of its counts in
-// the archive.
-func TestCloseMovesCounts(t *testing.T) {
+// TestCloseArchivesCounts: a closed store has all of its counts in the archive.
+func TestCloseArchivesCounts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := openHere(t, dir, Options{})
@@ -148,10 +145,9 @@ func TestCloseMovesCounts(t *testing.T) {
 	}
 }
 
-// TestDayStaysWhileLogHoldsIt: a day is not let go before all of its
-// counts are in the archive, where it is read from when it is asked for
-// again.
-func TestDayStaysWhileLogHoldsIt(t *testing.T) {
+// TestDayStaysUntilArchived: a day stays in memory until all of its counts are
+// in the archive, from which it is read when it is needed again.
+func TestDayStaysUntilArchived(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
 	old := call("convert", today)
@@ -174,7 +170,7 @@ func TestDayStaysWhileLogHoldsIt(t *testing.T) {
 	wantUsed(t, s, old, 2)
 }
 
-// TestResetOfUnloadedDay: a day need not be in memory to be reset.
+// TestResetOfUnloadedDay: a day that is not in memory can be reset.
 func TestResetOfUnloadedDay(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -203,9 +199,9 @@ func syncWith(s *Store, sync func() error) {
 	s.archive.broken.Store(nil)
 }
 
-// TestSettleFails: what cannot be moved to the archive stays in the log,
-// and nothing is lost by closing, or by opening the store again.
-func TestSettleFails(t *testing.T) {
+// TestArchiveFails: counts that cannot be written to the archive stay in the
+// log, also after the store was closed and opened again.
+func TestArchiveFails(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := openHere(t, dir, Options{})
@@ -230,9 +226,9 @@ func TestSettleFails(t *testing.T) {
 	wantUsed(t, openHere(t, crashed, Options{}), call("convert", today), 1)
 }
 
-// TestSyncIsAskedFor: what must be on the disk is synced, what need not
-// be is not, unless the operator wants it.
-func TestSyncIsAskedFor(t *testing.T) {
+// TestSyncs: durable writes are synced. Other writes are synced only with
+// Options.Sync.
+func TestSyncs(t *testing.T) {
 	t.Parallel()
 	for _, always := range []bool{false, true} {
 		s := openHere(t, t.TempDir(), Options{Sync: always})
@@ -293,8 +289,8 @@ func countSyncs(s *Store) (archive, log *int) {
 	return archive, log
 }
 
-// TestFailedSyncIsFinal: after a sync that failed none is believed, so
-// that no change is called durable which the kernel has given up.
+// TestFailedSyncIsFinal: after a failed sync a later one proves nothing, because
+// the kernel may have dropped pages. No change is reported as durable.
 func TestFailedSyncIsFinal(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
@@ -319,8 +315,8 @@ func TestFailedSyncIsFinal(t *testing.T) {
 	syncWith(s, sync) // to close it
 }
 
-// TestLargeWrite: rows that exceed a transaction of Badger are written all
-// the same.
+// TestLargeWrite: rows that exceed a transaction of Badger are written in
+// several.
 func TestLargeWrite(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
@@ -338,8 +334,8 @@ func TestLargeWrite(t *testing.T) {
 	}
 }
 
-// TestRowTooLarge: a row that would go to the value log, which nobody
-// cleans, is refused.
+// TestRowTooLarge: a row for the value log, which has no garbage collection, is
+// refused.
 func TestRowTooLarge(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
@@ -351,124 +347,5 @@ func TestRowTooLarge(t *testing.T) {
 	}
 	if err := write(maxValue); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a row too large: got %v", err)
-	}
-}
-
-// TestDaysEnd: the day before the first of all does not lead back to it.
-func TestDaysEnd(t *testing.T) {
-	t.Parallel()
-	s := openHere(t, t.TempDir(), Options{})
-	want := []calendar.Day{0, 7, -1}
-	for _, day := range want {
-		key := appendCountKey(nil, day, "acc_1", "convert")
-		if err := s.archive.write(change{key: key, value: []byte{1}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var got []calendar.Day
-	err := s.eachDay(func(day calendar.Day) error {
-		if got = append(got, day); len(got) > len(want) {
-			return errors.New("it goes round")
-		}
-		return nil
-	})
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("got days %v, %v, want %v", got, err, want)
-	}
-}
-
-// TestResetUnderWay: a count that is being reset is told as it was until
-// that is done, so that a second reset does not pass it over: the first
-// may fail.
-func TestResetUnderWay(t *testing.T) {
-	t.Parallel()
-	s := openHere(t, t.TempDir(), Options{})
-	take(t, s, call("convert", today))
-	add, errLost, asked := s.journal.append, errors.New("pages lost"), false
-	s.journal.append = func(record []byte, durable bool) error {
-		if asked {
-			return add(record, durable)
-		}
-		asked = true
-		counts, err := s.Counts(t.Context(), "acc_1", today, today)
-		if err != nil || len(counts) != 1 || counts[0].Used != 1 {
-			t.Errorf("under way: got %v, %v, want the call", counts, err)
-		}
-		return errLost
-	}
-	if err := s.ResetCounts(t.Context(), "acc_1", "convert", today); !errors.Is(err, errLost) {
-		t.Errorf("got %v, want %v", err, errLost)
-	}
-	wantUsed(t, s, call("convert", today), 1)
-	if err := s.ResetCounts(t.Context(), "acc_1", "", today); err != nil {
-		t.Errorf("again: %v", err)
-	}
-	wantUsed(t, s, call("convert", today), 0)
-}
-
-// TestDeletionSyncsOnce: what an account leaves in the archive goes with
-// one write, however much it is. Meanwhile no other account can change.
-func TestDeletionSyncsOnce(t *testing.T) {
-	t.Parallel()
-	s := openHere(t, t.TempDir(), Options{})
-	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
-		t.Fatalf("creating the account: %v", err)
-	}
-	var rows []change
-	for back := range calendar.Day(30) {
-		for _, endpoint := range []string{"convert", "rates", "history"} {
-			rows = append(rows, countRow(appendCountKey(nil, today-back, "acc_1", endpoint), 7))
-		}
-	}
-	if err := s.archive.writeDurably(nil, rows...); err != nil {
-		t.Fatalf("writing counts: %v", err)
-	}
-	syncs, _ := countSyncs(s)
-	if err := s.DeleteAccount(t.Context(), "acc_1"); err != nil {
-		t.Fatalf("deleting: %v", err)
-	}
-	if *syncs > 3 {
-		t.Errorf("deleting %d counts took %d syncs of the archive", len(rows), *syncs)
-	}
-	if counts, err := s.Counts(t.Context(), "acc_1", today-30, today); err != nil || len(counts) != 0 {
-		t.Errorf("%d counts are left, %v", len(counts), err)
-	}
-}
-
-// TestRepeatedAfterFailedSync: what a sync may have lost is not taken for
-// done by who tries again.
-func TestRepeatedAfterFailedSync(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	s := openHere(t, dir, Options{})
-	for _, id := range []string{"acc_1", "acc_2"} {
-		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: id, Plan: "starter"}); err != nil {
-			t.Fatalf("creating an account: %v", err)
-		}
-	}
-	take(t, s, call("convert", today))
-	if err := s.Close(); err != nil {
-		t.Fatalf("closing: %v", err)
-	}
-	for name, change := range map[string]func(*Store) error{
-		"a reset of a day that is not in memory": func(s *Store) error { return s.ResetCounts(t.Context(), "acc_1", "", today) },
-		"a deletion":                             func(s *Store) error { return s.DeleteAccount(t.Context(), "acc_2") },
-	} {
-		copied := t.TempDir()
-		if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
-			t.Fatalf("copying: %v", err)
-		}
-		s := openHere(t, copied, Options{})
-		errLost, works := errors.New("pages lost"), s.archive.sync
-		syncWith(s, func() error { return errLost })
-		for try := range 2 {
-			if err := change(s); !errors.Is(err, errLost) || !errors.Is(err, store.ErrUnavailable) {
-				t.Errorf("%s, try %d: got %v, want %v", name, try+1, err, errLost)
-			}
-		}
-		if list, err := s.ListAccounts(t.Context(), "", 10); !errors.Is(err, store.ErrUnavailable) {
-			t.Errorf("%s: then the accounts are %v, %v", name, list, err)
-		}
-		syncWith(s, works) // to close it
 	}
 }

@@ -37,8 +37,8 @@ func newKey(account, id string, now time.Time) store.Key {
 	return store.Key{ID: id, Account: account, Kind: token.Key, Name: id, Abilities: []string{"convert"}, CreatedAt: now}
 }
 
-// Threat: somebody who replaces keys all day fills the store, and makes
-// every further change of his account slower.
+// Threat: a client that replaces keys all day fills the store and slows down
+// every change of its account.
 func TestEndedKeysAreBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Now().UTC().Truncate(time.Millisecond)
@@ -103,8 +103,8 @@ func TestEndedKeysAreBounded(t *testing.T) {
 	}
 }
 
-// Threat: the keys of one account are so many that the logins of all
-// others wait for it.
+// Threat: an account has so many keys that the logins of all others wait for
+// it.
 func TestAccountsDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	now := time.Now().UTC().Truncate(time.Millisecond)

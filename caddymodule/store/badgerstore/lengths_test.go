@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestLengthsAreNotBelieved: a length that Badger reads before it verifies
-// a checksum does not decide how much memory a damaged store takes.
-func TestLengthsAreNotBelieved(t *testing.T) {
+// TestDamagedLengths: a wrong length that Badger reads before it verifies a
+// checksum does not make the store allocate so much memory.
+func TestDamagedLengths(t *testing.T) {
 	crashed := crashedStore(t)
 	at := func(n int) func([]byte) int { return func([]byte) int { return n } }
 	places := []struct {

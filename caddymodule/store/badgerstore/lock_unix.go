@@ -9,10 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock takes the lock on a directory that Badger will take, so that
-// nobody writes while the directory is inspected. It must be released
-// before Badger opens; who comes in between makes Badger fail the same
-// way.
+// lock takes the lock that Badger takes, so that no other process writes while
+// the directory is inspected. Release it before Badger opens. If another
+// process takes it in between, Badger fails with the same error.
 func lock(dir string) (release func() error, err error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -25,8 +24,8 @@ func lock(dir string) (release func() error, err error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return func() error {
-		// Closing alone would not do while a process that was just forked
-		// still has a copy of the file.
+		// Close alone does not release the lock while a process that was just
+		// forked has a copy of the file.
 		return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
 	}, nil
 }

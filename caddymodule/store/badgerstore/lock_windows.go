@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// lock asks whether another process has the directory open. Badger keeps
-// a file there for as long, which nobody else can open.
+// lock checks whether another process has the directory open. Badger has a file
+// there, which no other process can open meanwhile.
 func lock(dir string) (release func() error, err error) {
 	f, err := os.Open(filepath.Join(dir, "LOCK"))
 	switch {

@@ -12,29 +12,29 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 )
 
-// structured returns a logger that writes where another one does.
+// structured returns a slog.Logger that writes to the same place.
 func structured(logger *zap.Logger) *slog.Logger {
 	const noStack = slog.Level(127)
 	return slog.New(zapslog.NewHandler(logger.Core(), zapslog.WithName(logger.Name()), zapslog.AddStacktraceAt(noStack)))
 }
 
-// badgerLogger passes Badger's messages on. Badger repeats some of them
-// every second while a disk is full, so each kind has a log of its own.
+// badgerLogger logs Badger's messages. Badger repeats some of them every second
+// while a disk is full, so each kind has its own outage.Log.
 type badgerLogger struct {
 	log   *slog.Logger
 	kinds sync.Map // of *outage.Log, by format: these are constants of Badger
 }
 
-// Errorf logs an error, but not each time.
+// Errorf logs an error. A repeated one is logged once a minute.
 func (l *badgerLogger) Errorf(format string, args ...any) { l.failed(slog.LevelError, format, args) }
 
-// Warningf logs a warning, but not each time.
+// Warningf logs a warning. A repeated one is logged once a minute.
 func (l *badgerLogger) Warningf(format string, args ...any) { l.failed(slog.LevelWarn, format, args) }
 
-// Infof logs what is for debugging only.
+// Infof logs a message at the level DEBUG.
 func (l *badgerLogger) Infof(format string, args ...any) { l.Debugf(format, args...) }
 
-// Debugf logs what is for debugging only.
+// Debugf logs a message at the level DEBUG.
 func (l *badgerLogger) Debugf(format string, args ...any) { l.log.Debug(message(format, args)) }
 
 func (l *badgerLogger) failed(level slog.Level, format string, args []any) {

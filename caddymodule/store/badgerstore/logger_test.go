@@ -12,9 +12,9 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// TestBadgerRepeatsItself: each kind of message has one line at first and
-// one a minute with the number.
-func TestBadgerRepeatsItself(t *testing.T) {
+// TestRepeatedMessages: each kind of message is logged once, then once a minute
+// with the number of messages.
+func TestRepeatedMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, log := observer.New(zapcore.InfoLevel)
 		l := &badgerLogger{log: structured(zap.New(core))}

@@ -44,8 +44,8 @@ func endLogins(s *badgerstore.Store) {
 }
 
 // TestKillWhileLoginsEnd kills a process that ends the login tokens of an
-// account: all of them are live afterwards or none, and none if the end
-// was acknowledged.
+// account: afterwards all of them are live or none, and none if the end was
+// acknowledged.
 func TestKillWhileLoginsEnd(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

@@ -93,7 +93,7 @@ func TestNewLoginEndsThoseOfAnEarlierVersion(t *testing.T) {
 	}
 }
 
-// Threat: whoever knows a password has made so many login tokens that a
+// Threat: an attacker with the password has made so many login tokens that a
 // change of the password cannot end them.
 func TestLoginsOfAnEarlierVersionEnd(t *testing.T) {
 	t.Parallel()
@@ -106,8 +106,8 @@ func TestLoginsOfAnEarlierVersionEnd(t *testing.T) {
 	}
 }
 
-// Threat: an account that logs in all day fills the store, and makes each
-// further login slower.
+// Threat: an account that logs in all day fills the store and slows down its
+// logins.
 func TestEndedLoginsAreBounded(t *testing.T) {
 	t.Parallel()
 	now := time.Now().UTC().Truncate(time.Millisecond)

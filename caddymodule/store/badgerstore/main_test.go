@@ -11,7 +11,7 @@ import (
 // process that a test can kill, and says what it does.
 const child = "BADGERSTORE_TEST_CHILD"
 
-// TestMain also makes sure that closed stores leave nothing running.
+// TestMain also checks that closed stores leave no goroutines.
 func TestMain(m *testing.M) {
 	if task := os.Getenv(child); task != "" {
 		runChild(task, os.Args[len(os.Args)-1])

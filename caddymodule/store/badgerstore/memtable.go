@@ -11,9 +11,9 @@ import (
 	"strconv"
 )
 
-// How Badger 4 lays out the write-ahead log of a memtable: a header of 20
-// bytes, which begins with 8 that name the key it is encrypted with, here
-// none, then entries, then zeros. An entry is
+// The write-ahead log of a memtable of Badger 4 has a header of 20 bytes,
+// entries, then zeros. The first 8 bytes of the header are the id of the
+// encryption key, here 0. An entry is
 //
 //	meta, user meta             1 byte each
 //	key length, value length,
@@ -37,13 +37,12 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// inspectWALs reads the write-ahead logs as Badger will, which stops at
-// the first entry that it cannot read and cuts the file there, so that a
-// flipped bit costs all that was written after it. Only what a crash
-// leaves may be cut: an entry or a transaction that is incomplete, and
-// then nothing but zeros. An empty log is what is left of one whose rows
-// are in a table, or that was just begun; Badger would trip over it. It
-// returns the newest version in each log.
+// inspectWALs reads the write-ahead logs as Badger does, and returns the newest
+// version in each. Badger cuts a log at the first entry that it cannot read, so
+// a flipped bit costs everything written after it. That is accepted only for
+// what a crash leaves: one incomplete entry or transaction, then zeros.
+// inspectWALs removes empty logs, on which Badger fails. A crash leaves them
+// when a log is created, and when its rows are in a table.
 func inspectWALs(dir string) (versions []uint64, err error) {
 	paths, err := list(dir, ".mem")
 	if err != nil {
@@ -70,17 +69,17 @@ func inspectWALs(dir string) (versions []uint64, err error) {
 	return versions, nil
 }
 
-// inspectWAL returns the newest version that is complete in a log, and an
-// error with its place.
+// inspectWAL returns the newest complete version in a log. at is the place of
+// an error.
 func inspectWAL(data []byte) (newest uint64, at int, err error) {
 	if len(data) < walHeader {
 		return 0, 0, errors.New("the header is cut short")
 	}
 	if lastNonZero(data[:walKeyID]) >= 0 {
-		return 0, 0, errors.New("the header is wrong")
+		return 0, 0, errors.New("invalid header")
 	}
-	// at is where an entry begins, complete where the last complete
-	// transaction ends, and txn the version of one that is not.
+	// An entry begins at at. The last complete transaction ends at complete.
+	// txn is the version of an incomplete one.
 	at = walHeader
 	complete, txn := at, uint64(0)
 	for {
@@ -110,9 +109,9 @@ func inspectWAL(data []byte) (newest uint64, at int, err error) {
 	return newest, at, inspectTail(data[at:])
 }
 
-// inspectTail judges what follows the last readable entry. A process that
-// dies while it writes leaves a part of one entry, in the zeros that the
-// file consists of.
+// inspectTail refuses what a crash cannot have left after the last readable
+// entry. A process that dies while it writes leaves a part of one entry, and
+// zeros.
 func inspectTail(tail []byte) error {
 	last := lastNonZero(tail)
 	switch {
@@ -120,7 +119,7 @@ func inspectTail(tail []byte) error {
 		return nil
 	case last >= maxEntry:
 		return errors.New("an entry cannot be read and data follows it")
-	case len(tail) < maxEntry: // Badger makes room before it writes
+	case len(tail) < maxEntry: // Badger extends the file before it writes
 		return errors.New("the file is cut short")
 	case !torn(tail[:last+1]):
 		return errors.New("an entry that is complete cannot be read")
@@ -133,9 +132,9 @@ func inspectTail(tail []byte) error {
 	return nil
 }
 
-// torn tells whether what there is of an entry lacks something. Processors
-// copy a short entry from its beginning on, and of a long one the aligned
-// middle first: it may have its end and a hole, or lack its head.
+// torn tells whether an entry is incomplete. Processors copy a short entry from
+// its beginning, and the aligned middle of a long one first: a long entry can
+// have its end and a hole, or no beginning.
 func torn(entry []byte) bool {
 	const short, hole, head = 256, 32, 64
 	keyAt, keySize, valueSize, ok := entryHeader(entry)
@@ -161,7 +160,7 @@ func lastNonZero(b []byte) int {
 	return -1
 }
 
-// walEntry is an entry whose checksum is right.
+// walEntry is an entry with a valid checksum.
 type walEntry struct {
 	meta    byte
 	size    int
@@ -188,7 +187,7 @@ func parseEntry(b []byte) (e walEntry, ok bool) {
 	return e, true
 }
 
-// entryHeader reads the lengths that an entry begins with.
+// entryHeader reads the lengths at the beginning of an entry.
 func entryHeader(b []byte) (keyAt, keySize, valueSize int, ok bool) {
 	if len(b) < 2 {
 		return 0, 0, 0, false

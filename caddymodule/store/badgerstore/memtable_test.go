@@ -11,8 +11,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// sampleWAL is the write-ahead log of a few transactions, with some of
-// the zeros behind them, and where each transaction ends.
+// sampleWAL returns the write-ahead log of a few transactions, with a few zeros
+// after them, and where each transaction ends.
 func sampleWAL(t testing.TB) (log []byte, ends []int) {
 	t.Helper()
 	dir := t.TempDir()
@@ -55,7 +55,8 @@ func sampleWAL(t testing.TB) (log []byte, ends []int) {
 	return log[:ends[len(ends)-1]+maxEntry], ends
 }
 
-// TestWALTornAnywhere: a process may die after any byte that it wrote.
+// TestWALTornAnywhere: a log that ends after any byte is accepted, because the
+// process may have died there.
 func TestWALTornAnywhere(t *testing.T) {
 	t.Parallel()
 	log, ends := sampleWAL(t)
@@ -78,8 +79,8 @@ func TestWALTornAnywhere(t *testing.T) {
 	}
 }
 
-// TestWALTornCopy: a long entry may lack its head or its middle, as it is
-// copied in another order.
+// TestWALTornCopy: a long entry without its beginning or middle is accepted,
+// because processors copy it in another order.
 func TestWALTornCopy(t *testing.T) {
 	t.Parallel()
 	log, ends := sampleWAL(t)
@@ -101,9 +102,9 @@ func TestWALTornCopy(t *testing.T) {
 	}
 }
 
-// TestWALFlippedAnywhere: no bit may change unnoticed, but for the lengths
-// in the last marker of all: with a greater length it looks like an entry
-// whose writer died.
+// TestWALFlippedAnywhere: every changed bit is detected, except in the lengths
+// of the last entry: with a greater length it looks incomplete, as after a
+// crash.
 func TestWALFlippedAnywhere(t *testing.T) {
 	t.Parallel()
 	log, ends := sampleWAL(t)
@@ -121,8 +122,8 @@ func TestWALFlippedAnywhere(t *testing.T) {
 	}
 }
 
-// TestWALCutAnywhere: a file that ends early was cut, unless a whole
-// transaction ends there.
+// TestWALCutAnywhere: a file that is too short is refused, unless it ends with a
+// complete transaction.
 func TestWALCutAnywhere(t *testing.T) {
 	t.Parallel()
 	log, ends := sampleWAL(t)

@@ -7,10 +7,9 @@ import (
 	"path/filepath"
 )
 
-// keepPrivate makes all files of a directory readable and writable by
-// their owner only, those that exist and those that Badger will create. If
-// the file system cannot do that for the latter, the directory is closed
-// to other users.
+// keepPrivate makes all files of a directory readable and writable only by
+// their owner, those that exist and those that Badger will create. If the file
+// system cannot do that for new files, it makes the directory private.
 func keepPrivate(dir string) error {
 	err := restrictNewFiles(dir)
 	if errors.Is(err, errors.ErrUnsupported) {

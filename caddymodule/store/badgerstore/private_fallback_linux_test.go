@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
-// TestPrivateWithoutACL: on a file system without ACLs the directory is
-// closed to other users.
+// TestPrivateWithoutACL: on a file system without ACLs the directory is made
+// private.
 func TestPrivateWithoutACL(t *testing.T) {
 	t.Parallel()
 	storetest.NeedRoot(t)

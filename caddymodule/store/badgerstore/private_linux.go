@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Parts of an ACL as Linux keeps it in an extended attribute
-// (linux/posix_acl_xattr.h): a version, then entries of a tag, a permission
-// and an id.
+// An ACL in an extended attribute of Linux (linux/posix_acl_xattr.h) is a
+// version, then entries of a tag, a permission and an id.
 const (
 	aclVersion = 2
 	aclOwner   = 0x01
@@ -17,11 +16,10 @@ const (
 	aclOthers  = 0x20
 )
 
-// restrictNewFiles gives a directory a default ACL under which only the
-// owner may use the files that are created in it. Badger creates most of
-// its files with mode 0666, at any time and in goroutines of its own; an
-// umask would be that of the whole process, and a default ACL takes its
-// place (acl(5)).
+// restrictNewFiles sets the default ACL of a directory, so that only the owner
+// may use the files that are created in it. Badger creates most of its files
+// with mode 0666, at any time. A umask would change the whole process; a default
+// ACL replaces it (acl(5)).
 func restrictNewFiles(dir string) error {
 	acl := binary.LittleEndian.AppendUint32(nil, aclVersion)
 	for _, entry := range [][2]uint16{{aclOwner, 7}, {aclGroup, 0}, {aclOthers, 0}} {

@@ -71,8 +71,8 @@ func (a *archive) scanEach(prefix []byte, fn func(scanFunc) error) error {
 	})
 }
 
-// readable fails once a sync has failed: what was written since may be read
-// here, and be gone after a loss of power.
+// readable returns an error after a failed sync: rows written since can be read
+// now and lost with the power.
 func (a *archive) readable() error {
 	if err := a.failed(); err != nil {
 		return fmt.Errorf("%w: reading: %w", store.ErrUnavailable, err)
@@ -80,13 +80,13 @@ func (a *archive) readable() error {
 	return nil
 }
 
-// scanRange calls fn with the rows below a prefix from start on, before
-// end if that is not nil.
+// scanRange calls fn with the rows below a prefix from start to end, to the
+// last if end is nil.
 func scanRange(db *badger.DB, prefix, start, end []byte, fn visit) error {
 	return db.View(func(txn *badger.Txn) error {
 		o := badger.DefaultIteratorOptions
 		o.Prefix = prefix
-		o.PrefetchValues = false // the values stand beside the keys
+		o.PrefetchValues = false // the values are beside the keys
 		it := txn.NewIterator(o)
 		defer it.Close()
 		for it.Seek(start); it.Valid(); it.Next() {
@@ -115,8 +115,8 @@ func scanParallel(db *badger.DB, prefix []byte, fn visit) error {
 	return g.Wait()
 }
 
-// splits returns up to parts-1 keys that divide the rows below a prefix
-// into parts of about the same size: tables are, and begin with them.
+// splits returns up to parts-1 keys that divide the rows below a prefix into
+// parts of about the same size. They are the first keys of tables.
 func splits(db *badger.DB, prefix []byte, parts int) [][]byte {
 	var begins [][]byte
 	for _, t := range db.Tables() {

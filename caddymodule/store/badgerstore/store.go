@@ -1,55 +1,56 @@
 // Package badgerstore keeps the gate's state in an embedded Badger
 // database: one directory, one process.
 //
-// Everything that a call needs to know is in memory, in a
-// ledger.Ledger. Every admission is in a write-ahead log of its own (see
-// package wal) before Take returns, so it survives the death of the
-// process. The log is synced every second; with Options.Sync it is synced
-// before Take returns. Badger is the archive: counts move there from the
-// log, each counter once for thousands of calls, and accounts, keys and
-// recent calls are written to it at once. It is read when the store opens,
-// when a day begins and for keys and history, and never to admit a call.
+// A ledger.Ledger in memory has everything that a call needs. Every admission
+// is in a write-ahead log (see package wal) before Take returns, so it
+// survives the death of the process. The log is synced every second; with
+// Options.Sync it is synced before Take returns. Badger is the archive. Counts
+// are written to it when a segment of the log has ended, each counter once for
+// thousands of calls. Accounts, keys and recent calls are written to it
+// directly. It is read when the store opens, when a day begins and for keys
+// and history, and never to admit a call.
 //
-// Badger's own log would do, and did. But a transaction passes through two
-// of its goroutines, and waking them costs a single caller some fifty
+// The counts have a log of their own because Badger hands a transaction to two
+// of its goroutines, and waking them costs a single caller about fifty
 // microseconds.
 //
 // # Damage
 //
 // Badger repairs a damaged directory by dropping what it cannot read, or
-// panics. Open therefore verifies the manifest, Badger's write-ahead logs,
-// its key registry, the checksum of every table and the log of the counts
-// before Badger sees them, and refuses what a crash cannot have left. A loss of power can
-// leave a log with a gap, which is refused too. For a log of Badger's the
-// error tells where to cut the file to go on without what follows.
+// panics. So Open verifies the manifest, Badger's write-ahead logs, its key
+// registry, the checksum of every table and the log of the counts before
+// Badger opens them, and refuses what a crash cannot have left. A loss of power
+// can leave a log with a gap, which is refused, too. For a log of Badger the
+// error says where to cut the file to continue without the rest of it.
 //
-// Each transaction has a number, and the log of the counts has the number
-// of the last one that is on the disk. A database with a lower number has
-// lost changes, as when a log of Badger's is missing or empty or its files
-// are older than the log of the counts. It is refused.
+// Each transaction has a number, and the log of the counts has the number of
+// the last one that is on the disk. A database with a lower number has lost
+// changes, and is refused: a log of Badger is missing or empty, or its files
+// are older than the log of the counts.
 //
-// Some damage looks like a crash or like an older store: a log of the
-// counts whose end is lost just behind a complete record, a changed length
-// in the last entry of a log of Badger's, recent calls and login attempts
-// of the last second, a whole directory that was brought back from a copy,
-// and, of two logs of Badger's, the older one while Badger writes it to a
-// table.
+// Some damage looks like a crash or like an older store and is not detected:
+//   - the log of the counts has lost its end, after a complete record
+//   - a length in the last entry of a log of Badger has changed
+//   - recent calls and login attempts of the last second are lost
+//   - the whole directory comes from an older copy
+//   - of two logs of Badger, the older one is lost while Badger writes it to
+//     a table
 //
 // # Failing disks
 //
-// After a sync of the log that failed, no call is admitted until every
-// counter that moved is in the archive, synced. After a sync of Badger that
-// failed, no call is admitted until the store is opened again.
+// After a failed sync of the log, no call is admitted until every counter that
+// changed is in the archive and synced. After a failed sync of Badger, no call
+// is admitted until the store is opened again.
 //
-// Badger writes through mapped files, and a page that finds no space on
-// the disk ends the process with a SIGBUS. Nothing is written and no call
-// admitted while less than Options.Reserve is free. Badger ends within the
-// reserve what it has begun by then. Another program that fills the disk
-// faster than that is beyond what this package can do.
+// Badger writes through mapped files. A page that finds no space on the disk
+// ends the process with a SIGBUS. So nothing is written and no call admitted
+// while less than Options.Reserve is free. The reserve is enough for the work
+// that Badger has begun by then. It does not help if another program fills the
+// disk faster.
 //
-// A file system that an error has made read-only answers a write through a
-// mapped file with a SIGBUS, too. Before each write to Badger its directory
-// is touched, which fails on such a file system.
+// A file system that an error has made read-only also answers a write through
+// a mapped file with a SIGBUS. Before each write to Badger its directory is
+// touched, which fails on such a file system.
 package badgerstore
 
 import (
@@ -74,37 +75,35 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// DefaultReserve is the free space below which nothing is written any
-// more: enough for Badger to flush its memtables and finish a compaction.
+// DefaultReserve is the default of Options.Reserve: enough for Badger to flush
+// its memtables and finish a compaction.
 const DefaultReserve = 256 << 20
 
 // blockSize is the unit in which Badger reads its tables.
 const blockSize = 4 << 10
 
-// sweepEvery is how often what is no longer needed leaves the memory.
+// sweepEvery is how often expired tokens and old days are removed from memory.
 const sweepEvery = 10 * time.Minute
 
-// clockAhead is how far ahead the clock may be when the store sweeps or
-// opens: a token that has not been expired for longer is not forgotten,
-// and works again once the clock is right.
+// clockAhead is how far ahead the clock may be when the store sweeps or opens.
+// A token is kept for so long after it expired, so that it is valid again when
+// the clock is right.
 const clockAhead = 48 * time.Hour
 
 // ErrInUse says that another process has the directory open.
 var ErrInUse = errors.New("directory is in use by another process")
 
-// Options change how a store works. The zero value is the default.
+// Options of a store. The zero value is the default.
 type Options struct {
-	// Sync makes every admission reach the disk before Take returns, and
-	// all else that is written soon. It extends the promise from the death
-	// of the process to the loss of power.
+	// Sync makes every write reach the disk before it returns, so that
+	// admitted calls survive a loss of power and not only the death of the
+	// process.
 	Sync bool
-	// Reserve is the free space in bytes to leave on the disk. Below it
-	// every write is refused with store.ErrUnavailable, until there is
-	// space again: Badger does not survive a full disk. Zero means
-	// DefaultReserve.
+	// Reserve is the free space to leave on the disk, in bytes. Below it all
+	// writes are refused with store.ErrUnavailable until there is space again,
+	// because Badger does not survive a full disk. Zero means DefaultReserve.
 	Reserve uint64
-	// Logger receives what goes wrong behind the callers' backs. Nil
-	// discards it.
+	// Logger receives errors of the background. Nil discards them.
 	Logger *zap.Logger
 
 	// For tests.
@@ -130,16 +129,16 @@ type Store struct {
 
 	closing sync.Mutex   // held by Close; guards what follows
 	ending  <-chan error // the result of end while it runs, else nil
-	stopped bool         // end has refused further calls
-	ended   bool         // end has begun to close the database
-	result  error        // what that came to
+	stopped bool         // the store refuses further calls
+	ended   bool         // end has closed the database
+	result  error        // the error of that
 }
 
 var _ store.Store = (*Store)(nil)
 
-// Open opens the store in a directory, which is made if it is missing.
-// A directory that another process has open is ErrInUse. A store that is
-// damaged is refused: it never begins anew.
+// Open opens the store in a directory, and creates a missing directory. If
+// another process has the directory open, the error is ErrInUse. A damaged
+// store is refused and never replaced by an empty one.
 func Open(dir string, o Options) (*Store, error) {
 	logger := cmp.Or(o.Logger, zap.NewNop())
 	dir, err := filepath.Abs(dir)
@@ -174,7 +173,7 @@ func Open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// begin fills the ledger from what is in the directory.
+// begin fills the ledger from the directory.
 func (s *Store) begin(o Options) (err error) {
 	format, err := s.archive.format()
 	if err != nil {
@@ -192,8 +191,8 @@ func (s *Store) begin(o Options) (err error) {
 	return nil
 }
 
-// inspectLocked inspects the directory while no other process has it open,
-// and keeps other users out of it.
+// inspectLocked inspects the directory while no other process has it open, and
+// makes its files private.
 func inspectLocked(dir string, logger *zap.Logger) error {
 	release, err := lock(dir)
 	if err != nil {
@@ -205,19 +204,17 @@ func inspectLocked(dir string, logger *zap.Logger) error {
 	return errors.Join(inspect(dir), release())
 }
 
-// memtable is the size of a memtable. It and the builder that flushes it
-// each take somewhat more than that of the heap, which the garbage
-// collector doubles, and their files are mapped, so it decides what the
-// store adds to the process.
+// memtable is the size of a memtable. It decides how much memory the store
+// needs: a memtable and the builder that flushes it each take somewhat more of
+// the heap, the garbage collector doubles that, and their files are mapped.
 const memtable = 8 << 20
 
-// tableSize is the size of a table. Its builder takes twice that of the
-// heap at once, which is enough for a memtable, and as much again if it is
-// not.
+// tableSize is the size of a table. Its builder allocates twice as much at
+// once. That is enough for a memtable; otherwise the builder allocates it again.
 const tableSize = 18 << 18
 
-// memtableFor returns the size for a directory: the log of a greater
-// memtable, which a crash has left, has to fit. Its file has twice the
+// memtableFor returns the size of the memtables for a directory. The log of a
+// larger memtable, which a crash has left, must fit. Its file has twice the
 // size of the memtable.
 func memtableFor(dir string) (int64, error) {
 	logs, err := list(dir, ".mem")
@@ -233,8 +230,7 @@ func memtableFor(dir string) (int64, error) {
 }
 
 // openBadger opens the database with settings for small rows that are
-// overwritten often. Badger panics on some kinds of damage; that is an
-// error like the others.
+// overwritten often. It returns an error where Badger panics because of damage.
 func openBadger(dir string, logger *zap.Logger) (db *badger.DB, err error) {
 	size, err := memtableFor(dir)
 	if err != nil {
@@ -281,8 +277,7 @@ func (s *Store) GiveBack(_ context.Context, call store.Call) error {
 	return s.ledger.GiveBack(call)
 }
 
-// sweep frees the memory of tokens that expired long ago and of days that
-// are over.
+// sweep frees the memory of expired tokens and of old days.
 func (s *Store) sweep() {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
@@ -296,9 +291,10 @@ func (s *Store) sweep() {
 	}
 }
 
-// forget keeps the days around now in any time zone, and those of which
-// the archive does not have all. A day that is let go and asked for again
-// is read from the archive.
+// forget removes expired tokens and old days from memory. It keeps the days
+// that are today in some time zone, one more on each side, and those of which
+// the archive lacks counts. A removed day is read from the archive when it is
+// needed again.
 func (s *Store) forget(now time.Time) {
 	s.ledger.RemoveExpired(now.Add(-clockAhead))
 	today := calendar.Day(now.Unix() / int64(24*time.Hour/time.Second))

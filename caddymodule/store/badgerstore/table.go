@@ -16,8 +16,8 @@ import (
 // tableReaders is how many tables are verified at the same time.
 const tableReaders = 4
 
-// inspectTables verifies the checksums of all tables that the manifest
-// lists, and explains those that it does not list, which Badger deletes.
+// inspectTables verifies the checksums of all tables in the manifest, and
+// checks the tables that it does not list, which Badger deletes.
 func inspectTables(dir string, manifest badger.Manifest, wals []uint64) error {
 	versions := make([]uint64, 0, len(manifest.Tables))
 	results := make(chan uint64, len(manifest.Tables))
@@ -48,12 +48,11 @@ func inspectTables(dir string, manifest badger.Manifest, wals []uint64) error {
 	return inspectOrphans(dir, manifest, newest, wals)
 }
 
-// inspectOrphans refuses a directory whose manifest has lost its end. A
-// crash leaves tables that the manifest does not list, too: a memtable
-// that was being written out, whose log is still there with the same
-// newest version, or the result of a compaction, which is no newer than
-// the tables that it was made of. A table that is newer than all that is
-// listed and has no log was listed once.
+// inspectOrphans refuses a directory whose manifest has lost its end. A crash
+// can also leave tables that the manifest does not list: one of a memtable,
+// whose log still exists and has the same newest version, or one of a
+// compaction, which is not newer than the tables that were compacted. A table
+// that is newer than all listed ones and has no log was listed before.
 func inspectOrphans(dir string, manifest badger.Manifest, newest uint64, wals []uint64) error {
 	paths, err := list(dir, ".sst")
 	if err != nil {
@@ -66,17 +65,17 @@ func inspectOrphans(dir string, manifest badger.Manifest, newest uint64, wals []
 		}
 		version, err := readTable(path, options.NoVerification, options.None)
 		if err != nil {
-			continue // it was never complete
+			continue // incomplete
 		}
 		if version > newest && !slices.Contains(wals, version) {
-			return damaged("its manifest does not know %s", filepath.Base(path))
+			return damaged("its manifest does not list %s", filepath.Base(path))
 		}
 	}
 	return nil
 }
 
-// readTable returns the newest version in a table. Badger panics on most
-// kinds of damage, a wrong checksum among them.
+// readTable returns the newest version in a table. Badger panics on most kinds
+// of damage, such as a wrong checksum.
 func readTable(path string, mode options.ChecksumVerificationMode, compression options.CompressionType) (version uint64, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -101,9 +101,8 @@ func (s *Store) Rehash(ctx context.Context, id string, version int64, hash strin
 	return nil
 }
 
-// change runs one statement, which is a transaction of its own: none lasts
-// longer than that, so no writer waits for anything but the disk. It
-// returns none if there was no row.
+// change runs one statement as a transaction: writers wait only for the disk.
+// It returns none if no row was changed.
 func (s *Store) change(ctx context.Context, doing string, none error, statement string, args ...any) error {
 	result, err := s.db.ExecContext(ctx, statement, args...)
 	if err != nil {
@@ -138,7 +137,7 @@ func scan(row interface{ Scan(...any) error }) (account.Credential, error) {
 	return c, nil
 }
 
-// millis is a time as it is stored: 0 is none.
+// millis returns the stored form of a time; 0 for none.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -1,4 +1,4 @@
-// Package database keeps accounts in SQL: in a SQLite file by default, in
+// Package database stores accounts in SQL: in a SQLite file by default, in
 // PostgreSQL when its URL is given. Both have the same schema and get the
 // same statements.
 //
@@ -28,27 +28,25 @@ import (
 // fileName is the SQLite file in its directory.
 const fileName = "accounts.db"
 
-// busyTimeout is how long a SQLite connection waits for another writer,
-// in milliseconds. A writer holds its lock for one statement and its
-// commit, so this is what a slow disk may take for the writers that are
-// ahead.
+// busyTimeout is how long a SQLite connection waits for other writers, in
+// milliseconds. A writer locks the database for one statement and its commit.
 const busyTimeout = "15000"
 
-// maxConnections bounds the pool. Logins read one row each; what limits
-// them is the hashing of passwords.
+// maxConnections is the size of the pool. Logins read one row each and are
+// limited by the hashing of passwords.
 const maxConnections = 8
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Store implements account.Store. It is made by OpenFile or OpenURL.
+// Store implements account.Store. OpenFile and OpenURL return one.
 type Store struct {
 	db *sql.DB
 }
 
-// OpenFile opens the SQLite database in a directory, and makes both if
-// they are missing. The directory and the file are for the owner alone:
-// they hold e-mail addresses and password hashes.
+// OpenFile opens the SQLite database in a directory, and creates both if they
+// are missing. Only the owner can read them, since they contain e-mail
+// addresses and password hashes.
 func OpenFile(ctx context.Context, directory string) (*Store, error) {
 	path, err := prepareFile(directory)
 	if err != nil {
@@ -93,7 +91,7 @@ func OpenURL(ctx context.Context, address string) (*Store, error) {
 	return &Store{db: db}, nil
 }
 
-// Close closes the database once all running statements are done.
+// Close closes the database after all running statements.
 func (s *Store) Close() error {
 	if err := s.db.Close(); err != nil {
 		return fmt.Errorf("closing database: %w", err)
@@ -101,18 +99,17 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Ping tells whether the database answers.
+// Ping returns an error if the database does not answer.
 func (s *Store) Ping(ctx context.Context) error {
 	var one int
 	if err := s.db.QueryRowContext(ctx, "SELECT 1").Scan(&one); err != nil {
-		return fmt.Errorf("asking database: %w", err)
+		return fmt.Errorf("pinging database: %w", err)
 	}
 	return nil
 }
 
-// prepareFile makes the directory and an empty file with their
-// permissions before SQLite would make it with the process's umask. The
-// log files beside it inherit the permissions.
+// prepareFile creates the directory and an empty file with their permissions:
+// SQLite would use the umask. SQLite's log files inherit the permissions.
 func prepareFile(directory string) (string, error) {
 	directory, err := filepath.Abs(directory)
 	if err != nil {
@@ -151,10 +148,9 @@ func openSQLite(path string) (*sql.DB, error) {
 	return db, nil
 }
 
-// exclusively runs fn while no other process runs one over the same guard
-// database. Two processes that start at once would otherwise both find
-// the schema missing. Unlike a lock file, the lock of a database
-// transaction dies with its process.
+// exclusively runs fn under a lock across processes. Otherwise two processes
+// that start at once could both create the schema. Unlike a lock file, the
+// lock of a database transaction ends with its process.
 func exclusively(ctx context.Context, guard *sql.DB, fn func() error) error {
 	conn, err := guard.Conn(ctx)
 	if err != nil {

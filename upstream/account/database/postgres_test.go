@@ -162,7 +162,7 @@ func (c *cluster) create(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer db.Close()
-	// CREATE DATABASE copies a template that nobody else may use.
+	// CREATE DATABASE needs exclusive use of its template.
 	c.databases.Lock()
 	defer c.databases.Unlock()
 	c.made++

@@ -12,16 +12,15 @@ import (
 
 const sessionColumns = "id, account, password_version, agent, created_at, seen_at, expires_at"
 
-// AddSession stores a new session. An id that is taken is an error: a
-// session is never brought back or handed on by writing it again.
+// AddSession stores a new session. A duplicate id is an error: a session must
+// not be restored or overwritten.
 func (s *Store) AddSession(ctx context.Context, a account.Session) error {
 	const statement = "INSERT INTO sessions (" + sessionColumns + ") VALUES ($1, $2, $3, $4, $5, $6, $7)"
 	return s.exec(ctx, "adding session", statement, a.ID, a.Account, a.Version, a.Agent,
 		a.CreatedAt.UnixMilli(), a.SeenAt.UnixMilli(), a.ExpiresAt.UnixMilli())
 }
 
-// Session returns one session, which may be over, or
-// account.ErrNotFound.
+// Session returns one session, which may be expired, or account.ErrNotFound.
 func (s *Store) Session(ctx context.Context, id string) (account.Session, error) {
 	a, err := scanSession(s.db.QueryRowContext(ctx, "SELECT "+sessionColumns+" FROM sessions WHERE id = $1", id))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -30,8 +29,8 @@ func (s *Store) Session(ctx context.Context, id string) (account.Session, error)
 	return a, err
 }
 
-// Sessions returns the sessions of an account, those over included, the
-// one seen last first.
+// Sessions returns the sessions of an account, including expired ones, ordered
+// by the last visit, newest first.
 func (s *Store) Sessions(ctx context.Context, of string) ([]account.Session, error) {
 	rows, err := s.db.QueryContext(ctx,
 		"SELECT "+sessionColumns+" FROM sessions WHERE account = $1 ORDER BY seen_at DESC, id", of)
@@ -53,15 +52,15 @@ func (s *Store) Sessions(ctx context.Context, of string) ([]account.Session, err
 	return sessions, nil
 }
 
-// TouchSession notes that the person was there. It does nothing if the
-// session is gone.
+// TouchSession stores the time of a visit. It does nothing if the session is
+// deleted.
 func (s *Store) TouchSession(ctx context.Context, id string, at time.Time) error {
 	return s.exec(ctx, "touching session", "UPDATE sessions SET seen_at = $2 WHERE id = $1", id, at.UnixMilli())
 }
 
-// TryPassword counts one more password tried from within a session and
-// returns how many those are now, or account.ErrNotFound. It is one
-// statement, so that parallel guesses cannot share a number.
+// TryPassword counts an attempt at the password in a session and returns the
+// number of attempts, or account.ErrNotFound. It is one statement, so that
+// parallel attempts get different numbers.
 func (s *Store) TryPassword(ctx context.Context, id string) (int, error) {
 	var tried int
 	err := s.db.QueryRowContext(ctx,
@@ -75,8 +74,8 @@ func (s *Store) TryPassword(ctx context.Context, id string) (int, error) {
 	return tried, nil
 }
 
-// ForgetTries lets the count of TryPassword start again. It does nothing
-// if the session is gone.
+// ForgetTries resets the number of attempts. It does nothing if the session is
+// deleted.
 func (s *Store) ForgetTries(ctx context.Context, id string) error {
 	return s.exec(ctx, "forgetting password attempts", "UPDATE sessions SET attempts = 0 WHERE id = $1", id)
 }

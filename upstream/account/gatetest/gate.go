@@ -1,6 +1,6 @@
-// Package gatetest runs the real control API of a gate, over a real store
-// on the loopback interface, for tests of what asks it. The gate can be
-// made to fail, before or after it did what it was asked.
+// Package gatetest runs the real control API of a gate, over a real store, on
+// the loopback interface. Tests can make a request fail before or after the
+// gate executes it.
 package gatetest
 
 import (
@@ -41,13 +41,12 @@ type Gate struct {
 
 // Fault makes the gate fail.
 type Fault struct {
-	// Hits tells which requests fail. It is called once for each.
+	// Hits reports whether a request fails. It is called once for each.
 	Hits func(r *http.Request) bool
-	// Late makes the gate do what it is asked before it fails, as when
-	// an answer is lost.
+	// Late makes the gate execute the request before it fails, as if the
+	// answer were lost.
 	Late bool
-	// Hook, if set, is called before the request is served, after which
-	// it is served without a failure.
+	// Hook, if set, is called before the request, which does not fail then.
 	Hook func()
 	// Refusal, if set, is what the gate answers instead of failing.
 	Refusal *apierror.Error
@@ -103,7 +102,7 @@ func Start(t testing.TB) *Gate {
 	return g
 }
 
-// WithSecret returns a client that knows another secret.
+// WithSecret returns a client with another secret.
 func (g *Gate) WithSecret(t testing.TB, secret string) *client.Client {
 	t.Helper()
 	c, err := client.New(g.server.URL, secret)
@@ -113,15 +112,15 @@ func (g *Gate) WithSecret(t testing.TB, secret string) *client.Client {
 	return c
 }
 
-// Stop ends the gate: nothing listens any more.
+// Stop closes the listener of the gate.
 func (g *Gate) Stop() { g.server.Close() }
 
 // Fail makes the gate fail from now on, or no longer when the fault is
 // nil.
 func (g *Gate) Fail(fault *Fault) { g.fault.Store(fault) }
 
-// Requests returns a condition for a Fault: the method, and the end of
-// the path, of which "" is the end of every path.
+// Requests returns a condition for a Fault: the method and the suffix of the
+// path.
 func Requests(method, suffix string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
 		return r.Method == method && strings.HasSuffix(r.URL.Path, suffix)

@@ -1,10 +1,9 @@
-// Package civil holds calendar days without a clock or a zone.
+// Package civil has calendar days without a clock or a zone.
 //
-// An exchange rate belongs to a day, not to an instant: the European
-// Central Bank publishes "the rates of 13 April", and which instants that
-// covers depends on nobody's zone. A time.Time would drag a zone along and
-// make two equal days unequal, so days have a type of their own, small
-// enough (four bytes) to be kept by the thousand and to be compared with <.
+// An exchange rate belongs to a day, not to an instant: the European Central
+// Bank publishes "the rates of 13 April". A time.Time has a zone, and two
+// values of one day can be unequal. A Date has four bytes and is compared
+// with <.
 package civil
 
 import (
@@ -13,11 +12,11 @@ import (
 	"time"
 )
 
-// ErrDate is wrapped by every error about text that is not a date.
+// ErrDate is the cause of every error about text that is not a date.
 var ErrDate = errors.New("not a date of the form YYYY-MM-DD")
 
 // Date is a day of the proleptic Gregorian calendar, counted so that
-// 0001-01-01 is 1. The zero Date is no day at all (see IsZero). Dates are
+// 0001-01-01 is 1. The zero Date means no day (see IsZero). Dates are
 // ordered by <, and d+n is the day n days after d.
 type Date int32
 
@@ -47,36 +46,11 @@ func Of(t time.Time) Date {
 // Parse reads exactly YYYY-MM-DD: ten ASCII characters, a real day, year 1
 // to 9999. Its error wraps ErrDate.
 func Parse(s string) (Date, error) {
-	year, month, day, ok := split(s)
-	if !ok || year == 0 {
-		return 0, fmt.Errorf("%.32q: %w", s, ErrDate)
-	}
-	t := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
-	// time.Date turns 30 February into 2 March: a day that does not come
-	// back as it was given does not exist.
-	if t.Month() != time.Month(month) || t.Day() != day {
+	t, err := time.Parse(time.DateOnly, s)
+	if err != nil || t.Year() == 0 {
 		return 0, fmt.Errorf("%.32q: %w", s, ErrDate)
 	}
 	return Of(t), nil
-}
-
-// split takes the three numbers out of the text, digits and dashes checked.
-func split(s string) (year, month, day int, ok bool) {
-	if len(s) != len("2006-01-02") || s[4] != '-' || s[7] != '-' {
-		return 0, 0, 0, false
-	}
-	number := func(from, to int) int {
-		n := 0
-		for i := from; i < to; i++ {
-			if s[i] < '0' || s[i] > '9' {
-				return -1
-			}
-			n = n*10 + int(s[i]-'0')
-		}
-		return n
-	}
-	year, month, day = number(0, 4), number(5, 7), number(8, 10)
-	return year, month, day, year >= 0 && month > 0 && day > 0
 }
 
 // Time returns the first instant of the day in UTC.

@@ -34,7 +34,7 @@ func parseValue(t *testing.T, text string) rates.Value {
 	return value
 }
 
-// Threat: the bank's server, or whoever answers in its name, is down, slow,
+// Threat: the bank's server, or an attacker in its place, is down, slow,
 // broken or lying. Whatever it does, the refresh fails with an error that
 // says so, and every rate stays as it was, in memory and on disk.
 func TestMisbehavingServer(t *testing.T) {
@@ -142,7 +142,7 @@ func writeAll(w http.ResponseWriter, text string) {
 	}
 }
 
-// Nobody listens: the error is the network's, and a later refresh recovers.
+// Connection refused: the refresh fails, and a later one recovers.
 func TestServerIsDown(t *testing.T) {
 	t.Parallel()
 	b := newBank(t)
@@ -175,7 +175,7 @@ func TestHalfAFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p.Status().Err != nil {
-		t.Errorf("the failure is still told: %v", p.Status().Err)
+		t.Errorf("the failure is still reported: %v", p.Status().Err)
 	}
 }
 

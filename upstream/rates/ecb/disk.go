@@ -20,7 +20,7 @@ const (
 	stateName = "ecb.json"
 )
 
-// state is what is kept beside the values.
+// state is the stored state beside the values.
 type state struct {
 	// Validators are those of the last content taken, by URL.
 	Validators map[string]validators `json:"validators"`
@@ -30,9 +30,8 @@ type state struct {
 	CheckedAt time.Time `json:"checked_at"`
 }
 
-// disk keeps everything ever accepted in a folder, in the bank's own CSV
-// form, so that it can be read with any tool. With an empty folder it keeps
-// nothing.
+// disk stores all accepted values in a folder, in the bank's CSV format, so
+// that any tool can read them. With an empty folder it stores nothing.
 type disk struct {
 	folder string
 	// stamp is the table's time and size when it was last read or written
@@ -60,7 +59,7 @@ func (d *disk) look() (stamp, error) {
 	return stamp{info.ModTime(), info.Size()}, nil
 }
 
-// read returns the records kept, none if nothing was kept yet.
+// read returns the stored records, if any.
 func (d *disk) read() ([]record, state, error) {
 	if d.folder == "" {
 		return nil, state{}, nil
@@ -89,14 +88,14 @@ func (d *disk) read() ([]record, state, error) {
 	if err != nil {
 		return nil, state{}, err
 	}
-	// The state only spares downloads: a damaged one is as good as none.
+	// The state only saves downloads: a damaged one is ignored.
 	if json.Unmarshal(text, &kept) != nil {
 		kept = state{}
 	}
 	return records, kept, nil
 }
 
-// writeTable replaces the values kept.
+// writeTable replaces the stored values.
 func (d *disk) writeTable(held *rates.Dataset) error {
 	if d.folder == "" {
 		return nil
@@ -109,8 +108,8 @@ func (d *disk) writeTable(held *rates.Dataset) error {
 	return err
 }
 
-// writeState replaces the state kept. It is written after the table: if the
-// process dies between the two, the content is fetched once more.
+// writeState replaces the stored state. It is written after the table: if the
+// process ends between the two, the content is fetched once more.
 func (d *disk) writeState(s state) error {
 	if d.folder == "" {
 		return nil
@@ -122,8 +121,8 @@ func (d *disk) writeState(s state) error {
 	return d.replace(stateName, append(text, '\n'))
 }
 
-// replace writes a file beside the old one, makes it durable and renames it:
-// a reader sees the old content or the new, whatever happens.
+// replace writes a new file, syncs and renames it: a reader always sees the
+// complete old or the complete new content.
 func (d *disk) replace(name string, content []byte) (err error) {
 	if err := os.MkdirAll(d.folder, 0o755); err != nil {
 		return err
@@ -144,7 +143,7 @@ func (d *disk) replace(name string, content []byte) (err error) {
 	return os.Rename(file.Name(), filepath.Join(d.folder, name))
 }
 
-// setAside renames a table that cannot be read, for a person to look at.
+// setAside renames a table that cannot be read, for the operator.
 func (d *disk) setAside() error {
 	path := filepath.Join(d.folder, tableName)
 	return os.Rename(path, path+".damaged")

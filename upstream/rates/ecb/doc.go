@@ -1,5 +1,5 @@
 // Package ecb keeps the euro reference rates of the European Central Bank:
-// it fetches them when they are due, holds them against what is known,
+// it fetches them when they are due, compares them with known values,
 // keeps them on disk and serves them laid over a base of other rates.
 //
 // # What the bank publishes

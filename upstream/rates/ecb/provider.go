@@ -24,18 +24,18 @@ const (
 
 // Options configure a Provider.
 type Options struct {
-	// Base is what the bank's rates are laid over. It must not be nil.
+	// Base has the rates of other currencies. Required.
 	Base *rates.Dataset
-	// Directory is where the bank's rates are kept over restarts. It is
-	// made when it is first needed. Empty: they are kept in memory alone.
+	// Directory stores the bank's rates over restarts. It is created when it
+	// is first needed. Empty: the rates are in memory only.
 	Directory string
 	// HistoryURL is where eurofxref-hist.zip is fetched, once and whenever
 	// a publication day was missed; DailyURL where eurofxref-daily.xml is
 	// fetched otherwise. An empty URL is never fetched. With both empty
 	// the provider serves Base and what is on disk.
 	HistoryURL, DailyURL string
-	// UserAgent introduces the program to the bank's web server. Default:
-	// the program's name and home page.
+	// UserAgent is the User-Agent of requests. Default: the program's name
+	// and home page.
 	UserAgent string
 	// Timeout bounds one request, body included. Default: 10 seconds.
 	Timeout time.Duration
@@ -77,7 +77,7 @@ type view struct {
 	status Status
 }
 
-// Status tells how fresh the rates are.
+// Status is how fresh the rates are.
 type Status struct {
 	// Live is set if the provider has a URL to fetch.
 	Live bool
@@ -97,8 +97,8 @@ type Status struct {
 }
 
 // Open returns a provider that serves Base and the rates on disk. A table
-// on disk that cannot be read is set aside under another name and reported
-// by Status: rates can be fetched again, so it is no reason not to start.
+// on disk that cannot be read is renamed and reported by Status. It does not
+// prevent the start: rates can be fetched again.
 func Open(options Options) (*Provider, error) {
 	if options.Base == nil {
 		return nil, errors.New("opening rates: no base")
@@ -153,12 +153,11 @@ func newFetcher(options Options) fetcher {
 // returns nil.
 func (p *Provider) Current() *rates.Dataset { return p.current.Load().data }
 
-// Status tells how fresh the rates are.
+// Status returns how fresh the rates are.
 func (p *Provider) Status() Status { return p.current.Load().status }
 
-// Refresh fetches what is due and takes it in. Where one of the two URLs
-// fails, the other's rates are taken all the same. The error tells all that
-// failed; good rates stay as they were.
+// Refresh fetches new rates. If one of the two URLs fails, the rates of the
+// other are still used. The error has all failures; existing rates stay.
 func (p *Provider) Refresh(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,14 +176,14 @@ func (p *Provider) Refresh(ctx context.Context) error {
 	return failed
 }
 
-// incomplete reports whether the daily file alone would leave a hole: it
-// holds the last publication, so the one before must be here.
+// incomplete reports whether the daily file alone would leave a gap: it has
+// the last publication, so the one before must be held.
 func (p *Provider) incomplete(today civil.Date) bool {
 	last := publicationBefore(today + 1)
 	return p.held.Newest() < publicationBefore(last)
 }
 
-// Import takes in the publication in a file, of any of the bank's formats.
+// Import adds the publication in a file, in any of the bank's formats.
 func (p *Provider) Import(path string) (Report, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -210,7 +209,7 @@ func (p *Provider) fetch(ctx context.Context, url string) error {
 	if got.content != nil {
 		report, err := p.take(got.content)
 		if err != nil {
-			return fmt.Errorf("taking in rates: %w", err)
+			return fmt.Errorf("adding rates: %w", err)
 		}
 		p.state.FetchedAt = now
 		p.logger.Info("rates fetched", "accepted", report.Accepted, "dropped", report.Dropped(), "newest", p.held.Newest().String())
@@ -223,13 +222,13 @@ func (p *Provider) fetch(ctx context.Context, url string) error {
 	known[url] = got.validators
 	p.state.Validators = known
 	if err := p.disk.writeState(p.state); err != nil {
-		return fmt.Errorf("keeping the state of the rates: %w", err)
+		return fmt.Errorf("storing the state of the rates: %w", err)
 	}
 	return nil
 }
 
-// take adds a publication to what is held, in memory and on disk. Good rates
-// count whether or not they could be kept.
+// take adds a publication to the held rates, in memory and on disk. If the
+// disk fails, the rates in memory are still used.
 func (p *Provider) take(content []byte) (Report, error) {
 	records, err := parse(content)
 	if err != nil {
@@ -241,16 +240,16 @@ func (p *Provider) take(content []byte) (Report, error) {
 		return report, err
 	}
 	if err := p.disk.writeTable(p.held); err != nil {
-		return report, fmt.Errorf("keeping the rates: %w", err)
+		return report, fmt.Errorf("storing the rates: %w", err)
 	}
 	return report, nil
 }
 
-// add screens records and holds what is left with what was held before.
+// add screens records and adds the accepted ones to the held rates.
 func (p *Provider) add(records []record) (Report, error) {
 	quotes, report := p.bounds.screen(records, p.believed, civil.Of(p.options.Now().UTC()))
 	if len(quotes) == 0 {
-		return report, fmt.Errorf("%w: none of %d values can be used", ErrMalformed, len(records))
+		return report, fmt.Errorf("%w: all %d values are invalid", ErrMalformed, len(records))
 	}
 	if err := enough(quotes, p.held); err != nil {
 		return report, err
@@ -263,7 +262,7 @@ func (p *Provider) add(records []record) (Report, error) {
 	return report, nil
 }
 
-// hold replaces the values held and all that follows from them.
+// hold replaces the held values and updates all derived ones.
 func (p *Provider) hold(held *rates.Dataset) {
 	if p.held != nil && held.Version() == p.held.Version() {
 		return
@@ -276,11 +275,11 @@ func (p *Provider) hold(held *rates.Dataset) {
 	}
 }
 
-// load replaces what is held by what is on disk, if it can be read.
+// load replaces the held rates by those on disk, if they can be read.
 func (p *Provider) load() error {
 	records, kept, err := p.disk.read()
 	if err != nil {
-		return fmt.Errorf("reading the rates kept: %w", err)
+		return fmt.Errorf("reading the stored rates: %w", err)
 	}
 	if records == nil {
 		return nil
@@ -289,13 +288,13 @@ func (p *Provider) load() error {
 	p.hold(new(rates.Builder).Build())
 	if _, err := p.add(records); err != nil {
 		p.hold(before)
-		return fmt.Errorf("reading the rates kept: %w", err)
+		return fmt.Errorf("reading the stored rates: %w", err)
 	}
 	p.state = kept
 	return nil
 }
 
-// publish swaps in what readers see.
+// publish replaces the view of readers.
 func (p *Provider) publish(failed error) {
 	p.current.Store(&view{
 		data: p.merged,

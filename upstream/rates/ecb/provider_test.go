@@ -246,7 +246,7 @@ func TestRatesAreKeptOnDisk(t *testing.T) {
 }
 
 // A damaged table must not keep the program from starting, nor be
-// overwritten before somebody saw it.
+// overwritten before a person saw it.
 func TestDamagedTable(t *testing.T) {
 	t.Parallel()
 	b := newBank(t)
@@ -296,7 +296,7 @@ func TestImport(t *testing.T) {
 	want(t, running, "2026-04-10", "USD", "1.1711", "ECB")
 }
 
-// A full disk or lost permission: the rates are served, the failure is told.
+// A full disk or lost permission: the rates are served, the failure is reported.
 func TestRatesThatCannotBeKeptAreServed(t *testing.T) {
 	t.Parallel()
 	b := newBank(t)
@@ -310,7 +310,7 @@ func TestRatesThatCannotBeKeptAreServed(t *testing.T) {
 	options.Directory = filepath.Join(options.Directory, "below")
 	p := open(t, options)
 	if err := p.Refresh(t.Context()); err == nil || p.Status().Err == nil {
-		t.Error("the failure is not told")
+		t.Error("the failure is not reported")
 	}
 	want(t, p, "2026-04-13", "USD", "1.1684", "ECB")
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 )
 
-// maxTable bounds the history unpacked. It has 2 MB and grows by 70 KB a
-// year; without a bound a few kilobytes of zip could fill the memory.
+// maxTable is the maximum size of the unpacked history. It has 2 MB and grows
+// by 70 KB a year. A zip bomb must not fill the memory.
 const maxTable = 32 << 20
 
 // notQuoted marks a currency without a rate on a day.
@@ -71,15 +71,15 @@ func unzip(content []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The size in the archive's directory is a claim: what counts is
-		// what comes out.
+		// The size in the archive's directory may be wrong: limit the unpacked
+		// bytes.
 		table, err := readBounded(file, maxTable)
 		return table, errors.Join(err, file.Close())
 	}
 	return nil, errors.New("no CSV file in the archive")
 }
 
-// readBounded reads all there is, or fails with ErrTooLarge.
+// readBounded reads all of r, or fails with ErrTooLarge.
 func readBounded(r io.Reader, limit int64) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
@@ -119,8 +119,8 @@ func parseTable(content []byte) ([]record, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, twice := seen[day]; twice {
-			return nil, fmt.Errorf("%s stands twice", day)
+		if _, duplicate := seen[day]; duplicate {
+			return nil, fmt.Errorf("duplicate day %s", day)
 		}
 		seen[day] = struct{}{}
 		for i, text := range line[1:] {
@@ -148,8 +148,8 @@ func parseHeader(header []string) ([]currency.Code, error) {
 		if err != nil {
 			return nil, fmt.Errorf("currency %w", err)
 		}
-		if _, twice := seen[code]; twice {
-			return nil, fmt.Errorf("%s stands twice", code)
+		if _, duplicate := seen[code]; duplicate {
+			return nil, fmt.Errorf("duplicate currency %s", code)
 		}
 		seen[code] = struct{}{}
 		codes[i] = code

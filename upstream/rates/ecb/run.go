@@ -12,8 +12,8 @@ import (
 const maxJitter = time.Minute
 
 // NextExpected returns when the rates may next change: at the next poll;
-// without a URL to poll, when the disk is next looked at; without either, not
-// before the next UTC midnight.
+// without a URL, at the next look at the disk; without either, at the next
+// UTC midnight.
 func (p *Provider) NextExpected(now time.Time) time.Time {
 	if planned := time.Unix(0, p.planned.Load()); planned.After(now) {
 		return planned.UTC()
@@ -27,17 +27,16 @@ func (p *Provider) NextExpected(now time.Time) time.Time {
 	return (civil.Of(now.UTC()) + 1).Time()
 }
 
-// Run keeps the rates fresh until the context ends, and returns nil then.
-// It refreshes them when they are due, first within a minute of the start; a
-// failed refresh is logged and tried again after half an hour. Without a URL
-// it looks every half hour whether another process has put rates on disk.
-// Without URL and Directory there is nothing to do and it returns at once.
-func (p *Provider) Run(ctx context.Context) error {
+// Run refreshes the rates until the context ends: first within a minute, then
+// when new rates are expected, and half an hour after a failure. Without a URL
+// it looks every half hour for rates that another process wrote. Without URL
+// and Directory it returns at once.
+func (p *Provider) Run(ctx context.Context) {
 	keep, wait := p.poll, jitter()
 	if !p.Status().Live {
 		keep, wait = p.watch, pollInterval
 		if p.options.Directory == "" {
-			return nil
+			return
 		}
 	}
 	p.planned.Store(p.options.Now().Add(wait).UnixNano())
@@ -46,7 +45,7 @@ func (p *Provider) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-timer.C:
 		}
 		next := keep(ctx)
@@ -60,7 +59,7 @@ func (p *Provider) poll(ctx context.Context) time.Time {
 	err := p.Refresh(ctx)
 	status, now := p.Status(), p.options.Now()
 	next := nextPoll(now, status.Newest)
-	// A refresh that the end of the context broke off has not failed.
+	// A canceled refresh is not a failure.
 	if err != nil && ctx.Err() == nil {
 		p.logger.Error("refreshing rates failed", "error", err, "newest", status.Newest.String())
 		next = now.Add(pollInterval)
@@ -68,9 +67,8 @@ func (p *Provider) poll(ctx context.Context) time.Time {
 	return next.Add(jitter())
 }
 
-// watch takes up what another process put on disk and returns when to look
-// again. What Status tells stays until then: a table that cannot be read is
-// told for as long as it is there.
+// watch loads rates that another process wrote and returns when to look
+// again. An error of Status stays until the table changes.
 func (p *Provider) watch(context.Context) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,6 +84,6 @@ func (p *Provider) watch(context.Context) time.Time {
 	return p.options.Now().Add(pollInterval)
 }
 
-// jitter returns a random part of a minute. It spreads load and protects
-// nothing, so its randomness need not be strong.
+// jitter returns a random part of a minute. It spreads load; its randomness
+// need not be strong.
 func jitter() time.Duration { return rand.N(maxJitter) }

@@ -185,7 +185,7 @@ func TestThrottledSignIn(t *testing.T) {
 	}
 }
 
-// Threat: somebody else's page frames ours, or sends a form here.
+// Threat: a page of another site frames ours, or sends a form here.
 func TestFromAnotherSite(t *testing.T) {
 	t.Parallel()
 	s := stack.Start(t, stack.Shipped(t))

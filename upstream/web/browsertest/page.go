@@ -132,7 +132,7 @@ func (p *Page) Await(selector, words string) {
 	}
 }
 
-// Shows tells whether the page says some words.
+// Shows reports whether the page has a text.
 func (p *Page) Shows(words string) bool {
 	p.t.Helper()
 	return strings.Contains(p.Text("body"), words)

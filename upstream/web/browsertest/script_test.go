@@ -11,7 +11,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/web/browsertest"
 )
 
-// Somebody with nothing but a keyboard signs in, makes a key and gets
+// A person with only a keyboard signs in, creates a key and gets
 // back. The focus is always to be seen.
 func TestKeyboard(t *testing.T) {
 	t.Parallel()

@@ -1,11 +1,10 @@
-// Package session keeps people signed in to the web pages.
+// Package session has the sessions of the web pages.
 //
-// The browser holds a random token in a cookie; the database holds its
-// hash, and whose it is. A session ends after Lifetime, after Idle
-// without a visit, when it is signed out, and when the account's password
-// changes. It is written when it begins and never again but for when it
-// was last seen: a page that is under way while its session is ended
-// cannot bring the session back.
+// The browser has a random token in a cookie; the database has its hash and
+// the account. A session ends after Lifetime, after Idle without a visit, at
+// the sign-out, and when the account's password changes. Only the time of the
+// last visit is written again: an in-flight request cannot restore a session
+// that has ended.
 package session
 
 import (
@@ -29,54 +28,55 @@ const (
 	// Idle is how long a session lasts without a visit.
 	Idle = 12 * time.Hour
 
-	// touchAfter is how old the time of the last visit may be before it
-	// is written again: not every page shall cost a write to the disk.
+	// touchAfter is the minimum time between two writes of the last visit:
+	// not every page should cost a write to the disk.
 	touchAfter = time.Minute
 
-	// maxAgent bounds what is kept of a browser's name, in bytes.
+	// maxAgent is how much of a User-Agent is stored, in bytes.
 	maxAgent = 256
 )
 
-// valueKey is the one value that a session has.
+// valueKey is the key of the only value in an scs session.
 const valueKey = "session"
 
-// Store keeps sessions. Its methods are safe for concurrent use.
+// Store stores sessions. Its methods are safe for concurrent use.
 type Store interface {
-	// AddSession stores a new session, and fails if its id is taken.
+	// AddSession stores a new session. It fails for a duplicate id.
 	AddSession(ctx context.Context, s account.Session) error
 
 	// Session returns one session or account.ErrNotFound.
 	Session(ctx context.Context, id string) (account.Session, error)
 
-	// TouchSession notes a visit.
+	// TouchSession stores the time of a visit.
 	TouchSession(ctx context.Context, id string, at time.Time) error
 
 	// RemoveSession ends one session, if it is there.
 	RemoveSession(ctx context.Context, id string) error
 
-	// PruneSessions deletes sessions that expired, or were last seen, at
-	// those times or before.
+	// PruneSessions deletes sessions that expired, or had their last visit,
+	// at those times or before.
 	PruneSessions(ctx context.Context, expired, seen time.Time) error
 }
 
-// Manager begins, finds and ends sessions. It is safe for concurrent use.
+// Manager opens, finds and closes sessions. It is safe for concurrent use.
 type Manager struct {
 	manager *scs.SessionManager
 	store   Store
 	now     func() time.Time
 }
 
-// NewManager returns a Manager over a store. Secure says that the site is
-// served over TLS: the cookie is then bound to this very host by the
-// prefix __Host- (RFC 6265bis, 4.1.3.2), and never sent in the clear.
+// NewManager returns a Manager over a store. Secure is true if the site is
+// served over TLS: then the prefix __Host- binds the cookie to this host (RFC
+// 6265bis, 4.1.3.2), and it is never sent unencrypted.
 func NewManager(store Store, now func() time.Time, secure bool) *Manager {
-	m := &Manager{manager: scs.New(), store: store, now: now}
-	m.manager.Lifetime = Lifetime
-	m.manager.HashTokenInStore = true
+	// scs.New would start a goroutine for its default store that never ends.
+	m := &Manager{store: store, now: now, manager: &scs.SessionManager{
+		Lifetime:         Lifetime,
+		HashTokenInStore: true,
+		Codec:            codec{},
+		Cookie:           scs.SessionCookie{Name: "tollgate", Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Persist: true},
+	}}
 	m.manager.Store = adapter{m}
-	m.manager.Codec = codec{}
-	m.manager.Cookie.Name = "tollgate"
-	m.manager.Cookie.SameSite = http.SameSiteLaxMode
 	if secure {
 		m.manager.Cookie.Name = "__Host-tollgate"
 		m.manager.Cookie.Secure = true
@@ -84,8 +84,8 @@ func NewManager(store Store, now func() time.Time, secure bool) *Manager {
 	return m
 }
 
-// Load returns the request with its session in the context. A cookie that
-// opens nothing is the same as none.
+// Load returns the request with its session in the context. An invalid cookie
+// is ignored.
 func (m *Manager) Load(r *http.Request) (*http.Request, error) {
 	token := ""
 	if cookie, err := r.Cookie(m.manager.Cookie.Name); err == nil {
@@ -104,21 +104,20 @@ func (m *Manager) Current(ctx context.Context) (account.Session, bool) {
 	return s, found
 }
 
-// Ended tells whether a loaded request came with a cookie whose session
-// is over.
+// Ended reports whether a loaded request has a cookie of a session that has
+// ended.
 func (m *Manager) Ended(r *http.Request) bool {
 	_, err := r.Cookie(m.manager.Cookie.Name)
 	_, found := m.Current(r.Context())
 	return err == nil && !found
 }
 
-// Open begins a session under a new token and sends it. A session that
-// the request already had ends: a token from before the sign-in, which
-// somebody else may have planted, opens nothing.
+// Open opens a session with a new token and sends the cookie. An earlier
+// session of the request ends: an attacker may have planted its token.
 func (m *Manager) Open(w http.ResponseWriter, r *http.Request, who account.Identity) error {
 	ctx := r.Context()
 	now := m.now().UTC().Truncate(time.Millisecond)
-	// A sign-in pays for the cleaning up after others.
+	// Each sign-in deletes old sessions.
 	if err := m.store.PruneSessions(ctx, now, now.Add(-Idle)); err != nil {
 		return err
 	}
@@ -139,7 +138,7 @@ func (m *Manager) Open(w http.ResponseWriter, r *http.Request, who account.Ident
 	return nil
 }
 
-// Close ends the request's session and takes the cookie back.
+// Close ends the request's session and deletes the cookie.
 func (m *Manager) Close(w http.ResponseWriter, r *http.Request) error {
 	if err := m.manager.Destroy(r.Context()); err != nil {
 		return fmt.Errorf("ending session: %w", err)
@@ -148,7 +147,7 @@ func (m *Manager) Close(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// Touch notes that the person is there.
+// Touch stores the time of a visit.
 func (m *Manager) Touch(ctx context.Context, s account.Session) error {
 	if now := m.now(); now.Sub(s.SeenAt) >= touchAfter {
 		return m.store.TouchSession(ctx, s.ID, now)
@@ -156,14 +155,13 @@ func (m *Manager) Touch(ctx context.Context, s account.Session) error {
 	return nil
 }
 
-// Live tells whether a session is neither expired nor idle.
+// Live reports whether a session is neither expired nor idle.
 func (m *Manager) Live(s account.Session) bool {
 	now := m.now()
 	return now.Before(s.ExpiresAt) && now.Sub(s.SeenAt) < Idle
 }
 
-// adapter is the store as scs wants it. The token that it is given is the
-// hash already.
+// adapter implements scs.CtxStore. scs passes the hash of the token.
 type adapter struct{ m *Manager }
 
 var _ scs.CtxStore = adapter{}
@@ -193,8 +191,8 @@ func (a adapter) DeleteCtx(ctx context.Context, id string) error {
 	return a.m.store.RemoveSession(ctx, id)
 }
 
-// Find, Commit and Delete are part of scs.Store. scs calls the methods
-// with a context where a store has them.
+// Find, Commit and Delete complete scs.Store. scs does not call them, since
+// the adapter has methods with a context.
 func (a adapter) Find(id string) ([]byte, bool, error) { return a.FindCtx(context.Background(), id) }
 
 func (a adapter) Commit(id string, data []byte, expiry time.Time) error {
@@ -203,7 +201,7 @@ func (a adapter) Commit(id string, data []byte, expiry time.Time) error {
 
 func (a adapter) Delete(id string) error { return a.DeleteCtx(context.Background(), id) }
 
-// codec writes the session as what the adapter reads.
+// codec encodes the session for the adapter.
 type codec struct{}
 
 func (codec) Encode(_ time.Time, values map[string]any) ([]byte, error) {

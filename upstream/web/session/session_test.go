@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest"
 	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 	"github.com/caddy-tollgate/tollgate/upstream/web/session"
 )
@@ -19,15 +20,7 @@ var start = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 // the time that it goes by.
 func newManager(t *testing.T) (*session.Manager, *database.Store, *time.Time) {
 	t.Helper()
-	store, err := database.OpenFile(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	store := accounttest.Open(t)
 	ada := account.Account{ID: "acc_ada", Email: "ada@example.com", CreatedAt: start, UpdatedAt: start}
 	if err := store.Add(t.Context(), ada, "hash"); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
-// Everything here is a convenience: each page works without it.
+// Every page works without this script.
 
-// Copy buttons, which are hidden where this does not run.
+// Copy buttons. They are hidden without this script.
 for (const button of document.querySelectorAll("[data-copy]")) {
 	button.hidden = !navigator.clipboard;
 	button.addEventListener("click", async () => {
@@ -11,12 +11,12 @@ for (const button of document.querySelectorAll("[data-copy]")) {
 			status.textContent = "Copied.";
 		} catch {
 			getSelection().selectAllChildren(from);
-			status.textContent = "Press Ctrl+C to copy what is selected.";
+			status.textContent = "Press Ctrl+C to copy the selected text.";
 		}
 	});
 }
 
-// The countdown to the reset, in the words of the server.
+// The countdown to the reset, in the format of the server.
 function countDown() {
 	for (const span of document.querySelectorAll("[data-countdown]")) {
 		const left = Math.max(0, Date.parse(span.dataset.countdown) - Date.now());
@@ -28,9 +28,8 @@ function countDown() {
 }
 setInterval(countDown, 1000);
 
-// My usage shows the latest: the page is fetched again, and the parts of
-// it that changed are put in place of the old ones. A part is compared
-// with what the server last sent, not with what the page made of it.
+// My usage updates itself: it fetches the page again and replaces the parts
+// that changed since the last answer of the server.
 const live = () => document.querySelectorAll("[data-live]");
 const pause = document.getElementById("pause");
 const sent = new Map([...live()].map((part) => [part.id, part.innerHTML]));
@@ -43,10 +42,10 @@ async function update() {
 		location.reload(); // the session has ended
 		return;
 	}
-	if (!answer.ok) throw new Error("no answer to use");
+	if (!answer.ok) throw new Error("update failed");
 	const page = new DOMParser().parseFromString(await answer.text(), "text/html");
 	if (page.querySelectorAll("[data-live]").length !== sent.size) {
-		location.reload(); // the first call, or another plan: another page
+		location.reload(); // the page has other parts, for instance after the first call
 		return;
 	}
 	for (const part of live()) {

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"net/url"
@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/net/idna"
 )
+
+const wantAddress = "http://host or https://host"
 
 // publicURL returns the URL of the site from its address as the Caddyfile
 // has it. One without a scheme is served over HTTPS, unless it has port
@@ -26,7 +28,7 @@ func publicURL(address string) (*url.URL, error) {
 	}
 	u, err := url.Parse(first)
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, misuse("--address %q is not of the form http://host", address)
+		return nil, &OptionError{"address", address, wantAddress}
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }
@@ -47,7 +49,7 @@ func siteHosts(address string) (accepts func(host string) bool, err error) {
 		}
 		host, err := idna.ToASCII(u.Hostname()) // as clients send it
 		if err != nil {
-			return nil, misuse("--address %q is not the name of a host", address)
+			return nil, &OptionError{"address", address, wantAddress}
 		}
 		hosts = append(hosts, strings.ToLower(host))
 	}

@@ -12,32 +12,32 @@ import (
 
 var start = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
-// loose has room per client, for tests of the rule per account.
+// loose has a high limit per client, for tests of the rule per account.
 var loose = login.Limits{PerClient: 1000}
 
-// bench drives one Throttle on a clock that the test moves.
+// bench is a Local with a clock that the test moves.
 type bench struct {
 	testing.TB
-	throttle *login.Throttle
-	now      time.Time
-	limits   login.Limits
+	local  *login.Local
+	now    time.Time
+	limits login.Limits
 }
 
 func newBench(t testing.TB, limits login.Limits) *bench {
-	return &bench{TB: t, throttle: login.New(nil), now: start, limits: limits}
+	return &bench{TB: t, local: login.NewLocal(nil), now: start, limits: limits}
 }
 
-func (b *bench) try(address, email string) (*login.Attempt, time.Duration) {
+func (b *bench) try(address, email string) (login.Attempt, time.Duration) {
 	b.Helper()
-	attempt, wait, err := b.login.Reserve(
-		context.Background(), b.now, b.limits, login.ClientKey(address), login.AccountKey(email))
+	attempt, wait, err := b.local.Reserve(
+		context.Background(), b.now, b.limits, login.ClientOf(address), login.AccountOf(email))
 	if err != nil {
 		b.Fatalf("Reserve(%q, %q): %v", address, email, err)
 	}
 	return attempt, wait
 }
 
-func (b *bench) admit(address, email string) *login.Attempt {
+func (b *bench) admit(address, email string) login.Attempt {
 	b.Helper()
 	attempt, wait := b.try(address, email)
 	if attempt == nil {
@@ -109,7 +109,7 @@ func TestRefusedAttemptsChangeNothing(t *testing.T) {
 			b.pass(time.Second)
 		}
 		b.admit("192.0.2.1", "victim")
-		// None of the sixty was noted at the account.
+		// None of the sixty counts for the account.
 		b.fail("192.0.2.2", "victim", 5)
 		b.fail("192.0.2.3", "victim", 4)
 		b.refuse("192.0.2.3", "victim", 30*time.Second)
@@ -122,7 +122,7 @@ func TestRefusedAttemptsChangeNothing(t *testing.T) {
 		for range 20 {
 			b.refuse("192.0.2.1", "victim", 30*time.Second)
 		}
-		// None of the twenty was noted at the client.
+		// None of the twenty counts for the client.
 		for i := range 5 {
 			b.admit("192.0.2.1", fmt.Sprint("other", i))
 		}
@@ -191,15 +191,15 @@ func TestAbandonedCountsForTheClientOnly(t *testing.T) {
 	b.refuse("192.0.2.3", "a", 30*time.Second)
 }
 
-// Anybody can have attempts abandoned, say by malformed bodies that the
-// upstream refuses. Taking them back must not wear down the count, even if
-// several are pending at a time.
-func TestAbandonedDoNotWearDownTheCount(t *testing.T) {
+// Threat: an attacker sends attempts that end as abandoned, such as with
+// bodies that the service refuses, several at a time. Expected: the account's
+// other failures still count.
+func TestAbandonedKeepOtherFailures(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, login.Limits{PerClient: 1000, Free: 5, FirstWait: time.Second, MaxWait: time.Second})
 	b.fail("192.0.2.1", "a", 5)
 	for range 10 {
-		var pending []*login.Attempt
+		var pending []login.Attempt
 		for range 5 {
 			b.pass(time.Second)
 			pending = append(pending, b.admit("192.0.2.1", "a"))
@@ -223,7 +223,7 @@ func TestKnownClient(t *testing.T) {
 		b.pass(time.Hour)
 		return b
 	}
-	t.Run("is not held up by strangers", func(t *testing.T) {
+	t.Run("is not delayed by unknown clients", func(t *testing.T) {
 		t.Parallel()
 		b := known(t)
 		b.fail("192.0.2.9", "a", 10)
@@ -264,7 +264,7 @@ func TestKnownClient(t *testing.T) {
 		b.pass(1)
 		b.refuse("192.0.2.1", "a", 30*time.Second-1)
 	})
-	t.Run("gives way to newer ones", func(t *testing.T) {
+	t.Run("is replaced by newer ones", func(t *testing.T) {
 		t.Parallel()
 		b := known(t)
 		for i := range 16 {
@@ -296,11 +296,11 @@ func TestFirstOutcomeDecides(t *testing.T) {
 	attempt := b.admit("192.0.2.1", "a")
 	attempt.Failed()
 	if err := errors.Join(attempt.Succeeded(ctx, b.now), attempt.Abandoned(ctx)); err != nil {
-		t.Fatalf("settling twice: %v", err)
+		t.Fatalf("second outcome: %v", err)
 	}
 	b.refuse("192.0.2.1", "a", 30*time.Second)
 
-	// Abandoned twice must not release somebody else's failure.
+	// A second Abandoned deletes no failure of another attempt.
 	b.fail("192.0.2.1", "b", 9)
 	attempt = b.admit("192.0.2.1", "b")
 	for range 3 {
@@ -312,7 +312,7 @@ func TestFirstOutcomeDecides(t *testing.T) {
 	b.refuse("192.0.2.1", "b", 30*time.Second)
 }
 
-func TestLimitsOfTheAttemptHold(t *testing.T) {
+func TestLimitsOfTheAttemptApply(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, login.Limits{PerClient: 2, Free: 3, FirstWait: time.Second, MaxWait: 3 * time.Second})
 	b.fail("192.0.2.1", "a", 2)
@@ -326,10 +326,10 @@ func TestLimitsOfTheAttemptHold(t *testing.T) {
 	}
 }
 
-func TestReserveRefusesBadCalls(t *testing.T) {
+func TestReserveInvalidCalls(t *testing.T) {
 	t.Parallel()
-	tr := login.New(nil)
-	client, account := login.ClientKey("192.0.2.1"), login.AccountKey("a")
+	tr := login.NewLocal(nil)
+	client, account := login.ClientOf("192.0.2.1"), login.AccountOf("a")
 	done, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, _, err := tr.Reserve(done, start, loose, client, account); !errors.Is(err, context.Canceled) {

@@ -19,30 +19,24 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
-	"github.com/caddy-tollgate/tollgate/upstream/account/database"
+	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
 	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
 	"github.com/caddy-tollgate/tollgate/upstream/server"
 )
 
-// neighbours are the paths of the document that others answer.
-var neighbours = []string{"/api/login", "/api/usage"}
+// external are the paths of the document that server and gate answer.
+var external = []string{"/api/login", "/api/usage"}
 
-// TestLoginIsAsDescribed asks the server that answers it, in front of real
-// accounts and a real gate.
+// TestLoginIsAsDescribed compares real answers of the login with the document.
 func TestLoginIsAsDescribed(t *testing.T) {
 	t.Parallel()
 	described := serve(t)
 	logger := slog.New(slog.DiscardHandler)
-	kept, err := database.OpenFile(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = kept.Close() })
+	accountStore := accounttest.Open(t)
 	gate := gatetest.Start(t)
-	hasher := account.NewHasher(account.Cost{MemoryKiB: 8, Passes: 1, Lanes: 1}, 4)
-	accounts := account.NewService(kept, gate.Client, hasher, time.Now, logger)
+	accounts := account.NewService(accountStore, gate.Client, accounttest.Hasher(), time.Now, logger)
 	const password = "correct horse battery staple"
 	for address, plan := range map[string]string{"ada@example.com": "starter", "bob@example.com": "free"} {
 		email, err := account.ParseEmail(address)
@@ -58,7 +52,7 @@ func TestLoginIsAsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	handler := server.New(server.Config{
-		Assertions: gatetest.Verifier(t, "rates.example"), API: described.handler, Logins: accounts, Database: kept, Rates: provider,
+		Check: server.CheckAssertion(gatetest.Verifier(t, "rates.example")), API: described.handler, Logins: accounts, Database: accountStore, Rates: provider,
 		Pages: http.NotFoundHandler(), Now: time.Now, Logger: logger,
 	})
 	login := func(media, body string) answer {
@@ -88,8 +82,8 @@ func TestLoginIsAsDescribed(t *testing.T) {
 	login(media, credentials("ada@example.com", password)).refused(t, 503, "unavailable")
 }
 
-// TestUsageIsAsDescribed holds the gate's document, made from a real store,
-// and the example against the description.
+// TestUsageIsAsDescribed compares the gate's usage of a real store, and the
+// example, with the document.
 func TestUsageIsAsDescribed(t *testing.T) {
 	t.Parallel()
 	s, gate := serve(t), controltest.New(t)

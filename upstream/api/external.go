@@ -9,38 +9,33 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
-// neighbours are the calls below /api/ that this package describes and does
-// not answer: the upstream's server logs in, and the gate tells the usage.
-// Clients meet one API, and its document shows all of it.
-type neighbours struct{ login, usage *huma.Operation }
-
-// describeNeighbours adds them to the document.
-func describeNeighbours(document *huma.OpenAPI) (neighbours, error) {
-	var n neighbours
-	var err error
-	if n.login, err = loginOperation(document.Components.Schemas); err != nil {
-		return n, err
+// describeExternal adds two calls to the document that this package does not
+// answer: package server answers the login, the gate answers the usage. The
+// document describes the whole API that clients see.
+func describeExternal(document *huma.OpenAPI) (login, usage *huma.Operation, err error) {
+	if login, err = loginOperation(document.Components.Schemas); err != nil {
+		return nil, nil, err
 	}
-	if n.usage, err = usageOperation(document.Components.Schemas); err != nil {
-		return n, err
+	if usage, err = usageOperation(document.Components.Schemas); err != nil {
+		return nil, nil, err
 	}
-	document.AddOperation(n.login)
-	document.AddOperation(n.usage)
-	return n, nil
+	document.AddOperation(login)
+	document.AddOperation(usage)
+	return login, usage, nil
 }
 
-// loginRequest is the body of POST /api/login as the document describes it.
+// loginRequest describes the body of POST /api/login.
 type loginRequest struct {
 	_        struct{} `additionalProperties:"true"`
 	Email    string   `json:"email" format:"email" minLength:"1" doc:"The e-mail address of the account."`
 	Password string   `json:"password" format:"password" minLength:"1" doc:"The password of the account."`
 }
 
-// loginAnswer is the answer to it (RFC 6749, section 5.1).
+// loginAnswer describes its answer (RFC 6749, section 5.1).
 type loginAnswer struct {
-	Token     string `json:"token" doc:"The token, to be sent as Authorization: Bearer."`
+	Token     string `json:"token" doc:"The token. Send it as a Bearer token in Authorization."`
 	TokenType string `json:"token_type" enum:"Bearer" doc:"How to send the token."`
-	ExpiresIn int64  `json:"expires_in" minimum:"0" doc:"How many seconds the token lives."`
+	ExpiresIn int64  `json:"expires_in" minimum:"0" doc:"How many seconds the token is valid."`
 }
 
 func loginOperation(schemas huma.Registry) (*huma.Operation, error) {
@@ -69,9 +64,9 @@ func loginOperation(schemas huma.Registry) (*huma.Operation, error) {
 	return &huma.Operation{
 		OperationID: "login", Method: http.MethodPost, Path: "/api/login", Tags: []string{tagAccount},
 		Summary: "Log in",
-		Description: "Exchanges e-mail address and password for a token that lives for a while and may do what the account's plan allows. " +
-			"For lasting use make an API key in Settings instead. Attempts are limited, apart from the calls of the day. " +
-			"At most 4 KiB of JSON in UTF-8.",
+		Description: "Returns a token for an e-mail address and a password. The token expires, and has all abilities of the account's plan. " +
+			"Programs should use an API key from Settings instead. Attempts are limited; they do not count as calls. " +
+			"The body is at most 4 KiB of JSON in UTF-8.",
 		Security: []map[string][]string{},
 		RequestBody: &huma.RequestBody{
 			Required: true,
@@ -95,11 +90,11 @@ func usageOperation(schemas huma.Registry) (*huma.Operation, error) {
 	least, most := 1.0, float64(api.MaxUsageDays)
 	return &huma.Operation{
 		OperationID: "usage", Method: http.MethodGet, Path: "/api/usage", Tags: []string{tagAccount},
-		Summary:     "See what was used",
-		Description: "What is left of each endpoint's calls today, when the counts start again, and the last calls. The call itself is counted in what it shows.",
+		Summary:     "Show the usage",
+		Description: "How many calls of each endpoint are left today, when the counts reset, and the last calls. The counts include this call.",
 		Parameters: []*huma.Param{{
 			Name: "days", In: "query",
-			Description: fmt.Sprintf("Adds the calls of so many days, today included: 1 to %d.", api.MaxUsageDays),
+			Description: fmt.Sprintf("Adds the calls of the last days, including today: 1 to %d.", api.MaxUsageDays),
 			Schema:      &huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Examples: []any{2}},
 		}},
 		Responses: all,

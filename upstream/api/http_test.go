@@ -28,7 +28,7 @@ func request(method, target string, fields ...string) *http.Request {
 	return r
 }
 
-// newer is the fixture and one value on a day.
+// newer returns the fixture with one more value.
 func newer(t *testing.T, day, code, text string) *rates.Dataset {
 	t.Helper()
 	date, err := civil.Parse(day)
@@ -95,8 +95,8 @@ func TestCaching(t *testing.T) {
 	}
 }
 
-// TestPastStaysCached: new rates do not change what a day gone by was
-// worth, and clients need not fetch it again.
+// TestPastStaysCached: new rates do not change the answer for a past day, so
+// its ETag stays.
 func TestPastStaysCached(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -222,7 +222,7 @@ func TestAccept(t *testing.T) {
 	} {
 		for _, target := range append([]string{"/api/rates/x"}, targets...) {
 			if target == "/api/rates/x" && want == 200 {
-				continue // a refusal has no less to say
+				continue // refused for the currency
 			}
 			a := s.do(t, request(http.MethodGet, target, "Accept", accept))
 			if a.status != want {
@@ -253,11 +253,11 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("%s %s is not in the document", route.Method, route.Path)
 		}
 	}
-	if got, want := document.Paths.Len(), len(routes)+len(neighbours); got != want {
+	if got, want := document.Paths.Len(), len(routes)+len(external); got != want {
 		t.Errorf("the document has %d paths, want %d", got, want)
 	}
-	// What others answer is described here and is nothing here.
-	for _, path := range neighbours {
+	// The document describes these paths; the handler does not serve them.
+	for _, path := range external {
 		if document.Paths.Value(path) == nil {
 			t.Errorf("%s is not in the document", path)
 		}
@@ -265,7 +265,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// flipping gives another dataset each time it is asked, and counts.
+// flipping returns another dataset at each call, and counts the calls.
 type flipping struct {
 	data  [2]*rates.Dataset
 	asked atomic.Int64
@@ -275,8 +275,8 @@ func (f *flipping) Current() *rates.Dataset { return f.data[f.asked.Add(1)%2] }
 
 func (f *flipping) NextExpected(now time.Time) time.Time { return now.Add(-time.Hour) }
 
-// TestOneDatasetPerRequest: a refresh that comes while an answer is being
-// made must not show in half of it.
+// TestOneDatasetPerRequest: a refresh during a request must not change a part
+// of its answer.
 func TestOneDatasetPerRequest(t *testing.T) {
 	t.Parallel()
 	source := &flipping{data: [2]*rates.Dataset{fixture(t), newer(t, "2026-09-28", "USD", "1.1713")}}
@@ -311,8 +311,8 @@ func TestOneDatasetPerRequest(t *testing.T) {
 	}
 }
 
-// TestOverTheWire asks a real server, where 304, HEAD and refused bodies
-// meet net/http's own rules.
+// TestOverTheWire tests 304, HEAD and large bodies with a real server, since
+// net/http has rules for them.
 func TestOverTheWire(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(serve(t).handler)

@@ -33,8 +33,8 @@ func TestParallelGuesses(t *testing.T) {
 			var group sync.WaitGroup
 			for i := range 100 {
 				group.Go(func() {
-					attempt, _, err := b.login.Reserve(context.Background(), b.now, b.limits,
-						login.ClientKey(test.client(i)), login.AccountKey("victim@example.com"))
+					attempt, _, err := b.local.Reserve(context.Background(), b.now, b.limits,
+						login.ClientOf(test.client(i)), login.AccountOf("victim@example.com"))
 					if err != nil {
 						t.Errorf("Reserve: %v", err)
 					}
@@ -52,8 +52,8 @@ func TestParallelGuesses(t *testing.T) {
 	}
 }
 
-// Threat: the attacker walks through the addresses of its /64, or writes
-// its IPv4 address as IPv6. Expected: one allowance.
+// Threat: the attacker uses many addresses of its /64, or writes its IPv4
+// address as IPv6. Expected: one allowance.
 func TestAddressesOfOneClient(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, login.Limits{})
@@ -69,9 +69,9 @@ func TestAddressesOfOneClient(t *testing.T) {
 	b.refuse("::ffff:c000:201", "", time.Minute)
 }
 
-// Threat: each spelling that the service takes for the victim's e-mail is
-// tried as if it were an account. Expected: one allowance.
-func TestSpellingsAreNoFreshAllowance(t *testing.T) {
+// Threat: the attacker tries each spelling that the service treats as the
+// victim's e-mail. Expected: one allowance.
+func TestSpellingsShareAnAllowance(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, loose)
 	spellings := []string{
@@ -100,19 +100,19 @@ func TestTwinAccountClearsNothing(t *testing.T) {
 }
 
 // Threat: failures at invented accounts push the victim's count out of
-// memory. Expected: memory stays bounded; a held account outlasts a flood
-// of single failures of any length, and known clients any flood.
+// memory. Expected: memory is bounded; a flood of single failures does not
+// evict an account that must wait, and no flood evicts known clients.
 func TestFloodOfAccounts(t *testing.T) {
 	t.Parallel()
 	const capacity = 1 << 12
 	b, d := newDurableBench(t, loose)
-	b.throttle = login.NewSmall(d, capacity)
+	b.local = login.NewSmallLocal(d, capacity)
 	b.succeed("192.0.2.1", "victim")
 	b.fail("192.0.2.2", "victim", 10)
 	for i := range 8 * capacity {
 		b.fail(fmt.Sprintf("10.%d.%d.1", i>>8&255, i&255), fmt.Sprint("invented", i), 1)
 	}
-	clients, failures, known := b.login.Rows()
+	clients, failures, known := b.local.Rows()
 	if failures > capacity || clients > capacity || known != 1 {
 		t.Errorf("got %d failures, %d clients, %d known; want at most %d, %d and 1", failures, clients, known, capacity, capacity)
 	}
@@ -123,13 +123,13 @@ func TestFloodOfAccounts(t *testing.T) {
 	b.admit("192.0.2.1", "victim")
 }
 
-// Threat: the attacker holds up so many accounts that none is left to
-// count the failures of others. Expected: a quarter of the memory is theirs.
-func TestFloodOfHeldAccounts(t *testing.T) {
+// Threat: the attacker makes so many accounts wait that the failures of other
+// accounts find no memory. Expected: a quarter of it is free for them.
+func TestFloodOfWaitingAccounts(t *testing.T) {
 	t.Parallel()
 	const capacity = 1 << 10
 	b := newBench(t, login.Limits{PerClient: 1000, Free: 2})
-	b.throttle = login.NewSmall(nil, capacity)
+	b.local = login.NewSmallLocal(nil, capacity)
 	for i := range 4 * capacity {
 		b.fail(fmt.Sprintf("10.%d.%d.1", i>>8&255, i&255), fmt.Sprint("invented", i), 2)
 	}
@@ -139,22 +139,22 @@ func TestFloodOfHeldAccounts(t *testing.T) {
 	}
 	b.fail("192.0.2.1", "victim", 1)
 	b.refuse("192.0.2.1", "victim", 30*time.Second)
-	if _, failures, _ := b.login.Rows(); failures > capacity {
+	if _, failures, _ := b.local.Rows(); failures > capacity {
 		t.Errorf("got %d rows, want at most %d", failures, capacity)
 	}
 }
 
-// Threat: while the journal cannot save, attempts cost nothing, not even
-// the allowance per client. Expected: they evict nobody.
+// Threat: while the journal cannot save, attempts cost nothing, not even the
+// allowance per client. Expected: they evict no row.
 func TestFloodWhileJournalIsDown(t *testing.T) {
 	t.Parallel()
 	b, d := newDurableBench(t, loose)
-	b.throttle = login.NewSmall(d, 64)
+	b.local = login.NewSmallLocal(d, 64)
 	b.fail("192.0.2.1", "victim", 9)
 	d.fail(context.DeadlineExceeded)
 	for i := range 1000 {
-		attempt, _, err := b.login.Reserve(t.Context(), b.now, b.limits,
-			login.ClientKey("192.0.2.2"), login.AccountKey(fmt.Sprint("invented", i)))
+		attempt, _, err := b.local.Reserve(t.Context(), b.now, b.limits,
+			login.ClientOf("192.0.2.2"), login.AccountOf(fmt.Sprint("invented", i)))
 		if attempt != nil || err == nil {
 			t.Fatalf("got %v, %v, want an error", attempt, err)
 		}
@@ -164,8 +164,8 @@ func TestFloodWhileJournalIsDown(t *testing.T) {
 	b.refuse("192.0.2.3", "victim", 30*time.Second)
 }
 
-// Rows that nobody asks for again must go, too.
-func TestExpiredRowsGo(t *testing.T) {
+// Expired rows are deleted, even if no attempt uses them again.
+func TestExpiredRowsAreDeleted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, loose)
 	for i := range 5000 {
@@ -176,14 +176,14 @@ func TestExpiredRowsGo(t *testing.T) {
 		b.succeed(fmt.Sprintf("10.1.%d.%d", i>>8, i&255), fmt.Sprint("b", i))
 		b.pass(time.Second)
 	}
-	// Sixty clients are within their window; others go when their part of
-	// the table is next used.
-	if clients, failures, _ := b.login.Rows(); clients > 200 || failures > 0 {
+	// Sixty clients are within their window; others are deleted when their
+	// shard is next used.
+	if clients, failures, _ := b.local.Rows(); clients > 200 || failures > 0 {
 		t.Errorf("got %d clients and %d accounts with failures, want about 60 and 0", clients, failures)
 	}
 }
 
-// heapOf is what stays allocated after fill has run.
+// heapOf returns what fill leaves allocated.
 func heapOf(fill func()) (bytes uint64, objects uint64) {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -194,12 +194,12 @@ func heapOf(fill func()) (bytes uint64, objects uint64) {
 	return after.HeapAlloc - before.HeapAlloc, after.HeapObjects - before.HeapObjects
 }
 
-// Memory per row, and that rows are not objects for the garbage collector.
-// Not parallel, as other tests would be measured along.
+// Memory per row is bounded, and rows are not objects for the garbage
+// collector. Not parallel: that would measure other tests as well.
 func TestMemoryPerRow(t *testing.T) {
 	const rows = 1 << 17
 	b := newBench(t, login.Limits{})
-	b.throttle = login.NewSmall(nil, rows)
+	b.local = login.NewSmallLocal(nil, rows)
 	bytes, objects := heapOf(func() {
 		for i := range 2 * rows {
 			b.fail(fmt.Sprintf("2001:db8:%x:%x::1", i>>16, i&0xffff), fmt.Sprint(i), 1)

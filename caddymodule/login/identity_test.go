@@ -11,19 +11,19 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
-func TestClientKey(t *testing.T) {
+func TestClientOf(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, a, b string
 		same       bool
 	}{
 		{"IPv4", "192.0.2.1", "192.0.2.1", true},
-		{"IPv4 neighbours", "192.0.2.1", "192.0.2.2", false},
+		{"IPv4 next", "192.0.2.1", "192.0.2.2", false},
 		{"IPv6 within a /64", "2001:db8:1:2::1", "2001:0DB8:1:2:ffff:ffff:ffff:ffff", true},
 		{"IPv6 of two /64", "2001:db8:1:2::1", "2001:db8:1:3::1", false},
 		{"IPv4-mapped", "::ffff:192.0.2.1", "192.0.2.1", true},
 		{"IPv4-mapped in hex", "::ffff:c000:201", "192.0.2.1", true},
-		{"IPv4-mapped neighbours", "::ffff:192.0.2.1", "::ffff:192.0.2.2", false},
+		{"IPv4-mapped next", "::ffff:192.0.2.1", "::ffff:192.0.2.2", false},
 		{"zone", "fe80::1%eth0", "fe80::1%eth1", true},
 		{"IPv4 is not the IPv6 of the same bytes", "32.1.13.184", "2001:db8::", false},
 		{"garbage", "", "not an address", true},
@@ -33,7 +33,7 @@ func TestClientKey(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			a, b := login.ClientKey(test.a), login.ClientKey(test.b)
+			a, b := login.ClientOf(test.a), login.ClientOf(test.b)
 			if got := a == b; got != test.same {
 				t.Errorf("%q and %q: got same client %v, want %v", test.a, test.b, got, test.same)
 			}
@@ -41,7 +41,7 @@ func TestClientKey(t *testing.T) {
 	}
 }
 
-func TestAccountKey(t *testing.T) {
+func TestAccountOf(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, a, b          string
@@ -64,19 +64,19 @@ func TestAccountKey(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			a, b := login.AccountKey(test.a), login.AccountKey(test.b)
+			a, b := login.AccountOf(test.a), login.AccountOf(test.b)
 			if got := a == b; got != test.same {
 				t.Errorf("got same account %v, want %v", got, test.same)
 			}
-			if got := login.SameBucket(a, b); got != test.countTogether {
+			if got := login.CountTogether(a, b); got != test.countTogether {
 				t.Errorf("got counted together %v, want %v", got, test.countTogether)
 			}
 		})
 	}
 }
 
-// Whatever way a service makes e-mails canonical, failures at the canonical
-// e-mail count together with those at what was typed.
+// However a service normalizes e-mails, failures at the normalized e-mail and
+// at the typed one count together.
 func TestSpellingsCountTogether(t *testing.T) {
 	t.Parallel()
 	ways := []func(string) string{
@@ -91,7 +91,7 @@ func TestSpellingsCountTogether(t *testing.T) {
 		if stored == typed {
 			return
 		}
-		if !login.SameBucket(login.AccountKey(typed), login.AccountKey(stored)) {
+		if !login.CountTogether(login.AccountOf(typed), login.AccountOf(stored)) {
 			t.Fatalf("%+q and %+q are counted apart", typed, stored)
 		}
 	}
@@ -111,13 +111,13 @@ func TestSpellingsCountTogether(t *testing.T) {
 	}))
 }
 
-// An owner may type the e-mail in any case, composed or not.
+// An owner can type the e-mail in any case and normal form.
 func TestTypedInAnyCase(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		email := rapid.StringMatching(`[a-zäöüéøåñçčžа-яα-ρ0-9.+_-]{1,20}@[a-z]{1,10}\.org`).Draw(t, "email")
 		typed := " " + norm.NFD.String(strings.ToUpper(email))
-		if login.AccountKey(typed) != login.AccountKey(email) {
+		if login.AccountOf(typed) != login.AccountOf(email) {
 			t.Fatalf("%+q and %+q are two accounts", typed, email)
 		}
 	})

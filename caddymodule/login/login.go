@@ -1,0 +1,27 @@
+package login
+
+import (
+	"context"
+	"time"
+)
+
+// Attempt is an admitted login attempt. It counts as failed until one of its
+// methods says otherwise. The first call decides; later calls have no
+// effect. All methods are safe for concurrent use.
+type Attempt interface {
+	// Failed says that the password was wrong. The attempt counts as
+	// failed already, so there is nothing to write.
+	Failed()
+
+	// Succeeded says that the password was right. It clears the failures
+	// of this client at this account, including attempts in flight, and
+	// makes the client known to the account. If it returns an error, the
+	// limiter may forget the success when its process ends.
+	Succeeded(ctx context.Context, now time.Time) error
+
+	// Abandoned says that the password was not checked, because no service
+	// answered. It takes the failure back from the account. The attempt
+	// still counts for the client. If it returns an error, the failure may
+	// count again when the limiter's process has ended.
+	Abandoned(ctx context.Context) error
+}

@@ -1,0 +1,106 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/upstream/server"
+)
+
+// Options are the settings of an App.
+type Options struct {
+	// Address is the public address of the site as a Caddyfile has it, such
+	// as "https://rates.example". With HTTPS, session cookies are sent over
+	// TLS only.
+	Address string
+
+	// Timezone is the IANA zone whose midnight resets the quotas, for the
+	// page that people see before they sign in.
+	Timezone string
+
+	// Directory holds the rates and, without Database, the accounts. It is
+	// created when it is missing.
+	Directory string
+
+	// Database is the URL of a PostgreSQL database for the accounts. Empty
+	// for a SQLite file in Directory.
+	Database string
+
+	// RatesHistory and RatesDaily are the URLs of the ECB's whole history
+	// and of its newest rates. An empty URL is never fetched.
+	RatesHistory, RatesDaily string
+
+	// SignUp lets strangers create an account on the plan free.
+	SignUp bool
+
+	// Control calls the gate's control API. The App does not close its
+	// connections.
+	Control *client.Client
+
+	// Check returns nil for a request that the gate sent for a purpose,
+	// assertion.Call or assertion.Login, and otherwise why it is refused.
+	// CheckAssertions returns the check for a gate in another process.
+	Check func(r *http.Request, purpose string) error
+
+	// Logger gets what clients must not read.
+	Logger *slog.Logger
+}
+
+// OptionError is an invalid option.
+type OptionError struct {
+	Option string
+	// Value is empty where it could hold a password.
+	Value string
+	// Want says what is allowed.
+	Want string
+}
+
+func (e *OptionError) Error() string {
+	if e.Value == "" {
+		return fmt.Sprintf("invalid %s: want %s", e.Option, e.Want)
+	}
+	return fmt.Sprintf("invalid %s %q: want %s", e.Option, e.Value, e.Want)
+}
+
+// validate checks all options and returns the URL of the site.
+func (o Options) validate() (*url.URL, error) {
+	site, err := publicURL(o.Address)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := time.LoadLocation(o.Timezone); err != nil || o.Timezone == "" || o.Timezone == "Local" {
+		return nil, &OptionError{"timezone", o.Timezone, "an IANA zone such as Europe/Berlin"}
+	}
+	if o.Directory == "" {
+		return nil, &OptionError{"directory", "", "a directory for the data"}
+	}
+	for name, value := range map[string]string{"rates history": o.RatesHistory, "rates daily": o.RatesDaily} {
+		if u, err := url.Parse(value); err != nil || value != "" && (u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+			return nil, &OptionError{name, "", "an HTTP or HTTPS URL"}
+		}
+	}
+	return site, nil
+}
+
+func (o Options) ratesDirectory() string { return filepath.Join(o.Directory, "rates") }
+
+// CheckAssertions returns a check for Options: it accepts a request with
+// one Tollgate-Assertion that the gate of this secret made for a host of
+// the address.
+func CheckAssertions(secret, address string) (func(r *http.Request, purpose string) error, error) {
+	accepts, err := siteHosts(address)
+	if err != nil {
+		return nil, err
+	}
+	key, err := assertion.NewKey(secret)
+	if err != nil {
+		return nil, err
+	}
+	return server.CheckAssertion(assertion.NewVerifier(accepts, time.Now, key)), nil
+}
