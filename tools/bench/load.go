@@ -104,7 +104,6 @@ func measureProxy(ctx context.Context, b *bench) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Both proxies get the tokens, too: the requests must be equal.
 	var gates [2]*side
 	for i, options := range []string{"sync off", "sync on"} {
 		g, err := b.startGate(ctx, options, upstream)
@@ -118,6 +117,7 @@ func measureProxy(ctx context.Context, b *bench) ([]row, error) {
 		gates[i] = &side{caddy: g.caddy, generator: generator}
 	}
 	gate, synced := gates[0], gates[1]
+	// The proxies get the same requests as the gate, with the tokens.
 	base := baseline{&side{caddy: first, generator: gate.generator}, &side{caddy: second, generator: gate.generator}}
 	if err := loadInTurn(ctx, b, base.first, base.second, gate, synced); err != nil {
 		return nil, err
