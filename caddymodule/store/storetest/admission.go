@@ -26,8 +26,8 @@ func (s *suite) limit() {
 	s.wantUsed(call, 5)
 }
 
-// handles makes sure that a call counts in the same place with the handle
-// of its grant and without it.
+// handles: a call counts in the same counter with and without the handle of
+// its grant.
 func (s *suite) handles() {
 	s.account("acc_1", "acc_2")
 	var calls [2]store.Call
@@ -49,14 +49,15 @@ func (s *suite) handles() {
 	}
 }
 
-// limitUnderConcurrency lets many callers run for few calls.
+// limitUnderConcurrency: of many callers, as many are admitted as the limit
+// allows, and each has another remainder.
 func (s *suite) limitUnderConcurrency() {
 	const callers, limit, rounds = 50, 5, 20
 	s.account("acc_1")
 	for round := range rounds {
 		call := s.call("acc_1", fmt.Sprintf("endpoint%d", round))
 		var admitted atomic.Int64
-		var seen sync.Map // counts that were given out
+		var seen sync.Map // counts that were returned
 		s.together(callers, func(int) error {
 			remaining := []int64{0}
 			ok, err := s.store.Take(s.Context(), call, daily(limit), remaining)
@@ -64,7 +65,7 @@ func (s *suite) limitUnderConcurrency() {
 				admitted.Add(1)
 				used := limit - remaining[0]
 				if _, twice := seen.LoadOrStore(used, true); twice || used < 1 || used > limit {
-					return fmt.Errorf("count %d was given out twice or is out of range", used)
+					return fmt.Errorf("count %d was returned twice or is out of range", used)
 				}
 			}
 			return err
@@ -76,8 +77,8 @@ func (s *suite) limitUnderConcurrency() {
 	}
 }
 
-// countersAreIndependent counts on many accounts, endpoints and days at
-// once and expects each to have its own.
+// countersAreIndependent: each account, endpoint and day has its own
+// counter.
 func (s *suite) countersAreIndependent() {
 	const accounts, endpoints, days, callers, limit = 12, 4, 3, 8, 5
 	var calls []store.Call
@@ -131,46 +132,8 @@ func (s *suite) giveBack() {
 	s.take(call, 2, 1, true)
 }
 
-// giveBackUnderConcurrency takes and gives back at once: in the end as
-// many are taken as were admitted and kept, and never more than the limit
-// were out.
-func (s *suite) giveBackUnderConcurrency() {
-	const callers, rounds, limit = 32, 40, 10
-	s.account("acc_1")
-	call := s.call("acc_1", "convert")
-	var kept, out atomic.Int64
-	s.together(callers, func(caller int) error {
-		for round := range rounds {
-			ok, err := s.store.Take(s.Context(), call, daily(limit), []int64{0})
-			if err != nil {
-				return err
-			}
-			if !ok {
-				continue
-			}
-			if n := out.Add(1); n > limit {
-				return fmt.Errorf("%d calls are out, limit %d", n, limit)
-			}
-			if caller == 0 && round%10 == 0 {
-				kept.Add(1)
-				continue
-			}
-			out.Add(-1)
-			if err := s.store.GiveBack(s.Context(), call); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	s.wantUsed(call, kept.Load())
-	for used := kept.Load(); used < limit; used++ {
-		s.take(call, limit, used+1, true)
-	}
-	s.take(call, limit, limit, false)
-}
-
-// together runs fn in n goroutines that start at once, with no processor
-// asleep, and fails the test with the first error.
+// together runs fn in n goroutines that start at the same time, and fails
+// the test with the first error.
 func (s *suite) together(n int, fn func(i int) error) {
 	s.Helper()
 	var ready atomic.Int64

@@ -13,20 +13,20 @@ import (
 // SmallDisk is a file system of 64 MiB that a test can fill.
 type SmallDisk struct{ Dir string }
 
-// NeedRoot skips a test that mounts a file system where that is not
-// allowed; in CI it fails it.
+// NeedRoot skips a test that mounts a file system unless it runs as root. In
+// CI it fails the test instead.
 func NeedRoot(t *testing.T) {
 	t.Helper()
 	switch {
 	case os.Geteuid() == 0:
 	case os.Getenv("CI") == "true":
-		t.Fatal("mounting a file system takes root")
+		t.Fatal("mounting a file system requires root")
 	default:
-		t.Skip("mounting a file system takes root")
+		t.Skip("mounting a file system requires root")
 	}
 }
 
-// NewSmallDisk mounts one until the test ends, which takes root.
+// NewSmallDisk mounts a SmallDisk until the test ends. It requires root.
 func NewSmallDisk(t *testing.T) SmallDisk {
 	t.Helper()
 	NeedRoot(t)
@@ -42,13 +42,13 @@ func NewSmallDisk(t *testing.T) SmallDisk {
 	return SmallDisk{dir}
 }
 
-// Fill leaves so many bytes free, 0 for a disk that is as full as can be,
-// and returns a function that takes its file away.
+// Fill fills the disk up to leave free bytes, and returns a function that
+// deletes its file.
 func (d SmallDisk) Fill(t *testing.T, leave uint64) (empty func()) {
 	t.Helper()
 	path := filepath.Join(d.Dir, "ballast")
 	err := d.fill(path, leave)
-	// An open store may have taken blocks meanwhile.
+	// An open store may have allocated blocks in between.
 	for again := 0; again < 100 && errors.Is(err, unix.ENOSPC); again++ {
 		time.Sleep(20 * time.Millisecond)
 		err = d.fill(path, leave)
@@ -63,7 +63,7 @@ func (d SmallDisk) Fill(t *testing.T, leave uint64) (empty func()) {
 	}
 }
 
-// fill writes a file that leaves so many bytes, or none.
+// fill writes a file that leaves that many bytes, or no file.
 func (d SmallDisk) fill(path string, leave uint64) error {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(d.Dir, &stat); err != nil {

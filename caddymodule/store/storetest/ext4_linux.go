@@ -15,7 +15,7 @@ import (
 )
 
 // Ext4 is an ext4 file system that a test can break and repair. It is in a
-// sparse file on a tmpfs, and mounted by a loop device.
+// sparse file on a tmpfs, on a loop device.
 type Ext4 struct {
 	// Dir is where the file system is mounted.
 	Dir string
@@ -24,15 +24,15 @@ type Ext4 struct {
 	image   string
 }
 
-// Sizes of an Ext4, in bytes. The tmpfs holds what is written, and the log
-// of the file system.
+// Sizes of an Ext4, in bytes. The tmpfs has space for the data and for the
+// journal of the file system.
 const (
 	ext4Size    = 192 << 20
 	backingSize = 224 << 20
 )
 
-// NewExt4 mounts one until the test ends, which takes root. Where the
-// kernel cannot mount ext4 from a loop device, the test is skipped.
+// NewExt4 mounts an Ext4 until the test ends. It requires root. It skips the
+// test if the kernel cannot mount ext4 from a loop device.
 func NewExt4(t *testing.T) *Ext4 {
 	t.Helper()
 	NeedRoot(t)
@@ -57,7 +57,7 @@ func NewExt4(t *testing.T) *Ext4 {
 	return d
 }
 
-// kernelLacks names what the kernel lacks for an Ext4.
+// kernelLacks names a feature that the kernel lacks for an Ext4, or is empty.
 func kernelLacks() string {
 	systems, err := os.ReadFile("/proc/filesystems")
 	if err == nil && !strings.Contains(string(systems), "\text4\n") && exec.Command("modprobe", "ext4").Run() != nil {
@@ -69,18 +69,17 @@ func kernelLacks() string {
 	return ""
 }
 
-// Abort makes the file system read-only as an error in it does.
+// Abort makes the file system read-only, as an error of its own would.
 func (d *Ext4) Abort(t *testing.T) {
 	t.Helper()
 	d.run(t, 0, "mount", "-o", "remount,abort", d.Dir)
 }
 
-// StopWrites makes the device answer with an error to every write of a
-// block that it has not written before. Reads work on.
+// StopWrites makes every write of a new block fail. Reads still work.
 func (d *Ext4) StopWrites(t *testing.T) {
 	t.Helper()
 	var err error
-	for range 100 { // until nothing is written between the two calls
+	for range 100 { // until no write comes between the two calls
 		var stat unix.Statfs_t
 		if err = unix.Statfs(d.backing, &stat); err == nil {
 			err = d.resize((stat.Blocks - stat.Bfree) * uint64(stat.Bsize))
@@ -96,8 +95,8 @@ func (d *Ext4) resize(size uint64) error {
 	return unix.Mount("tmpfs", d.backing, "tmpfs", unix.MS_REMOUNT, "size="+strconv.FormatUint(size, 10))
 }
 
-// Repair makes the device work again, and checks and mounts the file
-// system anew. No process may use it.
+// Repair makes the device work again, and checks and remounts the file
+// system. No process may use it.
 func (d *Ext4) Repair(t *testing.T) {
 	t.Helper()
 	if err := d.resize(backingSize); err != nil {
@@ -140,7 +139,7 @@ func (d *Ext4) mount(t *testing.T) {
 	d.run(t, 0, "mount", "-o", "loop", d.image, d.Dir)
 }
 
-// run runs a program, which may end with a code up to most.
+// run runs a program and fails the test if its exit code is above most.
 func (d *Ext4) run(t *testing.T, most int, name string, args ...string) {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -150,7 +149,7 @@ func (d *Ext4) run(t *testing.T, most int, name string, args ...string) {
 	}
 }
 
-// unmount waits for a process that has just been killed.
+// unmount waits until a process that was just killed has ended.
 func unmount(t *testing.T, dir string) {
 	t.Helper()
 	err := unix.Unmount(dir, 0)

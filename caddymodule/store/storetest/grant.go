@@ -22,11 +22,11 @@ func (s *suite) grant() {
 		s.wantGrant(s.create(key), key, "starter")
 	}
 
-	// Hashes that begin or end alike are different all the same.
+	// Hashes that differ in one bit are different tokens.
 	for _, i := range []int{0, 7, 8, 31} {
 		near := hashOf(first.ID)
 		near[i] ^= 1
-		s.wantNoGrant("a neighbour of a token", near, s.now)
+		s.wantNoGrant("a hash that differs in one bit", near, s.now)
 	}
 
 	_, err := PutAccount(s.Context(), s.store, store.Account{ID: "acc_1", Plan: "business", CreatedAt: s.now})
@@ -35,8 +35,7 @@ func (s *suite) grant() {
 	s.wantGrant(hashOf(login.ID), login, "starter")
 }
 
-// grantExpires holds the store to the instant: a token is dead at its
-// expiry, not after it.
+// grantExpires: a token is valid until a nanosecond before its expiry.
 func (s *suite) grantExpires() {
 	s.account("acc_1")
 	key := s.newKey("acc_1", "short")
@@ -48,7 +47,7 @@ func (s *suite) grantExpires() {
 	}
 	s.wantNoGrant("a token at its expiry", hash, key.ExpiresAt)
 	s.wantNoGrant("an expired token", hash, key.ExpiresAt.Add(time.Hour))
-	s.wantGrant(hash, key, "starter") // a clock that was wrong is put back
+	s.wantGrant(hash, key, "starter") // the clock was corrected
 }
 
 func (s *suite) grantAfterDisabling() {
@@ -68,12 +67,14 @@ func (s *suite) grantAfterDisabling() {
 	s.wantGrant(hash, key, "starter")
 }
 
-// deletedAccountStaysDead makes sure that an account's tokens do not come
-// back with the next account of its id, nor after a restart.
-func (s *suite) deletedAccountStaysDead() {
+// deletedAccount: the tokens, counts and recent calls of a deleted account
+// are not those of the next account with its id, also after a restart.
+func (s *suite) deletedAccount() {
 	s.account("acc_1", "acc_10")
-	key, neighbour := s.newKey("acc_1", "ci"), s.newKey("acc_10", "ci")
-	hash, neighbourHash := s.create(key), s.create(neighbour)
+	key, other := s.newKey("acc_1", "ci"), s.newKey("acc_10", "ci")
+	hash, otherHash := s.create(key), s.create(other)
+	grant, err := s.store.Grant(s.Context(), hash, s.now)
+	s.must(err)
 	s.take(s.call("acc_1", "convert"), 10, 1, true)
 	s.take(s.call("acc_10", "convert"), 10, 1, true)
 	s.store.Record(store.Record{Account: "acc_1", Key: key.ID, At: s.now, Endpoint: "convert"})
@@ -81,34 +82,41 @@ func (s *suite) deletedAccountStaysDead() {
 	s.must(s.store.DeleteAccount(s.Context(), "acc_1"))
 	s.wantNoGrant("a deleted account's token", hash, s.now)
 	s.wantError("deleting again", s.store.DeleteAccount(s.Context(), "acc_1"), store.ErrNotFound)
-	_, err := s.store.Account(s.Context(), "acc_1")
+	_, err = s.store.Account(s.Context(), "acc_1")
 	s.wantError("a deleted account", err, store.ErrNotFound)
 
 	check := func() {
 		s.Helper()
 		s.account("acc_1")
-		s.wantNoGrant("the former account's token", hash, s.now)
+		s.wantNoGrant("the deleted account's token", hash, s.now)
 		keys, err := s.store.ListKeys(s.Context(), "acc_1")
 		s.must(err)
 		recent, err := s.store.Recent(s.Context(), "acc_1", s.now)
 		s.must(err)
 		if len(keys) > 0 || len(recent) > 0 {
-			s.Errorf("the new account has the former one's keys %v or calls %v", keys, recent)
+			s.Errorf("the new account has keys %v or calls %v of the deleted one", keys, recent)
 		}
 		s.wantUsed(s.call("acc_1", "convert"), 0)
-		s.wantGrant(neighbourHash, neighbour, "starter")
+		s.wantGrant(otherHash, other, "starter")
 		s.wantUsed(s.call("acc_10", "convert"), 1)
 	}
 	check()
-	if s.reopen != nil {
-		s.store = s.reopen()
-		check()
+	if late := s.call("acc_1", "convert"); grant.Handle != 0 {
+		late.Handle = grant.Handle
+		_, err := s.store.Take(s.Context(), late, nil, nil)
+		s.wantError("a call with the grant of the deleted account", err, store.ErrNoGrant)
+		s.take(s.call("acc_1", "convert"), 10, 1, true)
+		s.must(s.store.GiveBack(s.Context(), late)) // changes nothing
+		s.wantUsed(late, 1)
+		s.must(s.store.GiveBack(s.Context(), s.call("acc_1", "convert")))
 	}
+	s.restart()
+	check()
 	s.take(s.call("acc_1", "convert"), 10, 1, true)
 }
 
-// deletedUnderLoad: a call that is under way while its account is deleted
-// leaves no count for the next account of that id.
+// deletedUnderLoad: a call that is in flight while its account is deleted
+// does not count on the next account with that id.
 func (s *suite) deletedUnderLoad() {
 	const rounds, callers = 20, 4
 	call := s.call("acc_1", "convert")

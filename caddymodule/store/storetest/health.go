@@ -2,8 +2,7 @@ package storetest
 
 import "github.com/caddy-tollgate/tollgate/caddymodule/store"
 
-// check: a store that works says so, however often it is asked, and
-// counts nothing for it.
+// check: Check of a working store returns no error and changes no count.
 func (s *suite) check() {
 	s.account("acc_1")
 	call := s.call("acc_1", "convert")

@@ -12,8 +12,8 @@ import (
 func (s *suite) keys() {
 	s.account("acc_1", "acc_2")
 	s.wantError("a key of an unknown account",
-		s.store.CreateKey(s.Context(), s.newKey("nobody", "ci"), hashOf("nobody")), store.ErrNotFound)
-	s.wantNoGrant("a key that was refused", hashOf("nobody"), s.now)
+		s.store.CreateKey(s.Context(), s.newKey("acc_unknown", "ci"), hashOf("acc_unknown")), store.ErrNotFound)
+	s.wantNoGrant("a key that was refused", hashOf("acc_unknown"), s.now)
 
 	first := s.newKey("acc_1", "z first")
 	first.CreatedAt, first.ExpiresAt = s.now.Add(-time.Hour), s.now.Add(time.Hour)
@@ -45,12 +45,12 @@ func (s *suite) keys() {
 	s.wantError("another account's key", err, store.ErrNotFound)
 	_, err = s.store.Key(s.Context(), "acc_1", "key_unknown")
 	s.wantError("an unknown key", err, store.ErrNotFound)
-	if got, err = s.store.ListKeys(s.Context(), "nobody"); err != nil || len(got) != 0 {
+	if got, err = s.store.ListKeys(s.Context(), "acc_unknown"); err != nil || len(got) != 0 {
 		s.Errorf("keys of an unknown account: got %v, %v", got, err)
 	}
 }
 
-// keyNames: a name belongs to one live key of an account at a time.
+// keyNames: an account has one live key of a name.
 func (s *suite) keyNames() {
 	s.account("acc_1", "acc_2")
 	expiring := s.newKey("acc_1", "ci")
@@ -66,20 +66,20 @@ func (s *suite) keyNames() {
 
 	login := again
 	login.ID, login.Kind = "key_login", token.Login
-	s.create(login) // login tokens have no names of their own
+	s.create(login) // login tokens may share a name
 
 	again.CreatedAt = expiring.ExpiresAt
-	s.create(again) // the former is dead by then
+	s.create(again) // expiring has expired by then
 	s.must(s.store.RevokeKey(s.Context(), "acc_1", again.ID, again.CreatedAt))
 	again.ID = "key_third"
 	s.create(again)
 
-	// Of many that want a name at once, one gets it.
+	// Of concurrent keys with one name, one is created.
 	for round := range 20 {
 		var created atomic.Int64
 		s.together(8, func(i int) error {
-			key := s.newKey("acc_2", fmt.Sprint("contested ", round))
-			key.ID = fmt.Sprintf("key_contested_%d_%d", round, i)
+			key := s.newKey("acc_2", fmt.Sprint("concurrent ", round))
+			key.ID = fmt.Sprintf("key_concurrent_%d_%d", round, i)
 			err := s.store.CreateKey(s.Context(), key, hashOf(key.ID))
 			if err == nil {
 				created.Add(1)
@@ -100,9 +100,9 @@ func (s *suite) keyLimit() {
 	login := s.newKey("acc_1", "login")
 	login.Kind = token.Login
 	s.create(login)
-	dying := s.newKey("acc_1", "dying")
-	dying.ExpiresAt = s.now.Add(time.Minute)
-	s.create(dying)
+	expiring := s.newKey("acc_1", "expiring")
+	expiring.ExpiresAt = s.now.Add(time.Minute)
+	s.create(expiring)
 
 	extra := s.newKey("acc_1", "extra")
 	s.wantError("a key too many", s.store.CreateKey(s.Context(), extra, hashOf(extra.ID)), store.ErrTooManyKeys)
@@ -111,7 +111,7 @@ func (s *suite) keyLimit() {
 	next := s.newKey("acc_1", "next")
 	s.wantError("an overlap too many", s.store.RotateKey(s.Context(), "acc_1", "key_acc_1_k0", next, hashOf(next.ID), s.now.Add(time.Hour)), store.ErrTooManyKeys)
 	s.must(s.store.RotateKey(s.Context(), "acc_1", "key_acc_1_k0", next, hashOf(next.ID), s.now))
-	extra.CreatedAt = dying.ExpiresAt
+	extra.CreatedAt = expiring.ExpiresAt
 	s.create(extra)
 }
 
@@ -135,14 +135,14 @@ func (s *suite) revoke() {
 	s.wantNoGrant("a revoked login token", loginHash, s.now)
 	s.wantGrant(otherHash, other, "starter")
 
-	// Again changes nothing.
+	// Revoking it again changes nothing.
 	s.must(s.store.RevokeKey(s.Context(), "acc_1", key.ID, s.now.Add(time.Hour)))
 	got, err := s.store.Key(s.Context(), "acc_1", key.ID)
 	s.must(err)
 	key.RevokedAt = s.now
 	s.wantKey(got, key)
 
-	// Nothing that is written later brings it back.
+	// Later writes do not make it valid again.
 	s.store.Record(store.Record{Account: "acc_1", Key: key.ID, At: s.now, Endpoint: "convert"})
 	_, err = s.store.Recent(s.Context(), "acc_1", s.now)
 	s.must(err)
@@ -150,8 +150,8 @@ func (s *suite) revoke() {
 	s.wantNoGrant("a revoked key after a late record", hash, s.now)
 }
 
-// revokeUnderLoad: once RevokeKey has returned, no Grant that begins
-// finds the key, however many are under way.
+// revokeUnderLoad: a Grant that begins after RevokeKey has returned does not
+// find the key.
 func (s *suite) revokeUnderLoad() {
 	const rounds, readers = 30, 4
 	s.account("acc_1")

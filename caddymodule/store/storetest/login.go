@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// newLogin is a login token that is as many seconds younger than others as
-// its number is greater. Its id and its token follow from the number.
+// newLogin returns a login token that was created number seconds after now.
+// Its id and its token follow from the number.
 func (s *suite) newLogin(account string, number int) store.Key {
 	login := s.newKey(account, "login")
 	login.ID, login.Kind = fmt.Sprintf("login_%s_%d", account, number), token.Login
@@ -28,8 +28,8 @@ func (s *suite) createLogins(account string, first, last int) {
 	}
 }
 
-// wantLogins checks that the tokens from first to last are live, and those
-// before and up to total are not.
+// wantLogins checks that of the tokens from 1 to total, those from first to
+// last are live and the others are not.
 func (s *suite) wantLogins(account string, first, last, total int) {
 	s.Helper()
 	var wrong []int
@@ -44,19 +44,19 @@ func (s *suite) wantLogins(account string, first, last, total int) {
 		}
 	}
 	if len(wrong) > 0 {
-		s.Errorf("of %d login tokens, %d to %d must be live; %d are not as they must be, the first of them %d",
+		s.Errorf("of %d login tokens, only %d to %d must be live; %d are wrong, the first is %d",
 			total, first, last, len(wrong), wrong[0])
 	}
 }
 
-// loginLimit: the login token that is one too many ends the oldest.
+// loginLimit: a login token above the limit revokes the oldest.
 func (s *suite) loginLimit() {
 	const most = store.MaxLiveLogins
 	s.account("acc_1", "acc_2")
 	key := s.newKey("acc_1", "ci")
 	s.create(key)
 	s.createLogins("acc_2", 1, 1)
-	// The order of creation decides, not that of the ids.
+	// The time of creation decides, not the id.
 	s.createLogins("acc_1", 1, most)
 	s.wantLogins("acc_1", 1, most, most)
 	s.createLogins("acc_1", most+1, most+1)
@@ -68,7 +68,7 @@ func (s *suite) loginLimit() {
 	want.RevokedAt = s.newLogin("acc_1", most+1).CreatedAt
 	s.wantKey(ended, want)
 
-	// Tokens that were revoked or expired leave room.
+	// Revoked and expired tokens do not count.
 	s.must(s.store.RevokeKey(s.Context(), "acc_1", s.newLogin("acc_1", 50).ID, s.now))
 	short := s.newLogin("acc_1", most+2)
 	short.ExpiresAt = short.CreatedAt.Add(time.Second)
@@ -79,15 +79,13 @@ func (s *suite) loginLimit() {
 
 	s.wantGrant(hashOf(key.ID), key, "starter")
 	s.wantLogins("acc_2", 1, 1, 1)
-	if s.reopen != nil {
-		s.store = s.reopen()
-		s.wantNoGrant("the oldest token", hashOf(s.newLogin("acc_1", 1).ID), s.now)
-		s.wantGrant(hashOf(s.newLogin("acc_1", 2).ID), s.newLogin("acc_1", 2), "starter")
-	}
+	s.restart()
+	s.wantNoGrant("the oldest token", hashOf(s.newLogin("acc_1", 1).ID), s.now)
+	s.wantGrant(hashOf(s.newLogin("acc_1", 2).ID), s.newLogin("acc_1", 2), "starter")
 }
 
-// loginLimitOfRotation: the limit holds for login tokens that are
-// rotated, and the rotated one keeps its overlap.
+// loginLimitOfRotation: a rotation above the limit revokes the oldest login
+// token, but not the rotated one.
 func (s *suite) loginLimitOfRotation() {
 	const most = store.MaxLiveLogins
 	s.account("acc_1")
@@ -104,17 +102,17 @@ func (s *suite) loginLimitOfRotation() {
 	s.wantGrant(hashOf(third.ID), third, "starter")
 }
 
-// endLogins: all login tokens of an account end, and nothing else.
+// endLogins: all login tokens of an account end, and its keys do not.
 func (s *suite) endLogins() {
 	const most = store.MaxLiveLogins
 	s.account("acc_1", "acc_2", "acc_3")
-	s.wantError("ending logins of an unknown account", s.store.EndLogins(s.Context(), "nobody", s.now), store.ErrNotFound)
+	s.wantError("ending logins of an unknown account", s.store.EndLogins(s.Context(), "acc_unknown", s.now), store.ErrNotFound)
 	s.must(s.store.EndLogins(s.Context(), "acc_3", s.now)) // it has none
 	key := s.newKey("acc_1", "ci")
 	s.create(key)
 	s.createLogins("acc_1", 1, most)
 	s.createLogins("acc_2", 1, 1)
-	// A clock that was ahead made some of them in the future of this call.
+	// Some were created after at, by a clock that was ahead.
 	at := s.newLogin("acc_1", most/2).CreatedAt
 	s.must(s.store.EndLogins(s.Context(), "acc_1", at))
 	s.wantLogins("acc_1", 0, 0, most)
@@ -126,30 +124,25 @@ func (s *suite) endLogins() {
 	want.RevokedAt = at
 	s.wantKey(ended, want)
 
-	// One that is made afterwards lives, also where the clock went back.
+	// A token that is created afterwards is live, also if the clock went back.
 	s.createLogins("acc_1", most+1, most+1)
 	early := s.newLogin("acc_1", -3600)
 	s.create(early)
-	if s.reopen != nil {
-		s.store = s.reopen()
-	}
+	s.restart()
 	s.wantLogins("acc_1", most+1, most+1, most+1)
 	s.wantGrant(hashOf(early.ID), early, "starter")
 
-	// A clock ahead takes one for expired, which must not come back when
-	// the clock is right.
+	// To a clock that is ahead, a token has expired. The token must not be
+	// valid again when the clock is corrected.
 	s.must(s.store.EndLogins(s.Context(), "acc_1", s.now.Add(25*time.Hour)))
 	s.wantLogins("acc_1", 0, 0, most+1)
-	s.wantNoGrant("a token that a clock ahead took for expired", hashOf(early.ID), s.now)
-	if s.reopen != nil {
-		s.store = s.reopen()
-		s.wantLogins("acc_1", 0, 0, most+1)
-	}
+	s.wantNoGrant("a token that had expired by a clock ahead", hashOf(early.ID), s.now)
+	s.restart()
+	s.wantLogins("acc_1", 0, 0, most+1)
 }
 
-// endLoginsUnderLoad: once EndLogins has returned, no Grant that begins
-// finds one of the tokens that were there before, and those that are made
-// afterwards live.
+// endLoginsUnderLoad: a Grant that begins after EndLogins has returned finds
+// no older login token. Tokens that are created afterwards are live.
 func (s *suite) endLoginsUnderLoad() {
 	const rounds, readers, logins = 10, 4, 5
 	s.account("acc_1")

@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// ignore drops the error that a test expects.
+// ignore returns err, or nil if err is the expected error.
 func ignore(err, expected error) error {
 	if errors.Is(err, expected) {
 		return nil
@@ -18,13 +18,13 @@ func ignore(err, expected error) error {
 	return err
 }
 
-// successor is the key that replaces another one, at now.
+// successor returns a key that replaces old at now.
 func (s *suite) successor(old store.Key, id string) store.Key {
 	old.ID, old.Hint, old.CreatedAt = id, "tgk_…"+id, s.now
 	return old
 }
 
-// rotate replaces keys of both kinds, without an overlap.
+// rotate: a rotation without overlap revokes the old key or login token.
 func (s *suite) rotate() {
 	s.account("acc_1")
 	for _, kind := range []token.Kind{token.Key, token.Login} {
@@ -45,13 +45,13 @@ func (s *suite) rotate() {
 		s.wantKey(got, next)
 	}
 
-	// Of many rotations at once, one happens: the key is dead for the rest.
+	// Of concurrent rotations of a key, one succeeds.
 	for round := range 20 {
-		old := s.newKey("acc_1", fmt.Sprint("contested ", round))
+		old := s.newKey("acc_1", fmt.Sprint("concurrent ", round))
 		s.create(old)
 		var rotated atomic.Int64
 		s.together(8, func(i int) error {
-			next := s.successor(old, fmt.Sprintf("key_contested_%d_%d", round, i))
+			next := s.successor(old, fmt.Sprintf("key_concurrent_%d_%d", round, i))
 			err := s.store.RotateKey(s.Context(), "acc_1", old.ID, next, hashOf(next.ID), s.now)
 			if err == nil {
 				rotated.Add(1)
@@ -83,14 +83,14 @@ func (s *suite) rotateWithOverlap() {
 	old.ExpiresAt = ends
 	s.wantKey(got, old)
 
-	// The old key again, as by a double click: it has its successor.
+	// The old key has a successor, so it cannot be rotated again.
 	twice := s.successor(old, "key_twice")
 	twice.CreatedAt = s.now.Add(2 * time.Second)
 	s.wantError("rotation of a key that has a younger successor",
 		s.store.RotateKey(s.Context(), "acc_1", old.ID, twice, hashOf(twice.ID), ends), store.ErrNameTaken)
 	s.wantNoGrant("the second successor of a key", hashOf(twice.ID), s.now)
 
-	// Once more before the overlap has ended.
+	// The successor can be rotated before the overlap has ended.
 	third := s.successor(next, "key_3")
 	s.must(s.store.RotateKey(s.Context(), "acc_1", next.ID, third, hashOf(third.ID), ends.Add(time.Hour)))
 	s.wantGrant(hash, old, "starter")
@@ -108,7 +108,7 @@ func (s *suite) rotateWithOverlap() {
 	s.wantKey(got, short)
 }
 
-// rotateRefusals: a rotation that is refused changes neither key.
+// rotateRefusals: a refused rotation changes no key.
 func (s *suite) rotateRefusals() {
 	s.account("acc_1", "acc_2")
 	key, taken := s.newKey("acc_1", "ci"), s.newKey("acc_1", "taken")

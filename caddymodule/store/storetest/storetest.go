@@ -1,12 +1,10 @@
-// Package storetest holds every store to the one behaviour that
-// store.Store promises. A store's own tests run the suite in three lines:
+// Package storetest tests the promises of store.Store. The tests of a store
+// call Run, and those of an embedded store also RunEmbedded:
 //
-//	storetest.Run(t, func(t *testing.T) (storetest.Store, func() storetest.Store) {
-//		...
-//	})
+//	storetest.Run(t, func(t *testing.T) store.Store { return open(t) })
 //
-// The suite runs on the clock of the machine, because stores drop by it
-// what has expired, and passes its own times only where they decide.
+// Stores delete expired data by the machine's clock, so the tests use times
+// close to it, and give a store other times only where that is the point.
 package storetest
 
 import (
@@ -20,73 +18,105 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// Store is what the suite tests: a store that can be closed.
-type Store interface {
+// Embedded is a store in a directory of this machine, for one process.
+type Embedded interface {
 	store.Store
+	login.Journal
 	io.Closer
 }
 
-// Open returns an empty store that nobody else uses and that is closed
-// when the test ends, whether or not the test has closed it. The function
-// beside it closes the store as a stop of the process would and opens
-// what it left; it is nil for a store that keeps nothing.
-type Open func(t *testing.T) (s Store, reopen func() Store)
+type test struct {
+	name string
+	run  func(*suite)
+}
 
-// Run runs the suite, each test in a store of its own.
-func Run(t *testing.T, open Open) {
-	tests := []struct {
-		name string
-		run  func(*suite)
-	}{
-		{"Grant", (*suite).grant},
-		{"GrantExpires", (*suite).grantExpires},
-		{"GrantAfterDisabling", (*suite).grantAfterDisabling},
-		{"DeletedAccountStaysDead", (*suite).deletedAccountStaysDead},
-		{"DeletedUnderLoad", (*suite).deletedUnderLoad},
-		{"Limit", (*suite).limit},
-		{"Handles", (*suite).handles},
-		{"LimitUnderConcurrency", (*suite).limitUnderConcurrency},
-		{"CountersAreIndependent", (*suite).countersAreIndependent},
-		{"GiveBack", (*suite).giveBack},
-		{"GiveBackUnderConcurrency", (*suite).giveBackUnderConcurrency},
-		{"Accounts", (*suite).accounts},
-		{"AccountChanges", (*suite).accountChanges},
-		{"AccountChangesUnderConcurrency", (*suite).accountChangesUnderConcurrency},
-		{"AccountPages", (*suite).accountPages},
-		{"Keys", (*suite).keys},
-		{"KeyNames", (*suite).keyNames},
-		{"KeyLimit", (*suite).keyLimit},
-		{"Revoke", (*suite).revoke},
-		{"RevokeUnderLoad", (*suite).revokeUnderLoad},
-		{"LoginLimit", (*suite).loginLimit},
-		{"LoginLimitOfRotation", (*suite).loginLimitOfRotation},
-		{"EndLogins", (*suite).endLogins},
-		{"EndLoginsUnderLoad", (*suite).endLoginsUnderLoad},
-		{"Rotate", (*suite).rotate},
-		{"RotateWithOverlap", (*suite).rotateWithOverlap},
-		{"RotateRefusals", (*suite).rotateRefusals},
-		{"LastUse", (*suite).lastUse},
-		{"Recent", (*suite).recent},
-		{"RecentOrder", (*suite).recentOrder},
-		{"RecentOfDeleted", (*suite).recentOfDeleted},
-		{"Counts", (*suite).counts},
-		{"ResetCounts", (*suite).resetCounts},
-		{"Attempts", (*suite).attempts},
-		{"Check", (*suite).check},
-		{"Reopen", (*suite).reopened},
-		{"Close", (*suite).closed},
-		{"CloseUnderLoad", (*suite).closeUnderLoad},
-	}
+// tests are the promises of every store.
+var tests = []test{
+	{"Grant", (*suite).grant},
+	{"GrantExpires", (*suite).grantExpires},
+	{"GrantAfterDisabling", (*suite).grantAfterDisabling},
+	{"DeletedAccount", (*suite).deletedAccount},
+	{"DeletedUnderLoad", (*suite).deletedUnderLoad},
+	{"Limit", (*suite).limit},
+	{"Handles", (*suite).handles},
+	{"LimitUnderConcurrency", (*suite).limitUnderConcurrency},
+	{"CountersAreIndependent", (*suite).countersAreIndependent},
+	{"GiveBack", (*suite).giveBack},
+	{"ListRemaining", (*suite).listRemaining},
+	{"ListAllOrNothing", (*suite).listAllOrNothing},
+	{"ListMonths", (*suite).listMonths},
+	{"ListAllEndpoints", (*suite).listAllEndpoints},
+	{"ListNewLimit", (*suite).listNewLimit},
+	{"ListGiveBack", (*suite).listGiveBack},
+	{"ListReset", (*suite).listReset},
+	{"ListUnderConcurrency", (*suite).listUnderConcurrency},
+	{"Accounts", (*suite).accounts},
+	{"AccountChanges", (*suite).accountChanges},
+	{"AccountChangesUnderConcurrency", (*suite).accountChangesUnderConcurrency},
+	{"AccountPages", (*suite).accountPages},
+	{"Keys", (*suite).keys},
+	{"KeyNames", (*suite).keyNames},
+	{"KeyLimit", (*suite).keyLimit},
+	{"Revoke", (*suite).revoke},
+	{"RevokeUnderLoad", (*suite).revokeUnderLoad},
+	{"LoginLimit", (*suite).loginLimit},
+	{"LoginLimitOfRotation", (*suite).loginLimitOfRotation},
+	{"EndLogins", (*suite).endLogins},
+	{"EndLoginsUnderLoad", (*suite).endLoginsUnderLoad},
+	{"Rotate", (*suite).rotate},
+	{"RotateWithOverlap", (*suite).rotateWithOverlap},
+	{"RotateRefusals", (*suite).rotateRefusals},
+	{"LastUse", (*suite).lastUse},
+	{"Recent", (*suite).recent},
+	{"RecentOrder", (*suite).recentOrder},
+	{"RecentOfDeleted", (*suite).recentOfDeleted},
+	{"Counts", (*suite).counts},
+	{"ResetCounts", (*suite).resetCounts},
+	{"Check", (*suite).check},
+}
+
+// embeddedTests are the further promises of an embedded store. Those that
+// are also in tests reopen the store here.
+var embeddedTests = []test{
+	{"DeletedAccount", (*suite).deletedAccount},
+	{"LoginLimit", (*suite).loginLimit},
+	{"EndLogins", (*suite).endLogins},
+	{"Attempts", (*suite).attempts},
+	{"Reopen", (*suite).reopened},
+	{"Close", (*suite).closed},
+	{"CloseUnderLoad", (*suite).closeUnderLoad},
+}
+
+// Run runs the tests that every store passes. Each test gets its own empty
+// store from open, which also closes it when the test ends.
+func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s := &suite{T: t, now: time.Now().UTC().Truncate(time.Millisecond)}
-			s.today = calendar.Day(s.now.Unix() / int64(24*time.Hour/time.Second))
-			s.store, s.reopen = open(t)
+			test.run(newSuite(t, open(t)))
+		})
+	}
+}
+
+// RunEmbedded runs the tests that only embedded stores pass. Each test gets
+// its own empty store from open, which also closes it when the test ends.
+// reopen closes the store unless that was done, and opens it again.
+func RunEmbedded(t *testing.T, open func(t *testing.T) (s Embedded, reopen func() Embedded)) {
+	for _, test := range embeddedTests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			opened, reopen := open(t)
+			s := newSuite(t, opened)
+			s.embedded = opened
+			s.restart = func() {
+				s.embedded = reopen()
+				s.store = s.embedded
+			}
 			test.run(s)
 		})
 	}
@@ -95,13 +125,23 @@ func Run(t *testing.T, open Open) {
 // suite is a test with its store and its time of day.
 type suite struct {
 	*testing.T
-	store  Store
-	reopen func() Store
-	now    time.Time
-	today  calendar.Day
+	store    store.Store
+	embedded Embedded // the same store, nil in Run
+	// restart stops and opens an embedded store. It does nothing in Run.
+	restart func()
+	now     time.Time
+	today   calendar.Day
 }
 
-// must ends the test on an error that it is not about.
+func newSuite(t *testing.T, opened store.Store) *suite {
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	return &suite{
+		T: t, store: opened, restart: func() {}, now: now,
+		today: calendar.Day(now.Unix() / int64(24*time.Hour/time.Second)),
+	}
+}
+
+// must ends the test on an error that the test does not expect.
 func (s *suite) must(err error) {
 	s.Helper()
 	if err != nil {
@@ -116,7 +156,7 @@ func (s *suite) wantError(what string, got, want error) {
 	}
 }
 
-// account makes accounts on the plan starter.
+// account creates accounts on the plan starter.
 func (s *suite) account(ids ...string) {
 	s.Helper()
 	for _, id := range ids {
@@ -125,8 +165,8 @@ func (s *suite) account(ids ...string) {
 	}
 }
 
-// newKey is a key of the account that never expires. Its id and its token
-// follow from the name.
+// newKey returns a key that never expires. Its id and its token follow from
+// the account and the name.
 func (s *suite) newKey(account, name string) store.Key {
 	return store.Key{
 		ID: "key_" + account + "_" + name, Account: account, Kind: token.Key, Name: name,
@@ -144,7 +184,7 @@ func (s *suite) create(key store.Key) token.Hash {
 
 func hashOf(text string) token.Hash { return sha256.Sum256([]byte(text)) }
 
-// wantGrant checks that a token opens what the key says, on the plan.
+// wantGrant checks that the token grants what the key has, on the plan.
 func (s *suite) wantGrant(hash token.Hash, key store.Key, plan string) {
 	s.Helper()
 	want := store.Grant{
@@ -152,7 +192,7 @@ func (s *suite) wantGrant(hash token.Hash, key store.Key, plan string) {
 		Abilities: strings.Join(key.Abilities, " "),
 	}
 	got, err := s.store.Grant(s.Context(), hash, s.now)
-	got.Handle = 0 // the store's own
+	got.Handle = 0 // differs between stores
 	if err != nil || got != want {
 		s.Errorf("grant of %s: got %+v, %v, want %+v", key.ID, got, err, want)
 	}
@@ -165,7 +205,7 @@ func (s *suite) wantNoGrant(what string, hash token.Hash, now time.Time) {
 	}
 }
 
-// wantKey compares a key but for its last use.
+// wantKey compares two keys without their last use.
 func (s *suite) wantKey(got, want store.Key) {
 	s.Helper()
 	got.LastUsedAt, want.LastUsedAt = time.Time{}, time.Time{}
@@ -178,7 +218,7 @@ func (s *suite) call(account, endpoint string) store.Call {
 	return store.Call{Account: account, Endpoint: endpoint, Day: s.today}
 }
 
-// take takes one call and checks what becomes of it.
+// take takes one call with a limit of the day, and checks the result.
 func (s *suite) take(call store.Call, limit, wantUsed int64, wantAdmitted bool) {
 	s.Helper()
 	remaining := []int64{0}
@@ -190,10 +230,10 @@ func (s *suite) take(call store.Call, limit, wantUsed int64, wantAdmitted bool) 
 	}
 }
 
-// daily is a limit of the calls to one endpoint on one day.
+// daily returns a limit of the calls to one endpoint on one day.
 func daily(limit int64) []store.Limit { return []store.Limit{{Period: store.Day, Max: limit}} }
 
-// used returns a counter's count as the archive has it.
+// used returns the count of the call's counter.
 func (s *suite) used(call store.Call) int64 {
 	s.Helper()
 	counts, err := s.store.Counts(s.Context(), call.Account, call.Day, call.Day)
@@ -213,7 +253,7 @@ func (s *suite) wantUsed(call store.Call, want int64) {
 	}
 }
 
-// sorted brings counts into an order, as they come in none.
+// sorted sorts counts, which have no order.
 func sorted(counts []store.Count) []store.Count {
 	slices.SortFunc(counts, func(a, b store.Count) int {
 		if a.Day != b.Day {

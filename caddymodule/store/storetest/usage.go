@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// record is the i-th of an account's calls, one a second.
+// record returns an account's i-th call, one a second.
 func (s *suite) record(account string, i int) store.Record {
 	return store.Record{
 		Account: account, Key: "key_1", KeyName: "ci", At: s.now.Add(time.Duration(i) * time.Second),
@@ -26,8 +26,8 @@ func (s *suite) wantRecent(account string, now time.Time, want []store.Record) {
 	}
 }
 
-// recent: the last calls are kept, of each account its own, and include
-// what was recorded just before.
+// recent: the last calls of each account are kept. Recent includes what was
+// recorded before it is called.
 func (s *suite) recent() {
 	s.account("acc_1", "acc_2", "acc_3")
 	s.wantRecent("acc_1", s.now, nil)
@@ -49,14 +49,14 @@ func (s *suite) recent() {
 	s.wantRecent("acc_2", last, []store.Record{s.record("acc_2", 2), s.record("acc_2", 1), s.record("acc_2", 0)})
 	s.wantRecent("acc_3", last, nil)
 
-	// Each is shown for as long as it is kept.
+	// Calls older than RecentFor are not listed.
 	s.wantRecent("acc_2", s.record("acc_2", 1).At.Add(store.RecentFor),
 		[]store.Record{s.record("acc_2", 2), s.record("acc_2", 1)})
 	s.wantRecent("acc_2", last.Add(store.RecentFor), nil)
 }
 
-// recentOfDeleted: a call that ends when its account is deleted leaves no
-// trace, also for the next account of that id.
+// recentOfDeleted: a call of a deleted account is not recorded, also not for
+// the next account with that id.
 func (s *suite) recentOfDeleted() {
 	s.account("acc_1")
 	key := s.newKey("acc_1", "ci")
@@ -67,7 +67,7 @@ func (s *suite) recentOfDeleted() {
 	s.store.Record(late)
 	s.must(s.store.DeleteAccount(s.Context(), "acc_1"))
 	s.account("acc_1")
-	if granted.Handle != 0 { // a store without handles has the names alone to go by
+	if granted.Handle != 0 { // without handles, the store cannot tell the accounts apart
 		s.store.Record(late)
 	}
 	s.wantRecent("acc_1", s.now, nil)
@@ -80,7 +80,7 @@ func (s *suite) recentOfDeleted() {
 	s.wantRecent("acc_1", s.now, []store.Record{late})
 }
 
-// recentOrder: the newest comes first, whatever ended first.
+// recentOrder: the calls are sorted by their time, not by when they ended.
 func (s *suite) recentOrder() {
 	s.account("acc_1")
 	for _, i := range []int{3, 1, 2, 0} {
@@ -90,7 +90,7 @@ func (s *suite) recentOrder() {
 		s.record("acc_1", 3), s.record("acc_1", 2), s.record("acc_1", 1), s.record("acc_1", 0),
 	})
 
-	// From many at once, none is lost.
+	// No concurrent call is lost.
 	const callers, each = 8, 10
 	s.together(callers, func(caller int) error {
 		for i := range each {
@@ -137,7 +137,7 @@ func (s *suite) counts() {
 	if !slices.Equal(sorted(got), want) {
 		s.Errorf("counts: got %+v, want %+v", got, want)
 	}
-	if got, err = s.store.Counts(s.Context(), "nobody", s.today-29, s.today); err != nil || len(got) != 0 {
+	if got, err = s.store.Counts(s.Context(), "acc_unknown", s.today-29, s.today); err != nil || len(got) != 0 {
 		s.Errorf("counts of an unknown account: got %+v, %v", got, err)
 	}
 }
@@ -162,6 +162,6 @@ func (s *suite) resetCounts() {
 	s.take(rates, 1, 1, true)
 	s.take(other, 1, 1, false)
 	s.take(yesterday, 1, 1, false)
-	s.must(s.store.ResetCounts(s.Context(), "nobody", "", s.today))
+	s.must(s.store.ResetCounts(s.Context(), "acc_unknown", "", s.today))
 	s.must(s.store.ResetCounts(s.Context(), "acc_1", "unknown", s.today))
 }

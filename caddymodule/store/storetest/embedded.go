@@ -14,20 +14,10 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// journal returns the store as the journal of a local login limiter. Only
-// embedded stores are one.
-func (s *suite) journal() login.Journal {
-	journal, ok := s.store.(login.Journal)
-	if !ok {
-		s.Skip("this store keeps no rows of a login limiter")
-	}
-	return journal
-}
-
 func (s *suite) wantAttempts(want map[string]string) {
 	s.Helper()
 	got := map[string]string{}
-	err := s.journal().LoadAttempts(s.Context(), func(key, value []byte) error {
+	err := s.embedded.LoadAttempts(s.Context(), func(key, value []byte) error {
 		got[string(key)] = string(value)
 		return nil
 	})
@@ -43,48 +33,43 @@ func (s *suite) attempts() {
 	row := func(key, value string) login.Row {
 		return login.Row{Key: []byte(key), Value: []byte(value), ExpiresAt: later}
 	}
-	s.must(s.journal().Save(s.Context(), []login.Row{
+	s.must(s.embedded.Save(s.Context(), []login.Row{
 		row("0123456789", "one"), row("\x00\xff\x00\xff\x00\xff\x00\xff\x00\xff", "\x00two\xff"),
-		row("0123456789abcdefg", "three"), row("expired...", "gone"),
+		row("0123456789abcdefg", "three"), row("expired...", "deleted"),
 	}))
-	s.must(s.journal().Save(s.Context(), []login.Row{
+	s.must(s.embedded.Save(s.Context(), []login.Row{
 		row("0123456789", "one again"),
 		{Key: []byte("0123456789abcdefg")},
-		{Key: []byte("never there")},
+		{Key: []byte("never saved")},
 		{Key: []byte("expired..."), Value: []byte("gone"), ExpiresAt: s.now.Add(-time.Second * 2)},
 	}))
-	s.must(s.journal().Save(s.Context(), nil))
+	s.must(s.embedded.Save(s.Context(), nil))
 	want := map[string]string{
 		"0123456789": "one again",
 		"\x00\xff\x00\xff\x00\xff\x00\xff\x00\xff": "\x00two\xff",
 	}
 	s.wantAttempts(want)
 	stop, calls := errors.New("stop"), 0
-	err := s.journal().LoadAttempts(s.Context(), func([]byte, []byte) error { calls++; return stop })
+	err := s.embedded.LoadAttempts(s.Context(), func([]byte, []byte) error { calls++; return stop })
 	if s.wantError("loading after an error", err, stop); calls != 1 {
-		s.Errorf("loading went on after an error: %d calls", calls)
+		s.Errorf("LoadAttempts continued after an error: %d calls", calls)
 	}
 
-	// Many in one batch, some of them larger than usual.
+	// A large batch, with rows of up to 299 bytes.
 	var rows []login.Row
 	for i := range 3000 {
 		r := row(fmt.Sprintf("many%06d", i), string(bytes.Repeat([]byte{byte(i)}, i%300)))
 		rows = append(rows, r)
 		want[string(r.Key)] = string(r.Value)
 	}
-	s.must(s.journal().Save(s.Context(), rows))
+	s.must(s.embedded.Save(s.Context(), rows))
 	s.wantAttempts(want)
-	if s.reopen != nil {
-		s.store = s.reopen()
-		s.wantAttempts(want)
-	}
+	s.restart()
+	s.wantAttempts(want)
 }
 
-// reopened: a stop of the process changes nothing.
+// reopened: closing and opening the store changes nothing.
 func (s *suite) reopened() {
-	if s.reopen == nil {
-		s.Skip("this store keeps nothing")
-	}
 	s.account("acc_1", "acc_2", "acc_3")
 	_, err := PutAccount(s.Context(), s.store, store.Account{ID: "acc_2", Plan: "business", Disabled: true})
 	s.must(err)
@@ -111,7 +96,7 @@ func (s *suite) reopened() {
 	s.must(err)
 
 	for range 2 {
-		s.store = s.reopen()
+		s.restart()
 		for _, key := range []store.Key{live, expiring, rotated, next} {
 			s.wantGrant(hashOf(key.ID), key, "starter")
 		}
@@ -150,15 +135,15 @@ func (s *suite) wantReopenedRows(keys []store.Key, call store.Call) {
 	s.wantRecent("acc_1", s.now, []store.Record{s.record("acc_1", 0)})
 }
 
-// closed: a store that was closed says so, to whoever comes late.
+// closed: each method of a closed store returns store.ErrClosed.
 func (s *suite) closed() {
 	s.account("acc_1")
 	key := s.newKey("acc_1", "ci")
 	hash := s.create(key)
-	s.must(s.store.Close())
-	s.must(s.store.Close())
+	s.must(s.embedded.Close())
+	s.must(s.embedded.Close())
 
-	st, ctx, call := s.store, context.Background(), s.call("acc_1", "convert")
+	st, ctx, call := s.embedded, context.Background(), s.call("acc_1", "convert")
 	st.Record(s.record("acc_1", 0))
 	tests := map[string]func() error{
 		"Grant":         func() error { _, err := st.Grant(ctx, hash, s.now); return err },
@@ -178,10 +163,8 @@ func (s *suite) closed() {
 		"Recent":        func() error { _, err := st.Recent(ctx, "acc_1", s.now); return err },
 		"ResetCounts":   func() error { return st.ResetCounts(ctx, "acc_1", "", s.today) },
 		"Check":         func() error { return st.Check(ctx) },
-	}
-	if journal, ok := st.(login.Journal); ok {
-		tests["Save"] = func() error { return journal.Save(ctx, []login.Row{{Key: []byte("0123456789")}}) }
-		tests["LoadAttempts"] = func() error { return journal.LoadAttempts(ctx, func(_, _ []byte) error { return nil }) }
+		"Save":          func() error { return st.Save(ctx, []login.Row{{Key: []byte("0123456789")}}) },
+		"LoadAttempts":  func() error { return st.LoadAttempts(ctx, func(_, _ []byte) error { return nil }) },
 	}
 	for name, late := range tests {
 		err := late()
@@ -190,8 +173,8 @@ func (s *suite) closed() {
 	}
 }
 
-// closeUnderLoad: calls that are under way when the store closes are
-// counted or refused, and those that were admitted are there afterwards.
+// closeUnderLoad: a call that is in flight when the store closes is counted
+// or refused, and the counts are there after the store is reopened.
 func (s *suite) closeUnderLoad() {
 	const callers = 16
 	s.account("acc_1")
@@ -203,7 +186,7 @@ func (s *suite) closeUnderLoad() {
 			for range callers {
 				<-warm
 			}
-			return s.store.Close()
+			return s.embedded.Close()
 		}
 		for {
 			ok, err := s.store.Take(context.Background(), call, nil, nil)
@@ -219,8 +202,6 @@ func (s *suite) closeUnderLoad() {
 			}
 		}
 	})
-	if s.reopen != nil {
-		s.store = s.reopen()
-		s.wantUsed(call, admitted.Load())
-	}
+	s.restart()
+	s.wantUsed(call, admitted.Load())
 }

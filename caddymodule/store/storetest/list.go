@@ -1,0 +1,284 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// The limits of a list, each of a different size.
+const (
+	dayMax, monthMax, allMax, allMonthMax = 20, 30, 40, 50
+)
+
+// limitList covers the endpoint and all endpoints, by day and by month. The
+// last limit excepts the endpoint "usage".
+func limitList() []store.Limit {
+	return []store.Limit{
+		{Period: store.Day, Max: dayMax},
+		{Period: store.Month, Max: monthMax},
+		{Period: store.Day, Max: allMax, All: true},
+		{Period: store.Month, Max: allMonthMax, All: true, Except: "usage"},
+	}
+}
+
+// costing returns the call with a cost.
+func costing(call store.Call, cost int64) store.Call {
+	call.Cost = cost
+	return call
+}
+
+// on returns the call on another day.
+func on(call store.Call, day calendar.Day) store.Call {
+	call.Day = day
+	return call
+}
+
+// takeList takes a call and checks what the limits have left.
+func (s *suite) takeList(call store.Call, limits []store.Limit, wantAdmitted bool, wantRemaining ...int64) {
+	s.Helper()
+	remaining := make([]int64, len(limits))
+	admitted, err := s.store.Take(s.Context(), call, limits, remaining)
+	if err != nil || admitted != wantAdmitted || !slices.Equal(remaining, wantRemaining) {
+		s.Errorf("take %+v: got %v, %v, %v left, want %v, %v left", call, admitted, err, remaining, wantAdmitted, wantRemaining)
+	}
+}
+
+// middleOfMonth returns the 15th of the current month.
+func (s *suite) middleOfMonth() calendar.Day {
+	return s.today + 15 - calendar.Day(s.now.Day())
+}
+
+// listRemaining: each limit has its own remainder, which is reduced by the
+// cost of an admitted call and by nothing else.
+func (s *suite) listRemaining() {
+	s.account("acc_1", "acc_2")
+	convert, rates := s.call("acc_1", "convert"), s.call("acc_1", "rates")
+	s.takeList(convert, limitList(), true, 19, 29, 39, 49)
+	s.takeList(costing(convert, 5), limitList(), true, 14, 24, 34, 44)
+	s.takeList(costing(rates, 5), limitList(), true, 15, 25, 29, 39)
+	s.takeList(costing(rates, 16), limitList(), false, 15, 25, 29, 39)
+	s.takeList(costing(rates, 0), limitList(), true, 14, 24, 28, 38)
+	s.takeList(costing(rates, -7), limitList(), true, 13, 23, 27, 37)
+	s.takeList(s.call("acc_2", "rates"), limitList(), true, 19, 29, 39, 49)
+	s.wantUsed(convert, 6)
+	s.wantUsed(rates, 7)
+
+	// An unlimited call counts in the limits of later calls.
+	unlimited := []store.Limit{{Max: store.Unlimited}, {Max: store.Unlimited, All: true}}
+	s.takeList(convert, unlimited, true, store.Unlimited-7, store.Unlimited-14)
+	s.takeList(costing(convert, 5), nil, true)
+	s.takeList(convert, limitList(), true, 7, 17, 20, 30)
+	s.takeList(convert, []store.Limit{{Max: 0}, {Max: 3, All: true}, {Max: 20}}, false, 0, 0, 7)
+}
+
+// listAllOrNothing: a limit without room refuses the call, and then no other
+// limit counts it.
+func (s *suite) listAllOrNothing() {
+	s.account("acc_1")
+	call := s.call("acc_1", "convert")
+	s.takeList(costing(call, 3), nil, true)
+	for full := range limitList() {
+		limits := limitList()
+		limits[full].Max = 7
+		want := []int64{dayMax - 3, monthMax - 3, allMax - 3, allMonthMax - 3}
+		want[full] = 4
+		for range 3 {
+			s.takeList(costing(call, 5), limits, false, want...)
+		}
+		s.wantUsed(call, 3)
+	}
+	limits := []store.Limit{{Max: 7}, {Max: 8, All: true}}
+	s.takeList(costing(call, 4), limits, true, 0, 1)
+	s.takeList(call, limits, false, 0, 1)
+	s.takeList(call, limits[1:], true, 0)
+}
+
+// listMonths: a month is the sum of its days, and the days of other months
+// do not count.
+func (s *suite) listMonths() {
+	s.account("acc_1")
+	day := s.middleOfMonth()
+	first := day - 14
+	next := first + calendar.Day(time.Date(s.now.Year(), s.now.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day())
+	call := on(s.call("acc_1", "convert"), day)
+	limits := []store.Limit{{Period: store.Day, Max: 100}, {Period: store.Month, Max: 100}}
+	s.takeList(call, limits, true, 99, 99)
+	s.takeList(costing(on(call, first), 5), limits, true, 95, 94)   // the first day
+	s.takeList(on(call, next-1), limits, true, 99, 93)              // the last day
+	s.takeList(on(call, day-1), limits, true, 99, 92)               // the day before
+	s.takeList(on(call, day+1), limits, true, 99, 91)               // the day after
+	s.takeList(costing(on(call, first-1), 7), limits, true, 93, 93) // the month before
+	s.takeList(costing(on(call, next), 9), limits, true, 91, 91)    // the month after
+	s.takeList(call, limits, true, 98, 90)
+	limits[1].Max = 14
+	s.takeList(costing(call, 5), limits, false, 98, 4)
+	s.takeList(costing(on(call, next-1), 4), limits, true, 95, 0)
+	s.takeList(on(call, first), limits, false, 95, 0)
+	s.takeList(on(call, next), limits, true, 90, 4)
+}
+
+// listAllEndpoints: a limit of all endpoints is the sum of the endpoints
+// but the excepted one.
+func (s *suite) listAllEndpoints() {
+	s.account("acc_1", "acc_10")
+	today, other := s.middleOfMonth(), s.middleOfMonth()+1
+	call := func(endpoint string, day calendar.Day) store.Call { return on(s.call("acc_1", endpoint), day) }
+	limits := []store.Limit{
+		{Period: store.Day, Max: 100, All: true},
+		{Period: store.Day, Max: 100, All: true, Except: "usage"},
+		{Period: store.Month, Max: 100, All: true},
+		{Period: store.Month, Max: 100, All: true, Except: "usage"},
+		{Period: store.Month, Max: 100, All: true, Except: "never called"},
+	}
+	s.takeList(costing(call("usage", today), 20), nil, true)
+	s.takeList(costing(call("usage", other), 30), nil, true)
+	s.takeList(call("convert", today), limits, true, 79, 99, 49, 99, 49)
+	s.takeList(costing(call("rates", other), 5), limits, true, 65, 95, 44, 94, 44)
+	s.takeList(call("rates", today), limits, true, 78, 98, 43, 93, 43)
+	s.takeList(on(s.call("acc_10", "convert"), today), limits, true, 99, 99, 99, 99, 99)
+}
+
+// listNewLimit: a limit that is new includes the calls before it.
+func (s *suite) listNewLimit() {
+	s.account("acc_1")
+	day := s.middleOfMonth()
+	call := on(s.call("acc_1", "convert"), day)
+	for i := range calendar.Day(3) {
+		s.takeList(costing(on(call, day-i), 5), []store.Limit{{Max: 10}}, true, 5)
+	}
+	s.takeList(call, limitList(), true, dayMax-6, monthMax-16, allMax-6, allMonthMax-16)
+	s.takeList(costing(call, 5), []store.Limit{{Max: 20, Period: store.Month}}, false, 4)
+}
+
+// listGiveBack: a call that is given back lowers each sum by its cost.
+func (s *suite) listGiveBack() {
+	s.account("acc_1")
+	day := s.middleOfMonth()
+	call := on(s.call("acc_1", "convert"), day)
+	giveBack := func(call store.Call) {
+		s.Helper()
+		s.must(s.store.GiveBack(s.Context(), call))
+	}
+	s.takeList(costing(call, 5), limitList(), true, 15, 25, 35, 45)
+	s.takeList(costing(on(call, day-1), 10), limitList(), true, 10, 15, 30, 35)
+	s.takeList(on(s.call("acc_1", "rates"), day), limitList(), true, 19, 29, 34, 34)
+	giveBack(costing(on(call, day-1), 10))
+	s.takeList(call, limitList(), true, 14, 24, 33, 43)
+	giveBack(costing(call, 5))
+	s.takeList(call, limitList(), true, 18, 28, 37, 47)
+	giveBack(costing(call, 0)) // 0 is 1 also here
+	s.takeList(call, limitList(), true, 18, 28, 37, 47)
+	giveBack(costing(call, 5)) // more than is left
+	s.takeList(call, limitList(), true, 19, 29, 38, 48)
+	s.takeList(costing(call, 20), limitList(), false, 19, 29, 38, 48)
+}
+
+// listReset: a reset of a day lowers the sums of the month and of all
+// endpoints.
+func (s *suite) listReset() {
+	s.account("acc_1")
+	day := s.middleOfMonth()
+	call, rates := on(s.call("acc_1", "convert"), day), on(s.call("acc_1", "rates"), day)
+	fill := func() {
+		s.takeList(costing(call, 5), nil, true)
+		s.takeList(costing(on(call, day-1), 7), nil, true)
+		s.takeList(costing(rates, 3), nil, true)
+	}
+	fill()
+	s.takeList(call, limitList(), true, 14, 17, 31, 34)
+	s.must(s.store.ResetCounts(s.Context(), "acc_1", "convert", day))
+	s.takeList(call, limitList(), true, 19, 22, 36, 39)
+	s.must(s.store.ResetCounts(s.Context(), "acc_1", "", day))
+	s.takeList(call, limitList(), true, 19, 22, 39, 42)
+	s.must(s.store.ResetCounts(s.Context(), "acc_1", "", day-1))
+	s.takeList(call, limitList(), true, 18, 28, 38, 48)
+}
+
+// listUnderConcurrency: callers with different endpoints, days and costs
+// never exceed one of four limits, while calls are given back. In the end,
+// calls of cost 1 are admitted until the tightest limit is full.
+func (s *suite) listUnderConcurrency() {
+	const callers, rounds = 32, 40
+	s.account("acc_1")
+	day := s.middleOfMonth()
+	limits := limitList()
+	// out has the cost that is admitted and not given back, by limit. It is
+	// raised after Take and lowered before GiveBack, so it is never above
+	// what the store has.
+	var convert [2]atomic.Int64 // by day
+	var month, all atomic.Int64
+	add := func(call store.Call, cost int64) error {
+		if sum := all.Add(cost); sum > allMonthMax {
+			return fmt.Errorf("all endpoints: %d are admitted in the month, limit %d", sum, allMonthMax)
+		}
+		if call.Endpoint != "convert" {
+			return nil
+		}
+		if sum := month.Add(cost); sum > monthMax {
+			return fmt.Errorf("convert: %d are admitted in the month, limit %d", sum, monthMax)
+		}
+		if sum := convert[call.Day-day].Add(cost); sum > dayMax {
+			return fmt.Errorf("convert: %d are admitted on a day, limit %d", sum, dayMax)
+		}
+		return nil
+	}
+	s.together(callers, func(caller int) error {
+		call := s.call("acc_1", []string{"convert", "rates"}[caller%2])
+		call.Cost, call.Day = []int64{1, 5}[caller/2%2], day+calendar.Day(caller/4%2)
+		remaining := make([]int64, len(limits))
+		for round := range rounds {
+			admitted, err := s.store.Take(s.Context(), call, limits, remaining)
+			if err != nil {
+				return err
+			}
+			if !admitted {
+				continue
+			}
+			if err := add(call, call.Cost); err != nil {
+				return err
+			}
+			if round%3 == 0 {
+				continue
+			}
+			if err := add(call, -call.Cost); err != nil {
+				return err
+			}
+			if err := s.store.GiveBack(s.Context(), call); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	counts, err := s.store.Counts(s.Context(), "acc_1", day, day+1)
+	s.must(err)
+	var counted int64
+	for _, c := range counts {
+		counted += c.Used
+	}
+	if counted != all.Load() {
+		s.Errorf("counted %d, want %d", counted, all.Load())
+	}
+
+	// The month of all endpoints is the tightest limit of these calls.
+	s.together(callers, func(caller int) error {
+		call := on(s.call("acc_1", fmt.Sprint("endpoint ", caller%8)), day+calendar.Day(2+caller%4))
+		for range rounds {
+			admitted, err := s.store.Take(s.Context(), call, limits, make([]int64, len(limits)))
+			if err != nil {
+				return err
+			}
+			if admitted {
+				all.Add(1)
+			}
+		}
+		return nil
+	})
+	if got := all.Load(); got != allMonthMax {
+		s.Errorf("%d are admitted, want %d", got, allMonthMax)
+	}
+}

@@ -1,0 +1,230 @@
+// Package memstore is a minimal store in memory, for tests. It shows how
+// little store.Store requires: one mutex and maps. It keeps ended keys and
+// old counts until their account is deleted.
+package memstore
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// Store is a store.Store in memory.
+type Store struct {
+	mu         sync.Mutex // guards the following
+	accounts   map[string]*account
+	tokens     map[token.Hash]*store.Key
+	lastHandle store.Handle
+}
+
+var _ store.Store = (*Store)(nil)
+
+type account struct {
+	store.Account
+	// handle differs from that of a deleted account with the same id.
+	handle store.Handle
+	keys   []*store.Key
+	counts map[counter]int64
+	recent []store.Record // newest first
+}
+
+type counter struct {
+	day      calendar.Day
+	endpoint string
+}
+
+// New returns an empty store.
+func New() *Store {
+	return &Store{accounts: map[string]*account{}, tokens: map[token.Hash]*store.Key{}}
+}
+
+func (s *Store) lock() (unlock func()) {
+	s.mu.Lock()
+	return s.mu.Unlock
+}
+
+// find returns an account, or one without an id if there is none or the
+// handle is that of a deleted one.
+func (s *Store) find(id string, handle store.Handle) *account {
+	a := s.accounts[id]
+	if a == nil || handle != 0 && handle != a.handle {
+		return new(account)
+	}
+	return a
+}
+
+// Grant implements store.Grants.
+func (s *Store) Grant(_ context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
+	defer s.lock()()
+	k := s.tokens[hash]
+	if k == nil || !k.Live(now) || s.accounts[k.Account].Disabled {
+		return store.Grant{}, store.ErrNoGrant
+	}
+	a := s.accounts[k.Account]
+	return store.Grant{
+		Account: a.ID, Plan: a.Plan, Key: k.ID, KeyName: k.Name,
+		Abilities: strings.Join(k.Abilities, " "), Handle: a.handle,
+	}, nil
+}
+
+// Take implements store.Counter.
+func (s *Store) Take(_ context.Context, call store.Call, limits []store.Limit, remaining []int64) (bool, error) {
+	defer s.lock()()
+	a := s.find(call.Account, call.Handle)
+	if a.ID == "" {
+		return false, store.ErrNoGrant
+	}
+	admitted, cost := true, call.Weight()
+	for i, limit := range limits {
+		remaining[i] = max(0, limit.Max-a.used(&call, limit))
+		admitted = admitted && remaining[i] >= cost
+	}
+	if admitted {
+		a.counts[counter{call.Day, call.Endpoint}] += cost
+		for i := range limits {
+			remaining[i] -= cost
+		}
+	}
+	return admitted, nil
+}
+
+// used returns the sum of the counters that a limit covers.
+func (a *account) used(call *store.Call, limit store.Limit) (sum int64) {
+	for c, used := range a.counts {
+		if limit.All && c.endpoint == limit.Except || !limit.All && c.endpoint != call.Endpoint {
+			continue
+		}
+		if c.day == call.Day || limit.Period == store.Month && month(c.day) == month(call.Day) {
+			sum += used
+		}
+	}
+	return sum
+}
+
+// month counts the months since the year 0.
+func month(day calendar.Day) int {
+	date := time.Unix(0, 0).UTC().AddDate(0, 0, int(day))
+	return date.Year()*12 + int(date.Month())
+}
+
+// GiveBack implements store.Counter.
+func (s *Store) GiveBack(_ context.Context, call store.Call) error {
+	defer s.lock()()
+	a, c := s.find(call.Account, call.Handle), counter{call.Day, call.Endpoint}
+	if a.counts[c] > 0 {
+		a.counts[c] = max(0, a.counts[c]-call.Weight())
+	}
+	return nil
+}
+
+// ChangeAccount implements store.Accounts.
+func (s *Store) ChangeAccount(_ context.Context, id string, change func(*store.Account, bool) error) (store.Account, error) {
+	defer s.lock()()
+	a, exists := s.accounts[id]
+	if !exists {
+		a = &account{Account: store.Account{ID: id}, counts: map[counter]int64{}}
+	}
+	changed := a.Account
+	if err := change(&changed, exists); err != nil {
+		return store.Account{}, err
+	}
+	changed.ID = id
+	if exists {
+		changed.CreatedAt = a.CreatedAt
+	} else {
+		s.lastHandle++
+		a.handle = s.lastHandle
+		s.accounts[id] = a
+	}
+	a.Account = changed
+	return changed, nil
+}
+
+// Account implements store.Accounts.
+func (s *Store) Account(_ context.Context, id string) (store.Account, error) {
+	defer s.lock()()
+	a := s.find(id, 0)
+	if a.ID == "" {
+		return store.Account{}, store.ErrNotFound
+	}
+	return a.Account, nil
+}
+
+// ListAccounts implements store.Accounts.
+func (s *Store) ListAccounts(_ context.Context, after string, limit int) (list []store.Account, err error) {
+	defer s.lock()()
+	for _, id := range slices.Sorted(maps.Keys(s.accounts)) {
+		if id > after && len(list) < limit {
+			list = append(list, s.accounts[id].Account)
+		}
+	}
+	return list, nil
+}
+
+// DeleteAccount implements store.Accounts.
+func (s *Store) DeleteAccount(_ context.Context, id string) error {
+	defer s.lock()()
+	if s.accounts[id] == nil {
+		return store.ErrNotFound
+	}
+	delete(s.accounts, id)
+	maps.DeleteFunc(s.tokens, func(_ token.Hash, k *store.Key) bool { return k.Account == id })
+	return nil
+}
+
+// Record implements store.Usage.
+func (s *Store) Record(record store.Record) {
+	defer s.lock()()
+	a := s.find(record.Account, record.Handle)
+	if a.ID == "" {
+		return
+	}
+	if k := a.key(record.Key); k != nil && record.At.After(k.LastUsedAt) {
+		k.LastUsedAt = record.At
+	}
+	record.Handle = 0
+	at, _ := slices.BinarySearchFunc(a.recent, record.At, func(r store.Record, at time.Time) int { return at.Compare(r.At) })
+	a.recent = slices.Insert(a.recent, at, record)
+	a.recent = a.recent[:min(len(a.recent), store.MaxRecent)]
+}
+
+// Recent implements store.Usage.
+func (s *Store) Recent(_ context.Context, account string, now time.Time) (list []store.Record, err error) {
+	defer s.lock()()
+	for _, record := range s.find(account, 0).recent {
+		if !record.At.Before(now.Add(-store.RecentFor)) {
+			list = append(list, record)
+		}
+	}
+	return list, nil
+}
+
+// Counts implements store.Usage.
+func (s *Store) Counts(_ context.Context, account string, first, last calendar.Day) (list []store.Count, err error) {
+	defer s.lock()()
+	for c, used := range s.find(account, 0).counts {
+		if used > 0 && first <= c.day && c.day <= last {
+			list = append(list, store.Count{Day: c.day, Endpoint: c.endpoint, Used: used})
+		}
+	}
+	return list, nil
+}
+
+// ResetCounts implements store.Usage.
+func (s *Store) ResetCounts(_ context.Context, account, endpoint string, day calendar.Day) error {
+	defer s.lock()()
+	maps.DeleteFunc(s.find(account, 0).counts, func(c counter, _ int64) bool {
+		return c.day == day && (endpoint == "" || c.endpoint == endpoint)
+	})
+	return nil
+}
+
+// Check implements store.Health.
+func (*Store) Check(context.Context) error { return nil }
