@@ -10,7 +10,7 @@ usage: ./xcaddy.sh build | run | test [--long] | bench
   run     build, start both with Caddyfile, make a demo account; Ctrl-C stops
   test    install what the tests need, then vet, lint and test everything;
           --long runs every round and seed, where test runs a twentieth
-  bench   install what that needs, then measure what the gate costs, as
+  bench   install what that needs, then measure the cost of the gate, as
           ratios within one run
 
 Settings come from the environment: TOLLGATE_ADDRESS, TOLLGATE_CONTROL,
@@ -249,7 +249,7 @@ bench)
 	mkdir -p bin
 	debian ca-certificates wrk
 	command -v wrk >/dev/null || {
-		echo "xcaddy.sh: bench needs wrk, which makes the load; install it first (on Debian: apt-get install wrk)" >&2
+		echo "xcaddy.sh: bench needs the load generator wrk (on Debian: apt-get install wrk)" >&2
 		exit 1
 	}
 	build

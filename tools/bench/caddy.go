@@ -14,31 +14,26 @@ import (
 	"time"
 )
 
-// patience bounds every wait for a program. It is used up only when
-// something is wrong.
-const patience = 60 * time.Second
+// timeout limits each wait for a program.
+const timeout = 60 * time.Second
 
-// caddy is a running Caddy with one site, which any host name reaches.
+// caddy is a running Caddy with one site for all host names.
 type caddy struct {
 	address string // of the site
-	admin   string // of the admin endpoint
-
 	process *exec.Cmd
-	log     string        // the file that it writes to
-	ended   chan struct{} // closed at its end
+	log     string        // the file for its output
+	ended   chan struct{} // closed when the process ends
 }
 
-// caddyConfig is what a Caddy is started with.
+// caddyConfig is the varying part of a Caddyfile.
 type caddyConfig struct {
-	name    string
 	options string // further global options
 	site    string // the directives of the site
 	more    string // further sites
 }
 
-// text is the Caddyfile. There is no access log.
+// text returns the Caddyfile. It has no access log.
 func (c caddyConfig) text(address, admin string) string {
-	_, port, _ := strings.Cut(address, ":")
 	return fmt.Sprintf(`{
 	admin %s
 	auto_https off
@@ -50,46 +45,42 @@ http://:%s {
 	bind 127.0.0.1
 	%s
 }
-%s`, admin, c.options, port, c.site, c.more)
+%s`, admin, c.options, port(address), c.site, c.more)
 }
 
-// startCaddy starts the built Caddy in a directory of its own and waits
-// until it answers a request with a token at all.
-func startCaddy(ctx context.Context, s *settings, config caddyConfig) (*caddy, error) {
-	c, err := launchCaddy(ctx, s, config)
-	if err != nil {
-		return nil, err
-	}
-	err = c.await(ctx, "", func(*http.Response) bool { return true })
-	if err != nil {
-		return nil, errors.Join(err, c.stop())
-	}
-	return c, nil
+func port(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
+
+// answers describes the answer of a Caddy that is ready.
+type answers struct {
+	token     string // of the request; "" for none
+	status    int
+	rateLimit string // a part of the field RateLimit
 }
 
-// launchCaddy starts the built Caddy and does not wait for it.
-func launchCaddy(ctx context.Context, s *settings, config caddyConfig) (*caddy, error) {
-	ports, err := freeAddresses(ctx, 2)
+// startCaddy starts the built Caddy in a directory of its own and waits for
+// the answer.
+func (b *bench) startCaddy(ctx context.Context, config caddyConfig, ready answers) (*caddy, error) {
+	addresses, err := freeAddresses(ctx, 2)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(s.dir, config.name+"-")
+	dir, err := os.MkdirTemp(b.dir, "caddy-")
 	if err != nil {
 		return nil, err
 	}
-	c := &caddy{address: ports[0], admin: ports[1], log: filepath.Join(dir, "log"), ended: make(chan struct{})}
+	c := &caddy{address: addresses[0], log: filepath.Join(dir, "log"), ended: make(chan struct{})}
 	file := filepath.Join(dir, "Caddyfile")
-	if err := os.WriteFile(file, []byte(config.text(c.address, c.admin)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(config.text(c.address, addresses[1])), 0o600); err != nil {
 		return nil, err
 	}
 	log, err := os.Create(c.log)
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() // the process has its own
-	c.process = exec.CommandContext(ctx, s.caddy, "run", "--config", file, "--adapter", "caddyfile")
+	defer log.Close() // the process has its own descriptor
+	c.process = exec.CommandContext(ctx, b.caddy, "run", "--config", file, "--adapter", "caddyfile")
 	c.process.Cancel = func() error { return c.process.Process.Signal(syscall.SIGTERM) }
-	c.process.WaitDelay = patience
+	c.process.WaitDelay = timeout
 	c.process.Dir, c.process.Stdout, c.process.Stderr = dir, log, log
 	c.process.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	if err := c.process.Start(); err != nil {
@@ -97,38 +88,27 @@ func launchCaddy(ctx context.Context, s *settings, config caddyConfig) (*caddy, 
 	}
 	go func() {
 		defer close(c.ended)
-		_ = c.process.Wait() // whoever needs it alive notices its end
+		_ = c.process.Wait() // await and the load report an early end
 	}()
-	return c, nil
+	b.stops = append(b.stops, c.stop)
+	return c, c.await(ctx, ready)
 }
 
 func (c *caddy) pid() int { return c.process.Process.Pid }
 
-// await asks for the target with a token ("" for none) until the answer
-// is good.
-func (c *caddy) await(ctx context.Context, token string, good func(*http.Response) bool) error {
-	return c.until(ctx, func(ctx context.Context) error {
-		response, err := c.call(ctx, token)
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		if !good(response) {
-			return fmt.Errorf("it answers %s", response.Status)
-		}
-		return nil
-	})
-}
-
-// until tries again and again until it succeeds or there is no hope.
-func (c *caddy) until(ctx context.Context, try func(context.Context) error) error {
+// await repeats a request until the answer is the expected one.
+func (c *caddy) await(ctx context.Context, ready answers) error {
 	const pause = 2 * time.Millisecond
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
-		err := try(ctx)
+		response, err := c.call(ctx, ready.token)
 		if err == nil {
-			return nil
+			response.Body.Close()
+			if response.StatusCode == ready.status && strings.Contains(response.Header.Get("RateLimit"), ready.rateLimit) {
+				return nil
+			}
+			err = fmt.Errorf("got status %s and RateLimit %q, want %d and %q", response.Status, response.Header.Get("RateLimit"), ready.status, ready.rateLimit)
 		}
 		select {
 		case <-c.ended:
@@ -140,9 +120,9 @@ func (c *caddy) until(ctx context.Context, try func(context.Context) error) erro
 	}
 }
 
-// call asks for the target once, over a connection of its own.
+// call makes one call over a connection of its own.
 func (c *caddy) call(ctx context.Context, token string) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.address+target, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.address+callPath, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -153,18 +133,17 @@ func (c *caddy) call(ctx context.Context, token string) (*http.Response, error) 
 	return http.DefaultTransport.RoundTrip(request)
 }
 
-// messages is the end of what the process wrote.
+// messages returns the end of the log.
 func (c *caddy) messages() string {
-	const most = 2000
+	const maxLength = 2000
 	text, err := os.ReadFile(c.log)
 	if err != nil {
 		return err.Error()
 	}
-	return string(text[max(0, len(text)-most):])
+	return string(text[max(0, len(text)-maxLength):])
 }
 
-// stop ends the process as an operator does, and kills one that does not
-// come to its end.
+// stop ends the process, and kills it after a timeout. It can be repeated.
 func (c *caddy) stop() error {
 	err := c.process.Process.Signal(syscall.SIGTERM)
 	if errors.Is(err, os.ErrProcessDone) {
@@ -173,14 +152,14 @@ func (c *caddy) stop() error {
 	select {
 	case <-c.ended:
 		return err
-	case <-time.After(patience):
-		err = errors.Join(err, errors.New("caddy did not end"), c.process.Process.Kill())
+	case <-time.After(timeout):
+		err = errors.Join(err, errors.New("caddy did not end after SIGTERM"), c.process.Process.Kill())
 		<-c.ended
 		return err
 	}
 }
 
-// freeAddresses returns addresses that nobody listens on at the moment.
+// freeAddresses returns addresses that no program uses now.
 func freeAddresses(ctx context.Context, n int) ([]string, error) {
 	list := make([]string, n)
 	for i := range list {
@@ -188,7 +167,7 @@ func freeAddresses(ctx context.Context, n int) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer listener.Close() // not before all are found, or they would be the same
+		defer listener.Close() // after the loop, so that the addresses differ
 		list[i] = listener.Addr().String()
 	}
 	return list, nil

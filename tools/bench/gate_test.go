@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// built returns settings for the built Caddy.
-func built(t *testing.T) *settings {
+// built returns a run with the built Caddy. It stops what the test starts.
+func built(t *testing.T) *bench {
 	t.Helper()
 	caddy, err := filepath.Abs(filepath.Join("..", "..", "bin", "caddy"))
 	if err != nil {
@@ -22,14 +22,32 @@ func built(t *testing.T) *settings {
 		}
 		t.Skip("bin/caddy is not built")
 	}
-	return &settings{rounds: 1, seconds: 1, repeats: 1, accounts: 100, caddy: caddy, dir: t.TempDir()}
+	b := &bench{rounds: 1, seconds: 1, repeats: 1, accounts: 100, caddy: caddy, dir: t.TempDir()}
+	t.Cleanup(func() {
+		if err := b.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
 }
 
-// The sides give the answers that are to be measured, and no process is
-// left behind.
-func TestFleet(t *testing.T) {
+// The sides give the expected answers, and stop leaves no process behind.
+func TestSides(t *testing.T) {
 	t.Parallel()
-	f, err := startFleet(t.Context(), built(t), true)
+	b := built(t)
+	upstream, err := b.startUpstream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second, err := b.startProxies(t.Context(), proxyTo(upstream), http.StatusOK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate, err := b.startGate(t.Context(), "sync off", upstream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synced, err := b.startGate(t.Context(), "sync on", upstream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,13 +56,13 @@ func TestFleet(t *testing.T) {
 		token string
 		want  int
 	}{
-		"bare":              {f.bare, f.gate.open[0], http.StatusOK},
-		"twin":              {f.twin, f.gate.open[0], http.StatusOK},
-		"gate":              {f.gate.caddy, f.gate.open[keys-1], http.StatusOK},
-		"gate, spent":       {f.gate.caddy, f.gate.spent[keys-1], http.StatusTooManyRequests},
-		"gate, no token":    {f.gate.caddy, "", http.StatusUnauthorized},
-		"synced":            {f.synced.caddy, f.synced.open[0], http.StatusOK},
-		"synced, other key": {f.synced.caddy, f.gate.open[0], http.StatusUnauthorized},
+		"first proxy":         {first, gate.ample[0], http.StatusOK},
+		"second proxy":        {second, gate.ample[0], http.StatusOK},
+		"gate":                {gate.caddy, gate.ample[keys-1], http.StatusOK},
+		"gate, exhausted":     {gate.caddy, gate.exhausted[keys-1], http.StatusTooManyRequests},
+		"gate, no token":      {gate.caddy, "", http.StatusUnauthorized},
+		"synced":              {synced.caddy, synced.ample[0], http.StatusOK},
+		"synced, foreign key": {synced.caddy, gate.ample[0], http.StatusUnauthorized},
 	} {
 		response, err := test.caddy.call(t.Context(), test.token)
 		if err != nil {
@@ -56,29 +74,28 @@ func TestFleet(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", name, response.StatusCode, test.want)
 		}
 	}
-	pids := []int{f.bare.pid(), f.twin.pid(), f.gate.pid(), f.synced.pid()}
-	if err := f.stop(); err != nil {
+	if err := b.stop(); err != nil {
 		t.Error(err)
 	}
-	for _, pid := range pids {
+	for _, pid := range []int{first.pid(), second.pid(), gate.pid(), synced.pid()} {
 		if err := syscall.Kill(pid, 0); err == nil {
-			t.Errorf("process %d is still there", pid)
+			t.Errorf("process %d still runs", pid)
 		}
 	}
 }
 
-// A Caddy that refuses its configuration is an error with its words, and
-// nobody waits for it.
-func TestCaddyThatEnds(t *testing.T) {
+// If Caddy refuses its configuration, startCaddy does not wait and returns
+// Caddy's message.
+func TestInvalidConfiguration(t *testing.T) {
 	t.Parallel()
-	_, err := startCaddy(t.Context(), built(t), caddyConfig{name: "bad", site: "no_such_directive"})
+	_, err := built(t).startCaddy(t.Context(), caddyConfig{site: "no_such_directive"}, answers{status: http.StatusOK})
 	if err == nil || !strings.Contains(err.Error(), "no_such_directive") {
-		t.Errorf("got %v, want what Caddy says", err)
+		t.Errorf("got %v, want Caddy's message", err)
 	}
 }
 
-// The large store has the accounts, and one call of each is counted:
-// measureStart itself makes sure that the second call is the second.
+// The large store has the accounts and one call of each: measureStart itself
+// waits for the second call.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	rows, err := measureStart(t.Context(), built(t))

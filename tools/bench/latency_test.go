@@ -10,33 +10,31 @@ import (
 	"testing"
 )
 
-// Blocks go over one connection, with each token in its turn, and an
-// answer that is not the expected one ends them.
+// A caller sends the tokens in turn over one connection, and another status
+// than 200 is an error.
 func TestCaller(t *testing.T) {
 	t.Parallel()
-	o, err := startOrigin(t.Context())
+	b := &bench{}
+	upstream, err := b.startUpstream(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := connect(t.Context(), o.address, []string{"one", "two"})
+	c, err := connect(t.Context(), upstream, []string{"one", "two"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	took, err := c.block(t.Context())
 	if err != nil || len(took) != blockCalls || took.median() <= 0 {
-		t.Errorf("got %d samples with the median %v, %v", len(took), took.median(), err)
+		t.Errorf("got %d values with the median %v, %v", len(took), took.median(), err)
 	}
-	if err := o.stop(); err != nil {
+	if err := b.stop(); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.block(t.Context()); err == nil {
-		t.Error("an upstream that was stopped answers")
-	}
 
-	var seen []string
+	var received []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if seen = append(seen, r.Header.Get("Authorization")); len(seen) == 3 {
+		if received = append(received, r.Header.Get("Authorization")); len(received) == 3 {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
 	}))
@@ -49,56 +47,48 @@ func TestCaller(t *testing.T) {
 	if _, err := c.block(t.Context()); err == nil || !strings.Contains(err.Error(), "429") {
 		t.Errorf("got %v, want an error with the status", err)
 	}
-	if got, want := strings.Join(seen, ", "), "Bearer two, Bearer one, Bearer two"; got != want {
-		t.Errorf("the server saw %s, want %s", got, want)
+	if got, want := strings.Join(received, ", "), "Bearer two, Bearer one, Bearer two"; got != want {
+		t.Errorf("the server got %s, want %s", got, want)
 	}
 }
 
-// The proxy that sets a gated call's headers without a gate shows the
-// upstream and the client the fields that the gate shows them, and none
-// beside them.
-func TestLabels(t *testing.T) {
+// The proxy with the headers of the gate sends the upstream and the client
+// the same fields as the gate, and an assertion of the same length.
+func TestGateHeaders(t *testing.T) {
 	t.Parallel()
-	var upstream atomic.Pointer[[]string] // the fields of the last request
+	var last atomic.Pointer[http.Header] // of the upstream
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		fields := slices.Sorted(maps.Keys(r.Header))
-		upstream.Store(&fields)
+		last.Store(&r.Header)
 	}))
 	defer server.Close()
 	address := strings.TrimPrefix(server.URL, "http://")
-	s := built(t)
-	g, err := startGate(t.Context(), s, "gate", "sync off", address)
+	b := built(t)
+	g, err := b.startGate(t.Context(), "sync off", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stopped(t, g.caddy)
-	labelled, err := startCaddy(t.Context(), s, caddyConfig{name: "labelled", site: proxyTo(address, labels)})
+	proxy, err := b.startCaddy(t.Context(), caddyConfig{site: proxyTo(address, gateHeaders)}, answers{status: http.StatusOK})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stopped(t, labelled)
 	fields := func(c *caddy) [2][]string {
-		response, err := c.call(t.Context(), g.open[0])
+		response, err := c.call(t.Context(), g.ample[42])
 		if err != nil {
 			t.Fatal(err)
 		}
 		response.Body.Close()
-		return [2][]string{*upstream.Load(), slices.Sorted(maps.Keys(response.Header))}
+		return [2][]string{slices.Sorted(maps.Keys(*last.Load())), slices.Sorted(maps.Keys(response.Header))}
 	}
-	got, want := fields(labelled), fields(g.caddy)
-	for i, side := range []string{"upstream", "client"} {
+	got, want := fields(proxy), fields(g.caddy)
+	if length := len(last.Load().Get("Tollgate-Assertion")); length < assertionLength-2 || length > assertionLength+2 {
+		t.Errorf("assertion of %d bytes, want assertionLength=%d", length, assertionLength)
+	}
+	for i, receiver := range []string{"upstream", "client"} {
 		if !slices.Equal(got[i], want[i]) {
-			t.Errorf("the %s sees %q, behind the gate %q", side, got[i], want[i])
+			t.Errorf("the %s gets %q, behind the gate %q", receiver, got[i], want[i])
 		}
 	}
 	if len(want[0]) < 5 || !slices.Contains(want[0], "Tollgate-Assertion") || !slices.Contains(want[1], "Ratelimit") {
-		t.Errorf("behind the gate the upstream sees %q and the client %q", want[0], want[1])
-	}
-}
-
-func stopped(t *testing.T, c *caddy) {
-	t.Helper()
-	if err := c.stop(); err != nil {
-		t.Error(err)
+		t.Errorf("behind the gate the upstream gets %q and the client %q", want[0], want[1])
 	}
 }

@@ -1,24 +1,21 @@
-// Command bench measures what the gate costs, and holds it to its bars.
+// Command bench measures the cost of the gate and compares it with targets.
 //
 // Run it with ./xcaddy.sh bench, which builds bin/caddy first:
 //
-//	./xcaddy.sh bench                          about ten minutes
-//	./xcaddy.sh bench -quick                   a smoke test; its figures mean little
-//	./xcaddy.sh bench -only proxy,latency      some of the measurements
-//	./xcaddy.sh bench -only proxy -profile cpu.prof
+//	./xcaddy.sh bench                       about ten minutes
+//	./xcaddy.sh bench -quick                a smoke test; its figures mean little
+//	./xcaddy.sh bench -only proxy,latency   some of the measurements
 //
 // The measurements are handler, size, proxy, refusals, latency and start.
-// All load the built programs on this machine's loopback, or the packages
-// of the gate themselves.
+// They use the built programs on the loopback interface, or the packages
+// of the gate.
 //
-// A figure from one machine says nothing about another, and the same
-// machine is not equally fast from one minute to the next. Where the gate
-// is compared with Caddy alone, both therefore run at the same time, are
-// loaded in turn in several short rounds, and each round gives one ratio;
-// the table shows the median ratio, with the least and the greatest.
-// Beside it stands the noise: the same ratio between two processes that
-// are alike. A bar that is missed by no more than the noise is neither
-// held nor missed.
+// The speed of a machine changes from minute to minute. A comparison of the
+// gate with Caddy alone therefore runs both at the same time and loads them
+// in turn, in several short rounds. Each round gives one ratio. The table
+// shows the median ratio, the smallest and the largest. It also shows the
+// noise: the same ratio between two equal processes (an A/A pair). A value
+// that misses its target by no more than the noise is "within the noise".
 package main
 
 import (
@@ -46,25 +43,25 @@ func main() {
 	}
 }
 
-// settings are what a run was asked for, and where it works.
-type settings struct {
+// bench is one run: its settings, its work directory, and what it started.
+type bench struct {
 	rounds   int
 	seconds  int
 	accounts int // of the large store
 	repeats  int // of what is not measured in rounds
 	quick    bool
 	only     []string
-	profile  string // file for a CPU profile of the gate; "" for none
 
 	caddy string // the built program
-	dir   string // for everything that a run writes
+	dir   string
+	stops []func() error // stop what the current measurement started
 }
 
 // measurement gives some rows of the table.
 type measurement struct {
 	name    string
 	wrk     bool // needs the load generator
-	measure func(context.Context, *settings) ([]row, error)
+	measure func(context.Context, *bench) ([]row, error)
 }
 
 var measurements = []measurement{
@@ -76,33 +73,33 @@ var measurements = []measurement{
 	{"start", false, measureStart},
 }
 
-// run prints the table of everything that could be measured, also when
-// something could not.
+// run prints a table. If one measurement fails, the table shows the others.
 func run(ctx context.Context, args []string, output, progress io.Writer) (err error) {
-	s, err := parseFlags(args, progress)
+	b, err := parseFlags(args, progress)
 	if err != nil {
 		return err
 	}
-	if err := s.check(); err != nil {
+	if err := b.check(); err != nil {
 		return err
 	}
-	if s.dir, err = os.MkdirTemp(filepath.Dir(s.caddy), "bench-"); err != nil {
-		return fmt.Errorf("making a work directory: %w", err)
+	if b.dir, err = os.MkdirTemp(filepath.Dir(b.caddy), "bench-"); err != nil {
+		return fmt.Errorf("creating a work directory: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
-	machine, err := describe(ctx, s.caddy)
+	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
+	before, err := describe(ctx, b.caddy)
 	if err != nil {
 		return fmt.Errorf("describing the machine: %w", err)
 	}
 	var rows []row
 	for _, m := range measurements {
-		if !s.wants(m.name) {
+		if !b.wants(m.name) {
 			continue
 		}
 		fmt.Fprintf(progress, "measuring %s ...\n", m.name)
-		more, failed := m.measure(ctx, s)
-		if rows = append(rows, more...); failed != nil {
-			err = errors.Join(err, fmt.Errorf("measuring %s: %w", m.name, failed))
+		more, failure := m.measure(ctx, b)
+		rows = append(rows, more...)
+		if failure = errors.Join(failure, b.stop()); failure != nil {
+			err = errors.Join(err, fmt.Errorf("measuring %s: %w", m.name, failure))
 		}
 		if ctx.Err() != nil {
 			break
@@ -111,32 +108,31 @@ func run(ctx context.Context, args []string, output, progress io.Writer) (err er
 	if len(rows) == 0 {
 		return err
 	}
-	return errors.Join(err, printTable(output, rows), printNotes(output, machine, s))
+	return errors.Join(err, printTable(output, rows), printNotes(output, before, b))
 }
 
 // parseFlags reads the command line.
-func parseFlags(args []string, usage io.Writer) (*settings, error) {
-	s := &settings{accounts: 1_000_000, repeats: 3}
+func parseFlags(args []string, usage io.Writer) (*bench, error) {
+	b := &bench{accounts: 1_000_000, repeats: 3}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(usage)
-	flags.IntVar(&s.rounds, "rounds", 15, "rounds in which the sides are loaded in turn")
-	flags.IntVar(&s.seconds, "seconds", 2, "length of one load, in seconds")
-	flags.BoolVar(&s.quick, "quick", false, "a smoke test: 2 rounds of 1 second, a store of 20000 accounts")
+	flags.IntVar(&b.rounds, "rounds", 15, "number of rounds")
+	flags.IntVar(&b.seconds, "seconds", 2, "duration of one load, in seconds")
+	flags.BoolVar(&b.quick, "quick", false, "a smoke test: 2 rounds of 1 second, a store of 20000 accounts")
 	only := flags.String("only", "", "comma-separated `names` of measurements: "+strings.Join(names(), ", "))
-	flags.StringVar(&s.profile, "profile", "", "write a CPU profile of the gate under the load of proxy to this `file`")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
 	if flags.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	if s.quick {
-		s.rounds, s.seconds, s.accounts, s.repeats = 2, 1, 20_000, 1
+	if b.quick {
+		b.rounds, b.seconds, b.accounts, b.repeats = 2, 1, 20_000, 1
 	}
 	if *only != "" {
-		s.only = strings.Split(*only, ",")
+		b.only = strings.Split(*only, ",")
 	}
-	return s, nil
+	return b, nil
 }
 
 func names() []string {
@@ -147,34 +143,39 @@ func names() []string {
 	return list
 }
 
-func (s *settings) wants(name string) bool { return len(s.only) == 0 || slices.Contains(s.only, name) }
+func (b *bench) wants(name string) bool { return len(b.only) == 0 || slices.Contains(b.only, name) }
 
-// check finds out before the first minute has passed what would fail
-// after it.
-func (s *settings) check() (err error) {
-	if s.rounds < 1 || s.seconds < 1 {
-		return errors.New("rounds and seconds must be at least 1")
+// check finds errors that would otherwise stop the run after minutes.
+func (b *bench) check() (err error) {
+	if b.rounds < 1 || b.seconds < 1 {
+		return errors.New("-rounds and -seconds must be at least 1")
 	}
-	for _, name := range s.only {
+	for _, name := range b.only {
 		if !slices.Contains(names(), name) {
-			return fmt.Errorf("no measurement %q; there are %s", name, strings.Join(names(), ", "))
+			return fmt.Errorf("unknown measurement %q in -only; allowed are %s", name, strings.Join(names(), ", "))
 		}
 	}
-	if s.profile != "" && !s.wants("proxy") {
-		return errors.New("a profile needs the measurement proxy")
-	}
-	if s.caddy, err = filepath.Abs(filepath.Join("bin", "caddy")); err != nil {
+	if b.caddy, err = filepath.Abs(filepath.Join("bin", "caddy")); err != nil {
 		return err
 	}
-	if _, err := os.Stat(s.caddy); err != nil {
-		return fmt.Errorf("no built Caddy; run ./xcaddy.sh bench: %w", err)
+	if _, err := os.Stat(b.caddy); err != nil {
+		return fmt.Errorf("missing bin/caddy; run ./xcaddy.sh bench: %w", err)
 	}
 	for _, m := range measurements {
-		if m.wrk && s.wants(m.name) {
+		if m.wrk && b.wants(m.name) {
 			if _, err := exec.LookPath("wrk"); err != nil {
-				return errors.New("wrk is missing, which makes the load; on Debian: apt-get install wrk")
+				return errors.New("missing load generator wrk; on Debian: apt-get install wrk")
 			}
 		}
 	}
 	return nil
+}
+
+// stop stops what the measurement started, the last first.
+func (b *bench) stop() (err error) {
+	for _, stop := range slices.Backward(b.stops) {
+		err = errors.Join(err, stop())
+	}
+	b.stops = nil
+	return err
 }

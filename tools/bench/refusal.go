@@ -3,63 +3,59 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// measureRefusals compares the gate's refusals with the quickest that
-// Caddy itself has, a fixed answer of the same status and body as the
-// gate's 429.
-func measureRefusals(ctx context.Context, s *settings) (rows []row, err error) {
-	f := &fleet{}
-	defer func() { err = errors.Join(err, f.stop()) }()
-	if f.origin, err = startOrigin(ctx); err != nil {
-		return nil, fmt.Errorf("starting the upstream: %w", err)
-	}
-	if f.gate, err = startGate(ctx, s, "gate", "sync off", f.origin.address); err != nil {
-		return nil, err
-	}
-	body, err := refusalBody(ctx, f.gate)
+// measureRefusals compares the gate's refusals with the fastest answer of
+// Caddy itself: a fixed one, with the status and the body of the gate's 429.
+func measureRefusals(ctx context.Context, b *bench) ([]row, error) {
+	upstream, err := b.startUpstream(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for name, c := range map[string]**caddy{"bare": &f.bare, "twin": &f.twin} {
-		if *c, err = startCaddy(ctx, s, caddyConfig{name: name, site: "respond `" + body + "` 429"}); err != nil {
-			return nil, err
-		}
+	g, err := b.startGate(ctx, "sync off", upstream)
+	if err != nil {
+		return nil, err
+	}
+	body, err := refusalBody(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	first, second, err := b.startProxies(ctx, "respond `"+body+"` 429", http.StatusTooManyRequests)
+	if err != nil {
+		return nil, err
 	}
 	unknown, err := unknownTokens()
 	if err != nil {
 		return nil, err
 	}
-	lists := map[string][]string{"spent": f.gate.spent, "unknown": unknown, "malformed": malformedTokens(unknown)}
-	generators := map[string]generator{}
-	for name, tokens := range lists {
-		if generators[name], err = newGenerator(s.dir, name, tokens, true); err != nil {
+	var gates [3]*side
+	for i, tokens := range [][]string{g.exhausted, unknown, malformedTokens(unknown)} {
+		generator, err := newGenerator(b.dir, tokens, true)
+		if err != nil {
 			return nil, err
 		}
+		gates[i] = &side{caddy: g.caddy, generator: generator}
 	}
-	bare, twin := &side{caddy: f.bare, generator: generators["spent"]}, &side{caddy: f.twin, generator: generators["spent"]}
-	refused := func(name string) *side { return &side{caddy: f.gate.caddy, generator: generators[name]} }
-	spent, absent, malformed := refused("spent"), refused("unknown"), refused("malformed")
-	if err := loadInTurn(ctx, s, bare, twin, spent, absent, malformed); err != nil {
+	base := baseline{&side{caddy: first, generator: gates[0].generator}, &side{caddy: second, generator: gates[0].generator}}
+	if err := loadInTurn(ctx, b, base.first, base.second, gates[0], gates[1], gates[2]); err != nil {
 		return nil, err
 	}
-	rate := func(s *side) samples { return s.rate }
 	return []row{
-		compared("429 against Caddy's respond, requests/s", atLeast(0.90), rate, bare, twin, spent),
-		compared("  401, unknown tokens", atLeast(0.90), rate, bare, twin, absent),
-		compared("  401, malformed tokens", atLeast(0.90), rate, bare, twin, malformed),
+		base.ratio("429 against Caddy's respond, requests/s", atLeast(1), rate, gates[0]),
+		base.ratio("  401, unknown tokens", atLeast(1), rate, gates[1]),
+		base.ratio("  401, malformed tokens", atLeast(1), rate, gates[2]),
 	}, nil
 }
 
-// refusalBody is what the gate says to an account that used up its quota.
+// refusalBody returns the body of the gate's 429.
 func refusalBody(ctx context.Context, g *gate) (string, error) {
-	response, err := g.call(ctx, g.spent[0])
+	response, err := g.call(ctx, g.exhausted[0])
 	if err != nil {
 		return "", err
 	}
@@ -68,13 +64,13 @@ func refusalBody(ctx context.Context, g *gate) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if strings.Contains(string(body), "`") {
-		return "", fmt.Errorf("the body %q cannot be quoted", body)
+	if response.StatusCode != http.StatusTooManyRequests || strings.Contains(string(body), "`") {
+		return "", fmt.Errorf("got %s with the body %q, want status 429 and no backquote", response.Status, body)
 	}
 	return strings.TrimSpace(string(body)), nil
 }
 
-// unknownTokens are well-formed and were never given to anybody.
+// unknownTokens are well-formed and no gate created them.
 func unknownTokens() ([]string, error) {
 	list := make([]string, keys)
 	for i := range list {
@@ -87,7 +83,7 @@ func unknownTokens() ([]string, error) {
 	return list, nil
 }
 
-// malformedTokens look like tokens and fail their checksum.
+// malformedTokens have an invalid checksum.
 func malformedTokens(tokens []string) []string {
 	list := make([]string, len(tokens))
 	for i, t := range tokens {

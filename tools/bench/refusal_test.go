@@ -6,8 +6,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// Unknown tokens pass the check of their form, so that the gate has to
-// look for them; malformed ones do not.
+// Unknown tokens are well-formed, so that the gate looks for them in the
+// store. Malformed tokens are not.
 func TestRefusedTokens(t *testing.T) {
 	t.Parallel()
 	unknown, err := unknownTokens()
@@ -20,10 +20,10 @@ func TestRefusedTokens(t *testing.T) {
 	}
 	for i := range unknown {
 		if _, _, err := token.Parse(unknown[i]); err != nil {
-			t.Errorf("an unknown token is malformed: %v", err)
+			t.Errorf("unknown token: got %v, want a well-formed token", err)
 		}
 		if _, _, err := token.Parse(malformed[i]); err == nil {
-			t.Errorf("a malformed token is well-formed")
+			t.Error("malformed token: got no error")
 		}
 	}
 }

@@ -10,16 +10,15 @@ import (
 // row is one line of the table.
 type row struct {
 	what     string
-	bar      bar
+	target   target
 	unit     unit
-	measured samples
+	measured values
 
-	// noise is the same measurement between two sides that are alike,
-	// and neutral what it would give if there were no noise. Without
-	// noise the row was repeated, and its noise is how far the
-	// repetitions lie apart.
-	noise   samples
-	neutral float64
+	// noise is the same measurement between two equal sides, and expected
+	// is its value without noise. Without an equal side, the row is a
+	// repeated measurement, and the spread of the repetitions is its noise.
+	noise    values
+	expected float64
 }
 
 // unit prints a figure.
@@ -36,45 +35,44 @@ var (
 	asMiB    unit = func(v float64) string { return fmt.Sprintf("%.1f MiB", v/(1<<20)) }
 )
 
-// bar is what a row is held to. The zero bar holds it to nothing.
-type bar struct {
+// target is the target of a row. The zero target is none.
+type target struct {
 	limit float64
 	side  int // -1: at most the limit; +1: at least
 }
 
-func atMost(limit float64) bar  { return bar{limit, -1} }
-func atLeast(limit float64) bar { return bar{limit, +1} }
+func atMost(limit float64) target  { return target{limit, -1} }
+func atLeast(limit float64) target { return target{limit, +1} }
 
-// missed is how far a value is on the wrong side; negative on the right
-// one.
-func (b bar) missed(value float64) float64 { return float64(b.side) * (b.limit - value) }
+// missed is the distance of a value from the limit, negative on the right
+// side.
+func (t target) missed(value float64) float64 { return float64(t.side) * (t.limit - value) }
 
-func (r row) verdict() string {
-	missed := r.bar.missed(r.measured.median())
+func (r row) result() string {
+	missed := r.target.missed(r.measured.median())
 	switch {
-	case r.bar.side == 0:
-		return "no bar"
+	case r.target.side == 0:
+		return "no target"
 	case missed <= 0:
-		return "held"
+		return "reached"
 	case missed <= r.uncertainty():
 		return "within the noise"
-	default: // also what is not a number
+	default: // NaN also
 		return "missed"
 	}
 }
 
-// uncertainty is how far a measurement may be off.
 func (r row) uncertainty() float64 {
 	if r.noise == nil {
 		return r.measured.spread()
 	}
-	return r.noise.deviation(r.neutral)
+	return r.noise.deviation(r.expected)
 }
 
 func (r row) cells() [5]string {
-	limit := map[int]string{-1: "≤ ", 0: "none", +1: "≥ "}[r.bar.side]
-	if r.bar.side != 0 {
-		limit += r.unit(r.bar.limit)
+	limit := map[int]string{-1: "≤ ", 0: "none", +1: "≥ "}[r.target.side]
+	if r.target.side != 0 {
+		limit += r.unit(r.target.limit)
 	}
 	noise := r.ranged(r.noise)
 	if r.noise == nil {
@@ -82,20 +80,20 @@ func (r row) cells() [5]string {
 			noise = "one run"
 		}
 	}
-	return [5]string{r.what, limit, r.ranged(r.measured), noise, r.verdict()}
+	return [5]string{r.what, limit, r.ranged(r.measured), noise, r.result()}
 }
 
-// ranged is the median with the least and the greatest.
-func (r row) ranged(s samples) string {
-	if len(s) < 2 {
-		return r.unit(s.median())
+// ranged is the median, the smallest and the largest.
+func (r row) ranged(v values) string {
+	if len(v) < 2 {
+		return r.unit(v.median())
 	}
-	return fmt.Sprintf("%s (%s … %s)", r.unit(s.median()), r.unit(slices.Min(s)), r.unit(slices.Max(s)))
+	return fmt.Sprintf("%s (%s … %s)", r.unit(v.median()), r.unit(slices.Min(v)), r.unit(slices.Max(v)))
 }
 
 func printTable(output io.Writer, rows []row) error {
 	w := tabwriter.NewWriter(output, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "what\tbar\tmeasured\tnoise (A/A)\tverdict")
+	fmt.Fprintln(w, "what\ttarget\tmeasured\tnoise (A/A)\tresult")
 	for _, r := range rows {
 		c := r.cells()
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", c[0], c[1], c[2], c[3], c[4])

@@ -8,32 +8,30 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// connections is how many requests are under way at a time.
+// connections is the number of requests in flight.
 const connections = 64
 
-// target is the call that all load consists of.
-const target = "/api/convert/EUR/10/USD"
+// callPath is the path of all calls.
+const callPath = "/api/convert/EUR/10/USD"
 
-// load is what the generator saw.
+// load is the report of the load generator.
 type load struct {
 	Requests int64 `json:"requests"`
 	Duration int64 `json:"duration"` // in microseconds
 	P99      int64 `json:"p99"`      // in microseconds
 	Refused  int64 `json:"refused"`  // answers with a status of 400 or more
-	Broken   int64 `json:"broken"`   // no answer
+	Broken   int64 `json:"broken"`   // without an answer
 }
 
 func (l load) rate() float64 { return float64(l.Requests) / (float64(l.Duration) / 1e6) }
 
-// script makes the generator's script: it asks with one token after the
-// other, and prints what it saw as a line of JSON, exact and easier to
-// read than what wrk prints for people.
+// script returns a script for wrk. It sends the tokens in turn and prints
+// its report as a line of JSON, because wrk itself prints rounded values.
 func script(tokens []string) string {
 	quoted := make([]string, len(tokens))
 	for i, t := range tokens {
@@ -44,7 +42,7 @@ local requests, last = {}, 0
 
 function init()
 	for i, token in ipairs(tokens) do
-		requests[i] = wrk.format("GET", "` + target + `", { ["Accept"] = "application/json", ["Authorization"] = "Bearer " .. token })
+		requests[i] = wrk.format("GET", "` + callPath + `", { ["Accept"] = "application/json", ["Authorization"] = "Bearer " .. token })
 	end
 end
 
@@ -61,21 +59,25 @@ end
 `
 }
 
-// generator loads a server with requests that bear certain tokens.
+// generator loads a server with requests that have certain tokens.
 type generator struct {
 	script  string // a file
-	refused bool   // every request is to be refused, or none
+	refused bool   // the expected answers: all are refusals, or none is
 }
 
-func newGenerator(dir, name string, tokens []string, refused bool) (generator, error) {
-	path := filepath.Join(dir, name+".lua")
-	return generator{path, refused}, os.WriteFile(path, []byte(script(tokens)), 0o600)
+func newGenerator(dir string, tokens []string, refused bool) (generator, error) {
+	file, err := os.CreateTemp(dir, "*.lua")
+	if err != nil {
+		return generator{}, err
+	}
+	_, err = file.WriteString(script(tokens))
+	return generator{file.Name(), refused}, errors.Join(err, file.Close())
 }
 
-// run loads an address for some time. It fails if the answers were not
-// those that were expected: then something else was measured.
-func (g generator) run(ctx context.Context, address string, length time.Duration) (load, error) {
-	cmd := exec.CommandContext(ctx, "wrk", "-t1", "-c"+strconv.Itoa(connections), fmt.Sprintf("-d%ds", int(length.Seconds())),
+// run loads an address for some time. Unexpected answers are an error,
+// because they have another cost.
+func (g generator) run(ctx context.Context, address string, duration time.Duration) (load, error) {
+	cmd := exec.CommandContext(ctx, "wrk", "-t1", "-c"+strconv.Itoa(connections), fmt.Sprintf("-d%ds", int(duration.Seconds())),
 		"--timeout", "10s", "-s", g.script, "http://"+address)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -85,19 +87,19 @@ func (g generator) run(ctx context.Context, address string, length time.Duration
 	}
 	l, err := parseLoad(string(stdout))
 	if err != nil {
-		return load{}, fmt.Errorf("reading what wrk printed: %w", err)
+		return load{}, fmt.Errorf("reading the report of wrk: %w", err)
 	}
 	wanted := int64(0)
 	if g.refused {
 		wanted = l.Requests
 	}
 	if l.Requests == 0 || l.Broken > 0 || l.Refused != wanted {
-		return load{}, fmt.Errorf("of %d requests %d were refused and %d broke", l.Requests, l.Refused, l.Broken)
+		return load{}, fmt.Errorf("%d requests: %d refused (want %d), %d without an answer", l.Requests, l.Refused, wanted, l.Broken)
 	}
 	return l, nil
 }
 
-// parseLoad finds the script's line in the generator's output.
+// parseLoad reads the report in the output of wrk.
 func parseLoad(output string) (load, error) {
 	for line := range strings.Lines(output) {
 		if !strings.HasPrefix(line, "{") {
@@ -108,9 +110,9 @@ func parseLoad(output string) (load, error) {
 			return load{}, err
 		}
 		if l.Duration <= 0 {
-			return load{}, errors.New("it took no time")
+			return load{}, errors.New("the duration is missing")
 		}
 		return l, nil
 	}
-	return load{}, errors.New("no line of JSON")
+	return load{}, errors.New("the line of JSON is missing")
 }

@@ -24,7 +24,7 @@ func TestParseLoad(t *testing.T) {
 			load{Requests: 100000, Duration: 4000000, P99: 5123, Refused: 7, Broken: 1},
 		},
 		"no line":     {"", load{}},
-		"cut off":     {`{"requests":100000,"dur` + "\n", load{}},
+		"truncated":   {`{"requests":100000,"dur` + "\n", load{}},
 		"no duration": {`{"requests":100000,"p99":5123}` + "\n", load{}},
 		"a string":    {`{"requests":"many","duration":1}` + "\n", load{}},
 	} {
@@ -37,12 +37,11 @@ func TestParseLoad(t *testing.T) {
 		})
 	}
 	if got := (load{Requests: 100, Duration: 500_000}).rate(); got != 200 {
-		t.Errorf("100 requests in half a second are %v a second", got)
+		t.Errorf("100 requests in half a second: got %v per second, want 200", got)
 	}
 }
 
-// The real generator sends every token in its turn, and what it reports
-// is what the server saw.
+// wrk sends the tokens in turn, and its report agrees with the server.
 func TestGenerator(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("wrk"); err != nil {
@@ -52,17 +51,17 @@ func TestGenerator(t *testing.T) {
 		t.Skip("wrk is not installed")
 	}
 	var mu sync.Mutex
-	seen := map[string]int{}
+	requests := map[string]int{}
 	status := http.StatusOK
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
-		seen[r.URL.Path+" "+r.Header.Get("Authorization")]++
+		requests[r.URL.Path+" "+r.Header.Get("Authorization")]++
 		w.WriteHeader(status)
 	}))
 	defer server.Close()
 	address := strings.TrimPrefix(server.URL, "http://")
-	g, err := newGenerator(t.TempDir(), "some", []string{"one", "two", "three"}, false)
+	g, err := newGenerator(t.TempDir(), []string{"one", "two", "three"}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,19 +72,19 @@ func TestGenerator(t *testing.T) {
 	mu.Lock()
 	total := 0
 	for _, token := range []string{"one", "two", "three"} {
-		n := seen[target+" Bearer "+token]
+		n := requests[callPath+" Bearer "+token]
 		total += n
 		if n < int(l.Requests)/3-connections {
 			t.Errorf("token %s was sent %d times in %d requests", token, n, l.Requests)
 		}
 	}
-	if len(seen) != 3 || total < int(l.Requests) || total > int(l.Requests)+connections {
-		t.Errorf("the server saw %v, the generator reports %d", seen, l.Requests)
+	if len(requests) != 3 || total < int(l.Requests) || total > int(l.Requests)+connections {
+		t.Errorf("the server got %v, wrk reports %d", requests, l.Requests)
 	}
 	status = http.StatusUnauthorized
 	mu.Unlock()
 	if _, err := g.run(t.Context(), address, time.Second); err == nil {
-		t.Error("refusals passed for answers")
+		t.Error("run accepts refusals, want an error")
 	}
 	g.refused = true
 	if l, err := g.run(t.Context(), address, time.Second); err != nil || l.Refused != l.Requests {

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// side is a Caddy that is compared with others, under one kind of load.
+type side struct {
+	*caddy
+	generator generator
+	rounds    []measured
+}
+
+// measured is the result of one round on one side.
+type measured struct {
+	rate float64 // requests per second
+	cpu  float64 // nanoseconds of processor time per request
+	p99  float64 // microseconds
+	memory
+}
+
+// Figures of a round.
+func rate(m measured) float64 { return m.rate }
+func cpu(m measured) float64  { return m.cpu }
+func p99(m measured) float64  { return m.p99 }
+
+// load loads a side for one round.
+func (s *side) load(ctx context.Context, duration time.Duration) error {
+	before, _, err := usageOf(s.pid())
+	if err != nil {
+		return err
+	}
+	l, err := s.generator.run(ctx, s.address, duration)
+	if err != nil {
+		return errors.Join(err, errors.New(s.messages()))
+	}
+	after, memory, err := usageOf(s.pid())
+	if err != nil {
+		return err
+	}
+	s.rounds = append(s.rounds, measured{l.rate(), float64(after-before) / float64(l.Requests), float64(l.P99), memory})
+	return nil
+}
+
+// loadInTurn warms up all sides and then loads them in turn. Each round
+// starts with another side, so that the order of the sides has no effect.
+func loadInTurn(ctx context.Context, b *bench, sides ...*side) error {
+	for _, side := range sides {
+		if _, err := side.generator.run(ctx, side.address, time.Second); err != nil {
+			return fmt.Errorf("warming up: %w", err)
+		}
+	}
+	for round := range b.rounds {
+		for i := range sides {
+			side := sides[(i+round)%len(sides)]
+			if err := side.load(ctx, time.Duration(b.seconds)*time.Second); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// baseline is Caddy without a gate, twice: the second shows the noise.
+type baseline struct{ first, second *side }
+
+// ratio is a row that divides the figures of a side by the baseline's.
+func (b baseline) ratio(what string, t target, figure func(measured) float64, s *side) row {
+	first := valuesOf(b.first.rounds, figure)
+	return row{
+		what: what, target: t, unit: asRatio, expected: 1,
+		measured: ratios(valuesOf(s.rounds, figure), first),
+		noise:    ratios(valuesOf(b.second.rounds, figure), first),
+	}
+}
+
+// added is a row of the memory that a side uses more than the baseline.
+func (b baseline) added(what string, t target, figure func(measured) float64, s *side) row {
+	first := valuesOf(b.first.rounds, figure)
+	return row{
+		what: what, target: t, unit: asMiB,
+		measured: differences(valuesOf(s.rounds, figure), first),
+		noise:    differences(valuesOf(b.second.rounds, figure), first),
+	}
+}
+
+// alone is a row of the baseline itself.
+func (b baseline) alone(what string, u unit, figure func(measured) float64) row {
+	first := valuesOf(b.first.rounds, figure)
+	return row{what: what, unit: u, measured: first, noise: valuesOf(b.second.rounds, figure), expected: first.median()}
+}
+
+// measureProxy compares the gate in front of a proxy with the proxy alone.
+func measureProxy(ctx context.Context, b *bench) ([]row, error) {
+	upstream, err := b.startUpstream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	first, second, err := b.startProxies(ctx, proxyTo(upstream), http.StatusOK)
+	if err != nil {
+		return nil, err
+	}
+	var gates [2]*side
+	for i, options := range []string{"sync off", "sync on"} {
+		g, err := b.startGate(ctx, options, upstream)
+		if err != nil {
+			return nil, err
+		}
+		generator, err := newGenerator(b.dir, g.ample, false)
+		if err != nil {
+			return nil, err
+		}
+		gates[i] = &side{caddy: g.caddy, generator: generator}
+	}
+	gate, synced := gates[0], gates[1]
+	// The proxies get the same requests as the gate, with the tokens.
+	base := baseline{&side{caddy: first, generator: gate.generator}, &side{caddy: second, generator: gate.generator}}
+	if err := loadInTurn(ctx, b, base.first, base.second, gate, synced); err != nil {
+		return nil, err
+	}
+	return []row{
+		base.ratio("gate and proxy against proxy, requests/s", atLeast(0.96), rate, gate),
+		base.ratio("  processor time per request", atMost(1.06), cpu, gate),
+		base.ratio("  p99", atMost(1.05), p99, gate),
+		base.ratio("  requests/s with sync on", atLeast(0.85), rate, synced),
+		base.added("  memory, resident, 100 keys", atMost(25<<20), func(m measured) float64 { return m.resident }, gate),
+		base.added("  memory, proportional", target{}, func(m measured) float64 { return m.proportional }, gate),
+		base.added("  memory, anonymous", target{}, func(m measured) float64 { return m.anonymous }, gate),
+		base.alone("proxy alone, requests/s", asCount, rate),
+		base.alone("  processor time per request", asMicros, cpu),
+	}, nil
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// measureSize fills a ledger and measures its heap.
+func measureSize(ctx context.Context, b *bench) ([]row, error) {
+	var perAccount values
+	for range b.repeats {
+		before := heap()
+		l, err := fillLedger(ctx, b.accounts)
+		if err != nil {
+			return nil, err
+		}
+		perAccount = append(perAccount, float64(heap()-before)/float64(b.accounts))
+		runtime.KeepAlive(l)
+	}
+	what := fmt.Sprintf("memory per account, %d with a key and a count", b.accounts)
+	return []row{{what: what, target: b.unlessQuick(atMost(300)), unit: asBytes, measured: perAccount}}, nil
+}
+
+// unlessQuick returns a target of the large store, or none for a smaller
+// store.
+func (b *bench) unlessQuick(t target) target {
+	if b.quick {
+		return target{}
+	}
+	return t
+}
+
+// heap is the memory in use, in bytes.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// fillLedger creates accounts with a key and a count of one each, in memory.
+func fillLedger(ctx context.Context, accounts int) (*ledger.Ledger, error) {
+	l := ledger.New(nil)
+	day, err := today()
+	if err != nil {
+		return nil, err
+	}
+	for i := range accounts {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		t, id, err := newKey()
+		if err != nil {
+			return nil, err
+		}
+		account := accountID(i)
+		l.PutAccount(account, planAmple, false)
+		l.PutToken(&ledger.Token{Hash: t.Hash(), Account: account, ID: id, Name: "bench", Abilities: "convert"})
+		if err := count(account, day, l.Take); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+func accountID(i int) string { return fmt.Sprintf("acc_%d", i) }
+
+// newKey returns the token and the id of a new key.
+func newKey() (t token.Token, id string, err error) {
+	if t, err = token.New(token.Key, rand.Reader); err != nil {
+		return t, "", err
+	}
+	id, err = token.NewID(rand.Reader)
+	return t, id, err
+}
+
+// today is the day on which the gates count.
+func today() (calendar.Day, error) {
+	c, err := calendar.New("UTC")
+	if err != nil {
+		return 0, err
+	}
+	return c.At(time.Now()).Day, nil
+}
+
+// count counts one call of an account.
+func count(account string, day calendar.Day, take func(store.Call, []store.Limit, []int64) (bool, error)) error {
+	_, err := take(store.Call{Account: account, Endpoint: "convert", Day: day}, []store.Limit{{Max: ampleLimit}}, make([]int64, 1))
+	return err
+}
+
+// measureStart starts the built Caddy on a large store and waits for the
+// first admitted call, counted on top of the stored count. The files of the
+// store are in the system's cache, as after a restart of Caddy.
+func measureStart(ctx context.Context, b *bench) ([]row, error) {
+	upstream, err := b.startUpstream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(b.dir, "large")
+	tokens, err := createStore(ctx, b, dir)
+	if err != nil {
+		return nil, fmt.Errorf("creating a large store: %w", err)
+	}
+	config, err := gateConfig(ctx, dir, "sync off", upstream)
+	if err != nil {
+		return nil, err
+	}
+	var took, resident values
+	for _, token := range tokens {
+		began := time.Now()
+		// The store has one call of each account.
+		second := answers{token, http.StatusOK, fmt.Sprintf(";r=%d;", ampleLimit-2)}
+		c, err := b.startCaddy(ctx, config, second)
+		if err != nil {
+			return nil, err
+		}
+		took = append(took, float64(time.Since(began)))
+		_, memory, err := usageOf(c.pid())
+		if err != nil {
+			return nil, err
+		}
+		resident = append(resident, memory.resident)
+		if err := c.stop(); err != nil {
+			return nil, err
+		}
+	}
+	what := fmt.Sprintf("start with %d accounts, a key and a count each", b.accounts)
+	return []row{
+		{what: what, target: b.unlessQuick(atMost(float64(4 * time.Second))), unit: asSecs, measured: took},
+		{what: "  memory of Caddy (resident) after it", unit: asMiB, measured: resident},
+	}, nil
+}
+
+// createStore fills a store and returns the tokens of its last accounts, one
+// for each start. The store syncs every account and every key, which takes
+// many minutes on a disk. createStore therefore fills the store in memory
+// and copies it, if the machine has a file system in memory with enough
+// space.
+func createStore(ctx context.Context, b *bench, dir string) (tokens []string, err error) {
+	scratch, err := os.MkdirTemp("/dev/shm", "bench-")
+	if err != nil {
+		return fillStore(ctx, b, dir)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	tokens, err = fillStore(ctx, b, scratch)
+	if errors.Is(err, store.ErrUnavailable) { // not enough space
+		return fillStore(ctx, b, dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return tokens, os.CopyFS(dir, os.DirFS(scratch))
+}
+
+func fillStore(ctx context.Context, b *bench, dir string) (tokens []string, err error) {
+	const reserve = 512 << 20 // a million accounts and their log need less
+	db, err := badgerstore.Open(dir, badgerstore.Options{Reserve: reserve})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	for i := range b.accounts {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		token, err := createAccount(ctx, db, accountID(i), planAmple)
+		if err != nil {
+			return nil, err
+		}
+		if i >= b.accounts-b.repeats {
+			tokens = append(tokens, token)
+		}
+	}
+	return tokens, addCounts(ctx, db, b.accounts)
+}
+
+// createAccount creates an account with a key and returns its token.
+func createAccount(ctx context.Context, db *badgerstore.Store, account, plan string) (string, error) {
+	now := time.Now()
+	if _, err := db.ChangeAccount(ctx, account, func(a *store.Account, _ bool) error {
+		a.Plan, a.CreatedAt = plan, now
+		return nil
+	}); err != nil {
+		return "", err
+	}
+	t, id, err := newKey()
+	if err != nil {
+		return "", err
+	}
+	key := store.Key{
+		ID: id, Account: account, Kind: token.Key, Name: "bench", Abilities: []string{"convert"},
+		Hint: token.Hint(t.Reveal()), CreatedAt: now,
+	}
+	return t.Reveal(), db.CreateKey(ctx, key, t.Hash())
+}
+
+// addCounts takes one call from each account. Many callers at the same time
+// share their commits.
+func addCounts(ctx context.Context, db *badgerstore.Store, accounts int) error {
+	const callers = 256
+	day, err := today()
+	if err != nil {
+		return err
+	}
+	failures := make([]error, callers)
+	var group sync.WaitGroup
+	for c := range callers {
+		group.Go(func() {
+			for i := c; i < accounts && failures[c] == nil && ctx.Err() == nil; i += callers {
+				failures[c] = count(accountID(i), day, func(call store.Call, limits []store.Limit, remaining []int64) (bool, error) {
+					return db.Take(ctx, call, limits, remaining)
+				})
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(ctx.Err(), errors.Join(failures...))
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+func TestMedian(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		of   values
+		want float64
+	}{
+		"one":   {values{3}, 3},
+		"odd":   {values{9, 1, 4}, 4},
+		"even":  {values{4, 1, 9, 2}, 3},
+		"equal": {values{2, 2, 2, 8}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := slices.Clone(test.of)
+			if got := test.of.median(); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+			if !slices.Equal(test.of, before) {
+				t.Errorf("median changed the values to %v, from %v", test.of, before)
+			}
+		})
+	}
+	if got := (values{}).median(); !math.IsNaN(got) {
+		t.Errorf("the median of nothing is %v", got)
+	}
+}
+
+func TestSpreadAndDeviation(t *testing.T) {
+	t.Parallel()
+	v := values{0.9, 1.3, 1}
+	if got := v.spread(); math.Abs(got-0.2) > 1e-9 {
+		t.Errorf("the spread is %v, want 0.2", got)
+	}
+	if got := v.deviation(1); math.Abs(got-0.1) > 1e-9 {
+		t.Errorf("the deviation from 1 is %v, want 0.1", got)
+	}
+	if got := (values{7}).spread(); got != 0 {
+		t.Errorf("the spread of one is %v", got)
+	}
+}
+
+func TestPairs(t *testing.T) {
+	t.Parallel()
+	a, b := values{6, 9, 1}, values{2, 3}
+	if got, want := ratios(a, b), (values{3, 3}); !slices.Equal(got, want) {
+		t.Errorf("ratios: got %v, want %v", got, want)
+	}
+	if got, want := differences(a, b), (values{4, 6}); !slices.Equal(got, want) {
+		t.Errorf("differences: got %v, want %v", got, want)
+	}
+}
