@@ -208,12 +208,13 @@ func (r *recorder) flushAccounts(accounts []string) error {
 				continue
 			}
 			rows, err := p.rows(account, scan)
+			used, usedErr := r.usedRows(p.used)
+			err = errors.Join(err, usedErr)
 			if errors.Is(err, errCorrupt) {
 				r.reading.Failed(slog.String("account", account), slog.Any("error", err))
 				continue
 			}
-			used, usedErr := r.usedRows(p.used)
-			if err := errors.Join(err, usedErr); err != nil {
+			if err != nil {
 				return err
 			}
 			changes = append(append(changes, rows...), used...)

@@ -136,6 +136,33 @@ func TestUnreadableCalls(t *testing.T) {
 	}
 }
 
+// TestUnreadableLastUse damages the last use of a key of one account: it does
+// not stop the flush of others.
+func TestUnreadableLastUse(t *testing.T) {
+	t.Parallel()
+	s := openHere(t, t.TempDir(), Options{})
+	now := time.Now()
+	for _, account := range []string{"damaged", "a", "z"} {
+		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: account, Plan: "starter"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.archive.writeDurably(nil, change{key: usedKey("key_damaged"), value: []byte{rowVersion}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, account := range []string{"a", "damaged", "z"} {
+		s.Record(store.Record{Account: account, Key: "key_" + account, At: now, Endpoint: "convert", Path: "/"})
+	}
+	if err := s.recent.flush(); err != nil {
+		t.Errorf("flushing: %v", err)
+	}
+	for _, account := range []string{"a", "z"} {
+		if list, err := s.Recent(t.Context(), account, now); len(list) != 1 || err != nil {
+			t.Errorf("%s: got %d calls, %v, want one", account, len(list), err)
+		}
+	}
+}
+
 // TestDeletedWhileRecording deletes an account while its calls are recorded
 // and flushed. None of them appears with a new account of that id.
 func TestDeletedWhileRecording(t *testing.T) {
