@@ -108,6 +108,42 @@ func TestRecordNeverBlocks(t *testing.T) {
 	}
 }
 
+// TestRecordDuringFlush records more calls during a flush than the queue has
+// room for: none is lost.
+func TestRecordDuringFlush(t *testing.T) {
+	t.Parallel()
+	const accounts = 8 * flushRows
+	s := openHere(t, t.TempDir(), Options{})
+	r := newRecorder(s)
+	record := func(i int) {
+		r.add(&store.Record{Account: fmt.Sprint("acc_", i), At: time.Now(), Endpoint: "convert"})
+	}
+	for i := range accounts {
+		s.ledger.PutAccount(fmt.Sprint("acc_", i), "starter", false)
+		if record(i); i%flushRows == 0 {
+			r.moveQueue()
+		}
+	}
+	r.moveQueue()
+	during := 0
+	s.archive.mu.Lock()
+	checkDisk := s.archive.checkDisk
+	s.archive.checkDisk = func() error { // before each of the writes
+		for range flushRows {
+			record(during)
+			during++
+		}
+		return checkDisk()
+	}
+	s.archive.mu.Unlock()
+	if err := r.flush(); err != nil {
+		t.Fatal(err)
+	}
+	if r.moveQueue(); during <= queueSize || len(r.pending) != during {
+		t.Errorf("%d of %d calls that were recorded during a flush are pending", len(r.pending), during)
+	}
+}
+
 // TestUnreadableCalls damages the calls of one account: they do not stop
 // the flush of others.
 func TestUnreadableCalls(t *testing.T) {
