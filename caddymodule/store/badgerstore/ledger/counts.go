@@ -147,6 +147,15 @@ func (t *counts) forgetMonth(date calendar.Day) {
 	t.months = slices.DeleteFunc(t.months, func(m *month) bool { return m.covers(date) })
 }
 
+// forgetSums makes the sums of a month be read again for one account. A
+// reset of one account does not make all others wait for their sums.
+func (t *counts) forgetSums(account uint32, date calendar.Day) {
+	if m := t.month(date, account); m != nil {
+		m.first.get(account).read = false
+		m.counters(account, func(_ uint32, c *counter) { c.used = 0 })
+	}
+}
+
 // loadMonth reads what an account has used on the days of a month that are
 // not in memory.
 func (l *Ledger) loadMonth(account uint32, date calendar.Day) error {
