@@ -324,7 +324,8 @@ func (r *recorder) usedRows(keys []keyUse) (rows []change, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if u.at.Sub(stored) >= usedEvery {
+		// A clock that was far ahead has stored a time in the future.
+		if since := u.at.Sub(stored); since >= usedEvery || since < -clockAhead {
 			e := newEncoder()
 			e.time(u.at)
 			rows = append(rows, change{key: usedKey(u.key), value: e.buf, expires: u.at.Add(usedFor)})

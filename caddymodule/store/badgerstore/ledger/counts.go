@@ -86,7 +86,7 @@ func (t *counts) day(date calendar.Day) *day {
 // month returns the sums of the month of a date, if account has them.
 func (t *counts) month(date calendar.Day, account uint32) *month {
 	for _, m := range t.months {
-		if place := m.first.get(account); m.covers(date) && place != nil && place.read {
+		if first := m.first.get(account); m.covers(date) && first != nil && first.read {
 			return m
 		}
 	}
@@ -247,7 +247,7 @@ func (t *counts) addToMonth(d *day) {
 			continue
 		}
 		d.each(func(account, endpoint uint32, c *counter) {
-			if place := m.first.get(account); place != nil && place.read {
+			if first := m.first.get(account); first != nil && first.read {
 				total := m.counter(account, endpoint)
 				total.used = sum(total.used, c.used)
 			}
