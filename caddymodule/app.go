@@ -57,13 +57,11 @@ type App struct {
 	// Headers such as Retry-After are set either way.
 	Errors string `json:"errors,omitempty"`
 
-	policy *policy.Policy
-	opener StoreOpener
-	key    *assertion.Key
-	gate   *gate.Gate
-	// control serves the control listener and the admin endpoint. They
-	// share it, because it locks accounts while it changes them.
-	control http.Handler
+	policy  *policy.Policy
+	opener  StoreOpener
+	key     *assertion.Key
+	gate    *gate.Gate
+	control http.Handler // of the control listener and the admin endpoint
 	log     *zap.Logger
 
 	state  atomic.Pointer[state]
