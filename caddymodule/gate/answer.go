@@ -13,7 +13,6 @@ type answer struct {
 	owner  owner
 	body   *body // of the request if the gate watches it, or nil
 	status int   // of the final answer; 0 before
-	fields int   // how many headers the answer began with
 	gone   bool  // the server reported a closed connection; see WriteHeader
 }
 
@@ -34,16 +33,13 @@ func (a *answer) begin(status int) {
 	}
 	a.status = status
 	a.owner.begun(status)
-	a.fields = len(a.Header())
 }
 
-// end completes an answer whose handler has returned or panicked. Trailers
-// that the handler has set behind the body are additional fields.
+// end completes an answer whose handler has returned or panicked. It removes
+// the gate's headers again: the handler may have set trailers after the body.
 func (a *answer) end(otherwise int) {
 	a.begin(otherwise)
-	if h := a.Header(); len(h) != a.fields {
-		stripTrailers(h)
-	}
+	strip(a.Header())
 }
 
 // WriteHeader sees the status of the final answer.

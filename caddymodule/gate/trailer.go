@@ -38,13 +38,3 @@ func unannounce(h http.Header) {
 	}
 	h["Trailer"] = []string{strings.Join(kept, ", ")}
 }
-
-// stripTrailers removes the gate's headers from trailers that a handler has
-// set after the body without announcing them.
-func stripTrailers(h http.Header) {
-	for name := range h {
-		if isReserved(name) {
-			delete(h, name)
-		}
-	}
-}
