@@ -88,7 +88,8 @@ func (c *Call) rateLimit() string {
 const maxInteger = 999_999_999_999_999
 
 // exhaustion is the refusal of a call without calls left. Within a second
-// it is the same for all accounts on a plan.
+// it is the same for all accounts on a plan, because a call has one limit
+// and costs 1.
 type exhaustion struct {
 	day     *calendar.Span
 	seconds int64

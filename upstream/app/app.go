@@ -2,8 +2,8 @@
 // logins, the web pages and the health check, over one database and one
 // set of rates.
 //
-// An App is an http.Handler that a program or another server mounts. It has
-// no global state, so a process can run several.
+// An App is an http.Handler that a program or another server mounts. A
+// process can run several: they share no state.
 package app
 
 import (

@@ -168,6 +168,9 @@ func TestNewFails(t *testing.T) {
 		"data":     {func(o *app.Options) { o.Directory = "" }, `invalid directory: want a directory for the data`},
 		"history":  {func(o *app.Options) { o.RatesHistory = "ftp://u:hunter2@x" }, `invalid rates history: want an HTTP or HTTPS URL`},
 		"daily":    {func(o *app.Options) { o.RatesDaily = "off" }, `invalid rates daily: want an HTTP or HTTPS URL`},
+		"control":  {func(o *app.Options) { o.Control = nil }, `invalid control: want a client of the control API`},
+		"check":    {func(o *app.Options) { o.Check = nil }, `invalid check: want a check of requests`},
+		"logger":   {func(o *app.Options) { o.Logger = nil }, `invalid logger: want a logger`},
 		"database": {func(o *app.Options) { o.Database = "mysql://x" }, `opening database: the URL does not begin with postgres://`},
 	} {
 		o := options

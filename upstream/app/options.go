@@ -80,10 +80,19 @@ func (o Options) validate() (*url.URL, error) {
 	if o.Directory == "" {
 		return nil, &OptionError{"directory", "", "a directory for the data"}
 	}
-	for name, value := range map[string]string{"rates history": o.RatesHistory, "rates daily": o.RatesDaily} {
-		if u, err := url.Parse(value); err != nil || value != "" && (u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-			return nil, &OptionError{name, "", "an HTTP or HTTPS URL"}
+	for _, fetched := range []struct{ name, url string }{{"rates history", o.RatesHistory}, {"rates daily", o.RatesDaily}} {
+		u, err := url.Parse(fetched.url)
+		if err != nil || fetched.url != "" && (u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+			return nil, &OptionError{fetched.name, "", "an HTTP or HTTPS URL"}
 		}
+	}
+	switch {
+	case o.Control == nil:
+		return nil, &OptionError{"control", "", "a client of the control API"}
+	case o.Check == nil:
+		return nil, &OptionError{"check", "", "a check of requests"}
+	case o.Logger == nil:
+		return nil, &OptionError{"logger", "", "a logger"}
 	}
 	return site, nil
 }
