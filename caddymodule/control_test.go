@@ -268,7 +268,7 @@ func TestCommandOverTCP(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, complaints, status := c.command(t, "plans"); status != 1 || out != "" || !strings.Contains(complaints, "the gate is unreachable") {
-		t.Errorf("nobody listens: got %d, %q, %q", status, out, complaints)
+		t.Errorf("no listener: got %d, %q, %q", status, out, complaints)
 	}
 	if err := c.load(t, c.gateApp("starter")); err != nil {
 		t.Fatal(err)

@@ -268,7 +268,7 @@ func (s *site) ask(t testing.TB, method, target, body string, headers ...string)
 	t.Helper()
 	got, err := s.try(t.Context(), method, target, body, headers...)
 	// Right after a reload the listener of the last configuration may take
-	// in a connection and reset it when it closes: nobody saw the request.
+	// in a connection and reset it when it closes: no handler saw the request.
 	for again := 0; again < 3 && errors.Is(err, syscall.ECONNRESET); again++ {
 		got, err = s.try(t.Context(), method, target, body, headers...)
 	}

@@ -15,7 +15,7 @@ func send(t *testing.T, s *site, first, lines, body string) string {
 	return s.raw(t, first+"\r\nHost: gate.test\r\nConnection: close\r\n"+lines+"\r\n"+body)
 }
 
-// A client calls itself somebody else, in every spelling that a server
+// A client sends the identity of another account, in every spelling that a server
 // might take for the gate's headers: only what the gate says may arrive.
 func TestIdentityCannotBeSpoken(t *testing.T) {
 	s := start(t, setup{zone: calmZone()})
@@ -346,7 +346,7 @@ func TestOversizedCredentials(t *testing.T) {
 }
 
 // The proxy must never open a tunnel for an endpoint, even if the
-// upstream agrees to one that nobody was allowed to ask for.
+// upstream agrees to one that no client may ask for.
 func TestUninvitedTunnel(t *testing.T) {
 	s := start(t, setup{zone: calmZone(), upstream: func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()

@@ -43,7 +43,7 @@ func TestLoginSmuggling(t *testing.T) {
 		{"account in the query, encoded", "/api/login?%65mail=x", plain, json1, 400, "invalid_request"},
 		{"password in the query", "/api/login?Password=x", plain, json1, 400, "invalid_request"},
 		{"query with a semicolon", "/api/login?a=1;email=x", plain, json1, 400, "invalid_request"},
-		// What follows, or comes first, may be all that somebody reads.
+		// Some servers read only the first value, others only the last.
 		{"trailing data", "", plain + plain, json1, 400, "invalid_request"},
 		{"trailing NUL", "", plain + "\x00", json1, 400, "invalid_request"},
 		{"comment", "", `{/* */"email":"a@example.com"}`, json1, 400, "invalid_request"},

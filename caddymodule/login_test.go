@@ -37,7 +37,7 @@ func logIn(t *testing.T, s *site, email string, right bool, headers ...string) a
 	return s.ask(t, "POST", "/api/login", fmt.Sprintf(`{"email":%q,"password":"x"}`, email), headers...)
 }
 
-// loose is a throttle that holds up nobody by their address, so that the
+// loose is a throttle without a limit for an address, so that the
 // rule for accounts can be seen.
 const loose = "login POST /api/login {\nper_client 1000 1m\nper_account 3 30s 15m\n}\nlogin POST /login\n" +
 	"endpoint convert GET /api/convert/{from}/{amount}/{to}\nplan small {\nconvert 5\n}\nguard /api/"

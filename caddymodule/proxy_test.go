@@ -213,7 +213,7 @@ func TestPlaceholders(t *testing.T) {
 		{bearer, "convert|small|key_" + id + "|5|4|" + id},
 		{other, "convert|business|key_" + unlimited + "|unlimited|unlimited|" + unlimited},
 		{third, "convert|free|key_" + free + "|||" + free},
-		// Caddy leaves placeholders alone that nobody has set.
+		// Caddy does not replace placeholders that are not set.
 		{"junk", "{http.tollgate.endpoint}|{http.tollgate.plan}|{http.tollgate.key}|{http.tollgate.limit}|{http.tollgate.remaining}|{http.auth.user.id}"},
 	} {
 		if got := s.get(t, convert+"?note=%0Ainjected", c.bearer).header.Get("X-Call"); got != c.want {

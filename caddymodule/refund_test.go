@@ -15,7 +15,7 @@ import (
 // could be in use by another test by now; no test gets port 1.
 const deadAddress = "127.0.0.1:1"
 
-// TestRefund gives calls back that nobody answered, once, and by default
+// TestRefund gives back calls without an answer, once, and by default
 // no others.
 func TestRefund(t *testing.T) {
 	status := func(code int) http.HandlerFunc {
@@ -47,7 +47,7 @@ func TestRefund(t *testing.T) {
 		"upstream says 429":  {upstream: status(429), want: want{429, "", always(2)}},
 		"another error":      {behind: "error 500", want: want{500, "", map[string]int64{"unreachable": 2, "server_errors": 1, "never": 2}}},
 		"error of a handler": {behind: "error 403", want: want{403, "", always(2)}},
-		"nobody answers":     {behind: "vars x y", want: want{200, "", always(2)}},
+		"no answer":          {behind: "vars x y", want: want{200, "", always(2)}},
 	}
 	for _, rule := range []string{"unreachable", "server_errors", "never"} {
 		for name, c := range cases {

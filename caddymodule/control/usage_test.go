@@ -52,7 +52,7 @@ func TestGetUsage(t *testing.T) {
 		t.Errorf("counts (-want +got):\n%s", diff)
 	}
 	if _, ok := got["days"]; ok {
-		t.Error("there are days that nobody asked for")
+		t.Error("the document has days without a request for them")
 	}
 	if days := g.must(t, http.StatusOK, "GET", usagePath+"?days=90", "")["days"].([]any); len(days) != 90 {
 		t.Errorf("got %d days", len(days))

@@ -109,7 +109,7 @@ func TestMidnight(t *testing.T) {
 		{evening, 429}, // the clock was set back
 		{morning, 200}, {morning, 200}, {morning, 200}, {morning, 429},
 		{evening, 429},
-		{evening.AddDate(0, 0, -1), 200}, // a day that nobody has used
+		{evening.AddDate(0, 0, -1), 200}, // a day without calls
 		{morning, 429},
 	} {
 		w.set(step.at)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -88,6 +89,7 @@ func runBenchmarks(ctx context.Context, b *bench) (output string, err error) {
 	if text, err := exec.CommandContext(ctx, "go", "test", "-c", "-o", program, "./caddymodule/gate").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the benchmarks: %w: %s", err, text)
 	}
+	var all bytes.Buffer
 	for range b.repeats {
 		for _, r := range handlerRuns {
 			if b.quick {
@@ -98,8 +100,8 @@ func runBenchmarks(ctx context.Context, b *bench) (output string, err error) {
 			if err != nil {
 				return "", fmt.Errorf("running %s: %w: %s", r.pattern, err, text)
 			}
-			output += string(text)
+			all.Write(text)
 		}
 	}
-	return output, nil
+	return all.String(), nil
 }

@@ -230,7 +230,7 @@ func TestLoginRightBeforeNewPassword(t *testing.T) {
 	}
 }
 
-// Somebody gives the account another plan while it is deleted, which
+// An operator gives the account another plan while it is deleted, which
 // makes it anew at the gate.
 func TestSetPlanWhileDeleting(t *testing.T) {
 	t.Parallel()

@@ -357,7 +357,7 @@ func write(t *testing.T, name string, content []byte) {
 	}
 }
 
-// storySite is a site that shows stories: nobody is signed in, and there
+// storySite is a site that shows stories: no person is signed in, and there
 // is nothing behind it.
 func storySite(t *testing.T) *site {
 	t.Helper()

@@ -198,22 +198,22 @@ func TestUnreachable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := "http://" + listener.Addr().String()
+	closed := "http://" + listener.Addr().String()
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
 		name    string
-		handler http.HandlerFunc // nil: nobody listens
+		handler http.HandlerFunc // nil: no listener
 	}{
-		{"nobody listens", nil},
+		{"no listener", nil},
 		{"a page of a proxy", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusBadGateway)
 			_, _ = fmt.Fprint(w, "<html>Bad Gateway</html>")
 		}},
 		{"a page that says OK", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "<html>welcome</html>") }},
 		{"an empty answer", func(http.ResponseWriter, *http.Request) {}},
-		{"somebody else's JSON", func(w http.ResponseWriter, _ *http.Request) {
+		{"JSON of another program", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = fmt.Fprint(w, `{"error":"not found"}`)
 		}},
@@ -232,7 +232,7 @@ func TestUnreachable(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			base := nobody
+			base := closed
 			if test.handler != nil {
 				server := httptest.NewServer(test.handler)
 				t.Cleanup(server.Close)

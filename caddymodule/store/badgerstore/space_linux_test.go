@@ -142,7 +142,7 @@ func TestDirectory(t *testing.T) {
 		{"below a file", filepath.Join(file, "gate"), unix.ENOTDIR},
 		{"read-only", readOnly, nil},
 		{"below a read-only directory", filepath.Join(readOnly, "gate"), fs.ErrPermission},
-		{"somebody else's", foreign, fs.ErrPermission},
+		{"of another user", foreign, fs.ErrPermission},
 	}
 	for _, test := range tests {
 		asUser(t, func() {

@@ -36,7 +36,7 @@ func wantTake(t *testing.T, l *ledger.Ledger, call store.Call, limit, wantUsed i
 	}
 }
 
-// TestCommitAlone: a caller that is alone commits for itself at once.
+// TestCommitAlone: a single caller commits its change at once.
 func TestCommitAlone(t *testing.T) {
 	t.Parallel()
 	log := newLog()
@@ -52,7 +52,7 @@ func TestCommitAlone(t *testing.T) {
 	}
 }
 
-// TestCommitGathers: those that come while somebody commits are committed
+// TestCommitGathers: calls that arrive during a commit are committed
 // together, each counter once.
 func TestCommitGathers(t *testing.T) {
 	t.Parallel()
@@ -99,8 +99,8 @@ func TestCommitGathers(t *testing.T) {
 	})
 }
 
-// TestCommitFails: what a failed group decided is taken back exactly, in
-// memory and in the group that gathered behind it.
+// TestCommitFails: a group that fails changes nothing, in memory and in the
+// group after it.
 func TestCommitFails(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -175,10 +175,10 @@ func testCommitFails(t *testing.T, first step, then []step, want int64) {
 	wantTake(t, l, callOf(1), 0, want, false)
 }
 
-// TestGivingBackLetsNobodyIn: a call that is being given back still counts,
-// as do those that a reset forgets. Else the one that takes its place would
-// be one too many if that failed.
-func TestGivingBackLetsNobodyIn(t *testing.T) {
+// TestGivingBackAdmitsNothing: a call still counts until it is given back,
+// and until a reset has succeeded. Otherwise a call in its place would exceed
+// the limit if that failed.
+func TestGivingBackAdmitsNothing(t *testing.T) {
 	t.Parallel()
 	for name, lower := range map[string]step{"give back": giveBack, "reset": reset} {
 		for _, fails := range []error{nil, errDisk} {
@@ -221,8 +221,8 @@ func testGivingBack(t *testing.T, lower step, fails error) {
 	}
 }
 
-// TestFailuresInARow: a reset that fails behind something that failed lets
-// nobody in either while it is under way.
+// TestFailuresInARow: a reset that fails after another failure admits no call
+// while it runs.
 func TestFailuresInARow(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]step{"take": take, "give back": giveBack, "reset": reset} {
@@ -275,8 +275,8 @@ func testFailuresInARow(t *testing.T, first step) {
 	wantTake(t, l, callOf(1), 0, before+admitted.Load(), false)
 }
 
-// TestBackBelowZero: a refund of a call that a failed group took leaves
-// alone what was taken behind it.
+// TestBackBelowZero: giving back a call that a failed group took does not
+// change the calls after it.
 func TestBackBelowZero(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -321,9 +321,8 @@ func TestBackBelowZero(t *testing.T) {
 	})
 }
 
-// TestManyWait: more counters than a group moves wait in several, which
-// are committed in their order, and what one of them decided is taken back
-// in all that follow.
+// TestManyWait: more counters than fit into a group are written as several,
+// in their order, and a group that fails changes nothing in the others.
 func TestManyWait(t *testing.T) {
 	t.Parallel()
 	for _, fails := range []int{-1, 0, 1} {
@@ -392,7 +391,7 @@ func testManyWait(t *testing.T, fails int) {
 	wantTake(t, l, callOf(0), 0, want[0], false)
 }
 
-// TestCommitFailsAlways: calls that nobody could write leave no trace.
+// TestCommitFailsAlways: calls that cannot be written change nothing.
 func TestCommitFailsAlways(t *testing.T) {
 	t.Parallel()
 	const callers, rounds, limit = 16, 50, 3
@@ -423,7 +422,7 @@ func TestCommitFailsAlways(t *testing.T) {
 	wantTake(t, l, callOf(1), limit, limit, false)
 }
 
-// TestCommitPanics: a log that panics fails its group and wedges nobody.
+// TestCommitPanics: a log that panics fails its group, and no call hangs.
 func TestCommitPanics(t *testing.T) {
 	t.Parallel()
 	log := newLog()
@@ -458,8 +457,7 @@ func TestCommitPanics(t *testing.T) {
 	wantTake(t, l, callOf(1), 0, want, false)
 }
 
-// TestResetIsSynced: a group is synced if somebody in it resets a counter,
-// and not otherwise.
+// TestResetIsSynced: only a group with a reset is synced.
 func TestResetIsSynced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -491,9 +489,9 @@ func TestResetIsSynced(t *testing.T) {
 	})
 }
 
-// TestCountsWhileLowering: what is being given back or reset is told as a
-// count until that is done, for whoever goes by it to reset a day: else
-// they would leave alone what comes back when the disk fails.
+// TestCountsWhileLowering: Counts includes a call until it is given back or
+// reset. Deleting an account resets what Counts returns, and must not
+// miss a count that comes back when the disk fails.
 func TestCountsWhileLowering(t *testing.T) {
 	t.Parallel()
 	for name, lower := range map[string]step{"give back": giveBack, "reset": reset} {

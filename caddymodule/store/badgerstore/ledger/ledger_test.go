@@ -82,8 +82,8 @@ func TestRetainDaysUnderLoad(t *testing.T) {
 	}
 }
 
-// TestResetOfUnloadedDay: a day that nobody counts in is reset in the
-// log, without being loaded.
+// TestResetOfUnloadedDay: a day that is not in memory is reset in the log
+// and not loaded.
 func TestResetOfUnloadedDay(t *testing.T) {
 	t.Parallel()
 	log := newLog()

@@ -22,7 +22,7 @@ import (
 // limits are the plans of the model.
 var limits = map[string]int64{"free": 0, "starter": 2, "business": 7, "flat": store.Unlimited}
 
-// model is what should be true, in the plainest words.
+// model is the expected state, computed in the simplest way.
 type model struct {
 	accounts map[string]string // plan, "" while disabled
 	removed  map[string]bool
@@ -313,7 +313,7 @@ func (s *simulator) moveClock() {
 	s.now = s.now.Add(time.Duration(rapid.IntRange(-30, 30).Draw(s.T, "hours")) * time.Hour)
 }
 
-// letGo frees memory, which nobody may notice while the clock goes on.
+// letGo frees memory. No answer may change by it.
 func (s *simulator) letGo() {
 	s.l.RetainDays(func(d calendar.Day) bool { return d == s.today() })
 }
@@ -325,7 +325,7 @@ func (s *simulator) reload() {
 		s.Fatalf("grant after closing: got %v", err)
 	}
 	s.l = ledger.New(s.log)
-	clear(s.model.removed) // an id that nobody has is like any other
+	clear(s.model.removed) // without a row, an id is new
 	for key, value := range s.rows {
 		kind, id, _ := strings.Cut(key, " ")
 		first, second, _ := strings.Cut(value, " ")

@@ -61,7 +61,7 @@ type Log struct {
 	failure atomic.Pointer[error]
 	dirty   atomic.Bool // something was written since the last sync
 
-	// appending is held to append, syncing to sync, and both to begin a
+	// A goroutine holds appending to append, syncing to sync, and both to begin a
 	// segment, appending first. So a sync does not delay records.
 	appending sync.Mutex
 	syncing   sync.Mutex
