@@ -61,8 +61,7 @@ type App struct {
 	opener StoreOpener
 	key    *assertion.Key
 	gate   *gate.Gate
-	// control serves the control listener and the admin endpoint. They
-	// share it, because it locks accounts while it changes them.
+	// control serves the control listener and the admin endpoint.
 	control http.Handler
 	log     *zap.Logger
 

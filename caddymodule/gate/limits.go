@@ -52,8 +52,8 @@ type policyField struct {
 }
 
 // rateLimitPolicy is the field RateLimit-Policy
-// (draft-ietf-httpapi-ratelimit-headers). It has the number of calls and the length of the period of
-// each limit, in seconds.
+// (draft-ietf-httpapi-ratelimit-headers). It has the number of calls of each
+// limit and the length of its period in seconds.
 func (c *Call) rateLimitPolicy() string {
 	last := c.policy.Load()
 	if last != nil && last.day == c.day {
@@ -69,9 +69,10 @@ func (c *Call) rateLimitPolicy() string {
 	return string(b)
 }
 
-// rateLimit is the field RateLimit. It has the remaining calls of each limit, and the seconds until
-// its period ends. It is used once: the text is in the call's own memory,
-// which saves a tenth of the gate's time, and must not change afterwards.
+// rateLimit is the field RateLimit. It has the remaining calls of each limit
+// and the seconds until its period ends. Use it once: the text is in the
+// call's own memory, which saves a tenth of the gate's time, and must not
+// change afterwards.
 func (c *Call) rateLimit() string {
 	b := c.text[:0]
 	for i := range c.limits {

@@ -156,6 +156,16 @@ func (r *recorder) drain() {
 	r.spare = batch
 }
 
+// drainFilling drains a filling queue. A long flush calls it, so that few
+// calls are dropped meanwhile.
+func (r *recorder) drainFilling() {
+	select {
+	case <-r.wake:
+		r.drain()
+	default:
+	}
+}
+
 func (p *pending) size() int { return cap(p.calls.buf) + cap(p.older.buf) }
 
 func (p *pending) add(record *store.Record) {
@@ -203,17 +213,19 @@ func (r *recorder) flushAccounts(accounts []string) error {
 	var changes []change
 	err := r.store.archive.scanEach([]byte{prefixRecent}, func(scan scanFunc) error {
 		for _, account := range accounts {
+			r.drainFilling()
 			p := r.remove(account)
 			if p == nil || !r.store.ledger.Exists(account) {
 				continue
 			}
 			rows, err := p.rows(account, scan)
+			used, usedErr := r.usedRows(p.used)
+			err = errors.Join(err, usedErr)
 			if errors.Is(err, errCorrupt) {
 				r.reading.Failed(slog.String("account", account), slog.Any("error", err))
 				continue
 			}
-			used, usedErr := r.usedRows(p.used)
-			if err := errors.Join(err, usedErr); err != nil {
+			if err != nil {
 				return err
 			}
 			changes = append(append(changes, rows...), used...)
@@ -221,6 +233,7 @@ func (r *recorder) flushAccounts(accounts []string) error {
 		return nil
 	})
 	for rows := range slices.Chunk(changes, flushRows) {
+		r.drainFilling()
 		if err == nil {
 			err = r.store.archive.write(rows...)
 		}
@@ -311,7 +324,8 @@ func (r *recorder) usedRows(keys []keyUse) (rows []change, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if u.at.Sub(stored) >= usedEvery {
+		// A clock that was far ahead has stored a time in the future.
+		if since := u.at.Sub(stored); since >= usedEvery || since < -clockAhead {
 			e := newEncoder()
 			e.time(u.at)
 			rows = append(rows, change{key: usedKey(u.key), value: e.buf, expires: u.at.Add(usedFor)})

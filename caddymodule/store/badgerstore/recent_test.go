@@ -108,6 +108,42 @@ func TestRecordNeverBlocks(t *testing.T) {
 	}
 }
 
+// TestRecordDuringFlush records more calls during a flush than the queue has
+// room for: none is lost.
+func TestRecordDuringFlush(t *testing.T) {
+	t.Parallel()
+	const accounts = 8 * flushRows
+	s := openHere(t, t.TempDir(), Options{})
+	r := newRecorder(s)
+	record := func(i int) {
+		r.add(&store.Record{Account: fmt.Sprint("acc_", i), At: time.Now(), Endpoint: "convert"})
+	}
+	for i := range accounts {
+		s.ledger.PutAccount(fmt.Sprint("acc_", i), "starter", false)
+		if record(i); i%flushRows == 0 {
+			r.moveQueue()
+		}
+	}
+	r.moveQueue()
+	during := 0
+	s.archive.mu.Lock()
+	checkDisk := s.archive.checkDisk
+	s.archive.checkDisk = func() error { // before each of the writes
+		for range flushRows {
+			record(during)
+			during++
+		}
+		return checkDisk()
+	}
+	s.archive.mu.Unlock()
+	if err := r.flush(); err != nil {
+		t.Fatal(err)
+	}
+	if r.moveQueue(); during <= queueSize || len(r.pending) != during {
+		t.Errorf("%d of %d calls that were recorded during a flush are pending", len(r.pending), during)
+	}
+}
+
 // TestUnreadableCalls damages the calls of one account: they do not stop
 // the flush of others.
 func TestUnreadableCalls(t *testing.T) {
@@ -133,6 +169,33 @@ func TestUnreadableCalls(t *testing.T) {
 	}
 	if list, err := s.Recent(t.Context(), "damaged", now); !errors.Is(err, errCorrupt) {
 		t.Errorf("damaged: got %d calls, %v, want %v", len(list), err, errCorrupt)
+	}
+}
+
+// TestUnreadableLastUse damages the last use of a key of one account: it does
+// not stop the flush of others.
+func TestUnreadableLastUse(t *testing.T) {
+	t.Parallel()
+	s := openHere(t, t.TempDir(), Options{})
+	now := time.Now()
+	for _, account := range []string{"damaged", "a", "z"} {
+		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: account, Plan: "starter"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.archive.writeDurably(nil, change{key: usedKey("key_damaged"), value: []byte{rowVersion}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, account := range []string{"a", "damaged", "z"} {
+		s.Record(store.Record{Account: account, Key: "key_" + account, At: now, Endpoint: "convert", Path: "/"})
+	}
+	if err := s.recent.flush(); err != nil {
+		t.Errorf("flushing: %v", err)
+	}
+	for _, account := range []string{"a", "z"} {
+		if list, err := s.Recent(t.Context(), account, now); len(list) != 1 || err != nil {
+			t.Errorf("%s: got %d calls, %v, want one", account, len(list), err)
+		}
 	}
 }
 

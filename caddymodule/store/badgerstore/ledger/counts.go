@@ -86,7 +86,7 @@ func (t *counts) day(date calendar.Day) *day {
 // month returns the sums of the month of a date, if account has them.
 func (t *counts) month(date calendar.Day, account uint32) *month {
 	for _, m := range t.months {
-		if place := m.first.get(account); m.covers(date) && place != nil && place.read {
+		if first := m.first.get(account); m.covers(date) && first != nil && first.read {
 			return m
 		}
 	}
@@ -145,6 +145,15 @@ func (t *counts) loaded(date calendar.Day) *day {
 // forgetMonth makes the sums of a month be read again.
 func (t *counts) forgetMonth(date calendar.Day) {
 	t.months = slices.DeleteFunc(t.months, func(m *month) bool { return m.covers(date) })
+}
+
+// forgetSums makes the sums of a month be read again for one account. A
+// reset of one account does not make all others wait for their sums.
+func (t *counts) forgetSums(account uint32, date calendar.Day) {
+	if m := t.month(date, account); m != nil {
+		m.first.get(account).read = false
+		m.counters(account, func(_ uint32, c *counter) { c.used = 0 })
+	}
 }
 
 // loadMonth reads what an account has used on the days of a month that are
@@ -238,7 +247,7 @@ func (t *counts) addToMonth(d *day) {
 			continue
 		}
 		d.each(func(account, endpoint uint32, c *counter) {
-			if place := m.first.get(account); place != nil && place.read {
+			if first := m.first.get(account); first != nil && first.read {
 				total := m.counter(account, endpoint)
 				total.used = sum(total.used, c.used)
 			}

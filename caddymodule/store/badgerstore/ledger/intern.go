@@ -7,9 +7,9 @@ import (
 	"unsafe"
 )
 
-// intern numbers strings that occur often: plans and sets of abilities. Their number is limited by what configurations and people have
-// named, so they are never removed. Turning a number into its string takes
-// no lock.
+// intern numbers strings that occur often: plans and sets of abilities. There
+// are few different ones, so they are never removed. Turning a number into its
+// string takes no lock.
 type intern struct {
 	list atomic.Pointer[[]string]
 

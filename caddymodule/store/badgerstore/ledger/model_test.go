@@ -65,7 +65,7 @@ func (m *model) take(call store.Call, cost int64, limits []store.Limit) (remaini
 }
 
 // simulator drives a ledger and the model through the same events. What
-// a store does around the ledger, it does in the plainest way: it writes
+// a store does around the ledger, it does in the simplest way: it writes
 // a row, then changes the ledger.
 type simulator struct {
 	*rapid.T
@@ -202,8 +202,8 @@ func (s *simulator) limits(daily int64) []store.Limit {
 	return list
 }
 
-// burst takes with many callers from one counter, some of whom give back
-// what they took, on a log that fails in between.
+// burst takes with many callers from one counter. Some of them give back
+// their calls. The log fails in between.
 func (s *simulator) burst() {
 	call, limit := s.counter(s.account()), int64(rapid.IntRange(0, 20).Draw(s.T, "limit"))
 	every := rapid.IntRange(1, 4).Draw(s.T, "failing group")

@@ -39,7 +39,7 @@ func (l *Ledger) Reset(calls ...store.Call) error {
 	l.counts.mu.Lock()
 	defer l.counts.mu.Unlock()
 	for _, call := range left {
-		l.counts.forgetMonth(call.Day)
+		l.counts.forgetSums(l.accounts.number(call.Account), call.Day)
 	}
 	return err
 }

@@ -21,9 +21,9 @@ type tokens struct {
 	shards [tokenShards]tokenShard
 }
 
-// tokenShard is a flat table with linear probing, whose rows are the
-// tokens themselves, from 85 to 171 bytes for each: to find one is to look
-// at one place in memory, or at some that are next to each other.
+// tokenShard is a flat table with linear probing. The rows are the tokens
+// themselves, 85 to 171 bytes for each, so that a look-up reads one place in
+// memory, or some that are next to each other.
 type tokenShard struct {
 	mu      sync.RWMutex
 	rows    []tokenRow // none, or a power of two of them
@@ -56,8 +56,8 @@ type Token struct {
 	ExpiresAt time.Time
 }
 
-// shard returns the part of the table that a hash belongs to, and what it
-// is under there. A hash is spread as evenly as can be by itself.
+// shard returns the shard of a hash and its key there. A hash is evenly
+// distributed, so a part of it serves as the key.
 func (t *tokens) shard(h *token.Hash) (*tokenShard, uint32) {
 	return &t.shards[h[8]%tokenShards], indexKey(h)
 }
@@ -70,8 +70,8 @@ func (s *tokenShard) home(key uint32) uint32 { return key >> (s.shift & 31) }
 // row is the row at a place; behind the last comes the first.
 func (s *tokenShard) row(at uint32) *tokenRow { return &s.rows[at&uint32(len(s.rows)-1)] }
 
-// search returns the place of a hash and whether it is there. Where it is
-// not, it can be put there, unless the table is empty.
+// search returns the place of a hash and whether it is there. If it is not,
+// the place is free for it, unless the table is empty.
 func (s *tokenShard) search(key uint32, h *token.Hash) (at uint32, found bool) {
 	if len(s.rows) == 0 {
 		return 0, false
@@ -110,8 +110,8 @@ func (l *Ledger) PutToken(t *Token) {
 	}
 }
 
-// grow doubles the table. For a million tokens that takes the shard's
-// lock for a millisecond or two, the last of few times.
+// grow doubles the table. At a million tokens it holds the shard's lock for
+// one or two milliseconds.
 func (s *tokenShard) grow() {
 	old := s.rows
 	s.rows = make([]tokenRow, max(minTokens, 2*len(old)))
@@ -133,8 +133,8 @@ func (l *Ledger) RemoveToken(hash token.Hash) {
 	s.compact()
 }
 
-// remove takes a token out of the table. What follows it moves up where
-// its home allows, so that no search ends too early.
+// remove deletes a token from the table. The rows behind it move up if their
+// home allows, so that no search ends too early.
 func (s *tokenShard) remove(key uint32, h *token.Hash) {
 	hole, found := s.search(key, h)
 	if !found {
