@@ -151,7 +151,7 @@ func TestStarting(t *testing.T) {
 		for socket, bearer := range map[string]string{"control": controlSecret, "admin": ""} {
 			got := c.ask(t, socket, "GET", path, bearer)
 			starting(path+" over "+socket, got)
-			if !strings.Contains(got.body, "The gate is starting: its store is being opened.") {
+			if !strings.Contains(got.body, "The gate is starting: it opens its store.") {
 				t.Errorf("%s over %s: got %s", path, socket, got.body)
 			}
 		}
