@@ -40,7 +40,7 @@ func TestBenchWithoutWrk(t *testing.T) {
 	cmd.Env = []string{"PATH=" + bin, "CALLS=" + calls}
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || !strings.Contains(string(out), "bench needs wrk") {
+	if !errors.As(err, &exit) || !strings.Contains(string(out), "bench needs the load generator wrk") {
 		t.Errorf("got %v, %s", err, out)
 	}
 	text, err := os.ReadFile(calls)

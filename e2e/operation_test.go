@@ -130,7 +130,7 @@ func TestWrongConfiguration(t *testing.T) {
 		{"unknown endpoint in a plan", "batch 50\n", "betch 50\n", "betch"},
 		{"zone", "timezone {$TOLLGATE_TIMEZONE:UTC}", "timezone Mars/Olympus", "Mars/Olympus"},
 		{"short secret", "secret {env.TOLLGATE_SECRET}", "secret short", "secret"},
-		{"duplicate endpoint", "endpoint rates GET /api/rates/{base}", "endpoint convert GET /api/rates/{base}", "endpoint convert"},
+		{"duplicate endpoint", "endpoint rates GET /api/rates/{base}", "endpoint convert GET /api/rates/{base}", `duplicate endpoint \"convert\"`},
 	}
 	for _, m := range mistakes {
 		t.Run(m.name, func(t *testing.T) {
