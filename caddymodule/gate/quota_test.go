@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -275,7 +276,8 @@ func TestStoreFails(t *testing.T) {
 type takeFails struct {
 	t *testing.T
 	store.Store
-	err error
+	err   error
+	takes *atomic.Int64
 }
 
 func (f takeFails) GiveBack(context.Context, store.Call) error {
@@ -284,22 +286,28 @@ func (f takeFails) GiveBack(context.Context, store.Call) error {
 }
 
 func (f takeFails) Take(context.Context, store.Call, []store.Limit, []int64) (bool, error) {
+	f.takes.Add(1)
 	return false, f.err
 }
 
-// TestUnknownOutcome: a call is refused and not given back if the store does
-// not know whether it counted the call.
+// TestUnknownOutcome: a call is refused, not repeated and not given back if
+// the store does not know whether it counted the call.
 func TestUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *policy.Config) { c.Refund = policy.RefundServerErrors })
 	bearer := w.account(t, "acc_1")
-	w.gate.Store = func() (gate.Store, error) { return takeFails{t, w.store, store.ErrUnknown}, nil }
+	var takes atomic.Int64
+	w.gate.Store = func() (gate.Store, error) { return takeFails{t, w.store, store.ErrUnknown, &takes}, nil }
 	w.next = func(http.ResponseWriter, *http.Request) error {
 		t.Error("the upstream was asked")
 		return nil
 	}
-	if got := w.get(t, convert, bearer); got.Code != http.StatusServiceUnavailable || got.Header().Get("Retry-After") != "5" {
-		t.Errorf("got %d %v", got.Code, got.Header())
+	got := w.get(t, convert, bearer)
+	if got.Code != http.StatusServiceUnavailable || got.Header().Get("Retry-After") != "5" || !strings.Contains(got.Body.String(), `"unavailable"`) {
+		t.Errorf("got %d %v %s", got.Code, got.Header(), got.Body)
+	}
+	if n := takes.Load(); n != 1 {
+		t.Errorf("the store was asked %d times, want once", n)
 	}
 }
 
@@ -316,7 +324,7 @@ func TestRemainingIsKnown(t *testing.T) {
 		want   any
 	}{
 		{convert, counts, 200, int64(4)},
-		{convert, takeFails{t, counts, store.ErrUnavailable}, 503, ""},
+		{convert, takeFails{t, counts, store.ErrUnavailable, new(atomic.Int64)}, 503, ""},
 		{"/api/usage?days=0", counts, 400, ""},
 		{"/api/usage", counts, 200, int64(4)},
 	} {
