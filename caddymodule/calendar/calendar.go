@@ -1,5 +1,5 @@
-// Package calendar finds the calendar day of an instant in a time zone, its
-// beginning and its end.
+// Package calendar finds the calendar day and month of an instant in a time
+// zone, their beginning and their end.
 //
 // A day ends at midnight: the first instant whose calendar date in the zone
 // is later than today's. Neither adding 24 hours nor
@@ -8,7 +8,8 @@
 // 00:01 to 23:01 of the day before, so there were two midnights. Samoa
 // skipped the whole of 2011-12-30. Between two transitions, the offset of a
 // zone is constant and midnight is plain arithmetic;
-// [time.Time.ZoneBounds] has the next transition.
+// [time.Time.ZoneBounds] has the next transition. A month ends at the first
+// midnight whose month is later.
 package calendar
 
 import (
@@ -31,28 +32,42 @@ var ErrZone = errors.New(`the time zone must be named, as "UTC" or "Europe/Berli
 // when clocks go back (as almost in Sitka in 1867).
 const lookBack = 72 * 60 * 60
 
+// unit is what a span covers: a day or a month.
+type unit struct {
+	// first returns the first day of the unit that has a day.
+	first func(Day) Day
+	// lookBack is longer than any unit lasts, in seconds.
+	lookBack int64
+}
+
+var (
+	days   = unit{first: func(d Day) Day { return d }, lookBack: lookBack}
+	months = unit{first: firstOfMonth, lookBack: 31*secondsPerDay + lookBack}
+)
+
 // never is the instant of a transition that does not exist.
 const never = math.MaxInt64
 
-// Span is a calendar day in a zone.
+// Span is a calendar day or month in a zone.
 type Span struct {
-	// Day is the date.
+	// Day is the date, in the span of a month the first date of the month.
 	Day Day
-	// Start is the instant since which the date is Day without a break.
+	// Start is the instant since which the day or month lasts without a
+	// break.
 	Start time.Time
-	// End is midnight: the first instant whose date is later than Day.
+	// End is midnight: the first instant whose day or month is later.
 	End time.Time
 }
 
-// Length returns the length of the day: usually 24 hours, 23 or 25 where
-// clocks change, and other lengths at rare changes.
+// Length returns the length of the span. A day has usually 24 hours, 23 or 25
+// where clocks change, and other lengths at rare changes.
 func (s *Span) Length() time.Duration {
 	return s.End.Sub(s.Start)
 }
 
 // RetryAfter returns the whole seconds from now to the end of the span,
 // rounded up and at least 1: a client that waits that long is in a later
-// day. Midnight is a whole second, so counting from the beginning of the
+// day or month. Midnight is a whole second, so counting from the beginning of the
 // current second rounds up.
 func (s *Span) RetryAfter(now time.Time) int64 {
 	return max(s.End.Unix()-now.Unix(), 1)
@@ -61,11 +76,12 @@ func (s *Span) RetryAfter(now time.Time) int64 {
 // Calendar has the days of one time zone. It is safe for concurrent use.
 type Calendar struct {
 	location *time.Location
-	// current caches the last result: nearly all calls ask for today.
-	current atomic.Pointer[run]
+	// today and thisMonth cache the last results: nearly all calls ask for
+	// these.
+	today, thisMonth atomic.Pointer[run]
 }
 
-// run is a period with one date and no break. Where there are two
+// run is a period with one date or month and no break. Where there are two
 // midnights, a span ends after its run: for a minute it is tomorrow, and
 // then today again.
 type run struct {
@@ -93,31 +109,37 @@ func (c *Calendar) Zone() string {
 
 // At returns the day of t. The times of the span are in the calendar's
 // zone. Callers share the span and must not change it.
-func (c *Calendar) At(t time.Time) *Span {
+func (c *Calendar) At(t time.Time) *Span { return c.span(t, days, &c.today) }
+
+// Month returns the month of t. The times of the span are in the calendar's
+// zone. Callers share the span and must not change it.
+func (c *Calendar) Month(t time.Time) *Span { return c.span(t, months, &c.thisMonth) }
+
+func (c *Calendar) span(t time.Time, of unit, cache *atomic.Pointer[run]) *Span {
 	sec := t.Unix()
-	if known := c.current.Load(); known != nil && known.start <= sec && sec < known.end {
+	if known := cache.Load(); known != nil && known.start <= sec && sec < known.end {
 		return known.span
 	}
-	found := c.find(sec)
-	c.current.Store(found)
+	found := c.find(sec, of)
+	cache.Store(found)
 	return found.span
 }
 
 // find goes through the runs around sec: from a run that is over to the run
-// of sec, and on to the first run of a later date.
-func (c *Calendar) find(sec int64) *run {
-	day := c.day(sec)
-	start := sec - lookBack
-	for c.day(start) == day {
-		start -= lookBack
+// of sec, and on to the first run of a later day or month.
+func (c *Calendar) find(sec int64, of unit) *run {
+	day := of.first(c.day(sec))
+	start := sec - of.lookBack
+	for of.first(c.day(start)) == day {
+		start -= of.lookBack
 	}
-	end := c.runEnd(start)
+	end := c.unitEnd(start, of)
 	for end <= sec {
-		start, end = end, c.runEnd(end)
+		start, end = end, c.unitEnd(end, of)
 	}
 	midnight := end
-	for c.day(midnight) <= day {
-		midnight = c.runEnd(midnight)
+	for of.first(c.day(midnight)) <= day {
+		midnight = c.unitEnd(midnight, of)
 	}
 	return &run{
 		start: start,
@@ -128,6 +150,15 @@ func (c *Calendar) find(sec int64) *run {
 			End:   time.Unix(midnight, 0).In(c.location),
 		},
 	}
+}
+
+// unitEnd returns the first instant after sec with another day or month.
+func (c *Calendar) unitEnd(sec int64, of unit) int64 {
+	day := of.first(c.day(sec))
+	for of.first(c.day(sec)) == day {
+		sec = c.runEnd(sec)
+	}
+	return sec
 }
 
 // runEnd returns the first instant after sec with another date, which may

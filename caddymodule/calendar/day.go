@@ -14,8 +14,23 @@ type Day int32
 
 // String returns the day as YYYY-MM-DD.
 func (d Day) String() string {
-	return time.Unix(int64(d)*secondsPerDay, 0).UTC().Format(dayLayout)
+	return d.time().Format(dayLayout)
 }
+
+// Month returns the first and the last day of the month of d.
+func (d Day) Month() (first, last Day) {
+	t := d.time()
+	next := time.Date(t.Year(), t.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+	return d - Day(t.Day()-1), Day(next.Unix()/secondsPerDay) - 1
+}
+
+func firstOfMonth(d Day) Day {
+	first, _ := d.Month()
+	return first
+}
+
+// time returns the midnight of d in UTC.
+func (d Day) time() time.Time { return time.Unix(int64(d)*secondsPerDay, 0).UTC() }
 
 // dayOf returns the local day of an instant: sec is in seconds since 1970,
 // and offset in seconds east of UTC.

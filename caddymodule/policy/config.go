@@ -16,8 +16,18 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// MaxLimit is the largest daily limit that a plan can name.
+// MaxLimit is the largest limit.
 const MaxLimit = 1_000_000_000_000_000
+
+// The costs of a call.
+const (
+	// MaxCost is the largest Cost of an endpoint.
+	MaxCost = 10_000
+	// DefaultCostBody is the default of CostBody.
+	DefaultCostBody = 64 << 10
+	// MaxCostBody is the largest CostBody: the body is held in memory.
+	MaxCostBody = 16 << 20
+)
 
 // Config is the part of the configuration that is independent of Caddy. Its
 // zero value closes all paths and admits no call.
@@ -84,6 +94,22 @@ type EndpointConfig struct {
 	// is used up. Default: off, such a request is refused with 400.
 	// HTTP/2 and TLS are never switched to.
 	Upgrade bool `json:"upgrade,omitempty"`
+
+	// Cost is how much one call counts in every limit, from 1 to 10,000.
+	// Default 1.
+	Cost int64 `json:"cost,omitempty"`
+
+	// CostMember makes a call cost the number of elements of an array, at
+	// least 1. It is the name of a member of the JSON object that the request
+	// has as its body. The method must be POST, PUT or PATCH. A body that is
+	// not application/json is refused with 415, and one that parsers could
+	// read differently with 400. Such a request counts nothing. The body goes
+	// on unchanged.
+	CostMember string `json:"cost_member,omitempty"`
+
+	// CostBody is the maximum size of a body that CostMember reads, in
+	// bytes, at most 16 MiB. A longer body is refused with 413. Default 64 KiB.
+	CostBody int64 `json:"cost_body,omitempty"`
 }
 
 // PlanConfig is one plan.
@@ -91,10 +117,32 @@ type PlanConfig struct {
 	// Name identifies the plan.
 	Name string `json:"name"`
 
-	// Limits has the calls per day of each endpoint that the plan gives
-	// access to. An endpoint that is missing is not accessible; a plan
-	// without endpoints gives no access at all.
-	Limits map[string]Limit `json:"limits,omitempty"`
+	// Limits has the calls per day of endpoints that the plan gives access
+	// to: a number, "unlimited", or null for an endpoint without a limit of
+	// the day. An endpoint that is neither here nor in MoreLimits is not
+	// accessible; a plan without endpoints gives no access at all.
+	Limits map[string]*Limit `json:"limits,omitempty"`
+
+	// MoreLimits has further limits, in the order of the RateLimit fields.
+	// The limit of an endpoint in Limits comes before them.
+	MoreLimits []LimitConfig `json:"more_limits,omitempty"`
+}
+
+// LimitConfig is one limit of a plan. A call is admitted if every limit that
+// covers it has room.
+type LimitConfig struct {
+	// Endpoint is the name of the endpoint that the limit covers and that
+	// the plan gives access to. "all" covers the calls to all endpoints
+	// together, without the gate's own usage endpoint, and gives no access.
+	Endpoint string `json:"endpoint"`
+
+	// Period is "day" or "month", a period of the calendar in the
+	// configured zone, or "second", "minute" or "hour", a pace: so many calls
+	// at once, refilled evenly. Default "day".
+	Period string `json:"period,omitempty"`
+
+	// Limit is a number of calls, or "unlimited". A pace is at least 1.
+	Limit Limit `json:"limit"`
 }
 
 // LoginThrottle limits login attempts, against password guessing.
@@ -128,8 +176,7 @@ const (
 	RefundNever        Refund = "never"
 )
 
-// Limit is a daily number of calls from 0 to MaxLimit, or
-// store.Unlimited. In JSON it is a number or the string "unlimited".
+// Limit is a number of calls from 0 to MaxLimit, or store.Unlimited. In JSON it is a number or the string "unlimited".
 type Limit int64
 
 // ParseLimit reads a limit of a Caddyfile.

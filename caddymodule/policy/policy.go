@@ -70,6 +70,20 @@ type Endpoint struct {
 	Usage bool
 	// Upgrade lets clients switch to another protocol.
 	Upgrade bool
+	// Cost is the cost of a call, at least 1. It does not apply with
+	// CostMember.
+	Cost int64
+	// CostMember is the member of the body whose elements are the cost, or
+	// "".
+	CostMember string
+	// CostBody is the maximum size of that body, in bytes.
+	CostBody int64
+}
+
+// Covered tells whether a limit covers the calls to the endpoint. Limits of
+// all endpoints do not cover the gate's own one.
+func (e *Endpoint) Covered(l store.Limit) bool {
+	return l.Endpoint == e.Name || l.Endpoint == store.All && !e.Usage
 }
 
 // New checks a configuration and compiles it. It returns all mistakes
@@ -237,6 +251,8 @@ func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
 		return fmt.Errorf("%q is not a name: a letter, then up to 63 letters, digits, dots, dashes or underscores", e.Name)
 	case !names.MatchString(ability):
 		return fmt.Errorf("ability %q is not a name", ability)
+	case e.Name == store.All:
+		return fmt.Errorf("the name %q is reserved for limits of all endpoints", e.Name)
 	case e.Name == UsageEndpoint && !usage:
 		return fmt.Errorf("the name %q is reserved for the gate's own endpoint: use the option usage", e.Name)
 	case p.Endpoint(e.Name) != nil:
@@ -244,7 +260,13 @@ func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
 	case usage && e.Method != http.MethodGet:
 		return fmt.Errorf("the method of usage must be GET, not %q", e.Method)
 	}
-	endpoint := &Endpoint{Name: e.Name, Method: e.Method, Path: e.Path, Ability: ability, Index: len(p.Endpoints), Usage: usage, Upgrade: e.Upgrade}
+	if err := errors.Join(checkCost(e), p.checkLimitNames(e.Name)); err != nil {
+		return err
+	}
+	endpoint := &Endpoint{
+		Name: e.Name, Method: e.Method, Path: e.Path, Ability: ability, Index: len(p.Endpoints), Usage: usage, Upgrade: e.Upgrade,
+		Cost: or(e.Cost, 1), CostMember: e.CostMember, CostBody: or(e.CostBody, DefaultCostBody),
+	}
 	if err := p.addRoute(e.Method, e.Path, Route{Endpoint: endpoint}); err != nil {
 		return err
 	}
@@ -323,10 +345,21 @@ func (p *Policy) Endpoint(name string) *Endpoint {
 	return nil
 }
 
-// checkLimit checks the bounds of a limit.
-func checkLimit(l Limit) error {
-	if int64(l) != store.Unlimited && (l < 0 || l > MaxLimit) {
-		return fmt.Errorf("limit %d is not from 0 to 10^15", l)
+// checkCost checks the cost of an endpoint.
+func checkCost(e EndpointConfig) error {
+	switch {
+	case e.Cost < 0 || e.Cost > MaxCost:
+		return fmt.Errorf("cost %d is not from 1 to %d", e.Cost, MaxCost)
+	case e.CostMember == "" && e.CostBody != 0:
+		return errors.New("cost_body requires cost_member")
+	case e.CostMember == "":
+		return nil
+	case e.Cost != 0:
+		return errors.New("use either cost or cost_member, not both")
+	case !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, e.Method):
+		return fmt.Errorf("cost json requires the method POST, PUT or PATCH, not %s", e.Method)
+	case e.CostBody < 0 || e.CostBody > MaxCostBody:
+		return fmt.Errorf("cost_body %d is not from 1 to %d", e.CostBody, MaxCostBody)
 	}
 	return nil
 }

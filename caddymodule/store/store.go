@@ -11,10 +11,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"net/netip"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
@@ -23,8 +24,14 @@ import (
 
 // What a store keeps, and for how long.
 const (
-	// Unlimited is the Max of a limit that is counted and never exhausted.
-	Unlimited int64 = math.MaxInt64
+	// MaxOverrides is how many overrides an account may have.
+	MaxOverrides = 64
+
+	// MaxKeyLimits is how many limits of its own a key may have.
+	MaxKeyLimits = 32
+
+	// MaxAddresses is how many networks the calls of a key may come from.
+	MaxAddresses = 32
 
 	// MaxLiveKeys is how many live keys an account may have. Login tokens
 	// and revoked keys do not count.
@@ -139,7 +146,12 @@ type Grant struct {
 	// Abilities is sorted, without duplicates, separated by one space.
 	// Equal sets are equal strings.
 	Abilities string
-	Handle    Handle
+	// Overrides are those of the account, also expired ones. Do not change
+	// them.
+	Overrides []Override
+	// Restriction is nil for a key without limits and addresses of its own.
+	Restriction *Restriction
+	Handle      Handle
 }
 
 // Handle is a store's reference to the account of a grant. Only the store
@@ -148,33 +160,38 @@ type Grant struct {
 // handle. A store need not make handles, and accepts calls without one.
 type Handle uint64
 
-// Period is the part of the calendar that a limit covers.
-type Period uint8
+// Restriction restricts one key further than its account. It is not changed
+// once a Grant has it.
+type Restriction struct {
+	// CountsAs is the Key of the calls of this key.
+	CountsAs string
+	// Limits are the key's own limits.
+	Limits []Limit
+	// Addresses are the networks that calls may come from. None allows all.
+	Addresses []netip.Prefix
+}
 
-const (
-	// Day is a calendar day: that of the call.
-	Day Period = iota
-	// Month is a calendar month: that of the day of the call.
-	Month
-)
-
-// Limit bounds the cost of an account's calls within a period.
-type Limit struct {
-	Period Period
-	// Max is the largest cost that is admitted, Unlimited for no bound.
-	Max int64
-	// All makes the limit cover the calls to all endpoints. Otherwise it
-	// covers the calls to the endpoint of the call.
-	All bool
-	// Except is an endpoint that a limit with All does not cover, or
-	// empty. It differs from the endpoint of the call.
-	Except string
+// Room is what a limit still admits.
+type Room struct {
+	// Remaining is the cost that the limit still admits, at least 0.
+	Remaining int64
+	// Full is the time until a pace admits its whole capacity again. It is
+	// 0 for a limit of a day or a month: the calendar has its end.
+	Full time.Duration
 }
 
 // Call is a call to count.
 type Call struct {
 	Account  string
 	Endpoint string
+	// Key makes the call count for a key as well. It is the CountsAs of a
+	// key with limits of its own, and empty for other keys.
+	Key string
+	// Except is an endpoint that limits of All do not cover, or empty. It
+	// differs from Endpoint.
+	Except string
+	// At is when the call came, for paces.
+	At time.Time
 	// Day is the day on which the call counts. Its month is the month of
 	// that day.
 	Day calendar.Day
@@ -189,30 +206,38 @@ func (c *Call) Weight() int64 { return max(1, c.Cost) }
 
 // Counter admits calls.
 //
-// A call counts once: on its account, endpoint and day. What a limit of a
-// month has used is the sum of the days, and what a limit of all endpoints
-// has used is the sum of the endpoints. A limit that is new today therefore
-// includes the calls of the days before.
+// A call counts once: on its account, endpoint and day, and with a Key also
+// on its key, endpoint and day. What a limit of a month has used is the sum of
+// the days, and what a limit of all endpoints has used is the sum of the
+// endpoints. A limit that is new today therefore includes the calls before.
+// The calls of a key count from the first limit of the key on.
+//
+// A pace is a token bucket: see Bucket. A bucket belongs to an account or a
+// key, a limit's Endpoint and a Period. It is full at first use.
 type Counter interface {
 	// Take admits and counts a call if each limit has room for its cost.
 	// Otherwise it counts nothing. Concurrent calls never exceed a limit. An
 	// admitted call is in the store's log when Take returns.
 	//
-	// remaining has one element for each limit. Take sets it to what the
-	// limit has left, at least 0: after this call if the call is admitted,
-	// otherwise before it. A limit refuses the call if it has less left than
-	// the cost. Without limits, each call is admitted.
+	// The Endpoint of each limit is All or that of the call. rooms has one
+	// element for each limit. Take sets it to the room after this call if the
+	// call is admitted, otherwise before it. A limit refuses the call if its
+	// Remaining is less than the cost. Without limits, each call is admitted.
 	//
 	// If Take returns an error other than ErrUnknown, nothing was counted.
 	// ErrNoGrant means that the account was deleted after the grant. With
-	// an error, remaining has no meaning.
-	Take(ctx context.Context, call Call, limits []Limit, remaining []int64) (admitted bool, err error)
+	// an error, rooms has no meaning.
+	Take(ctx context.Context, call Call, limits []Limit, rooms []Room) (admitted bool, err error)
 
-	// GiveBack lowers the counter of an admitted call by its cost, and
-	// thereby what each limit has used. A counter never falls below zero. A
-	// reset clears the counter; a call that was admitted before the reset
-	// and is given back after it lowers the count of the calls since.
-	// GiveBack does nothing if the account was deleted after the grant.
+	// Rooms sets rooms as Take does, and counts nothing.
+	Rooms(ctx context.Context, call Call, limits []Limit, rooms []Room) error
+
+	// GiveBack lowers the counters of an admitted call by its cost, and
+	// thereby what each limit of a day or a month has used. Paces do not
+	// change. A counter never falls below zero. A reset clears the counters; a
+	// call that was admitted before the reset and is given back after it
+	// lowers the counts of the calls since. GiveBack does nothing if the
+	// account was deleted after the grant.
 	GiveBack(ctx context.Context, call Call) error
 }
 
@@ -222,6 +247,9 @@ type Account struct {
 	Plan      string
 	Disabled  bool
 	CreatedAt time.Time
+	// Overrides has at most one for each endpoint and period, at most
+	// MaxOverrides.
+	Overrides []Override
 }
 
 // Accounts administers accounts. When a method returns, its change is durable
@@ -265,6 +293,30 @@ type Key struct {
 	ExpiresAt  time.Time
 	RevokedAt  time.Time
 	LastUsedAt time.Time // at most a minute old
+	// LastUsedFrom is the client's address at LastUsedAt, if it is known.
+	LastUsedFrom netip.Addr
+
+	// Limits are limits of the key below those of its account: at most one
+	// for each endpoint and period, at most MaxKeyLimits.
+	Limits []Limit
+	// Addresses are the networks that calls may come from: at most
+	// MaxAddresses, none to allow all.
+	Addresses []netip.Prefix
+	// Root is the id of the first key that this one replaces, directly or
+	// through others. It is empty for a key that replaces none.
+	Root string
+}
+
+// CountsAs returns the key that the calls of k count for: a key that replaces
+// another one continues its counts.
+func (k *Key) CountsAs() string { return cmp.Or(k.Root, k.ID) }
+
+// Restriction returns what k restricts, nil if it restricts nothing.
+func (k *Key) Restriction() *Restriction {
+	if len(k.Limits)+len(k.Addresses) == 0 {
+		return nil
+	}
+	return &Restriction{CountsAs: k.CountsAs(), Limits: k.Limits, Addresses: k.Addresses}
 }
 
 // Live tells whether the key is neither revoked nor expired at now.
@@ -291,6 +343,16 @@ type Keys interface {
 	// and expired keys that the store still has.
 	ListKeys(ctx context.Context, account string) ([]Key, error)
 
+	// ChangeKey changes a key that is live at a time, in one atomic step,
+	// and returns the key as stored. It calls change with the stored key and
+	// stores the Name, Abilities, ExpiresAt, Limits and Addresses that change
+	// leaves in it. An error of change aborts the step and is returned as it
+	// is. It returns ErrNotFound if the account has no such live key, and
+	// ErrNameTaken if another live key has the new name.
+	//
+	// A store may call change more than once. change must not use the store.
+	ChangeKey(ctx context.Context, account, id string, at time.Time, change func(key *Key) error) (Key, error)
+
 	// RevokeKey revokes a key at a time that is not in the future. It does
 	// not change a revoked key. It returns ErrNotFound if the account has no
 	// such key.
@@ -305,7 +367,8 @@ type Keys interface {
 	EndLogins(ctx context.Context, account string, at time.Time) error
 
 	// RotateKey stores next under hash and ends the live key id at
-	// oldEnds, in one step: both or neither. The old key expires then,
+	// oldEnds, in one step: both or neither. The store sets the Root of
+	// next. The old key expires at oldEnds,
 	// unless it expires earlier. If oldEnds is not after next.CreatedAt, the
 	// old key is revoked. Both may have the same name.
 	//
@@ -329,6 +392,9 @@ type Record struct {
 	Path     string
 	Status   int
 	Duration time.Duration
+	// From is the client's address, if it is known. The store keeps it as
+	// the LastUsedFrom of the key only.
+	From netip.Addr
 	// Handle is the Handle of the grant, or zero. With it, the record is
 	// dropped if the account was deleted after the grant, also if there is
 	// a new account with that id. The store does not keep it.
@@ -350,16 +416,18 @@ type Usage interface {
 	Record(record Record)
 
 	// Counts returns the counts above zero of the days from first to
-	// last, both included, in no particular order.
-	Counts(ctx context.Context, account string, first, last calendar.Day) ([]Count, error)
+	// last, both included, in no particular order: those of the account, or
+	// with a key, the CountsAs of one of its keys, those of the key.
+	Counts(ctx context.Context, account, key string, first, last calendar.Day) ([]Count, error)
 
 	// Recent returns the account's last calls, newest first: at most
 	// MaxRecent, none older than RecentFor. It includes the records of
 	// every call of Record that returned before.
 	Recent(ctx context.Context, account string, now time.Time) ([]Record, error)
 
-	// ResetCounts sets the counter of an endpoint on that day to zero, or
-	// those of all endpoints if endpoint is empty.
+	// ResetCounts sets the counters of an endpoint on that day to zero, those
+	// of the account and of its keys, or those of all endpoints if endpoint
+	// is empty. Paces do not change.
 	ResetCounts(ctx context.Context, account, endpoint string, day calendar.Day) error
 }
 

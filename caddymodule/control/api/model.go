@@ -13,13 +13,51 @@ type Plans struct {
 	Timezone  string     `json:"timezone" doc:"The IANA zone whose midnight resets the counts."`
 }
 
-// Plan has the daily limits of its accounts. A plan without limits gives no
+// Plan has the limits of its accounts. A plan without endpoints gives no
 // access.
 type Plan struct {
 	Name string `json:"name"`
 	// Limits has the calls a day of each endpoint of the plan; nil is
 	// unlimited.
-	Limits map[string]*int64 `json:"limits" doc:"Calls a day by endpoint; null when unlimited. An endpoint that is missing is not accessible."`
+	Limits map[string]*int64 `json:"limits" doc:"Calls a day by endpoint; null without a limit of the day. An endpoint that is missing is not accessible."`
+	// MoreLimits has all other limits, in the order of the configuration.
+	MoreLimits []Limit `json:"more_limits" nullable:"false" doc:"The limits of other periods, and those of all endpoints together, in the order of the configuration."`
+}
+
+// All is the Endpoint of a limit of all endpoints together.
+const All = "all"
+
+// Limit bounds the cost of the calls to one endpoint, or to all.
+type Limit struct {
+	Endpoint string `json:"endpoint" minLength:"1" maxLength:"64" doc:"The endpoint's name, or all for all endpoints together."`
+	// Period is day or month, a period of the calendar, or second, minute
+	// or hour, a pace.
+	Period string `json:"period" enum:"second,minute,hour,day,month" doc:"A day or a month of the calendar, or a pace: a token bucket that is refilled evenly over the period."`
+	Limit  int64  `json:"limit" minimum:"0" maximum:"1000000000000000" doc:"The calls that are admitted. A pace is at least 1."`
+}
+
+// Override is a limit of one account that replaces the limit of its plan with
+// the same endpoint and period, or adds one. It opens no endpoint.
+type Override struct {
+	Endpoint  string     `json:"endpoint" doc:"The endpoint's name, or all for all endpoints together."`
+	Period    string     `json:"period" enum:"second,minute,hour,day,month"`
+	Limit     *int64     `json:"limit" doc:"The calls that are admitted; null if unlimited."`
+	ExpiresAt *time.Time `json:"expires_at" doc:"When the override ends; null if never."`
+	Reason    string     `json:"reason" doc:"Why there is an override, for the operator."`
+	CreatedAt time.Time  `json:"created_at"`
+}
+
+// OverrideList is the overrides of one account.
+type OverrideList struct {
+	Limits []Override `json:"limits" nullable:"false" doc:"The overrides that have not ended."`
+}
+
+// OverrideRequest describes an override.
+type OverrideRequest struct {
+	// Limit is required; nil is unlimited.
+	Limit     *int64     `json:"limit" required:"true" nullable:"true" minimum:"0" maximum:"1000000000000000" doc:"The calls that are admitted; null for unlimited."`
+	ExpiresAt *time.Time `json:"expires_at,omitempty" nullable:"true" doc:"When the override ends. Default: never."`
+	Reason    string     `json:"reason,omitempty" maxLength:"200" doc:"Why there is an override, for the operator."`
 }
 
 // Endpoint is one metered endpoint of the API behind the gate.
@@ -28,6 +66,11 @@ type Endpoint struct {
 	Method  string `json:"method"`
 	Path    string `json:"path" doc:"The path pattern, as Go's net/http.ServeMux writes it."`
 	Ability string `json:"ability" doc:"The ability that a token needs to call it."`
+	// Cost is what a call counts in each limit.
+	Cost int64 `json:"cost" doc:"How much a call counts in each limit, unless cost_member says otherwise."`
+	// CostMember is the member of the body whose elements are the cost; nil
+	// if the cost is Cost.
+	CostMember *string `json:"cost_member" doc:"The member of the JSON body whose elements are the cost; null if cost is."`
 }
 
 // Account is one customer of the API.
@@ -65,6 +108,13 @@ type Key struct {
 	ExpiresAt  *time.Time `json:"expires_at"`
 	RevokedAt  *time.Time `json:"revoked_at"`
 	LastUsedAt *time.Time `json:"last_used_at" doc:"At most a minute old."`
+	// LastUsedFrom is the address of the client at LastUsedAt.
+	LastUsedFrom *string `json:"last_used_from" doc:"The address of the client at last_used_at."`
+	// Limits are limits of the key below those of its account.
+	Limits []Limit `json:"limits" nullable:"false" doc:"The key's own limits, below those of its account. Both must have room."`
+	// Addresses are the networks and addresses that calls may come from;
+	// none allows all.
+	Addresses []string `json:"addresses" nullable:"false" doc:"The networks and addresses that calls may come from. Empty: all."`
 }
 
 // KeyList is a list of the keys of one account.
@@ -87,6 +137,11 @@ type KeyRequest struct {
 	TTL string `json:"ttl,omitempty" minLength:"1" doc:"The time until the token expires, instead of expires_at: for example 720h or 30d. Default for a login token: login_ttl of the configuration."`
 	// Kind is "key", the default, or "login".
 	Kind string `json:"kind,omitempty" enum:"key,login" doc:"Default: key."`
+	// Limits are limits of the key below those of its account, at most 32.
+	Limits []Limit `json:"limits,omitempty" maxItems:"32" doc:"The key's own limits, below those of its account: at most one for each endpoint and period."`
+	// Addresses are networks such as 203.0.113.0/24 and addresses, at most
+	// 32, that calls may come from.
+	Addresses []string `json:"addresses,omitempty" maxItems:"32" doc:"The networks, such as 203.0.113.0/24, and addresses that calls may come from. Default: all."`
 }
 
 // IssuedKey is a new token with its secret. The secret is not available

@@ -17,6 +17,14 @@ type UsageDocument struct {
 	// Endpoints are the endpoints of the plan, in the order of the
 	// configuration.
 	Endpoints []UsageEndpoint `json:"endpoints" nullable:"false" doc:"The endpoints of the plan."`
+	// Limits are those of all endpoints together, without the usage
+	// endpoint of the gate.
+	Limits []UsageLimit `json:"limits" nullable:"false" doc:"The limits of all endpoints together."`
+	// Key has the own limits of the key that called the usage endpoint of
+	// the gate; nil in the control API.
+	Key *UsageKey `json:"key,omitempty" doc:"The key of the request and its own limits. Only in the answer of the gate."`
+	// Keys has the live keys with own limits, in the control API only.
+	Keys []UsageKey `json:"keys,omitzero" nullable:"false" doc:"The live keys that have limits of their own. Only in the control API."`
 	// RecentCalls lists the last calls, newest first.
 	RecentCalls []UsageCall `json:"recent_calls" nullable:"false" doc:"The last calls, newest first."`
 	// Days is the history, oldest first. Nil unless it was requested.
@@ -33,6 +41,31 @@ type UsageEndpoint struct {
 	Used  int64  `json:"used" doc:"Calls counted today."`
 	// Remaining is never below zero; nil is unlimited.
 	Remaining *int64 `json:"remaining" doc:"Calls left today; null if unlimited."`
+	// Limits are all limits of the endpoint, also that of the day.
+	Limits []UsageLimit `json:"limits" nullable:"false" doc:"All limits of this endpoint, with that of the day."`
+}
+
+// UsageLimit is what was used of a limit. A pace has no Used, Remaining and
+// ResetsAt.
+type UsageLimit struct {
+	Period    string     `json:"period" enum:"second,minute,hour,day,month"`
+	Limit     int64      `json:"limit" doc:"The calls that are admitted."`
+	Used      *int64     `json:"used" doc:"Calls counted in this period; null for a pace."`
+	Remaining *int64     `json:"remaining" doc:"Calls left in this period; null for a pace."`
+	ResetsAt  *time.Time `json:"resets_at" doc:"When the period ends; null for a pace."`
+}
+
+// UsageKey is what was used of the own limits of a key.
+type UsageKey struct {
+	ID     string          `json:"id" doc:"The key's id."`
+	Name   string          `json:"name" doc:"The key's name."`
+	Limits []UsageKeyLimit `json:"limits" nullable:"false" doc:"The key's own limits."`
+}
+
+// UsageKeyLimit is what was used of an own limit of a key.
+type UsageKeyLimit struct {
+	Endpoint string `json:"endpoint" doc:"The endpoint's name, or all for all endpoints together."`
+	UsageLimit
 }
 
 // UsageCall is one recent call: a counted one, or one that was refused at

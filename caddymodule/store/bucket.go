@@ -1,0 +1,82 @@
+package store
+
+import (
+	"math/bits"
+	"time"
+)
+
+// Bucket is the level of a pace: a token bucket by the generic cell rate
+// algorithm (GCRA). Its capacity is the limit's Max, and it is refilled evenly
+// over the period. The zero Bucket is full.
+//
+// A level is the instant at which the bucket is full again. It is exact, not
+// rounded: Max calls at once are admitted whatever Max is, and never more than
+// the capacity and what is refilled meanwhile. A level is at most a period in
+// the future, so a bucket keeps its share when Max changes.
+type Bucket struct {
+	full time.Duration // an instant of the store's clock
+	part uint64        // and so many parts of Max of another nanosecond
+}
+
+// Room returns what a pace still admits at an instant of the store's clock.
+func (b Bucket) Room(limit Limit, now time.Duration) Room {
+	debt, part := b.debt(limit, now)
+	room := Room{Full: roundUp(debt, part)}
+	period := limit.Period.Pace()
+	if room.Full > period {
+		return room
+	}
+	// (period - debt) / period * Max, and the part is a part of Max already.
+	high, low := bits.Mul64(uint64(period-debt), uint64(limit.Max))
+	low, borrow := bits.Sub64(low, part, 0)
+	remaining, _ := bits.Div64(high-borrow, low, uint64(period))
+	room.Remaining = int64(remaining)
+	return room
+}
+
+// Take takes a cost for which the pace has room.
+func (b *Bucket) Take(limit Limit, now time.Duration, cost int64) {
+	debt, part := b.debt(limit, now)
+	more, morePart := costTime(limit, cost)
+	b.full, b.part = now+debt+more, part+morePart
+	if b.part >= uint64(limit.Max) {
+		b.full++
+		b.part -= uint64(limit.Max)
+	}
+}
+
+// debt returns the time until the bucket is full, and the part of another
+// nanosecond.
+func (b Bucket) debt(limit Limit, now time.Duration) (time.Duration, uint64) {
+	switch {
+	case b.IsFull(now):
+		return 0, 0
+	case b.part >= uint64(limit.Max): // of a greater Max before
+		return b.full - now + 1, 0
+	}
+	return b.full - now, b.part
+}
+
+func roundUp(d time.Duration, part uint64) time.Duration {
+	if part > 0 {
+		d++
+	}
+	return d
+}
+
+// IsFull tells whether the bucket is full at an instant.
+func (b Bucket) IsFull(now time.Duration) bool { return b.full < now || b == Bucket{} }
+
+// Wait returns the time after which a pace with this room admits a cost if
+// nothing else is taken meanwhile. The cost is at most Max.
+func (l Limit) Wait(room Room, cost int64) time.Duration {
+	return max(0, room.Full+roundUp(costTime(l, cost))-l.Period.Pace())
+}
+
+// costTime returns the time in which a cost of at most Max is refilled, and
+// the parts of Max of another nanosecond.
+func costTime(l Limit, cost int64) (whole time.Duration, part uint64) {
+	high, low := bits.Mul64(uint64(cost), uint64(l.Period.Pace()))
+	quotient, part := bits.Div64(high, low, uint64(l.Max))
+	return time.Duration(quotient), part
+}

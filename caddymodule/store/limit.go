@@ -1,0 +1,87 @@
+package store
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Unlimited is the Max of a limit that is counted and never exhausted.
+const Unlimited int64 = math.MaxInt64
+
+// All is the Endpoint of a limit of the calls to all endpoints together. No
+// endpoint has this name.
+const All = "all"
+
+// Limit bounds the cost of calls within a period: those of an account, or
+// those of one key.
+type Limit struct {
+	// Endpoint is the endpoint whose calls the limit covers, or All.
+	Endpoint string
+	Period   Period
+	// Max is the largest cost that is admitted within a day or a month, and
+	// the capacity of a pace. It is Unlimited for no bound.
+	Max int64
+	// OfKey makes the limit cover the calls of the call's Key only.
+	OfKey bool
+}
+
+// Same tells whether two limits have the same endpoint and period.
+func (l Limit) Same(other Limit) bool {
+	return l.Endpoint == other.Endpoint && l.Period == other.Period
+}
+
+// Override is a limit of one account that replaces the limit of its plan with
+// the same endpoint and period, or adds one.
+type Override struct {
+	Limit
+	ExpiresAt time.Time // zero for never
+	Reason    string
+	CreatedAt time.Time
+}
+
+// Live tells whether the override applies at now.
+func (o *Override) Live(now time.Time) bool {
+	return o.ExpiresAt.IsZero() || now.Before(o.ExpiresAt)
+}
+
+// Period is the time that a limit covers. Longer periods are greater.
+type Period uint8
+
+// The periods. Second, Minute and Hour are paces: token buckets that are
+// refilled evenly. Day and Month are quotas: periods of the calendar.
+const (
+	Second Period = iota + 1
+	Minute
+	Hour
+	Day
+	Month
+)
+
+// Periods lists the names of all periods, the shortest first.
+var Periods = []string{"second", "minute", "hour", "day", "month"}
+
+// ParsePeriod returns the period of a name, and whether there is one.
+func ParsePeriod(name string) (period Period, known bool) {
+	i := slices.Index(Periods, name)
+	return Period(i + 1), i >= 0
+}
+
+// String returns the name of the period.
+func (p Period) String() string { return Periods[p-1] }
+
+// IsPace tells whether the period is that of a token bucket.
+func (p Period) IsPace() bool { return p <= Hour }
+
+// Pace returns the time in which a pace is refilled, 0 for other periods.
+func (p Period) Pace() time.Duration {
+	switch p {
+	case Second:
+		return time.Second
+	case Minute:
+		return time.Minute
+	case Hour:
+		return time.Hour
+	}
+	return 0
+}
