@@ -34,6 +34,10 @@ func runChild(task, dir string) {
 		runSample(dir)
 	case "disk", "disk sync":
 		runOnDisk(task, dir)
+	case "limits":
+		runLimits(dir, badgerstore.Options{})
+	case "limits rotate":
+		runLimits(dir, badgerstore.Options{}.WithSegments(smallSegments))
 	}
 	o := badgerstore.Options{Sync: task == "sync"}
 	if task != "load" && task != "logins" {

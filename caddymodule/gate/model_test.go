@@ -1,0 +1,366 @@
+package gate_test
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// model is the simplest gate for one account: sums over the list of admitted
+// calls, and the exact level of each pace. It shares no code with the gate but
+// the types of the configuration.
+type model struct {
+	zone      *time.Location
+	config    policy.Config
+	plan      string
+	overrides []store.Override
+	calls     []modelCall // admitted, neither refunded nor reset
+	paces     map[modelPace]modelLevel
+	spans     map[string]modelSpan // the last one by layout
+}
+
+type modelCall struct {
+	endpoint, day string
+	key           string // with limits of its own, or ""
+	cost          int64
+}
+
+// modelKey is a key. root is the id that its calls count for.
+type modelKey struct {
+	id, root, bearer string
+	limits           []store.Limit
+}
+
+type modelPace struct {
+	key, endpoint string
+	period        store.Period
+}
+
+// modelLevel is the instant at which a pace is full, in nanoseconds and parts
+// of its limit.
+type modelLevel struct{ full, part int64 }
+
+type modelSpan struct {
+	label            string
+	from, start, end time.Time
+}
+
+// modelRoom is what a limit has left for a call, and what the fields say.
+type modelRoom struct {
+	store.Limit
+	remaining    int64
+	wait, full   time.Duration // for the cost of the call, and until it is full
+	length       time.Duration
+	resets       time.Time // zero for a pace
+	id           modelPace
+	debt, period int64
+}
+
+// layouts are the labels of a day and a month.
+var layouts = map[store.Period]string{store.Day: "2006-01-02", store.Month: "2006-01"}
+
+// span returns the day or month of an instant. It tries one instant after the
+// other: those at which clocks of the zones in these tests change are whole
+// minutes, and midnights are whole quarters of an hour.
+func (m *model) span(t time.Time, layout string) modelSpan {
+	label := func(t time.Time) string { return t.In(m.zone).Format(layout) }
+	last := m.spans[layout]
+	if last.label == label(t) && !t.Before(last.from) && t.Before(last.end) {
+		return last
+	}
+	const quarter = 15 * time.Minute
+	s := modelSpan{label: label(t), from: t, start: t.Truncate(quarter), end: t.Truncate(quarter).Add(quarter)}
+	for label(s.end) <= s.label {
+		s.end = s.end.Add(quarter)
+	}
+	step := quarter
+	if label(s.start) != s.label { // clocks changed in this quarter
+		s.start, step = t.Truncate(time.Minute), time.Minute
+	}
+	for ; step > 0; step -= 14 * time.Minute {
+		for label(s.start.Add(-step)) == s.label {
+			s.start = s.start.Add(-step)
+		}
+	}
+	m.spans[layout] = s
+	return s
+}
+
+// endpoint returns the configuration of an endpoint.
+func (m *model) endpoint(name string) policy.EndpointConfig {
+	at := slices.IndexFunc(m.config.Endpoints, func(e policy.EndpointConfig) bool { return e.Name == name })
+	if at < 0 {
+		return policy.EndpointConfig{Name: policy.UsageEndpoint}
+	}
+	return m.config.Endpoints[at]
+}
+
+// limits returns the limits of a plan in their order, and the endpoints that
+// it lists.
+func (m *model) limits() (limits []store.Limit, lists []string) {
+	at := slices.IndexFunc(m.config.Plans, func(p policy.PlanConfig) bool { return p.Name == m.plan })
+	plan := m.config.Plans[at]
+	for _, e := range append(slices.Clone(m.config.Endpoints), policy.EndpointConfig{Name: policy.UsageEndpoint}) {
+		limit, listed := plan.Limits[e.Name]
+		if listed {
+			lists = append(lists, e.Name)
+		}
+		if limit != nil {
+			limits = append(limits, store.Limit{Endpoint: e.Name, Period: store.Day, Max: int64(*limit)})
+		}
+	}
+	for _, l := range plan.MoreLimits {
+		if l.Endpoint != store.All {
+			lists = append(lists, l.Endpoint)
+		}
+		period := store.Period(slices.Index(store.Periods, l.Period) + 1)
+		limits = append(limits, store.Limit{Endpoint: l.Endpoint, Period: period, Max: int64(l.Limit)})
+	}
+	return limits, lists
+}
+
+// inForce returns the limits of the account at an instant: those of the plan,
+// with its overrides.
+func (m *model) inForce(now time.Time) []store.Limit {
+	limits, _ := m.limits()
+	unlimited := func(l store.Limit) bool { return l.Max == store.Unlimited }
+	limits = slices.DeleteFunc(limits, unlimited)
+	for _, o := range m.overrides {
+		if !o.ExpiresAt.IsZero() && !now.Before(o.ExpiresAt) {
+			continue
+		}
+		if at := slices.IndexFunc(limits, func(l store.Limit) bool { return l.Endpoint == o.Endpoint && l.Period == o.Period }); at >= 0 {
+			limits[at].Max = o.Max
+		} else {
+			limits = append(limits, o.Limit)
+		}
+	}
+	return slices.DeleteFunc(limits, unlimited)
+}
+
+// rooms returns what each limit of a call has left.
+func (m *model) rooms(endpoint string, key *modelKey, now time.Time, cost int64) (rooms []modelRoom) {
+	limits := m.inForce(now)
+	for _, l := range key.limits {
+		l.OfKey = true
+		limits = append(limits, l)
+	}
+	for _, l := range limits {
+		if l.Endpoint == endpoint || l.Endpoint == store.All && endpoint != policy.UsageEndpoint {
+			rooms = append(rooms, m.room(l, key, now, cost))
+		}
+	}
+	return rooms
+}
+
+func (m *model) room(l store.Limit, key *modelKey, now time.Time, cost int64) modelRoom {
+	r := modelRoom{Limit: l, id: modelPace{endpoint: l.Endpoint, period: l.Period}}
+	if l.OfKey {
+		r.id.key = key.root
+	}
+	if l.Period.IsPace() {
+		r.length = l.Period.Pace()
+		r.period = int64(r.length)
+		if level := m.paces[r.id]; level.full >= now.UnixNano() {
+			r.debt = (level.full-now.UnixNano())*l.Max + min(level.part, l.Max)
+		}
+		r.remaining = (r.period*l.Max - r.debt) / r.period
+		r.full = time.Duration(ceil(r.debt, l.Max))
+		r.wait = time.Duration(max(0, ceil(r.debt+cost*r.period-r.period*l.Max, l.Max)))
+		return r
+	}
+	span := m.span(now, layouts[l.Period])
+	r.length, r.resets = span.end.Sub(span.start), span.end
+	r.full = span.end.Sub(now)
+	r.remaining = max(0, l.Max-m.used(r.id, span.label))
+	if r.remaining < cost {
+		r.wait = r.full
+	}
+	return r
+}
+
+// ceil returns a/b, rounded up.
+func ceil(a, b int64) int64 { return (a + b - 1) / b }
+
+// used sums up the calls of a key, or of the account, on a day or in a month.
+func (m *model) used(of modelPace, label string) (sum int64) {
+	for _, c := range m.calls {
+		if (of.key == "" || c.key == of.key) && strings.HasPrefix(c.day, label) &&
+			(c.endpoint == of.endpoint || of.endpoint == store.All && c.endpoint != policy.UsageEndpoint) {
+			sum += c.cost
+		}
+	}
+	return sum
+}
+
+// modelAnswer is what a client reads in an answer.
+type modelAnswer struct {
+	status            int
+	code              string
+	endpoint, period  string // of the limit that answers
+	limit             int64
+	of                string
+	resets            string
+	retry             int64
+	policy, rateLimit string
+}
+
+// take answers a call, and counts it if it is admitted. elements is the length
+// of the array in the body.
+func (m *model) take(endpoint string, key *modelKey, now time.Time, elements int64) (answer modelAnswer, refund func()) {
+	_, lists := m.limits()
+	switch {
+	case len(lists) == 0:
+		return modelAnswer{status: http.StatusForbidden, code: "plan_required"}, nil
+	case !slices.Contains(lists, endpoint):
+		return modelAnswer{status: http.StatusForbidden, code: "not_entitled"}, nil
+	}
+	e := m.endpoint(endpoint)
+	cost := max(1, e.Cost)
+	if e.CostMember != "" { // first without the body
+		if rooms := m.rooms(endpoint, key, now, 1); slices.ContainsFunc(rooms, lacks(1)) {
+			return m.refuse(rooms, 1), nil
+		}
+		cost = max(1, elements)
+	}
+	rooms := m.rooms(endpoint, key, now, cost)
+	if slices.ContainsFunc(rooms, lacks(cost)) {
+		return m.refuse(rooms, cost), nil
+	}
+	call := modelCall{endpoint: endpoint, day: m.span(now, layouts[store.Day]).label, cost: cost}
+	if len(key.limits) > 0 {
+		call.key = key.root
+	}
+	m.calls = append(m.calls, call)
+	for i := range rooms {
+		rooms[i].remaining -= cost
+		if r := &rooms[i]; r.period > 0 {
+			r.debt += cost * r.period
+			r.full = time.Duration(ceil(r.debt, r.Max))
+			m.paces[r.id] = modelLevel{now.UnixNano() + r.debt/r.Max, r.debt % r.Max}
+		}
+	}
+	refund = func() { m.calls = slices.Delete(m.calls, len(m.calls)-1, len(m.calls)) }
+	return fields(modelAnswer{status: http.StatusOK}, rooms), refund
+}
+
+func lacks(cost int64) func(modelRoom) bool {
+	return func(r modelRoom) bool { return r.remaining < cost }
+}
+
+// refuse answers a call that a limit has no room for.
+func (m *model) refuse(rooms []modelRoom, cost int64) modelAnswer {
+	var of modelRoom
+	never := false
+	for _, r := range rooms {
+		switch {
+		case r.remaining >= cost:
+		case 0 < r.Max && r.Max < cost:
+			if !never {
+				of, never = r, true
+			}
+		case !never && (of.Endpoint == "" || cmp.Or(cmp.Compare(r.wait, of.wait), cmp.Compare(r.Period, of.Period)) > 0):
+			of = r
+		}
+	}
+	answer := modelAnswer{endpoint: of.Endpoint, period: of.Period.String(), limit: of.Max, of: "account"}
+	if of.OfKey {
+		answer.of = "key"
+	}
+	if never {
+		answer.status, answer.code = http.StatusForbidden, "cost_above_limit"
+		return answer
+	}
+	answer.status, answer.code, answer.retry = http.StatusTooManyRequests, "rate_limited", seconds(of.wait)
+	if !of.resets.IsZero() {
+		answer.code, answer.resets = "quota_exceeded", of.resets.In(m.zone).Format(time.RFC3339)
+	}
+	return fields(answer, rooms)
+}
+
+// seconds returns whole seconds, rounded up, at least 1.
+func seconds(d time.Duration) int64 { return max(1, ceil(int64(d), int64(time.Second))) }
+
+// fields adds the RateLimit fields.
+func fields(answer modelAnswer, rooms []modelRoom) modelAnswer {
+	var policies, limits []string
+	for _, r := range rooms {
+		name := r.Endpoint
+		if r.OfKey {
+			name = "key-" + name
+		}
+		if r.Period != store.Day {
+			name += "-" + r.Period.String()
+		}
+		full := ceil(int64(r.full), int64(time.Second))
+		policies = append(policies, fmt.Sprintf("%q;q=%d;w=%d", name, r.Max, r.length/time.Second))
+		limits = append(limits, fmt.Sprintf("%q;r=%d;t=%d", name, r.remaining, full))
+	}
+	answer.policy, answer.rateLimit = strings.Join(policies, ", "), strings.Join(limits, ", ")
+	return answer
+}
+
+// refunded is the answer to a call whose upstream did not answer: days and
+// months have the cost again, paces do not.
+func (m *model) refunded(answer modelAnswer, endpoint string, key *modelKey, now time.Time) modelAnswer {
+	refunded := fields(modelAnswer{}, m.rooms(endpoint, key, now, 1))
+	answer.status, answer.code = http.StatusBadGateway, "upstream_unreachable"
+	answer.policy, answer.rateLimit = refunded.policy, refunded.rateLimit
+	return answer
+}
+
+// usage is the document of an account, without its recent calls.
+func (m *model) usage(key *modelKey, now time.Time) api.UsageDocument {
+	_, lists := m.limits()
+	today := m.span(now, layouts[store.Day])
+	d := api.UsageDocument{
+		Account: "acc_1", Plan: m.plan, Timezone: m.zone.String(), Day: today.label, ResetsAt: today.end.In(m.zone),
+		Endpoints: []api.UsageEndpoint{}, Limits: []api.UsageLimit{}, Key: &api.UsageKey{ID: key.id, Name: key.id, Limits: []api.UsageKeyLimit{}},
+	}
+	usage := policy.EndpointConfig{Name: policy.UsageEndpoint, Method: "GET", Path: "/api/usage"}
+	for _, e := range append(slices.Clone(m.config.Endpoints), usage) {
+		if !slices.Contains(lists, e.Name) {
+			continue
+		}
+		row := api.UsageEndpoint{Endpoint: e.Name, Method: e.Method, Path: e.Path, Limits: []api.UsageLimit{}}
+		row.Used = m.used(modelPace{endpoint: e.Name}, today.label)
+		for _, l := range m.inForce(now) {
+			if l.Endpoint != e.Name {
+				continue
+			}
+			shown := m.shown(l, key, now)
+			row.Limits = append(row.Limits, shown)
+			if l.Period == store.Day {
+				row.Limit, row.Remaining = &l.Max, shown.Remaining
+			}
+		}
+		d.Endpoints = append(d.Endpoints, row)
+	}
+	for _, l := range m.inForce(now) {
+		if l.Endpoint == store.All && slices.ContainsFunc(lists, func(e string) bool { return e != policy.UsageEndpoint }) {
+			d.Limits = append(d.Limits, m.shown(l, key, now))
+		}
+	}
+	for _, l := range key.limits {
+		l.OfKey = true
+		d.Key.Limits = append(d.Key.Limits, api.UsageKeyLimit{Endpoint: l.Endpoint, UsageLimit: m.shown(l, key, now)})
+	}
+	return d
+}
+
+func (m *model) shown(l store.Limit, key *modelKey, now time.Time) api.UsageLimit {
+	r := m.room(l, key, now, 1)
+	shown := api.UsageLimit{Period: l.Period.String(), Limit: l.Max}
+	if r.period == 0 {
+		used, resets := m.used(r.id, m.span(now, layouts[l.Period]).label), r.resets.In(m.zone)
+		shown.Used, shown.Remaining, shown.ResetsAt = &used, &r.remaining, &resets
+	}
+	return shown
+}

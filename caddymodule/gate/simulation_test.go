@@ -1,0 +1,503 @@
+package gate_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// simulation takes a gate and the model through the same events.
+type simulation struct {
+	*rapid.T
+	t      *testing.T
+	model  *model
+	world  *world
+	db     *badgerstore.Store
+	dir    string
+	keys   []*modelKey
+	crash  bool
+	serial int
+}
+
+// eras are zones and times near which clocks change in unusual ways. A store
+// deletes the counts of the past when it opens, so only the others crash.
+var eras = []struct {
+	zone, start string // UTC
+	past        bool
+}{
+	{"America/St_Johns", "2009-10-31T12:00:00Z", true}, // clocks go back to the day before
+	{"Pacific/Apia", "2011-12-28T12:00:00Z", true},     // a day is skipped
+	{"America/Havana", "2127-03-08T12:00:00Z", false},  // midnight is skipped
+	{"America/Havana", "2127-10-31T12:00:00Z", false},  // an hour of the night is twice
+	{"Australia/Lord_Howe", "2127-04-05T00:00:00Z", false},
+	{"Europe/Berlin", "2127-03-29T12:00:00Z", false},
+	{"America/Santiago", "2127-09-05T12:00:00Z", false},
+	{"Asia/Kathmandu", "2128-02-28T12:00:00Z", false},
+}
+
+// TestModel takes random plans, costs, overrides and limits of keys through
+// random calls, changes, refunds, resets, steps of the clock, reloads and
+// crashes. The model agrees on each answer, its fields and each count.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	rounds := 1
+	if storetest.Long() {
+		rounds = 20
+	}
+	for range rounds {
+		rapid.Check(t, func(r *rapid.T) {
+			s := newSimulation(r, t)
+			defer func() {
+				if err := s.db.Close(); err != nil {
+					t.Errorf("closing the store: %v", err)
+				}
+			}()
+			r.Repeat(map[string]func(*rapid.T){
+				"":       s.with(s.checkCounts),
+				"call":   s.with(s.call),
+				"call 2": s.with(s.call),
+				"call 3": s.with(s.call),
+				"call 4": s.with(s.call),
+				"call 5": s.with(s.call),
+				"wait":   s.with(s.wait),
+				"wait 2": s.with(s.wait),
+				"usage":  s.with(s.usage),
+				"change": s.with(s.change),
+				"reload": s.with(s.reload),
+				"crash":  s.with(s.kill),
+			})
+		})
+	}
+}
+
+// with runs a step with the state of its own draws.
+func (s *simulation) with(step func()) func(*rapid.T) {
+	return func(r *rapid.T) {
+		s.T = r
+		step()
+	}
+}
+
+func newSimulation(r *rapid.T, t *testing.T) *simulation {
+	era := rapid.SampledFrom(eras).Draw(r, "era")
+	start, err := time.Parse(time.RFC3339, era.start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &simulation{
+		T: r, t: t, dir: t.TempDir(), crash: !era.past,
+		model: &model{zone: zone(t, era.zone), plan: "one", paces: map[modelPace]modelLevel{}, spans: map[string]modelSpan{}},
+		world: &world{now: start, outcomes: map[string]int{}},
+	}
+	s.open(s.dir)
+	s.model.config = s.config(era.zone)
+	s.world.configure(t, s.model.config)
+	s.putAccount()
+	for range 2 {
+		key := &modelKey{limits: s.keyLimits()}
+		s.keys = append(s.keys, key)
+		stored := s.newKey(key)
+		tok := s.token()
+		s.must(s.db.CreateKey(context.Background(), stored, tok.Hash()))
+		key.id, key.root, key.bearer = stored.ID, stored.ID, tok.Reveal()
+	}
+	return s
+}
+
+func (s *simulation) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatalf("unexpected error: %v", err)
+	}
+}
+
+func (s *simulation) open(dir string) {
+	db, err := badgerstore.Open(dir, badgerstore.Options{Reserve: 1 << 20})
+	s.must(err)
+	s.db, s.dir, s.world.store = db, dir, db
+}
+
+func (s *simulation) token() token.Token {
+	tok, err := token.New(token.Key, rand.Reader)
+	s.must(err)
+	return tok
+}
+
+func (s *simulation) newKey(key *modelKey) store.Key {
+	s.serial++
+	id := fmt.Sprintf("key_%d", s.serial)
+	return store.Key{
+		ID: id, Account: "acc_1", Kind: token.Key, Name: id, CreatedAt: s.world.now,
+		Abilities: []string{"batch", "convert", "history", "usage"}, Limits: key.limits,
+	}
+}
+
+func (s *simulation) putAccount() {
+	_, err := s.db.ChangeAccount(context.Background(), "acc_1", func(a *store.Account, _ bool) error {
+		a.Plan, a.Overrides = s.model.plan, slices.Clone(s.model.overrides)
+		return nil
+	})
+	s.must(err)
+}
+
+// names are the endpoints that a limit can have. Limits of all are common, so
+// that many limits cover one call.
+var names = []string{"convert", "history", "batch", policy.UsageEndpoint, "convert", store.All, store.All, store.All}
+
+func (s *simulation) limit() store.Limit {
+	l := store.Limit{
+		Endpoint: rapid.SampledFrom(names).Draw(s.T, "endpoint"),
+		Period:   store.Period(rapid.IntRange(int(store.Second), int(store.Month)).Draw(s.T, "period")),
+	}
+	least := 0
+	if l.Period.IsPace() {
+		least = 1
+	}
+	l.Max = int64(rapid.IntRange(least, 12<<l.Period/4).Draw(s.T, "limit"))
+	return l
+}
+
+func (s *simulation) planLimit() store.Limit {
+	l := s.limit()
+	if rapid.IntRange(0, 9).Draw(s.T, "unlimited") == 0 {
+		l.Max = store.Unlimited
+	}
+	return l
+}
+
+func same(a, b store.Limit) bool { return a.Endpoint == b.Endpoint && a.Period == b.Period }
+
+// distinct draws limits with different endpoints and periods.
+func (s *simulation) distinct(most int, draw func() store.Limit) (limits []store.Limit) {
+	for range rapid.IntRange(0, most).Draw(s.T, "limits") {
+		l := draw()
+		if !slices.ContainsFunc(limits, func(o store.Limit) bool { return same(l, o) }) {
+			limits = append(limits, l)
+		}
+	}
+	return limits
+}
+
+func (s *simulation) keyLimits() []store.Limit { return s.distinct(3, s.limit) }
+
+// config draws a configuration.
+func (s *simulation) config(zone string) policy.Config {
+	c := policy.Config{
+		Timezone: zone, Guard: []string{"/api/"}, Usage: "GET /api/usage",
+		Endpoints: []policy.EndpointConfig{
+			{Name: "convert", Method: "GET", Path: "/api/convert"},
+			{Name: "history", Method: "GET", Path: "/api/history", Cost: int64(rapid.IntRange(1, 7).Draw(s.T, "cost"))},
+			{Name: "batch", Method: "POST", Path: "/api/batch", CostMember: "items"},
+		},
+	}
+	for _, name := range []string{"one", "two"} {
+		plan := policy.PlanConfig{Name: name, Limits: map[string]*policy.Limit{}}
+		for _, l := range s.distinct(8, s.planLimit) {
+			limit := policy.Limit(l.Max)
+			if l.Period == store.Day && l.Endpoint != store.All && rapid.Bool().Draw(s.T, "short form") {
+				plan.Limits[l.Endpoint] = &limit
+			} else {
+				plan.MoreLimits = append(plan.MoreLimits, policy.LimitConfig{Endpoint: l.Endpoint, Period: l.Period.String(), Limit: limit})
+			}
+		}
+		for _, e := range []string{"convert", "history", "batch", policy.UsageEndpoint} {
+			if _, listed := plan.Limits[e]; !listed && rapid.IntRange(0, 9).Draw(s.T, "listed") > 0 {
+				plan.Limits[e] = nil
+				if slices.ContainsFunc(plan.MoreLimits, func(l policy.LimitConfig) bool { return l.Endpoint == e && l.Period == "day" }) {
+					delete(plan.Limits, e)
+				}
+			}
+		}
+		c.Plans = append(c.Plans, plan)
+	}
+	return c
+}
+
+// call makes equal calls with one key, one after the other.
+func (s *simulation) call() {
+	endpoint := rapid.SampledFrom([]string{"convert", "history", "batch"}).Draw(s.T, "endpoint")
+	key := rapid.SampledFrom(s.keys).Draw(s.T, "key")
+	elements := rapid.IntRange(0, 9).Draw(s.T, "elements")
+	for range rapid.IntRange(1, 6).Draw(s.T, "calls") {
+		fails, during := rapid.IntRange(0, 5).Draw(s.T, "fails") == 0, time.Duration(0)
+		if fails && rapid.Bool().Draw(s.T, "slow") {
+			during = s.step()
+		}
+		s.one(endpoint, key, int64(elements), fails, during)
+	}
+}
+
+// one makes a call and compares the answer.
+func (s *simulation) one(endpoint string, key *modelKey, elements int64, fails bool, during time.Duration) {
+	s.Helper()
+	now, reached := s.world.now, 0
+	s.world.next = func(w http.ResponseWriter, _ *http.Request) error {
+		reached++
+		s.world.now = now.Add(during)
+		if fails {
+			return failure(http.StatusBadGateway)
+		}
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	body, method := "", "GET"
+	if endpoint == "batch" {
+		body, method = `{"items":[`+strings.TrimSuffix(strings.Repeat(`{"a":[1]},`, int(elements)), ",")+`]}`, "POST"
+	}
+	got, err := s.world.ask(method, "/api/"+endpoint, body, "Authorization: Bearer "+key.bearer, "Content-Type: application/json")
+	s.must(err)
+	want, refund := s.model.take(endpoint, key, now, elements)
+	wantReached := 0
+	if want.status == http.StatusOK {
+		wantReached = 1
+		if fails {
+			refund()
+			want = s.model.refunded(want, endpoint, key, now)
+		}
+	}
+	if answer := s.read(got); answer != want || reached != wantReached {
+		s.Fatalf("%s at %s (%s) with %s, cost of %d elements:\n got %+v, upstream %d\nwant %+v, upstream %d\nlimits %+v, of the key %+v\n%s", endpoint,
+			now.In(s.model.zone).Format(time.RFC3339Nano), s.model.zone, key.id, elements, answer, reached, want, wantReached, s.model.inForce(now), key.limits, got.Body)
+	}
+	if want.retry > 0 && rapid.IntRange(0, 3).Draw(s.T, "wait for it") == 0 {
+		s.world.now = s.world.now.Add(time.Duration(want.retry) * time.Second)
+	}
+}
+
+// read reads an answer. Refusals for other reasons have no limit.
+func (s *simulation) read(got *httptest.ResponseRecorder) modelAnswer {
+	answer := modelAnswer{status: got.Code, policy: got.Header().Get("Ratelimit-Policy"), rateLimit: got.Header().Get("Ratelimit")}
+	if got.Code == http.StatusOK {
+		return answer
+	}
+	var body struct {
+		Code, Endpoint, Period, Of string
+		Limit                      int64
+		ResetsAt                   string `json:"resets_at"`
+	}
+	s.must(json.Unmarshal(got.Body.Bytes(), &body))
+	answer.code, answer.endpoint, answer.period, answer.limit, answer.of, answer.resets = body.Code, body.Endpoint, body.Period, body.Limit, body.Of, body.ResetsAt
+	if retry := got.Header().Get("Retry-After"); retry != "" {
+		n, err := strconv.ParseInt(retry, 10, 64)
+		s.must(err)
+		answer.retry = n
+	}
+	return answer
+}
+
+// wait moves the clock forward.
+func (s *simulation) wait() { s.world.now = s.world.now.Add(s.step()) }
+
+// step draws a time. Many end near a midnight or the end of a month.
+func (s *simulation) step() time.Duration {
+	now := s.world.now
+	near := time.Duration(rapid.SampledFrom([]int64{0, -1, 1, -1e9, 1e9, -1e9 - 1, -5e8, -59e9, 61e9}).Draw(s.T, "near"))
+	switch rapid.IntRange(0, 7).Draw(s.T, "kind") {
+	case 0:
+		return time.Duration(rapid.IntRange(0, 1000).Draw(s.T, "ns"))
+	case 1, 2:
+		return time.Duration(rapid.IntRange(0, int(3*time.Second)).Draw(s.T, "ns"))
+	case 3:
+		return time.Duration(rapid.IntRange(0, int(2*time.Hour)).Draw(s.T, "ns"))
+	case 4, 5:
+		return max(0, s.model.span(now, layouts[store.Day]).end.Add(near).Sub(now))
+	case 6:
+		return max(0, s.model.span(now, layouts[store.Month]).end.Add(near).Sub(now))
+	}
+	return time.Duration(rapid.IntRange(1, 40*24).Draw(s.T, "hours")) * time.Hour
+}
+
+// change changes the account, a key, or the counts of the day.
+func (s *simulation) change() {
+	ctx := context.Background()
+	switch rapid.IntRange(0, 5).Draw(s.T, "what") {
+	case 0:
+		s.model.plan = rapid.SampledFrom([]string{"one", "two"}).Draw(s.T, "plan")
+		s.putAccount()
+	case 1, 2:
+		s.override()
+	case 3:
+		key := rapid.SampledFrom(s.keys).Draw(s.T, "key")
+		key.limits = s.keyLimits()
+		_, err := s.db.ChangeKey(ctx, "acc_1", key.id, s.world.now, func(k *store.Key) error {
+			k.Limits = key.limits
+			return nil
+		})
+		s.must(err)
+	case 4:
+		key := rapid.SampledFrom(s.keys).Draw(s.T, "key")
+		next, tok := s.newKey(key), s.token()
+		s.must(s.db.RotateKey(ctx, "acc_1", key.id, next, tok.Hash(), next.CreatedAt))
+		key.id, key.bearer = next.ID, tok.Reveal()
+	case 5:
+		endpoint := rapid.SampledFrom([]string{"", "convert", "batch"}).Draw(s.T, "endpoint")
+		today := s.today()
+		s.must(s.db.ResetCounts(ctx, "acc_1", endpoint, today))
+		s.model.calls = slices.DeleteFunc(s.model.calls, func(c modelCall) bool {
+			return c.day == today.String() && (endpoint == "" || c.endpoint == endpoint)
+		})
+	}
+}
+
+// today returns the day of the model's calendar.
+func (s *simulation) today() calendar.Day {
+	return s.day(s.model.span(s.world.now, layouts[store.Day]).label)
+}
+
+func (s *simulation) day(label string) calendar.Day {
+	at, err := time.Parse(time.DateOnly, label)
+	s.must(err)
+	return calendar.Day(at.Unix() / int64(24*time.Hour/time.Second))
+}
+
+// override sets or removes an override.
+func (s *simulation) override() {
+	o := store.Override{Limit: s.planLimit(), CreatedAt: s.world.now}
+	if rapid.Bool().Draw(s.T, "ends") {
+		o.ExpiresAt = s.world.now.Add(1 + s.step())
+	}
+	at := slices.IndexFunc(s.model.overrides, func(other store.Override) bool { return same(o.Limit, other.Limit) })
+	switch {
+	case at < 0:
+		s.model.overrides = append(s.model.overrides, o)
+	case rapid.Bool().Draw(s.T, "remove"):
+		s.model.overrides = slices.Delete(s.model.overrides, at, at+1)
+	default:
+		s.model.overrides[at] = o
+	}
+	s.putAccount()
+}
+
+// reload loads the same or another configuration.
+func (s *simulation) reload() {
+	if rapid.Bool().Draw(s.T, "other") {
+		s.model.config = s.config(s.model.config.Timezone)
+	}
+	s.world.configure(s.t, s.model.config)
+}
+
+// kill copies the directory of the open store, as a process leaves it that is
+// killed, and opens the copy. Paces are full afterwards.
+func (s *simulation) kill() {
+	if !s.crash {
+		s.Skip("counts of the past end when the store closes")
+	}
+	killed := s.t.TempDir()
+	s.must(copyDir(s.dir, killed))
+	s.must(s.db.Close())
+	s.open(killed)
+	clear(s.model.paces)
+}
+
+// copyDir copies files, and leaves holes where they have zeros.
+func copyDir(from, to string) error {
+	files, err := os.ReadDir(from)
+	for _, file := range files {
+		failed := copyFile(filepath.Join(from, file.Name()), filepath.Join(to, file.Name()))
+		if !errors.Is(failed, fs.ErrNotExist) { // it was temporary
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
+}
+
+func copyFile(from, to string) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	block, zeros := make([]byte, 64<<10), make([]byte, 64<<10)
+	for at := int64(0); ; {
+		n, err := io.ReadFull(source, block)
+		if !bytes.Equal(block[:n], zeros[:n]) {
+			if _, err := target.WriteAt(block[:n], at); err != nil {
+				return err
+			}
+		}
+		at += int64(n)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return target.Truncate(at)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// checkCounts compares the counts of the account and of each key.
+func (s *simulation) checkCounts() {
+	for _, key := range append([]*modelKey{{}}, s.keys...) {
+		want := map[string]int64{}
+		for _, c := range s.model.calls {
+			if key.root == "" || c.key == key.root {
+				want[c.day+" "+c.endpoint] += c.cost
+			}
+		}
+		today := s.today()
+		counts, err := s.db.Counts(context.Background(), "acc_1", key.root, today-200, today+2)
+		s.must(err)
+		got := map[string]int64{}
+		for _, c := range counts {
+			got[c.Day.String()+" "+c.Endpoint] = c.Used
+		}
+		if !maps.Equal(got, want) {
+			s.Fatalf("counts of key %q: got %v, want %v", key.root, got, want)
+		}
+	}
+}
+
+// usage calls the usage endpoint and compares the document.
+func (s *simulation) usage() {
+	key := rapid.SampledFrom(s.keys).Draw(s.T, "key")
+	now := s.world.now
+	got, err := s.world.ask("GET", "/api/usage", "", "Authorization: Bearer "+key.bearer)
+	s.must(err)
+	want, _ := s.model.take(policy.UsageEndpoint, key, now, 0)
+	if answer := s.read(got); answer != want {
+		s.Fatalf("usage at %s: got %+v, want %+v\n%s", now, answer, want, got.Body)
+	}
+	if want.status != http.StatusOK {
+		return
+	}
+	var document api.UsageDocument
+	s.must(json.Unmarshal(got.Body.Bytes(), &document))
+	document.RecentCalls, document.Days = nil, nil
+	found, err := json.Marshal(document)
+	s.must(err)
+	expected, err := json.Marshal(s.model.usage(key, now))
+	s.must(err)
+	if !bytes.Equal(found, expected) {
+		s.Fatalf("usage at %s:\n got %s\nwant %s", now, found, expected)
+	}
+}
