@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -414,18 +413,42 @@ func (s *simulation) kill() {
 	clear(s.model.paces)
 }
 
-// copyDir copies files, and leaves holes where they have zeros.
+// copyDir copies the files of a directory at one moment: it copies again if
+// Badger replaced a file meanwhile.
 func copyDir(from, to string) error {
-	files, err := os.ReadDir(from)
-	for _, file := range files {
-		failed := copyFile(filepath.Join(from, file.Name()), filepath.Join(to, file.Name()))
-		if !errors.Is(failed, fs.ErrNotExist) { // it was temporary
-			err = errors.Join(err, failed)
+	for {
+		before, err := files(from)
+		if err != nil {
+			return err
+		}
+		err = nil
+		for _, file := range slices.Sorted(maps.Keys(before)) {
+			err = errors.Join(err, copyFile(filepath.Join(from, file), filepath.Join(to, file)))
+		}
+		after, failed := files(from)
+		if failed != nil || maps.Equal(before, after) {
+			return errors.Join(err, failed)
+		}
+		for file := range before {
+			_ = os.Remove(filepath.Join(to, file)) // it may not have been copied
 		}
 	}
-	return err
 }
 
+// files returns what identifies the state of the files in a directory.
+func files(dir string) (map[string]string, error) {
+	list, err := os.ReadDir(dir)
+	states := map[string]string{}
+	for _, file := range list {
+		info, failed := file.Info()
+		if err = errors.Join(err, failed); failed == nil {
+			states[file.Name()] = fmt.Sprint(info.Size(), info.ModTime())
+		}
+	}
+	return states, err
+}
+
+// copyFile leaves holes where a file has zeros.
 func copyFile(from, to string) error {
 	source, err := os.Open(from)
 	if err != nil {
@@ -464,8 +487,7 @@ func (s *simulation) checkCounts() {
 				want[c.day+" "+c.endpoint] += c.cost
 			}
 		}
-		today := s.today()
-		counts, err := s.db.Counts(context.Background(), "acc_1", key.root, today-200, today+2)
+		counts, err := s.db.Counts(context.Background(), "acc_1", key.root, 0, s.today()+2)
 		s.must(err)
 		got := map[string]int64{}
 		for _, c := range counts {
