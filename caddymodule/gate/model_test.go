@@ -17,6 +17,7 @@ import (
 // calls, and the exact level of each pace. It shares no code with the gate but
 // the types of the configuration.
 type model struct {
+	account   string
 	zone      *time.Location
 	config    policy.Config
 	plan      string
@@ -50,6 +51,7 @@ type modelLevel struct{ full, part int64 }
 type modelSpan struct {
 	label            string
 	from, start, end time.Time
+	until            time.Time // the label is the same from from
 }
 
 // modelRoom is what a limit has left for a call, and what the fields say.
@@ -72,12 +74,16 @@ var layouts = map[store.Period]string{store.Day: "2006-01-02", store.Month: "200
 func (m *model) span(t time.Time, layout string) modelSpan {
 	label := func(t time.Time) string { return t.In(m.zone).Format(layout) }
 	last := m.spans[layout]
-	if last.label == label(t) && !t.Before(last.from) && t.Before(last.end) {
+	if last.label == label(t) && !t.Before(last.from) && t.Before(last.until) {
 		return last
 	}
 	const quarter = 15 * time.Minute
 	s := modelSpan{label: label(t), from: t, start: t.Truncate(quarter), end: t.Truncate(quarter).Add(quarter)}
-	for label(s.end) <= s.label {
+	for label(s.end) == s.label {
+		s.end = s.end.Add(quarter)
+	}
+	s.until = s.end
+	for label(s.end) <= s.label { // clocks went back to the period before
 		s.end = s.end.Add(quarter)
 	}
 	step := quarter
@@ -173,7 +179,8 @@ func (m *model) room(l store.Limit, key *modelKey, now time.Time, cost int64) mo
 		}
 		r.remaining = (r.period*l.Max - r.debt) / r.period
 		r.full = time.Duration(ceil(r.debt, l.Max))
-		r.wait = time.Duration(max(0, ceil(r.debt+cost*r.period-r.period*l.Max, l.Max)))
+		// The gate rounds both up, so this can be a nanosecond more than needed.
+		r.wait = max(0, r.full+time.Duration(ceil(cost*r.period, l.Max))-r.length)
 		return r
 	}
 	span := m.span(now, layouts[l.Period])
@@ -321,7 +328,7 @@ func (m *model) usage(key *modelKey, now time.Time) api.UsageDocument {
 	_, lists := m.limits()
 	today := m.span(now, layouts[store.Day])
 	d := api.UsageDocument{
-		Account: "acc_1", Plan: m.plan, Timezone: m.zone.String(), Day: today.label, ResetsAt: today.end.In(m.zone),
+		Account: m.account, Plan: m.plan, Timezone: m.zone.String(), Day: today.label, ResetsAt: today.end.In(m.zone),
 		Endpoints: []api.UsageEndpoint{}, Limits: []api.UsageLimit{}, Key: &api.UsageKey{ID: key.id, Name: key.id, Limits: []api.UsageKeyLimit{}},
 	}
 	usage := policy.EndpointConfig{Name: policy.UsageEndpoint, Method: "GET", Path: "/api/usage"}
