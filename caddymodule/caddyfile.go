@@ -312,7 +312,7 @@ func (p *parser) limit(plan *policy.PlanConfig) error {
 	case name == store.All:
 		return p.d.Errf("invalid endpoint %q: write * for all endpoints together", name)
 	case len(args) < 1 || len(args) > 2:
-		return p.d.Errf("wrong number of arguments: write %s <number>|unlimited [<period>]", name)
+		return p.d.Err("wrong number of arguments: write <endpoint>|* <number>|unlimited [<period>]")
 	}
 	number, err := policy.ParseLimit(args[0])
 	if err != nil {
