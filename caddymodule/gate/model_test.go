@@ -136,8 +136,6 @@ func (m *model) limits() (limits []store.Limit, lists []string) {
 // with its overrides.
 func (m *model) inForce(now time.Time) []store.Limit {
 	limits, _ := m.limits()
-	unlimited := func(l store.Limit) bool { return l.Max == store.Unlimited }
-	limits = slices.DeleteFunc(limits, unlimited)
 	for _, o := range m.overrides {
 		if !o.ExpiresAt.IsZero() && !now.Before(o.ExpiresAt) {
 			continue
@@ -148,7 +146,7 @@ func (m *model) inForce(now time.Time) []store.Limit {
 			limits = append(limits, o.Limit)
 		}
 	}
-	return slices.DeleteFunc(limits, unlimited)
+	return slices.DeleteFunc(limits, func(l store.Limit) bool { return l.Max == store.Unlimited })
 }
 
 // rooms returns what each limit of a call has left.
@@ -233,13 +231,13 @@ func (m *model) take(endpoint string, key *modelKey, now time.Time, elements int
 	cost := max(1, e.Cost)
 	if e.CostMember != "" { // first without the body
 		if rooms := m.rooms(endpoint, key, now, 1); slices.ContainsFunc(rooms, lacks(1)) {
-			return m.refuse(rooms, 1), nil
+			return m.refuse(rooms, now, 1), nil
 		}
 		cost = max(1, elements)
 	}
 	rooms := m.rooms(endpoint, key, now, cost)
 	if slices.ContainsFunc(rooms, lacks(cost)) {
-		return m.refuse(rooms, cost), nil
+		return m.refuse(rooms, now, cost), nil
 	}
 	call := modelCall{endpoint: endpoint, day: m.span(now, layouts[store.Day]).label, cost: cost}
 	if len(key.limits) > 0 {
@@ -263,33 +261,47 @@ func lacks(cost int64) func(modelRoom) bool {
 }
 
 // refuse answers a call that a limit has no room for.
-func (m *model) refuse(rooms []modelRoom, cost int64) modelAnswer {
+func (m *model) refuse(rooms []modelRoom, now time.Time, cost int64) modelAnswer {
 	var of modelRoom
-	never := false
 	for _, r := range rooms {
-		switch {
-		case r.remaining >= cost:
-		case 0 < r.Max && r.Max < cost:
-			if !never {
-				of, never = r, true
-			}
-		case !never && (of.Endpoint == "" || cmp.Or(cmp.Compare(r.wait, of.wait), cmp.Compare(r.Period, of.Period)) > 0):
+		if 0 < r.Max && r.Max < cost {
+			return r.answer(http.StatusForbidden, "cost_above_limit")
+		}
+		if r.remaining < cost && (of.Endpoint == "" || cmp.Or(cmp.Compare(r.wait, of.wait), cmp.Compare(r.Period, of.Period)) > 0) {
 			of = r
 		}
 	}
-	answer := modelAnswer{endpoint: of.Endpoint, period: of.Period.String(), limit: of.Max, of: "account"}
-	if of.OfKey {
-		answer.of = "key"
+	if of.resets.IsZero() {
+		of = m.again(rooms, of, now, cost)
 	}
-	if never {
-		answer.status, answer.code = http.StatusForbidden, "cost_above_limit"
-		return answer
-	}
-	answer.status, answer.code, answer.retry = http.StatusTooManyRequests, "rate_limited", seconds(of.wait)
+	answer := of.answer(http.StatusTooManyRequests, "rate_limited")
 	if !of.resets.IsZero() {
 		answer.code, answer.resets = "quota_exceeded", of.resets.In(m.zone).Format(time.RFC3339)
 	}
+	answer.retry = seconds(of.wait)
 	return fields(answer, rooms)
+}
+
+// again returns the limit of a day or a month that refuses the call after the
+// wait for a pace, because clocks go back to the day before.
+func (m *model) again(rooms []modelRoom, of modelRoom, now time.Time, cost int64) modelRoom {
+	today := m.span(now, layouts[store.Day])
+	then := m.span(now.Add(time.Duration(seconds(of.wait))*time.Second), layouts[store.Day])
+	for _, r := range rooms {
+		if then.label == today.label && r.period == 0 && r.remaining < cost && r.Period > of.Period {
+			of = r
+			of.wait = then.end.Sub(now)
+		}
+	}
+	return of
+}
+
+func (r *modelRoom) answer(status int, code string) modelAnswer {
+	of := "account"
+	if r.OfKey {
+		of = "key"
+	}
+	return modelAnswer{status: status, code: code, endpoint: r.Endpoint, period: r.Period.String(), limit: r.Max, of: of}
 }
 
 // seconds returns whole seconds, rounded up, at least 1.
