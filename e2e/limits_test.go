@@ -191,7 +191,7 @@ func TestRestrictedKey(t *testing.T) {
 	patch(`{"limits":[{"endpoint":"convert","period":"day","limit":3}]}`, http.StatusOK)
 	call("with a greater limit", http.StatusOK, "")
 	call("over the greater limit", http.StatusTooManyRequests, "quota_exceeded")
-	patch(`{"limits":[{"endpoint":"nothing","period":"day","limit":3}]}`, http.StatusNotFound)
+	patch(`{"limits":[{"endpoint":"nothing","period":"day","limit":3}]}`, http.StatusBadRequest)
 	patch(`{"limits":[{"endpoint":"convert","period":"second","limit":0}]}`, http.StatusBadRequest)
 	patch(`{"addresses":["203.0.113.0/33"]}`, http.StatusBadRequest)
 	call("after changes that were refused", http.StatusTooManyRequests, "quota_exceeded")

@@ -68,8 +68,9 @@ func longCostBody(e *policy.Endpoint) *Refusal {
 	return fixed(http.StatusRequestEntityTooLarge, "body_too_large", "The body of a request to "+e.Name+" has at most "+strconv.FormatInt(e.CostBody, 10)+" bytes.", Malformed)
 }
 
-// dashes removes what some parsers ignore in a name.
-var dashes = strings.NewReplacer("-", "", "_", "")
+// lenient removes from a folded name what some parsers ignore: dashes, and the
+// dot of an i.
+var lenient = strings.NewReplacer("-", "", "_", "", "\u0130", "I", "\u0131", "I")
 
 var errElements = errors.New("the number of elements is not clear")
 
@@ -89,7 +90,8 @@ func elements(body []byte, member string) (int64, error) {
 		}
 		name := token.String()
 		folded := fold(name)
-		if names[folded] || name != member && dashes.Replace(folded) == dashes.Replace(fold(member)) {
+		// For some parsers, a name ends at a NUL.
+		if names[folded] || strings.ContainsRune(name, 0) || name != member && lenient.Replace(folded) == lenient.Replace(fold(member)) {
 			return 0, errElements
 		}
 		names[folded] = true
