@@ -240,6 +240,9 @@ func (l *Ledger) RemoveAccount(id string) {
 	l.accounts.set(number, accountState(l.accounts.at(number).load().generation()+1)*stateGeneration, nil)
 	l.commits.wait()
 	l.commits.pass()
+	l.counts.mu.Lock()
+	defer l.counts.mu.Unlock()
+	l.counts.paces.remove(number, uint32(len(l.counts.endpoints.list)))
 }
 
 // Exists tells whether there is an account of that id.

@@ -56,6 +56,17 @@ func (p *paces) take(c *change, limit *store.Limit) store.Room {
 	return bucket.Room(*limit, now)
 }
 
+// remove removes the buckets of an account that is deleted. Those of its keys
+// are never used again.
+func (p *paces) remove(account, endpoints uint32) {
+	for period := store.Second; period <= store.Hour; period++ {
+		delete(p.buckets, bucketID{account, allEndpoints, period})
+		for endpoint := range endpoints {
+			delete(p.buckets, bucketID{account, endpoint, period})
+		}
+	}
+}
+
 // sweep looks at a few buckets, in Go's random order of maps, and removes the
 // full ones. It runs for each new bucket, so that there are never many more
 // than those in use, and no call waits until all are swept.
