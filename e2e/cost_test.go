@@ -185,7 +185,7 @@ func TestAmbiguousBodies(t *testing.T) {
 		{"only upper case", `{"Conversions":[1]}`, asJSON, 400},
 		{"only long s", `{"converſions":[1]}`, asJSON, 400},
 		{"other members that differ in case", `{"a":1,"A":2,"conversions":[1]}`, asJSON, 400},
-		{"i without a dot", `{"conversıons":[1,2],"conversions":[1]}`, asJSON, 400},
+		{"i without a dot", `{"conver\u0073\u0131ons":[1,2],"conversions":[1]}`, asJSON, 400},
 		{"dash in the name", `{"con-versions":[1,2],"conversions":[1]}`, asJSON, 400},
 		{"NUL in a name", `{"conversions\u0000x":[1,2],"conversions":[1]}`, asJSON, 400},
 		{"member missing", `{"other":[1]}`, asJSON, 400},

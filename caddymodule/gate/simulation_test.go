@@ -5,14 +5,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -186,79 +182,6 @@ func (s *simulation) putAccount() {
 	s.must(err)
 }
 
-// names are the endpoints that a limit can have. Limits of all are common, so
-// that many limits cover one call.
-var names = []string{"convert", "history", "batch", policy.UsageEndpoint, "convert", store.All, store.All, store.All}
-
-func (s *simulation) limit() store.Limit {
-	l := store.Limit{
-		Endpoint: rapid.SampledFrom(names).Draw(s.T, "endpoint"),
-		Period:   store.Period(rapid.IntRange(int(store.Second), int(store.Month)).Draw(s.T, "period")),
-	}
-	least := 0
-	if l.Period.IsPace() {
-		least = 1
-	}
-	l.Max = int64(rapid.IntRange(least, 12<<l.Period/4).Draw(s.T, "limit"))
-	return l
-}
-
-func (s *simulation) planLimit() store.Limit {
-	l := s.limit()
-	if rapid.IntRange(0, 9).Draw(s.T, "unlimited") == 0 {
-		l.Max = store.Unlimited
-	}
-	return l
-}
-
-func same(a, b store.Limit) bool { return a.Endpoint == b.Endpoint && a.Period == b.Period }
-
-// distinct draws limits with different endpoints and periods.
-func (s *simulation) distinct(most int, draw func() store.Limit) (limits []store.Limit) {
-	for range rapid.IntRange(0, most).Draw(s.T, "limits") {
-		l := draw()
-		if !slices.ContainsFunc(limits, func(o store.Limit) bool { return same(l, o) }) {
-			limits = append(limits, l)
-		}
-	}
-	return limits
-}
-
-func (s *simulation) keyLimits() []store.Limit { return s.distinct(3, s.limit) }
-
-// config draws a configuration.
-func (s *simulation) config(zone string) policy.Config {
-	c := policy.Config{
-		Timezone: zone, Guard: []string{"/api/"}, Usage: "GET /api/usage",
-		Endpoints: []policy.EndpointConfig{
-			{Name: "convert", Method: "GET", Path: "/api/convert"},
-			{Name: "history", Method: "GET", Path: "/api/history", Cost: int64(rapid.IntRange(1, 4).Draw(s.T, "cost"))},
-			{Name: "batch", Method: "POST", Path: "/api/batch", CostMember: "items"},
-		},
-	}
-	for _, name := range []string{"one", "two"} {
-		plan := policy.PlanConfig{Name: name, Limits: map[string]*policy.Limit{}}
-		for _, l := range s.distinct(8, s.planLimit) {
-			limit := policy.Limit(l.Max)
-			if l.Period == store.Day && l.Endpoint != store.All && rapid.Bool().Draw(s.T, "short form") {
-				plan.Limits[l.Endpoint] = &limit
-			} else {
-				plan.MoreLimits = append(plan.MoreLimits, policy.LimitConfig{Endpoint: l.Endpoint, Period: l.Period.String(), Limit: limit})
-			}
-		}
-		for _, e := range []string{"convert", "history", "batch", policy.UsageEndpoint} {
-			if _, listed := plan.Limits[e]; !listed && rapid.IntRange(0, 9).Draw(s.T, "listed") > 0 {
-				plan.Limits[e] = nil
-				if slices.ContainsFunc(plan.MoreLimits, func(l policy.LimitConfig) bool { return l.Endpoint == e && l.Period == "day" }) {
-					delete(plan.Limits, e)
-				}
-			}
-		}
-		c.Plans = append(c.Plans, plan)
-	}
-	return c
-}
-
 // call makes equal calls with one key, one after the other.
 func (s *simulation) call() {
 	endpoint := rapid.SampledFrom([]string{"convert", "history", "batch"}).Draw(s.T, "endpoint")
@@ -333,25 +256,6 @@ func (s *simulation) read(got *httptest.ResponseRecorder) modelAnswer {
 
 // wait moves the clock forward.
 func (s *simulation) wait() { s.world.now = s.world.now.Add(s.step()) }
-
-// step draws a time. Many end near a midnight or the end of a month.
-func (s *simulation) step() time.Duration {
-	now := s.world.now
-	near := time.Duration(rapid.SampledFrom([]int64{0, -1, 1, -1e9, 1e9, -1e9 - 1, -5e8, -59e9, 61e9}).Draw(s.T, "near"))
-	switch rapid.IntRange(0, 7).Draw(s.T, "kind") {
-	case 0:
-		return time.Duration(rapid.IntRange(0, 1000).Draw(s.T, "ns"))
-	case 1, 2:
-		return time.Duration(rapid.IntRange(0, int(3*time.Second)).Draw(s.T, "ns"))
-	case 3:
-		return time.Duration(rapid.IntRange(0, int(2*time.Hour)).Draw(s.T, "ns"))
-	case 4, 5:
-		return max(0, s.model.span(now, layouts[store.Day]).end.Add(near).Sub(now))
-	case 6:
-		return max(0, s.model.span(now, layouts[store.Month]).end.Add(near).Sub(now))
-	}
-	return time.Duration(rapid.IntRange(1, 40*24).Draw(s.T, "hours")) * time.Hour
-}
 
 // change changes the account, a key, or the counts of the day.
 func (s *simulation) change() {
@@ -445,71 +349,6 @@ func (s *simulation) restart() {
 	s.open(dir)
 	s.world.store = s.db
 	clear(s.model.paces)
-}
-
-// copyDir copies the files of a directory at one moment: it copies again if
-// Badger replaced a file meanwhile.
-func copyDir(from, to string) error {
-	for {
-		before, err := files(from)
-		if err != nil {
-			return err
-		}
-		err = nil
-		for _, file := range slices.Sorted(maps.Keys(before)) {
-			err = errors.Join(err, copyFile(filepath.Join(from, file), filepath.Join(to, file)))
-		}
-		after, failed := files(from)
-		if failed != nil || maps.Equal(before, after) {
-			return errors.Join(err, failed)
-		}
-		for file := range before {
-			_ = os.Remove(filepath.Join(to, file)) // it may not have been copied
-		}
-	}
-}
-
-// files returns what identifies the state of the files in a directory.
-func files(dir string) (map[string]string, error) {
-	list, err := os.ReadDir(dir)
-	states := map[string]string{}
-	for _, file := range list {
-		info, failed := file.Info()
-		if err = errors.Join(err, failed); failed == nil {
-			states[file.Name()] = fmt.Sprint(info.Size(), info.ModTime())
-		}
-	}
-	return states, err
-}
-
-// copyFile leaves holes where a file has zeros.
-func copyFile(from, to string) error {
-	source, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer source.Close()
-	target, err := os.Create(to)
-	if err != nil {
-		return err
-	}
-	defer target.Close()
-	block, zeros := make([]byte, 64<<10), make([]byte, 64<<10)
-	for at := int64(0); ; {
-		n, err := io.ReadFull(source, block)
-		if !bytes.Equal(block[:n], zeros[:n]) {
-			if _, err := target.WriteAt(block[:n], at); err != nil {
-				return err
-			}
-		}
-		at += int64(n)
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return target.Truncate(at)
-		}
-		if err != nil {
-			return err
-		}
-	}
 }
 
 // checkCounts compares the counts of the account and of each key.

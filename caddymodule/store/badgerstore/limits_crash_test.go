@@ -51,19 +51,7 @@ func runLimits(dir string, o badgerstore.Options) {
 	}
 	for caller := range crashCallers {
 		go func() {
-			ctx := context.Background()
-			for n := 0; ; n++ {
-				cost, back := limitStep(n)
-				call := limitCall(caller, cost)
-				admitted, err := true, error(nil)
-				if back {
-					err = s.GiveBack(ctx, call)
-				} else {
-					admitted, err = s.Take(ctx, call, fourLimits(call.Endpoint), make([]store.Room, 4))
-				}
-				if err != nil || !admitted {
-					return
-				}
+			for n := 0; takeStep(s, caller, n); n++ {
 				fmt.Println(caller)
 			}
 		}()
@@ -71,6 +59,17 @@ func runLimits(dir string, o badgerstore.Options) {
 	go churn(s)
 	_, _ = io.Copy(io.Discard, os.Stdin) // it ends with its parent
 	os.Exit(0)
+}
+
+// takeStep tells whether a step worked.
+func takeStep(s *badgerstore.Store, caller, n int) bool {
+	cost, back := limitStep(n)
+	call := limitCall(caller, cost)
+	if back {
+		return s.GiveBack(context.Background(), call) == nil
+	}
+	admitted, err := s.Take(context.Background(), call, fourLimits(call.Endpoint), make([]store.Room, 4))
+	return admitted && err == nil
 }
 
 // TestKillWithFourLimits kills a process whose calls have four limits. Each
