@@ -102,6 +102,7 @@ The token is not shown again.
 		Account: "acc_1", Key: id, KeyName: "ci", At: s.Now(), Endpoint: "convert", Method: "GET", Path: "/", Status: 200,
 		From: netip.MustParseAddr("203.0.113.5"),
 	})
+	s.ok(t, "usage", "show", "acc_1") // writes what the store has not written yet
 	expect(t, s.ok(t, "key", "list", "acc_1"), `
 ID                    NAME  TOKEN      ABILITIES  CREATED               LAST USED             FROM         EXPIRES  REVOKED  LIMITS                         ADDRESSES
 key_xxxxxxxxxxxxxxxx  ci    tgk_…xxxx  convert    2126-11-20 09:00:00Z  2126-11-20 09:00:00Z  203.0.113.5  never    -        convert 100 day, all 5 second  203.0.113.0/24 2001:db8::1
