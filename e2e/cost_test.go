@@ -53,6 +53,23 @@ func TestBatchCost(t *testing.T) {
 	}
 }
 
+// TestRefundedCost refunds the whole cost of a batch that no service answers.
+func TestRefundedCost(t *testing.T) {
+	s := stack.Start(t, stack.Shipped(t, costly...))
+	account := newAccount(t, s, "ada@example.com", "starter")
+	key := newKey(t, s, account, "ci")
+	s.StopUpstream()
+	for range 3 {
+		response, text := s.Call("POST", "/api/convert/batch", key.Token, strings.NewReader(conversions(40)))
+		if response.StatusCode != http.StatusBadGateway || !strings.HasPrefix(response.Header.Get("RateLimit"), `"batch";r=50;`) {
+			t.Errorf("got %d, RateLimit %s, %s", response.StatusCode, response.Header.Get("RateLimit"), text)
+		}
+	}
+	if got := used(t, s, account, "batch"); got != 0 {
+		t.Errorf("counted %d, want 0", got)
+	}
+}
+
 // echo is a service that answers with the body of the request.
 type echo struct {
 	*httptest.Server

@@ -13,19 +13,20 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// TestParallelCalls makes fifty calls at once that four limits cover. As many
+// TestParallelCalls makes fifty calls at once that five limits cover. As many
 // are admitted as the smallest limit allows, and each counter has their cost.
 func TestParallelCalls(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name                             string
-		cost                             int64
-		day, month, all, allMonth, ofKey int64
-		want                             int64 // calls
+		name                         string
+		cost                         int64
+		day, month, all, pace, ofKey int64
+		want                         int64 // calls
 	}{
 		{"the key is the smallest", 1, 40, 30, 20, 1000, 10, 10},
 		{"all is the smallest", 1, 40, 30, 7, 1000, 10, 7},
 		{"the month is the smallest", 1, 40, 9, 20, 1000, 10, 9},
+		{"the pace is the smallest", 1, 40, 30, 20, 6, 10, 6},
 		{"costs of which none is left over", 7, 280, 210, 140, 1000, 70, 10},
 		{"costs with a rest", 7, 280, 210, 140, 74, 76, 10},
 		{"costs of which one fits", 7, 40, 30, 20, 1000, 10, 1},
@@ -40,7 +41,7 @@ func TestParallelCalls(t *testing.T) {
 					{Endpoint: "convert", Limit: policy.Limit(c.day)},
 					{Endpoint: "convert", Period: "month", Limit: policy.Limit(c.month)},
 					{Endpoint: store.All, Limit: policy.Limit(c.all)},
-					{Endpoint: store.All, Period: "month", Limit: policy.Limit(c.allMonth)},
+					{Endpoint: store.All, Period: "second", Limit: policy.Limit(c.pace)},
 				}
 			})
 			bearer := w.restricted(t, []store.Limit{{Endpoint: "convert", Period: store.Day, Max: c.ofKey}})

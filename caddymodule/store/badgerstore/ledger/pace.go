@@ -13,7 +13,8 @@ import (
 // taken from a call that is not admitted.
 type paces struct {
 	// epoch is a year before the first call: no level is the zero of the
-	// clock. Times since then do not change with the clock's date.
+	// clock. It has the monotonic reading of that call, so times since then
+	// do not change with the clock's date.
 	epoch   time.Time
 	buckets map[bucketID]store.Bucket
 }
@@ -27,10 +28,12 @@ type bucketID struct {
 
 const allEndpoints = ^uint32(0)
 
+const year = 365 * 24 * time.Hour
+
 // find returns the bucket of a limit, which is full if it is not there.
 func (p *paces) find(c *change, limit *store.Limit) (id bucketID, bucket store.Bucket, now time.Duration) {
 	if p.buckets == nil {
-		p.epoch, p.buckets = c.call.At.AddDate(-1, 0, 0), map[bucketID]store.Bucket{}
+		p.epoch, p.buckets = c.call.At.Add(-year), map[bucketID]store.Bucket{}
 	}
 	id = bucketID{holder: c.holder(limit), endpoint: c.endpoint, period: limit.Period}
 	if limit.Endpoint == store.All {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,5 +26,19 @@ func TestFullBucketsAreRemoved(t *testing.T) {
 	}
 	if got := len(l.counts.paces.buckets); got < inUse || got > 2*inUse {
 		t.Errorf("got %d buckets, want about %d", got, inUse)
+	}
+}
+
+// TestClockOfPaces: the clock of paces is monotonic. A date that is set back
+// empties no pace for days.
+func TestClockOfPaces(t *testing.T) {
+	t.Parallel()
+	l := New(nil)
+	limits, rooms := []store.Limit{{Endpoint: "convert", Period: store.Second, Max: 1}}, make([]store.Room, 1)
+	if _, err := l.Take(store.Call{Account: "acc_1", Endpoint: "convert", At: time.Now()}, limits, rooms); err != nil {
+		t.Fatal(err)
+	}
+	if epoch := l.counts.paces.epoch.String(); !strings.Contains(epoch, " m=") {
+		t.Errorf("%s has no monotonic reading", epoch)
 	}
 }
