@@ -72,9 +72,12 @@ type session struct {
 func New(backend Backend, logger *slog.Logger) http.Handler {
 	s := &server{backend: backend, calls: outage.New(logger, slog.LevelError, "control call failed")}
 	mux := http.NewServeMux()
-	router := newHuma(mux, document(), map[string]*apierror.Error{"path.account": api.ErrInvalidAccount})
+	router := newHuma(mux, document(), map[string]*apierror.Error{
+		"path.account": api.ErrInvalidAccount, "path.period": api.ErrInvalidPeriod, "body.reason": errInvalidReason,
+	})
 	s.registerPlans(router)
 	s.registerAccounts(router)
+	s.registerLimits(router)
 	s.registerKeys(router)
 	s.registerUsage(router)
 	s.registerHealth(router)

@@ -3,11 +3,14 @@ package control
 import (
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"slices"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 // maxBody is the maximum size of a request's body, in bytes.
@@ -15,25 +18,31 @@ const maxBody = 16 << 10
 
 // document returns the head of the OpenAPI document.
 func document() huma.Config {
+	schemas := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	describeChange[string](schemas)
+	describeChange[[]string](schemas)
+	describeChange[*time.Time](schemas)
+	describeChange[[]api.Limit](schemas)
 	return huma.Config{OpenAPI: &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Info: &huma.Info{
 			Title:   "Tollgate control API",
 			Version: "1",
-			Description: "Administers the accounts, keys and counts of a gate. All times are RFC 3339 in UTC. " +
+			Description: "Administers the accounts, keys, limits and counts of a gate. All times are RFC 3339 in UTC. " +
 				"A refusal is a JSON object with a message for people and a code for programs.",
 			Contact: &huma.Contact{Name: "Tollgate", URL: "https://github.com/caddy-tollgate/tollgate"},
 			License: &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"},
 		},
 		Tags: []*huma.Tag{
 			{Name: "accounts", Description: "Accounts and their plans."},
+			{Name: "limits", Description: "Overrides: limits of one account that replace those of its plan."},
 			{Name: "keys", Description: "API keys that people create, and the tokens of logins."},
 			{Name: "usage", Description: "The counts of calls."},
 			{Name: "plans", Description: "The configuration of the gate."},
 			{Name: "health", Description: "Whether the gate works. These operations need no secret."},
 		},
 		Components: &huma.Components{
-			Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+			Schemas: schemas,
 			SecuritySchemes: map[string]*huma.SecurityScheme{"secret": {
 				Type: "http", Scheme: "bearer", Description: "The secret that the gate is configured with.",
 			}},
@@ -42,12 +51,17 @@ func document() huma.Config {
 	}}
 }
 
+// describeChange gives the changes to a T the schema of a T.
+func describeChange[T any](schemas huma.Registry) {
+	schemas.RegisterTypeAlias(reflect.TypeFor[api.Change[T]](), reflect.TypeFor[T]())
+}
+
 // operation completes an operation with the settings of all operations and
 // with the statuses of its own refusals.
 func operation(op huma.Operation, refusals ...int) huma.Operation {
 	op.MaxBodyBytes = maxBody + 1 // see newHuma
 	op.Errors = append(slices.Clip(refusals), http.StatusBadRequest, http.StatusUnauthorized, http.StatusServiceUnavailable)
-	if op.Method == http.MethodPut || op.Method == http.MethodPost {
+	if op.Method == http.MethodPut || op.Method == http.MethodPost || op.Method == http.MethodPatch {
 		op.Errors = append(op.Errors, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
 	}
 	slices.Sort(op.Errors)

@@ -3,37 +3,34 @@ package control
 import (
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// expiry returns when the requested token expires, or a zero time for a key
-// that never expires.
-func (with *session) expiry(request api.KeyRequest, key store.Key) (time.Time, error) {
-	var ends time.Time
+// expiry returns when a key expires that has a ttl since a time or an
+// explicit expiry: a zero time for never, if neither is set.
+func (with *session) expiry(explicit *time.Time, ttl string, since time.Time) (time.Time, error) {
 	switch {
-	case request.ExpiresAt != nil && request.TTL != "":
-		return ends, invalidExpiry("Set either expires_at or ttl, not both.")
-	case request.ExpiresAt != nil:
-		ends = request.ExpiresAt.UTC()
-	case request.TTL != "":
-		ttl, err := policy.ParseDuration(request.TTL)
+	case explicit != nil && ttl != "":
+		return time.Time{}, errTwoExpiries
+	case ttl != "":
+		lifetime, err := policy.ParseDuration(ttl)
 		if err != nil {
-			return ends, invalidExpiry("The ttl is not a duration such as 90m, 720h or 30d, at most 36500d.")
+			return time.Time{}, invalidExpiry("The ttl is not a duration such as 90m, 720h or 30d, at most 36500d.")
 		}
-		ends = key.CreatedAt.Add(ttl)
-	case key.Kind == token.Login:
-		return key.CreatedAt.Add(with.policy.LoginTTL), nil
-	default:
-		return ends, nil
+		return with.checkExpiry(since.Add(lifetime))
+	case explicit != nil:
+		return with.checkExpiry(*explicit)
 	}
-	if !ends.After(with.now) {
+	return time.Time{}, nil
+}
+
+// checkExpiry returns a time in UTC if it is in the future.
+func (with *session) checkExpiry(ends time.Time) (time.Time, error) {
+	switch {
+	case !ends.After(with.now):
 		return ends, invalidExpiry("The expiry must be in the future.")
+	case ends.After(with.now.Add(policy.MaxDuration)):
+		return ends, invalidExpiry("The expiry must be within 100 years. Omit it for no expiry.")
 	}
-	if ends.After(with.now.Add(policy.MaxDuration)) {
-		return ends, invalidExpiry("The expiry must be within 100 years. Omit it for a key that never expires.")
-	}
-	return ends, nil
+	return ends.UTC(), nil
 }

@@ -7,10 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"golang.org/x/text/unicode/norm"
@@ -25,9 +22,6 @@ import (
 // Only a store that an earlier version wrote has more, until the next login
 // ends them.
 const maxLogins = store.MaxLiveLogins + store.MaxEndedKeys
-
-// maxName is the maximum number of characters in the name of a key.
-const maxName = 64
 
 // loginName is the default name of a login token, for lists and recent
 // calls.
@@ -70,6 +64,11 @@ func (s *server) registerKeys(router huma.API) {
 			fmt.Sprintf("It has at most the newest %d login tokens.", maxLogins),
 	}, http.StatusNotFound), answer(s, s.listKeys))
 	huma.Register(router, operation(huma.Operation{
+		OperationID: "change-key", Method: http.MethodPatch, Path: path + "/{id}", Tags: []string{"keys"},
+		Summary:     "Change a live key",
+		Description: "The token stays the same. Members that the body omits do not change. The change applies to the next call. A login token cannot be changed.",
+	}, http.StatusForbidden, http.StatusNotFound, http.StatusConflict), answer(s, s.changeKey))
+	huma.Register(router, operation(huma.Operation{
 		OperationID: "revoke-key", Method: http.MethodDelete, Path: path + "/{id}", Tags: []string{"keys"},
 		Summary:     "Revoke a key or a login token",
 		Description: "It is refused from the next call on. Revoking it again changes nothing.",
@@ -82,7 +81,7 @@ func (s *server) registerKeys(router huma.API) {
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "rotate-key", Method: http.MethodPost, Path: path + "/{id}/rotate", Tags: []string{"keys"}, DefaultStatus: http.StatusCreated,
 		Summary:     "Replace a live key",
-		Description: "The new key has the same name, abilities and expiry. The old key ends at once, or after the overlap.",
+		Description: "The new key has the same name, abilities, expiry, limits and addresses, and continues the counts of its limits. The old key ends at once, or after the overlap.",
 	}, http.StatusForbidden, http.StatusNotFound, http.StatusConflict), answer(s, s.rotateKey))
 }
 
@@ -97,12 +96,8 @@ func (s *server) createKey(ctx context.Context, with *session, in *createKeyInpu
 	if !validName(key.Name) {
 		return api.IssuedKey{}, errInvalidName
 	}
-	var err error
-	if key.ExpiresAt, err = with.expiry(in.Body, key); err != nil {
+	if err := with.fillKey(&key, in.Body); err != nil {
 		return api.IssuedKey{}, err
-	}
-	if in.Body.Abilities != nil && len(in.Body.Abilities) == 0 {
-		return api.IssuedKey{}, invalidRequest("A key needs at least one ability. Omit abilities for all that the plan includes.")
 	}
 	account, err := with.ensureAccount(ctx, string(in.Account))
 	if err != nil {
@@ -112,10 +107,33 @@ func (s *server) createKey(ctx context.Context, with *session, in *createKeyInpu
 	if err != nil {
 		return api.IssuedKey{}, err
 	}
-	if key.Abilities, err = grantable(plan, in.Body.Abilities); err != nil {
+	if key.Abilities, err = grantable(account.Plan, plan.Abilities, in.Body.Abilities); err != nil {
 		return api.IssuedKey{}, err
 	}
 	return issue(key, func(key store.Key, hash token.Hash) error { return with.store.CreateKey(ctx, key, hash) })
+}
+
+// fillKey checks what a request says of the expiry and the restrictions of a
+// new key.
+func (with *session) fillKey(key *store.Key, request api.KeyRequest) (err error) {
+	if key.ExpiresAt, err = with.expiry(request.ExpiresAt, request.TTL, key.CreatedAt); err != nil {
+		return err
+	}
+	if key.Limits, err = with.keyLimits(request.Limits); err != nil {
+		return err
+	}
+	if key.Addresses, err = addresses(request.Addresses); err != nil {
+		return err
+	}
+	switch {
+	case request.Abilities != nil && len(request.Abilities) == 0:
+		return errNoAbility
+	case key.Kind == token.Login && key.Restriction() != nil:
+		return invalidRequest("A login token has no limits and no addresses of its own.")
+	case key.Kind == token.Login && key.ExpiresAt.IsZero():
+		key.ExpiresAt = key.CreatedAt.Add(with.policy.LoginTTL)
+	}
+	return nil
 }
 
 // entitled returns the plan of an account that may have keys.
@@ -130,41 +148,18 @@ func (with *session) entitled(account store.Account) (*policy.Plan, error) {
 	return plan, nil
 }
 
-// grantable returns the abilities of a new key: the requested ones, or all
-// of the plan.
-func grantable(plan *policy.Plan, requested []string) ([]string, error) {
+// grantable returns the abilities of a key: the requested ones, or all that
+// are allowed.
+func grantable(plan string, allowed, requested []string) ([]string, error) {
 	if requested == nil {
-		return slices.Clone(plan.Abilities), nil
+		return slices.Clone(allowed), nil
 	}
 	for _, ability := range requested {
-		if !slices.Contains(plan.Abilities, ability) {
-			return nil, notEntitled(plan.Name, ability)
+		if !slices.Contains(allowed, ability) {
+			return nil, notEntitled(plan, ability)
 		}
 	}
 	return slices.Compact(slices.Sorted(slices.Values(requested))), nil
-}
-
-// validName reports whether a name has 1 to maxName characters, one of them
-// visible, and none that is invisible or changes the direction of the text
-// around it: people tell keys apart by their names.
-func validName(name string) bool {
-	n := utf8.RuneCountInString(name)
-	return n >= 1 && n <= maxName && utf8.ValidString(name) && strings.ContainsFunc(name, isSign) && !strings.ContainsFunc(name, isHidden)
-}
-
-func isSign(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) }
-
-// brailleBlank is a symbol in Unicode, and looks like a space.
-const brailleBlank = '\u2800'
-
-// isHidden reports whether a character is a control character or invisible.
-// The two that join letters or keep them apart are allowed.
-func isHidden(r rune) bool {
-	const zeroWidthNonJoiner, zeroWidthJoiner = '\u200c', '\u200d'
-	if r == zeroWidthNonJoiner || r == zeroWidthJoiner {
-		return false
-	}
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point) || r == brailleBlank
 }
 
 // issue gives a key its id and its secret and stores it. Only the answer
@@ -244,7 +239,7 @@ func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInpu
 	}
 	next := store.Key{
 		Account: old.Account, Kind: old.Kind, Name: old.Name, Abilities: old.Abilities,
-		CreatedAt: round(with.now), ExpiresAt: old.ExpiresAt,
+		CreatedAt: round(with.now), ExpiresAt: old.ExpiresAt, Limits: old.Limits, Addresses: old.Addresses,
 	}
 	oldEnds := next.CreatedAt.Add(overlap)
 	if !old.ExpiresAt.IsZero() && old.ExpiresAt.Before(oldEnds) {
@@ -265,7 +260,7 @@ func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInpu
 }
 
 func showKey(key store.Key) api.Key {
-	return api.Key{
+	shown := api.Key{
 		ID:         key.ID,
 		Account:    key.Account,
 		Kind:       key.Kind.String(),
@@ -276,7 +271,13 @@ func showKey(key store.Key) api.Key {
 		ExpiresAt:  roundOrNil(key.ExpiresAt),
 		RevokedAt:  roundOrNil(key.RevokedAt),
 		LastUsedAt: roundOrNil(key.LastUsedAt),
+		Limits:     showLimits(key.Limits),
+		Addresses:  showAddresses(key.Addresses),
 	}
+	if key.LastUsedFrom.IsValid() {
+		shown.LastUsedFrom = new(key.LastUsedFrom.String())
+	}
+	return shown
 }
 
 func roundOrNil(t time.Time) *time.Time {

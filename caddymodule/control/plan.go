@@ -31,21 +31,35 @@ func (s *server) registerPlans(router huma.API) {
 func showPlans(p *policy.Policy) api.Plans {
 	shown := api.Plans{Plans: []api.Plan{}, Endpoints: []api.Endpoint{}, Timezone: p.Calendar.Zone()}
 	for _, e := range p.Endpoints {
-		shown.Endpoints = append(shown.Endpoints, api.Endpoint{Name: e.Name, Method: e.Method, Path: e.Path, Ability: e.Ability})
+		endpoint := api.Endpoint{Name: e.Name, Method: e.Method, Path: e.Path, Ability: e.Ability, Cost: e.Cost}
+		if e.CostMember != "" {
+			endpoint.CostMember = &e.CostMember
+		}
+		shown.Endpoints = append(shown.Endpoints, endpoint)
 	}
 	for _, plan := range p.Plans {
-		limits := make(map[string]*int64, len(p.Endpoints))
-		for _, e := range p.Endpoints {
-			limit, listed := plan.Limit(e)
-			if !listed {
-				continue
-			}
-			limits[e.Name] = nil
-			if limit != store.Unlimited {
-				limits[e.Name] = new(limit)
-			}
+		shown.Plans = append(shown.Plans, showPlan(plan, p.Endpoints))
+	}
+	return shown
+}
+
+// showPlan omits unlimited limits other than those of a day: they have no
+// effect.
+func showPlan(plan *policy.Plan, endpoints []*policy.Endpoint) api.Plan {
+	shown := api.Plan{Name: plan.Name, Limits: map[string]*int64{}, MoreLimits: []api.Limit{}}
+	for _, e := range endpoints {
+		if plan.Lists(e) {
+			shown.Limits[e.Name] = nil
 		}
-		shown.Plans = append(shown.Plans, api.Plan{Name: plan.Name, Limits: limits})
+	}
+	for _, limit := range plan.Limits {
+		switch {
+		case limit.Max == store.Unlimited:
+		case limit.Period == store.Day && limit.Endpoint != store.All:
+			shown.Limits[limit.Endpoint] = new(limit.Max)
+		default:
+			shown.MoreLimits = append(shown.MoreLimits, showLimit(limit))
+		}
 	}
 	return shown
 }

@@ -23,6 +23,8 @@ var (
 	errPlanRequired    = apierror.New(http.StatusForbidden, "plan_required", "The account's plan gives no access to the API.")
 	errAccountDisabled = apierror.New(http.StatusForbidden, "account_disabled", "The account is disabled.")
 	errInvalidName     = apierror.New(http.StatusBadRequest, "invalid_name", "A key's name has 1 to 64 characters: at least one letter, digit, punctuation mark or symbol, and no invisible character.")
+	errTwoExpiries     = apierror.New(http.StatusBadRequest, "invalid_expiry", "Set either expires_at or ttl, not both.")
+	errNoAbility       = apierror.New(http.StatusBadRequest, "invalid_request", "A key needs at least one ability.")
 	errUnavailable     = apierror.New(http.StatusServiceUnavailable, "unavailable", "The gate cannot do this now. Please try again shortly.").
 				WithHeader("Retry-After", "5")
 	errStarting = apierror.New(http.StatusServiceUnavailable, "unavailable", "The gate is starting: it opens its store. Please try again shortly.").
@@ -63,8 +65,21 @@ func unknownPlan(name string, p *policy.Policy) error {
 		fmt.Sprintf("Unknown plan %.64q. Plans: %s.", name, strings.Join(known, ", ")))
 }
 
-func unknownEndpoint(name string) error {
-	return apierror.New(http.StatusBadRequest, "unknown_endpoint", fmt.Sprintf("Unknown endpoint %.64q.", name))
+func unknownEndpoint(status int, name string) error {
+	return apierror.New(status, "unknown_endpoint", fmt.Sprintf("Unknown endpoint %.64q.", name))
+}
+
+func invalidPace(period store.Period) error {
+	return apierror.New(http.StatusBadRequest, "invalid_limit", fmt.Sprintf("A limit for each %s is at least 1.", period))
+}
+
+func duplicateLimit(endpoint string, period store.Period) error {
+	return apierror.New(http.StatusBadRequest, "invalid_limit", fmt.Sprintf("Duplicate limit of %s for each %s.", endpoint, period))
+}
+
+func invalidAddress(text string) error {
+	return apierror.New(http.StatusBadRequest, "invalid_address",
+		fmt.Sprintf("%.64q is neither a network such as 203.0.113.0/24 nor an IP address without a zone.", text))
 }
 
 func notEntitled(plan, ability string) error {

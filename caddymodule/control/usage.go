@@ -44,7 +44,7 @@ func (s *server) getUsage(ctx context.Context, with *session, in *getUsageInput)
 
 func (s *server) resetUsage(ctx context.Context, with *session, in *resetUsageInput) error {
 	if in.Endpoint != "" && with.policy.Endpoint(in.Endpoint) == nil {
-		return unknownEndpoint(in.Endpoint)
+		return unknownEndpoint(http.StatusBadRequest, in.Endpoint)
 	}
 	if _, err := with.store.Account(ctx, string(in.Account)); err != nil {
 		return err

@@ -345,6 +345,15 @@ func (p *Policy) Endpoint(name string) *Endpoint {
 	return nil
 }
 
+// Except returns the name of the endpoint that limits of all endpoints do not
+// cover: the gate's own one, or "" without it.
+func (p *Policy) Except() string {
+	if last := len(p.Endpoints) - 1; last >= 0 && p.Endpoints[last].Usage {
+		return p.Endpoints[last].Name
+	}
+	return ""
+}
+
 // checkCost checks the cost of an endpoint.
 func checkCost(e EndpointConfig) error {
 	switch {

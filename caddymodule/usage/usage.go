@@ -25,72 +25,188 @@ var ErrDays = errors.New("days must be from 1 to 90")
 // Source has counts and calls. Every store.Store implements it.
 type Source interface {
 	// Counts returns the counts above zero of the days from first to
-	// last, both included, in no particular order.
-	Counts(ctx context.Context, account string, first, last calendar.Day) ([]store.Count, error)
+	// last, both included, in no particular order: those of the account, or
+	// those of the key if there is one.
+	Counts(ctx context.Context, account, key string, first, last calendar.Day) ([]store.Count, error)
 	// Recent returns the last calls, newest first.
 	Recent(ctx context.Context, account string, now time.Time) ([]store.Record, error)
 }
 
-// Build returns the usage of an account on a plan at now, with a history of
-// that many days, including today, or none for 0.
+// Query tells what Build returns.
+type Query struct {
+	Account   string
+	Plan      string // of the account
+	Overrides []store.Override
+	// Key is the key that asks, or nil. The document then has its limits.
+	Key *store.Key
+	// Keys are keys of the account. Without a Key, the document has the
+	// limits of those that are live and have limits.
+	Keys []store.Key
+	Now  time.Time
+	// Days is the length of the history, including today, or 0 for none.
+	Days int
+}
+
+// builder has what all parts of a document need.
+type builder struct {
+	Query
+	policy     *policy.Policy
+	source     Source
+	today      *calendar.Span
+	month      *calendar.Span
+	monthFirst calendar.Day
+}
+
+// Build returns the usage of an account.
 //
 // It lists the endpoints of the current plan. An endpoint that the plan does
-// not have any more is in neither the counts nor the history, also if it was
-// called today: it has no limit. Its calls are still among the recent ones.
-// A plan that does not exist any more has no endpoints.
-func Build(ctx context.Context, p *policy.Policy, source Source, account, plan string, now time.Time, days int) (api.UsageDocument, error) {
-	if days < 0 || days > api.MaxUsageDays {
+// not have any more is in neither the list nor the history, also if it was
+// called today: it has no limit of its own. Its calls are still among the
+// recent ones and in the limits of all endpoints. A plan that does not exist
+// any more has no endpoints.
+func Build(ctx context.Context, p *policy.Policy, source Source, q Query) (api.UsageDocument, error) {
+	if q.Days < 0 || q.Days > api.MaxUsageDays {
 		return api.UsageDocument{}, ErrDays
 	}
-	today := p.Calendar.At(now)
-	first := today.Day - calendar.Day(max(days, 1)-1)
-	counts, err := source.Counts(ctx, account, first, today.Day)
+	b := builder{Query: q, policy: p, source: source, today: p.Calendar.At(q.Now), month: p.Calendar.Month(q.Now)}
+	b.monthFirst, _ = b.today.Day.Month()
+	first := b.today.Day - calendar.Day(max(q.Days, 1)-1)
+	used, err := b.counts(ctx, "", min(first, b.monthFirst))
 	if err != nil {
-		return api.UsageDocument{}, fmt.Errorf("reading counts: %w", err)
+		return api.UsageDocument{}, err
 	}
-	recent, err := source.Recent(ctx, account, now)
+	recent, err := source.Recent(ctx, q.Account, q.Now)
 	if err != nil {
 		return api.UsageDocument{}, fmt.Errorf("reading recent calls: %w", err)
 	}
-	used := make(map[calendar.Day]map[string]int64)
-	for _, c := range counts {
+	document := api.UsageDocument{
+		Account:     q.Account,
+		Plan:        q.Plan,
+		Timezone:    p.Calendar.Zone(),
+		Day:         b.today.Day.String(),
+		ResetsAt:    b.today.End,
+		Endpoints:   []api.UsageEndpoint{},
+		Limits:      []api.UsageLimit{},
+		RecentCalls: calls(recent),
+	}
+	b.addEndpoints(&document, used)
+	if err := b.addKeys(ctx, &document); err != nil {
+		return api.UsageDocument{}, err
+	}
+	if q.Days > 0 {
+		document.Days = history(document.Endpoints, used, first, b.today.Day)
+	}
+	return document, nil
+}
+
+// counts are what was used, by day and endpoint.
+type counts map[calendar.Day]map[string]int64
+
+// counts reads the counts of the account, or of one of its keys, from a day
+// until today.
+func (b *builder) counts(ctx context.Context, key string, first calendar.Day) (counts, error) {
+	list, err := b.source.Counts(ctx, b.Account, key, first, b.today.Day)
+	if err != nil {
+		return nil, fmt.Errorf("reading counts: %w", err)
+	}
+	used := counts{}
+	for _, c := range list {
 		if used[c.Day] == nil {
 			used[c.Day] = make(map[string]int64)
 		}
 		used[c.Day][c.Endpoint] += c.Used
 	}
-	document := api.UsageDocument{
-		Account:     account,
-		Plan:        plan,
-		Timezone:    p.Calendar.Zone(),
-		Day:         today.Day.String(),
-		ResetsAt:    today.End,
-		Endpoints:   endpoints(p, plan, used[today.Day]),
-		RecentCalls: calls(recent),
-	}
-	if days > 0 {
-		document.Days = history(document.Endpoints, used, first, today.Day)
-	}
-	return document, nil
+	return used, nil
 }
 
-// endpoints returns today's counts with the limits. After a change to a
-// smaller plan, a count can be above its limit; then nothing remains.
-func endpoints(p *policy.Policy, plan string, used map[string]int64) []api.UsageEndpoint {
-	list := []api.UsageEndpoint{}
-	for _, e := range p.Endpoints {
-		limit, listed := p.Plan(plan).Limit(e)
-		if !listed {
+// addEndpoints adds the endpoints of the plan with their limits, and the
+// limits of all endpoints together: those that cover the first endpoint.
+func (b *builder) addEndpoints(document *api.UsageDocument, used counts) {
+	plan, first := b.policy.Plan(b.Plan), true
+	for _, e := range b.policy.Endpoints {
+		if !plan.Lists(e) {
 			continue
 		}
-		row := api.UsageEndpoint{Endpoint: e.Name, Method: e.Method, Path: e.Path, Used: used[e.Name]}
-		if limit != store.Unlimited {
-			row.Limit = new(limit)
-			row.Remaining = new(max(0, limit-row.Used))
+		row := api.UsageEndpoint{
+			Endpoint: e.Name, Method: e.Method, Path: e.Path,
+			Used: used[b.today.Day][e.Name], Limits: []api.UsageLimit{},
 		}
-		list = append(list, row)
+		for _, limit := range plan.LimitsOf(e, b.Overrides, b.Now) {
+			shown := b.limit(limit, used)
+			switch {
+			case limit.Endpoint != store.All:
+				row.Limits = append(row.Limits, shown)
+				if limit.Period == store.Day {
+					row.Limit, row.Remaining = new(limit.Max), shown.Remaining
+				}
+			case first:
+				document.Limits = append(document.Limits, shown)
+			}
+		}
+		first = first && e.Usage
+		document.Endpoints = append(document.Endpoints, row)
 	}
-	return list
+}
+
+// addKeys adds the limits of the key that asks, or of all keys.
+func (b *builder) addKeys(ctx context.Context, document *api.UsageDocument) error {
+	if b.Key != nil {
+		key, err := b.key(ctx, b.Key)
+		document.Key = &key
+		return err
+	}
+	document.Keys = []api.UsageKey{}
+	for i := range b.Keys {
+		key := &b.Keys[i]
+		if len(key.Limits) == 0 || !key.Live(b.Now) {
+			continue
+		}
+		shown, err := b.key(ctx, key)
+		if err != nil {
+			return err
+		}
+		document.Keys = append(document.Keys, shown)
+	}
+	return nil
+}
+
+// key returns what was used of the own limits of a key.
+func (b *builder) key(ctx context.Context, key *store.Key) (api.UsageKey, error) {
+	shown := api.UsageKey{ID: key.ID, Name: key.Name, Limits: []api.UsageKeyLimit{}}
+	if len(key.Limits) == 0 {
+		return shown, nil
+	}
+	used, err := b.counts(ctx, key.CountsAs(), b.monthFirst)
+	if err != nil {
+		return shown, err
+	}
+	for _, limit := range key.Limits {
+		shown.Limits = append(shown.Limits, api.UsageKeyLimit{Endpoint: limit.Endpoint, UsageLimit: b.limit(limit, used)})
+	}
+	return shown, nil
+}
+
+// limit returns what was used of a limit. After a change to a smaller limit,
+// more can be used than it admits; then nothing remains.
+func (b *builder) limit(limit store.Limit, used counts) api.UsageLimit {
+	shown := api.UsageLimit{Period: limit.Period.String(), Limit: limit.Max}
+	span, first := b.today, b.today.Day
+	switch {
+	case limit.Period.IsPace():
+		return shown
+	case limit.Period == store.Month:
+		span, first = b.month, b.monthFirst
+	}
+	var sum int64
+	for day := first; day <= b.today.Day; day++ {
+		for endpoint, n := range used[day] {
+			if endpoint == limit.Endpoint || limit.Endpoint == store.All && endpoint != b.policy.Except() {
+				sum += n
+			}
+		}
+	}
+	shown.Used, shown.Remaining, shown.ResetsAt = new(sum), new(max(0, limit.Max-sum)), new(span.End)
+	return shown
 }
 
 func calls(recent []store.Record) []api.UsageCall {
@@ -114,7 +230,7 @@ func milliseconds(d time.Duration) float64 {
 	return math.Round(float64(d)/float64(time.Microsecond)) / 1000
 }
 
-func history(endpoints []api.UsageEndpoint, used map[calendar.Day]map[string]int64, first, last calendar.Day) []api.UsageDay {
+func history(endpoints []api.UsageEndpoint, used counts, first, last calendar.Day) []api.UsageDay {
 	days := make([]api.UsageDay, 0, last-first+1)
 	for day := first; day <= last; day++ {
 		calls := make(map[string]int64, len(endpoints))

@@ -144,6 +144,18 @@ type KeyRequest struct {
 	Addresses []string `json:"addresses,omitempty" maxItems:"32" doc:"The networks, such as 203.0.113.0/24, and addresses that calls may come from. Default: all."`
 }
 
+// KeyChange changes a live key, as a JSON Merge Patch (RFC 7396). At most one
+// of ExpiresAt and TTL is set.
+type KeyChange struct {
+	Name      Change[string]     `json:"name,omitzero" nullable:"false" doc:"1 to 64 characters in Unicode's form NFC, unique among the account's live keys."`
+	Abilities Change[[]string]   `json:"abilities,omitzero" nullable:"false" doc:"What the key may do. Each ability is one of the plan or already one of the key."`
+	ExpiresAt Change[*time.Time] `json:"expires_at,omitzero" doc:"When the key expires; null for never."`
+	// TTL is the time from now until the key expires, as in a KeyRequest.
+	TTL       string           `json:"ttl,omitempty" minLength:"1" doc:"The time from now until the key expires, instead of expires_at: for example 720h or 30d."`
+	Limits    Change[[]Limit]  `json:"limits,omitzero" maxItems:"32" doc:"The key's own limits, all of them; null for none."`
+	Addresses Change[[]string] `json:"addresses,omitzero" maxItems:"32" doc:"The networks and addresses that calls may come from, all of them; null for no restriction."`
+}
+
 // IssuedKey is a new token with its secret. The secret is not available
 // again. Do not log or store it.
 type IssuedKey struct {

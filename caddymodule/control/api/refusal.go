@@ -14,4 +14,10 @@ var (
 
 	// ErrNotFound is for an unknown account or key.
 	ErrNotFound = apierror.New(http.StatusNotFound, "not_found", "There is no such account or key.")
+
+	// ErrInvalidPeriod is for a period that a limit cannot have.
+	ErrInvalidPeriod = apierror.New(http.StatusBadRequest, "invalid_period", "The period is second, minute, hour, day or month.")
+
+	// ErrUnknownEndpoint is for a limit of an endpoint that does not exist.
+	ErrUnknownEndpoint = apierror.New(http.StatusNotFound, "unknown_endpoint", "There is no such endpoint.")
 )

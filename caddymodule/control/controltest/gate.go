@@ -65,7 +65,6 @@ func New(t testing.TB) *Gate {
 
 // Config is the configuration that a Gate starts with.
 func Config() policy.Config {
-	const unlimited = policy.Limit(store.Unlimited)
 	return policy.Config{
 		Timezone: "Europe/Berlin",
 		Guard:    []string{"/api/"},
@@ -77,10 +76,19 @@ func Config() policy.Config {
 		},
 		Plans: []policy.PlanConfig{
 			{Name: "free"},
-			{Name: "starter", Limits: map[string]policy.Limit{"currencies": 100, "convert": 1000, "batch": 50, "usage": 1000}},
-			{Name: "business", Limits: map[string]policy.Limit{"currencies": unlimited, "convert": 100000}},
+			{Name: "starter", Limits: Limits(map[string]int64{"currencies": 100, "convert": 1000, "batch": 50, "usage": 1000})},
+			{Name: "business", Limits: Limits(map[string]int64{"currencies": store.Unlimited, "convert": 100000})},
 		},
 	}
+}
+
+// Limits returns limits of a day as a PlanConfig has them.
+func Limits(calls map[string]int64) map[string]*policy.Limit {
+	limits := map[string]*policy.Limit{}
+	for endpoint, n := range calls {
+		limits[endpoint] = new(policy.Limit(n))
+	}
+	return limits
 }
 
 // Configure puts a configuration in force, as a reload does.

@@ -30,10 +30,10 @@ func (s *suite) accounts() {
 	put := func(account store.Account) {
 		s.Helper()
 		got, err := PutAccount(s.Context(), s.store, account)
-		if err != nil || got != want {
+		if err != nil || !same(got, want) {
 			s.Errorf("put: got %+v, %v, want %+v", got, err, want)
 		}
-		if got, err = s.store.Account(s.Context(), want.ID); err != nil || got != want {
+		if got, err = s.store.Account(s.Context(), want.ID); err != nil || !same(got, want) {
 			s.Errorf("get: got %+v, %v, want %+v", got, err, want)
 		}
 	}
@@ -52,7 +52,7 @@ func (s *suite) accountChanges() {
 	set := func(want error, exists bool, old, left store.Account) (store.Account, error) {
 		s.Helper()
 		return s.store.ChangeAccount(s.Context(), "acc_1", func(account *store.Account, got bool) error {
-			if got != exists || *account != old {
+			if got != exists || !same(*account, old) {
 				s.Errorf("got %+v, exists %v, want %+v, %v", *account, got, old, exists)
 			}
 			*account = left
@@ -69,16 +69,16 @@ func (s *suite) accountChanges() {
 	_, err = s.store.Account(s.Context(), "acc_1")
 	s.wantError("after an aborted creation", err, store.ErrNotFound)
 
-	if got, err := set(nil, false, absent, made); err != nil || got != made {
+	if got, err := set(nil, false, absent, made); err != nil || !same(got, made) {
 		s.Errorf("creation: got %+v, %v", got, err)
 	}
 	_, err = set(errAborted, true, made, store.Account{ID: "acc_1", Plan: "business"})
 	s.wantError("an aborted change", err, errAborted)
-	if got, err := set(nil, true, made, made); err != nil || got != made {
+	if got, err := set(nil, true, made, made); err != nil || !same(got, made) {
 		s.Errorf("no change: got %+v, %v", got, err)
 	}
 	// The id and the time of creation do not change.
-	if got, err := set(nil, true, made, store.Account{ID: "acc_2", Plan: "starter", CreatedAt: s.now.Add(time.Hour)}); err != nil || got != made {
+	if got, err := set(nil, true, made, store.Account{ID: "acc_2", Plan: "starter", CreatedAt: s.now.Add(time.Hour)}); err != nil || !same(got, made) {
 		s.Errorf("another id and time: got %+v, %v", got, err)
 	}
 	_, err = s.store.Account(s.Context(), "acc_2")
@@ -112,7 +112,7 @@ func (s *suite) accountChangesUnderConcurrency() {
 		writers.Go(change(func(*store.Account) {}))
 		writers.Wait()
 		want := store.Account{ID: id, Plan: "starter", Disabled: true, CreatedAt: s.now}
-		if got, err := s.store.Account(s.Context(), id); err != nil || got != want {
+		if got, err := s.store.Account(s.Context(), id); err != nil || !same(got, want) {
 			s.Fatalf("got %+v, %v, want %+v", got, err, want)
 		}
 	}

@@ -59,11 +59,11 @@ func (s *suite) limitUnderConcurrency() {
 		var admitted atomic.Int64
 		var seen sync.Map // counts that were returned
 		s.together(callers, func(int) error {
-			remaining := []int64{0}
-			ok, err := s.store.Take(s.Context(), call, daily(limit), remaining)
+			rooms := make([]store.Room, 1)
+			ok, err := s.store.Take(s.Context(), call, onlyDaily(call, limit), rooms)
 			if ok {
 				admitted.Add(1)
-				used := limit - remaining[0]
+				used := limit - rooms[0].Remaining
 				if _, twice := seen.LoadOrStore(used, true); twice || used < 1 || used > limit {
 					return fmt.Errorf("count %d was returned twice or is out of range", used)
 				}
@@ -96,7 +96,7 @@ func (s *suite) countersAreIndependent() {
 	s.together(callers, func(caller int) error {
 		for i := range calls {
 			at := (i + caller) % len(calls)
-			ok, err := s.store.Take(s.Context(), calls[at], daily(limit), []int64{0})
+			ok, err := s.store.Take(s.Context(), calls[at], onlyDaily(calls[at], limit), make([]store.Room, 1))
 			if err != nil {
 				return err
 			}

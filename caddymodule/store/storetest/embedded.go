@@ -128,7 +128,7 @@ func (s *suite) wantReopenedRows(keys []store.Key, call store.Call) {
 		{ID: "acc_1", Plan: "starter", CreatedAt: s.now},
 		{ID: "acc_2", Plan: "business", Disabled: true, CreatedAt: s.now},
 	}
-	if len(accounts) != 2 || accounts[0] != want[0] || accounts[1] != want[1] {
+	if len(accounts) != 2 || !same(accounts[0], want[0]) || !same(accounts[1], want[1]) {
 		s.Errorf("accounts after reopening: got %+v, want %+v", accounts, want)
 	}
 	s.wantUsed(call, 4)
@@ -145,9 +145,12 @@ func (s *suite) closed() {
 
 	st, ctx, call := s.embedded, context.Background(), s.call("acc_1", "convert")
 	st.Record(s.record("acc_1", 0))
+	limits, rooms := onlyDaily(call, 1), make([]store.Room, 1)
+	unchanged := func(*store.Key) error { return nil }
 	tests := map[string]func() error{
 		"Grant":         func() error { _, err := st.Grant(ctx, hash, s.now); return err },
-		"Take":          func() error { _, err := st.Take(ctx, call, []store.Limit{{Max: 1}}, []int64{0}); return err },
+		"Take":          func() error { _, err := st.Take(ctx, call, limits, rooms); return err },
+		"Rooms":         func() error { return st.Rooms(ctx, call, limits, rooms) },
 		"GiveBack":      func() error { return st.GiveBack(ctx, call) },
 		"ChangeAccount": func() error { _, err := PutAccount(ctx, st, store.Account{ID: "acc_1", Plan: "free"}); return err },
 		"Account":       func() error { _, err := st.Account(ctx, "acc_1"); return err },
@@ -156,10 +159,11 @@ func (s *suite) closed() {
 		"CreateKey":     func() error { return st.CreateKey(ctx, s.newKey("acc_1", "late"), hashOf("late")) },
 		"Key":           func() error { _, err := st.Key(ctx, "acc_1", key.ID); return err },
 		"ListKeys":      func() error { _, err := st.ListKeys(ctx, "acc_1"); return err },
+		"ChangeKey":     func() error { _, err := st.ChangeKey(ctx, "acc_1", key.ID, s.now, unchanged); return err },
 		"RevokeKey":     func() error { return st.RevokeKey(ctx, "acc_1", key.ID, s.now) },
 		"EndLogins":     func() error { return st.EndLogins(ctx, "acc_1", s.now) },
 		"RotateKey":     func() error { return st.RotateKey(ctx, "acc_1", key.ID, key, hash, s.now) },
-		"Counts":        func() error { _, err := st.Counts(ctx, "acc_1", s.today, s.today); return err },
+		"Counts":        func() error { _, err := st.Counts(ctx, "acc_1", "", s.today, s.today); return err },
 		"Recent":        func() error { _, err := st.Recent(ctx, "acc_1", s.now); return err },
 		"ResetCounts":   func() error { return st.ResetCounts(ctx, "acc_1", "", s.today) },
 		"Check":         func() error { return st.Check(ctx) },

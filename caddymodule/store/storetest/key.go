@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -178,14 +179,26 @@ func (s *suite) revokeUnderLoad() {
 	}
 }
 
+// lastUse: a key has the time of its last use and the address of that use.
 func (s *suite) lastUse() {
 	s.account("acc_1")
 	key := s.newKey("acc_1", "ci")
 	s.create(key)
-	use := func(at time.Time) {
-		s.store.Record(store.Record{Account: "acc_1", Key: key.ID, KeyName: "ci", At: at, Endpoint: "convert"})
-		_, err := s.store.Recent(s.Context(), "acc_1", s.now)
+	addresses := map[time.Time]netip.Addr{} // by the time of the use
+	use := func(at time.Time, from string) {
+		record := store.Record{Account: "acc_1", Key: key.ID, KeyName: "ci", At: at, Endpoint: "convert"}
+		if from != "" {
+			record.From = netip.MustParseAddr(from)
+		}
+		addresses[at] = record.From
+		s.store.Record(record)
+		recent, err := s.store.Recent(s.Context(), "acc_1", s.now)
 		s.must(err)
+		for _, r := range recent {
+			if r.From.IsValid() {
+				s.Errorf("the recent call %+v has an address", r)
+			}
+		}
 	}
 	want := func(at time.Time) {
 		s.Helper()
@@ -193,18 +206,26 @@ func (s *suite) lastUse() {
 		s.must(err)
 		list, err := s.store.ListKeys(s.Context(), "acc_1")
 		s.must(err)
-		for _, got := range []time.Time{one.LastUsedAt, list[0].LastUsedAt} {
-			if age := at.Sub(got); age < 0 || age > time.Minute {
-				s.Errorf("last use: got %v, want %v or up to a minute before", got, at)
+		for _, got := range []store.Key{one, list[0]} {
+			if age := at.Sub(got.LastUsedAt); age < 0 || age > time.Minute {
+				s.Errorf("last use: got %v, want %v or up to a minute before", got.LastUsedAt, at)
+			}
+			if want, used := addresses[got.LastUsedAt]; !used || got.LastUsedFrom != want {
+				s.Errorf("last use at %v: got address %v, want %v", got.LastUsedAt, got.LastUsedFrom, want)
 			}
 		}
 	}
-	use(s.now)
+	use(s.now, "192.0.2.1")
 	want(s.now)
-	use(s.now.Add(10 * time.Second))
+	use(s.now.Add(10*time.Second), "192.0.2.2")
 	want(s.now.Add(10 * time.Second))
-	use(s.now.Add(2 * time.Minute))
+	use(s.now.Add(2*time.Minute), "2001:db8::1")
 	want(s.now.Add(2 * time.Minute))
-	use(s.now.Add(-time.Hour)) // a slow call that ends late
+	use(s.now.Add(-time.Hour), "192.0.2.3") // a slow call that ends late
 	want(s.now.Add(2 * time.Minute))
+	s.changeKey(key, func(k *store.Key) { k.Limits = nil }) // does not change it
+	s.restart()
+	want(s.now.Add(2 * time.Minute))
+	use(s.now.Add(4*time.Minute), "") // unknown
+	want(s.now.Add(4 * time.Minute))
 }

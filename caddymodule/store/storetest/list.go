@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -15,15 +16,44 @@ const (
 	dayMax, monthMax, allMax, allMonthMax = 20, 30, 40, 50
 )
 
-// limitList covers the endpoint and all endpoints, by day and by month. The
-// last limit excepts the endpoint "usage".
+// limitList covers the endpoint of a call and all endpoints, by day and by
+// month.
 func limitList() []store.Limit {
-	return []store.Limit{
-		{Period: store.Day, Max: dayMax},
-		{Period: store.Month, Max: monthMax},
-		{Period: store.Day, Max: allMax, All: true},
-		{Period: store.Month, Max: allMonthMax, All: true, Except: "usage"},
+	return []store.Limit{daily(dayMax), monthly(monthMax), all(daily(allMax)), all(monthly(allMonthMax))}
+}
+
+// The following return limits. Their endpoint is that of the call.
+func daily(limit int64) store.Limit   { return store.Limit{Period: store.Day, Max: limit} }
+func monthly(limit int64) store.Limit { return store.Limit{Period: store.Month, Max: limit} }
+
+func pace(limit int64, period store.Period) store.Limit {
+	return store.Limit{Period: period, Max: limit}
+}
+
+// all returns the limit for all endpoints.
+func all(limit store.Limit) store.Limit {
+	limit.Endpoint = store.All
+	return limit
+}
+
+// ofKey returns the limit for the calls of the call's key.
+func ofKey(limit store.Limit) store.Limit {
+	limit.OfKey = true
+	return limit
+}
+
+// forCall returns the limits with the endpoint of the call where they have
+// none.
+func forCall(call store.Call, limits []store.Limit) []store.Limit {
+	limits = slices.Clone(limits)
+	for i := range limits {
+		limits[i].Endpoint = cmp.Or(limits[i].Endpoint, call.Endpoint)
 	}
+	return limits
+}
+
+func onlyDaily(call store.Call, limit int64) []store.Limit {
+	return forCall(call, []store.Limit{daily(limit)})
 }
 
 // costing returns the call with a cost.
@@ -38,13 +68,26 @@ func on(call store.Call, day calendar.Day) store.Call {
 	return call
 }
 
-// takeList takes a call and checks what the limits have left.
+// takeList takes a call and checks what the limits have left, which is also
+// what Rooms then returns.
 func (s *suite) takeList(call store.Call, limits []store.Limit, wantAdmitted bool, wantRemaining ...int64) {
 	s.Helper()
-	remaining := make([]int64, len(limits))
-	admitted, err := s.store.Take(s.Context(), call, limits, remaining)
+	limits = forCall(call, limits)
+	rooms := make([]store.Room, len(limits))
+	admitted, err := s.store.Take(s.Context(), call, limits, rooms)
+	remaining := make([]int64, len(rooms))
+	for i, room := range rooms {
+		remaining[i] = room.Remaining
+		if room.Full < 0 || room.Full > 0 && !limits[i].Period.IsPace() {
+			s.Errorf("take %+v from %+v: got room %+v", call, limits[i], room)
+		}
+	}
 	if err != nil || admitted != wantAdmitted || !slices.Equal(remaining, wantRemaining) {
 		s.Errorf("take %+v: got %v, %v, %v left, want %v, %v left", call, admitted, err, remaining, wantAdmitted, wantRemaining)
+	}
+	looked := make([]store.Room, len(limits))
+	if err := s.store.Rooms(s.Context(), call, limits, looked); err != nil || !slices.Equal(looked, rooms) {
+		s.Errorf("rooms of %+v: got %+v, %v, want %+v as Take returned", call, looked, err, rooms)
 	}
 }
 
@@ -69,11 +112,11 @@ func (s *suite) listRemaining() {
 	s.wantUsed(rates, 7)
 
 	// An unlimited call counts in the limits of later calls.
-	unlimited := []store.Limit{{Max: store.Unlimited}, {Max: store.Unlimited, All: true}}
+	unlimited := []store.Limit{daily(store.Unlimited), all(daily(store.Unlimited))}
 	s.takeList(convert, unlimited, true, store.Unlimited-7, store.Unlimited-14)
 	s.takeList(costing(convert, 5), nil, true)
 	s.takeList(convert, limitList(), true, 7, 17, 20, 30)
-	s.takeList(convert, []store.Limit{{Max: 0}, {Max: 3, All: true}, {Max: 20}}, false, 0, 0, 7)
+	s.takeList(convert, []store.Limit{daily(0), all(daily(3)), monthly(20)}, false, 0, 0, 7)
 }
 
 // listAllOrNothing: a limit without room refuses the call, and then no other
@@ -92,7 +135,7 @@ func (s *suite) listAllOrNothing() {
 		}
 		s.wantUsed(call, 3)
 	}
-	limits := []store.Limit{{Max: 7}, {Max: 8, All: true}}
+	limits := []store.Limit{daily(7), all(daily(8))}
 	s.takeList(costing(call, 4), limits, true, 0, 1)
 	s.takeList(call, limits, false, 0, 1)
 	s.takeList(call, limits[1:], true, 0)
@@ -103,10 +146,10 @@ func (s *suite) listAllOrNothing() {
 func (s *suite) listMonths() {
 	s.account("acc_1")
 	day := s.middleOfMonth()
-	first := day - 14
-	next := first + calendar.Day(time.Date(s.now.Year(), s.now.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day())
+	first, last := day.Month()
+	next := last + 1
 	call := on(s.call("acc_1", "convert"), day)
-	limits := []store.Limit{{Period: store.Day, Max: 100}, {Period: store.Month, Max: 100}}
+	limits := []store.Limit{daily(100), monthly(100)}
 	s.takeList(call, limits, true, 99, 99)
 	s.takeList(costing(on(call, first), 5), limits, true, 95, 94)   // the first day
 	s.takeList(on(call, next-1), limits, true, 99, 93)              // the last day
@@ -122,25 +165,40 @@ func (s *suite) listMonths() {
 	s.takeList(on(call, next), limits, true, 90, 4)
 }
 
+// listYearEnd: the days before and after the end of a year are those of
+// different months.
+func (s *suite) listYearEnd() {
+	s.account("acc_1")
+	january := dayOf(time.Date(s.now.Year(), 1, 1, 0, 0, 0, 0, time.UTC))
+	call := on(s.call("acc_1", "convert"), january-1)
+	limits := []store.Limit{monthly(100), all(monthly(100))}
+	s.takeList(on(call, january-31), limits, true, 99, 99)
+	s.takeList(costing(call, 5), limits, true, 94, 94)
+	s.takeList(costing(on(call, january), 7), limits, true, 93, 93)
+	s.takeList(costing(on(call, january-32), 9), limits, true, 91, 91) // in November
+	s.takeList(call, limits, true, 93, 93)
+	s.takeList(on(call, january+30), limits, true, 92, 92)
+}
+
 // listAllEndpoints: a limit of all endpoints is the sum of the endpoints
 // but the excepted one.
 func (s *suite) listAllEndpoints() {
 	s.account("acc_1", "acc_10")
 	today, other := s.middleOfMonth(), s.middleOfMonth()+1
 	call := func(endpoint string, day calendar.Day) store.Call { return on(s.call("acc_1", endpoint), day) }
-	limits := []store.Limit{
-		{Period: store.Day, Max: 100, All: true},
-		{Period: store.Day, Max: 100, All: true, Except: "usage"},
-		{Period: store.Month, Max: 100, All: true},
-		{Period: store.Month, Max: 100, All: true, Except: "usage"},
-		{Period: store.Month, Max: 100, All: true, Except: "never called"},
+	except := func(call store.Call, endpoint string) store.Call {
+		call.Except = endpoint
+		return call
 	}
+	limits := []store.Limit{all(daily(100)), all(monthly(100))}
 	s.takeList(costing(call("usage", today), 20), nil, true)
 	s.takeList(costing(call("usage", other), 30), nil, true)
-	s.takeList(call("convert", today), limits, true, 79, 99, 49, 99, 49)
-	s.takeList(costing(call("rates", other), 5), limits, true, 65, 95, 44, 94, 44)
-	s.takeList(call("rates", today), limits, true, 78, 98, 43, 93, 43)
-	s.takeList(on(s.call("acc_10", "convert"), today), limits, true, 99, 99, 99, 99, 99)
+	s.takeList(call("convert", today), limits, true, 79, 49)
+	s.takeList(except(call("convert", today), "usage"), limits, true, 98, 98)
+	s.takeList(except(costing(call("rates", other), 5), "usage"), limits, true, 95, 93)
+	s.takeList(except(call("rates", today), "never called"), limits, true, 77, 42)
+	s.takeList(except(costing(call("rates", today), 98), "usage"), limits, false, 97, 92)
+	s.takeList(on(s.call("acc_10", "convert"), today), limits, true, 99, 99)
 }
 
 // listNewLimit: a limit that is new includes the calls before it.
@@ -149,10 +207,10 @@ func (s *suite) listNewLimit() {
 	day := s.middleOfMonth()
 	call := on(s.call("acc_1", "convert"), day)
 	for i := range calendar.Day(3) {
-		s.takeList(costing(on(call, day-i), 5), []store.Limit{{Max: 10}}, true, 5)
+		s.takeList(costing(on(call, day-i), 5), []store.Limit{daily(10)}, true, 5)
 	}
 	s.takeList(call, limitList(), true, dayMax-6, monthMax-16, allMax-6, allMonthMax-16)
-	s.takeList(costing(call, 5), []store.Limit{{Max: 20, Period: store.Month}}, false, 4)
+	s.takeList(costing(call, 5), []store.Limit{monthly(20)}, false, 4)
 }
 
 // listGiveBack: a call that is given back lowers each sum by its cost.
@@ -206,7 +264,6 @@ func (s *suite) listUnderConcurrency() {
 	const callers, rounds = 32, 40
 	s.account("acc_1")
 	day := s.middleOfMonth()
-	limits := limitList()
 	// out has the cost that is admitted and not given back, by limit. It is
 	// raised after Take and lowered before GiveBack, so it is never above
 	// what the store has.
@@ -230,9 +287,9 @@ func (s *suite) listUnderConcurrency() {
 	s.together(callers, func(caller int) error {
 		call := s.call("acc_1", []string{"convert", "rates"}[caller%2])
 		call.Cost, call.Day = []int64{1, 5}[caller/2%2], day+calendar.Day(caller/4%2)
-		remaining := make([]int64, len(limits))
+		limits, rooms := forCall(call, limitList()), make([]store.Room, len(limitList()))
 		for round := range rounds {
-			admitted, err := s.store.Take(s.Context(), call, limits, remaining)
+			admitted, err := s.store.Take(s.Context(), call, limits, rooms)
 			if err != nil {
 				return err
 			}
@@ -254,7 +311,7 @@ func (s *suite) listUnderConcurrency() {
 		}
 		return nil
 	})
-	counts, err := s.store.Counts(s.Context(), "acc_1", day, day+1)
+	counts, err := s.store.Counts(s.Context(), "acc_1", "", day, day+1)
 	s.must(err)
 	var counted int64
 	for _, c := range counts {
@@ -267,8 +324,9 @@ func (s *suite) listUnderConcurrency() {
 	// The month of all endpoints is the tightest limit of these calls.
 	s.together(callers, func(caller int) error {
 		call := on(s.call("acc_1", fmt.Sprint("endpoint ", caller%8)), day+calendar.Day(2+caller%4))
+		limits, rooms := forCall(call, limitList()), make([]store.Room, len(limitList()))
 		for range rounds {
-			admitted, err := s.store.Take(s.Context(), call, limits, make([]int64, len(limits)))
+			admitted, err := s.store.Take(s.Context(), call, limits, rooms)
 			if err != nil {
 				return err
 			}

@@ -18,9 +18,9 @@ func ignore(err, expected error) error {
 	return err
 }
 
-// successor returns a key that replaces old at now.
+// successor returns a key that replaces old at now, as it is stored.
 func (s *suite) successor(old store.Key, id string) store.Key {
-	old.ID, old.Hint, old.CreatedAt = id, "tgk_…"+id, s.now
+	old.ID, old.Hint, old.CreatedAt, old.Root = id, "tgk_…"+id, s.now, old.CountsAs()
 	return old
 }
 

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -50,18 +51,32 @@ var tests = []test{
 	{"ListRemaining", (*suite).listRemaining},
 	{"ListAllOrNothing", (*suite).listAllOrNothing},
 	{"ListMonths", (*suite).listMonths},
+	{"ListYearEnd", (*suite).listYearEnd},
 	{"ListAllEndpoints", (*suite).listAllEndpoints},
 	{"ListNewLimit", (*suite).listNewLimit},
 	{"ListGiveBack", (*suite).listGiveBack},
 	{"ListReset", (*suite).listReset},
 	{"ListUnderConcurrency", (*suite).listUnderConcurrency},
+	{"Paces", (*suite).paces},
+	{"PacesAreIndependent", (*suite).pacesAreIndependent},
+	{"PacesAllOrNothing", (*suite).pacesAllOrNothing},
+	{"PacesOfReturnedCalls", (*suite).pacesOfReturnedCalls},
+	{"LimitsOfKeys", (*suite).keyLimits},
+	{"SumsOfKeys", (*suite).keyLimitSums},
+	{"CountsOfKeys", (*suite).keyCounts},
+	{"ExactAdmission", (*suite).exactAdmission},
 	{"Accounts", (*suite).accounts},
 	{"AccountChanges", (*suite).accountChanges},
 	{"AccountChangesUnderConcurrency", (*suite).accountChangesUnderConcurrency},
 	{"AccountPages", (*suite).accountPages},
+	{"Overrides", (*suite).overrides},
 	{"Keys", (*suite).keys},
 	{"KeyNames", (*suite).keyNames},
 	{"KeyLimit", (*suite).keyLimit},
+	{"KeyChanges", (*suite).keyChanges},
+	{"KeyChangeKeeps", (*suite).keyChangeKeeps},
+	{"KeyChangeRefusals", (*suite).keyChangeRefusals},
+	{"KeyChangesUnderLoad", (*suite).keyChangesUnderLoad},
 	{"Revoke", (*suite).revoke},
 	{"RevokeUnderLoad", (*suite).revokeUnderLoad},
 	{"LoginLimit", (*suite).loginLimit},
@@ -86,6 +101,10 @@ var embeddedTests = []test{
 	{"DeletedAccount", (*suite).deletedAccount},
 	{"LoginLimit", (*suite).loginLimit},
 	{"EndLogins", (*suite).endLogins},
+	{"CountsOfKeys", (*suite).keyCounts},
+	{"Overrides", (*suite).overrides},
+	{"KeyChanges", (*suite).keyChanges},
+	{"LastUse", (*suite).lastUse},
 	{"Attempts", (*suite).attempts},
 	{"Reopen", (*suite).reopened},
 	{"Close", (*suite).closed},
@@ -137,8 +156,13 @@ func newSuite(t *testing.T, opened store.Store) *suite {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	return &suite{
 		T: t, store: opened, restart: func() {}, now: now,
-		today: calendar.Day(now.Unix() / int64(24*time.Hour/time.Second)),
+		today: dayOf(now),
 	}
+}
+
+// dayOf returns the day of an instant in UTC.
+func dayOf(at time.Time) calendar.Day {
+	return calendar.Day(at.Unix() / int64(24*time.Hour/time.Second))
 }
 
 // must ends the test on an error that the test does not expect.
@@ -192,15 +216,24 @@ func (s *suite) wantGrant(hash token.Hash, key store.Key, plan string) {
 		Abilities: strings.Join(key.Abilities, " "),
 	}
 	got, err := s.store.Grant(s.Context(), hash, s.now)
-	got.Handle = 0 // differs between stores
-	if err != nil || got != want {
+	restriction := got.Restriction
+	got.Handle, got.Restriction = 0, nil // handles differ between stores
+	if err != nil || !same(got, want) {
 		s.Errorf("grant of %s: got %+v, %v, want %+v", key.ID, got, err, want)
+	}
+	switch want := key.Restriction(); {
+	case restriction == nil || want == nil:
+		if restriction != want {
+			s.Errorf("restriction of %s: got %+v, want %+v", key.ID, restriction, want)
+		}
+	case !same(*restriction, *want):
+		s.Errorf("restriction of %s: got %+v, want %+v", key.ID, *restriction, *want)
 	}
 }
 
 func (s *suite) wantNoGrant(what string, hash token.Hash, now time.Time) {
 	s.Helper()
-	if got, err := s.store.Grant(s.Context(), hash, now); !errors.Is(err, store.ErrNoGrant) || got != (store.Grant{}) {
+	if got, err := s.store.Grant(s.Context(), hash, now); !errors.Is(err, store.ErrNoGrant) || !same(got, store.Grant{}) {
 		s.Errorf("grant of %s: got %+v, %v, want %v", what, got, err, store.ErrNoGrant)
 	}
 }
@@ -209,34 +242,30 @@ func (s *suite) wantNoGrant(what string, hash token.Hash, now time.Time) {
 func (s *suite) wantKey(got, want store.Key) {
 	s.Helper()
 	got.LastUsedAt, want.LastUsedAt = time.Time{}, time.Time{}
-	if g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); g != w {
-		s.Errorf("key:\n got %s\nwant %s", g, w)
+	got.LastUsedFrom, want.LastUsedFrom = netip.Addr{}, netip.Addr{}
+	if !same(got, want) {
+		s.Errorf("key:\n got %+v\nwant %+v", got, want)
 	}
 }
 
+// same tells whether two values without pointers are equal. A nil slice
+// equals an empty one.
+func same(a, b any) bool { return fmt.Sprintf("%+v", a) == fmt.Sprintf("%+v", b) }
+
 func (s *suite) call(account, endpoint string) store.Call {
-	return store.Call{Account: account, Endpoint: endpoint, Day: s.today}
+	return store.Call{Account: account, Endpoint: endpoint, At: s.now, Day: s.today}
 }
 
 // take takes one call with a limit of the day, and checks the result.
 func (s *suite) take(call store.Call, limit, wantUsed int64, wantAdmitted bool) {
 	s.Helper()
-	remaining := []int64{0}
-	admitted, err := s.store.Take(s.Context(), call, daily(limit), remaining)
-	wantRemaining := max(0, limit-wantUsed)
-	if err != nil || remaining[0] != wantRemaining || admitted != wantAdmitted {
-		s.Errorf("take from %+v with limit %d: got %d left, %v, %v, want %d, %v",
-			call, limit, remaining[0], admitted, err, wantRemaining, wantAdmitted)
-	}
+	s.takeList(call, []store.Limit{daily(limit)}, wantAdmitted, max(0, limit-wantUsed))
 }
 
-// daily returns a limit of the calls to one endpoint on one day.
-func daily(limit int64) []store.Limit { return []store.Limit{{Period: store.Day, Max: limit}} }
-
-// used returns the count of the call's counter.
+// used returns the count of the call's account, or of its key if it has one.
 func (s *suite) used(call store.Call) int64 {
 	s.Helper()
-	counts, err := s.store.Counts(s.Context(), call.Account, call.Day, call.Day)
+	counts, err := s.store.Counts(s.Context(), call.Account, call.Key, call.Day, call.Day)
 	s.must(err)
 	for _, c := range counts {
 		if c.Endpoint == call.Endpoint {

@@ -126,7 +126,7 @@ func (s *suite) counts() {
 	take(day("given back", 0), 1)
 	s.must(s.store.GiveBack(s.Context(), day("given back", 0)))
 
-	got, err := s.store.Counts(s.Context(), "acc_1", s.today-29, s.today)
+	got, err := s.store.Counts(s.Context(), "acc_1", "", s.today-29, s.today)
 	s.must(err)
 	want := []store.Count{
 		{Day: s.today - 29, Endpoint: "convert", Used: 4},
@@ -137,7 +137,7 @@ func (s *suite) counts() {
 	if !slices.Equal(sorted(got), want) {
 		s.Errorf("counts: got %+v, want %+v", got, want)
 	}
-	if got, err = s.store.Counts(s.Context(), "acc_unknown", s.today-29, s.today); err != nil || len(got) != 0 {
+	if got, err = s.store.Counts(s.Context(), "acc_unknown", "", s.today-29, s.today); err != nil || len(got) != 0 {
 		s.Errorf("counts of an unknown account: got %+v, %v", got, err)
 	}
 }

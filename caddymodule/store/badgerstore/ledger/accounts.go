@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"hash/maphash"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,7 +15,8 @@ const accountPage = 1024
 
 // accounts numbers account ids and keeps what a call needs to know of
 // each. A number is never used again, even when the account is deleted: no
-// other account may get its counters.
+// other account may get its counters. The keys that hold counters have
+// numbers, too.
 type accounts struct {
 	seed maphash.Seed
 
@@ -27,6 +29,10 @@ type accounts struct {
 	index map[uint64]uint32 // the number of the first id with a hash
 	same  map[string]uint32 // the numbers of other ids with that hash
 	ids   arena
+
+	// overrides has those of the accounts whose state says so.
+	overriding sync.RWMutex // guards overrides, and the states of accounts with some
+	overrides  map[uint32][]store.Override
 }
 
 // accountRows is where rows and their ids are to be found.
@@ -41,22 +47,26 @@ type accountRow struct {
 	state atomic.Uint64
 }
 
-// accountState packs a plan's number, two flags and the account's
+// accountState packs a plan's number, three flags and the account's
 // generation, so that all change with one atomic store.
 type accountState uint64
 
 const (
 	stateExists     accountState = 1 << 32
 	stateDisabled   accountState = 1 << 33
-	stateGeneration accountState = 1 << 34 // one of them
+	stateOverridden accountState = 1 << 34
+	stateGeneration accountState = 1 << 35 // one of them
 )
 
 func (s accountState) plan() uint32   { return uint32(s) }
 func (s accountState) exists() bool   { return s&stateExists != 0 }
 func (s accountState) disabled() bool { return s&stateDisabled != 0 }
 
+// overridden tells whether the account has overrides.
+func (s accountState) overridden() bool { return s&stateOverridden != 0 }
+
 // generation is how often an account of this id was deleted. It begins
-// again at 0 after 2^30 times.
+// again at 0 after 2^29 times.
 func (s accountState) generation() uint32 { return uint32(s / stateGeneration) }
 
 // account is a row as a reader holds it.
@@ -71,6 +81,7 @@ func (t *accounts) init() {
 	t.seed = maphash.MakeSeed()
 	t.rows.Store(&accountRows{})
 	t.index, t.same = map[uint64]uint32{}, map[string]uint32{}
+	t.overrides = map[uint32][]store.Override{}
 }
 
 // at returns the account of a number that index returned.
@@ -178,15 +189,39 @@ func (l *Ledger) Deleted(account string, granted store.Handle) bool {
 	return r.deleted()
 }
 
-// PutAccount sets an account's plan and whether it is disabled, from the
-// next call on. Two changes of one account must not run at once.
-func (l *Ledger) PutAccount(id, plan string, disabled bool) {
-	a := l.accounts.at(l.accounts.number(id))
-	state := accountState(a.load().generation())*stateGeneration | stateExists | accountState(l.plans.index(plan))
-	if disabled {
+// state returns the state of an account and its overrides.
+func (t *accounts) state(number uint32) (accountState, []store.Override) {
+	a := t.at(number)
+	state := a.load()
+	if !state.overridden() {
+		return state, nil
+	}
+	t.overriding.RLock()
+	defer t.overriding.RUnlock()
+	return a.load(), t.overrides[number] // together
+}
+
+// set sets the state of an account and its overrides.
+func (t *accounts) set(number uint32, state accountState, overrides []store.Override) {
+	t.overriding.Lock()
+	defer t.overriding.Unlock()
+	delete(t.overrides, number)
+	if len(overrides) > 0 {
+		state |= stateOverridden
+		t.overrides[number] = slices.Clone(overrides)
+	}
+	t.at(number).row.state.Store(uint64(state))
+}
+
+// PutAccount sets an account's plan, whether it is disabled and its overrides,
+// from the next call on. Two changes of one account must not run at once.
+func (l *Ledger) PutAccount(account *store.Account) {
+	number := l.accounts.number(account.ID)
+	state := accountState(l.accounts.at(number).load().generation())*stateGeneration | stateExists | accountState(l.plans.index(account.Plan))
+	if account.Disabled {
 		state |= stateDisabled
 	}
-	a.row.state.Store(uint64(state))
+	l.accounts.set(number, state, account.Overrides)
 }
 
 // RemoveAccount ends an account: its tokens grant nothing from now on, and
@@ -194,8 +229,8 @@ func (l *Ledger) PutAccount(id, plan string, disabled bool) {
 // is created later. It waits for the commit under way, so that no call
 // counts after it.
 func (l *Ledger) RemoveAccount(id string) {
-	a := l.accounts.at(l.accounts.number(id))
-	a.row.state.Store(uint64(accountState(a.load().generation()+1) * stateGeneration))
+	number := l.accounts.number(id)
+	l.accounts.set(number, accountState(l.accounts.at(number).load().generation()+1)*stateGeneration, nil)
 	l.commits.wait()
 	l.commits.pass()
 }

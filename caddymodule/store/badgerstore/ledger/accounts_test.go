@@ -15,7 +15,7 @@ import (
 // granted to it.
 func granted(t *testing.T, l *ledger.Ledger, id string) store.Call {
 	t.Helper()
-	l.PutAccount(id, "starter", false)
+	l.PutAccount(&store.Account{ID: id, Plan: "starter"})
 	hash := token.Hash{1}
 	l.PutToken(&ledger.Token{Hash: hash, Account: id, ID: "key_1"})
 	grant, err := l.Grant(&hash, now)
@@ -45,7 +45,7 @@ func TestTakeAfterRemoval(t *testing.T) {
 	}
 	wantNone("of a removed account", call)
 	wantNone("of a removed account, without the handle", callOf(1))
-	l.PutAccount("acc_1", "starter", false)
+	l.PutAccount(&store.Account{ID: "acc_1", Plan: "starter"})
 	wantNone("of the account before", call)
 	wantTake(t, l, callOf(1), 9, 1, true)
 	if err := l.GiveBack(call); err != nil {
@@ -88,7 +88,7 @@ func TestHandleOfAnother(t *testing.T) {
 	t.Parallel()
 	l := ledger.New(newLog())
 	other := granted(t, l, "acc_2")
-	l.PutAccount("acc_1", "starter", false)
+	l.PutAccount(&store.Account{ID: "acc_1", Plan: "starter"})
 	for i, handle := range []store.Handle{other.Handle, 0, 1 << 20, ^store.Handle(0)} {
 		call := callOf(1)
 		call.Handle = handle

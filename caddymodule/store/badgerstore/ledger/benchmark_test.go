@@ -22,7 +22,7 @@ func populate(accounts int) (*ledger.Ledger, []token.Hash) {
 	for at, i := range rand.New(rand.NewPCG(1, 2)).Perm(accounts) {
 		account := fmt.Sprintf("acc_%016d", i)
 		hashes[at] = sha256.Sum256([]byte(account))
-		l.PutAccount(account, "starter", false)
+		l.PutAccount(&store.Account{ID: account, Plan: "starter"})
 		l.PutToken(&ledger.Token{
 			Hash: hashes[at], Account: account, ID: fmt.Sprintf("key_%016d", i), Name: "production",
 			Abilities: "convert rates", ExpiresAt: now.Add(time.Hour),
@@ -33,8 +33,8 @@ func populate(accounts int) (*ledger.Ledger, []token.Hash) {
 	return l, hashes
 }
 
-// remainders is memory for what remains, which callers keep with the call.
-var remainders = sync.Pool{New: func() any { return new([4]int64) }}
+// rooms is memory for rooms, which callers keep with the call.
+var rooms = sync.Pool{New: func() any { return new([4]store.Room) }}
 
 // decide is what a call asks of the ledger.
 func decide(l *ledger.Ledger, hash *token.Hash, limits []store.Limit) error {
@@ -42,16 +42,17 @@ func decide(l *ledger.Ledger, hash *token.Hash, limits []store.Limit) error {
 	if err != nil {
 		return err
 	}
-	remaining := remainders.Get().(*[4]int64)
-	defer remainders.Put(remaining)
-	_, err = l.Take(store.Call{Account: grant.Account, Endpoint: "convert", Day: today, Handle: grant.Handle}, limits, remaining[:len(limits)])
+	left := rooms.Get().(*[4]store.Room)
+	defer rooms.Put(left)
+	_, err = l.Take(store.Call{Account: grant.Account, Endpoint: "convert", Day: today, At: now, Handle: grant.Handle}, limits, left[:len(limits)])
 	return err
 }
 
-// four is a plan's limits of a day and a month, of an endpoint and of all.
+// four is a plan's limits of a day, a month, a month of all endpoints, and a
+// pace.
 var four = []store.Limit{
-	{Max: store.Unlimited}, {Max: store.Unlimited, Period: store.Month},
-	{Max: store.Unlimited, All: true, Except: "usage"}, {Max: store.Unlimited, Period: store.Month, All: true, Except: "usage"},
+	{Period: store.Day, Max: store.Unlimited}, {Period: store.Month, Max: store.Unlimited},
+	{Period: store.Month, Max: store.Unlimited, Endpoint: store.All}, {Period: store.Second, Max: 1e15},
 }
 
 // BenchmarkDecision is a grant and a take in memory, of accounts in no

@@ -25,6 +25,7 @@ type kind uint8
 
 const (
 	take kind = iota
+	look
 	giveBack
 	reset
 )
@@ -35,22 +36,44 @@ type change struct {
 	kind     kind
 	call     store.Call
 	account  reference
+	key      uint32 // the holder of the key's counters, if the call has a Key
 	endpoint uint32
 	day      *day
 
 	// Of a call to be taken.
-	limits    []store.Limit
-	remaining []int64
-	admitted  bool
+	limits   []store.Limit
+	rooms    []store.Room
+	admitted bool
 
-	err error
+	missing uint32 // the holder whose sums of the month are missing
+	err     error
+}
+
+// holder returns the holder of the counters that a limit covers.
+func (c *change) holder(limit *store.Limit) uint32 {
+	if limit.OfKey {
+		return c.key
+	}
+	return c.account.number
+}
+
+// Holder returns the holder of counters: an account, or one of its keys.
+func Holder(account, key string) string {
+	if key == "" {
+		return account
+	}
+	return account + "\x01" + key
 }
 
 // sharedChanges is memory for changes, so that a call allocates none.
 var sharedChanges = sync.Pool{New: func() any { return new(change) }}
 
 func (l *Ledger) newChange(kind kind, call *store.Call) change {
-	return change{kind: kind, call: *call, account: l.accounts.reference(call)}
+	c := change{kind: kind, call: *call, account: l.accounts.reference(call)}
+	if call.Key != "" {
+		c.key = l.accounts.number(Holder(call.Account, call.Key))
+	}
+	return c
 }
 
 // commits is the group commit. A caller that finds no open batch opens one
@@ -178,39 +201,62 @@ func (l *Ledger) decide(changes []*change) {
 		case giveBack:
 			l.decideGiveBack(c)
 		case reset:
-			l.commits.group.set(c, c.day.counter(c.account.number, c.endpoint), 0)
+			holder := c.account.number
+			if c.call.Key != "" {
+				holder = c.key
+			}
+			l.set(c, holder, 0)
 			l.commits.group.Sync = true
 		}
 	}
 }
 
 func (l *Ledger) decideTake(c *change) {
-	g, cost := &l.commits.group, c.call.Weight()
-	fits, err := l.fits(c, g)
+	cost := c.call.Weight()
+	fits, err := l.fits(c, &l.commits.group)
 	if err != nil || !fits {
 		c.err = err
 		return
 	}
-	n := c.day.counter(c.account.number, c.endpoint)
-	g.set(c, n, sum(n.value(g), cost))
-	for i := range c.remaining {
-		c.remaining[i] -= cost
+	l.add(c, cost)
+	for i := range c.limits {
+		if limit := &c.limits[i]; limit.Period.IsPace() {
+			c.rooms[i] = l.counts.paces.take(c, limit)
+		} else {
+			c.rooms[i].Remaining -= cost
+		}
 	}
 	c.admitted = true
 }
 
 func (l *Ledger) decideGiveBack(c *change) {
-	g := &l.commits.group
-	n := c.day.find(c.account.number, c.endpoint)
-	if used := n.value(g); used > 0 && !c.account.deleted() {
-		g.set(c, n, max(0, used-c.call.Weight()))
+	if !c.account.deleted() {
+		l.add(c, -c.call.Weight())
 	}
 }
 
-// set sets a counter in the group.
-func (g *Group) set(c *change, n *counter, used int64) {
+// add adds to the counters of a call in the group. They do not fall below
+// zero.
+func (l *Ledger) add(c *change, cost int64) {
+	for i, holder := range [...]uint32{c.account.number, c.key} {
+		if i > 0 && c.call.Key == "" {
+			return
+		}
+		used := c.day.find(holder, c.endpoint).value(&l.commits.group)
+		switch {
+		case cost > 0:
+			l.set(c, holder, sum(used, cost))
+		case used > 0:
+			l.set(c, holder, max(0, used+cost))
+		}
+	}
+}
+
+// set sets a holder's counter in the group.
+func (l *Ledger) set(c *change, holder uint32, used int64) {
+	g, n := &l.commits.group, c.day.counter(holder, c.endpoint)
 	if n.place == 0 {
-		g.Counts = append(g.Counts, Count{Account: c.account.id, Endpoint: c.call.Endpoint, Day: c.day.date, counter: n})
+		g.Counts = append(g.Counts, Count{Holder: l.accounts.at(holder).id, Endpoint: c.call.Endpoint, Day: c.day.date, counter: n})
 		n.place = uint32(len(g.Counts))
 	}
 	g.Counts[n.place-1].Used = used

@@ -21,11 +21,11 @@ func callOf(account int) store.Call {
 // takeOne takes a call with a limit of the day, and returns what is used of
 // it.
 func takeOne(l *ledger.Ledger, call store.Call, limit int64) (used int64, admitted bool, err error) {
-	limits, remaining := []store.Limit{{Max: limit}, {Max: store.Unlimited}}, make([]int64, 2)
-	if admitted, err = l.Take(call, limits, remaining); err != nil {
+	limits, rooms := []store.Limit{{Period: store.Day, Max: limit}, {Period: store.Day, Max: store.Unlimited}}, make([]store.Room, 2)
+	if admitted, err = l.Take(call, limits, rooms); err != nil {
 		return 0, admitted, err
 	}
-	return store.Unlimited - remaining[1], admitted, nil
+	return store.Unlimited - rooms[1].Remaining, admitted, nil
 }
 
 func wantTake(t *testing.T, l *ledger.Ledger, call store.Call, limit, wantUsed int64, wantAdmitted bool) {

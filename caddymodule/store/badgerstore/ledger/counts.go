@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -28,6 +27,7 @@ type counts struct {
 	endpoints names
 	days      []*day
 	months    []*month
+	paces     paces
 }
 
 // names numbers the names of endpoints. They are never removed.
@@ -66,7 +66,7 @@ type day struct {
 }
 
 // month is the sums of the days of one month that are not in memory, for
-// the accounts that were asked for.
+// the holders that were asked for.
 type month struct {
 	sheet
 
@@ -83,10 +83,10 @@ func (t *counts) day(date calendar.Day) *day {
 	return nil
 }
 
-// month returns the sums of the month of a date, if account has them.
-func (t *counts) month(date calendar.Day, account uint32) *month {
+// month returns the sums of the month of a date, if they have a holder.
+func (t *counts) month(date calendar.Day, holder uint32) *month {
 	for _, m := range t.months {
-		if first := m.first.get(account); m.covers(date) && first != nil && first.read {
+		if first := m.first.get(holder); m.covers(date) && first != nil && first.read {
 			return m
 		}
 	}
@@ -126,8 +126,8 @@ func (l *Ledger) readDay(date calendar.Day) (*day, error) {
 		return d, nil
 	}
 	var mu sync.Mutex // LoadDay calls from several goroutines
-	err := l.counts.log.LoadDay(date, func(account, endpoint string, used int64) {
-		number, name := l.accounts.number(account), l.counts.endpoint(endpoint)
+	err := l.counts.log.LoadDay(date, func(holder, endpoint string, used int64) {
+		number, name := l.accounts.number(holder), l.counts.endpoint(endpoint)
 		mu.Lock()
 		defer mu.Unlock()
 		d.counter(number, name).used = used
@@ -147,29 +147,29 @@ func (t *counts) forgetMonth(date calendar.Day) {
 	t.months = slices.DeleteFunc(t.months, func(m *month) bool { return m.covers(date) })
 }
 
-// forgetSums makes the sums of a month be read again for one account. A
+// forgetSums makes the sums of a month be read again for one holder. A
 // reset of one account does not make all others wait for their sums.
-func (t *counts) forgetSums(account uint32, date calendar.Day) {
-	if m := t.month(date, account); m != nil {
-		m.first.get(account).read = false
-		m.counters(account, func(_ uint32, c *counter) { c.used = 0 })
+func (t *counts) forgetSums(holder uint32, date calendar.Day) {
+	if m := t.month(date, holder); m != nil {
+		m.first.get(holder).read = false
+		m.counters(holder, func(_ uint32, c *counter) { c.used = 0 })
 	}
 }
 
-// loadMonth reads what an account has used on the days of a month that are
-// not in memory.
-func (l *Ledger) loadMonth(account uint32, date calendar.Day) error {
+// loadMonth reads what a holder has used on the days of a month that are not
+// in memory.
+func (l *Ledger) loadMonth(holder uint32, date calendar.Day) error {
 	t := &l.counts
 	t.loading.Lock()
 	defer t.loading.Unlock()
 	if l.closed.Load() {
 		return store.ErrClosed
 	}
-	first, last := monthOf(date)
+	first, last := date.Month()
 	missing := l.missingDays(first, last)
 	used := map[string]int64{}
 	if t.log != nil {
-		err := t.log.LoadAccount(l.accounts.at(account).id, missing, func(endpoint string, n int64) {
+		err := t.log.LoadHolder(l.accounts.at(holder).id, missing, func(endpoint string, n int64) {
 			used[endpoint] = sum(used[endpoint], n)
 		})
 		if err != nil {
@@ -178,7 +178,7 @@ func (l *Ledger) loadMonth(account uint32, date calendar.Day) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.month(date, account) != nil {
+	if t.month(date, holder) != nil {
 		return nil
 	}
 	i := slices.IndexFunc(t.months, func(m *month) bool { return m.begins == first })
@@ -186,9 +186,9 @@ func (l *Ledger) loadMonth(account uint32, date calendar.Day) error {
 		i = len(t.months)
 		t.months = append(t.months, &month{begins: first, ends: last})
 	}
-	t.months[i].sheet.first.make(account).read = true
+	t.months[i].sheet.first.make(holder).read = true
 	for endpoint, n := range used {
-		t.months[i].counter(account, t.endpoints.number(endpoint)).used = n
+		t.months[i].counter(holder, t.endpoints.number(endpoint)).used = n
 	}
 	return nil
 }
@@ -203,14 +203,6 @@ func (l *Ledger) missingDays(first, last calendar.Day) (missing []calendar.Day) 
 		}
 	}
 	return missing
-}
-
-// monthOf returns the first and the last day of the month of a date.
-func monthOf(date calendar.Day) (first, last calendar.Day) {
-	const secondsPerDay = 24 * 60 * 60
-	t := time.Unix(int64(date)*secondsPerDay, 0).UTC()
-	next := time.Date(t.Year(), t.Month()+1, 1, 0, 0, 0, 0, time.UTC)
-	return date - calendar.Day(t.Day()-1), calendar.Day(next.Unix()/secondsPerDay) - 1
 }
 
 // RetainDays drops all days from memory but those for which keep returns
@@ -246,9 +238,9 @@ func (t *counts) addToMonth(d *day) {
 		if !m.covers(d.date) {
 			continue
 		}
-		d.each(func(account, endpoint uint32, c *counter) {
-			if first := m.first.get(account); first != nil && first.read {
-				total := m.counter(account, endpoint)
+		d.each(func(holder, endpoint uint32, c *counter) {
+			if first := m.first.get(holder); first != nil && first.read {
+				total := m.counter(holder, endpoint)
 				total.used = sum(total.used, c.used)
 			}
 		})
@@ -257,9 +249,9 @@ func (t *counts) addToMonth(d *day) {
 
 // Count is the value of a counter.
 type Count struct {
-	Account, Endpoint string
-	Day               calendar.Day
-	Used              int64
+	Holder, Endpoint string
+	Day              calendar.Day
+	Used             int64
 
 	counter *counter // in a group
 }
@@ -272,20 +264,20 @@ func (l *Ledger) Moved() (moved []Count) {
 	l.counts.mu.Lock()
 	defer l.counts.mu.Unlock()
 	for _, d := range l.counts.days {
-		d.each(func(account, endpoint uint32, c *counter) {
+		d.each(func(holder, endpoint uint32, c *counter) {
 			if c.moved {
-				moved = append(moved, Count{Account: l.accounts.at(account).id, Endpoint: l.counts.endpoints.list[endpoint], Day: d.date, Used: c.used})
+				moved = append(moved, Count{Holder: l.accounts.at(holder).id, Endpoint: l.counts.endpoints.list[endpoint], Day: d.date, Used: c.used})
 			}
 		})
 	}
 	return moved
 }
 
-// Counts returns an account's counts above zero of a day. A call that is
+// Counts returns a holder's counts above zero of a day. A call that is
 // being committed is not included. It returns false if the day is not in
 // memory and only the log knows.
-func (l *Ledger) Counts(account string, date calendar.Day) (list []store.Count, loaded bool) {
-	number := l.accounts.number(account)
+func (l *Ledger) Counts(holder string, date calendar.Day) (list []store.Count, loaded bool) {
+	number := l.accounts.number(holder)
 	l.counts.mu.Lock()
 	defer l.counts.mu.Unlock()
 	d := l.counts.day(date)

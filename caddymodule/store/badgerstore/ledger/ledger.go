@@ -31,11 +31,11 @@ type Log interface {
 
 	// LoadDay calls fn with every count of that day, from any number of
 	// goroutines. Nothing of that day is appended meanwhile.
-	LoadDay(day calendar.Day, fn func(account, endpoint string, used int64)) error
+	LoadDay(day calendar.Day, fn func(holder, endpoint string, used int64)) error
 
-	// LoadAccount calls fn with the counts of an account on some days.
+	// LoadHolder calls fn with the counts of a holder on some days.
 	// Nothing of those days is appended meanwhile.
-	LoadAccount(account string, days []calendar.Day, fn func(endpoint string, used int64)) error
+	LoadHolder(holder string, days []calendar.Day, fn func(endpoint string, used int64)) error
 
 	// Clear removes the counts of calls whose days are not in memory, and
 	// are not loaded meanwhile.
@@ -103,20 +103,23 @@ func (l *Ledger) Grant(hash *token.Hash, now time.Time) (store.Grant, error) {
 	row := s.row(at)
 	id, name := s.text.at(row.id), s.text.at(row.name)
 	number, abilities := row.owner-1, row.abilities
+	restriction := s.restrictions[*hash]
 	// The account is looked at before the lock is released: after that the
 	// token may be removed and another account may have this id.
 	a := l.accounts.at(number)
-	state := a.load()
+	state, overrides := l.accounts.state(number)
 	s.mu.RUnlock()
 	if !state.exists() || state.disabled() {
 		return store.Grant{}, store.ErrNoGrant
 	}
 	return store.Grant{
-		Account:   a.id,
-		Plan:      l.plans.at(state.plan()),
-		Key:       id,
-		KeyName:   name,
-		Abilities: l.abilities.at(abilities),
-		Handle:    newHandle(number, state.generation()),
+		Account:     a.id,
+		Plan:        l.plans.at(state.plan()),
+		Key:         id,
+		KeyName:     name,
+		Abilities:   l.abilities.at(abilities),
+		Overrides:   overrides,
+		Restriction: restriction,
+		Handle:      newHandle(number, state.generation()),
 	}, nil
 }

@@ -145,7 +145,7 @@ func TestDayBeginsUnderLoad(t *testing.T) {
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	l := ledger.New(nil)
-	l.PutAccount("acc_1", "starter", false)
+	l.PutAccount(&store.Account{ID: "acc_1", Plan: "starter"})
 	hash := token.Hash{1}
 	l.PutToken(&ledger.Token{Hash: hash, Account: "acc_1", ID: "key_1", ExpiresAt: now})
 	if _, err := l.Grant(&hash, now.Add(-1)); err != nil {
@@ -187,7 +187,7 @@ func (l *failingLoad) LoadDay(day calendar.Day, fn func(account, endpoint string
 func TestManyAbilitySets(t *testing.T) {
 	t.Parallel()
 	l := ledger.New(nil)
-	l.PutAccount("acc_1", "starter", false)
+	l.PutAccount(&store.Account{ID: "acc_1", Plan: "starter"})
 	name := func(i int) string { return string(rune('a'+i%26)) + " " + time.Duration(i).String() }
 	const sets = 1<<16 + 10
 	for i := range sets {
@@ -209,18 +209,22 @@ func TestManyAbilitySets(t *testing.T) {
 // TestAllocations: what every call does allocates nothing.
 func TestAllocations(t *testing.T) {
 	l := ledger.New(nil)
-	l.PutAccount("acc_1", "starter", false)
+	l.PutAccount(&store.Account{ID: "acc_1", Plan: "starter"})
 	hash := token.Hash{1}
 	l.PutToken(&ledger.Token{Hash: hash, Account: "acc_1", ID: "key_1", Name: "ci", Abilities: "convert", ExpiresAt: now.Add(time.Hour)})
 	call := callOf(1)
-	none := []store.Limit{{Max: 0}}
-	many := []store.Limit{{Max: store.Unlimited}, {Max: store.Unlimited, Period: store.Month}, {Max: store.Unlimited, Period: store.Month, All: true}}
-	remaining := make([]int64, len(many))
+	none := []store.Limit{{Period: store.Day, Max: 0}}
+	many := []store.Limit{
+		{Period: store.Day, Max: store.Unlimited}, {Period: store.Month, Max: store.Unlimited},
+		{Period: store.Month, Max: store.Unlimited, Endpoint: store.All}, {Period: store.Second, Max: 1e15},
+	}
+	rooms := make([]store.Room, len(many))
 	tests := map[string]func(){
 		"grant":   func() { _, _ = l.Grant(&hash, now) },
 		"refusal": func() { _, _ = l.Grant(&token.Hash{2}, now) },
-		"take":    func() { _, _ = l.Take(call, many, remaining) },
-		"limit":   func() { _, _ = l.Take(call, none, remaining[:1]) },
+		"take":    func() { _, _ = l.Take(call, many, rooms) },
+		"rooms":   func() { _ = l.Rooms(call, many, rooms) },
+		"limit":   func() { _, _ = l.Take(call, none, rooms[:1]) },
 	}
 	for name, fn := range tests {
 		if got := testing.AllocsPerRun(100, fn); got != 0 {

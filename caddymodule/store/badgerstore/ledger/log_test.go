@@ -48,7 +48,7 @@ func newLog() *memoryLog {
 func (l *memoryLog) Append(g *ledger.Group) error {
 	seen := group{counts: map[store.Call]int64{}, entries: len(g.Counts), sync: g.Sync}
 	for _, c := range g.Counts {
-		seen.counts[store.Call{Account: c.Account, Endpoint: c.Endpoint, Day: c.Day}] = c.Used
+		seen.counts[store.Call{Account: c.Holder, Endpoint: c.Endpoint, Day: c.Day}] = c.Used
 	}
 	l.mu.Lock()
 	number := len(l.groups)
@@ -71,12 +71,12 @@ func (l *memoryLog) Clear(calls []store.Call) error {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
 	for _, call := range calls {
-		delete(l.counts, call)
+		delete(l.counts, store.Call{Account: ledger.Holder(call.Account, call.Key), Endpoint: call.Endpoint, Day: call.Day})
 	}
 	return nil
 }
 
-func (l *memoryLog) LoadDay(day calendar.Day, fn func(account, endpoint string, used int64)) error {
+func (l *memoryLog) LoadDay(day calendar.Day, fn func(holder, endpoint string, used int64)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for call, used := range l.counts {
@@ -90,11 +90,11 @@ func (l *memoryLog) LoadDay(day calendar.Day, fn func(account, endpoint string, 
 	return nil
 }
 
-func (l *memoryLog) LoadAccount(account string, days []calendar.Day, fn func(endpoint string, used int64)) error {
+func (l *memoryLog) LoadHolder(holder string, days []calendar.Day, fn func(endpoint string, used int64)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for call, used := range l.counts {
-		if call.Account == account && slices.Contains(days, call.Day) {
+		if call.Account == holder && slices.Contains(days, call.Day) {
 			fn(call.Endpoint, used)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
+// beginning is before all calls of the model.
+var beginning = now.AddDate(-2, 0, 0)
+
 // limits are the plans of the model.
 var limits = map[string]int64{"free": 0, "starter": 2, "business": 7, "flat": store.Unlimited}
 
@@ -27,7 +31,39 @@ type model struct {
 	accounts map[string]string // plan, "" while disabled
 	removed  map[string]bool
 	tokens   map[byte]ledger.Token
-	used     map[store.Call]int64
+	used     map[store.Call]int64 // by holder, endpoint and day
+	buckets  map[bucketOf]store.Bucket
+}
+
+// bucketOf is what has a bucket of its own.
+type bucketOf struct {
+	holder string
+	limit  store.Limit // without its Max
+}
+
+func bucketIDOf(call store.Call, limit store.Limit) bucketOf {
+	id := bucketOf{holderOf(call, limit), limit}
+	if limit.Endpoint != store.All {
+		id.limit.Endpoint = call.Endpoint
+	}
+	id.limit.Max = 0
+	return id
+}
+
+// holderOf returns the holder of the counters that a limit covers.
+func holderOf(call store.Call, limit store.Limit) string {
+	if limit.OfKey {
+		return ledger.Holder(call.Account, call.Key)
+	}
+	return call.Account
+}
+
+// add adds to the counters of a call.
+func (m *model) add(call store.Call, cost int64) {
+	for _, key := range slices.Compact([]string{"", call.Key}) {
+		counter := store.Call{Account: ledger.Holder(call.Account, key), Endpoint: call.Endpoint, Day: call.Day}
+		m.used[counter] = max(0, m.used[counter]+cost)
+	}
 }
 
 // grant is the plan that a token opens, or "".
@@ -39,29 +75,45 @@ func (m *model) grant(id byte, now time.Time) (t ledger.Token, plan string) {
 	return t, m.accounts[t.Account]
 }
 
-// remaining is what a limit of a call has left.
-func (m *model) remaining(call store.Call, limit store.Limit) int64 {
+// room is what a limit of a call has left.
+func (m *model) room(call store.Call, limit store.Limit) store.Room {
+	if limit.Period.IsPace() {
+		return m.buckets[bucketIDOf(call, limit)].Room(limit, call.At.Sub(beginning))
+	}
 	month := func(d calendar.Day) string { return d.String()[:len("2026-11")] }
 	used := int64(0)
 	for other, n := range m.used {
-		if other.Account == call.Account &&
+		all := limit.Endpoint == store.All
+		if other.Account == holderOf(call, limit) &&
 			(other.Day == call.Day || limit.Period == store.Month && month(other.Day) == month(call.Day)) &&
-			(other.Endpoint == call.Endpoint || limit.All) && (!limit.All || other.Endpoint != limit.Except) {
+			(other.Endpoint == call.Endpoint || all) && (!all || other.Endpoint != call.Except) {
 			used += n
 		}
 	}
-	return max(0, limit.Max-used)
+	return store.Room{Remaining: max(0, limit.Max-used)}
 }
 
-// take counts a call if each of the limits has room for it.
-func (m *model) take(call store.Call, cost int64, limits []store.Limit) (remaining []int64, admitted bool) {
+// rooms returns what the limits of a call have left, and whether each has
+// room for it.
+func (m *model) rooms(call store.Call, limits []store.Limit) (rooms []store.Room, admitted bool) {
 	admitted = true
 	for _, limit := range limits {
-		left := m.remaining(call, limit)
-		remaining = append(remaining, left)
-		admitted = admitted && left >= cost
+		room := m.room(call, limit)
+		rooms = append(rooms, room)
+		admitted = admitted && room.Remaining >= call.Weight()
 	}
-	return remaining, admitted
+	return rooms, admitted
+}
+
+// take takes an admitted call from the paces.
+func (m *model) take(call store.Call, limits []store.Limit) {
+	for _, limit := range limits {
+		if limit.Period.IsPace() {
+			bucket := m.buckets[bucketIDOf(call, limit)]
+			bucket.Take(limit, call.At.Sub(beginning), call.Weight())
+			m.buckets[bucketIDOf(call, limit)] = bucket
+		}
+	}
 }
 
 // simulator drives a ledger and the model through the same events. What
@@ -84,7 +136,7 @@ func TestModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s := &simulator{T: t, log: newLog(), rows: map[string]string{}, now: now.AddDate(0, 0, 10)} // at the end of a month
-		s.model = model{accounts: map[string]string{}, removed: map[string]bool{}, tokens: map[byte]ledger.Token{}, used: map[store.Call]int64{}}
+		s.model = model{accounts: map[string]string{}, removed: map[string]bool{}, tokens: map[byte]ledger.Token{}, used: map[store.Call]int64{}, buckets: map[bucketOf]store.Bucket{}}
 		s.log.before = func(int) error {
 			if s.fails {
 				return errDisk
@@ -157,7 +209,7 @@ func (s *simulator) call() {
 		}
 		return
 	}
-	if err != nil || got != (store.Grant{Account: want.Account, Plan: plan, Key: want.ID, KeyName: want.Name, Abilities: want.Abilities}) {
+	if err != nil || !reflect.DeepEqual(got, store.Grant{Account: want.Account, Plan: plan, Key: want.ID, KeyName: want.Name, Abilities: want.Abilities}) {
 		s.Fatalf("grant of %d: got %+v, %v, want %+v on %s", id, got, err, want, plan)
 	}
 	call, limit := s.counter(got.Account), limits[got.Plan]
@@ -166,11 +218,21 @@ func (s *simulator) call() {
 		granted.Handle = handle
 	}
 	granted.Cost = rapid.Int64Range(0, 3).Draw(s.T, "cost")
-	cost := max(1, granted.Cost)
-	list := s.limits(limit)
-	left := make([]int64, len(list))
-	wantLeft, admitted := s.model.take(call, cost, list)
+	granted.At, granted.Key = s.now, rapid.SampledFrom([]string{"", "k1", "k2"}).Draw(s.T, "key")
+	granted.Except = rapid.SampledFrom([]string{"", "unknown"}).Draw(s.T, "except")
+	if granted.Endpoint != "rates" && rapid.Bool().Draw(s.T, "except rates") {
+		granted.Except = "rates"
+	}
+	list := s.limits(limit, granted)
+	left := make([]store.Room, len(list))
+	wantLeft, admitted := s.model.rooms(granted, list)
+	if err := s.l.Rooms(granted, list, left); err != nil || !slices.Equal(left, wantLeft) {
+		s.Fatalf("rooms of %v with %v: got %v, %v, want %v", granted, list, left, err, wantLeft)
+	}
 	ok, err := s.l.Take(granted, list, left)
+	if admitted {
+		s.model.take(granted, list) // paces take also if the log fails
+	}
 	if s.fails && admitted {
 		if ok || !s.failed(err) {
 			s.Fatalf("admitted without a log")
@@ -178,26 +240,28 @@ func (s *simulator) call() {
 		return
 	}
 	if admitted {
-		s.model.used[call] += cost
-		for i := range wantLeft {
-			wantLeft[i] -= cost
-		}
+		s.model.add(granted, granted.Weight())
+		wantLeft, _ = s.model.rooms(granted, list)
 	}
 	if ok != admitted || !slices.Equal(left, wantLeft) || err != nil {
 		s.Fatalf("take of %v with %v: got %v, %v, %v, want %v, %v", granted, list, left, ok, err, wantLeft, admitted)
 	}
 }
 
-// limits is the limit of the day and some others.
-func (s *simulator) limits(daily int64) []store.Limit {
-	list := []store.Limit{{Period: store.Day, Max: daily}}
+// limits is the limit of the day and some others, each with an endpoint and
+// period of its own.
+func (s *simulator) limits(daily int64, call store.Call) []store.Limit {
+	list := []store.Limit{{Endpoint: call.Endpoint, Period: store.Day, Max: daily}}
 	for range rapid.IntRange(0, 3).Draw(s.T, "more limits") {
-		list = append(list, store.Limit{
-			Period: rapid.SampledFrom([]store.Period{store.Day, store.Month}).Draw(s.T, "period"),
-			Max:    rapid.Int64Range(0, 20).Draw(s.T, "max"),
-			All:    rapid.Bool().Draw(s.T, "all"),
-			Except: rapid.SampledFrom([]string{"", "rates", "unknown"}).Draw(s.T, "except"),
-		})
+		limit := store.Limit{
+			Endpoint: rapid.SampledFrom([]string{call.Endpoint, store.All}).Draw(s.T, "of"),
+			Period:   rapid.SampledFrom([]store.Period{store.Day, store.Month, store.Minute, store.Hour}).Draw(s.T, "period"),
+			Max:      rapid.Int64Range(1, 20).Draw(s.T, "max"),
+			OfKey:    call.Key != "" && rapid.Bool().Draw(s.T, "of key"),
+		}
+		if !slices.ContainsFunc(list, func(l store.Limit) bool { return l.Same(limit) && l.OfKey == limit.OfKey }) {
+			list = append(list, limit)
+		}
 	}
 	return list
 }
@@ -239,7 +303,12 @@ func (s *simulator) burst() {
 
 func (s *simulator) giveBack() {
 	call := s.counter(s.account())
-	if s.model.used[call] == 0 || s.model.removed[call.Account] {
+	call.Key = rapid.SampledFrom([]string{"", "k1"}).Draw(s.T, "key")
+	ofKey := call
+	ofKey.Account, ofKey.Key = ledger.Holder(call.Account, call.Key), ""
+	ofAccount := call
+	ofAccount.Key = ""
+	if s.model.used[ofAccount]+s.model.used[ofKey] == 0 || s.model.removed[call.Account] {
 		if err := s.l.GiveBack(call); err != nil {
 			s.Fatalf("giving back nothing: %v", err)
 		}
@@ -248,13 +317,15 @@ func (s *simulator) giveBack() {
 	costly := call
 	costly.Cost = rapid.Int64Range(0, 3).Draw(s.T, "cost")
 	if !s.failed(s.l.GiveBack(costly)) {
-		s.model.used[call] = max(0, s.model.used[call]-max(1, costly.Cost))
+		s.model.add(call, -costly.Weight())
 	}
 }
 
 func (s *simulator) reset() {
 	call := s.counter(s.account())
+	call.Key = rapid.SampledFrom([]string{"", "k1"}).Draw(s.T, "key")
 	if !s.failed(s.l.Use(func() error { return s.l.Reset(call) })) {
+		call.Account, call.Key = ledger.Holder(call.Account, call.Key), ""
 		s.model.used[call] = 0
 	}
 }
@@ -265,7 +336,7 @@ func (s *simulator) putAccount() {
 	if !s.write("account "+account, fmt.Sprintf("%s %v", plan, disabled)) {
 		return
 	}
-	s.l.PutAccount(account, plan, disabled)
+	s.l.PutAccount(&store.Account{ID: account, Plan: plan, Disabled: disabled})
 	delete(s.model.removed, account)
 	if s.model.accounts[account] = plan; disabled {
 		s.model.accounts[account] = ""
@@ -326,11 +397,12 @@ func (s *simulator) reload() {
 	}
 	s.l = ledger.New(s.log)
 	clear(s.model.removed) // without a row, an id is new
+	clear(s.model.buckets)
 	for key, value := range s.rows {
 		kind, id, _ := strings.Cut(key, " ")
 		first, second, _ := strings.Cut(value, " ")
 		if kind == "account" {
-			s.l.PutAccount(id, first, second == "true")
+			s.l.PutAccount(&store.Account{ID: id, Plan: first, Disabled: second == "true"})
 			continue
 		}
 		var hash byte

@@ -1,25 +1,25 @@
 package ledger
 
-// sheet holds counters by account and endpoint. Each account has a place
-// for its first counter, and a linked list of others: most accounts call few
+// sheet holds counters by holder (an account or a key) and endpoint. Each holder has a place
+// for its first counter, and a linked list of others: most of them call few
 // endpoints. Nothing moves and nothing is freed, so a counter can be kept by
 // its address.
 type sheet struct {
-	first  pages[counter] // by account
+	first  pages[counter] // by holder
 	others pages[counter] // by number, from 1
 	last   uint32         // number of others
 }
 
-// counter is an account's calls to an endpoint: 24 bytes.
+// counter is a holder's calls to an endpoint: 24 bytes.
 type counter struct {
 	used     int64
 	endpoint uint32 // 1 more than its number; 0 in a place without a counter
-	next     uint32 // the account's next counter in others; 0 for none
+	next     uint32 // the holder's next counter in others; 0 for none
 	// place is 1 more than the counter's place in the group that is being
 	// committed, and 0 if it has none. Only the leader uses it.
 	place uint32
 	moved bool // since the day was loaded
-	read  bool // of an account's first place: the account was read from the log
+	read  bool // of a holder's first place: the holder was read from the log
 }
 
 // next returns the counter behind c, nil if there is none.
@@ -31,8 +31,8 @@ func (s *sheet) next(c *counter) *counter {
 }
 
 // find returns a counter, nil if there is none.
-func (s *sheet) find(account, endpoint uint32) *counter {
-	c := s.first.get(account)
+func (s *sheet) find(holder, endpoint uint32) *counter {
+	c := s.first.get(holder)
 	for c != nil && c.endpoint != endpoint+1 {
 		c = s.next(c)
 	}
@@ -40,11 +40,11 @@ func (s *sheet) find(account, endpoint uint32) *counter {
 }
 
 // counter returns a counter, a new one if there is none.
-func (s *sheet) counter(account, endpoint uint32) *counter {
-	if c := s.find(account, endpoint); c != nil {
+func (s *sheet) counter(holder, endpoint uint32) *counter {
+	if c := s.find(holder, endpoint); c != nil {
 		return c
 	}
-	c := s.first.make(account)
+	c := s.first.make(holder)
 	if c.endpoint != 0 {
 		first := c
 		s.last++
@@ -55,9 +55,9 @@ func (s *sheet) counter(account, endpoint uint32) *counter {
 	return c
 }
 
-// counters calls fn with the counters of an account.
-func (s *sheet) counters(account uint32, fn func(endpoint uint32, c *counter)) {
-	for c := s.first.get(account); c != nil; c = s.next(c) {
+// counters calls fn with the counters of a holder.
+func (s *sheet) counters(holder uint32, fn func(endpoint uint32, c *counter)) {
+	for c := s.first.get(holder); c != nil; c = s.next(c) {
 		if c.endpoint != 0 {
 			fn(c.endpoint-1, c)
 		}
@@ -65,14 +65,14 @@ func (s *sheet) counters(account uint32, fn func(endpoint uint32, c *counter)) {
 }
 
 // each calls fn with all counters.
-func (s *sheet) each(fn func(account, endpoint uint32, c *counter)) {
-	for account := range uint32(len(s.first)) * pageSize {
-		s.counters(account, func(endpoint uint32, c *counter) { fn(account, endpoint, c) })
+func (s *sheet) each(fn func(holder, endpoint uint32, c *counter)) {
+	for holder := range uint32(len(s.first)) * pageSize {
+		s.counters(holder, func(endpoint uint32, c *counter) { fn(holder, endpoint, c) })
 	}
 }
 
 // pageSize is how many elements are allocated at a time: few, because an
-// active account takes memory for its whole page.
+// active holder takes memory for its whole page.
 const pageSize = 16
 
 // pages is a list that grows without moving its elements.

@@ -7,11 +7,19 @@ import (
 )
 
 // Take admits a call. See store.Counter.
-func (l *Ledger) Take(call store.Call, limits []store.Limit, remaining []int64) (admitted bool, err error) {
+func (l *Ledger) Take(call store.Call, limits []store.Limit, rooms []store.Room) (admitted bool, err error) {
 	c := l.newChange(take, &call)
-	c.limits, c.remaining = limits, remaining
+	c.limits, c.rooms = limits, rooms
 	err = l.run(&c)
 	return c.admitted, err
+}
+
+// Rooms returns the room of each limit of a call. See store.Counter. Calls
+// that are being committed have not taken from days and months yet.
+func (l *Ledger) Rooms(call store.Call, limits []store.Limit, rooms []store.Room) error {
+	c := l.newChange(look, &call)
+	c.limits, c.rooms = limits, rooms
+	return l.run(&c)
 }
 
 // GiveBack gives a call back. See store.Counter. Nothing happens if the
@@ -22,7 +30,8 @@ func (l *Ledger) GiveBack(call store.Call) error {
 }
 
 // Reset sets counters to zero, on the disk as well when it returns: those
-// of days in memory with one commit, the others with one write. Call it
+// of days in memory with one commit, the others with one write. A call with a
+// Key names the counter of the key, another one that of the account. Call it
 // within Use.
 func (l *Ledger) Reset(calls ...store.Call) error {
 	left, err := l.resetLoaded(calls)
@@ -39,7 +48,7 @@ func (l *Ledger) Reset(calls ...store.Call) error {
 	l.counts.mu.Lock()
 	defer l.counts.mu.Unlock()
 	for _, call := range left {
-		l.counts.forgetSums(l.accounts.number(call.Account), call.Day)
+		l.counts.forgetSums(l.accounts.number(Holder(call.Account, call.Key)), call.Day)
 	}
 	return err
 }
@@ -92,7 +101,7 @@ func (l *Ledger) run(c *change) error {
 		case errors.Is(err, errDayNotLoaded):
 			err = l.load(c.call.Day)
 		case errors.Is(err, errMonthNotLoaded):
-			err = l.loadMonth(c.account.number, c.call.Day)
+			err = l.loadMonth(c.missing, c.call.Day)
 		default:
 			return err
 		}
@@ -117,15 +126,15 @@ func (l *Ledger) prepare(c *change) (ready bool) {
 	case c.day == nil:
 		c.err = errDayNotLoaded
 		return false
-	case t.log == nil:
+	case t.log == nil && c.kind != look:
 		l.apply([]*change{c})
 		return false
-	case c.kind != take:
+	case c.kind != take && c.kind != look:
 		return true
 	}
 	var fits bool
 	fits, c.err = l.fits(c, nil)
-	return fits && c.err == nil
+	return fits && c.err == nil && c.kind == take
 }
 
 // fits tells whether a call has room in each of its limits, and sets what
@@ -137,23 +146,29 @@ func (l *Ledger) fits(c *change, group *Group) (fits bool, err error) {
 	}
 	fits = true
 	for i := range c.limits {
-		used, err := l.used(c, &c.limits[i], group)
-		if err != nil {
-			return false, err
+		limit := &c.limits[i]
+		if limit.Period.IsPace() {
+			c.rooms[i] = l.counts.paces.room(c, limit)
+		} else {
+			used, err := l.used(c, limit, group)
+			if err != nil {
+				return false, err
+			}
+			c.rooms[i] = store.Room{Remaining: max(0, limit.Max-used)}
 		}
-		c.remaining[i] = max(0, c.limits[i].Max-used)
-		fits = fits && c.remaining[i] >= c.call.Weight()
+		fits = fits && c.rooms[i].Remaining >= c.call.Weight()
 	}
 	return fits, nil
 }
 
-// used returns what is used of a limit.
+// used returns what is used of a limit of a day or a month.
 func (l *Ledger) used(c *change, limit *store.Limit, group *Group) (used int64, err error) {
 	if limit.Period == store.Day {
 		return l.usedIn(&c.day.sheet, c, limit, group), nil
 	}
-	m := l.counts.month(c.call.Day, c.account.number)
+	m := l.counts.month(c.call.Day, c.holder(limit))
 	if m == nil {
+		c.missing = c.holder(limit)
 		return 0, errMonthNotLoaded
 	}
 	used = l.usedIn(&m.sheet, c, limit, group)
@@ -166,11 +181,11 @@ func (l *Ledger) used(c *change, limit *store.Limit, group *Group) (used int64, 
 }
 
 func (l *Ledger) usedIn(s *sheet, c *change, limit *store.Limit, group *Group) (used int64) {
-	if !limit.All {
-		return s.find(c.account.number, c.endpoint).value(group)
+	if limit.Endpoint != store.All {
+		return s.find(c.holder(limit), c.endpoint).value(group)
 	}
-	except, excepted := l.counts.endpoints.numbers[limit.Except]
-	s.counters(c.account.number, func(endpoint uint32, n *counter) {
+	except, excepted := l.counts.endpoints.numbers[c.call.Except]
+	s.counters(c.holder(limit), func(endpoint uint32, n *counter) {
 		if !excepted || endpoint != except {
 			used = sum(used, n.value(group))
 		}

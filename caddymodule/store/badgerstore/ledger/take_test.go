@@ -32,8 +32,8 @@ func TestListUnderLoad(t *testing.T) {
 	limits := []store.Limit{
 		{Period: store.Day, Max: 2 * limit},
 		{Period: store.Month, Max: 2 * limit},
-		{Period: store.Day, Max: limit, All: true, Except: "usage"},
-		{Period: store.Month, Max: limit + 7, All: true, Except: "usage"},
+		{Period: store.Day, Max: limit, Endpoint: store.All},
+		{Period: store.Month, Max: limit + 7, Endpoint: store.All},
 	}
 	var out atomic.Int64 // the cost of what is admitted and not given back
 	var running, retaining sync.WaitGroup
@@ -55,7 +55,7 @@ func TestListUnderLoad(t *testing.T) {
 			call.Endpoint = []string{"convert", "rates"}[caller%2]
 			call.Cost = []int64{1, 5}[caller/2%2]
 			for round := range rounds {
-				admitted, err := l.Take(call, limits, make([]int64, len(limits)))
+				admitted, err := l.Take(call, limits, make([]store.Room, len(limits)))
 				if err != nil && !errors.Is(err, store.ErrUnavailable) {
 					t.Errorf("take: %v", err)
 				}
@@ -83,13 +83,11 @@ func TestListUnderLoad(t *testing.T) {
 		call.Endpoint = endpoint
 		logged += log.count(call)
 	}
-	remaining := make([]int64, len(limits))
-	call := callOf(1)
-	call.Cost = 2 * limit
-	if _, err := l.Take(call, limits, remaining); err != nil {
+	rooms := make([]store.Room, len(limits))
+	if err := l.Rooms(callOf(1), limits, rooms); err != nil {
 		t.Fatal(err)
 	}
-	if got := limit - remaining[2]; got != out.Load() || logged != got {
+	if got := limit - rooms[2].Remaining; got != out.Load() || logged != got {
 		t.Errorf("memory has %d, the log %d, want %d", got, logged, out.Load())
 	}
 }
@@ -107,29 +105,30 @@ func TestMonthBegins(t *testing.T) {
 	log.counts[on(november30-2, "rates")] = 7
 	log.counts[on(november30-1, "usage")] = 2
 	l := ledger.New(log)
-	month := []store.Limit{{Period: store.Month, Max: 100}, {Period: store.Month, Max: 100, All: true, Except: "usage"}, {Period: store.Month, Max: 100, All: true}}
+	month := []store.Limit{{Period: store.Month, Max: 100}, {Period: store.Month, Max: 100, Endpoint: store.All}}
 	want := func(call store.Call, want ...int64) {
 		t.Helper()
-		remaining := make([]int64, len(month))
-		if admitted, err := l.Take(call, month, remaining); !admitted || err != nil {
+		rooms := make([]store.Room, len(month))
+		call.Except = "usage"
+		if admitted, err := l.Take(call, month, rooms); !admitted || err != nil {
 			t.Errorf("take: %v, %v", admitted, err)
 		}
 		for i := range want {
-			if got := 100 - remaining[i]; got != want[i] {
+			if got := 100 - rooms[i].Remaining; got != want[i] {
 				t.Errorf("%v: limit %d has used %d, want %d", call, i, got, want[i])
 			}
 		}
 	}
-	want(on(november30, "convert"), 6, 13, 15)
-	want(on(november30-2, "rates"), 8, 14, 16)
-	want(on(december1, "convert"), 1, 1, 1)
-	want(on(november30, "convert"), 7, 15, 17)
+	want(on(november30, "convert"), 6, 13)
+	want(on(november30-2, "rates"), 8, 14)
+	want(on(december1, "convert"), 1, 1)
+	want(on(november30, "convert"), 7, 15)
 	l.RetainDays(func(d calendar.Day) bool { return d == december1 })
-	want(on(november30-1, "rates"), 9, 16, 18)
+	want(on(november30-1, "rates"), 9, 16)
 	if err := l.Use(func() error { return l.Reset(on(november30-3, "convert")) }); err != nil {
 		t.Fatal(err)
 	}
-	want(on(november30, "convert"), 3, 12, 14)
+	want(on(november30, "convert"), 3, 12)
 }
 
 // monthLog counts how often the sums of a month are read.
@@ -138,9 +137,9 @@ type monthLog struct {
 	reads atomic.Int64
 }
 
-func (l *monthLog) LoadAccount(account string, days []calendar.Day, fn func(endpoint string, used int64)) error {
+func (l *monthLog) LoadHolder(account string, days []calendar.Day, fn func(endpoint string, used int64)) error {
 	l.reads.Add(1)
-	return l.memoryLog.LoadAccount(account, days, fn)
+	return l.memoryLog.LoadHolder(account, days, fn)
 }
 
 // TestResetReadsOneAccount: after a reset on a day that is not in memory, the
@@ -149,7 +148,7 @@ func TestResetReadsOneAccount(t *testing.T) {
 	t.Parallel()
 	log := &monthLog{memoryLog: newLog()}
 	l := ledger.New(log)
-	month := []store.Limit{{Period: store.Month, Max: 100}, {Period: store.Month, Max: 100, All: true}}
+	month := []store.Limit{{Period: store.Month, Max: 100}, {Period: store.Month, Max: 100, Endpoint: store.All}}
 	yesterday := func(account int, endpoint string) store.Call {
 		call := callOf(account)
 		call.Day, call.Endpoint = call.Day-1, endpoint
@@ -160,11 +159,11 @@ func TestResetReadsOneAccount(t *testing.T) {
 	}
 	want := func(account int, all, reads int64) {
 		t.Helper()
-		remaining := make([]int64, len(month))
-		if admitted, err := l.Take(callOf(account), month, remaining); !admitted || err != nil {
+		rooms := make([]store.Room, len(month))
+		if admitted, err := l.Take(callOf(account), month, rooms); !admitted || err != nil {
 			t.Fatalf("take: %v, %v", admitted, err)
 		}
-		if got := 100 - remaining[1]; got != all || log.reads.Load() != reads {
+		if got := 100 - rooms[1].Remaining; got != all || log.reads.Load() != reads {
 			t.Errorf("account %d has used %d after %d reads, want %d after %d", account, got, log.reads.Load(), all, reads)
 		}
 	}

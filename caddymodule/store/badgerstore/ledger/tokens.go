@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -31,6 +32,8 @@ type tokenShard struct {
 	used    int
 	text    arena
 	garbage int // bytes of text that no row uses
+	// restrictions has those of the few keys that have one.
+	restrictions map[token.Hash]*store.Restriction
 }
 
 // tokenRow is one live token: 64 bytes, a line of the cache.
@@ -54,6 +57,8 @@ type Token struct {
 	Name      string
 	Abilities string // sorted, separated by one space
 	ExpiresAt time.Time
+	// Restriction is nil for a key without one.
+	Restriction *store.Restriction
 }
 
 // shard returns the shard of a hash and its key there. A hash is evenly
@@ -102,12 +107,28 @@ func (l *Ledger) PutToken(t *Token) {
 		s.used++
 		row.hash = t.Hash
 		row.id, row.name = s.text.add(t.ID), s.text.add(t.Name)
+	} else if s.text.at(row.name) != t.Name {
+		s.garbage += int(row.name.length)
+		row.name = s.text.add(t.Name)
 	}
+	s.restrict(t)
 	row.owner, row.abilities = account+1, abilities
 	row.expires = 0
 	if !t.ExpiresAt.IsZero() {
 		row.expires = t.ExpiresAt.UnixNano()
 	}
+}
+
+// restrict sets the restriction of a token.
+func (s *tokenShard) restrict(t *Token) {
+	switch {
+	case t.Restriction == nil:
+		delete(s.restrictions, t.Hash)
+		return
+	case s.restrictions == nil:
+		s.restrictions = map[token.Hash]*store.Restriction{}
+	}
+	s.restrictions[t.Hash] = t.Restriction
 }
 
 // grow doubles the table. At a million tokens it holds the shard's lock for
@@ -140,6 +161,7 @@ func (s *tokenShard) remove(key uint32, h *token.Hash) {
 	if !found {
 		return
 	}
+	delete(s.restrictions, *h)
 	gone, last := s.row(hole), uint32(len(s.rows)-1)
 	s.garbage += int(gone.id.length) + int(gone.name.length)
 	s.used--

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -27,7 +28,7 @@ func TestTokenCollisions(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		l := New(nil)
-		l.PutAccount("acc_1", "starter", false)
+		l.PutAccount(&store.Account{ID: "acc_1", Plan: "starter"})
 		want := map[int]string{}
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			i := rapid.IntRange(0, 20).Draw(t, "token")
@@ -79,7 +80,7 @@ func TestCompactionUnderReaders(t *testing.T) {
 	t.Parallel()
 	const tokens, rounds = 200, 60
 	l := New(nil)
-	l.PutAccount("acc_1", "starter", false)
+	l.PutAccount(&store.Account{ID: "acc_1", Plan: "starter"})
 	name := func(i int) string { return strings.Repeat(fmt.Sprintf("%08d", i), 8) }
 	put := func(i int) { l.PutToken(&Token{Hash: clashing(i), Account: "acc_1", ID: name(i), Name: name(i)}) }
 	for i := range tokens {
@@ -132,7 +133,7 @@ func TestRemoveExpired(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
 	l := New(nil)
-	l.PutAccount("acc_1", "starter", false)
+	l.PutAccount(&store.Account{ID: "acc_1", Plan: "starter"})
 	for i := range 300 {
 		tok := Token{Hash: clashing(i), Account: "acc_1", ID: fmt.Sprint(i)}
 		if i%3 > 0 {

@@ -28,6 +28,7 @@ func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key,
 	if old == nil || !old.Live(next.CreatedAt) {
 		return store.ErrNotFound
 	}
+	next.Root = old.CountsAs()
 	overlap := oldEnds.After(next.CreatedAt)
 	if err := s.add(a, next, hash, old, overlap); err != nil {
 		return err
@@ -72,10 +73,15 @@ func (s *Store) add(a *account, key store.Key, hash token.Hash, old *store.Key, 
 	return nil
 }
 
-// nameTaken tells whether the live key k has the name. A successor of old
-// can share the name with old and with the predecessors of old.
+// nameTaken tells whether the live key k prevents that a key gets the name.
+// A successor of old can share the name with old and with the predecessors
+// of old. A key has one successor.
 func nameTaken(k *store.Key, name string, old *store.Key) bool {
-	return k.Name == name && (old == nil || old.Name != name || k.CreatedAt.After(old.CreatedAt))
+	if old == nil {
+		return k.Name == name
+	}
+	younger := k.CreatedAt.After(old.CreatedAt)
+	return k.Name == name && (old.Name != name || younger) || k.CountsAs() == old.CountsAs() && younger
 }
 
 // key returns the key with this id, or nil.
@@ -105,6 +111,29 @@ func (s *Store) ListKeys(_ context.Context, account string) (list []store.Key, e
 		list = append(list, *k)
 	}
 	return list, nil
+}
+
+// ChangeKey implements store.Keys.
+func (s *Store) ChangeKey(_ context.Context, account, id string, at time.Time, change func(*store.Key) error) (store.Key, error) {
+	defer s.lock()()
+	a := s.find(account, 0)
+	k := a.key(id)
+	if k == nil || !k.Live(at) {
+		return store.Key{}, store.ErrNotFound
+	}
+	left := *k
+	left.Abilities, left.Limits, left.Addresses = slices.Clone(k.Abilities), slices.Clone(k.Limits), slices.Clone(k.Addresses)
+	if err := change(&left); err != nil {
+		return store.Key{}, err
+	}
+	for _, other := range a.keys {
+		if k.Kind == token.Key && left.Name != k.Name && other.Kind == token.Key && other.Live(at) && other.Name == left.Name {
+			return store.Key{}, store.ErrNameTaken
+		}
+	}
+	k.Name, k.Abilities, k.ExpiresAt = left.Name, left.Abilities, left.ExpiresAt
+	k.Limits, k.Addresses = left.Limits, left.Addresses
+	return *k, nil
 }
 
 // RevokeKey implements store.Keys.

@@ -6,6 +6,7 @@ package memstore
 import (
 	"context"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ type Store struct {
 	accounts   map[string]*account
 	tokens     map[token.Hash]*store.Key
 	lastHandle store.Handle
+	start      time.Time
 }
 
 var _ store.Store = (*Store)(nil)
@@ -29,20 +31,30 @@ var _ store.Store = (*Store)(nil)
 type account struct {
 	store.Account
 	// handle differs from that of a deleted account with the same id.
-	handle store.Handle
-	keys   []*store.Key
-	counts map[counter]int64
-	recent []store.Record // newest first
+	handle  store.Handle
+	keys    []*store.Key
+	counts  map[counter]int64
+	buckets map[pace]store.Bucket
+	recent  []store.Record // newest first
 }
 
+// counter is a counter of a key, or of the account if key is empty.
 type counter struct {
+	key      string
 	day      calendar.Day
 	endpoint string
 }
 
+// pace is a pace of a key, or of the account if key is empty.
+type pace struct {
+	key      string
+	endpoint string
+	period   store.Period
+}
+
 // New returns an empty store.
 func New() *Store {
-	return &Store{accounts: map[string]*account{}, tokens: map[token.Hash]*store.Key{}}
+	return &Store{accounts: map[string]*account{}, tokens: map[token.Hash]*store.Key{}, start: time.Now()}
 }
 
 func (s *Store) lock() (unlock func()) {
@@ -70,58 +82,111 @@ func (s *Store) Grant(_ context.Context, hash token.Hash, now time.Time) (store.
 	a := s.accounts[k.Account]
 	return store.Grant{
 		Account: a.ID, Plan: a.Plan, Key: k.ID, KeyName: k.Name,
-		Abilities: strings.Join(k.Abilities, " "), Handle: a.handle,
+		Abilities: strings.Join(k.Abilities, " "), Overrides: a.Overrides,
+		Restriction: k.Restriction(), Handle: a.handle,
 	}, nil
 }
 
 // Take implements store.Counter.
-func (s *Store) Take(_ context.Context, call store.Call, limits []store.Limit, remaining []int64) (bool, error) {
+func (s *Store) Take(_ context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
 	defer s.lock()()
 	a := s.find(call.Account, call.Handle)
 	if a.ID == "" {
 		return false, store.ErrNoGrant
 	}
-	admitted, cost := true, call.Weight()
+	now, cost := s.clock(&call), call.Weight()
 	for i, limit := range limits {
-		remaining[i] = max(0, limit.Max-a.used(&call, limit))
-		admitted = admitted && remaining[i] >= cost
+		rooms[i] = a.room(&call, limit, now)
 	}
-	if admitted {
-		a.counts[counter{call.Day, call.Endpoint}] += cost
-		for i := range limits {
-			remaining[i] -= cost
+	if slices.ContainsFunc(rooms, func(room store.Room) bool { return room.Remaining < cost }) {
+		return false, nil
+	}
+	for _, c := range counters(&call) {
+		a.counts[c] += cost
+	}
+	for i, limit := range limits {
+		if limit.Period.IsPace() {
+			bucket := a.buckets[paceOf(&call, limit)]
+			bucket.Take(limit, now, cost)
+			a.buckets[paceOf(&call, limit)] = bucket
 		}
+		rooms[i] = a.room(&call, limit, now)
 	}
-	return admitted, nil
+	return true, nil
 }
 
-// used returns the sum of the counters that a limit covers.
-func (a *account) used(call *store.Call, limit store.Limit) (sum int64) {
-	for c, used := range a.counts {
-		if limit.All && c.endpoint == limit.Except || !limit.All && c.endpoint != call.Endpoint {
-			continue
-		}
-		if c.day == call.Day || limit.Period == store.Month && month(c.day) == month(call.Day) {
-			sum += used
-		}
+// Rooms implements store.Counter.
+func (s *Store) Rooms(_ context.Context, call store.Call, limits []store.Limit, rooms []store.Room) error {
+	defer s.lock()()
+	a := s.find(call.Account, call.Handle)
+	if a.ID == "" {
+		return store.ErrNoGrant
 	}
-	return sum
-}
-
-// month counts the months since the year 0.
-func month(day calendar.Day) int {
-	date := time.Unix(0, 0).UTC().AddDate(0, 0, int(day))
-	return date.Year()*12 + int(date.Month())
+	for i, limit := range limits {
+		rooms[i] = a.room(&call, limit, s.clock(&call))
+	}
+	return nil
 }
 
 // GiveBack implements store.Counter.
 func (s *Store) GiveBack(_ context.Context, call store.Call) error {
 	defer s.lock()()
-	a, c := s.find(call.Account, call.Handle), counter{call.Day, call.Endpoint}
-	if a.counts[c] > 0 {
-		a.counts[c] = max(0, a.counts[c]-call.Weight())
+	a := s.find(call.Account, call.Handle)
+	for _, c := range counters(&call) {
+		if a.counts[c] > 0 {
+			a.counts[c] = max(0, a.counts[c]-call.Weight())
+		}
 	}
 	return nil
+}
+
+// clock returns when the call came by the clock of the buckets.
+func (s *Store) clock(call *store.Call) time.Duration { return call.At.Sub(s.start) }
+
+// counters returns the counters of a call.
+func counters(call *store.Call) []counter {
+	list := []counter{{"", call.Day, call.Endpoint}}
+	if call.Key != "" {
+		list = append(list, counter{call.Key, call.Day, call.Endpoint})
+	}
+	return list
+}
+
+// holder returns the key of the counters that a limit of a call covers,
+// empty for those of the account.
+func holder(call *store.Call, limit store.Limit) string {
+	if limit.OfKey {
+		return call.Key
+	}
+	return ""
+}
+
+func paceOf(call *store.Call, limit store.Limit) pace {
+	return pace{holder(call, limit), limit.Endpoint, limit.Period}
+}
+
+// room returns what a limit still admits.
+func (a *account) room(call *store.Call, limit store.Limit, now time.Duration) store.Room {
+	if limit.Period.IsPace() {
+		return a.buckets[paceOf(call, limit)].Room(limit, now)
+	}
+	return store.Room{Remaining: max(0, limit.Max-a.used(call, limit))}
+}
+
+// used returns the sum of the counters that a limit of a day or a month
+// covers.
+func (a *account) used(call *store.Call, limit store.Limit) (sum int64) {
+	first, last := call.Day, call.Day
+	if limit.Period == store.Month {
+		first, last = call.Day.Month()
+	}
+	for c, used := range a.counts {
+		covered := c.endpoint == limit.Endpoint || limit.Endpoint == store.All && c.endpoint != call.Except
+		if covered && c.key == holder(call, limit) && first <= c.day && c.day <= last {
+			sum += used
+		}
+	}
+	return sum
 }
 
 // ChangeAccount implements store.Accounts.
@@ -129,9 +194,10 @@ func (s *Store) ChangeAccount(_ context.Context, id string, change func(*store.A
 	defer s.lock()()
 	a, exists := s.accounts[id]
 	if !exists {
-		a = &account{Account: store.Account{ID: id}, counts: map[counter]int64{}}
+		a = &account{Account: store.Account{ID: id}, counts: map[counter]int64{}, buckets: map[pace]store.Bucket{}}
 	}
 	changed := a.Account
+	changed.Overrides = slices.Clone(a.Overrides) // grants share those of a
 	if err := change(&changed, exists); err != nil {
 		return store.Account{}, err
 	}
@@ -187,9 +253,9 @@ func (s *Store) Record(record store.Record) {
 		return
 	}
 	if k := a.key(record.Key); k != nil && record.At.After(k.LastUsedAt) {
-		k.LastUsedAt = record.At
+		k.LastUsedAt, k.LastUsedFrom = record.At, record.From
 	}
-	record.Handle = 0
+	record.Handle, record.From = 0, netip.Addr{}
 	at, _ := slices.BinarySearchFunc(a.recent, record.At, func(r store.Record, at time.Time) int { return at.Compare(r.At) })
 	a.recent = slices.Insert(a.recent, at, record)
 	a.recent = a.recent[:min(len(a.recent), store.MaxRecent)]
@@ -207,10 +273,10 @@ func (s *Store) Recent(_ context.Context, account string, now time.Time) (list [
 }
 
 // Counts implements store.Usage.
-func (s *Store) Counts(_ context.Context, account string, first, last calendar.Day) (list []store.Count, err error) {
+func (s *Store) Counts(_ context.Context, account, key string, first, last calendar.Day) (list []store.Count, err error) {
 	defer s.lock()()
 	for c, used := range s.find(account, 0).counts {
-		if used > 0 && first <= c.day && c.day <= last {
+		if used > 0 && c.key == key && first <= c.day && c.day <= last {
 			list = append(list, store.Count{Day: c.day, Endpoint: c.endpoint, Used: used})
 		}
 	}

@@ -1,0 +1,33 @@
+package control
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxName is the maximum number of characters in the name of a key.
+const maxName = 64
+
+// validName reports whether a name has 1 to maxName characters, one of them
+// visible, and none that is invisible or changes the direction of the text
+// around it: people tell keys apart by their names.
+func validName(name string) bool {
+	n := utf8.RuneCountInString(name)
+	return n >= 1 && n <= maxName && utf8.ValidString(name) && strings.ContainsFunc(name, isSign) && !strings.ContainsFunc(name, isHidden)
+}
+
+func isSign(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) }
+
+// brailleBlank is a symbol in Unicode, and looks like a space.
+const brailleBlank = '\u2800'
+
+// isHidden reports whether a character is a control character or invisible.
+// The two that join letters or keep them apart are allowed.
+func isHidden(r rune) bool {
+	const zeroWidthNonJoiner, zeroWidthJoiner = '\u200c', '\u200d'
+	if r == zeroWidthNonJoiner || r == zeroWidthJoiner {
+		return false
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point) || r == brailleBlank
+}

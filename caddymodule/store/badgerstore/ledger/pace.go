@@ -1,0 +1,73 @@
+package ledger
+
+import (
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// paces has the buckets of paces that are not full. They are in memory only:
+// a restart fills them. The counts' lock guards it.
+//
+// A pace takes when a call is decided. If the log then fails, the pace has
+// taken from a call that is not admitted.
+type paces struct {
+	// epoch is a year before the first call: no level is the zero of the
+	// clock. Times since then do not change with the clock's date.
+	epoch   time.Time
+	buckets map[bucketID]store.Bucket
+}
+
+// bucketID is the bucket of a limit.
+type bucketID struct {
+	holder   uint32
+	endpoint uint32 // allEndpoints for store.All
+	period   store.Period
+}
+
+const allEndpoints = ^uint32(0)
+
+// find returns the bucket of a limit, which is full if it is not there.
+func (p *paces) find(c *change, limit *store.Limit) (id bucketID, bucket store.Bucket, now time.Duration) {
+	if p.buckets == nil {
+		p.epoch, p.buckets = c.call.At.AddDate(-1, 0, 0), map[bucketID]store.Bucket{}
+	}
+	id = bucketID{holder: c.holder(limit), endpoint: c.endpoint, period: limit.Period}
+	if limit.Endpoint == store.All {
+		id.endpoint = allEndpoints
+	}
+	return id, p.buckets[id], c.call.At.Sub(p.epoch)
+}
+
+func (p *paces) room(c *change, limit *store.Limit) store.Room {
+	_, bucket, now := p.find(c, limit)
+	return bucket.Room(*limit, now)
+}
+
+// take takes the cost of a call for which the pace has room, and returns the
+// room that is left.
+func (p *paces) take(c *change, limit *store.Limit) store.Room {
+	id, bucket, now := p.find(c, limit)
+	if bucket == (store.Bucket{}) {
+		p.sweep(now)
+	}
+	bucket.Take(*limit, now, c.call.Weight())
+	p.buckets[id] = bucket
+	return bucket.Room(*limit, now)
+}
+
+// sweep looks at a few buckets, in Go's random order of maps, and removes the
+// full ones. It runs for each new bucket, so that there are never many more
+// than those in use, and no call waits until all are swept.
+func (p *paces) sweep(now time.Duration) {
+	const few = 4
+	seen := 0
+	for id, bucket := range p.buckets {
+		if bucket.IsFull(now) {
+			delete(p.buckets, id)
+		}
+		if seen++; seen == few {
+			return
+		}
+	}
+}
