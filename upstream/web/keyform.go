@@ -41,6 +41,14 @@ func (f *keyForm) More() bool {
 		slices.ContainsFunc(f.Limits, func(r limitRow) bool { return r.Limit != "" })
 }
 
+// WrongRow tells whether the problem is about one row of the limits.
+func (f *keyForm) WrongRow() bool {
+	return slices.ContainsFunc(f.Limits, func(r limitRow) bool { return r.Wrong })
+}
+
+// Number is the number of a row for people.
+func (f *keyForm) Number(i int) int { return i + 1 }
+
 // abilityChoice is a checkbox: an ability of the plan, and the endpoints
 // that it opens.
 type abilityChoice struct {
@@ -61,8 +69,14 @@ type limitRow struct {
 // freeRows is how many rows for limits are empty.
 const freeRows = 3
 
-// maxLimits is the number of limits that a key can have, and of addresses.
-const maxLimits = 32
+const (
+	// maxLimits is the number of limits that a key can have, and of
+	// addresses.
+	maxLimits = 32
+
+	// maxLimit is the largest limit.
+	maxLimit = 1_000_000_000_000_000
+)
 
 // lives are the lifetimes of a key, in days.
 var lives = []choice{{"7", "7 days"}, {"30", "30 days"}, {"90", "90 days"}, {"365", "1 year"}, {never, "Never"}}
@@ -177,13 +191,14 @@ func (s *site) createKey(w http.ResponseWriter, r *http.Request, v *visit) error
 	if err := form.read(values); err != nil {
 		return err
 	}
-	request := api.KeyRequest{Name: form.Name, Abilities: form.checked, Addresses: strings.Fields(form.Addresses)}
+	if len(form.checked) == 0 {
+		form.refuse("abilities", chooseAbility)
+	}
+	request := api.KeyRequest{
+		Name: form.Name, Abilities: form.checked, Limits: form.limits(), Addresses: form.addresses(),
+	}
 	if form.Life != never {
 		request.TTL = form.Life + "d"
-	}
-	request.Limits = form.limits()
-	if len(form.checked) == 0 {
-		form.refuse("abilities", "Choose at least one ability.")
 	}
 	if form.Problem != "" {
 		return s.showKeyForm(w, http.StatusUnprocessableEntity, v, form)
@@ -233,16 +248,7 @@ func (s *site) changeKey(w http.ResponseWriter, r *http.Request, v *visit) error
 // keyChange returns the changes that the form makes to a key. A key keeps
 // abilities that the plan does not have unless the person chooses others.
 func (v *visit) keyChange(key api.Key, form *keyForm) api.KeyChange {
-	request := api.KeyChange{
-		Name: api.To(form.Name), Limits: api.To(form.limits()), Addresses: api.To(strings.Fields(form.Addresses)),
-	}
-	switch form.Life {
-	case unchanged:
-	case never:
-		request.ExpiresAt = api.To[*time.Time](nil)
-	default:
-		request.TTL = form.Life + "d"
-	}
+	var request api.KeyChange
 	var before []string
 	for _, a := range v.abilities(key.Abilities) {
 		if a.Checked {
@@ -252,8 +258,16 @@ func (v *visit) keyChange(key api.Key, form *keyForm) api.KeyChange {
 	if !slices.Equal(slices.Sorted(slices.Values(before)), slices.Sorted(slices.Values(form.checked))) {
 		request.Abilities = api.To(form.checked)
 		if len(form.checked) == 0 {
-			form.refuse("abilities", "Choose at least one ability.")
+			form.refuse("abilities", chooseAbility)
 		}
+	}
+	request.Name, request.Limits, request.Addresses = api.To(form.Name), api.To(form.limits()), api.To(form.addresses())
+	switch form.Life {
+	case unchanged:
+	case never:
+		request.ExpiresAt = api.To[*time.Time](nil)
+	default:
+		request.TTL = form.Life + "d"
 	}
 	return request
 }
@@ -297,7 +311,7 @@ func (f *keyForm) limits() []api.Limit {
 		same := func(l api.Limit) bool { return l.Endpoint == limit.Endpoint && l.Period == limit.Period }
 		problem := ""
 		switch {
-		case err != nil || limit.Limit < 0 || limit.Limit > api.MaxLimit:
+		case err != nil || limit.Limit < 0 || limit.Limit > maxLimit:
 			problem = "A limit is a whole number, such as 1000."
 		case limit.Limit == 0 && isPace(limit.Period):
 			problem = "A limit " + per(limit.Period) + " is at least 1."
@@ -312,6 +326,17 @@ func (f *keyForm) limits() []api.Limit {
 	}
 	return limits
 }
+
+// addresses returns the lines of the field.
+func (f *keyForm) addresses() []string {
+	addresses := strings.Fields(f.Addresses)
+	if len(addresses) > maxLimits {
+		f.refuse("addresses", "A key has at most "+strconv.Itoa(maxLimits)+" addresses. Use networks such as 203.0.113.0/24 instead.")
+	}
+	return addresses
+}
+
+const chooseAbility = "Choose at least one ability."
 
 // refuse keeps the first problem.
 func (f *keyForm) refuse(field, problem string) {

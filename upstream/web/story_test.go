@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
@@ -43,12 +44,20 @@ func storyPlans() api.Plans {
 	plans := api.Plans{Timezone: "Europe/Berlin", Plans: []api.Plan{
 		{Name: "free"},
 		{Name: "starter", Limits: map[string]*int64{}},
-		{Name: "business", Limits: map[string]*int64{"currencies": nil, "convert": new(int64(100000))}},
+		{Name: "business", Limits: map[string]*int64{"currencies": nil, "convert": new(int64(100000)), "rates": nil, "history": nil},
+			MoreLimits: []api.Limit{
+				{Endpoint: "convert", Period: "month", Limit: 2_000_000}, {Endpoint: "rates", Period: "month", Limit: 500_000},
+				{Endpoint: "history", Period: "minute", Limit: 60},
+				{Endpoint: api.All, Period: "month", Limit: 2_500_000}, {Endpoint: api.All, Period: "second", Limit: 50},
+			}},
 	}}
 	for i, name := range names {
 		e := api.Endpoint{Name: name, Method: "GET", Path: paths[i], Ability: name}
 		if name == "batch" {
-			e.Method, e.Ability = "POST", "convert"
+			e.Method, e.Ability, e.CostMember = "POST", "convert", new("conversions")
+		}
+		if name == "history" {
+			e.Cost = 5
 		}
 		plans.Endpoints = append(plans.Endpoints, e)
 		plans.Plans[1].Limits[name] = new(limits[i])
@@ -81,12 +90,14 @@ func storyKeys(n int) []api.Key {
 		}
 		switch i % len(names) {
 		case 0:
-			k.LastUsedAt = new(storyTime.Add(-20 * time.Second))
+			k.LastUsedAt, k.LastUsedFrom = new(storyTime.Add(-20*time.Second)), new("203.0.113.7")
 		case 1:
 			k.LastUsedAt, k.ExpiresAt = new(storyTime.Add(-3*time.Hour)), new(storyTime.Add(3*24*time.Hour))
 			k.Abilities = []string{"convert", "rates"}
 		case 2:
 			k.ExpiresAt = new(storyTime.Add(80 * 24 * time.Hour))
+			k.LastUsedAt, k.LastUsedFrom = new(storyTime.Add(-time.Hour)), new("2001:db8:85a3:8d3:1319:8a2e:370:7348")
+			k.Limits, k.Addresses = storyLimits(4), []string{"203.0.113.0/24", "198.51.100.7", "2001:db8:85a3::/48"}
 		case 3:
 			k.LastUsedAt, k.ExpiresAt = new(storyTime.Add(-9*24*time.Hour)), new(storyTime.Add(-24*time.Hour))
 		case 4:
@@ -95,6 +106,30 @@ func storyKeys(n int) []api.Key {
 		keys[i] = k
 	}
 	return keys
+}
+
+// storyLimits returns n limits of a key.
+func storyLimits(n int) []api.Limit {
+	var limits []api.Limit
+	for _, endpoint := range []string{"convert", api.All, "rates", "history", "currencies", "batch", "usage"} {
+		for _, period := range []string{"day", "second", "month", "minute", "hour"} {
+			limits = append(limits, api.Limit{Endpoint: endpoint, Period: period, Limit: int64(len(limits)*250 + 1000)})
+		}
+	}
+	return limits[:n]
+}
+
+// storyUsedLimit is a limit of which a part is used.
+func storyUsedLimit(period string, limit, used int64) api.UsageLimit {
+	l := api.UsageLimit{Period: period, Limit: limit}
+	if !isPace(period) {
+		l.Used, l.Remaining = &used, new(max(0, limit-used))
+		l.ResetsAt = new(time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC))
+	}
+	if period == perMonth {
+		l.ResetsAt = new(time.Date(2026, 11, 30, 23, 0, 0, 0, time.UTC))
+	}
+	return l
 }
 
 // storyUsage is a day of the plan starter on which each endpoint used a
@@ -108,6 +143,7 @@ func storyUsage(share map[string]float64, calls int) api.UsageDocument {
 		row := api.UsageEndpoint{Endpoint: e.Name, Method: e.Method, Path: e.Path, Limit: limit}
 		row.Used = int64(share[e.Name] * float64(*limit))
 		row.Remaining = new(*limit - row.Used)
+		row.Limits = []api.UsageLimit{storyUsedLimit(perDay, *limit, row.Used)}
 		d.Endpoints = append(d.Endpoints, row)
 	}
 	for i := range historyDays {
@@ -169,6 +205,38 @@ func keyStory(name, plan, problem string, others ...api.Key) story {
 	}
 }
 
+// limitedKeyStory is the page of a key with limits and addresses.
+func limitedKeyStory(used int64) story {
+	return func(s *site, w http.ResponseWriter) error {
+		v := storyVisit("starter")
+		keys := storyKeys(3)
+		view, err := v.keyView(keys, keys[2].ID)
+		if err != nil {
+			return err
+		}
+		view.Used = v.keyMeters(keyUsage(3, used), keys[2].ID)
+		return s.showKey(w, http.StatusOK, v, "key", view)
+	}
+}
+
+// editStory is the form that changes a key.
+func editStory(key api.Key) story {
+	return func(s *site, w http.ResponseWriter) error {
+		v := storyVisit("starter")
+		return s.showKeyForm(w, http.StatusOK, v, v.formOf(key))
+	}
+}
+
+// fullKey is a key with as many limits and addresses as a key can have.
+func fullKey() api.Key {
+	key := storyKeys(6)[5]
+	key.Limits = storyLimits(maxLimits)
+	for i := range maxLimits {
+		key.Addresses = append(key.Addresses, fmt.Sprintf("2001:db8:85a3:8d3:1319:8a2e:%d:/112", 1000+i))
+	}
+	return key
+}
+
 // successor is what the key of the stories was rotated to.
 func successor() api.Key {
 	key := storyKeys(1)[0]
@@ -176,10 +244,11 @@ func successor() api.Key {
 	return key
 }
 
-func newKeyStory(plan string, view newKeyView, checked []string) story {
+func newKeyStory(plan string, form keyForm) story {
 	return func(s *site, w http.ResponseWriter) error {
-		view.Life = defaultLife
-		return s.showNewKey(w, http.StatusOK, storyVisit(plan), view, checked)
+		form.Life = defaultLife
+		form.Limits = slices.Clone(form.Limits)
+		return s.showKeyForm(w, http.StatusOK, storyVisit(plan), form)
 	}
 }
 
@@ -201,10 +270,43 @@ func problemStory(err error, plan string) story {
 	}
 }
 
-func unlimitedUsage() api.UsageDocument {
-	d := storyUsage(map[string]float64{"convert": 0.4, "currencies": 0.5}, 4)
-	d.Plan, d.Endpoints = "business", d.Endpoints[:2]
-	d.Endpoints[0].Limit, d.Endpoints[0].Remaining = nil, nil
+// monthlyUsage is usage of the plan business, with the calls of this month to
+// convert and to all endpoints.
+func monthlyUsage(convert, together int64) api.UsageDocument {
+	d := storyUsage(map[string]float64{"convert": 0.4, "currencies": 0.5, "rates": 0.3, "history": 0.2}, 4)
+	d.Plan, d.Endpoints = "business", d.Endpoints[:4]
+	for i := range d.Endpoints {
+		d.Endpoints[i].Limit, d.Endpoints[i].Remaining, d.Endpoints[i].Limits = nil, nil, nil
+	}
+	d.Endpoints[1].Limits = []api.UsageLimit{storyUsedLimit(perDay, 100_000, 40_000), storyUsedLimit(perMonth, 2_000_000, convert)}
+	d.Endpoints[2].Limits = []api.UsageLimit{storyUsedLimit(perMonth, 500_000, 300_000)}
+	d.Endpoints[3].Limits = []api.UsageLimit{storyUsedLimit("minute", 60, 0)}
+	d.Limits = []api.UsageLimit{storyUsedLimit(perMonth, 2_500_000, together), storyUsedLimit("second", 50, 0)}
+	return d
+}
+
+// keyUsage is usage of the plan starter with the limits of n keys.
+func keyUsage(n int, used int64) api.UsageDocument {
+	d := storyUsage(map[string]float64{"convert": 0.43}, 4)
+	for _, k := range storyKeys(n) {
+		key := api.UsageKey{ID: k.ID, Name: k.Name}
+		for i, l := range storyLimits(4) {
+			key.Limits = append(key.Limits, api.UsageKeyLimit{
+				Endpoint: l.Endpoint, UsageLimit: storyUsedLimit(l.Period, l.Limit, used/int64(i+1)),
+			})
+		}
+		d.Keys = append(d.Keys, key)
+	}
+	return d
+}
+
+// overriddenUsage is usage of the plan starter with another limit of convert
+// and a limit of the month.
+func overriddenUsage() api.UsageDocument {
+	d := storyUsage(map[string]float64{"convert": 1, "rates": 0.2}, 4)
+	d.Endpoints[1].Limit, d.Endpoints[1].Remaining = new(int64(5000)), new(int64(4000))
+	d.Endpoints[1].Limits = []api.UsageLimit{storyUsedLimit(perDay, 5000, 1000)}
+	d.Limits = []api.UsageLimit{storyUsedLimit(perMonth, 50_000, 41_000)}
 	return d
 }
 
@@ -231,13 +333,27 @@ func stories() map[string]story {
 		"key":          keyStory("key", "starter", ""),
 		"key-rotated":  keyStory("key", "starter", "", successor()),
 		"key-rotate":   keyStory("rotate", "starter", ""),
-		"rotate-twice": keyStory("rotate", "starter", rotateProblem("name_taken"), successor()),
-		"rotate-free":  keyStory("rotate", "free", rotateProblem("plan_required")),
-		"rotate-full":  keyStory("rotate", "starter", rotateProblem("too_many_keys")),
+		"rotate-twice": keyStory("rotate", "starter", rotateProblem(refusedAs("name_taken")), successor()),
+		"rotate-free":  keyStory("rotate", "free", rotateProblem(refusedAs("plan_required"))),
+		"rotate-full":  keyStory("rotate", "starter", rotateProblem(refusedAs("too_many_keys"))),
 		"key-revoke":   keyStory("revoke", "starter", ""),
-		"new":          newKeyStory("starter", newKeyView{}, nil),
-		"new-free":     newKeyStory("free", newKeyView{}, nil),
-		"new-mistake":  newKeyStory("starter", newKeyView{Name: "ci", Field: "name", Problem: "You have a key with this name. Choose another, or rotate or revoke that one."}, []string{"convert"}),
+		"key-limits":   limitedKeyStory(900),
+		"key-used-up":  limitedKeyStory(1000),
+		"key-edit":     editStory(storyKeys(1)[0]),
+		"edit-limits":  editStory(storyKeys(3)[2]),
+		"edit-full":    editStory(fullKey()),
+		"new":          newKeyStory("starter", keyForm{}),
+		"new-free":     newKeyStory("free", keyForm{}),
+		"new-mistake":  newKeyStory("starter", keyForm{Name: "ci", Field: "name", Problem: "You have a key with this name. Choose another name, or rotate or revoke that key.", checked: []string{"convert"}}),
+		"new-limit": newKeyStory("starter", keyForm{Name: "ci", Field: "limits", Problem: "A limit is a whole number, such as 1000.",
+			Limits: []limitRow{{Endpoint: "convert", Limit: "100", Period: perDay}, {Endpoint: api.All, Limit: "many", Period: perMonth, Wrong: true}}}),
+		"new-endpoint": newKeyStory("starter", keyForm{Name: "ci", Field: "limits", Problem: "Unknown endpoint \"quotes\".",
+			Limits: []limitRow{{Endpoint: "rates", Limit: "100", Period: perDay}}}),
+		"new-address": newKeyStory("starter", keyForm{Name: "ci", Addresses: "203.0.113.0/24\nexample.com", Field: "addresses",
+			Problem: "\"example.com\" is neither a network such as 203.0.113.0/24 nor an IP address without a zone."}),
+		"token-limits": func(s *site, w http.ResponseWriter) error {
+			return s.showToken(w, storyVisit("starter"), api.IssuedKey{Key: storyKeys(3)[2], Token: "tgk_" + strings.Repeat("EXAMPLE", 7)}, false)
+		},
 		"token": func(s *site, w http.ResponseWriter) error {
 			return s.showToken(w, storyVisit("starter"), api.IssuedKey{Key: storyKeys(2)[1], Token: "tgk_" + strings.Repeat("EXAMPLE", 7)}, false)
 		},
@@ -267,7 +383,13 @@ func stories() map[string]story {
 		"usage":            usageStory("starter", storyUsage(map[string]float64{"currencies": 0.12, "convert": 0.43, "rates": 0.41, "history": 0.6, "batch": 0.24, "usage": 0.05}, 40)),
 		"usage-empty":      usageStory("starter", storyUsage(nil, 0)),
 		"usage-warn":       usageStory("starter", storyUsage(busyDay, 40)),
-		"usage-unlimited":  usageStory("business", unlimitedUsage()),
+		"usage-month":      usageStory("business", monthlyUsage(1_200_000, 1_500_000)),
+		"usage-month-up":   usageStory("business", monthlyUsage(2_000_000, 2_412_000)),
+		"usage-all-up":     usageStory("business", monthlyUsage(1_700_000, 2_500_000)),
+		"usage-override":   usageStory("starter", overriddenUsage()),
+		"usage-key":        usageStory("starter", keyUsage(1, 900)),
+		"usage-key-up":     usageStory("starter", keyUsage(2, 1000)),
+		"usage-many-keys":  usageStory("starter", keyUsage(100, 700)),
 		"usage-unused":     unusedStory,
 		"usage-free":       usageStory("free", api.UsageDocument{Plan: "free", Timezone: "Europe/Berlin"}),
 		"calls":            callsStory,
@@ -278,6 +400,10 @@ func stories() map[string]story {
 		"cross-origin":     problemStory(errCrossOrigin, "starter"),
 		"wrong-method":     problemStory(errMethod, ""),
 	}
+}
+
+func refusedAs(code string) *apierror.Error {
+	return apierror.New(http.StatusConflict, code, "")
 }
 
 func unusedStory(s *site, w http.ResponseWriter) error {
