@@ -25,12 +25,12 @@ func (s *server) registerUsage(router huma.API) {
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "get-usage", Method: http.MethodGet, Path: path, Tags: []string{"usage"},
 		Summary:     "Show what an account used",
-		Description: "The same document as the usage endpoint of the gate, with a history if days is set.",
+		Description: "The same document as the usage endpoint of the gate, with the limits of all keys instead of one, and with a history if days is set.",
 	}, http.StatusNotFound), answer(s, s.getUsage))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "reset-usage", Method: http.MethodDelete, Path: path, Tags: []string{"usage"},
 		Summary:     "Reset today's counts",
-		Description: "Sets the counts of one endpoint or of all to zero. Limits and the counts of other days do not change.",
+		Description: "Sets the counts of one endpoint or of all to zero, also those of keys: what was called today is given back in every limit of a day and of a month. Limits, paces and the counts of other days do not change.",
 	}, http.StatusNotFound), perform(s, s.resetUsage))
 }
 
@@ -39,7 +39,13 @@ func (s *server) getUsage(ctx context.Context, with *session, in *getUsageInput)
 	if err != nil {
 		return api.UsageDocument{}, err
 	}
-	return usage.Build(ctx, with.policy, with.store, account.ID, account.Plan, with.now, in.Days)
+	keys, err := with.store.ListKeys(ctx, account.ID)
+	if err != nil {
+		return api.UsageDocument{}, err
+	}
+	return usage.Build(ctx, with.policy, with.store, usage.Query{
+		Account: account.ID, Plan: account.Plan, Overrides: account.Overrides, Keys: keys, Now: with.now, Days: in.Days,
+	})
 }
 
 func (s *server) resetUsage(ctx context.Context, with *session, in *resetUsageInput) error {

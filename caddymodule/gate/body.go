@@ -28,9 +28,10 @@ type body struct {
 }
 
 // watchBody replaces the body of a request, and returns nil for a request
-// without one. Some servers wrap the body of such a request too.
+// without one, or whose body the gate has read. Some servers wrap the body of
+// a request without one too.
 func watchBody(r *http.Request) *body {
-	if r.Body == nil || r.ContentLength == 0 {
+	if _, read := r.Body.(readBody); read || r.Body == nil || r.ContentLength == 0 {
 		return nil
 	}
 	b := &body{ReadCloser: r.Body}

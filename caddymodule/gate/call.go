@@ -2,11 +2,12 @@ package gate
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -34,11 +35,16 @@ type Call struct {
 	began        time.Time
 	path         string // as asked for: handlers behind the gate may rewrite it
 
-	effective *policy.Effective // nil until the call is entitled
-
-	// Set by take, whether or not the call is admitted. day is nil before.
+	// Set by entitle.
+	effective *policy.Effective
 	day       *calendar.Span
-	remaining [maxLimits]int64
+	limits    []store.Limit
+	shared    bool // limits are those of all accounts on the plan
+
+	cost int64
+	// rooms has the room of each limit, nil as long as it is not known.
+	rooms []store.Room
+	few   [4]store.Room // the memory of rooms, unless there are more
 
 	history  int16 // days of history that a call to usage asks for
 	head     bool  // a HEAD request to an endpoint with GET
@@ -85,20 +91,6 @@ func (c *Call) Lookup(name string) (any, bool) {
 	return nil, false
 }
 
-// lookupLimit returns the day's limit or the remaining calls, as far as
-// they are known.
-func (c *Call) lookupLimit(remaining bool) any {
-	switch {
-	case c.plan == nil || remaining && c.day == nil:
-		return ""
-	case len(c.limits) == 0:
-		return "unlimited"
-	case remaining:
-		return c.remaining[0]
-	}
-	return c.limits[0].Max
-}
-
 // entitle looks up the limits of the endpoint on the account's current
 // plan, and checks the token's abilities.
 func (c *Call) entitle(r *http.Request) (refusal *Refusal) {
@@ -106,43 +98,43 @@ func (c *Call) entitle(r *http.Request) (refusal *Refusal) {
 	if !plan.HasAccess() {
 		return refusePlan
 	}
-	entitled := &c.gate.entitlements[plan.Index][c.endpoint.Index]
-	if !entitled.listed {
+	if !plan.Lists(c.endpoint) {
 		return refuseEntitlement
 	}
 	effective := plan.Effective(c.grant.Abilities)
 	if !effective.Includes(c.endpoint) {
 		return insufficientScope(c.endpoint)
 	}
-	c.entitlement, c.effective = entitled, effective
+	c.entitlement, c.effective = &c.gate.entitlements[plan.Index][c.endpoint.Index], effective
+	c.setLimits()
 	if c.endpoint.Usage {
 		c.history, refusal = usageDays(r)
 	}
 	return refusal
 }
 
-// callCost is how many calls a call counts as.
-const callCost = 1
-
-// take takes the call from all limits at once.
-func (c *Call) take() *Refusal {
-	c.day = c.gate.Policy.Calendar.At(c.began)
-	admitted, err := c.store.Take(c.request.Context(), c.counted(), c.limits, c.remaining[:len(c.limits)])
-	if err != nil {
-		// Nothing is given back: the call may not be counted.
-		c.day = nil
-		return c.gate.storeFailed(err)
+// checkAddress refuses a client that has an address from which the key may
+// not be used.
+func (c *Call) checkAddress() *Refusal {
+	own := c.grant.Restriction
+	if own == nil || len(own.Addresses) == 0 {
+		return nil
 	}
-	if !admitted {
-		c.record(http.StatusTooManyRequests)
-		return c.refuseExhausted()
+	from := c.from()
+	if !slices.ContainsFunc(own.Addresses, func(network netip.Prefix) bool { return network.Contains(from) }) {
+		return refuseAddress
 	}
 	return nil
 }
 
-// counted returns the call as the store counts it.
-func (c *Call) counted() store.Call {
-	return store.Call{Account: c.grant.Account, Endpoint: c.endpoint.Name, Day: c.day.Day, Cost: callCost, Handle: c.grant.Handle}
+// from returns the address of the client, or an invalid one if it is not
+// known.
+func (c *Call) from() netip.Addr {
+	address, err := netip.ParseAddr(c.gate.Server.Client(c.request))
+	if err != nil {
+		return netip.Addr{} // such as of a Unix socket
+	}
+	return address.Unmap().WithZone("")
 }
 
 // proxy passes an admitted call on, and records it when it ends.
@@ -250,24 +242,6 @@ func (c *Call) refundIfFailed(status int, answered bool) {
 	}
 }
 
-// refund gives the call back once, also if the client is gone.
-func (c *Call) refund() {
-	if c.refunded {
-		return
-	}
-	c.refunded = true
-	c.gate.unmark(c.request)
-	if err := c.store.GiveBack(context.WithoutCancel(c.request.Context()), c.counted()); err != nil {
-		failed(c.gate.outages.refund, err, slog.String("endpoint", c.endpoint.Name))
-		return
-	}
-	c.gate.outages.refund.Worked()
-	for i, limit := range c.limits {
-		c.remaining[i] = min(limit.Max, c.remaining[i]+callCost)
-	}
-	c.gate.Server.Count(c.endpoint, Refunded)
-}
-
 // record adds the call to the account's recent calls.
 func (c *Call) record(status int) {
 	method := c.endpoint.Method
@@ -277,13 +251,19 @@ func (c *Call) record(status int) {
 	c.store.Record(store.Record{
 		Account: c.grant.Account, Key: c.grant.Key, KeyName: c.grant.KeyName, At: c.began,
 		Endpoint: c.endpoint.Name, Method: method, Path: c.path,
-		Status: status, Duration: c.gate.Since(c.began), Handle: c.grant.Handle,
+		Status: status, Duration: c.gate.Since(c.began), From: c.from(), Handle: c.grant.Handle,
 	})
 }
 
 // serveUsage answers the gate's own endpoint.
 func (c *Call) serveUsage(w http.ResponseWriter, r *http.Request) error {
-	doc, err := usage.Build(r.Context(), c.gate.Policy, c.store, c.grant.Account, c.grant.Plan, c.began, int(c.history))
+	key := &store.Key{ID: c.grant.Key, Name: c.grant.KeyName}
+	if own := c.grant.Restriction; own != nil {
+		key.Root, key.Limits = own.CountsAs, own.Limits
+	}
+	doc, err := usage.Build(r.Context(), c.gate.Policy, c.store, usage.Query{
+		Account: c.grant.Account, Plan: c.grant.Plan, Overrides: c.grant.Overrides, Key: key, Now: c.began, Days: int(c.history),
+	})
 	if err != nil {
 		c.refund() // the gate itself has failed
 		return c.gate.refuse(w, r, c.endpoint, c.gate.storeFailed(err))

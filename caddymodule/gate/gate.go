@@ -2,9 +2,10 @@
 // left. It needs net/http and no Caddy.
 //
 // Gate.Serve is the way of one request as a list of steps: path and route,
-// headers, token, grant, entitlement, take one call, proxy, record, and a
-// refund if no upstream answered. Each step returns what the next one
-// needs, or a Refusal. Gate.refuse writes all refusals.
+// headers, token, grant, the addresses of the key, entitlement, cost, take the
+// cost from all limits at once, proxy, record, and a refund if no upstream
+// answered. Each step returns what the next one needs, or a Refusal.
+// Gate.refuse writes all refusals.
 package gate
 
 import (
@@ -30,7 +31,7 @@ type Server interface {
 	// Target returns the request target as the client wrote it.
 	Target(r *http.Request) string
 
-	// Client returns the address of the client, by the server's rules
+	// Client returns the IP address of the client, by the server's rules
 	// about trusted proxies.
 	Client(r *http.Request) string
 
@@ -59,7 +60,8 @@ type Server interface {
 // methods promise.
 type Store interface {
 	Grant(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error)
-	Take(ctx context.Context, call store.Call, limits []store.Limit, remaining []int64) (admitted bool, err error)
+	Take(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (admitted bool, err error)
+	Rooms(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room) error
 	GiveBack(ctx context.Context, call store.Call) error
 	Record(record store.Record)
 	usage.Source
@@ -175,7 +177,13 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 	}
 	c, refusal := g.identify(r, e, hash)
 	if refusal == nil {
+		refusal = c.checkAddress()
+	}
+	if refusal == nil {
 		refusal = c.entitle(r)
+	}
+	if refusal == nil {
+		refusal = c.price()
 	}
 	if refusal == nil {
 		refusal = c.take()

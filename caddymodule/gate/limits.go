@@ -1,9 +1,10 @@
 package gate
 
 import (
-	"net/http"
+	"context"
+	"log/slog"
+	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -18,34 +19,144 @@ import (
 type entitlement struct {
 	gate     *Gate
 	endpoint *policy.Endpoint
-	plan     *policy.Plan  // nil without one
-	listed   bool          // the plan lists the endpoint
-	limits   []store.Limit // none if unlimited
-	items    []string      // the names of the limits in RateLimit fields; each but the first begins with a comma
+	plan     *policy.Plan // nil without one
+	except   string       // the endpoint that limits of all endpoints do not cover
 
 	policy    atomic.Pointer[policyField]
 	exhausted atomic.Pointer[exhaustion]
 }
 
-// maxLimits is the largest number of limits of a call.
-const maxLimits = 1
-
 func (g *Gate) entitlementsOf(plan *policy.Plan) []entitlement {
 	all := make([]entitlement, len(g.Policy.Endpoints))
 	for i, e := range g.Policy.Endpoints {
 		all[i].gate, all[i].endpoint, all[i].plan = g, e, plan
-		limit, listed := plan.Limit(e)
-		all[i].listed = listed
-		if listed && limit != store.Unlimited {
-			all[i].limits = []store.Limit{{Period: store.Day, Max: limit}}
-			all[i].items = []string{`"` + e.Name + `"`}
+		if !e.Usage {
+			all[i].except = g.Policy.Except()
 		}
 	}
 	return all
 }
 
+// setLimits finds the limits of the call: those of the plan with the overrides
+// of the account, then those of the key. An account and a key without their
+// own share the list of the plan.
+func (c *Call) setLimits() {
+	c.day = c.gate.Policy.Calendar.At(c.began)
+	c.limits = c.plan.LimitsOf(c.endpoint, c.grant.Overrides, c.began)
+	c.shared = len(c.grant.Overrides) == 0
+	own := c.grant.Restriction
+	if own == nil || len(own.Limits) == 0 {
+		return
+	}
+	c.shared = false
+	c.limits = slices.Clip(c.limits)
+	for _, limit := range own.Limits {
+		if c.endpoint.Covered(limit) {
+			limit.OfKey = true
+			c.limits = append(c.limits, limit)
+		}
+	}
+}
+
+// newRooms returns the memory for the rooms of the call's limits.
+func (c *Call) newRooms() []store.Room {
+	if len(c.limits) > len(c.few) {
+		return make([]store.Room, len(c.limits))
+	}
+	return c.few[:len(c.limits)]
+}
+
+// look refuses a call if a limit has no room for its cost. It counts nothing.
+func (c *Call) look() *Refusal {
+	rooms := c.newRooms()
+	if err := c.store.Rooms(c.request.Context(), c.counted(), c.limits, rooms); err != nil {
+		return c.gate.storeFailed(err)
+	}
+	c.rooms = rooms
+	if slices.ContainsFunc(rooms, func(room store.Room) bool { return room.Remaining < c.cost }) {
+		return c.refuseExceeded()
+	}
+	return nil
+}
+
+// take takes the cost of the call from all limits at once.
+func (c *Call) take() *Refusal {
+	rooms := c.newRooms()
+	admitted, err := c.store.Take(c.request.Context(), c.counted(), c.limits, rooms)
+	if err != nil {
+		// Nothing is given back: the call may not be counted.
+		c.rooms = nil
+		return c.gate.storeFailed(err)
+	}
+	c.rooms = rooms
+	if !admitted {
+		return c.refuseExceeded()
+	}
+	return nil
+}
+
+// counted returns the call as the store counts it.
+func (c *Call) counted() store.Call {
+	call := store.Call{
+		Account: c.grant.Account, Endpoint: c.endpoint.Name, Except: c.except,
+		At: c.began, Day: c.day.Day, Cost: c.cost, Handle: c.grant.Handle,
+	}
+	if own := c.grant.Restriction; own != nil && len(own.Limits) > 0 {
+		call.Key = own.CountsAs
+	}
+	return call
+}
+
+// refund gives the call back once, also if the client is gone. Paces are not
+// given back.
+func (c *Call) refund() {
+	if c.refunded {
+		return
+	}
+	c.refunded = true
+	c.gate.unmark(c.request)
+	if err := c.store.GiveBack(context.WithoutCancel(c.request.Context()), c.counted()); err != nil {
+		failed(c.gate.outages.refund, err, slog.String("endpoint", c.endpoint.Name))
+		return
+	}
+	c.gate.outages.refund.Worked()
+	for i, limit := range c.limits {
+		if !limit.Period.IsPace() {
+			c.rooms[i].Remaining = min(limit.Max, c.rooms[i].Remaining+c.cost)
+		}
+	}
+	c.gate.Server.Count(c.endpoint, Refunded)
+}
+
+// lookupLimit returns the number or the remaining calls of one limit, as far as
+// they are known: the account's limit of the endpoint for the day, or the first
+// limit if there is none.
+func (c *Call) lookupLimit(remaining bool) any {
+	switch {
+	case c.plan == nil || remaining && c.rooms == nil:
+		return ""
+	case len(c.limits) == 0:
+		return "unlimited"
+	}
+	i := max(0, slices.IndexFunc(c.limits, func(l store.Limit) bool {
+		return l.Period == store.Day && l.Endpoint == c.endpoint.Name && !l.OfKey
+	}))
+	if remaining {
+		return c.rooms[i].Remaining
+	}
+	return c.limits[i].Max
+}
+
+// span returns the day or the month of the call.
+func (c *Call) span(period store.Period) *calendar.Span {
+	if period == store.Month {
+		return c.gate.Policy.Calendar.Month(c.began)
+	}
+	return c.day
+}
+
 // policyField is a RateLimit-Policy field. It changes with the length of
-// the day.
+// the day and the month. The day determines the month.
 type policyField struct {
 	day   *calendar.Span
 	value string
@@ -55,76 +166,54 @@ type policyField struct {
 // (draft-ietf-httpapi-ratelimit-headers). It has the number of calls of each
 // limit and the length of its period in seconds.
 func (c *Call) rateLimitPolicy() string {
-	last := c.policy.Load()
-	if last != nil && last.day == c.day {
+	if last := c.policy.Load(); c.shared && last != nil && last.day == c.day {
 		return last.value
 	}
 	var b []byte
 	for i, limit := range c.limits {
-		b = append(b, c.items[i]...)
+		length := limit.Period.Pace()
+		if !limit.Period.IsPace() {
+			length = c.span(limit.Period).Length()
+		}
+		b = appendItem(b, i, limit)
 		b = strconv.AppendInt(append(b, ";q="...), min(limit.Max, maxInteger), 10)
-		b = strconv.AppendInt(append(b, ";w="...), int64(c.day.Length()/time.Second), 10)
+		b = strconv.AppendInt(append(b, ";w="...), int64(length/time.Second), 10)
 	}
-	c.policy.Store(&policyField{c.day, string(b)})
+	if c.shared {
+		c.policy.Store(&policyField{c.day, string(b)})
+	}
 	return string(b)
 }
 
 // rateLimit is the field RateLimit. It has the remaining calls of each limit
-// and the seconds until its period ends. Use it once: the text is in the
-// call's own memory, which saves a tenth of the gate's time, and must not
-// change afterwards.
+// and the seconds until all of them are admitted again. Use it once: the text
+// is in the call's own memory, which saves a tenth of the gate's time, and must
+// not change afterwards.
 func (c *Call) rateLimit() string {
 	b := c.text[:0]
-	for i := range c.limits {
-		b = append(b, c.items[i]...)
-		b = strconv.AppendInt(append(b, ";r="...), min(c.remaining[i], maxInteger), 10)
-		b = strconv.AppendInt(append(b, ";t="...), c.day.RetryAfter(c.began), 10)
+	for i, limit := range c.limits {
+		full := wholeSeconds(c.rooms[i].Full)
+		if !limit.Period.IsPace() {
+			full = c.span(limit.Period).RetryAfter(c.began)
+		}
+		b = appendItem(b, i, limit)
+		b = strconv.AppendInt(append(b, ";r="...), min(c.rooms[i].Remaining, maxInteger), 10)
+		b = strconv.AppendInt(append(b, ";t="...), full, 10)
 	}
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
+// appendItem begins the item of the limit at a position.
+func appendItem(b []byte, at int, limit store.Limit) []byte {
+	if at > 0 {
+		b = append(b, ", "...)
+	}
+	return append(policy.AppendLimitName(append(b, '"'), limit), '"')
+}
+
+// wholeSeconds rounds up.
+func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+
 // maxInteger is the largest integer of a structured field (RFC 9651,
 // 3.3.1), one below the largest limit.
 const maxInteger = 999_999_999_999_999
-
-// exhaustion is the refusal of a call without calls left. Within a second
-// it is the same for all accounts on a plan, because a call has one limit
-// and costs 1.
-type exhaustion struct {
-	day     *calendar.Span
-	seconds int64
-	refusal *Refusal
-}
-
-// refuseExhausted refuses a call that a limit does not admit.
-func (c *Call) refuseExhausted() *Refusal {
-	seconds := c.day.RetryAfter(c.began)
-	last := c.exhausted.Load()
-	if last == nil || last.day != c.day || last.seconds != seconds {
-		last = &exhaustion{c.day, seconds, c.exhaustedFor(seconds)}
-		c.exhausted.Store(last)
-	}
-	return last.refusal
-}
-
-// exhaustedFor makes the refusal from the limit in the way.
-func (c *Call) exhaustedFor(seconds int64) *Refusal {
-	i := 0
-	for c.remaining[i] >= callCost && i+1 < len(c.limits) {
-		i++
-	}
-	limit := strconv.FormatInt(c.limits[i].Max, 10)
-	resets := c.day.End.Format(time.RFC3339)
-	message := "Daily API limit exceeded: " + limit + " calls a day to " + c.endpoint.Name + ". It resets at " + resets + "."
-	// Names need no escapes in JSON.
-	body := `{"message":"` + message + `","code":"quota_exceeded","endpoint":"` + c.endpoint.Name + `","limit":` + limit + `,"resets_at":"` + resets + `"}`
-	return prepared(&Refusal{
-		Status: http.StatusTooManyRequests, Code: codeExhausted, Message: message, outcome: Exhausted,
-		notice: "The limit is " + limit + " calls a day to " + c.endpoint.Name + ".", reset: clock(c.day.End),
-		header: []field{
-			retryAfter(strconv.FormatInt(seconds, 10)),
-			{"Ratelimit-Policy", c.rateLimitPolicy()},
-			{"Ratelimit", strings.Clone(c.rateLimit())},
-		},
-	}, []byte(body))
-}

@@ -8,6 +8,7 @@ const (
 	Admitted Outcome = iota
 	Refunded
 	Exhausted
+	RateLimited
 	Throttled
 	Unauthenticated
 	NotEntitled
@@ -19,7 +20,7 @@ const (
 )
 
 var outcomes = [Outcomes]string{
-	Admitted: "admitted", Refunded: "refunded", Exhausted: "exhausted", Throttled: "throttled",
+	Admitted: "admitted", Refunded: "refunded", Exhausted: "exhausted", RateLimited: "rate_limited", Throttled: "throttled",
 	Unauthenticated: "unauthenticated", NotEntitled: "not_entitled", NotFound: "not_found",
 	Malformed: "malformed", Unavailable: "unavailable", Failed: "failed",
 }

@@ -73,11 +73,11 @@ func (g *Gate) isForm(r *http.Request) bool {
 
 // title is the heading of the page.
 func (f *Refusal) title() string {
-	switch f.Code {
-	case codeThrottled:
+	switch {
+	case f.heading != "":
+		return f.heading
+	case f.Code == codeThrottled:
 		return "Too many attempts"
-	case codeExhausted:
-		return "Daily limit reached"
 	}
 	switch f.Status {
 	case http.StatusUnauthorized:
@@ -118,16 +118,18 @@ func (f *Refusal) wait() string {
 }
 
 // inWords is a wait in words. Minutes are rounded up, so that a client that
-// waits that long is admitted; hours are rounded.
+// waits that long is admitted; hours and days are rounded.
 func inWords(seconds int) string {
-	const minute, hour = 60, 60 * 60
+	const minute, hour, day = 60, 60 * 60, 24 * 60 * 60
 	switch {
 	case seconds <= 90:
 		return "in " + plural(seconds, "second")
 	case seconds <= 90*minute:
 		return "in " + plural((seconds+minute-1)/minute, "minute")
+	case seconds <= 2*day:
+		return "in about " + plural(int(math.Round(float64(seconds)/hour)), "hour")
 	}
-	return "in about " + plural(int(math.Round(float64(seconds)/hour)), "hour")
+	return "in about " + plural(int(math.Round(float64(seconds)/day)), "day")
 }
 
 func plural(n int, noun string) string {

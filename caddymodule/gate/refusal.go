@@ -15,11 +15,9 @@ const contentType = apierror.ContentType
 // in seconds.
 const retryUnavailable = "5"
 
-// Codes of refusals that have their own text on a page.
-const (
-	codeThrottled = "too_many_attempts"
-	codeExhausted = "quota_exceeded"
-)
+// codeThrottled is the code of a login attempt too many. It has its own text on
+// a page.
+const codeThrottled = "too_many_attempts"
 
 // Refusal is an answer of the gate itself. With Options.PassErrors, Serve
 // returns it as an error. Refusals are shared and must not be changed.
@@ -34,9 +32,9 @@ type Refusal struct {
 	outcome Outcome
 	header  []field // in every form of the refusal
 	json    form
-	// notice replaces Message on a page, and reset is the end of the wait.
-	// Both may be empty.
-	notice, reset string
+	// On a page, heading replaces the title of the status, notice replaces
+	// Message, and reset is the end of the wait. They may be empty.
+	heading, notice, reset string
 }
 
 // field is a response header, its name in canonical form.
@@ -58,6 +56,8 @@ var (
 
 	refusePlan        = fixed(http.StatusForbidden, "plan_required", "The account's plan has no access to the API.", NotEntitled)
 	refuseEntitlement = fixed(http.StatusForbidden, "not_entitled", "The account's plan does not include this endpoint.", NotEntitled)
+
+	refuseAddress = fixed(http.StatusForbidden, "address_not_allowed", "The key may not be used from this address.", NotEntitled)
 
 	refuseUnavailable = fixed(http.StatusServiceUnavailable, "unavailable", "The service cannot check the request right now. Try again in a few seconds.", Unavailable, retryAfter(retryUnavailable))
 
@@ -137,7 +137,7 @@ func away(f *Refusal) *Refusal {
 
 // throttled refuses a login for so long.
 func throttled(wait time.Duration) *Refusal {
-	seconds := max(1, int64((wait+time.Second-1)/time.Second))
+	seconds := max(1, wholeSeconds(wait))
 	return fixed(http.StatusTooManyRequests, codeThrottled, "Too many login attempts. Try again later.", Throttled,
 		retryAfter(strconv.FormatInt(seconds, 10)))
 }

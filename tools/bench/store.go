@@ -21,18 +21,27 @@ import (
 
 // measureSize fills a ledger and measures its heap.
 func measureSize(ctx context.Context, b *bench) ([]row, error) {
-	var perAccount values
+	var perAccount, withMonth values
 	for range b.repeats {
 		before := heap()
-		l, err := fillLedger(ctx, b.accounts)
+		l, err := fillLedger(ctx, b.accounts, store.Day)
 		if err != nil {
 			return nil, err
 		}
 		perAccount = append(perAccount, float64(heap()-before)/float64(b.accounts))
 		runtime.KeepAlive(l)
+		before = heap()
+		if l, err = fillLedger(ctx, b.accounts, store.Day, store.Month); err != nil {
+			return nil, err
+		}
+		withMonth = append(withMonth, float64(heap()-before)/float64(b.accounts))
+		runtime.KeepAlive(l)
 	}
 	what := fmt.Sprintf("memory per account, %d with a key and a count", b.accounts)
-	return []row{{what: what, target: b.unlessQuick(atMost(300)), unit: asBytes, measured: perAccount}}, nil
+	return []row{
+		{what: what, target: b.unlessQuick(atMost(300)), unit: asBytes, measured: perAccount},
+		{what: "  with a limit of the day and of the month", target: b.unlessQuick(atMost(350)), unit: asBytes, measured: withMonth},
+	}, nil
 }
 
 // unlessQuick returns a target of the large store, or none for a smaller
@@ -52,9 +61,25 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// fillLedger creates accounts with a key and a count of one each, in memory.
-func fillLedger(ctx context.Context, accounts int) (*ledger.Ledger, error) {
-	l := ledger.New(nil)
+// yesterdays is a log with a count of each account on an earlier day of the
+// month. It keeps nothing else.
+type yesterdays struct{}
+
+func (yesterdays) Append(*ledger.Group) error { return nil }
+
+func (yesterdays) LoadDay(calendar.Day, func(holder, endpoint string, used int64)) error { return nil }
+
+func (yesterdays) LoadHolder(_ string, _ []calendar.Day, fn func(endpoint string, used int64)) error {
+	fn("convert", 1)
+	return nil
+}
+
+func (yesterdays) Clear([]store.Call) error { return nil }
+
+// fillLedger creates accounts with a key and a count of one each, with limits
+// of these periods.
+func fillLedger(ctx context.Context, accounts int, periods ...store.Period) (*ledger.Ledger, error) {
+	l := ledger.New(yesterdays{})
 	day, err := today()
 	if err != nil {
 		return nil, err
@@ -68,9 +93,9 @@ func fillLedger(ctx context.Context, accounts int) (*ledger.Ledger, error) {
 			return nil, err
 		}
 		account := accountID(i)
-		l.PutAccount(account, planAmple, false)
+		l.PutAccount(&store.Account{ID: account, Plan: planAmple})
 		l.PutToken(&ledger.Token{Hash: t.Hash(), Account: account, ID: id, Name: "bench", Abilities: "convert"})
-		if err := count(account, day, l.Take); err != nil {
+		if err := count(account, day, l.Take, periods...); err != nil {
 			return nil, err
 		}
 	}
@@ -98,8 +123,12 @@ func today() (calendar.Day, error) {
 }
 
 // count counts one call of an account.
-func count(account string, day calendar.Day, take func(store.Call, []store.Limit, []int64) (bool, error)) error {
-	_, err := take(store.Call{Account: account, Endpoint: "convert", Day: day}, []store.Limit{{Max: ampleLimit}}, make([]int64, 1))
+func count(account string, day calendar.Day, take func(store.Call, []store.Limit, []store.Room) (bool, error), periods ...store.Period) error {
+	var limits []store.Limit
+	for _, period := range periods {
+		limits = append(limits, store.Limit{Endpoint: "convert", Period: period, Max: ampleLimit})
+	}
+	_, err := take(store.Call{Account: account, Endpoint: "convert", Day: day}, limits, make([]store.Room, len(limits)))
 	return err
 }
 
@@ -222,8 +251,8 @@ func addCounts(ctx context.Context, db *badgerstore.Store, accounts int) error {
 	for c := range callers {
 		group.Go(func() {
 			for i := c; i < accounts && failures[c] == nil && ctx.Err() == nil; i += callers {
-				failures[c] = count(accountID(i), day, func(call store.Call, limits []store.Limit, remaining []int64) (bool, error) {
-					return db.Take(ctx, call, limits, remaining)
+				failures[c] = count(accountID(i), day, func(call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
+					return db.Take(ctx, call, limits, rooms)
 				})
 			}
 		})

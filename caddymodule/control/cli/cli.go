@@ -1,5 +1,5 @@
 // Package cli is the operator's command line for a running gate: plans,
-// accounts, keys, usage and health.
+// accounts, limits, keys, usage and health.
 //
 // It is a tree of cobra commands that use package client. Caddy adds it below
 // "caddy tollgate". The commands print tables, or with --json the JSON of
@@ -35,11 +35,13 @@ func Add(parent *cobra.Command, connect Connect) {
 	parent.PersistentFlags().BoolVar(&t.json, "json", false, "Print the API's JSON instead of tables")
 	account := group("account", "Shows and changes accounts")
 	account.AddCommand(t.setAccount(), t.listAccounts(), t.showAccount(), t.deleteAccount())
-	key := group("key", "Creates, lists and revokes an account's keys")
-	key.AddCommand(t.createKey(), t.listKeys(), t.revokeKey(), t.rotateKey())
+	limit := group("limit", "Overrides limits of an account's plan")
+	limit.AddCommand(t.setLimit(), t.listLimits(), t.clearLimit())
+	key := group("key", "Creates, changes, lists and revokes an account's keys")
+	key.AddCommand(t.createKey(), t.changeKey(), t.listKeys(), t.revokeKey(), t.rotateKey())
 	use := group("usage", "Shows and resets an account's usage")
 	use.AddCommand(t.showUsage(), t.resetUsage())
-	parent.AddCommand(t.plans(), account, key, use, t.health(), t.jwks())
+	parent.AddCommand(t.plans(), account, limit, key, use, t.health(), t.jwks())
 }
 
 // group is a command that only has subcommands.

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,18 +17,29 @@ import (
 
 var (
 	errNoTTL     = errors.New("--ttl has no value; omit it for a key that never expires")
+	errEmptyTTL  = errors.New("--ttl has no value; use never for a key that never expires")
 	errNoOverlap = errors.New("--overlap has no value; omit it to end the old key at once")
+)
+
+// The values of flags that remove what a key has.
+const (
+	never    = "never" // --ttl
+	noLimits = "none"  // --limit
+	anywhere = "any"   // --from
 )
 
 func (t *tool) createKey() *cobra.Command {
 	var request api.KeyRequest
+	var limits []string
 	c := &cobra.Command{
 		Use: "create <account>", Short: "Creates a key and shows its token once", Args: cobra.ExactArgs(1),
-		Example: "caddy tollgate key create acc_1 --name ci --ability convert --ttl 720h",
+		Example: `caddy tollgate key create acc_1 --name ci --ability convert --ttl 720h --limit "convert 100 day" --from 203.0.113.0/24`,
 	}
 	c.Flags().StringVar(&request.Name, "name", "", "The key's name, unique among the account's live keys")
 	c.Flags().StringArrayVar(&request.Abilities, "ability", nil, "What the key may do; repeatable (default: all abilities of the plan)")
 	c.Flags().StringVar(&request.TTL, "ttl", "", "The time until the key expires, for example 720h or 30d (default: never)")
+	c.Flags().StringArrayVar(&limits, "limit", nil, `A limit of the key itself, for example "convert 100 day"; repeatable (default period: day)`)
+	c.Flags().StringArrayVar(&request.Addresses, "from", nil, "A network or address that calls may come from, for example 203.0.113.0/24; repeatable (default: all)")
 	// The name of the flag is known, so this cannot fail.
 	_ = c.MarkFlagRequired("name")
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.IssuedKey, error) {
@@ -33,8 +47,64 @@ func (t *tool) createKey() *cobra.Command {
 		if c.Flags().Changed("ttl") && request.TTL == "" {
 			return api.IssuedKey{}, errNoTTL
 		}
+		var err error
+		if request.Limits, err = parseLimits(limits); err != nil {
+			return api.IssuedKey{}, err
+		}
 		return gate.CreateKey(ctx, args[0], request)
 	}, showIssued)
+	return c
+}
+
+func (t *tool) changeKey() *cobra.Command {
+	var name, ttl string
+	var abilities, limits, addresses []string
+	c := &cobra.Command{
+		Use: "set <account> <key-id>", Short: "Changes a key; its token stays the same", Args: cobra.ExactArgs(2),
+		Long: "Changes only what the flags set. The flags that are repeatable replace all abilities, limits or addresses of the key. " +
+			"The change applies to the key's next call.",
+		Example: `caddy tollgate key set acc_1 key_4kdm2Zq0yT1RbXc7 --limit "convert 100 day" --from 203.0.113.0/24`,
+	}
+	c.Flags().StringVar(&name, "name", "", "The key's name, unique among the account's live keys")
+	c.Flags().StringArrayVar(&abilities, "ability", nil, "What the key may do; repeatable")
+	c.Flags().StringVar(&ttl, "ttl", "", "The time from now until the key expires, for example 720h or 30d, or never")
+	c.Flags().StringArrayVar(&limits, "limit", nil, `A limit of the key itself, for example "convert 100 day"; repeatable; none removes all`)
+	c.Flags().StringArrayVar(&addresses, "from", nil, "A network or address that calls may come from; repeatable; any removes all")
+	c.MarkFlagsOneRequired("name", "ability", "ttl", "limit", "from")
+	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Key, error) {
+		var change api.KeyChange
+		set := c.Flags().Changed
+		if set("name") {
+			change.Name = api.To(name)
+		}
+		if set("ability") {
+			change.Abilities = api.To(abilities)
+		}
+		switch {
+		case ttl == never:
+			change.ExpiresAt = api.To[*time.Time](nil)
+		case set("ttl") && ttl == "":
+			return api.Key{}, errEmptyTTL
+		default:
+			change.TTL = ttl
+		}
+		if set("limit") {
+			change.Limits.Set = true
+			if !slices.Equal(limits, []string{noLimits}) {
+				var err error
+				if change.Limits.Value, err = parseLimits(limits); err != nil {
+					return api.Key{}, err
+				}
+			}
+		}
+		if set("from") {
+			change.Addresses.Set = true
+			if !slices.Equal(addresses, []string{anywhere}) {
+				change.Addresses.Value = addresses
+			}
+		}
+		return gate.ChangeKey(ctx, args[0], args[1], change)
+	}, showKey)
 	return c
 }
 
@@ -78,25 +148,32 @@ func (t *tool) rotateKey() *cobra.Command {
 }
 
 func showIssued(table io.Writer, key api.IssuedKey) {
-	for _, line := range [][2]string{
-		{"ID", key.ID},
-		{"Account", key.Account},
-		{"Name", key.Name},
-		{"Abilities", strings.Join(key.Abilities, " ")},
-		{"Expires", momentOr(key.ExpiresAt, "never")},
-		{"Token", key.Token},
-	} {
-		row(table, line[0], line[1])
-	}
+	showKey(table, key.Key)
+	row(table, "Token", key.Token)
 	row(table)
 	row(table, "The token is not shown again.")
 }
 
+func showKey(table io.Writer, key api.Key) {
+	row(table, "ID", key.ID)
+	row(table, "Account", key.Account)
+	row(table, "Name", key.Name)
+	row(table, "Abilities", strings.Join(key.Abilities, " "))
+	row(table, "Limits", cmp.Or(limitsOf(key.Limits), none))
+	row(table, "Addresses", cmp.Or(strings.Join(key.Addresses, " "), anywhere))
+	row(table, "Expires", momentOr(key.ExpiresAt, never))
+}
+
 func showKeys(table io.Writer, list api.KeyList) {
-	row(table, "ID", "NAME", "TOKEN", "ABILITIES", "CREATED", "LAST USED", "EXPIRES", "REVOKED")
+	row(table, "ID", "NAME", "TOKEN", "ABILITIES", "CREATED", "LAST USED", "FROM", "EXPIRES", "REVOKED", "LIMITS", "ADDRESSES")
 	for _, k := range list.Keys {
+		from := none
+		if k.LastUsedFrom != nil {
+			from = *k.LastUsedFrom
+		}
 		row(table, k.ID, k.Name, k.Hint, strings.Join(k.Abilities, " "), moment(k.CreatedAt),
-			momentOr(k.LastUsedAt, "never"), momentOr(k.ExpiresAt, "never"), momentOr(k.RevokedAt, none))
+			momentOr(k.LastUsedAt, never), from, momentOr(k.ExpiresAt, never), momentOr(k.RevokedAt, none),
+			cmp.Or(limitsOf(k.Limits), none), cmp.Or(strings.Join(k.Addresses, " "), anywhere))
 	}
 	if len(list.Keys) == 0 {
 		row(table, "There are none.")

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"io"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -20,22 +21,36 @@ func (t *tool) plans() *cobra.Command {
 }
 
 func showPlans(table io.Writer, plans api.Plans) {
-	row(table, "PLAN", "ENDPOINT", "CALLS A DAY")
+	row(table, "PLAN", "ENDPOINT", "LIMIT", "PERIOD")
 	for _, plan := range plans.Plans {
 		if len(plan.Limits) == 0 {
-			row(table, plan.Name, none, "no access")
+			row(table, plan.Name, none, "no access", none)
 		}
 		for _, e := range plans.Endpoints {
 			if calls, listed := plan.Limits[e.Name]; listed {
-				row(table, plan.Name, e.Name, limit(calls))
+				row(table, plan.Name, e.Name, limit(calls), defaultPeriod)
 			}
+			showMoreLimits(table, plan, e.Name)
 		}
+		showMoreLimits(table, plan, api.All)
 	}
 	row(table)
-	row(table, "ENDPOINT", "METHOD", "PATH", "ABILITY")
+	row(table, "ENDPOINT", "METHOD", "PATH", "ABILITY", "COST")
 	for _, e := range plans.Endpoints {
-		row(table, e.Name, e.Method, e.Path, e.Ability)
+		cost := strconv.FormatInt(e.Cost, 10)
+		if e.CostMember != nil {
+			cost = "elements of " + *e.CostMember
+		}
+		row(table, e.Name, e.Method, e.Path, e.Ability, cost)
 	}
 	row(table)
 	row(table, "Days end at midnight in "+plans.Timezone+".")
+}
+
+func showMoreLimits(table io.Writer, plan api.Plan, endpoint string) {
+	for _, l := range plan.MoreLimits {
+		if l.Endpoint == endpoint {
+			row(table, plan.Name, endpoint, limit(&l.Limit), l.Period)
+		}
+	}
 }

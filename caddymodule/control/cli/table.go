@@ -34,10 +34,13 @@ func plain(text string) string {
 // limit formats a limit; nil is unlimited.
 func limit(n *int64) string {
 	if n == nil {
-		return "unlimited"
+		return unlimited
 	}
 	return strconv.FormatInt(*n, 10)
 }
+
+// zoned formats a time in its own zone.
+func zoned(t time.Time) string { return t.Format("2006-01-02 15:04:05 -07:00") }
 
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 

@@ -55,15 +55,24 @@ func showUsage(table io.Writer, d api.UsageDocument) {
 	row(table, "Account", d.Account)
 	row(table, "Plan", d.Plan)
 	row(table, "Day", d.Day+" ("+d.Timezone+")")
-	row(table, "Resets at", d.ResetsAt.Format("2006-01-02 15:04:05 -07:00"))
+	row(table, "Resets at", zoned(d.ResetsAt))
 	row(table)
-	row(table, "ENDPOINT", "USED", "LIMIT", "REMAINING")
+	row(table, "ENDPOINT", "PERIOD", "USED", "LIMIT", "REMAINING", "RESETS AT")
 	for _, e := range d.Endpoints {
-		row(table, e.Endpoint, strconv.FormatInt(e.Used, 10), limit(e.Limit), limit(e.Remaining))
+		row(table, e.Endpoint, defaultPeriod, strconv.FormatInt(e.Used, 10), limit(e.Limit), limit(e.Remaining), zoned(d.ResetsAt))
+		for _, l := range e.Limits {
+			if l.Period != defaultPeriod {
+				row(table, append([]string{e.Endpoint}, used(l)...)...)
+			}
+		}
+	}
+	for _, l := range d.Limits {
+		row(table, append([]string{api.All}, used(l)...)...)
 	}
 	if len(d.Endpoints) == 0 {
 		row(table, "The plan gives no access.")
 	}
+	showKeyLimits(table, d)
 	showHistory(table, d)
 	if len(d.RecentCalls) == 0 {
 		return
@@ -73,6 +82,27 @@ func showUsage(table io.Writer, d api.UsageDocument) {
 	for _, call := range d.RecentCalls[:min(len(d.RecentCalls), shownCalls)] {
 		row(table, moment(call.At.Time), strconv.Itoa(call.Status), call.Method, call.Path,
 			strconv.FormatFloat(call.DurationMS, 'f', -1, 64), call.Key)
+	}
+}
+
+// used formats what was used of a limit. A pace counts nothing.
+func used(l api.UsageLimit) []string {
+	if l.Used == nil || l.Remaining == nil || l.ResetsAt == nil {
+		return []string{l.Period, none, limit(&l.Limit), none, none}
+	}
+	return []string{l.Period, limit(l.Used), limit(&l.Limit), limit(l.Remaining), zoned(*l.ResetsAt)}
+}
+
+func showKeyLimits(table io.Writer, d api.UsageDocument) {
+	if len(d.Keys) == 0 {
+		return
+	}
+	row(table)
+	row(table, "KEY", "ENDPOINT", "PERIOD", "USED", "LIMIT", "REMAINING", "RESETS AT")
+	for _, key := range d.Keys {
+		for _, l := range key.Limits {
+			row(table, append([]string{key.Name, l.Endpoint}, used(l.UsageLimit)...)...)
+		}
 	}
 }
 

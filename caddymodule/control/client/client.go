@@ -143,6 +143,12 @@ func isAnswer(out any) bool {
 		return out.Accounts != nil
 	case *api.KeyList:
 		return out.Keys != nil
+	case *api.Key:
+		return out.ID != ""
+	case *api.Override:
+		return out.Endpoint != ""
+	case *api.OverrideList:
+		return out.Limits != nil
 	case *api.IssuedKey:
 		return out.ID != "" && out.Token != ""
 	case *assertion.KeySet:

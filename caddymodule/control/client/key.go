@@ -45,6 +45,16 @@ func (c *Client) Keys(ctx context.Context, account string, filter KeyFilter) ([]
 	return list.Keys, err
 }
 
+// ChangeKey changes a live key. The error for another one is api.ErrNotFound.
+func (c *Client) ChangeKey(ctx context.Context, account, id string, change api.KeyChange) (key api.Key, err error) {
+	path, err := keyPath(account, id)
+	if err != nil {
+		return key, err
+	}
+	err = c.do(ctx, http.MethodPatch, path, nil, change, &key)
+	return key, err
+}
+
 // RevokeKey ends a token: the next call with it is refused.
 func (c *Client) RevokeKey(ctx context.Context, account, id string) error {
 	path, err := keyPath(account, id)
@@ -66,7 +76,7 @@ func (c *Client) EndLogins(ctx context.Context, account string) error {
 }
 
 // RotateKey replaces a live token with a new one that has the same name,
-// abilities and expiry.
+// abilities, expiry, limits and addresses.
 func (c *Client) RotateKey(ctx context.Context, account, id string, rotation api.Rotation) (key api.IssuedKey, err error) {
 	path, err := keyPath(account, id)
 	if err != nil {
@@ -83,8 +93,11 @@ func keyPath(account, id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if id == "" || id == "." || id == ".." {
+	if isNoSegment(id) {
 		return "", api.ErrNotFound
 	}
 	return path + "/keys/" + url.PathEscape(id), nil
 }
+
+// isNoSegment tells whether a name has a meaning of its own in a path.
+func isNoSegment(name string) bool { return name == "" || name == "." || name == ".." }

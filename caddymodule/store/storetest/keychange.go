@@ -99,7 +99,7 @@ func (s *suite) keyChangeKeeps() {
 	key := s.restrictedKey("acc_1", "ci")
 	hash := s.create(key)
 	next := s.successor(key, "key_next")
-	s.must(s.store.RotateKey(s.Context(), "acc_1", key.ID, next, hashOf(next.ID), s.now))
+	s.must(s.store.RotateKey(s.Context(), "acc_1", key.ID, clone(next), hashOf(next.ID), s.now))
 	s.wantNoGrant("the rotated key", hash, s.now)
 	spoil := func(k *store.Key) {
 		k.Abilities[0], k.Limits[0].Max, k.Addresses[0] = "spoiled", 1, netip.MustParsePrefix("192.0.2.0/24")

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ func (s *suite) overrides() {
 	put := func(overrides []store.Override) {
 		s.Helper()
 		account, err := s.store.ChangeAccount(s.Context(), "acc_1", func(account *store.Account, _ bool) error {
-			account.Overrides = overrides
+			account.Overrides = slices.Clone(overrides)
 			return nil
 		})
 		if s.must(err); !same(account.Overrides, overrides) {

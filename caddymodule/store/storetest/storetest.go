@@ -202,8 +202,14 @@ func (s *suite) newKey(account, name string) store.Key {
 func (s *suite) create(key store.Key) token.Hash {
 	s.Helper()
 	hash := hashOf(key.ID)
-	s.must(s.store.CreateKey(s.Context(), key, hash))
+	s.must(s.store.CreateKey(s.Context(), clone(key), hash))
 	return hash
+}
+
+// clone returns a key that shares no memory with the key.
+func clone(key store.Key) store.Key {
+	key.Abilities, key.Limits, key.Addresses = slices.Clone(key.Abilities), slices.Clone(key.Limits), slices.Clone(key.Addresses)
+	return key
 }
 
 func hashOf(text string) token.Hash { return sha256.Sum256([]byte(text)) }

@@ -49,6 +49,12 @@ type change struct {
 	err     error
 }
 
+// release frees a change for other calls.
+func (c *change) release() {
+	*c = change{}
+	changes.Put(c)
+}
+
 // holder returns the holder of the counters that a limit covers.
 func (c *change) holder(limit *store.Limit) uint32 {
 	if limit.OfKey {
@@ -65,11 +71,12 @@ func Holder(account, key string) string {
 	return account + "\x01" + key
 }
 
-// sharedChanges is memory for changes, so that a call allocates none.
-var sharedChanges = sync.Pool{New: func() any { return new(change) }}
+// changes is memory for changes, so that a call allocates none.
+var changes = sync.Pool{New: func() any { return new(change) }}
 
-func (l *Ledger) newChange(kind kind, call *store.Call) change {
-	c := change{kind: kind, call: *call, account: l.accounts.reference(call)}
+func (l *Ledger) newChange(kind kind, call *store.Call) *change {
+	c := changes.Get().(*change)
+	c.kind, c.call, c.account = kind, *call, l.accounts.reference(call)
 	if call.Key != "" {
 		c.key = l.accounts.number(Holder(call.Account, call.Key))
 	}

@@ -9,8 +9,9 @@ import (
 // Take admits a call. See store.Counter.
 func (l *Ledger) Take(call store.Call, limits []store.Limit, rooms []store.Room) (admitted bool, err error) {
 	c := l.newChange(take, &call)
+	defer c.release()
 	c.limits, c.rooms = limits, rooms
-	err = l.run(&c)
+	err = l.run(c)
 	return c.admitted, err
 }
 
@@ -18,15 +19,17 @@ func (l *Ledger) Take(call store.Call, limits []store.Limit, rooms []store.Room)
 // that are being committed have not taken from days and months yet.
 func (l *Ledger) Rooms(call store.Call, limits []store.Limit, rooms []store.Room) error {
 	c := l.newChange(look, &call)
+	defer c.release()
 	c.limits, c.rooms = limits, rooms
-	return l.run(&c)
+	return l.run(c)
 }
 
 // GiveBack gives a call back. See store.Counter. Nothing happens if the
 // account was deleted after the grant: its counters were deleted with it.
 func (l *Ledger) GiveBack(call store.Call) error {
 	c := l.newChange(giveBack, &call)
-	return l.run(&c)
+	defer c.release()
+	return l.run(c)
 }
 
 // Reset sets counters to zero, on the disk as well when it returns: those
@@ -58,8 +61,9 @@ func (l *Ledger) resetLoaded(calls []store.Call) (left []store.Call, err error) 
 	var changes []*change
 	for _, call := range calls {
 		c := l.newChange(reset, &call)
+		defer c.release()
 		if c.day, c.endpoint = l.counts.loaded(call.Day), l.counts.endpoint(call.Endpoint); c.day != nil {
-			changes = append(changes, &c)
+			changes = append(changes, c)
 		} else {
 			left = append(left, call)
 		}
@@ -89,12 +93,7 @@ var (
 func (l *Ledger) run(c *change) error {
 	for {
 		if ready := l.prepare(c); ready {
-			shared := sharedChanges.Get().(*change) // with the leader
-			*shared = *c
-			l.commit(shared)
-			*c = *shared
-			*shared = change{}
-			sharedChanges.Put(shared)
+			l.commit(c)
 		}
 		err := c.err
 		switch {

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+)
+
+// defaultPeriod is the period of a limit that names none.
+const defaultPeriod = "day"
+
+// unlimited is a limit without a number.
+const unlimited = "unlimited"
+
+func (t *tool) setLimit() *cobra.Command {
+	var period, until, reason string
+	c := &cobra.Command{
+		Use: "set <account> <endpoint>|all <number>|unlimited", Short: "Overrides a limit of the account's plan, or adds one", Args: cobra.ExactArgs(3),
+		Long: "Replaces the limit that the account's plan has for that endpoint and period, or adds one; all is the limit of all endpoints together. " +
+			"It applies to the account's next call. It gives no access to an endpoint that the plan does not list. " +
+			"--until is the last day of the override, in the gate's time zone, or the time at which it ends.",
+		Example: `caddy tollgate limit set acc_1 convert 50000 --period month --until 2026-12-31 --reason "trade fair"`,
+	}
+	addPeriod(c, &period)
+	c.Flags().StringVar(&until, "until", "", "The last day, for example 2026-12-31, or a time in RFC 3339 (default: no end)")
+	c.Flags().StringVar(&reason, "reason", "", "Why there is an override, at most 200 characters")
+	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Override, error) {
+		request := api.OverrideRequest{Reason: reason}
+		if args[2] != unlimited {
+			calls, err := parseCalls(args[2])
+			if err != nil {
+				return api.Override{}, err
+			}
+			request.Limit = &calls
+		}
+		if c.Flags().Changed("until") {
+			end, err := parseUntil(ctx, gate, until)
+			if err != nil {
+				return api.Override{}, err
+			}
+			request.ExpiresAt = &end
+		}
+		return gate.SetLimit(ctx, args[0], args[1], period, request)
+	}, func(table io.Writer, o api.Override) { showOverrides(table, []api.Override{o}) })
+	return c
+}
+
+func (t *tool) listLimits() *cobra.Command {
+	return &cobra.Command{
+		Use: "list <account>", Short: "Lists an account's overrides", Args: cobra.ExactArgs(1),
+		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.OverrideList, error) {
+			limits, err := gate.Limits(ctx, args[0])
+			return api.OverrideList{Limits: limits}, err
+		}, func(table io.Writer, list api.OverrideList) { showOverrides(table, list.Limits) }),
+	}
+}
+
+func (t *tool) clearLimit() *cobra.Command {
+	var period string
+	c := &cobra.Command{
+		Use: "clear <account> <endpoint>|all", Short: "Removes an override, so that the limit of the plan applies", Args: cobra.ExactArgs(2),
+		RunE: perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
+			return fmt.Sprintf("Removed the override of %s for each %s of %s.", plain(args[1]), plain(period), plain(args[0])),
+				gate.ClearLimit(ctx, args[0], args[1], period)
+		}),
+	}
+	addPeriod(c, &period)
+	return c
+}
+
+func addPeriod(c *cobra.Command, period *string) {
+	c.Flags().StringVar(period, "period", defaultPeriod, "second, minute, hour, day or month")
+}
+
+// parseCalls reads a number of calls. The gate checks its bounds.
+func parseCalls(text string) (int64, error) {
+	calls, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return 0, fmt.Errorf("limit %q is neither a whole number from 0 to 10^15 nor unlimited", text)
+	}
+	return int64(calls), nil
+}
+
+// parseUntil reads the last day of an override, in the zone of the gate, or
+// the time of its end.
+func parseUntil(ctx context.Context, gate *client.Client, text string) (time.Time, error) {
+	if end, err := time.Parse(time.RFC3339, text); err == nil {
+		return end, nil
+	}
+	date, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("--until %q is neither a day such as 2026-12-31 nor a time such as 2026-12-31T18:00:00Z", text)
+	}
+	plans, err := gate.Plans(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	zone, err := calendar.New(plans.Timezone)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return endOf(zone, date), nil
+}
+
+// endOf returns the first instant whose date in the zone is later than a date
+// in UTC. A zone can skip midnight or the whole day.
+func endOf(zone *calendar.Calendar, date time.Time) time.Time {
+	const before = 48 * time.Hour // the day has begun in no zone
+	day := calendar.Day(date.Unix() / (24 * 60 * 60))
+	span := zone.At(date.Add(-before))
+	for span.Day <= day {
+		span = zone.At(span.End)
+	}
+	return span.Start
+}
+
+func showOverrides(table io.Writer, overrides []api.Override) {
+	row(table, "ENDPOINT", "LIMIT", "PERIOD", "EXPIRES", "CREATED", "REASON")
+	for _, o := range overrides {
+		row(table, o.Endpoint, limit(o.Limit), o.Period, momentOr(o.ExpiresAt, "never"), moment(o.CreatedAt), o.Reason)
+	}
+	if len(overrides) == 0 {
+		row(table, "There are none.")
+	}
+}
+
+// parseLimits reads limits of a key, such as "convert 100 day".
+func parseLimits(texts []string) (limits []api.Limit, err error) {
+	for _, text := range texts {
+		words := strings.Fields(text)
+		if len(words) == 2 {
+			words = append(words, defaultPeriod)
+		}
+		if len(words) != 3 {
+			return nil, fmt.Errorf(`--limit %q is not of the form "<endpoint>|all <number> [<period>]"`, text)
+		}
+		calls, err := parseCalls(words[1])
+		if err != nil {
+			return nil, err
+		}
+		limits = append(limits, api.Limit{Endpoint: words[0], Limit: calls, Period: words[2]})
+	}
+	return limits, nil
+}
+
+// limitsOf formats limits of a key as parseLimits reads them.
+func limitsOf(limits []api.Limit) string {
+	var texts []string
+	for _, l := range limits {
+		texts = append(texts, fmt.Sprintf("%s %d %s", l.Endpoint, l.Limit, l.Period))
+	}
+	return strings.Join(texts, ", ")
+}
