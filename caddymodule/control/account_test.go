@@ -22,13 +22,29 @@ import (
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	const want = `{"plans":[{"name":"free","limits":{}},` +
-		`{"name":"starter","limits":{"batch":50,"convert":1000,"currencies":100,"usage":1000}},` +
-		`{"name":"business","limits":{"convert":100000,"currencies":null}}],` +
-		`"endpoints":[{"name":"currencies","method":"GET","path":"/api/currencies","ability":"currencies"},` +
-		`{"name":"convert","method":"GET","path":"/api/convert/{from}/{amount}/{to}","ability":"convert"},` +
-		`{"name":"batch","method":"POST","path":"/api/convert/batch","ability":"convert"},` +
-		`{"name":"usage","method":"GET","path":"/api/usage","ability":"usage"}],"timezone":"Europe/Berlin"}` + "\n"
+	config := controltest.Config()
+	config.Endpoints[1].Cost = 5
+	config.Endpoints[2].CostMember = "conversions"
+	starter := &config.Plans[1]
+	starter.Limits["currencies"] = nil
+	starter.MoreLimits = []policy.LimitConfig{
+		{Endpoint: "convert", Period: "month", Limit: 20000},
+		{Endpoint: "all", Limit: 1500},
+		{Endpoint: "all", Period: "second", Limit: 10},
+		{Endpoint: "batch", Period: "month", Limit: policy.Limit(store.Unlimited)},
+	}
+	config.Plans[2].MoreLimits = []policy.LimitConfig{{Endpoint: "batch", Limit: 70}, {Endpoint: "usage", Period: "hour", Limit: 1000000000000000}}
+	g.Configure(t, config)
+	const want = `{"plans":[{"name":"free","limits":{},"more_limits":[]},` +
+		`{"name":"starter","limits":{"batch":50,"convert":1000,"currencies":null,"usage":1000},"more_limits":[` +
+		`{"endpoint":"convert","period":"month","limit":20000},{"endpoint":"all","period":"day","limit":1500},` +
+		`{"endpoint":"all","period":"second","limit":10}]},` +
+		`{"name":"business","limits":{"batch":70,"convert":100000,"currencies":null,"usage":null},"more_limits":[` +
+		`{"endpoint":"usage","period":"hour","limit":1000000000000000}]}],` +
+		`"endpoints":[{"name":"currencies","method":"GET","path":"/api/currencies","ability":"currencies","cost":1,"cost_member":null},` +
+		`{"name":"convert","method":"GET","path":"/api/convert/{from}/{amount}/{to}","ability":"convert","cost":5,"cost_member":null},` +
+		`{"name":"batch","method":"POST","path":"/api/convert/batch","ability":"convert","cost":1,"cost_member":"conversions"},` +
+		`{"name":"usage","method":"GET","path":"/api/usage","ability":"usage","cost":1,"cost_member":null}],"timezone":"Europe/Berlin"}` + "\n"
 	if got := g.call(t, "GET", "/tollgate/plans", "").Body.String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -229,7 +245,7 @@ func TestConcurrentChangesOfAnAccount(t *testing.T) {
 func (g *gate) giveFreeAccess(t *testing.T) {
 	t.Helper()
 	config := controltest.Config()
-	config.Plans[0].Limits = map[string]policy.Limit{"currencies": 10}
+	config.Plans[0].Limits = controltest.Limits(map[string]int64{"currencies": 10})
 	g.Configure(t, config)
 }
 

@@ -235,13 +235,15 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 		"/tollgate/accounts":                 "GET, HEAD",
 		"/tollgate/accounts/a":               "DELETE, GET, HEAD, PUT",
 		"/tollgate/accounts/a/keys":          "GET, HEAD, POST",
-		"/tollgate/accounts/a/keys/k":        "DELETE",
+		"/tollgate/accounts/a/keys/k":        "DELETE, PATCH",
 		"/tollgate/accounts/a/keys/k/rotate": "POST",
+		"/tollgate/accounts/a/limits":        "GET, HEAD",
+		"/tollgate/accounts/a/limits/x/day":  "DELETE, PUT",
 		"/tollgate/accounts/a/logins":        "DELETE",
 		"/tollgate/accounts/a/usage":         "DELETE, GET, HEAD",
 		"/tollgate/openapi.json":             "GET, HEAD",
 	} {
-		w := g.call(t, "PATCH", target, "")
+		w := g.call(t, "OPTIONS", target, "")
 		if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != allow {
 			t.Errorf("%s: got %d, Allow %q, want %q", target, w.Code, w.Header().Get("Allow"), allow)
 		}
@@ -262,7 +264,11 @@ func TestStoreAway(t *testing.T) {
 		{"DELETE", "/tollgate/accounts/acc_1", ""},
 		{"POST", "/tollgate/accounts/acc_1/keys", `{"name":"ci"}`},
 		{"GET", "/tollgate/accounts/acc_1/keys", ""},
+		{"PATCH", "/tollgate/accounts/acc_1/keys/key_x", `{"name":"ci"}`},
 		{"DELETE", "/tollgate/accounts/acc_1/keys/key_x", ""},
+		{"GET", "/tollgate/accounts/acc_1/limits", ""},
+		{"PUT", "/tollgate/accounts/acc_1/limits/convert/day", `{"limit":1}`},
+		{"DELETE", "/tollgate/accounts/acc_1/limits/convert/day", ""},
 		{"POST", "/tollgate/accounts/acc_1/keys/key_x/rotate", ""},
 		{"DELETE", "/tollgate/accounts/acc_1/logins", ""},
 		{"GET", "/tollgate/accounts/acc_1/usage", ""},

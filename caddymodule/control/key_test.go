@@ -73,7 +73,8 @@ func TestCreateKey(t *testing.T) {
 	}
 	want := map[string]any{
 		"id": id, "account": "acc_1", "kind": "key", "name": "ci", "abilities": []any{"convert", "currencies", "usage"}, "hint": hint,
-		"created_at": "2126-11-20T09:00:00Z", "expires_at": nil, "revoked_at": nil, "last_used_at": nil, "token": secret,
+		"created_at": "2126-11-20T09:00:00Z", "expires_at": nil, "revoked_at": nil, "last_used_at": nil, "last_used_from": nil,
+		"limits": []any{}, "addresses": []any{}, "token": secret,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("created (-want +got):\n%s", diff)
@@ -247,7 +248,7 @@ func TestFreePlanWithAccess(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
 	config := controltest.Config()
-	config.Plans[0].Limits = map[string]policy.Limit{"currencies": 10}
+	config.Plans[0].Limits = controltest.Limits(map[string]int64{"currencies": 10})
 	g.Configure(t, config)
 	g.refused(t, http.StatusForbidden, "not_entitled", "POST", keysPath, `{"name":"ci","abilities":["convert"]}`)
 	key := g.issue(t, `{"name":"ci"}`)

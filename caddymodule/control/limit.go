@@ -28,8 +28,10 @@ type overrideInput struct {
 }
 
 type putOverrideInput struct {
-	overrideInput
-	Body api.OverrideRequest
+	Account  accountID `path:"account"`
+	Endpoint string    `path:"endpoint" doc:"The endpoint's name, or all for all endpoints together."`
+	Period   string    `path:"period" enum:"second,minute,hour,day,month" doc:"The limit's period."`
+	Body     api.OverrideRequest
 }
 
 func (s *server) registerLimits(router huma.API) {
@@ -69,7 +71,7 @@ func (s *server) putOverride(ctx context.Context, with *session, in *putOverride
 	if err != nil {
 		return api.Override{}, err
 	}
-	err = with.changeOverrides(ctx, &in.overrideInput, func(others []store.Override, _ bool) ([]store.Override, error) {
+	err = with.changeOverrides(ctx, in.Account, override.Limit, func(others []store.Override, _ bool) ([]store.Override, error) {
 		if len(others) >= store.MaxOverrides {
 			return nil, errTooManyOverrides
 		}
@@ -79,7 +81,7 @@ func (s *server) putOverride(ctx context.Context, with *session, in *putOverride
 }
 
 func (s *server) deleteOverride(ctx context.Context, with *session, in *overrideInput) error {
-	return with.changeOverrides(ctx, in, func(others []store.Override, found bool) ([]store.Override, error) {
+	return with.changeOverrides(ctx, in.Account, limitOf(in.Endpoint, in.Period), func(others []store.Override, found bool) ([]store.Override, error) {
 		if !found {
 			return nil, errNoOverride
 		}
@@ -89,7 +91,7 @@ func (s *server) deleteOverride(ctx context.Context, with *session, in *override
 
 // override checks a request and returns the override that it describes.
 func (with *session) override(in *putOverrideInput) (override store.Override, err error) {
-	override = store.Override{Limit: in.limit(), Reason: in.Body.Reason, CreatedAt: round(with.now)}
+	override = store.Override{Limit: limitOf(in.Endpoint, in.Period), Reason: in.Body.Reason, CreatedAt: round(with.now)}
 	if override.Max = store.Unlimited; in.Body.Limit != nil {
 		override.Max = *in.Body.Limit
 	}
@@ -107,18 +109,18 @@ func (with *session) override(in *putOverrideInput) (override store.Override, er
 }
 
 // changeOverrides changes the overrides of an account in one step. It calls
-// change with those that have not ended and that are not the one of the input,
-// and with whether there is that one.
-func (with *session) changeOverrides(ctx context.Context, in *overrideInput, change func(others []store.Override, found bool) ([]store.Override, error)) error {
-	_, err := with.store.ChangeAccount(ctx, string(in.Account), func(account *store.Account, exists bool) error {
+// change with those that have not ended and that are not of this limit, and
+// with whether there is one of this limit.
+func (with *session) changeOverrides(ctx context.Context, account accountID, limit store.Limit, change func(others []store.Override, found bool) ([]store.Override, error)) error {
+	_, err := with.store.ChangeAccount(ctx, string(account), func(account *store.Account, exists bool) error {
 		if !exists {
 			return store.ErrNotFound
 		}
 		found := false
 		others := slices.DeleteFunc(slices.Clone(account.Overrides), func(o store.Override) bool {
-			same := o.Same(in.limit())
-			found = found || same && o.Live(with.now)
-			return same || !o.Live(with.now)
+			same, live := o.Same(limit), o.Live(with.now)
+			found = found || same && live
+			return same || !live
 		})
 		changed, err := change(others, found)
 		if err == nil {
@@ -129,11 +131,10 @@ func (with *session) changeOverrides(ctx context.Context, in *overrideInput, cha
 	return err
 }
 
-// limit returns the endpoint and the period of the path. huma has checked the
-// period.
-func (in *overrideInput) limit() store.Limit {
-	period, _ := store.ParsePeriod(in.Period)
-	return store.Limit{Endpoint: in.Endpoint, Period: period}
+// limitOf returns a limit without a Max. huma has checked the period.
+func limitOf(endpoint, period string) store.Limit {
+	parsed, _ := store.ParsePeriod(period)
+	return store.Limit{Endpoint: endpoint, Period: parsed}
 }
 
 // hasEndpoint tells whether limits can name an endpoint.

@@ -14,15 +14,15 @@ import (
 // keyLimits checks the own limits of a key.
 func (with *session) keyLimits(requested []api.Limit) (limits []store.Limit, err error) {
 	for _, r := range requested {
-		period, _ := store.ParsePeriod(r.Period) // huma has checked it
-		limit := store.Limit{Endpoint: r.Endpoint, Period: period, Max: r.Limit, OfKey: true}
+		limit := limitOf(r.Endpoint, r.Period)
+		limit.Max, limit.OfKey = r.Limit, true
 		switch {
 		case !with.hasEndpoint(r.Endpoint):
 			return nil, unknownEndpoint(http.StatusBadRequest, r.Endpoint)
 		case policy.CheckLimit(limit) != nil:
-			return nil, invalidPace(period)
+			return nil, invalidPace(limit.Period)
 		case slices.ContainsFunc(limits, limit.Same):
-			return nil, duplicateLimit(r.Endpoint, period)
+			return nil, duplicateLimit(r.Endpoint, limit.Period)
 		}
 		limits = append(limits, limit)
 	}

@@ -16,7 +16,7 @@ const usagePath = "/tollgate/accounts/acc_1/usage"
 func (g *gate) take(t *testing.T, endpoint string, calls int) {
 	t.Helper()
 	opened := g.Opened()
-	call := store.Call{Account: "acc_1", Endpoint: endpoint, Day: g.Policy().Calendar.At(g.Now()).Day}
+	call := store.Call{Account: "acc_1", Endpoint: endpoint, Day: g.Policy().Calendar.At(g.Now()).Day, At: g.Now(), Cost: 1}
 	for range calls {
 		if ok, err := opened.Take(t.Context(), call, nil, nil); !ok || err != nil {
 			t.Fatalf("taking a call: %v, %v", ok, err)

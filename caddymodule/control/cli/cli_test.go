@@ -169,7 +169,7 @@ func TestUsage(t *testing.T) {
 	opened := s.Opened()
 	day := s.Policy().Calendar.At(s.Now()).Day
 	for range 3 {
-		if _, err := opened.Take(t.Context(), store.Call{Account: "acc_1", Endpoint: "convert", Day: day}, []store.Limit{{Max: 10}}, []int64{0}); err != nil {
+		if _, err := opened.Take(t.Context(), store.Call{Account: "acc_1", Endpoint: "convert", Day: day, At: s.Now(), Cost: 1}, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
