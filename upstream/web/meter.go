@@ -16,7 +16,7 @@ const (
 
 	// maxKeyMeters is the number of limits of keys on My usage. The page of
 	// a key has all of its limits.
-	maxKeyMeters = 12
+	maxKeyMeters = 6
 )
 
 // meters are the limits of an account, or those of a key. The limit of which

@@ -229,7 +229,7 @@ func editStory(key api.Key) story {
 
 // fullKey is a key with as many limits and addresses as a key can have.
 func fullKey() api.Key {
-	key := storyKeys(6)[5]
+	key := storyKeys(1)[0]
 	key.Limits = storyLimits(maxLimits)
 	for i := range maxLimits {
 		key.Addresses = append(key.Addresses, fmt.Sprintf("2001:db8:85a3:8d3:1319:8a2e:%d:/112", 1000+i))
@@ -287,7 +287,7 @@ func monthlyUsage(convert, together int64) api.UsageDocument {
 
 // keyUsage is usage of the plan starter with the limits of n keys.
 func keyUsage(n int, used int64) api.UsageDocument {
-	d := storyUsage(map[string]float64{"convert": 0.43}, 4)
+	d := storyUsage(map[string]float64{"convert": 0.43, "rates": 0.2, "batch": 0.1}, 40)
 	for _, k := range storyKeys(n) {
 		key := api.UsageKey{ID: k.ID, Name: k.Name}
 		for i, l := range storyLimits(4) {
