@@ -29,8 +29,8 @@ func (c counting) Grant(_ context.Context, hash token.Hash, now time.Time) (stor
 	return c.ledger.Grant(&hash, now)
 }
 
-func (c counting) Take(_ context.Context, call store.Call, limits []store.Limit, remaining []int64) (bool, error) {
-	return c.ledger.Take(call, limits, remaining)
+func (c counting) Take(_ context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
+	return c.ledger.Take(call, limits, rooms)
 }
 
 func (c counting) Record(store.Record) {}
@@ -40,7 +40,7 @@ func (c counting) Record(store.Record) {}
 // gate, including its placeholders and metrics.
 func BenchmarkHandler(b *testing.B) {
 	l := ledger.New(nil)
-	l.PutAccount("acc_1", "starter", false)
+	l.PutAccount(&store.Account{ID: "acc_1", Plan: "starter"})
 	tok, err := token.New(token.Key, rand.Reader)
 	if err != nil {
 		b.Fatal(err)
@@ -79,7 +79,7 @@ func newHandler(b *testing.B, db store.Store) *Gate {
 	b.Helper()
 	p, err := policy.New(policy.Config{
 		Endpoints: []policy.EndpointConfig{{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"}},
-		Plans:     []policy.PlanConfig{{Name: "starter", Limits: map[string]policy.Limit{"convert": policy.MaxLimit}}},
+		Plans:     []policy.PlanConfig{{Name: "starter", Limits: map[string]*policy.Limit{"convert": new(policy.Limit(policy.MaxLimit))}}},
 	})
 	if err != nil {
 		b.Fatal(err)

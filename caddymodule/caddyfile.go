@@ -12,8 +12,10 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/dustin/go-humanize"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
 // parseApp parses the global option:
@@ -33,9 +35,10 @@ import (
 //		endpoint <name> <method> <path> {
 //			ability <name>
 //			upgrade
+//			cost <number>|json <member> [<size>]
 //		}
 //		plan <name> {
-//			<endpoint> <limit>|unlimited
+//			<endpoint>|* <number>|unlimited [second|minute|hour|day|month]
 //		}
 //		refund never|unreachable|server_errors
 //		errors json|pass
@@ -260,34 +263,95 @@ func (p *parser) endpoint(args []string) error {
 	err := p.block(subject+" ", map[string]option{
 		"ability": {syntax: "ability <name>", args: 1, parse: setText(&e.Ability)},
 		"upgrade": {syntax: "upgrade", parse: func([]string) error { e.Upgrade = true; return nil }},
+		"cost":    {syntax: costSyntax, args: someArgs, parse: func(args []string) error { return p.cost(args, &e) }},
 	})
 	p.app.Endpoints = append(p.app.Endpoints, e)
 	return err
 }
 
+const costSyntax = "cost <number>|json <member> [<size>]"
+
+// cost parses a constant cost, or the array of the body that is the cost.
+func (p *parser) cost(args []string, e *policy.EndpointConfig) (err error) {
+	switch {
+	case args[0] != "json" && len(args) == 1:
+		if e.Cost, err = strconv.ParseInt(args[0], 10, 64); err != nil || e.Cost < 1 {
+			return p.d.Errf("invalid cost %q: use a whole number from 1 to %d, or json <member>", args[0], policy.MaxCost)
+		}
+		return nil
+	case args[0] != "json" || len(args) < 2 || len(args) > 3:
+		return p.d.Errf("wrong number of arguments: write %s", costSyntax)
+	case args[1] == "":
+		return p.d.Err("empty member: name an array of the JSON body")
+	}
+	e.CostMember = args[1]
+	if len(args) == 3 {
+		size, err := humanize.ParseBytes(args[2])
+		if err != nil || size == 0 || size > policy.MaxCostBody {
+			return p.d.Errf("invalid size %q of cost: use a size up to 16MiB, such as 256KiB", args[2])
+		}
+		e.CostBody = int64(size)
+	}
+	return nil
+}
+
 func (p *parser) plan(args []string) error {
-	plan := policy.PlanConfig{Name: args[0], Limits: map[string]policy.Limit{}}
-	subject := "plan " + plan.Name
-	if err := p.once(subject, "plan", plan.Name); err != nil {
+	plan := policy.PlanConfig{Name: args[0], Limits: map[string]*policy.Limit{}}
+	if err := p.once("plan "+plan.Name, "plan", plan.Name); err != nil {
 		return err
 	}
+	err := p.eachLine(func() error { return p.limit(&plan) })
 	p.app.Plans = append(p.app.Plans, plan)
-	return p.eachLine(func() error {
-		name := p.d.Val()
-		if err := p.once(subject+" "+name, "limit", name); err != nil {
-			return err
-		}
-		var text string
-		if !p.d.AllArgs(&text) {
-			return p.d.Errf("wrong number of arguments: write %s <limit>|unlimited", name)
-		}
-		limit, err := policy.ParseLimit(text)
-		if err != nil {
-			return p.d.WrapErr(err)
-		}
-		plan.Limits[name] = limit
-		return nil
+	return err
+}
+
+// limit parses a line of a plan.
+func (p *parser) limit(plan *policy.PlanConfig) error {
+	name, args := p.d.Val(), p.d.RemainingArgs()
+	switch {
+	case name == store.All:
+		return p.d.Errf("invalid endpoint %q: write * for all endpoints together", name)
+	case len(args) < 1 || len(args) > 2:
+		return p.d.Err("wrong number of arguments: write <endpoint>|* <number>|unlimited [<period>]")
+	}
+	number, err := policy.ParseLimit(args[0])
+	if err != nil {
+		return p.d.WrapErr(err)
+	}
+	l := policy.LimitConfig{Endpoint: name, Period: store.Day.String(), Limit: number}
+	if name == "*" {
+		l.Endpoint = store.All
+	}
+	if len(args) == 2 {
+		l.Period = args[1]
+	}
+	subject := "plan " + plan.Name + " " + l.Endpoint
+	if _, named := p.lines[subject]; !named {
+		p.lines[subject] = at(p.d)
+	}
+	if err := p.once(subject+" "+l.Period, "limit", name+" "+l.Period); err != nil {
+		return err
+	}
+	addLimit(plan, l)
+	return nil
+}
+
+// addLimit adds a daily limit of an endpoint to Limits. Limits has no order
+// and comes before MoreLimits, so a daily limit after another limit of the
+// same calls goes to MoreLimits, as all others do.
+func addLimit(plan *policy.PlanConfig, l policy.LimitConfig) {
+	after := slices.ContainsFunc(plan.MoreLimits, func(other policy.LimitConfig) bool {
+		return other.Endpoint == l.Endpoint || other.Endpoint == store.All
 	})
+	_, listed := plan.Limits[l.Endpoint]
+	switch {
+	case l.Endpoint != store.All && l.Period == store.Day.String() && !after:
+		plan.Limits[l.Endpoint] = &l.Limit
+		return
+	case l.Endpoint != store.All && !listed:
+		plan.Limits[l.Endpoint] = nil
+	}
+	plan.MoreLimits = append(plan.MoreLimits, l)
 }
 
 // refuseEmptyBlock refuses a block without lines, which is a mistake:

@@ -235,7 +235,7 @@ func (s *site) used(t testing.TB, account, endpoint string) int64 {
 	t.Helper()
 	a := app(t)
 	day := a.Policy().Calendar.At(time.Now()).Day
-	counts, err := s.store(t).Counts(t.Context(), account, day, day)
+	counts, err := s.store(t).Counts(t.Context(), account, "", day, day)
 	if err != nil {
 		t.Fatalf("reading counts: %v", err)
 	}

@@ -183,7 +183,7 @@ func TestNoCountersByPath(t *testing.T) {
 		s.get(t, fmt.Sprintf("/api/rates/X%d", i), bearer)
 	}
 	day := compiled(t).Calendar.At(time.Now()).Day
-	got, err := s.store(t).Counts(t.Context(), id, day, day)
+	got, err := s.store(t).Counts(t.Context(), id, "", day, day)
 	if err != nil || len(got) != 1 || got[0] != (store.Count{Day: day, Endpoint: "rates", Used: 20}) {
 		t.Errorf("got %v (%v)", got, err)
 	}

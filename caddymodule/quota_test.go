@@ -79,13 +79,14 @@ func checkExhausted(t *testing.T, got answered, midnight time.Time, seconds int6
 		t.Errorf("got headers %v", got.header)
 	}
 	var body struct {
-		Message, Code, Endpoint string
-		Limit                   int
-		ResetsAt                time.Time `json:"resets_at"`
+		Message, Code, Endpoint, Period, Of string
+
+		Limit    int
+		ResetsAt time.Time `json:"resets_at"`
 	}
 	decoder := json.NewDecoder(strings.NewReader(got.body))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&body); err != nil || body.Code != "quota_exceeded" || body.Endpoint != "convert" ||
+	if err := decoder.Decode(&body); err != nil || body.Code != "quota_exceeded" || body.Endpoint != "convert" || body.Period != "day" || body.Of != "account" ||
 		body.Limit != 5 || !body.ResetsAt.Equal(midnight) || !strings.Contains(strings.ToLower(body.Message), "daily api limit exceeded") {
 		t.Errorf("got body %s (%v)", got.body, err)
 	}

@@ -67,8 +67,8 @@ func (s *Span) Length() time.Duration {
 
 // RetryAfter returns the whole seconds from now to the end of the span,
 // rounded up and at least 1: a client that waits that long is in a later
-// day or month. Midnight is a whole second, so counting from the beginning of the
-// current second rounds up.
+// day or month. Midnight is a whole second, so counting from the beginning
+// of the current second rounds up.
 func (s *Span) RetryAfter(now time.Time) int64 {
 	return max(s.End.Unix()-now.Unix(), 1)
 }

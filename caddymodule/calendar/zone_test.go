@@ -93,13 +93,37 @@ func transitions(location *time.Location) []time.Time {
 	return found
 }
 
-// check compares the day of at with the definitions of start and midnight,
-// by the dates of instants with a step between them.
-func check(t *testing.T, c *calendar.Calendar, location *time.Location, at time.Time, step time.Duration) {
+// month returns the month of an instant as a number that sorts.
+func month(at time.Time, location *time.Location) int { return date(at, location) / 100 }
+
+// unit is a day or a month.
+type unit struct {
+	of     func(*calendar.Calendar, time.Time) *calendar.Span
+	number func(time.Time, *time.Location) int
+	layout string // of the beginning of a span's Day
+	suffix string // the end of it
+}
+
+var (
+	days   = unit{(*calendar.Calendar).At, date, "2006-01-02", ""}
+	months = unit{(*calendar.Calendar).Month, month, "2006-01", "-01"}
+)
+
+// check compares the span of at with the definitions of start and midnight,
+// by the dates of instants with a step between them. Far from the ends of a
+// month the step is a day.
+func check(t *testing.T, u unit, c *calendar.Calendar, location *time.Location, at time.Time, step time.Duration) {
 	t.Helper()
-	span := c.At(at)
+	date := u.number
+	span := u.of(c, at)
 	today := date(at, location)
-	if got, want := span.Day.String(), at.In(location).Format(time.DateOnly); got != want {
+	next := func(from, to time.Time) time.Duration {
+		if to.Sub(from) > 48*time.Hour {
+			return 24 * time.Hour
+		}
+		return step
+	}
+	if got, want := span.Day.String(), at.In(location).Format(u.layout)+u.suffix; got != want {
 		t.Fatalf("%s at %s: got day %s, want %s", location, at.UTC(), got, want)
 	}
 	if span.Start.After(at) || !span.End.After(at) {
@@ -111,12 +135,12 @@ func check(t *testing.T, c *calendar.Calendar, location *time.Location, at time.
 	if got := date(span.Start.Add(-time.Nanosecond), location); got == today {
 		t.Fatalf("%s at %s: its date began before %s", location, at.UTC(), span.Start)
 	}
-	for before := span.End.Add(-time.Nanosecond); !before.Before(at); before = before.Add(-step) {
+	for before := span.End.Add(-time.Nanosecond); !before.Before(at); before = before.Add(-next(before, span.End)) {
 		if date(before, location) > today {
 			t.Fatalf("%s at %s: %s is later already, midnight should be %s", location, at.UTC(), before, span.End)
 		}
 	}
-	for since := span.Start; !since.After(at); since = since.Add(step) {
+	for since := span.Start; !since.After(at); since = since.Add(next(span.Start, since)) {
 		if date(since, location) != today {
 			t.Fatalf("%s at %s: %s has another date, the start should be %s", location, at.UTC(), since, span.Start)
 		}
@@ -162,10 +186,10 @@ func checkZone(t *testing.T, c *calendar.Calendar, location *time.Location) {
 	last := time.Date(2101, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 	random := rand.New(rand.NewPCG(uint64(len(location.String())), 1))
 	for range 100 {
-		check(t, c, location, time.Unix(first+random.Int64N(last-first), random.Int64N(1e9)), time.Hour)
+		check(t, days, c, location, time.Unix(first+random.Int64N(last-first), random.Int64N(1e9)), time.Hour)
 	}
 	for year := 1904; year < 2100; year += 4 {
-		check(t, c, location, time.Date(year, 12, 31, random.IntN(24), 59, 0, 0, location), time.Hour)
+		check(t, days, c, location, time.Date(year, 12, 31, random.IntN(24), 59, 0, 0, location), time.Hour)
 	}
 	seen := map[string]bool{}
 	for _, transition := range transitions(location) {
@@ -188,7 +212,64 @@ func checkZone(t *testing.T, c *calendar.Calendar, location *time.Location) {
 		}
 		seen[rule] = true
 		for _, at := range around {
-			check(t, c, location, at, step)
+			check(t, days, c, location, at, step)
+		}
+	}
+}
+
+// nearMonthEnd recognises transitions at most two days from the beginning
+// of a month.
+func nearMonthEnd(at time.Time, location *time.Location) bool {
+	const near = 48 * time.Hour
+	return month(at.Add(-near), location) != month(at.Add(near), location)
+}
+
+// TestMonthInEveryZone checks random months and leap years, and closely all
+// months of 200 years that begin or end near a change of the clock.
+func TestMonthInEveryZone(t *testing.T) {
+	t.Parallel()
+	for _, name := range zones(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := mustNew(t, name)
+			location, err := time.LoadLocation(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkMonths(t, c, location)
+		})
+	}
+}
+
+func checkMonths(t *testing.T, c *calendar.Calendar, location *time.Location) {
+	random := rand.New(rand.NewPCG(uint64(len(location.String())), 2))
+	first := time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
+	last := time.Date(2101, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
+	for range 20 {
+		check(t, months, c, location, time.Unix(first+random.Int64N(last-first), random.Int64N(1e9)), time.Hour)
+	}
+	for year := 1900; year <= 2100; year += 4 {
+		check(t, months, c, location, time.Date(year, 2, 29, random.IntN(24), 59, 0, 0, location), 12*time.Hour) // March 1 of 1900 and 2100
+		check(t, months, c, location, time.Date(year, 12, 31, random.IntN(24), 59, 0, 0, location), 12*time.Hour)
+	}
+	seen := map[string]bool{}
+	for _, transition := range transitions(location) {
+		if !nearMonthEnd(transition, location) {
+			continue
+		}
+		around := []time.Time{transition, transition.Add(-time.Nanosecond)}
+		step := time.Hour
+		rule := rulesOf(transition, location)
+		if seen[rule] {
+			step = 12 * time.Hour
+		} else if seen[rule] = true; nearMidnight(transition, location) {
+			step = time.Minute
+			around = append(around, transition.Add(-time.Second), transition.Add(time.Minute), transition.Add(-time.Minute),
+				transition.Add(time.Hour), transition.Add(-time.Hour), transition.Add(48*time.Hour), transition.Add(-48*time.Hour))
+		}
+		random.Shuffle(len(around), func(i, j int) { around[i], around[j] = around[j], around[i] })
+		for _, at := range around {
+			check(t, months, c, location, at, step)
 		}
 	}
 }

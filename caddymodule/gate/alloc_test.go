@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 )
 
 // TestAllocations: an admitted call allocates only itself.
 func TestAllocations(t *testing.T) {
 	l := ledger.New(nil)
-	l.PutAccount("acc_1", "starter", false)
+	l.PutAccount(&store.Account{ID: "acc_1", Plan: "starter"})
 	tok := newToken(t)
 	l.PutToken(&ledger.Token{Hash: tok.Hash(), Account: "acc_1", ID: "key_1", Name: "ci", Abilities: "convert"})
 	g := newGate(t, memory{ledger: l}, policy.Limit(policy.MaxLimit))

@@ -36,8 +36,8 @@ func (m memory) Grant(_ context.Context, hash token.Hash, now time.Time) (store.
 	return m.ledger.Grant(&hash, now)
 }
 
-func (m memory) Take(_ context.Context, call store.Call, limits []store.Limit, remaining []int64) (bool, error) {
-	return m.ledger.Take(call, limits, remaining)
+func (m memory) Take(_ context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
+	return m.ledger.Take(call, limits, rooms)
 }
 
 func (m memory) Record(store.Record) {}
@@ -53,11 +53,11 @@ func (plain) Passed(*http.Request) bool            { return false }
 func (plain) Status(error) int                     { return http.StatusBadGateway }
 func (plain) Count(*policy.Endpoint, gate.Outcome) {}
 
-func newGate(t testing.TB, db store.Store, limit policy.Limit) *gate.Gate {
+func newGate(t testing.TB, db store.Store, limit policy.Limit, more ...policy.LimitConfig) *gate.Gate {
 	t.Helper()
 	p, err := policy.New(policy.Config{
 		Endpoints: []policy.EndpointConfig{{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"}},
-		Plans:     []policy.PlanConfig{{Name: "starter", Limits: map[string]policy.Limit{"convert": limit}}},
+		Plans:     []policy.PlanConfig{{Name: "starter", Limits: map[string]*policy.Limit{"convert": &limit}, MoreLimits: more}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func newLedger(b *testing.B, accounts, callers int) (*ledger.Ledger, []string) {
 	bearers := make([]string, 0, min(accounts, callers))
 	for i := range accounts {
 		account := fmt.Sprintf("acc_%d", i)
-		l.PutAccount(account, "starter", false)
+		l.PutAccount(&store.Account{ID: account, Plan: "starter"})
 		tok := newToken(b)
 		l.PutToken(&ledger.Token{Hash: tok.Hash(), Account: account, ID: fmt.Sprintf("key_%d", i), Name: "ci", Abilities: "convert"})
 		if i%(accounts/cap(bearers)) == 0 {
@@ -223,7 +223,7 @@ func refusing(t testing.TB, limit policy.Limit) (*gate.Gate, string) {
 	t.Helper()
 	l, tok := ledger.New(nil), newToken(t)
 	if limit == 0 {
-		l.PutAccount("acc_1", "starter", false)
+		l.PutAccount(&store.Account{ID: "acc_1", Plan: "starter"})
 		l.PutToken(&ledger.Token{Hash: tok.Hash(), Account: "acc_1", ID: "key_1", Name: "ci", Abilities: "convert"})
 	}
 	return newGate(t, memory{ledger: l}, limit), "Bearer " + tok.Reveal()
@@ -238,22 +238,22 @@ const durableCallers = 256
 // counter, so the number of active accounts matters.
 func BenchmarkDurable(b *testing.B) {
 	for _, accounts := range []int{100, 10_000} {
-		for _, limits := range []int{1, 4} {
-			b.Run(fmt.Sprintf("accounts=%d/limits=%d", accounts, limits), func(b *testing.B) {
-				benchmarkDurable(b, accounts, fourLimits[:limits])
+		for _, more := range [][]policy.LimitConfig{nil, threeMore} {
+			b.Run(fmt.Sprintf("accounts=%d/limits=%d", accounts, 1+len(more)), func(b *testing.B) {
+				benchmarkDurable(b, accounts, more)
 			})
 		}
 	}
 }
 
-func benchmarkDurable(b *testing.B, accounts int, limits []store.Limit) {
+func benchmarkDurable(b *testing.B, accounts int, more []policy.LimitConfig) {
 	db, err := badgerstore.Open(b.TempDir(), badgerstore.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer db.Close()
 	l, bearers := newLedger(b, accounts, accounts)
-	g := newGate(b, durable{Store: db, ledger: l, limits: limits}, ample)
+	g := newGate(b, durable{Store: db, ledger: l}, ample, more...)
 	warm(b, g, bearers)
 	var caller atomic.Int64
 	b.SetParallelism(durableCallers / runtime.GOMAXPROCS(0))
@@ -268,13 +268,11 @@ func benchmarkDurable(b *testing.B, accounts int, limits []store.Limit) {
 	})
 }
 
-// fourLimits are limits that one call is counted in. Plans have the first
-// only, so the store adds the others.
-var fourLimits = []store.Limit{
-	{Period: store.Day, Max: int64(ample)},
-	{Period: store.Month, Max: int64(ample)},
-	{Period: store.Day, Max: int64(ample), All: true},
-	{Period: store.Month, Max: int64(ample), All: true},
+// threeMore are limits besides that of the day.
+var threeMore = []policy.LimitConfig{
+	{Endpoint: "convert", Period: "month", Limit: ample},
+	{Endpoint: "all", Period: "month", Limit: ample},
+	{Endpoint: "convert", Period: "second", Limit: ample},
 }
 
 // durable is a store on a disk. It grants from a ledger, because writing
@@ -282,27 +280,12 @@ var fourLimits = []store.Limit{
 type durable struct {
 	store.Store
 	ledger *ledger.Ledger
-	limits []store.Limit
 }
 
 func (d durable) Grant(_ context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
 	grant, err := d.ledger.Grant(&hash, now)
 	grant.Handle = 0 // the store does not know the handles of the ledger
 	return grant, err
-}
-
-// remains are reused, as the gate reuses its own.
-var remains = sync.Pool{New: func() any { return new([4]int64) }}
-
-func (d durable) Take(ctx context.Context, call store.Call, limits []store.Limit, remaining []int64) (bool, error) {
-	if len(d.limits) == len(limits) {
-		return d.Store.Take(ctx, call, limits, remaining)
-	}
-	all := remains.Get().(*[4]int64)
-	defer remains.Put(all)
-	admitted, err := d.Store.Take(ctx, call, d.limits, all[:len(d.limits)])
-	copy(remaining, all[:])
-	return admitted, err
 }
 
 // caller repeats a request and reuses its memory.
@@ -317,6 +300,7 @@ type caller struct {
 
 func newCaller(bearers []string) *caller {
 	r := httptest.NewRequest("GET", "/api/convert/EUR/10/USD", nil)
+	r.RemoteAddr = "192.0.2.1" // without a port, as the client of Caddy
 	r.Header = http.Header{"Accept": {"application/json"}, "User-Agent": {"bench/1"}, "Accept-Encoding": {"gzip"}, "Authorization": {""}}
 	return &caller{bearers: bearers, request: r, header: r.Header, writer: &discard{header: http.Header{}}}
 }

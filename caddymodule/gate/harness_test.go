@@ -2,11 +2,12 @@ package gate_test
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -65,8 +66,8 @@ func newWorld(t testing.TB, change func(*policy.Config)) *world {
 			{Name: "rates", Method: "GET", Path: "/api/rates/{base}"},
 		},
 		Plans: []policy.PlanConfig{
-			{Name: "small", Limits: map[string]policy.Limit{"convert": 5, "rates": 5, "usage": 5}},
-			{Name: "other", Limits: map[string]policy.Limit{"convert": 5, "rates": 5, "usage": 5}},
+			{Name: "small", Limits: map[string]*policy.Limit{"convert": new(policy.Limit(5)), "rates": new(policy.Limit(5)), "usage": new(policy.Limit(5))}},
+			{Name: "other", Limits: map[string]*policy.Limit{"convert": new(policy.Limit(5)), "rates": new(policy.Limit(5)), "usage": new(policy.Limit(5))}},
 		},
 	}
 	if change != nil {
@@ -129,7 +130,14 @@ type failure int
 func (f failure) Error() string { return http.StatusText(int(f)) }
 
 func (*world) Target(r *http.Request) string { return r.RequestURI }
-func (*world) Client(r *http.Request) string { return r.RemoteAddr }
+
+// Client is the address without the port, as that of Caddy.
+func (*world) Client(r *http.Request) string {
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		return host
+	}
+	return r.RemoteAddr
+}
 
 func (w *world) Identified(_ *http.Request, call *gate.Call) {
 	w.mu.Lock()
@@ -182,15 +190,36 @@ func (w *world) account(t testing.TB, id string) (bearer string) {
 	if _, err := storetest.PutAccount(t.Context(), w.store, store.Account{ID: id, Plan: "small", CreatedAt: w.clock()}); err != nil {
 		t.Fatal(err)
 	}
-	tok, err := token.New(token.Key, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := store.Key{ID: "key_" + id, Account: id, Kind: token.Key, Name: "ci", Abilities: []string{"convert", "rates", "usage"}, CreatedAt: w.clock()}
+	return w.key(t, store.Key{ID: "key_" + id, Account: id, Name: "ci"})
+}
+
+// key makes a key to everything.
+func (w *world) key(t testing.TB, key store.Key) (bearer string) {
+	t.Helper()
+	tok := newToken(t)
+	key.Kind, key.Abilities, key.CreatedAt = token.Key, []string{"batch", "convert", "rates", "usage"}, w.clock()
 	if err := w.store.CreateKey(t.Context(), key, tok.Hash()); err != nil {
 		t.Fatal(err)
 	}
 	return tok.Reveal()
+}
+
+// override adds overrides to an account.
+func (w *world) override(t testing.TB, id string, overrides ...store.Override) {
+	t.Helper()
+	_, err := w.store.ChangeAccount(t.Context(), id, func(account *store.Account, _ bool) error {
+		account.Overrides = append(slices.Clone(account.Overrides), overrides...)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// limited makes a world whose plan small has further limits.
+func limited(t testing.TB, more ...policy.LimitConfig) *world {
+	t.Helper()
+	return newWorld(t, func(c *policy.Config) { c.Plans[0].MoreLimits = more })
 }
 
 // ask takes a request through the gate; headers are "Name: value".
@@ -218,7 +247,7 @@ func (w *world) get(t testing.TB, target, bearer string) *httptest.ResponseRecor
 func (w *world) used(t testing.TB, account, endpoint string, at time.Time) int64 {
 	t.Helper()
 	day := w.gate.Policy.Calendar.At(at).Day
-	counts, err := w.store.Counts(t.Context(), account, day, day)
+	counts, err := w.store.Counts(t.Context(), account, "", day, day)
 	if err != nil {
 		t.Fatal(err)
 	}

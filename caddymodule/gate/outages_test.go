@@ -36,11 +36,11 @@ type patient struct {
 
 var errFull = errors.New("disk is full")
 
-func (p *patient) Take(ctx context.Context, call store.Call, limits []store.Limit, remaining []int64) (bool, error) {
+func (p *patient) Take(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
 	if p.noTake.Load() {
 		return false, errFull
 	}
-	return p.memory.Take(ctx, call, limits, remaining)
+	return p.memory.Take(ctx, call, limits, rooms)
 }
 
 func (p *patient) GiveBack(context.Context, store.Call) error {
@@ -74,7 +74,7 @@ func newPatient(t *testing.T, more func(*gate.Options)) *patient {
 	t.Helper()
 	l := ledger.New(nil)
 	tok := newToken(t)
-	l.PutAccount("acc_1", "starter", false)
+	l.PutAccount(&store.Account{ID: "acc_1", Plan: "starter"})
 	l.PutToken(&ledger.Token{Hash: tok.Hash(), Account: "acc_1", ID: "key_1", Name: "ci", Abilities: "convert"})
 	p := &patient{memory: memory{ledger: l}, bearer: "Authorization: Bearer " + tok.Reveal()}
 	core, log := observer.New(zapcore.InfoLevel)
@@ -83,7 +83,7 @@ func newPatient(t *testing.T, more func(*gate.Options)) *patient {
 	compiled, err := policy.New(policy.Config{
 		Guard: []string{"/api/"}, Logins: []string{"POST /api/login"}, LoginThrottle: limits,
 		Endpoints: []policy.EndpointConfig{{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"}},
-		Plans:     []policy.PlanConfig{{Name: "starter", Limits: map[string]policy.Limit{"convert": ample}}},
+		Plans:     []policy.PlanConfig{{Name: "starter", Limits: map[string]*policy.Limit{"convert": new(ample)}}},
 	})
 	if err != nil {
 		t.Fatal(err)

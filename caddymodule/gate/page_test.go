@@ -159,7 +159,7 @@ func TestWaitInWords(t *testing.T) {
 	} {
 		w := newWorld(t, func(cfg *policy.Config) {
 			cfg.Timezone = c.zone
-			cfg.Plans = []policy.PlanConfig{{Name: "small", Limits: map[string]policy.Limit{"convert": 0}}}
+			cfg.Plans = []policy.PlanConfig{{Name: "small", Limits: map[string]*policy.Limit{"convert": new(policy.Limit)}}}
 		})
 		now, err := time.Parse(time.RFC3339, c.now)
 		if err != nil {

@@ -155,7 +155,7 @@ func TestCallOverMidnight(t *testing.T) {
 func TestLimitChanges(t *testing.T) {
 	t.Parallel()
 	limits := func(n policy.Limit) func(*policy.Config) {
-		return func(c *policy.Config) { c.Plans[0].Limits["convert"] = n }
+		return func(c *policy.Config) { c.Plans[0].Limits["convert"] = &n }
 	}
 	w := newWorld(t, limits(5))
 	bearer := w.account(t, "acc_1")
@@ -175,7 +175,7 @@ func TestLimitChanges(t *testing.T) {
 	} {
 		c := policy.Config{
 			Endpoints: []policy.EndpointConfig{{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"}},
-			Plans:     []policy.PlanConfig{{Name: "small", Limits: map[string]policy.Limit{"convert": step.limit}}},
+			Plans:     []policy.PlanConfig{{Name: "small", Limits: map[string]*policy.Limit{"convert": &step.limit}}},
 		}
 		w.configure(t, c)
 		if got := w.get(t, convert, bearer); got.Code != step.code || rateLimit(got) != step.want {
@@ -285,7 +285,7 @@ func (f takeFails) GiveBack(context.Context, store.Call) error {
 	return nil
 }
 
-func (f takeFails) Take(context.Context, store.Call, []store.Limit, []int64) (bool, error) {
+func (f takeFails) Take(context.Context, store.Call, []store.Limit, []store.Room) (bool, error) {
 	f.takes.Add(1)
 	return false, f.err
 }
@@ -344,7 +344,7 @@ func TestRemainingIsKnown(t *testing.T) {
 // a structured field. Its headers are still valid.
 func TestLargestLimit(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(p *policy.Config) { p.Plans[0].Limits["convert"] = policy.MaxLimit })
+	w := newWorld(t, func(p *policy.Config) { p.Plans[0].Limits["convert"] = new(policy.Limit(policy.MaxLimit)) })
 	const want = `"convert";q=999999999999999;w=86400 "convert";r=999999999999999;t=43200`
 	if got := rateLimit(w.get(t, convert, w.account(t, "acc_1"))); got != want {
 		t.Errorf("got %s, want %s", got, want)

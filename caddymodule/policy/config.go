@@ -95,20 +95,23 @@ type EndpointConfig struct {
 	// HTTP/2 and TLS are never switched to.
 	Upgrade bool `json:"upgrade,omitempty"`
 
-	// Cost is how much one call counts in every limit, from 1 to 10,000.
-	// Default 1.
+	// Cost is how much a call counts in each limit, from 1 to 10,000.
+	// Default 1. A call whose cost is greater than the room of a limit is
+	// refused and counts nothing.
 	Cost int64 `json:"cost,omitempty"`
 
 	// CostMember makes a call cost the number of elements of an array, at
-	// least 1. It is the name of a member of the JSON object that the request
-	// has as its body. The method must be POST, PUT or PATCH. A body that is
-	// not application/json is refused with 415, and one that parsers could
-	// read differently with 400. Such a request counts nothing. The body goes
-	// on unchanged.
+	// least 1: CostMember is the array's name in the JSON object that is the
+	// request's body. The method must be POST, PUT or PATCH. The gate refuses
+	// a body that is not plain application/json with 415, and a body without
+	// the array, or one that parsers can read differently, with 400. Such a
+	// request counts nothing. The service gets the body unchanged. Default:
+	// none, the cost is Cost.
 	CostMember string `json:"cost_member,omitempty"`
 
-	// CostBody is the maximum size of a body that CostMember reads, in
-	// bytes, at most 16 MiB. A longer body is refused with 413. Default 64 KiB.
+	// CostBody is the maximum size of a body of an endpoint with CostMember,
+	// in bytes, at most 16 MiB. A longer body is refused with 413. Each
+	// request holds its body in memory. Default 65536 (64 KiB).
 	CostBody int64 `json:"cost_body,omitempty"`
 }
 
@@ -119,29 +122,32 @@ type PlanConfig struct {
 
 	// Limits has the calls per day of endpoints that the plan gives access
 	// to: a number, "unlimited", or null for an endpoint without a limit of
-	// the day. An endpoint that is neither here nor in MoreLimits is not
-	// accessible; a plan without endpoints gives no access at all.
+	// the day here. An endpoint that is neither here nor in MoreLimits is
+	// not accessible; a plan without endpoints gives no access at all.
 	Limits map[string]*Limit `json:"limits,omitempty"`
 
-	// MoreLimits has further limits, in the order of the RateLimit fields.
-	// The limit of an endpoint in Limits comes before them.
+	// MoreLimits has further limits, in the order of their items in the
+	// RateLimit headers. The items of Limits come first.
 	MoreLimits []LimitConfig `json:"more_limits,omitempty"`
 }
 
-// LimitConfig is one limit of a plan. A call is admitted if every limit that
-// covers it has room.
+// LimitConfig is one limit of a plan. A call is admitted if each limit that
+// covers it has room for its cost. Then it counts in all of them.
 type LimitConfig struct {
-	// Endpoint is the name of the endpoint that the limit covers and that
-	// the plan gives access to. "all" covers the calls to all endpoints
-	// together, without the gate's own usage endpoint, and gives no access.
+	// Endpoint is the name of the endpoint whose calls the limit covers. The
+	// plan gives access to it. "all" covers the calls to all endpoints
+	// together except the gate's own usage endpoint, and gives no access.
 	Endpoint string `json:"endpoint"`
 
 	// Period is "day" or "month", a period of the calendar in the
-	// configured zone, or "second", "minute" or "hour", a pace: so many calls
-	// at once, refilled evenly. Default "day".
+	// configured zone, or "second", "minute" or "hour", a pace: a token
+	// bucket that admits so many calls at once and is refilled evenly over
+	// the period. A plan has one limit for each endpoint and period. Default
+	// "day".
 	Period string `json:"period,omitempty"`
 
-	// Limit is a number of calls, or "unlimited". A pace is at least 1.
+	// Limit is a number of calls from 0 to 10^15, or "unlimited". A pace is
+	// at least 1.
 	Limit Limit `json:"limit"`
 }
 
@@ -176,7 +182,8 @@ const (
 	RefundNever        Refund = "never"
 )
 
-// Limit is a number of calls from 0 to MaxLimit, or store.Unlimited. In JSON it is a number or the string "unlimited".
+// Limit is a number of calls from 0 to MaxLimit, or store.Unlimited. In JSON
+// it is a number or the string "unlimited".
 type Limit int64
 
 // ParseLimit reads a limit of a Caddyfile.
@@ -221,7 +228,8 @@ func (l *Limit) UnmarshalJSON(b []byte) error {
 
 // Error is a mistake in a Config. Subject names the wrong part, so that a
 // parser can add its line: "timezone", "guard /api/", "login POST /login",
-// "endpoint convert", "plan starter", "plan starter convert" and so on.
+// "endpoint convert", "endpoint convert cost", "plan starter", "plan starter
+// convert", "plan starter convert month", "plan starter all month" and so on.
 type Error struct {
 	Subject string
 	Err     error

@@ -15,12 +15,12 @@ func CheckLimit(l store.Limit) error {
 	case l.Max < 0 || l.Max > MaxLimit:
 		return fmt.Errorf("limit %d is not from 0 to 10^15", l.Max)
 	case l.Max == 0 && l.Period.IsPace():
-		return fmt.Errorf("a limit for each %s must be at least 1", l.Period)
+		return fmt.Errorf("limit 0 for each %s: use at least 1", l.Period)
 	}
 	return nil
 }
 
-// AppendLimitName appends the name of a limit in the RateLimit fields:
+// AppendLimitName appends the name of a limit in the RateLimit headers:
 // convert, convert-month, all-second, key-convert.
 func AppendLimitName(b []byte, l store.Limit) []byte {
 	if l.OfKey {
@@ -33,22 +33,17 @@ func AppendLimitName(b []byte, l store.Limit) []byte {
 	return b
 }
 
-// checkLimitNames refuses an endpoint if one of its limits could have the same
-// name as a limit of another endpoint.
-func (p *Policy) checkLimitNames(endpoint string) error {
-	others := map[string]string{}
-	for _, name := range limitNames(store.All) {
-		others[name] = store.All
-	}
-	for _, e := range p.Endpoints {
-		for _, name := range limitNames(e.Name) {
-			others[name] = e.Name
+// reserveLimitNames reserves the names of the limits of an endpoint, or
+// refuses the endpoint if another one has such a name.
+func (p *Policy) reserveLimitNames(endpoint string) error {
+	names := limitNames(endpoint)
+	for _, name := range names {
+		if other, taken := p.limitNames[name]; taken {
+			return fmt.Errorf("its limits and those of %q can have the same name %q in RateLimit headers: rename it", other, name)
 		}
 	}
-	for _, name := range limitNames(endpoint) {
-		if other, taken := others[name]; taken {
-			return fmt.Errorf("a limit of it and one of %q would both have the name %q in RateLimit fields: use another name", other, name)
-		}
+	for _, name := range names {
+		p.limitNames[name] = endpoint
 	}
 	return nil
 }

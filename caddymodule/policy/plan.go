@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -29,7 +28,8 @@ type Plan struct {
 	Limits []store.Limit
 
 	listed    []bool          // by Endpoint.Index
-	limits    [][]store.Limit // by Endpoint.Index: those that cover it, without unlimited ones
+	covering  [][]store.Limit // by Endpoint.Index
+	limits    [][]store.Limit // covering without unlimited ones
 	abilities []string        // by Endpoint.Index
 	mu        sync.Mutex
 	effective atomic.Pointer[map[string]*Effective] // by the token's abilities; copied to be changed, under mu
@@ -50,82 +50,89 @@ func (e *Effective) Includes(endpoint *Endpoint) bool { return e.endpoints[endpo
 // but not among the endpoints: that is no mistake of the plan.
 func newPlan(c PlanConfig, endpoints []*Endpoint, declared []string) (*Plan, error) {
 	p := &Plan{
-		Name: c.Name, listed: make([]bool, len(endpoints)), limits: make([][]store.Limit, len(endpoints)),
-		abilities: make([]string, len(endpoints)),
+		Name: c.Name, listed: make([]bool, len(endpoints)), abilities: make([]string, len(endpoints)),
+		covering: make([][]store.Limit, len(endpoints)), limits: make([][]store.Limit, len(endpoints)),
 	}
 	p.effective.Store(&map[string]*Effective{})
-	err := p.addLimits(c, declared)
+	listed := c.endpoints()
+	err := errors.Join(checkDeclared(c.Name, listed, declared), p.addLimits(c, declared))
 	for i, e := range endpoints {
 		p.abilities[i] = e.Ability
-		if _, p.listed[i] = c.Limits[e.Name]; !p.listed[i] {
-			p.listed[i] = slices.ContainsFunc(c.MoreLimits, func(l LimitConfig) bool { return l.Endpoint == e.Name })
-		}
-		if !p.listed[i] {
+		if p.listed[i] = slices.Contains(listed, e.Name); !p.listed[i] {
 			continue
 		}
 		p.Abilities = append(p.Abilities, e.Ability)
-		for _, limit := range p.Limits {
-			if e.Covered(limit) && limit.Max != store.Unlimited {
-				p.limits[i] = append(p.limits[i], limit)
-			}
-		}
+		p.covering[i] = slices.DeleteFunc(slices.Clone(p.Limits), func(l store.Limit) bool { return !e.Covered(l) })
+		p.limits[i] = slices.DeleteFunc(slices.Clone(p.covering[i]), unlimited)
 	}
 	slices.Sort(p.Abilities)
 	p.Abilities = slices.Compact(p.Abilities)
 	return p, err
 }
 
-// addLimits adds the limits of the configuration in their order: those of
-// Limits, which has no order of its own, come in the order of the endpoints.
-func (p *Plan) addLimits(c PlanConfig, declared []string) error {
-	var errs []error
-	known := func(endpoint string) bool { return slices.Contains(declared, endpoint) }
-	for _, name := range slices.SortedFunc(maps.Keys(c.Limits), byPosition(declared)) {
-		limit := c.Limits[name]
-		if !known(name) {
-			errs = append(errs, mistake("plan "+c.Name+" "+name, "there is no endpoint %q", name))
-		} else if limit != nil {
-			errs = append(errs, p.addLimit(store.Limit{Endpoint: name, Period: store.Day, Max: int64(*limit)}))
+// endpoints returns the endpoints that the plan gives access to, sorted.
+func (c *PlanConfig) endpoints() []string {
+	names := slices.Collect(maps.Keys(c.Limits))
+	for _, l := range c.MoreLimits {
+		if l.Endpoint != store.All {
+			names = append(names, l.Endpoint)
 		}
 	}
-	for _, l := range c.MoreLimits {
-		name := or(l.Period, store.Day.String())
-		period, valid := store.ParsePeriod(name)
-		subject := "plan " + c.Name + " " + l.Endpoint
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// checkDeclared refuses endpoints of a plan that are not declared.
+func checkDeclared(plan string, endpoints, declared []string) error {
+	var errs []error
+	for _, name := range endpoints {
+		subject := "plan " + plan + " " + name
 		switch {
-		case l.Endpoint != store.All && !known(l.Endpoint):
-			errs = append(errs, mistake(subject, "there is no endpoint %q", l.Endpoint))
-		case !valid:
-			errs = append(errs, mistake(subject, "invalid period %q: use %s", name, strings.Join(store.Periods, ", ")))
-		default:
-			errs = append(errs, p.addLimit(store.Limit{Endpoint: l.Endpoint, Period: period, Max: int64(l.Limit)}))
+		case name == store.All:
+			errs = append(errs, mistake(subject, "a limit of all endpoints together belongs in more_limits"))
+		case !slices.Contains(declared, name):
+			errs = append(errs, mistake(subject, "there is no endpoint %q", name))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// byPosition sorts the names of a list by their position, and others before
-// them by themselves.
-func byPosition(list []string) func(a, b string) int {
-	return func(a, b string) int {
-		return cmp.Or(cmp.Compare(slices.Index(list, a), slices.Index(list, b)), cmp.Compare(a, b))
+// addLimits adds the limits of the configuration in their order: those of
+// Limits, which has no order of its own, come in the order of the endpoints.
+func (p *Plan) addLimits(c PlanConfig, declared []string) error {
+	var errs []error
+	for _, name := range declared {
+		if limit := c.Limits[name]; limit != nil {
+			errs = append(errs, p.addLimit(LimitConfig{Endpoint: name, Limit: *limit}))
+		}
 	}
+	for _, limit := range c.MoreLimits {
+		errs = append(errs, p.addLimit(limit))
+	}
+	return errors.Join(errs...)
 }
 
-func (p *Plan) addLimit(l store.Limit) error {
-	subject := "plan " + p.Name + " " + l.Endpoint
-	if l.Period != store.Day {
-		subject += " " + l.Period.String()
+func (p *Plan) addLimit(c LimitConfig) error {
+	subject, name := "plan "+p.Name+" "+c.Endpoint, or(c.Period, store.Day.String())
+	period, valid := store.ParsePeriod(name)
+	if period != store.Day {
+		subject += " " + name
 	}
-	if slices.ContainsFunc(p.Limits, l.Same) {
-		return mistake(subject, "duplicate limit of %s for each %s", l.Endpoint, l.Period)
+	limit := store.Limit{Endpoint: c.Endpoint, Period: period, Max: int64(c.Limit)}
+	if !valid {
+		return mistake(subject, "invalid period %q: use %s", name, strings.Join(store.Periods, ", "))
 	}
-	p.Limits = append(p.Limits, l)
-	if err := CheckLimit(l); err != nil {
+	if slices.ContainsFunc(p.Limits, limit.Same) {
+		return mistake(subject, "duplicate limit of %q for each %s", c.Endpoint, name)
+	}
+	p.Limits = append(p.Limits, limit)
+	if err := CheckLimit(limit); err != nil {
 		return &Error{subject, err}
 	}
 	return nil
 }
+
+func unlimited(l store.Limit) bool { return l.Max == store.Unlimited }
 
 // HasAccess tells whether the plan lists any endpoint. A nil plan, which
 // the configuration no longer has, lists none.
@@ -135,15 +142,14 @@ func (p *Plan) HasAccess() bool { return p != nil && len(p.Abilities) > 0 }
 func (p *Plan) Lists(e *Endpoint) bool { return p != nil && p.listed[e.Index] }
 
 // LimitsOf returns the limits that cover the calls to an endpoint of the plan,
-// in the order of the configuration. Overrides that apply at now replace the
-// limit with the same endpoint and period, or come after the others. The
+// in the order of the configuration. An override that applies at now replaces
+// the limit with the same endpoint and period, or comes after the others. The
 // result has no unlimited ones. Do not change it.
 func (p *Plan) LimitsOf(e *Endpoint, overrides []store.Override, now time.Time) []store.Limit {
-	limits := p.limits[e.Index]
 	if len(overrides) == 0 {
-		return limits
+		return p.limits[e.Index]
 	}
-	limits = slices.Clone(limits)
+	limits := slices.Clone(p.covering[e.Index])
 	for i := range overrides {
 		o := &overrides[i]
 		if !o.Live(now) || !e.Covered(o.Limit) {
@@ -155,7 +161,7 @@ func (p *Plan) LimitsOf(e *Endpoint, overrides []store.Override, now time.Time) 
 			limits = append(limits, o.Limit)
 		}
 	}
-	return slices.DeleteFunc(limits, func(l store.Limit) bool { return l.Max == store.Unlimited })
+	return slices.DeleteFunc(limits, unlimited)
 }
 
 // Effective returns the abilities that a token with these abilities

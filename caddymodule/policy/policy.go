@@ -49,6 +49,7 @@ type Policy struct {
 
 	loginAliases []loginAlias
 	plans        map[string]*Plan
+	limitNames   map[string]string // the endpoint, by the names of its limits
 }
 
 // Route is the target of a method and path: a login or an endpoint. The
@@ -92,10 +93,10 @@ func New(c Config) (*Policy, error) {
 	p := &Policy{
 		LoginTTL: time.Duration(or(c.LoginTTL, Duration(24*time.Hour))),
 		Refund:   or(c.Refund, RefundUnreachable),
-		plans:    make(map[string]*Plan),
+		plans:    make(map[string]*Plan), limitNames: make(map[string]string),
 	}
 	err := errors.Join(
-		p.setCalendar(c), p.setGuard(c), p.setLimits(c), p.addLogins(c), p.addEndpoints(c),
+		p.setCalendar(c), p.setGuard(c), p.setLimits(c), p.addLogins(c), p.reserveLimitNames(store.All), p.addEndpoints(c),
 	)
 	return p, errors.Join(err, p.addPlans(c))
 }
@@ -240,6 +241,9 @@ func (p *Policy) addEndpoints(c Config) error {
 		if err := p.addEndpoint(e, usage); err != nil {
 			errs = append(errs, &Error{subject, err})
 		}
+		if err := checkCost(e); err != nil {
+			errs = append(errs, &Error{subject + " cost", err})
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -252,7 +256,7 @@ func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
 	case !names.MatchString(ability):
 		return fmt.Errorf("ability %q is not a name", ability)
 	case e.Name == store.All:
-		return fmt.Errorf("the name %q is reserved for limits of all endpoints", e.Name)
+		return fmt.Errorf("the name %q is reserved for limits of all endpoints together: use another name", e.Name)
 	case e.Name == UsageEndpoint && !usage:
 		return fmt.Errorf("the name %q is reserved for the gate's own endpoint: use the option usage", e.Name)
 	case p.Endpoint(e.Name) != nil:
@@ -260,7 +264,7 @@ func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
 	case usage && e.Method != http.MethodGet:
 		return fmt.Errorf("the method of usage must be GET, not %q", e.Method)
 	}
-	if err := errors.Join(checkCost(e), p.checkLimitNames(e.Name)); err != nil {
+	if err := p.reserveLimitNames(e.Name); err != nil {
 		return err
 	}
 	endpoint := &Endpoint{
@@ -289,7 +293,9 @@ func (p *Policy) addRoute(method, path string, r Route) error {
 func (p *Policy) addPlans(c Config) error {
 	var declared []string
 	for _, e := range endpoints(c) {
-		declared = append(declared, e.Name)
+		if !slices.Contains(declared, e.Name) {
+			declared = append(declared, e.Name)
+		}
 	}
 	var errs []error
 	for _, pc := range c.Plans {
@@ -364,11 +370,11 @@ func checkCost(e EndpointConfig) error {
 	case e.CostMember == "":
 		return nil
 	case e.Cost != 0:
-		return errors.New("use either cost or cost_member, not both")
+		return errors.New("both cost and cost_member: use one of them")
 	case !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, e.Method):
-		return fmt.Errorf("cost json requires the method POST, PUT or PATCH, not %s", e.Method)
+		return fmt.Errorf("the member %q requires the method POST, PUT or PATCH, not %q", e.CostMember, e.Method)
 	case e.CostBody < 0 || e.CostBody > MaxCostBody:
-		return fmt.Errorf("cost_body %d is not from 1 to %d", e.CostBody, MaxCostBody)
+		return fmt.Errorf("cost_body %d is not from 1 to %d bytes", e.CostBody, MaxCostBody)
 	}
 	return nil
 }

@@ -31,10 +31,18 @@ func config() policy.Config {
 		},
 		Plans: []policy.PlanConfig{
 			{Name: "free"},
-			{Name: "starter", Limits: map[string]policy.Limit{"convert": 1000, "batch": 0, "usage": 10}},
-			{Name: "business", Limits: map[string]policy.Limit{"convert": unlimited, "rates": policy.MaxLimit}},
+			{Name: "starter", Limits: daily(map[string]policy.Limit{"convert": 1000, "batch": 0, "usage": 10})},
+			{Name: "business", Limits: daily(map[string]policy.Limit{"convert": unlimited, "rates": policy.MaxLimit})},
 		},
 	}
+}
+
+func daily(limits map[string]policy.Limit) map[string]*policy.Limit {
+	all := map[string]*policy.Limit{}
+	for endpoint, limit := range limits {
+		all[endpoint] = &limit
+	}
+	return all
 }
 
 func compile(t testing.TB, c policy.Config) *policy.Policy {
@@ -130,9 +138,9 @@ func TestMistakes(t *testing.T) {
 		"outside":          {func(c *policy.Config) { c.Endpoints[1].Path = "/rates" }, "endpoint rates"},
 		"plan name":        {func(c *policy.Config) { c.Plans[0].Name = "" }, "plan "},
 		"plan twice":       {func(c *policy.Config) { c.Plans[1].Name = "free" }, "plan free"},
-		"plan's endpoint":  {func(c *policy.Config) { c.Plans[1].Limits["rate"] = 1 }, "plan starter rate"},
-		"limit":            {func(c *policy.Config) { c.Plans[1].Limits["convert"] = -1 }, "plan starter convert"},
-		"large limit":      {func(c *policy.Config) { c.Plans[1].Limits["convert"] = policy.MaxLimit + 1 }, "plan starter convert"},
+		"plan's endpoint":  {func(c *policy.Config) { c.Plans[1].Limits["rate"] = new(policy.Limit(1)) }, "plan starter rate"},
+		"limit":            {func(c *policy.Config) { c.Plans[1].Limits["convert"] = new(policy.Limit(-1)) }, "plan starter convert"},
+		"large limit":      {func(c *policy.Config) { c.Plans[1].Limits["convert"] = new(policy.Limit(policy.MaxLimit + 1)) }, "plan starter convert"},
 		"refund":           {func(c *policy.Config) { c.Refund = "always" }, "refund"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -172,21 +180,26 @@ func TestPlan(t *testing.T) {
 	p := compile(t, config())
 	for _, c := range []struct {
 		plan, endpoint string
-		limit          int64
+		limits         string
 		listed, access bool
 	}{
-		{"starter", "convert", 1000, true, true},
-		{"starter", "batch", 0, true, true},
-		{"starter", "rates", 0, false, true},
-		{"business", "convert", store.Unlimited, true, true},
-		{"business", "rates", policy.MaxLimit, true, true},
-		{"free", "convert", 0, false, false},
-		{"gone", "convert", 0, false, false},
+		{"starter", "convert", "convert 1000", true, true},
+		{"starter", "batch", "batch 0", true, true},
+		{"starter", "rates", "", false, true},
+		{"business", "convert", "", true, true},
+		{"business", "rates", "rates 1000000000000000", true, true},
+		{"free", "convert", "", false, false},
+		{"gone", "convert", "", false, false},
 	} {
-		plan := p.Plan(c.plan)
-		limit, listed := plan.Limit(p.Endpoint(c.endpoint))
-		if listed != c.listed || listed && limit != c.limit || plan.HasAccess() != c.access {
-			t.Errorf("%+v: got %d, %t, %t", c, limit, listed, plan.HasAccess())
+		plan, e := p.Plan(c.plan), p.Endpoint(c.endpoint)
+		if plan.Lists(e) != c.listed || plan.HasAccess() != c.access {
+			t.Errorf("%+v: got %t, %t", c, plan.Lists(e), plan.HasAccess())
+		}
+		if plan == nil {
+			continue
+		}
+		if got := written(plan.LimitsOf(e, nil, time.Time{})); got != c.limits {
+			t.Errorf("%+v: got limits %q", c, got)
 		}
 	}
 	if got := p.Plan("starter").Abilities; !slices.Equal(got, []string{"convert", "usage"}) {

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"hash/maphash"
 	"slices"
+	"strings"
 
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 )
 
 // stripes is how many locks all accounts share.
@@ -47,7 +49,11 @@ func (s *Store) ChangeAccount(_ context.Context, id string, edit func(*store.Acc
 			account.CreatedAt = old.CreatedAt
 		}
 		account.CreatedAt = account.CreatedAt.UTC()
-		apply := func() { s.ledger.PutAccount(id, account.Plan, account.Disabled) }
+		for i := range account.Overrides {
+			o := &account.Overrides[i]
+			o.ExpiresAt, o.CreatedAt = o.ExpiresAt.UTC(), o.CreatedAt.UTC()
+		}
+		apply := func() { s.ledger.PutAccount(&account) }
 		return s.archive.writeDurably(apply, change{key: accountKey(id), value: encodeAccount(account)})
 	})
 	return account, err
@@ -107,7 +113,7 @@ func (s *Store) DeleteAccount(_ context.Context, id string) error {
 		s.recent.forget(id)
 		erased, err := s.erase(id)
 		if !erased {
-			s.ledger.PutAccount(id, account.Plan, account.Disabled)
+			s.ledger.PutAccount(&account)
 		}
 		return err
 	})
@@ -116,10 +122,11 @@ func (s *Store) DeleteAccount(_ context.Context, id string) error {
 // erase deletes everything that is stored of an account, and tells whether
 // the row of the account is deleted.
 func (s *Store) erase(id string) (erased bool, err error) {
-	if err := s.deleteKeys(id); err != nil {
+	// The rows of the keys tell which counters the keys have.
+	if err := s.resetAll(id); err != nil {
 		return false, err
 	}
-	if err := s.resetAll(id); err != nil {
+	if err := s.deleteKeys(id); err != nil {
 		return false, err
 	}
 	changes := []change{{key: accountKey(id)}}
@@ -149,7 +156,7 @@ func (s *Store) remove(keys []keyRow) error {
 	return nil
 }
 
-// resetAll sets all counters of an account on all days to zero.
+// resetAll sets all counters of an account and its keys on all days to zero.
 func (s *Store) resetAll(account string) error {
 	days := s.ledger.Days()
 	err := s.eachDay(func(day calendar.Day) error {
@@ -160,22 +167,66 @@ func (s *Store) resetAll(account string) error {
 		return err
 	}
 	slices.Sort(days)
-	return s.reset(account, slices.Compact(days)...)
+	return s.reset(account, "", slices.Compact(days)...)
 }
 
-// reset sets all counters of an account on some days to zero.
-func (s *Store) reset(account string, days ...calendar.Day) error {
+// reset sets counters of an account and its keys on some days to zero: those
+// of an endpoint, or all if endpoint is empty.
+func (s *Store) reset(account, endpoint string, days ...calendar.Day) error {
+	keys, err := s.keys(account)
+	if err != nil {
+		return err
+	}
 	var calls []store.Call
 	for _, day := range days {
-		counts, err := s.counts(account, day)
+		counted, err := s.counted(account, keys, day)
 		if err != nil {
 			return err
 		}
-		for _, c := range counts {
-			calls = append(calls, store.Call{Account: account, Endpoint: c.Endpoint, Day: day})
-		}
+		calls = append(calls, counted...)
+	}
+	if endpoint != "" {
+		calls = slices.DeleteFunc(calls, func(call store.Call) bool { return call.Endpoint != endpoint })
 	}
 	return s.ledger.Reset(calls...)
+}
+
+// counted returns a call for each counter of an account and its keys on a
+// day. The archive also has counters of keys that are no longer stored.
+func (s *Store) counted(account string, keys []keyRow, day calendar.Day) (calls []store.Call, err error) {
+	counts, loaded := s.ledger.Counts(account, day)
+	if !loaded {
+		return s.archivedCounters(account, day)
+	}
+	add := func(key string) {
+		for _, c := range counts {
+			calls = append(calls, store.Call{Account: account, Key: key, Endpoint: c.Endpoint, Day: day})
+		}
+	}
+	add("")
+	for _, k := range keys {
+		counts, _ = s.ledger.Counts(ledger.Holder(account, k.CountsAs()), day)
+		add(k.CountsAs())
+	}
+	return calls, nil
+}
+
+// archivedCounters returns a call for each counter of an account and its keys
+// that the archive has of a day. Those of the keys follow those of the account
+// without a gap: see ledger.Holder.
+func (s *Store) archivedCounters(account string, day calendar.Day) (calls []store.Call, err error) {
+	if err := s.archive.readable(); err != nil {
+		return nil, err
+	}
+	prefix := append(dayPrefix(day), account...)
+	end := append(slices.Clone(prefix), '\x02')
+	err = scanRange(s.archive.db, prefix, countsPrefix(day, account), end, func(key, _ []byte) error {
+		holder, endpoint, err := parseCountKey(key)
+		_, ofKey, _ := strings.Cut(holder, "\x01")
+		calls = append(calls, store.Call{Account: account, Key: ofKey, Endpoint: endpoint, Day: day})
+		return err
+	})
+	return calls, err
 }
 
 // eachDay calls fn with every day that has counts in the archive. It seeks
@@ -206,45 +257,25 @@ func (s *Store) eachDay(fn func(calendar.Day) error) error {
 	})
 }
 
-// Counts implements store.Usage.
-func (s *Store) Counts(_ context.Context, account string, first, last calendar.Day) (list []store.Count, err error) {
+// Counts implements store.Usage. A day of which the archive lacks counts is
+// always in memory.
+func (s *Store) Counts(_ context.Context, account, key string, first, last calendar.Day) (list []store.Count, err error) {
 	err = s.ledger.Use(func() error {
+		holder := ledger.Holder(account, key)
+		var archived []calendar.Day
 		for day := first; day <= last; day++ {
-			counts, err := s.counts(account, day)
-			if err != nil {
-				return err
+			counts, loaded := s.ledger.Counts(holder, day)
+			if !loaded {
+				archived = append(archived, day)
 			}
 			list = append(list, counts...)
 		}
-		return nil
-	})
-	return list, err
-}
-
-// counts returns the counts of a day, from memory if the day is there. A day
-// of which the archive lacks counts is always in memory.
-func (s *Store) counts(account string, day calendar.Day) ([]store.Count, error) {
-	list, loaded := s.ledger.Counts(account, day)
-	if loaded {
-		return list, nil
-	}
-	prefix := countsPrefix(day, account)
-	err := s.archive.scan(prefix, func(key, value []byte) error {
-		used, err := parseCount(value)
-		if err == nil && used > 0 {
-			list = append(list, store.Count{Day: day, Endpoint: string(bytes.TrimPrefix(key, prefix)), Used: used})
-		}
-		return err
+		return s.archive.counts(holder, archived, func(c store.Count) { list = append(list, c) })
 	})
 	return list, err
 }
 
 // ResetCounts implements store.Usage.
 func (s *Store) ResetCounts(_ context.Context, account, endpoint string, day calendar.Day) error {
-	return s.ledger.Use(func() error {
-		if endpoint == "" {
-			return s.reset(account, day)
-		}
-		return s.ledger.Reset(store.Call{Account: account, Endpoint: endpoint, Day: day})
-	})
+	return s.ledger.Use(func() error { return s.reset(account, endpoint, day) })
 }

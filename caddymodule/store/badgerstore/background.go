@@ -149,7 +149,7 @@ func (j *journal) archiveCounts(counts []ledger.Count, segment uint64) error {
 	for part := range slices.Chunk(counts, batchRows) {
 		rows := make([]change, len(part))
 		for i, c := range part {
-			rows[i] = countRow(appendCountKey(nil, c.Day, c.Account, c.Endpoint), uint64(c.Used))
+			rows[i] = countRow(appendCountKey(nil, c.Day, c.Holder, c.Endpoint), uint64(c.Used))
 		}
 		if _, err := j.archive.writeRows(true, rows); err != nil {
 			return err

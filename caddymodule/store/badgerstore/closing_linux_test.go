@@ -2,12 +2,14 @@ package badgerstore_test
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
@@ -40,7 +42,7 @@ func TestCloseIsBounded(t *testing.T) {
 			t.Errorf("closing: got %v, want %v", err, store.ErrNotClosed)
 		}
 	}
-	if _, err := s.Take(t.Context(), crashCall("convert"), []store.Limit{{Max: 1}}, []int64{0}); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := s.Take(t.Context(), crashCall("convert"), badgerstore.Daily("convert", 1), make([]store.Room, 1)); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a call: got %v", err)
 	}
 
@@ -55,7 +57,7 @@ func TestCloseIsBounded(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Errorf("closing again: %v", err)
 	}
-	if got, err := open(t, dir).Account(t.Context(), "acc_1"); err != nil || got != account {
+	if got, err := open(t, dir).Account(t.Context(), "acc_1"); err != nil || !reflect.DeepEqual(got, account) {
 		t.Errorf("opened again: got %+v, %v, want %+v", got, err, account)
 	}
 }

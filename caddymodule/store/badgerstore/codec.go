@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -21,8 +22,8 @@ import (
 //	m changes             the number of the last change
 //	a account             an account
 //	k account NUL key     a key without its secret, with the token's hash
-//	u key                 when a key was last used
-//	c day account NUL endpoint   the count of a day; the day is 4 bytes
+//	u key                 when a key was last used, and from where
+//	c day holder NUL endpoint    the count of a day; the day is 4 bytes; see ledger.Holder
 //	r account NUL slot    up to recentPerSlot of the last calls
 //	l …                   a row of the login limiter
 const (
@@ -60,8 +61,8 @@ func dayPrefix(day calendar.Day) []byte {
 	return binary.BigEndian.AppendUint32([]byte{prefixCount}, uint32(day))
 }
 
-func countsPrefix(day calendar.Day, account string) []byte {
-	return append(append(dayPrefix(day), account...), 0)
+func countsPrefix(day calendar.Day, holder string) []byte {
+	return append(append(dayPrefix(day), holder...), 0)
 }
 
 // dayEnd is where the day of a count's key ends.
@@ -71,18 +72,18 @@ const dayEnd = 1 + 4
 func dayOf(key []byte) calendar.Day { return calendar.Day(binary.BigEndian.Uint32(key[1:dayEnd])) }
 
 // appendCountKey appends to buf, which the log's only writer reuses.
-func appendCountKey(buf []byte, day calendar.Day, account, endpoint string) []byte {
+func appendCountKey(buf []byte, day calendar.Day, holder, endpoint string) []byte {
 	buf = append(buf, prefixCount)
 	buf = binary.BigEndian.AppendUint32(buf, uint32(day))
-	buf = append(append(buf, account...), 0)
+	buf = append(append(buf, holder...), 0)
 	return append(buf, endpoint...)
 }
 
 // parseCountKey returns what follows the day.
-func parseCountKey(key []byte) (account, endpoint string, err error) {
+func parseCountKey(key []byte) (holder, endpoint string, err error) {
 	if len(key) >= dayEnd && len(key) <= maxText {
-		if account, endpoint, ok := strings.Cut(string(key[dayEnd:]), "\x00"); ok {
-			return account, endpoint, nil
+		if holder, endpoint, ok := strings.Cut(string(key[dayEnd:]), "\x00"); ok {
+			return holder, endpoint, nil
 		}
 	}
 	return "", "", fmt.Errorf("count %q: %w", key, errCorrupt)
@@ -120,6 +121,13 @@ func (e *encoder) bool(v bool) {
 	} else {
 		e.uint(0)
 	}
+}
+
+func (e *encoder) limit(l *store.Limit) {
+	e.string(l.Endpoint)
+	e.uint(uint64(l.Period))
+	e.int(l.Max)
+	e.bool(l.OfKey)
 }
 
 // nanos returns the time as it is stored. 0 is the zero time.
@@ -194,6 +202,20 @@ func (d *decoder) string() string  { return string(d.bytes(d.uint())) }
 func (d *decoder) time() time.Time { return fromNanos(d.int()) }
 func (d *decoder) bool() bool      { return d.uint() == 1 }
 
+func (d *decoder) limit() store.Limit {
+	l := store.Limit{Endpoint: d.string()}
+	period := d.uint()
+	if period < uint64(store.Second) || period > uint64(store.Month) {
+		d.err = errCorrupt
+	}
+	l.Period, l.Max, l.OfKey = store.Period(period), d.int(), d.bool()
+	return l
+}
+
+// more tells whether there are more fields. Rows of older versions end
+// before the fields that were added since.
+func (d *decoder) more() bool { return d.err == nil && len(d.buf) > 0 }
+
 // end returns the first error. Data after the last field is an error, too.
 func (d *decoder) end() error {
 	if d.err == nil && len(d.buf) > 0 {
@@ -207,12 +229,24 @@ func encodeAccount(a store.Account) []byte {
 	e.string(a.Plan)
 	e.bool(a.Disabled)
 	e.time(a.CreatedAt)
+	for i := range a.Overrides {
+		o := &a.Overrides[i]
+		e.limit(&o.Limit)
+		e.time(o.ExpiresAt)
+		e.string(o.Reason)
+		e.time(o.CreatedAt)
+	}
 	return e.buf
 }
 
 func decodeAccount(id string, value []byte) (store.Account, error) {
 	d := newDecoder(value)
 	a := store.Account{ID: id, Plan: d.string(), Disabled: d.bool(), CreatedAt: d.time()}
+	for d.more() {
+		a.Overrides = append(a.Overrides, store.Override{
+			Limit: d.limit(), ExpiresAt: d.time(), Reason: d.string(), CreatedAt: d.time(),
+		})
+	}
 	if err := d.end(); err != nil || len(id) > maxText {
 		return a, fmt.Errorf("account %.40s: %w", id, errCorrupt)
 	}
@@ -235,6 +269,17 @@ func encodeKey(k keyRow) []byte {
 	e.time(k.CreatedAt)
 	e.time(k.ExpiresAt)
 	e.time(k.RevokedAt)
+	if k.Root == "" && k.Restriction() == nil {
+		return e.buf
+	}
+	e.string(k.Root)
+	e.uint(uint64(len(k.Limits)))
+	for i := range k.Limits {
+		e.limit(&k.Limits[i])
+	}
+	for _, network := range k.Addresses {
+		e.string(network.String())
+	}
 	return e.buf
 }
 
@@ -249,10 +294,28 @@ func decodeKey(key, value []byte) (keyRow, error) {
 	k.Abilities = strings.Fields(d.string())
 	k.Hint = d.string()
 	k.CreatedAt, k.ExpiresAt, k.RevokedAt = d.time(), d.time(), d.time()
-	if err := d.end(); err != nil || !ok || len(key)+len(k.Name) > maxText {
+	if d.more() {
+		d.restriction(&k.Key)
+	}
+	if err := d.end(); err != nil || !ok || len(key)+len(k.Name)+len(k.Root) > maxText {
 		return k, fmt.Errorf("key %.40s: %w", id, errCorrupt)
 	}
 	return k, nil
+}
+
+// restriction reads the fields of a key that older versions lack.
+func (d *decoder) restriction(k *store.Key) {
+	k.Root = d.string()
+	for n := d.uint(); n > 0 && d.err == nil; n-- {
+		k.Limits = append(k.Limits, d.limit())
+	}
+	for d.more() {
+		network, err := netip.ParsePrefix(d.string())
+		if err != nil {
+			d.err = errCorrupt
+		}
+		k.Addresses = append(k.Addresses, network)
+	}
 }
 
 // joinAbilities returns a set of abilities as store.Grant has it.

@@ -2,7 +2,10 @@ package badgerstore
 
 import (
 	"errors"
+	"math"
+	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -27,13 +31,45 @@ func drawRecord(t *rapid.T) store.Record {
 	}
 }
 
+func drawLimit(t *rapid.T) store.Limit {
+	return store.Limit{
+		Endpoint: rapid.String().Draw(t, "endpoint"), Period: store.Period(rapid.Uint8Range(uint8(store.Second), uint8(store.Month)).Draw(t, "period")),
+		Max: rapid.Int64().Draw(t, "max"), OfKey: rapid.Bool().Draw(t, "of key"),
+	}
+}
+
+func drawOverride(t *rapid.T) store.Override {
+	return store.Override{
+		Limit: drawLimit(t), ExpiresAt: drawTime(t, "expires"), Reason: rapid.String().Draw(t, "reason"), CreatedAt: drawTime(t, "created"),
+	}
+}
+
+func drawAddr(t *rapid.T) netip.Addr {
+	size := rapid.SampledFrom([]int{4, 16}).Draw(t, "size")
+	addr, _ := netip.AddrFromSlice(rapid.SliceOfN(rapid.Byte(), size, size).Draw(t, "address"))
+	return addr
+}
+
+func drawNetwork(t *rapid.T) netip.Prefix {
+	addr := drawAddr(t)
+	return netip.PrefixFrom(addr, rapid.IntRange(0, addr.BitLen()).Draw(t, "bits"))
+}
+
+// drawList draws nil or a list.
+func drawList[E any](t *rapid.T, draw func(*rapid.T) E) (list []E) {
+	for range rapid.IntRange(0, 3).Draw(t, "length") {
+		list = append(list, draw(t))
+	}
+	return list
+}
+
 // TestRowsRoundTrip: decoding a row returns what was encoded.
 func TestRowsRoundTrip(t *testing.T) {
 	t.Parallel()
 	word := rapid.StringMatching(`[a-z]{1,8}`)
 	rapid.Check(t, func(t *rapid.T) {
-		account := store.Account{ID: word.Draw(t, "id"), Plan: rapid.String().Draw(t, "plan"), Disabled: rapid.Bool().Draw(t, "disabled"), CreatedAt: drawTime(t, "created")}
-		if got, err := decodeAccount(account.ID, encodeAccount(account)); err != nil || got != account {
+		account := store.Account{ID: word.Draw(t, "id"), Plan: rapid.String().Draw(t, "plan"), Disabled: rapid.Bool().Draw(t, "disabled"), CreatedAt: drawTime(t, "created"), Overrides: drawList(t, drawOverride)}
+		if got, err := decodeAccount(account.ID, encodeAccount(account)); err != nil || !reflect.DeepEqual(got, account) {
 			t.Errorf("account: got %+v, %v, want %+v", got, err, account)
 		}
 
@@ -41,11 +77,20 @@ func TestRowsRoundTrip(t *testing.T) {
 			ID: word.Draw(t, "key"), Account: account.ID, Kind: rapid.SampledFrom([]token.Kind{token.Key, token.Login}).Draw(t, "kind"),
 			Name: rapid.String().Draw(t, "name"), Abilities: rapid.SliceOfN(word, 1, 5).Draw(t, "abilities"), Hint: rapid.String().Draw(t, "hint"),
 			CreatedAt: drawTime(t, "created"), ExpiresAt: drawTime(t, "expires"), RevokedAt: drawTime(t, "revoked"),
+			Limits: drawList(t, drawLimit), Addresses: drawList(t, drawNetwork), Root: rapid.StringMatching(`[a-z]{0,4}`).Draw(t, "root"),
 		}}
 		copy(key.hash[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "hash"))
 		got, err := decodeKey(keyKey(key.Account, key.ID), encodeKey(key))
 		if err != nil || !reflect.DeepEqual(got, key) {
 			t.Errorf("key: got %+v, %v, want %+v", got, err, key)
+		}
+
+		use := keyUse{key: key.ID, at: drawTime(t, "used")}
+		if rapid.Bool().Draw(t, "known") {
+			use.from = drawAddr(t)
+		}
+		if got, err := decodeUse(key.ID, encodeUse(use)); err != nil || got != use {
+			t.Errorf("last use: got %+v, %v, want %+v", got, err, use)
 		}
 
 		number := rapid.Uint64().Draw(t, "number")
@@ -62,9 +107,10 @@ func TestRowsRoundTrip(t *testing.T) {
 		}
 
 		call := store.Call{Account: account.ID, Endpoint: word.Draw(t, "endpoint"), Day: calendar.Day(rapid.Int32Range(0, 1<<20).Draw(t, "day"))}
-		name, endpoint, err := parseCountKey(appendCountKey(nil, call.Day, call.Account, call.Endpoint))
-		if err != nil || name != call.Account || endpoint != call.Endpoint {
-			t.Errorf("count: got %q, %q, %v, want %+v", name, endpoint, err, call)
+		holder := ledger.Holder(call.Account, rapid.SampledFrom([]string{"", "key_1"}).Draw(t, "key"))
+		name, endpoint, err := parseCountKey(appendCountKey(nil, call.Day, holder, call.Endpoint))
+		if err != nil || name != holder || endpoint != call.Endpoint {
+			t.Errorf("count: got %q, %q, %v, want %q, %+v", name, endpoint, err, holder, call)
 		}
 	})
 }
@@ -100,8 +146,59 @@ func TestSlotBombs(t *testing.T) {
 	}
 }
 
+// TestInvalidFields: a row with a field that no store writes is refused.
+func TestInvalidFields(t *testing.T) {
+	t.Parallel()
+	for _, period := range []store.Period{0, store.Month + 1, 255} {
+		limit := store.Limit{Endpoint: "convert", Period: period}
+		if _, err := decodeAccount("acc_1", encodeAccount(store.Account{Overrides: []store.Override{{Limit: limit}}})); !errors.Is(err, errCorrupt) {
+			t.Errorf("an override with period %d: got %v, want %v", period, err, errCorrupt)
+		}
+		if _, err := decodeKey(keyKey("acc_1", "key_1"), encodeKey(keyRow{Key: store.Key{Limits: []store.Limit{limit}}})); !errors.Is(err, errCorrupt) {
+			t.Errorf("a key with period %d: got %v, want %v", period, err, errCorrupt)
+		}
+	}
+	if _, err := decodeKey(keyKey("acc_1", "key_1"), encodeKey(keyRow{Key: store.Key{Addresses: make([]netip.Prefix, 1)}})); !errors.Is(err, errCorrupt) {
+		t.Errorf("a key with an invalid network: got %v, want %v", err, errCorrupt)
+	}
+	e := newEncoder()
+	e.time(time.Unix(1, 0))
+	e.string("192.0.2.256")
+	if _, err := decodeUse("key_1", e.buf); !errors.Is(err, errCorrupt) {
+		t.Errorf("a last use with an invalid address: got %v, want %v", err, errCorrupt)
+	}
+}
+
+// TestLongestRows: the rows of an account and a key with all that they may
+// have do not go to the value log.
+func TestLongestRows(t *testing.T) {
+	t.Parallel()
+	name := strings.Repeat("n", 64)
+	limit := store.Limit{Endpoint: name, Period: store.Month, Max: store.Unlimited, OfKey: true}
+	override := store.Override{
+		Limit: limit, ExpiresAt: fromNanos(math.MaxInt64), CreatedAt: fromNanos(math.MaxInt64),
+		Reason: strings.Repeat("\U0010FFFF", 200),
+	}
+	account := store.Account{Plan: name, Disabled: true, CreatedAt: fromNanos(math.MaxInt64), Overrides: slices.Repeat([]store.Override{override}, store.MaxOverrides)}
+	if got := len(encodeAccount(account)); got >= maxValue {
+		t.Errorf("the row of an account: got %d bytes, want less than %d", got, maxValue)
+	}
+	key := keyRow{Key: store.Key{
+		Name: strings.Repeat("\U0010FFFF", 64), Abilities: slices.Repeat([]string{name}, 100), Root: name,
+		Limits:    slices.Repeat([]store.Limit{limit}, store.MaxKeyLimits),
+		Addresses: slices.Repeat([]netip.Prefix{netip.MustParsePrefix("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128")}, store.MaxAddresses),
+	}}
+	if got := len(encodeKey(key)); got >= maxValue {
+		t.Errorf("the row of a key: got %d bytes, want less than %d", got, maxValue)
+	}
+}
+
 // FuzzDecode: decoding any data returns a row or an error.
 func FuzzDecode(f *testing.F) {
+	limits := []store.Limit{{Endpoint: "convert", Period: store.Day, Max: 5}}
+	f.Add(encodeAccount(store.Account{Plan: "starter", Overrides: []store.Override{{Limit: limits[0]}}}))
+	f.Add(encodeUse(keyUse{from: netip.MustParseAddr("192.0.2.1")}))
+	f.Add(encodeKey(keyRow{Key: store.Key{Root: "key_1", Limits: limits, Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}}))
 	f.Add(encodeAccount(store.Account{Plan: "starter"}))
 	f.Add(encodeKey(keyRow{Key: store.Key{Name: "ci", Abilities: strings.Fields("convert rates")}}))
 	f.Add(encodeSlot(3, []store.Record{{Path: "/"}, {}}))
@@ -116,6 +213,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		_, _ = decodeKey([]byte("kacc_1\x00key_1"), value)
 		_, _ = decodeKey(append([]byte{prefixKey}, value...), value)
+		_, _ = decodeUse("key_1", value)
 		_, _ = parseCount(value)
 		_, _, _ = parseCountKey(value)
 	})

@@ -208,7 +208,7 @@ func startWithInput(t *testing.T, task, dir string) (*exec.Cmd, io.Writer, *bufi
 // under way may be counted, and is from then on.
 func (a *acknowledged) check(t *testing.T, s *badgerstore.Store) {
 	t.Helper()
-	counts, err := s.Counts(t.Context(), "acc_1", today, today)
+	counts, err := s.Counts(t.Context(), "acc_1", "", today, today)
 	if err != nil {
 		t.Fatalf("reading the counts: %v", err)
 	}

@@ -46,7 +46,7 @@ func TestResetInProgress(t *testing.T) {
 			return add(record, durable)
 		}
 		asked = true
-		counts, err := s.Counts(t.Context(), "acc_1", today, today)
+		counts, err := s.Counts(t.Context(), "acc_1", "", today, today)
 		if err != nil || len(counts) != 1 || counts[0].Used != 1 {
 			t.Errorf("under way: got %v, %v, want the call", counts, err)
 		}
@@ -86,7 +86,7 @@ func TestDeletionSyncsOnce(t *testing.T) {
 	if *syncs > 3 {
 		t.Errorf("deleting %d counts took %d syncs of the archive", len(rows), *syncs)
 	}
-	if counts, err := s.Counts(t.Context(), "acc_1", today-30, today); err != nil || len(counts) != 0 {
+	if counts, err := s.Counts(t.Context(), "acc_1", "", today-30, today); err != nil || len(counts) != 0 {
 		t.Errorf("%d counts are left, %v", len(counts), err)
 	}
 }

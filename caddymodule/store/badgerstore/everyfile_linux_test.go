@@ -66,7 +66,7 @@ func state(t *testing.T, s *badgerstore.Store) string {
 	accounts, err := s.ListAccounts(ctx, "", 1000)
 	for _, a := range accounts {
 		keys, keysErr := s.ListKeys(ctx, a.ID)
-		counts, countsErr := s.Counts(ctx, a.ID, today-1, today+1)
+		counts, countsErr := s.Counts(ctx, a.ID, "", today-1, today+1)
 		recent, recentErr := s.Recent(ctx, a.ID, now)
 		err = errors.Join(err, keysErr, countsErr, recentErr)
 		slices.SortFunc(counts, func(x, y store.Count) int { return strings.Compare(x.Endpoint, y.Endpoint) })

@@ -222,7 +222,7 @@ func (c *diskChild) wantKept(t *testing.T, dir string, before time.Time) {
 		t.Fatalf("opening the repaired store: %v", err)
 	}
 	defer s.Close()
-	counts, err := s.Counts(t.Context(), "acc_1", today, today)
+	counts, err := s.Counts(t.Context(), "acc_1", "", today, today)
 	if err != nil {
 		t.Fatalf("reading the counts: %v", err)
 	}

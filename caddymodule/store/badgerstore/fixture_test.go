@@ -80,7 +80,7 @@ func (f *fixture) check(t *testing.T, s *badgerstore.Store) {
 		if err != nil || !reflect.DeepEqual(keys, f.Keys[account.ID]) {
 			t.Errorf("keys of %s: got %+v, %v, want %+v", account.ID, keys, err, f.Keys[account.ID])
 		}
-		list, err := s.Counts(t.Context(), account.ID, fixtureDay()-90, fixtureDay())
+		list, err := s.Counts(t.Context(), account.ID, "", fixtureDay()-90, fixtureDay())
 		counts := map[string]int64{}
 		for _, c := range list {
 			counts[countName(c.Day, c.Endpoint)] = c.Used
@@ -119,7 +119,7 @@ func (f *fixture) checkGrants(t *testing.T, s *badgerstore.Store) {
 			}
 			got, err := s.Grant(t.Context(), sha256.Sum256([]byte(key.ID)), fixtureTime)
 			got.Handle = 0
-			if got != want || !errors.Is(err, wantErr) {
+			if !reflect.DeepEqual(got, want) || !errors.Is(err, wantErr) {
 				t.Errorf("grant of %s: got %+v, %v, want %+v, %v", key.ID, got, err, want, wantErr)
 			}
 		}

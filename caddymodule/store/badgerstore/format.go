@@ -18,12 +18,19 @@ type format struct {
 }
 
 // Versions of the format. The first had no log. The second had no numbers of
-// changes.
+// changes. The third had no overrides, no restrictions of keys and no counts
+// of keys; its rows are valid rows of the fourth.
 const (
-	versionPlain       = "tollgate 1"
-	versionUnconfirmed = "tollgate 2"
-	version            = "tollgate 3"
+	versionPlain        = "tollgate 1"
+	versionUnconfirmed  = "tollgate 2"
+	versionUnrestricted = "tollgate 3"
+	version             = "tollgate 4"
 )
+
+// hasLog tells whether a version has a log.
+func (f *format) hasLog() bool {
+	return f.version == version || f.version == versionUnrestricted || f.version == versionUnconfirmed
+}
 
 var (
 	versionKey = append([]byte{prefixMeta}, "format"...)
@@ -42,13 +49,13 @@ func (a *archive) format() (f format, err error) {
 		return f, fmt.Errorf("reading the format: %w", err)
 	case f.version == versionPlain:
 		return f, nil
-	case f.version != version && f.version != versionUnconfirmed:
+	case !f.hasLog():
 		return f, fmt.Errorf("store has format %q, want %q", f.version, version)
 	}
 	if f.segment, err = a.number(segmentKey); err != nil {
 		return f, damaged("the number of its log: %w", err)
 	}
-	if f.version == version {
+	if f.version != versionUnconfirmed {
 		if f.changes, err = a.number(changesKey); err != nil {
 			err = damaged("the number of its changes: %w", err)
 		}

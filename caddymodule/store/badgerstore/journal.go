@@ -69,7 +69,7 @@ func openJournal(d *disk, a *archive, f format, o Options, logger *zap.Logger) (
 	}
 	// A first start that was interrupted leaves an empty segment.
 	hasRecords := slices.ContainsFunc(segments, func(s *wal.Segment) bool { return !s.Empty() })
-	if hasRecords && f.version != version && f.version != versionUnconfirmed {
+	if hasRecords && !f.hasLog() {
 		return nil, damaged("there is a log and nothing that it belongs to")
 	}
 	j := &journal{archive: a, disk: d, sync: o.Sync, logger: logger, days: map[calendar.Day]uint64{}}
@@ -184,8 +184,8 @@ func (j *journal) confirm(changes uint64) error {
 
 // appendCount appends a row of a record.
 func appendCount(buf []byte, c *ledger.Count) []byte {
-	buf = binary.AppendUvarint(buf, uint64(dayEnd+len(c.Account)+1+len(c.Endpoint)))
-	buf = appendCountKey(buf, c.Day, c.Account, c.Endpoint)
+	buf = binary.AppendUvarint(buf, uint64(dayEnd+len(c.Holder)+1+len(c.Endpoint)))
+	buf = appendCountKey(buf, c.Day, c.Holder, c.Endpoint)
 	return binary.AppendUvarint(buf, uint64(c.Used))
 }
 
@@ -249,44 +249,31 @@ func (j *journal) archived(segment uint64) {
 
 // LoadDay implements ledger.Log. The log has no counts of a day that is not in
 // memory.
-func (j *journal) LoadDay(day calendar.Day, fn func(account, endpoint string, used int64)) error {
+func (j *journal) LoadDay(day calendar.Day, fn func(holder, endpoint string, used int64)) error {
 	return scanParallel(j.archive.db, dayPrefix(day), func(key, value []byte) error {
-		account, endpoint, err := parseCountKey(key)
+		holder, endpoint, err := parseCountKey(key)
 		if err != nil {
 			return err
 		}
 		used, err := parseCount(value)
 		if err == nil {
-			fn(account, endpoint, used)
+			fn(holder, endpoint, used)
 		}
 		return err
 	})
 }
 
-// LoadAccount implements ledger.Log. As in LoadDay, the archive has all
-// counts of days that are not in memory.
-func (j *journal) LoadAccount(account string, days []calendar.Day, fn func(endpoint string, used int64)) error {
-	for _, day := range days {
-		prefix := countsPrefix(day, account)
-		err := j.archive.scan(prefix, func(key, value []byte) error {
-			used, err := parseCount(value)
-			if err == nil {
-				fn(string(key[len(prefix):]), used)
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+// LoadHolder implements ledger.Log. As in LoadDay, the archive has all counts
+// of days that are not in memory.
+func (j *journal) LoadHolder(holder string, days []calendar.Day, fn func(endpoint string, used int64)) error {
+	return j.archive.counts(holder, days, func(c store.Count) { fn(c.Endpoint, c.Used) })
 }
 
 // Clear implements ledger.Log.
 func (j *journal) Clear(calls []store.Call) error {
 	changes := make([]change, len(calls))
 	for i, call := range calls {
-		changes[i] = change{key: appendCountKey(nil, call.Day, call.Account, call.Endpoint)}
+		changes[i] = change{key: appendCountKey(nil, call.Day, ledger.Holder(call.Account, call.Key), call.Endpoint)}
 	}
 	return j.archive.writeDurably(nil, changes...)
 }

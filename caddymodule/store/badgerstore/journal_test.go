@@ -48,9 +48,9 @@ func take(t *testing.T, s *Store, c store.Call) {
 
 func wantUsed(t *testing.T, s *Store, c store.Call, want int64) {
 	t.Helper()
-	limits, remaining := []store.Limit{{Max: 0}, {Max: store.Unlimited}}, make([]int64, 2) // the first refuses
-	if _, err := s.ledger.Take(c, limits, remaining); store.Unlimited-remaining[1] != want || err != nil {
-		t.Errorf("%v: got %d, %v, want %d", c, store.Unlimited-remaining[1], err, want)
+	rooms := make([]store.Room, 1)
+	if err := s.ledger.Rooms(c, Daily(c.Endpoint, store.Unlimited), rooms); store.Unlimited-rooms[0].Remaining != want || err != nil {
+		t.Errorf("%v: got %d, %v, want %d", c, store.Unlimited-rooms[0].Remaining, err, want)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestFullGroup(t *testing.T) {
 	const longest = 64 // of an account's id, and of an endpoint's name
 	g := &ledger.Group{Counts: make([]ledger.Count, ledger.MaxGroup)}
 	for i := range g.Counts {
-		g.Counts[i] = ledger.Count{Account: fmt.Sprintf("%0*d", longest, i), Endpoint: strings.Repeat("e", longest), Day: today, Used: store.Unlimited}
+		g.Counts[i] = ledger.Count{Holder: fmt.Sprintf("%0*d", longest, i), Endpoint: strings.Repeat("e", longest), Day: today, Used: store.Unlimited}
 	}
 	if err := s.journal.Append(g); err != nil {
 		t.Errorf("appending %d counts: %v", len(g.Counts), err)
@@ -162,7 +162,7 @@ func TestDayStaysUntilArchived(t *testing.T) {
 	if _, loaded := s.ledger.Counts("acc_1", today); loaded {
 		t.Errorf("a day that is over stays in memory")
 	}
-	counts, err := s.Counts(t.Context(), "acc_1", today, today)
+	counts, err := s.Counts(t.Context(), "acc_1", "", today, today)
 	if err != nil || len(counts) != 1 || counts[0].Used != 1 {
 		t.Errorf("counts of a day that was let go: %v, %v", counts, err)
 	}
@@ -251,7 +251,7 @@ func TestSyncs(t *testing.T) {
 			}},
 			{"revocation", 1, 1, func() error { return s.RevokeKey(t.Context(), "acc_1", "key_1", time.Now()) }},
 			{"call", 0, takes, func() error {
-				_, err := s.ledger.Take(call("convert", today), []store.Limit{{Max: 100}}, []int64{0})
+				_, err := s.ledger.Take(call("convert", today), Daily("convert", 100), make([]store.Room, 1))
 				return err
 			}},
 			{"reset", 0, 1, func() error { return s.ResetCounts(t.Context(), "acc_1", "convert", today) }},
@@ -309,7 +309,7 @@ func TestFailedSyncIsFinal(t *testing.T) {
 		}
 		s.archive.sync = sync // it works again, or so it says
 	}
-	if _, err := s.ledger.Take(call("convert", today), []store.Limit{{Max: 100}}, []int64{0}); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := s.ledger.Take(call("convert", today), Daily("convert", 100), make([]store.Room, 1)); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("taking a call: got %v", err)
 	}
 	syncWith(s, sync) // to close it

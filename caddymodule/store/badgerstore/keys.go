@@ -58,9 +58,9 @@ func (s *Store) enforceLimits(key store.Key, replaces keyRow, overlap bool) (end
 // only look expired because the clock is ahead is not deleted.
 //
 // A new key may have the name of the key that it replaces, also if that
-// one's own predecessor still lives. If a newer key has the name, the key was
-// replaced before: a second successor is refused. A key that is replaced
-// without overlap does not count as live.
+// one's own predecessor still lives. If a newer key has the name or counts as
+// the key, the key was replaced before: a second successor is refused. A key
+// that is replaced without overlap does not count as live.
 func checkKey(key store.Key, keys []keyRow, replaces keyRow, overlap bool) (excess []keyRow, err error) {
 	var ended []keyRow
 	live := 0
@@ -72,7 +72,10 @@ func checkKey(key store.Key, keys []keyRow, replaces keyRow, overlap bool) (exce
 			continue
 		}
 		live++
-		if k.ID != replaces.ID && k.Name == key.Name && (key.Name != replaces.Name || k.CreatedAt.After(replaces.CreatedAt)) {
+		younger := k.CreatedAt.After(replaces.CreatedAt)
+		taken := k.Name == key.Name && (key.Name != replaces.Name || younger)
+		successor := younger && k.CountsAs() == replaces.CountsAs()
+		if k.ID != replaces.ID && (taken || successor) {
 			return nil, store.ErrNameTaken
 		}
 	}
@@ -137,7 +140,7 @@ func (k keyRow) change() change {
 func (s *Store) putToken(k keyRow) {
 	s.ledger.PutToken(&ledger.Token{
 		Hash: k.hash, Account: k.Account, ID: k.ID, Name: k.Name,
-		Abilities: joinAbilities(k.Abilities), ExpiresAt: k.ExpiresAt,
+		Abilities: joinAbilities(k.Abilities), ExpiresAt: k.ExpiresAt, Restriction: k.Restriction(),
 	})
 }
 
@@ -159,23 +162,30 @@ func (s *Store) key(account, id string) (keyRow, error) {
 		return err
 	})
 	if err == nil {
-		k.LastUsedAt, err = s.lastUsed(id)
+		err = s.readLastUse(&k.Key)
 	}
 	return k, err
 }
 
-// lastUsed has a row of its own: if the background wrote it into the row of
-// the key, it could bring back a key that was revoked meanwhile.
-func (s *Store) lastUsed(id string) (at time.Time, err error) {
-	err = s.archive.get(usedKey(id), func(value []byte) error {
-		d := newDecoder(value)
-		at = d.time()
-		return d.end()
+// readLastUse sets the last use of a key. It has a row of its own: if the
+// background wrote it into the row of the key, it could bring back a key that
+// was revoked meanwhile.
+func (s *Store) readLastUse(k *store.Key) error {
+	use, err := s.lastUse(k.ID)
+	k.LastUsedAt, k.LastUsedFrom = use.at, use.from
+	return err
+}
+
+// lastUse returns the stored last use of a key, the zero keyUse if it has none.
+func (s *Store) lastUse(id string) (use keyUse, err error) {
+	err = s.archive.get(usedKey(id), func(value []byte) (err error) {
+		use, err = decodeUse(id, value)
+		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {
 		err = nil
 	}
-	return at, err
+	return use, err
 }
 
 // ListKeys implements store.Keys.
@@ -187,7 +197,7 @@ func (s *Store) ListKeys(_ context.Context, account string) ([]store.Key, error)
 			return err
 		}
 		for _, k := range rows {
-			if k.LastUsedAt, err = s.lastUsed(k.ID); err != nil {
+			if err := s.readLastUse(&k.Key); err != nil {
 				return err
 			}
 			list = append(list, k.Key)
@@ -211,6 +221,46 @@ func (s *Store) keys(account string) ([]keyRow, error) {
 		return err
 	})
 	return list, err
+}
+
+// ChangeKey implements store.Keys.
+func (s *Store) ChangeKey(_ context.Context, account, id string, at time.Time, edit func(*store.Key) error) (store.Key, error) {
+	var k keyRow
+	err := s.alter(account, func() (err error) {
+		if k, err = s.key(account, id); err != nil {
+			return err
+		}
+		if !k.Live(at) {
+			return store.ErrNotFound
+		}
+		left := k.Key
+		if err := edit(&left); err != nil {
+			return err
+		}
+		if err := s.checkNewName(k, left.Name, at); err != nil {
+			return err
+		}
+		k.Name, k.Abilities, k.ExpiresAt = left.Name, left.Abilities, left.ExpiresAt.UTC()
+		k.Limits, k.Addresses = left.Limits, left.Addresses
+		return s.archive.writeDurably(func() { s.putToken(k) }, k.change())
+	})
+	if err != nil {
+		return store.Key{}, err
+	}
+	return k.Key, nil
+}
+
+// checkNewName returns store.ErrNameTaken if another live key has the new
+// name of a key. A key keeps its name, also if it shares it after a rotation.
+func (s *Store) checkNewName(key keyRow, name string, at time.Time) error {
+	if name == key.Name || key.Kind != token.Key {
+		return nil
+	}
+	keys, err := s.keys(key.Account)
+	if slices.ContainsFunc(keys, func(k keyRow) bool { return k.Kind == token.Key && k.Name == name && k.Live(at) }) {
+		err = store.ErrNameTaken
+	}
+	return err
 }
 
 // RevokeKey implements store.Keys. It writes a revoked key again: the first
@@ -238,6 +288,7 @@ func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key,
 		if !old.Live(next.CreatedAt) {
 			return store.ErrNotFound
 		}
+		next.Root = old.CountsAs()
 		overlap := oldEnds.After(next.CreatedAt)
 		ending, err := s.enforceLimits(next, old, overlap)
 		if err != nil {

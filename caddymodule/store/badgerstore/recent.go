@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -35,7 +37,7 @@ const (
 	maxPending = 8 << 20
 
 	// pendingSize is about what a pending takes besides its calls, in bytes.
-	pendingSize = 192
+	pendingSize = 216
 
 	// flushEvery is how long a call waits at most.
 	flushEvery = 5 * time.Second
@@ -74,10 +76,11 @@ type pending struct {
 	used  []keyUse
 }
 
-// keyUse is when a key was last used.
+// keyUse is the last use of a key: when, and from which address.
 type keyUse struct {
-	key string
-	at  time.Time
+	key  string
+	at   time.Time
+	from netip.Addr // the zero Addr if it is not known
 }
 
 func newRecorder(s *Store) *recorder {
@@ -178,9 +181,9 @@ func (p *pending) add(record *store.Record) {
 	}
 	i := slices.IndexFunc(p.used, func(u keyUse) bool { return u.key == record.Key })
 	if i < 0 {
-		p.used = append(p.used, keyUse{record.Key, record.At})
+		p.used = append(p.used, keyUse{record.Key, record.At, record.From})
 	} else if record.At.After(p.used[i].at) {
-		p.used[i].at = record.At
+		p.used[i].at, p.used[i].from = record.At, record.From
 	}
 }
 
@@ -320,18 +323,41 @@ func readSlots(account string, scan scanFunc) (slots []slotRow, err error) {
 // usedRows returns the rows of the keys whose stored last use is too old.
 func (r *recorder) usedRows(keys []keyUse) (rows []change, err error) {
 	for _, u := range keys {
-		stored, err := r.store.lastUsed(u.key)
+		stored, err := r.store.lastUse(u.key)
 		if err != nil {
 			return nil, err
 		}
 		// A clock that was far ahead has stored a time in the future.
-		if since := u.at.Sub(stored); since >= usedEvery || since < -clockAhead {
-			e := newEncoder()
-			e.time(u.at)
-			rows = append(rows, change{key: usedKey(u.key), value: e.buf, expires: u.at.Add(usedFor)})
+		if since := u.at.Sub(stored.at); since >= usedEvery || since < -clockAhead {
+			rows = append(rows, change{key: usedKey(u.key), value: encodeUse(u), expires: u.at.Add(usedFor)})
 		}
 	}
 	return rows, nil
+}
+
+func encodeUse(u keyUse) []byte {
+	e := newEncoder()
+	e.time(u.at)
+	if u.from.IsValid() {
+		e.string(u.from.String())
+	}
+	return e.buf
+}
+
+// decodeUse reads a last use. Those of older versions have no address.
+func decodeUse(key string, value []byte) (keyUse, error) {
+	d := newDecoder(value)
+	u := keyUse{key: key, at: d.time()}
+	if d.more() {
+		var err error
+		if u.from, err = netip.ParseAddr(d.string()); err != nil {
+			d.err = errCorrupt
+		}
+	}
+	if err := d.end(); err != nil {
+		return keyUse{}, fmt.Errorf("last use of key %.40s: %w", key, err)
+	}
+	return u, nil
 }
 
 // Recent implements store.Usage.

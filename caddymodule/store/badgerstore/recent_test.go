@@ -119,7 +119,7 @@ func TestRecordDuringFlush(t *testing.T) {
 		r.add(&store.Record{Account: fmt.Sprint("acc_", i), At: time.Now(), Endpoint: "convert"})
 	}
 	for i := range accounts {
-		s.ledger.PutAccount(fmt.Sprint("acc_", i), "starter", false)
+		s.ledger.PutAccount(&store.Account{ID: fmt.Sprint("acc_", i), Plan: "starter"})
 		if record(i); i%flushRows == 0 {
 			r.moveQueue()
 		}

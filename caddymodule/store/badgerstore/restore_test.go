@@ -46,7 +46,7 @@ func TestSyncFailsInTheBackground(t *testing.T) {
 	if err := s.journal.syncNow(); err == nil {
 		t.Fatalf("the sync did not fail")
 	}
-	if admitted, err := s.ledger.Take(call("convert", today), []store.Limit{{Max: 100}}, []int64{0}); admitted || !errors.Is(err, store.ErrUnavailable) {
+	if admitted, err := s.ledger.Take(call("convert", today), Daily("convert", 100), make([]store.Room, 1)); admitted || !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a call is admitted after it: %v", err)
 	}
 	if err := s.Check(t.Context()); !errors.Is(err, store.ErrUnavailable) {
@@ -114,7 +114,7 @@ func TestArchiveFailsWhileRestoring(t *testing.T) {
 		if err := s.journal.syncNow(); err == nil {
 			t.Errorf("the log began again without the archive")
 		}
-		if admitted, _ := s.ledger.Take(call("convert", today), []store.Limit{{Max: 100}}, []int64{0}); admitted {
+		if admitted, _ := s.ledger.Take(call("convert", today), Daily("convert", 100), make([]store.Room, 1)); admitted {
 			t.Errorf("a call is admitted")
 		}
 	}

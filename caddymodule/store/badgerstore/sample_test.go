@@ -33,7 +33,7 @@ func crashedStore(t *testing.T) string {
 		}
 		for i := range damageCounters {
 			call := store.Call{Account: account, Endpoint: fmt.Sprintf("endpoint_%d", i), Day: today}
-			if _, err := s.Take(t.Context(), call, []store.Limit{{Max: 9}}, []int64{0}); err != nil {
+			if _, err := s.Take(t.Context(), call, badgerstore.Daily(call.Endpoint, 9), make([]store.Room, 1)); err != nil {
 				t.Fatalf("filling: %v", err)
 			}
 		}
@@ -153,7 +153,7 @@ func verdict(t *testing.T, dir string) string {
 		}
 	}()
 	for half := range 3 {
-		counts, err := s.Counts(t.Context(), fmt.Sprintf("acc_%d", half), today, today)
+		counts, err := s.Counts(t.Context(), fmt.Sprintf("acc_%d", half), "", today, today)
 		if err != nil || len(counts) != damageCounters {
 			return fmt.Sprintf("half %d has %d counts, %v", half, len(counts), err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/dgraph-io/badger/v4/y"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
@@ -68,6 +69,45 @@ func (a *archive) scanEach(prefix []byte, fn func(scanFunc) error) error {
 			}
 			return nil
 		})
+	})
+}
+
+// counts calls fn with the counts of a holder on some days, which ascend. It
+// seeks once for each of these days that has counts of any holder: the row
+// behind those of the holder shows which day is next.
+func (a *archive) counts(holder string, days []calendar.Day, fn func(store.Count)) error {
+	if err := a.readable(); err != nil {
+		return err
+	}
+	return a.db.View(func(txn *badger.Txn) error {
+		o := badger.DefaultIteratorOptions
+		o.Prefix, o.PrefetchValues = []byte{prefixCount}, false
+		it := txn.NewIterator(o)
+		defer it.Close()
+		for len(days) > 0 {
+			prefix := countsPrefix(days[0], holder)
+			for it.Seek(prefix); it.ValidForPrefix(prefix); it.Next() {
+				count := store.Count{Day: days[0], Endpoint: string(it.Item().Key()[len(prefix):])}
+				err := it.Item().Value(func(value []byte) (err error) {
+					count.Used, err = parseCount(value)
+					return err
+				})
+				if err != nil {
+					return err
+				}
+				fn(count)
+			}
+			if !it.Valid() {
+				return nil
+			}
+			next := it.Item().Key()
+			if len(next) < dayEnd {
+				return fmt.Errorf("count %q: %w", next, errCorrupt)
+			}
+			later, _ := slices.BinarySearch(days[1:], dayOf(next))
+			days = days[1+later:]
+		}
+		return nil
 	})
 }
 

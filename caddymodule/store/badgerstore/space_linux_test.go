@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -57,7 +58,7 @@ func TestDiskFull(t *testing.T) {
 		if _, err := storetest.PutAccount(t.Context(), s, account); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("changing an account with %d bytes free: %v", leave, err)
 		}
-		if got, err := s.Account(t.Context(), "acc_1"); err != nil || got != account {
+		if got, err := s.Account(t.Context(), "acc_1"); err != nil || !reflect.DeepEqual(got, account) {
 			t.Errorf("reading an account with %d bytes free: %+v, %v", leave, got, err)
 		}
 		empty()
@@ -85,7 +86,7 @@ func TestDiskFull(t *testing.T) {
 		t.Fatalf("opening below the reserve: %v", err)
 	}
 	take(false)
-	if got, err := s.Account(t.Context(), "acc_1"); err != nil || got != account {
+	if got, err := s.Account(t.Context(), "acc_1"); err != nil || !reflect.DeepEqual(got, account) {
 		t.Errorf("reading an account: %+v, %v", got, err)
 	}
 	empty()

@@ -268,8 +268,13 @@ func (s *Store) Grant(_ context.Context, hash token.Hash, now time.Time) (store.
 }
 
 // Take implements store.Counter.
-func (s *Store) Take(_ context.Context, call store.Call, limits []store.Limit, remaining []int64) (bool, error) {
-	return s.ledger.Take(call, limits, remaining)
+func (s *Store) Take(_ context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
+	return s.ledger.Take(call, limits, rooms)
+}
+
+// Rooms implements store.Counter.
+func (s *Store) Rooms(_ context.Context, call store.Call, limits []store.Limit, rooms []store.Room) error {
+	return s.ledger.Rooms(call, limits, rooms)
 }
 
 // GiveBack implements store.Counter.
@@ -306,7 +311,7 @@ func (s *Store) load() error {
 	err := scanParallel(s.archive.db, []byte{prefixAccount}, func(key, value []byte) error {
 		a, err := decodeAccount(string(key[1:]), value)
 		if err == nil {
-			s.ledger.PutAccount(a.ID, a.Plan, a.Disabled)
+			s.ledger.PutAccount(&a)
 		}
 		return err
 	})

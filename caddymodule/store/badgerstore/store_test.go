@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 	"time"
 
@@ -68,13 +69,13 @@ func TestReopen(t *testing.T) {
 	s = open(t, dir)
 	want := store.Grant{Account: "acc_1", Plan: "starter", Key: "key_1", KeyName: "ci", Abilities: "convert"}
 	got, err := s.Grant(ctx, hash, now)
-	if got.Handle = 0; got != want || err != nil {
+	if got.Handle = 0; !reflect.DeepEqual(got, want) || err != nil {
 		t.Errorf("grant: got %+v, %v, want %+v", got, err, want)
 	}
 	if used, admitted, err := badgerstore.TakeDaily(s, call, 3); used != 3 || admitted || err != nil {
 		t.Errorf("taking a call beyond the limit: got %d, %v, %v, want 3, false", used, admitted, err)
 	}
-	counts, err := s.Counts(ctx, "acc_1", today-1, today)
+	counts, err := s.Counts(ctx, "acc_1", "", today-1, today)
 	if err != nil || len(counts) != 1 || counts[0] != (store.Count{Day: today, Endpoint: "convert", Used: 3}) {
 		t.Errorf("counts: got %+v, %v", counts, err)
 	}

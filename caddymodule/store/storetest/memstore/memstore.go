@@ -23,7 +23,7 @@ type Store struct {
 	accounts   map[string]*account
 	tokens     map[token.Hash]*store.Key
 	lastHandle store.Handle
-	start      time.Time
+	start      time.Time // of the clock of the buckets, before all calls
 }
 
 var _ store.Store = (*Store)(nil)
@@ -54,7 +54,7 @@ type pace struct {
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{accounts: map[string]*account{}, tokens: map[token.Hash]*store.Key{}, start: time.Now()}
+	return &Store{accounts: map[string]*account{}, tokens: map[token.Hash]*store.Key{}, start: time.Now().AddDate(-1, 0, 0)}
 }
 
 func (s *Store) lock() (unlock func()) {

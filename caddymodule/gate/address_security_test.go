@@ -1,0 +1,95 @@
+package gate_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+func networks(texts ...string) (list []netip.Prefix) {
+	for _, text := range texts {
+		list = append(list, netip.MustParsePrefix(text))
+	}
+	return list
+}
+
+// from makes a call from an address.
+func (w *world) from(t *testing.T, address, bearer string, headers ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := marked(httptest.NewRequest("GET", convert, nil))
+	r.RemoteAddr = address
+	r.Header.Set("Authorization", "Bearer "+bearer)
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		r.Header.Add(name, value)
+	}
+	answer := httptest.NewRecorder()
+	if err := w.gate.Serve(answer, r, w.next); err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+// TestAddressesOfKeys: a stolen key does not work from elsewhere. Nothing is
+// counted, and no header of the client changes its address.
+func TestAddressesOfKeys(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.account(t, "acc_1")
+	bearer := w.key(t, store.Key{ID: "key_2", Account: "acc_1", Name: "own", Addresses: networks("203.0.113.0/24", "2001:db8::/64", "fe80::1/128")})
+	upstream := w.next
+	w.next = noUpstream(t)
+	for _, address := range []string{
+		"203.0.112.255", "203.0.114.0", "::ffff:203.0.114.1", "::203.0.113.7", "2001:db8:0:1::1", "fe80::2", "", "@", "example.com", "203.0.113.7, 192.0.2.1", "203.0.113.007", "203.0.113.0/24",
+	} {
+		got := w.from(t, address, bearer, "X-Forwarded-For: 203.0.113.7", "X-Real-Ip: 203.0.113.7", "Forwarded: for=203.0.113.7", "Cf-Connecting-Ip: 203.0.113.7")
+		if got.Code != http.StatusForbidden || got.Body.String() != `{"message":"The key may not be used from this address.","code":"address_not_allowed"}` {
+			t.Errorf("from %q: got %d %s", address, got.Code, got.Body)
+		}
+	}
+	if n := w.used(t, "acc_1", "convert", noon); n != 0 || w.outcomes["convert not_entitled"] != 12 {
+		t.Errorf("counted %d, outcomes %v", n, w.outcomes)
+	}
+	w.next = upstream
+	for _, address := range []string{"203.0.113.0", "203.0.113.255", "::ffff:203.0.113.7", "2001:db8::1", "fe80::1%eth0"} {
+		if got := w.from(t, address, bearer); got.Code != http.StatusOK {
+			t.Errorf("from %q: got %d %s", address, got.Code, got.Body)
+		}
+	}
+}
+
+// TestAddressBeforePlan: a client at another address does not learn what the
+// key and its account may do.
+func TestAddressBeforePlan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.account(t, "acc_1")
+	bearer := w.key(t, store.Key{ID: "key_2", Account: "acc_1", Name: "own", Addresses: networks("203.0.113.0/24")})
+	if _, err := w.store.ChangeAccount(t.Context(), "acc_1", func(a *store.Account, _ bool) error { a.Plan = "gone"; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for address, code := range map[string]string{"192.0.2.1": `"address_not_allowed"`, "203.0.113.7": `"plan_required"`} {
+		if got := w.from(t, address, bearer); got.Code != http.StatusForbidden || !strings.Contains(got.Body.String(), code) {
+			t.Errorf("from %s: got %d %s, want %s", address, got.Code, got.Body, code)
+		}
+	}
+}
+
+// TestLastAddress: a key shows from where it was used last.
+func TestLastAddress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	bearer := w.account(t, "acc_1")
+	for i, c := range []struct{ address, want string }{{"203.0.113.7", "203.0.113.7"}, {"::ffff:203.0.113.8", "203.0.113.8"}, {"fe80::1%eth0", "fe80::1"}} {
+		w.set(noon.Add(time.Duration(i) * time.Hour))
+		w.from(t, c.address, bearer)
+		if key, err := w.store.Key(t.Context(), "acc_1", "key_acc_1"); err != nil || key.LastUsedFrom.String() != c.want {
+			t.Errorf("%s: got %v, %v, want %s", c.address, key.LastUsedFrom, err, c.want)
+		}
+	}
+}
