@@ -284,7 +284,7 @@ func (g generous) start(t *testing.T) *client.Client {
 			{Name: "rates", Method: "GET", Path: "/api/rates/{base}"},
 			{Name: "history", Method: "GET", Path: "/api/history/{from}/{to}"},
 		},
-		Plans: []policy.PlanConfig{{Name: "free", Limits: map[string]policy.Limit{"convert": 40, "rates": policy.Limit(store.Unlimited)}}},
+		Plans: []policy.PlanConfig{{Name: "free", Limits: map[string]*policy.Limit{"convert": new(policy.Limit(40)), "rates": new(policy.Limit(store.Unlimited))}}},
 	})
 	if err != nil {
 		t.Fatal(err)

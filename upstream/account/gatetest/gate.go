@@ -77,8 +77,8 @@ func Start(t testing.TB) *Gate {
 		},
 		Plans: []policy.PlanConfig{
 			{Name: "free"},
-			{Name: "starter", Limits: map[string]policy.Limit{"convert": 1000}},
-			{Name: "business", Limits: map[string]policy.Limit{"convert": 100000, "rates": 1000}},
+			{Name: "starter", Limits: map[string]*policy.Limit{"convert": new(policy.Limit(1000))}},
+			{Name: "business", Limits: map[string]*policy.Limit{"convert": new(policy.Limit(100000)), "rates": new(policy.Limit(1000))}},
 		},
 	})
 	if err != nil {
