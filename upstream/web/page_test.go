@@ -109,7 +109,7 @@ func TestFreePlan(t *testing.T) {
 	w.add("ada@example.com", "free")
 	ada := w.person().signIn("ada@example.com")
 	for _, target := range []string{"/settings/keys", "/settings/keys/new", "/usage"} {
-		ada.get(target).has(t, http.StatusOK, "Your plan, free, has no access", "<strong>starter</strong>", "<strong>1,000</strong> convert")
+		ada.get(target).has(t, http.StatusOK, "Your plan, free, has no access", "<strong>starter</strong>", "convert<strong>1,000 a day</strong>")
 	}
 	ada.post("/settings/keys/new", "name", "ci", "ability", "convert", "life", "90").has(t, 422, "no access")
 	ada.get("/settings/plan").has(t, http.StatusOK, "starter", "100,000", "no access")
