@@ -175,9 +175,12 @@ func (v *visit) abilities(checked []string) []abilityChoice {
 func (v *visit) endpointChoices(current string) []choice {
 	choices := []choice{{api.All, "all endpoints"}}
 	for _, e := range v.plans.Endpoints {
-		if _, listed := v.plan.Limits[e.Name]; listed || e.Name == current {
+		if _, listed := v.plan.Limits[e.Name]; listed {
 			choices = append(choices, choice{e.Name, e.Name})
 		}
+	}
+	if !isChoice(choices, current) {
+		choices = append(choices, choice{current, current})
 	}
 	return choices
 }
