@@ -20,7 +20,7 @@ func command() caddycmd.Command {
 	return caddycmd.Command{
 		Name:  "tollgate",
 		Usage: "<command> [--address <interface>] [--json]",
-		Short: "Administers the accounts, keys and counts of a running gate",
+		Short: "Administers the accounts, limits, keys and counts of a running gate",
 		Long: `
 Talks to the admin endpoint of a running Caddy whose configuration has the
 global option tollgate. --address is its address, as for the command reload,

@@ -79,12 +79,19 @@ const full = `{
 		endpoint batch POST /api/batch {
 			ability rates
 			upgrade
+			cost json items 1KiB
+		}
+		endpoint history GET /api/history {
+			cost 5
 		}
 		plan free
 		plan starter {
 			rates 100
 			batch unlimited
 			usage 0
+			history 500 month
+			* 10 second
+			history 50
 		}
 		refund server_errors
 		errors pass
@@ -101,8 +108,10 @@ const fullJSON = `{"admin":{"disabled":true,"config":{"persist":false}},"apps":{
 	"login_throttle":{"per_client":7,"window":"2m0s","free_failures":12,"first_wait":"20s","max_wait":3600000000000},
 	"login_ttl":"48h",
 	"usage":"GET /api/usage",
-	"endpoints":[{"name":"rates","method":"GET","path":"/api/rates/{base}"},{"name":"batch","method":"POST","path":"/api/batch","ability":"rates","upgrade":true}],
-	"plans":[{"name":"free"},{"name":"starter","limits":{"rates":100,"batch":"unlimited","usage":0}}],
+	"endpoints":[{"name":"rates","method":"GET","path":"/api/rates/{base}"},{"name":"batch","method":"POST","path":"/api/batch","ability":"rates","upgrade":true,"cost_member":"items","cost_body":1024},
+		{"name":"history","method":"GET","path":"/api/history","cost":5}],
+	"plans":[{"name":"free"},{"name":"starter","limits":{"rates":100,"batch":"unlimited","usage":0,"history":null},
+		"more_limits":[{"endpoint":"history","period":"month","limit":500},{"endpoint":"all","period":"second","limit":10},{"endpoint":"history","period":"day","limit":50}]}],
 	"refund":"server_errors",
 	"errors":"pass"}}}`
 
@@ -148,7 +157,12 @@ func TestMistakesInJSON(t *testing.T) {
 		"limit":               {`"rates":100`, `"rates":-1`, "neither a whole number"},
 		"fraction":            {`"rates":100`, `"rates":1.5`, "neither a whole number"},
 		"limit as text":       {`"rates":100`, `"rates":"100"`, "neither a number"},
-		"limit null":          {`"rates":100`, `"rates":null`, "neither a whole number"},
+		"limit of a month":    {`"limit":500`, `"limit":null`, "neither a whole number"},
+		"period":              {`"period":"month"`, `"period":"year"`, `invalid period "year"`},
+		"pace":                {`"limit":10}`, `"limit":0}`, "limit 0 for each second"},
+		"duplicate limit":     {`"history":null`, `"history":1`, `duplicate limit of "history" for each day`},
+		"cost":                {`"cost":5`, `"cost":10001`, "cost 10001 is not from 1 to 10000"},
+		"both costs":          {`"cost_body":1024`, `"cost":2`, "both cost and cost_member"},
 		"window":              {`"2m0s"`, `"-2m"`, "window of -2m"},
 		"zone":                {`Europe/Berlin`, `Mars`, "unknown time zone"},
 		"plan":                {`"rates":100`, `"rate":100`, `no endpoint "rate"`},

@@ -13,7 +13,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
-// An application sets the plan of an account and makes a key for it.
+// An application sets the plan of an account, raises a limit for it, makes a
+// key, and restricts the key.
 func Example() {
 	gate, err := client.New("http://127.0.0.1:8081", os.Getenv("TOLLGATE_SECRET"))
 	if err != nil {
@@ -23,6 +24,10 @@ func Example() {
 	defer cancel()
 	plan := "starter"
 	if _, err := gate.PutAccount(ctx, "acc_1", api.AccountChange{Plan: &plan}); err != nil {
+		log.Fatal(err)
+	}
+	limit, end := int64(50_000), time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+	if _, err := gate.SetLimit(ctx, "acc_1", "convert", "month", api.OverrideRequest{Limit: &limit, ExpiresAt: &end}); err != nil {
 		log.Fatal(err)
 	}
 	key, err := gate.CreateKey(ctx, "acc_1", api.KeyRequest{Name: "ci", Abilities: []string{"convert"}, TTL: "30d"})
@@ -36,4 +41,12 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Println(key.Token) // shown this once
+	change := api.KeyChange{
+		Limits:    api.To([]api.Limit{{Endpoint: "convert", Period: "day", Limit: 100}}),
+		Addresses: api.To([]string{"203.0.113.0/24"}),
+		ExpiresAt: api.To[*time.Time](nil), // never
+	}
+	if _, err := gate.ChangeKey(ctx, "acc_1", key.ID, change); err != nil {
+		log.Fatal(err)
+	}
 }

@@ -291,6 +291,7 @@ func TestLastUsedFrom(t *testing.T) {
 		Account: "acc_1", Key: key.ID, KeyName: "ci", At: g.Now(), Endpoint: "convert", Method: "GET", Path: "/", Status: 200,
 		From: netip.MustParseAddr("203.0.113.5"),
 	})
+	g.must(t, http.StatusOK, "GET", usagePath, "") // writes what the store has not written yet
 	got := g.key(t, key.ID)
 	if got.LastUsedFrom == nil || *got.LastUsedFrom != "203.0.113.5" || got.LastUsedAt == nil {
 		t.Errorf("got %+v", got)

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -80,16 +79,34 @@ func TestAddressBeforePlan(t *testing.T) {
 	}
 }
 
-// TestLastAddress: a key shows from where it was used last.
-func TestLastAddress(t *testing.T) {
+// recording is a store that keeps the last record: stores write records later.
+type recording struct {
+	store.Store
+	last *store.Record
+}
+
+func (r recording) Record(record store.Record) { *r.last = record }
+
+// TestRecordedAddress: the record of a call has the client's address, as far as
+// it is known.
+func TestRecordedAddress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	bearer := w.account(t, "acc_1")
-	for i, c := range []struct{ address, want string }{{"203.0.113.7", "203.0.113.7"}, {"::ffff:203.0.113.8", "203.0.113.8"}, {"fe80::1%eth0", "fe80::1"}} {
-		w.set(noon.Add(time.Duration(i) * time.Hour))
+	var last store.Record
+	w.store = recording{w.store, &last}
+	for _, c := range []struct {
+		address string
+		want    netip.Addr
+	}{
+		{"203.0.113.7", netip.MustParseAddr("203.0.113.7")}, {"::ffff:203.0.113.8", netip.MustParseAddr("203.0.113.8")},
+		{"fe80::1%eth0", netip.MustParseAddr("fe80::1")}, {"@", netip.Addr{}}, {"203.0.113.9", netip.MustParseAddr("203.0.113.9")},
+		{"203.0.113.10", netip.MustParseAddr("203.0.113.10")}, // refused
+	} {
+		last = store.Record{}
 		w.from(t, c.address, bearer)
-		if key, err := w.store.Key(t.Context(), "acc_1", "key_acc_1"); err != nil || key.LastUsedFrom.String() != c.want {
-			t.Errorf("%s: got %v, %v, want %s", c.address, key.LastUsedFrom, err, c.want)
+		if last.Key != "key_acc_1" || last.From != c.want {
+			t.Errorf("%s: got %+v, want %v", c.address, last, c.want)
 		}
 	}
 }

@@ -39,7 +39,6 @@ type Call struct {
 	effective *policy.Effective
 	day       *calendar.Span
 	limits    []store.Limit
-	shared    bool // limits are those of all accounts on the plan
 
 	cost int64
 	// rooms has the room of each limit, nil as long as it is not known.
@@ -49,6 +48,7 @@ type Call struct {
 	history  int16 // days of history that a call to usage asks for
 	head     bool  // a HEAD request to an endpoint with GET
 	refunded bool
+	shared   bool // limits are those of all accounts on the plan
 
 	values [9]string // of the headers that the gate sets
 	text   [40]byte  // of RateLimit, unless it is longer

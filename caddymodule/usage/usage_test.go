@@ -48,8 +48,15 @@ func compile(t *testing.T, zone string) *policy.Policy {
 		},
 		Plans: []policy.PlanConfig{
 			{Name: "free"},
-			{Name: "starter", Limits: map[string]policy.Limit{"convert": 1000, "usage": 10}},
-			{Name: "business", Limits: map[string]policy.Limit{"convert": policy.Limit(store.Unlimited), "currencies": 0}},
+			{Name: "starter", Limits: map[string]*policy.Limit{"convert": new(policy.Limit(1000)), "usage": new(policy.Limit(10))}},
+			{Name: "business", Limits: map[string]*policy.Limit{"convert": new(policy.Limit(store.Unlimited)), "currencies": new(policy.Limit(0))}},
+			{
+				Name: "monthly", Limits: map[string]*policy.Limit{"convert": new(policy.Limit(20))},
+				MoreLimits: []policy.LimitConfig{
+					{Endpoint: "all", Period: "month", Limit: 100}, {Endpoint: "convert", Period: "month", Limit: 40}, {Endpoint: "currencies", Period: "month", Limit: 3},
+					{Endpoint: "all", Period: "second", Limit: 7}, {Endpoint: "currencies", Period: "hour", Limit: 9}, {Endpoint: "all", Limit: 50}, {Endpoint: "usage", Period: "month", Limit: 5},
+				},
+			},
 		},
 	})
 	if err != nil {
@@ -98,20 +105,20 @@ func TestBuild(t *testing.T) {
 		want string
 	}{
 		{"starter", 3, `{"account":"acc_1","plan":"starter","timezone":"Europe/Berlin","day":"2126-11-20","resets_at":"2126-11-21T00:00:00+01:00",` +
-			`"endpoints":[{"endpoint":"convert","method":"GET","path":"/api/convert/{from}/{amount}/{to}","limit":1000,"used":12,"remaining":988},` +
-			`{"endpoint":"usage","method":"GET","path":"/api/usage","limit":10,"used":0,"remaining":10}],` +
+			`"endpoints":[{"endpoint":"convert","method":"GET","path":"/api/convert/{from}/{amount}/{to}","limit":1000,"used":12,"remaining":988,"limits":[{"period":"day","limit":1000,"used":12,"remaining":988,"resets_at":"2126-11-21T00:00:00+01:00"}]},` +
+			`{"endpoint":"usage","method":"GET","path":"/api/usage","limit":10,"used":0,"remaining":10,"limits":[{"period":"day","limit":10,"used":0,"remaining":10,"resets_at":"2126-11-21T00:00:00+01:00"}]}],"limits":[],"keys":[],` +
 			`"recent_calls":[{"at":"2126-11-20T08:59:01.120Z","endpoint":"convert","method":"GET","path":"/api/convert/EUR/10/USD","status":200,"duration_ms":1.8,"key":"ci"},` +
 			`{"at":"2126-11-20T08:00:00.000Z","endpoint":"convert","method":"GET","path":"/api/convert/EUR/10/USD","status":429,"duration_ms":0,"key":"ci"}],` +
 			`"days":[{"day":"2126-11-18","calls":{"convert":7,"usage":0}},{"day":"2126-11-19","calls":{"convert":0,"usage":0}},{"day":"2126-11-20","calls":{"convert":12,"usage":0}}]}`},
 		{"business", 1, `{"account":"acc_1","plan":"business","timezone":"Europe/Berlin","day":"2126-11-20","resets_at":"2126-11-21T00:00:00+01:00",` +
-			`"endpoints":[{"endpoint":"convert","method":"GET","path":"/api/convert/{from}/{amount}/{to}","limit":null,"used":12,"remaining":null},` +
-			`{"endpoint":"currencies","method":"GET","path":"/api/currencies","limit":0,"used":3,"remaining":0}],` +
+			`"endpoints":[{"endpoint":"convert","method":"GET","path":"/api/convert/{from}/{amount}/{to}","limit":null,"used":12,"remaining":null,"limits":[]},` +
+			`{"endpoint":"currencies","method":"GET","path":"/api/currencies","limit":0,"used":3,"remaining":0,"limits":[{"period":"day","limit":0,"used":3,"remaining":0,"resets_at":"2126-11-21T00:00:00+01:00"}]}],"limits":[],"keys":[],` +
 			`"recent_calls":[],"days":[{"day":"2126-11-20","calls":{"convert":12,"currencies":3}}]}`},
-		{"free", 0, `{"account":"acc_1","plan":"free","timezone":"Europe/Berlin","day":"2126-11-20","resets_at":"2126-11-21T00:00:00+01:00","endpoints":[],"recent_calls":[]}`},
-		{"gone", 1, `{"account":"acc_1","plan":"gone","timezone":"Europe/Berlin","day":"2126-11-20","resets_at":"2126-11-21T00:00:00+01:00","endpoints":[],"recent_calls":[],"days":[{"day":"2126-11-20","calls":{}}]}`},
+		{"free", 0, `{"account":"acc_1","plan":"free","timezone":"Europe/Berlin","day":"2126-11-20","resets_at":"2126-11-21T00:00:00+01:00","endpoints":[],"limits":[],"keys":[],"recent_calls":[]}`},
+		{"gone", 1, `{"account":"acc_1","plan":"gone","timezone":"Europe/Berlin","day":"2126-11-20","resets_at":"2126-11-21T00:00:00+01:00","endpoints":[],"limits":[],"keys":[],"recent_calls":[],"days":[{"day":"2126-11-20","calls":{}}]}`},
 	} {
 		t.Run(test.plan, func(t *testing.T) {
-			document, err := usage.Build(t.Context(), p, s, "acc_1", test.plan, now, test.days)
+			document, err := usage.Build(t.Context(), p, s, usage.Query{Account: "acc_1", Plan: test.plan, Now: now, Days: test.days})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,7 +147,7 @@ func TestNothingUsed(t *testing.T) {
 	t.Parallel()
 	s, p := open(t), compile(t, "")
 	account(t, s)
-	document, err := usage.Build(t.Context(), p, s, "acc_1", "free", now, 0)
+	document, err := usage.Build(t.Context(), p, s, usage.Query{Account: "acc_1", Plan: "free", Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +155,7 @@ func TestNothingUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"account":"acc_1","plan":"free","timezone":"UTC","day":"2126-11-20","resets_at":"2126-11-21T00:00:00Z","endpoints":[],"recent_calls":[]}`
+	const want = `{"account":"acc_1","plan":"free","timezone":"UTC","day":"2126-11-20","resets_at":"2126-11-21T00:00:00Z","endpoints":[],"limits":[],"keys":[],"recent_calls":[]}`
 	if string(got) != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -160,7 +167,7 @@ func TestResetAcrossClockChange(t *testing.T) {
 	t.Parallel()
 	s, p := open(t), compile(t, "Europe/Berlin")
 	account(t, s)
-	document, err := usage.Build(t.Context(), p, s, "acc_1", "starter", time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC), 2)
+	document, err := usage.Build(t.Context(), p, s, usage.Query{Account: "acc_1", Plan: "starter", Now: time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC), Days: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +183,7 @@ func TestDaysOutOfRange(t *testing.T) {
 	t.Parallel()
 	s, p := open(t), compile(t, "")
 	for _, days := range []int{-1, api.MaxUsageDays + 1} {
-		if _, err := usage.Build(t.Context(), p, s, "acc_1", "starter", now, days); !errors.Is(err, usage.ErrDays) {
+		if _, err := usage.Build(t.Context(), p, s, usage.Query{Account: "acc_1", Plan: "starter", Now: now, Days: days}); !errors.Is(err, usage.ErrDays) {
 			t.Errorf("%d days: got %v", days, err)
 		}
 	}
@@ -188,7 +195,7 @@ func TestStoreFails(t *testing.T) {
 	if err := s.(*badgerstore.Store).Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := usage.Build(t.Context(), p, s, "acc_1", "starter", now, 0); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := usage.Build(t.Context(), p, s, usage.Query{Account: "acc_1", Plan: "starter", Now: now}); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -216,7 +223,7 @@ func TestBuildAgainstCounts(t *testing.T) {
 			model[at]++
 		}
 		days := rapid.IntRange(1, 12).Draw(r, "days")
-		document, err := usage.Build(t.Context(), p, s, id, "starter", now, days)
+		document, err := usage.Build(t.Context(), p, s, usage.Query{Account: id, Plan: "starter", Now: now, Days: days})
 		if err != nil {
 			r.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/cli"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
@@ -82,21 +83,32 @@ func expect(t *testing.T, got, want string) {
 
 func TestPlans(t *testing.T) {
 	t.Parallel()
-	expect(t, newShell(t).ok(t, "plans"), `
-PLAN      ENDPOINT    CALLS A DAY
-free      -           no access
-starter   currencies  100
-starter   convert     1000
-starter   batch       50
-starter   usage       1000
-business  currencies  unlimited
-business  convert     100000
+	s := newShell(t)
+	config := controltest.Config()
+	config.Endpoints[1].Cost = 5
+	config.Endpoints[2].CostMember = "conversions"
+	config.Plans[1].MoreLimits = []policy.LimitConfig{
+		{Endpoint: "all", Period: "second", Limit: 10},
+		{Endpoint: "convert", Period: "month", Limit: 20000},
+	}
+	s.Configure(t, config)
+	expect(t, s.ok(t, "plans"), `
+PLAN      ENDPOINT    LIMIT      PERIOD
+free      -           no access  -
+starter   currencies  100        day
+starter   convert     1000       day
+starter   convert     20000      month
+starter   batch       50         day
+starter   usage       1000       day
+starter   all         10         second
+business  currencies  unlimited  day
+business  convert     100000     day
 
-ENDPOINT    METHOD  PATH                               ABILITY
-currencies  GET     /api/currencies                    currencies
-convert     GET     /api/convert/{from}/{amount}/{to}  convert
-batch       POST    /api/convert/batch                 convert
-usage       GET     /api/usage                         usage
+ENDPOINT    METHOD  PATH                               ABILITY     COST
+currencies  GET     /api/currencies                    currencies  1
+convert     GET     /api/convert/{from}/{amount}/{to}  convert     5
+batch       POST    /api/convert/batch                 convert     elements of conversions
+usage       GET     /api/usage                         usage       1
 
 Days end at midnight in Europe/Berlin.
 `)
@@ -137,6 +149,8 @@ ID         key_xxxxxxxxxxxxxxxx
 Account    acc_1
 Name       ci
 Abilities  convert usage
+Limits     -
+Addresses  any
 Expires    2126-12-20 09:00:00Z
 Token      tgk_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
 
@@ -150,8 +164,8 @@ The token is not shown again.
 	}
 	expect(t, s.ok(t, "key", "revoke", "acc_1", next.ID), "Revoked key_xxxxxxxxxxxxxxxx.\n")
 	expect(t, s.ok(t, "key", "list", "acc_1"), `
-ID                    NAME  TOKEN      ABILITIES      CREATED               LAST USED  EXPIRES               REVOKED
-key_xxxxxxxxxxxxxxxx  ci    tgk_…xxxx  convert usage  2126-11-20 09:00:00Z  never      2126-11-21 09:00:00Z  -
+ID                    NAME  TOKEN      ABILITIES      CREATED               LAST USED  FROM  EXPIRES               REVOKED  LIMITS  ADDRESSES
+key_xxxxxxxxxxxxxxxx  ci    tgk_…xxxx  convert usage  2126-11-20 09:00:00Z  never      -     2126-11-21 09:00:00Z  -        -       any
 `)
 	if got := strings.Count(s.ok(t, "key", "list", "acc_1", "--revoked"), "key_"); got != 2 {
 		t.Errorf("with revoked ones: got %d keys", got)
@@ -183,9 +197,9 @@ Plan       business
 Day        2126-11-20 (Europe/Berlin)
 Resets at  2126-11-21 00:00:00 +01:00
 
-ENDPOINT    USED  LIMIT      REMAINING
-currencies  0     unlimited  unlimited
-convert     3     100000     99997
+ENDPOINT    PERIOD  USED  LIMIT      REMAINING  RESETS AT
+currencies  day     0     unlimited  unlimited  2126-11-21 00:00:00 +01:00
+convert     day     3     100000     99997      2126-11-21 00:00:00 +01:00
 
 DAY         currencies  convert
 2126-11-19  0           0
@@ -199,7 +213,7 @@ RECENT CALL           STATUS  METHOD  PATH                      MS   KEY
 	}
 	expect(t, s.ok(t, "usage", "reset", "acc_1", "--endpoint", "convert"), "Reset today's counts of convert for acc_1.\n")
 	expect(t, s.ok(t, "usage", "reset", "acc_1"), "Reset today's counts of all endpoints for acc_1.\n")
-	if out := s.ok(t, "usage", "show", "acc_1"); !strings.Contains(out, "convert     0 ") {
+	if out := s.ok(t, "usage", "show", "acc_1"); !strings.Contains(out, "convert     day     0 ") {
 		t.Errorf("after a reset: %s", out)
 	}
 	s.ok(t, "account", "set", "acc_1", "--plan", "free")
@@ -258,6 +272,36 @@ func TestMistakes(t *testing.T) {
 		{"key create acc_1 --name x --ability admin", `does not include the ability "admin"`},
 		{"key create acc_1 --name x --ttl soon", "The ttl is not a duration"},
 		{"key create acc_1 --name x --ttl=", "--ttl has no value"},
+		{"key create acc_1 --name x --limit convert", `--limit "convert" is not of the form`},
+		{"key create acc_1 --name x --limit=", `--limit "" is not of the form`},
+		{"key create acc_1 --name x --from=", `"" is neither a network`},
+		{"key create acc_1 --name x --from any", `"any" is neither a network`},
+		{"key set acc_1 key_x", "at least one of the flags"},
+		{"key set acc_1 key_x --name x", "The account has no such live key."},
+		{"key set acc_1 key_x --name=", "A key's name has 1 to 64 characters"},
+		{"key set acc_1 key_x --ttl=", "--ttl has no value"},
+		{"key set acc_1 key_x --ability=", "The account has no such live key."},
+		{"key set acc_1 key_x --limit none --limit none", `--limit "none" is not of the form`},
+		{"key set acc_1 key_x --from any --from 10.0.0.1", `"any" is neither a network`},
+		{"limit set acc_1 convert", "accepts 3 arg"},
+		{"limit set acc_1 convert 1.5", `limit "1.5" is neither a whole number`},
+		{"limit set acc_1 convert 1e3", `limit "1e3" is neither a whole number`},
+		{"limit set acc_1 convert +5", `limit "+5" is neither a whole number`},
+		{"limit set acc_1 convert 9999999999999999999", `limit "9999999999999999999" is neither a whole number`},
+		{"limit set acc_1 convert 1000000000000001", "The request is not valid"},
+		{"limit set acc_1 other 5", `Unknown endpoint "other".`},
+		{"limit set acc_1 .. 5", "There is no such endpoint."},
+		{"limit set acc_1 convert 5 --period week", "The period is second, minute, hour, day or month."},
+		{"limit set acc_1 convert 5 --period=", "The period is second, minute, hour, day or month."},
+		{"limit set acc_1 convert 0 --period second", "A limit for each second is at least 1."},
+		{"limit set acc_1 convert 5 --until soon", `--until "soon" is neither a day`},
+		{"limit set acc_1 convert 5 --until=", `--until "" is neither a day`},
+		{"limit set acc_1 convert 5 --until 2126-02-30", `--until "2126-02-30" is neither a day`},
+		{"limit set acc_1 convert 5 --until 2126-11-19", "The expiry must be in the future."},
+		{"limit set stranger convert 5", "There is no such account or key."},
+		{"limit list stranger", "There is no such account or key."},
+		{"limit clear acc_1 convert", "The account has no override of this endpoint and period."},
+		{"limit", "missing command"},
 		{"key revoke acc_1 key_x", "There is no such account or key."},
 		{"key rotate acc_1 key_x --overlap soon", "The overlap is not a duration such as 90m"},
 		{"key rotate acc_1 key_x --overlap=", "--overlap has no value"},

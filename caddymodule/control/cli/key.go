@@ -56,56 +56,65 @@ func (t *tool) createKey() *cobra.Command {
 	return c
 }
 
+// keyFlags are the flags of a change of a key.
+type keyFlags struct {
+	name, ttl                    string
+	abilities, limits, addresses []string
+}
+
 func (t *tool) changeKey() *cobra.Command {
-	var name, ttl string
-	var abilities, limits, addresses []string
+	var flags keyFlags
 	c := &cobra.Command{
 		Use: "set <account> <key-id>", Short: "Changes a key; its token stays the same", Args: cobra.ExactArgs(2),
 		Long: "Changes only what the flags set. The flags that are repeatable replace all abilities, limits or addresses of the key. " +
 			"The change applies to the key's next call.",
 		Example: `caddy tollgate key set acc_1 key_4kdm2Zq0yT1RbXc7 --limit "convert 100 day" --from 203.0.113.0/24`,
 	}
-	c.Flags().StringVar(&name, "name", "", "The key's name, unique among the account's live keys")
-	c.Flags().StringArrayVar(&abilities, "ability", nil, "What the key may do; repeatable")
-	c.Flags().StringVar(&ttl, "ttl", "", "The time from now until the key expires, for example 720h or 30d, or never")
-	c.Flags().StringArrayVar(&limits, "limit", nil, `A limit of the key itself, for example "convert 100 day"; repeatable; none removes all`)
-	c.Flags().StringArrayVar(&addresses, "from", nil, "A network or address that calls may come from; repeatable; any removes all")
+	c.Flags().StringVar(&flags.name, "name", "", "The key's name, unique among the account's live keys")
+	c.Flags().StringArrayVar(&flags.abilities, "ability", nil, "What the key may do; repeatable")
+	c.Flags().StringVar(&flags.ttl, "ttl", "", "The time from now until the key expires, for example 720h or 30d, or never")
+	c.Flags().StringArrayVar(&flags.limits, "limit", nil, `A limit of the key itself, for example "convert 100 day"; repeatable; none removes all`)
+	c.Flags().StringArrayVar(&flags.addresses, "from", nil, "A network or address that calls may come from; repeatable; any removes all")
 	c.MarkFlagsOneRequired("name", "ability", "ttl", "limit", "from")
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Key, error) {
-		var change api.KeyChange
-		set := c.Flags().Changed
-		if set("name") {
-			change.Name = api.To(name)
-		}
-		if set("ability") {
-			change.Abilities = api.To(abilities)
-		}
-		switch {
-		case ttl == never:
-			change.ExpiresAt = api.To[*time.Time](nil)
-		case set("ttl") && ttl == "":
-			return api.Key{}, errEmptyTTL
-		default:
-			change.TTL = ttl
-		}
-		if set("limit") {
-			change.Limits.Set = true
-			if !slices.Equal(limits, []string{noLimits}) {
-				var err error
-				if change.Limits.Value, err = parseLimits(limits); err != nil {
-					return api.Key{}, err
-				}
-			}
-		}
-		if set("from") {
-			change.Addresses.Set = true
-			if !slices.Equal(addresses, []string{anywhere}) {
-				change.Addresses.Value = addresses
-			}
+		change, err := flags.change(c.Flags().Changed)
+		if err != nil {
+			return api.Key{}, err
 		}
 		return gate.ChangeKey(ctx, args[0], args[1], change)
 	}, showKey)
 	return c
+}
+
+// change returns the change that the flags describe that are set.
+func (f *keyFlags) change(set func(flag string) bool) (change api.KeyChange, err error) {
+	if set("name") {
+		change.Name = api.To(f.name)
+	}
+	if set("ability") {
+		change.Abilities = api.To(f.abilities)
+	}
+	switch {
+	case f.ttl == never:
+		change.ExpiresAt = api.To[*time.Time](nil)
+	case f.ttl == "" && set("ttl"):
+		return change, errEmptyTTL
+	default:
+		change.TTL = f.ttl
+	}
+	if set("limit") {
+		change.Limits = api.To[[]api.Limit](nil)
+		if !slices.Equal(f.limits, []string{noLimits}) {
+			change.Limits.Value, err = parseLimits(f.limits)
+		}
+	}
+	if set("from") {
+		change.Addresses = api.To[[]string](nil)
+		if !slices.Equal(f.addresses, []string{anywhere}) {
+			change.Addresses.Value = f.addresses
+		}
+	}
+	return change, err
 }
 
 func (t *tool) listKeys() *cobra.Command {

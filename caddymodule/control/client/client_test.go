@@ -100,6 +100,23 @@ func TestEveryCall(t *testing.T) {
 	if !strings.HasPrefix(key.Token, "tgk_") || key.ExpiresAt.Sub(key.CreatedAt) != 30*24*time.Hour {
 		t.Errorf("create: got %+v", key.Key)
 	}
+	changed, err := c.ChangeKey(ctx, "acc_1", key.ID, api.KeyChange{
+		Name: api.To("deploy"), ExpiresAt: api.To[*time.Time](nil), Addresses: api.To([]string{"10.0.0.1"}),
+		Limits: api.To([]api.Limit{{Endpoint: api.All, Period: "month", Limit: 7}}),
+	})
+	check("change", err)
+	wanted := key.Key
+	wanted.Name, wanted.ExpiresAt, wanted.Addresses = "deploy", nil, []string{"10.0.0.1"}
+	wanted.Limits = []api.Limit{{Endpoint: api.All, Period: "month", Limit: 7}}
+	if diff := cmp.Diff(wanted, changed); diff != "" {
+		t.Errorf("change (-want +got):\n%s", diff)
+	}
+	changed, err = c.ChangeKey(ctx, "acc_1", key.ID, api.KeyChange{TTL: "30d", Limits: api.To[[]api.Limit](nil), Addresses: api.To([]string{})})
+	check("change", err)
+	wanted.ExpiresAt, wanted.Limits, wanted.Addresses = key.ExpiresAt, []api.Limit{}, []string{}
+	if diff := cmp.Diff(wanted, changed); diff != "" {
+		t.Errorf("second change (-want +got):\n%s", diff)
+	}
 	_, err = c.CreateKey(ctx, "acc_1", api.KeyRequest{Kind: "login"})
 	check("login", err)
 	next, err := c.RotateKey(ctx, "acc_1", key.ID, api.Rotation{Overlap: "90m"})
@@ -124,6 +141,27 @@ func TestEveryCall(t *testing.T) {
 	check("readiness", err)
 	if state.Status != api.Ready || len(state.Checks) != 1 {
 		t.Errorf("readiness: got %+v", state)
+	}
+
+	end := controltest.Start.Add(time.Hour)
+	override, err := c.SetLimit(ctx, "acc_1", "convert", "month", api.OverrideRequest{Limit: new(int64(7)), ExpiresAt: &end, Reason: "fair"})
+	check("set limit", err)
+	_, err = c.SetLimit(ctx, "acc_1", api.All, "second", api.OverrideRequest{})
+	check("set limit", err)
+	limits, err := c.Limits(ctx, "acc_1")
+	check("limits", err)
+	if diff := cmp.Diff([]api.Override{
+		{Endpoint: "convert", Period: "month", Limit: new(int64(7)), ExpiresAt: &end, Reason: "fair", CreatedAt: controltest.Start},
+		{Endpoint: api.All, Period: "second", CreatedAt: controltest.Start},
+	}, limits); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(limits[0], override); diff != "" {
+		t.Errorf("set limit (-want +got):\n%s", diff)
+	}
+	check("clear limit", c.ClearLimit(ctx, "acc_1", "convert", "month"))
+	if err := c.ClearLimit(ctx, "acc_1", "convert", "month"); !errors.Is(err, api.ErrNotFound) {
+		t.Errorf("clear limit, again: got %v", err)
 	}
 
 	document, err := c.Usage(ctx, "acc_1", 7)
@@ -156,6 +194,8 @@ func TestRefusalsKeepTheirCode(t *testing.T) {
 	_, invalidAccount := c.Account(ctx, "../plans")
 	_, emptyAccount := c.Keys(ctx, "", client.KeyFilter{})
 	_, overlap := c.RotateKey(ctx, "acc_1", "key_x", api.Rotation{Overlap: "-1s"})
+	_, unknownEndpoint := c.SetLimit(ctx, "acc_1", "other", "day", api.OverrideRequest{})
+	_, noName := c.ChangeKey(ctx, "acc_1", "key_x", api.KeyChange{Name: api.To("")})
 	for _, test := range []struct {
 		err  error
 		code string
@@ -174,6 +214,12 @@ func TestRefusalsKeepTheirCode(t *testing.T) {
 		{c.RevokeKey(ctx, "acc_1", "../../acc_1"), "not_found"},
 		{c.RevokeKey(ctx, "acc_1", "?x=/"), "not_found"},
 		{overlap, "invalid_request"},
+		{c.ClearLimit(ctx, "acc_1", "..", "day"), "unknown_endpoint"},
+		{c.ClearLimit(ctx, "acc_1", "convert", ""), "invalid_period"},
+		{c.ClearLimit(ctx, "acc_1", "a/../b", "day"), "not_found"},
+		{c.ClearLimit(ctx, "..", "convert", "day"), "invalid_account"},
+		{unknownEndpoint, "unknown_endpoint"},
+		{noName, "invalid_name"},
 		{c.ResetUsage(ctx, "acc_1", "a&b=c"), "unknown_endpoint"},
 	} {
 		if got := code(test.err); got != test.code {
@@ -349,6 +395,7 @@ func TestNoGate(t *testing.T) {
 		"RevokeKey":     gate.RevokeKey(t.Context(), "acc_1", "key_1"),
 		"DeleteAccount": gate.DeleteAccount(t.Context(), "acc_1"),
 		"ResetUsage":    gate.ResetUsage(t.Context(), "acc_1", ""),
+		"ClearLimit":    gate.ClearLimit(t.Context(), "acc_1", "convert", "day"),
 	}
 	for name, err := range changes {
 		if !errors.Is(err, client.ErrUnreachable) {
@@ -386,8 +433,17 @@ func TestAnotherServer(t *testing.T) {
 			_, err := gate.RotateKey(ctx, "acc_1", "key_1", api.Rotation{})
 			return err
 		},
-		"Keys":      func(ctx context.Context) error { _, err := gate.Keys(ctx, "acc_1", client.KeyFilter{}); return err },
-		"Usage":     func(ctx context.Context) error { _, err := gate.Usage(ctx, "acc_1", 0); return err },
+		"Keys":  func(ctx context.Context) error { _, err := gate.Keys(ctx, "acc_1", client.KeyFilter{}); return err },
+		"Usage": func(ctx context.Context) error { _, err := gate.Usage(ctx, "acc_1", 0); return err },
+		"ChangeKey": func(ctx context.Context) error {
+			_, err := gate.ChangeKey(ctx, "acc_1", "key_1", api.KeyChange{})
+			return err
+		},
+		"SetLimit": func(ctx context.Context) error {
+			_, err := gate.SetLimit(ctx, "acc_1", "convert", "day", api.OverrideRequest{})
+			return err
+		},
+		"Limits":    func(ctx context.Context) error { _, err := gate.Limits(ctx, "acc_1"); return err },
 		"RevokeKey": func(ctx context.Context) error { return gate.RevokeKey(ctx, "acc_1", "key_1") },
 	}
 	for name, call := range calls {

@@ -8,7 +8,9 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 // TestDaysEnd: eachDay ends after the greatest key, day -1, and does not wrap.
@@ -88,6 +90,55 @@ func TestDeletionSyncsOnce(t *testing.T) {
 	}
 	if counts, err := s.Counts(t.Context(), "acc_1", "", today-30, today); err != nil || len(counts) != 0 {
 		t.Errorf("%d counts are left, %v", len(counts), err)
+	}
+}
+
+// TestDeletionOfKeyCounts: a deletion that fails can be repeated, and then no
+// counter of a key is left: none of a day in memory, none of an archived day,
+// and none of a key that is no longer stored.
+func TestDeletionOfKeyCounts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openHere(t, dir, Options{})
+	ids := []string{"acc_1", "acc_10"}
+	for _, id := range ids {
+		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: id, Plan: "starter"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.CreateKey(t.Context(), store.Key{ID: "key_" + id, Account: id, Name: "ci"}, token.Hash{byte(len(id))}); err != nil {
+			t.Fatal(err)
+		}
+		take(t, s, store.Call{Account: id, Key: "key_" + id, Endpoint: "convert", Day: today})
+		err := s.archive.writeDurably(nil,
+			countRow(appendCountKey(nil, today-9, id, "convert"), 7),
+			countRow(appendCountKey(nil, today-9, ledger.Holder(id, "key_"+id), "convert"), 7),
+			countRow(appendCountKey(nil, today-9, ledger.Holder(id, "key_gone"), "convert"), 7))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	add, errLost := s.journal.append, errors.New("pages lost")
+	s.journal.append = func([]byte, bool) error { return errLost }
+	if err := s.DeleteAccount(t.Context(), "acc_1"); !errors.Is(err, errLost) {
+		t.Errorf("got %v, want %v", err, errLost)
+	}
+	s.journal.append = add
+	if err := s.DeleteAccount(t.Context(), "acc_1"); err != nil {
+		t.Fatalf("again: %v", err)
+	}
+	for range 2 {
+		for _, id := range ids {
+			for _, key := range []string{"", "key_" + id, "key_gone"} {
+				got, err := s.Counts(t.Context(), id, key, today-30, today)
+				if err != nil || (len(got) > 0) != (id == "acc_10") {
+					t.Errorf("counts of %s and key %q: got %v, %v", id, key, got, err)
+				}
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = openHere(t, dir, Options{})
 	}
 }
 

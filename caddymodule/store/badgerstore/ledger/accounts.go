@@ -112,6 +112,13 @@ func (t *accounts) numberHashed(hash uint64, id string) uint32 {
 	return t.add(hash, id)
 }
 
+// find returns the number of an id that has one.
+func (t *accounts) find(id string) (i uint32, found bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.lookup(maphash.String(t.seed, id), id)
+}
+
 // add gives an id the next number.
 func (t *accounts) add(hash uint64, id string) uint32 {
 	i, rows := t.known.Load(), t.rows.Load()

@@ -277,12 +277,12 @@ func (l *Ledger) Moved() (moved []Count) {
 // being committed is not included. It returns false if the day is not in
 // memory and only the log knows.
 func (l *Ledger) Counts(holder string, date calendar.Day) (list []store.Count, loaded bool) {
-	number := l.accounts.number(holder)
+	number, known := l.accounts.find(holder)
 	l.counts.mu.Lock()
 	defer l.counts.mu.Unlock()
 	d := l.counts.day(date)
-	if d == nil {
-		return nil, false
+	if d == nil || !known {
+		return nil, d != nil
 	}
 	d.counters(number, func(endpoint uint32, c *counter) {
 		if c.used > 0 {
