@@ -69,27 +69,30 @@ func TestLimitMistakes(t *testing.T) {
 	page := w.issue(a.ID, "old")
 	good := [3]string{"7", "month", "rates"}
 	many := strings.TrimSpace(strings.Repeat("203.0.113.7 ", 33))
-	for says, form := range map[string]url.Values{
-		"A limit is a whole number, such as 1000.":        limitForm("203.0.113.7", good, [3]string{"many", "day", "convert"}),
-		"A limit is a whole number, such as 1000. ":       limitForm("203.0.113.7", good, [3]string{"-1", "day", "convert"}),
-		"A limit is a whole number, such as 1000.  ":      limitForm("203.0.113.7", good, [3]string{"1000000000000001", "day", "convert"}),
-		"A limit an hour is at least 1.":                  limitForm("203.0.113.7", good, [3]string{"0", "hour", "convert"}),
-		"A key has only one limit a month for rates.":     limitForm("203.0.113.7", good, [3]string{"9", "month", "rates"}),
-		"Unknown endpoint &#34;quotes&#34;.":              limitForm("203.0.113.7", good, [3]string{"9", "day", "quotes"}),
-		"&#34;example.com&#34; is neither a network":      limitForm("203.0.113.7\nexample.com", good),
-		"&#34;203.0.113.0/33&#34; is neither a network":   limitForm("203.0.113.0/33", good),
-		"A key has at most 32 addresses.":                 limitForm(many, good),
-		"Give the key a name of 1 to 64":                  {"name": {"\u200b"}, "ability": {"convert"}, "life": {"90"}, "addresses": {"203.0.113.7"}, "limit": {"7"}, "limit_period": {"month"}, "limit_endpoint": {"rates"}},
-		"Choose at least one ability.":                    {"name": {"ci"}, "life": {"90"}, "addresses": {"203.0.113.7"}, "limit": {"7"}, "limit_period": {"month"}, "limit_endpoint": {"rates"}},
-		"Your plan does not have all of these abilities.": {"name": {"ci"}, "ability": {"quotes"}, "life": {"90"}, "addresses": {"203.0.113.7"}, "limit": {"7"}, "limit_period": {"month"}, "limit_endpoint": {"rates"}},
+	for _, c := range []struct {
+		says string
+		form url.Values
+	}{
+		{"A limit is a whole number, such as 1000.", limitForm("203.0.113.7", good, [3]string{"many", "day", "convert"})},
+		{"A limit is a whole number, such as 1000.", limitForm("203.0.113.7", good, [3]string{"-1", "day", "convert"})},
+		{"A limit is a whole number, such as 1000.", limitForm("203.0.113.7", good, [3]string{"1000000000000001", "day", "convert"})},
+		{"A limit an hour is at least 1.", limitForm("203.0.113.7", good, [3]string{"0", "hour", "convert"})},
+		{"A key has only one limit a month for rates.", limitForm("203.0.113.7", good, [3]string{"9", "month", "rates"})},
+		{"Unknown endpoint &#34;quotes&#34;.", limitForm("203.0.113.7", good, [3]string{"9", "day", "quotes"})},
+		{"&#34;example.com&#34; is neither a network", limitForm("203.0.113.7\nexample.com", good)},
+		{"&#34;203.0.113.0/33&#34; is neither a network", limitForm("203.0.113.0/33", good)},
+		{"A key has at most 32 addresses.", limitForm(many, good)},
+		{"Give the key a name of 1 to 64", url.Values{"name": {"\u200b"}, "ability": {"convert"}, "life": {"90"}, "addresses": {"203.0.113.7"}, "limit": {"7"}, "limit_period": {"month"}, "limit_endpoint": {"rates"}}},
+		{"Choose at least one ability.", url.Values{"name": {"ci"}, "life": {"90"}, "addresses": {"203.0.113.7"}, "limit": {"7"}, "limit_period": {"month"}, "limit_endpoint": {"rates"}}},
+		{"Your plan does not have all of these abilities.", url.Values{"name": {"ci"}, "ability": {"quotes"}, "life": {"90"}, "addresses": {"203.0.113.7"}, "limit": {"7"}, "limit_period": {"month"}, "limit_endpoint": {"rates"}}},
 	} {
 		for _, target := range []string{"/settings/keys/new", page + "/edit"} {
-			got := ada.do(http.MethodPost, target, form)
-			got.has(t, http.StatusUnprocessableEntity, `id="mistake">`+strings.TrimSpace(says), "<details open>", `value="7"`,
-				`<option value="month" selected>`, `<option value="rates" selected>`, `name="addresses"`, form.Get("addresses")+"</textarea>",
-				`value="90" checked`, `value="`+form.Get("name")+`"`)
+			got := ada.do(http.MethodPost, target, c.form)
+			got.has(t, http.StatusUnprocessableEntity, `id="mistake">`+c.says, "<details open>", `value="7"`,
+				`<option value="month" selected>`, `<option value="rates" selected>`, `name="addresses"`, c.form.Get("addresses")+"</textarea>",
+				`value="90" checked`, `value="`+c.form.Get("name")+`"`)
 			if n := strings.Count(got.body, `id="mistake"`); n != 1 {
-				t.Errorf("%s: %d texts about the mistake", says, n)
+				t.Errorf("%s: %d texts about the mistake", c.says, n)
 			}
 		}
 	}
