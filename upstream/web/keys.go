@@ -15,7 +15,7 @@ import (
 
 // keysPerPage is the number of keys on a page. A page of all keys would be
 // slow on a phone.
-const keysPerPage = 50
+const keysPerPage = 30
 
 // soon is how long before its expiry a key is marked.
 const soon = 7 * day
@@ -54,7 +54,7 @@ func few(texts []string) []string {
 	if len(texts) <= 3 {
 		return texts
 	}
-	return []string{texts[0], texts[1], strconv.Itoa(len(texts)-2) + " more"}
+	return []string{texts[0], texts[1], "and " + strconv.Itoa(len(texts)-2) + " more"}
 }
 
 // state is the state of a key. Kind is ok, near or over, and selects the

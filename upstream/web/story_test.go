@@ -330,6 +330,7 @@ func stories() map[string]story {
 		"keys-free":    keysStory("free", nil, ""),
 		"keys-revoked": keysStory("starter", storyKeys(3), notices["revoked"]),
 		"keys-hundred": keysStory("starter", storyKeys(100), ""),
+		"keys-limits":  keysStory("starter", slices.Repeat(storyKeys(3)[2:], 100), ""),
 		"key":          keyStory("key", "starter", ""),
 		"key-rotated":  keyStory("key", "starter", "", successor()),
 		"key-rotate":   keyStory("rotate", "starter", ""),
