@@ -180,6 +180,22 @@ func TestControlAndCommand(t *testing.T) {
 	if err != nil || len(keys) != 1 || keys[0].ID != issued.ID {
 		t.Errorf("the application sees %+v, %v", keys, err)
 	}
+	for _, args := range [][]string{
+		{"key", "set", "acc_1", issued.ID, "--limit", "convert 5", "--from", "203.0.113.0/24"},
+		{"limit", "set", "acc_1", "all", "20", "--period", "month", "--until", "2100-12-31"},
+	} {
+		if _, complaints, status := c.command(t, args...); status != 0 || complaints != "" {
+			t.Errorf("%q: status %d: %s", args, status, complaints)
+		}
+	}
+	keys, err = application.Keys(ctx, "acc_1", client.KeyFilter{})
+	if err != nil || len(keys[0].Limits) != 1 || len(keys[0].Addresses) != 1 {
+		t.Errorf("the application sees %+v, %v", keys, err)
+	}
+	limits, err := application.Limits(ctx, "acc_1")
+	if err != nil || len(limits) != 1 || limits[0].ExpiresAt.Format(time.DateOnly) != "2101-01-01" {
+		t.Errorf("the application sees %+v, %v", limits, err)
+	}
 	out, complaints, status = c.command(t, "account", "show", "stranger")
 	if status != 1 || out != "" || complaints != "Error: There is no such account or key.\n" {
 		t.Errorf("a mistake: got status %d, %q, %q", status, out, complaints)

@@ -13,13 +13,16 @@ import (
 )
 
 // Gate is the handler in front of an API. It checks path, token, plan and
-// quota of each request, and passes admitted requests to the next handler.
+// limits of each request, and passes admitted requests to the next handler.
 // Its configuration is the app tollgate. If a request meets the handler
 // twice, the second one passes what the first one admitted.
 //
 // It sets {http.auth.user.id} to the account, so that access logs show it,
 // and {http.tollgate.endpoint}, {http.tollgate.plan}, {http.tollgate.key},
-// {http.tollgate.limit} and {http.tollgate.remaining}.
+// {http.tollgate.limit} and {http.tollgate.remaining}. The last two are those of
+// one limit: the account's limit of the endpoint for the day, or the first limit
+// of the RateLimit fields if there is none. They are "unlimited" for a call
+// without limits.
 type Gate struct {
 	app *App
 }

@@ -51,7 +51,7 @@ type Call struct {
 	shared   bool // limits are those of all accounts on the plan
 
 	values [9]string // of the headers that the gate sets
-	text   [40]byte  // of RateLimit, unless it is longer
+	text   [32]byte  // of RateLimit, unless it is longer
 }
 
 // The positions of headers in Call.values.
