@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 // maxNesting is how many objects and arrays of a body may be in each other.
@@ -23,7 +24,7 @@ var refuseCostType = fixed(http.StatusUnsupportedMediaType, "unsupported_media_t
 
 // price finds the cost of the call. It reads a body only if each limit has
 // room for at least 1.
-func (c *Call) price() *Refusal {
+func (c *Call) price(hash token.Hash) *Refusal {
 	c.cost = c.endpoint.Cost
 	if c.endpoint.CostMember != "" {
 		c.cost = 1
@@ -31,11 +32,30 @@ func (c *Call) price() *Refusal {
 		if refusal == nil {
 			c.cost, refusal = bodyCost(c.request, c.endpoint)
 		}
+		if refusal == nil {
+			refusal = c.renew(hash)
+		}
 		if refusal != nil {
 			return refusal
 		}
 	}
 	return c.checkCost()
+}
+
+// renew makes the call begin now, and checks token, address and plan again. A
+// client can send a body as slowly as it likes. Without this, it could save up
+// calls of a pace and make them at once, or with a revoked key.
+func (c *Call) renew(hash token.Hash) *Refusal {
+	now := c.gate.Now()
+	grant, err := c.store.Grant(c.request.Context(), hash, now)
+	if err != nil {
+		return c.gate.storeFailed(err)
+	}
+	c.grant, c.began = grant, now
+	if refusal := c.checkAddress(); refusal != nil {
+		return refusal
+	}
+	return c.entitle(c.request)
 }
 
 // bodyCost reads the cost from the body of a request, and restores the body.

@@ -183,7 +183,7 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 		refusal = c.entitle(r)
 	}
 	if refusal == nil {
-		refusal = c.price()
+		refusal = c.price(hash)
 	}
 	if refusal == nil {
 		refusal = c.take()

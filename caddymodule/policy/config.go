@@ -8,6 +8,7 @@
 package policy
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -149,6 +150,23 @@ type LimitConfig struct {
 	// Limit is a number of calls from 0 to 10^15, or "unlimited". A pace is
 	// at least 1.
 	Limit Limit `json:"limit"`
+}
+
+// noLimit is the Limit of a LimitConfig that has none in its JSON.
+const noLimit = -1
+
+// UnmarshalJSON reads a limit. One without a number would be 0, and refuse all
+// calls.
+func (l *LimitConfig) UnmarshalJSON(b []byte) error {
+	type plain LimitConfig
+	read := plain{Limit: noLimit}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&read); err != nil {
+		return err
+	}
+	*l = LimitConfig(read)
+	return nil
 }
 
 // LoginThrottle limits login attempts, against password guessing.

@@ -119,6 +119,9 @@ func (p *Plan) addLimit(c LimitConfig) error {
 		subject += " " + name
 	}
 	limit := store.Limit{Endpoint: c.Endpoint, Period: period, Max: int64(c.Limit)}
+	if c.Limit == noLimit {
+		return mistake(subject, "limit is missing: use a number from 0 to 10^15 or \"unlimited\"")
+	}
 	if !valid {
 		return mistake(subject, "invalid period %q: use %s", name, strings.Join(store.Periods, ", "))
 	}

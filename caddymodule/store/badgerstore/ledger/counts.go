@@ -22,7 +22,9 @@ import (
 type counts struct {
 	log Log
 
-	loading   sync.Mutex // held while days are loaded, dropped or cleared; locked before mu
+	// loading is held while days are loaded, dropped or cleared, and for
+	// reading while sums of a month are loaded. It is locked before mu.
+	loading   sync.RWMutex
 	mu        sync.Mutex // guards what follows
 	endpoints names
 	days      []*day
@@ -160,8 +162,8 @@ func (t *counts) forgetSums(holder uint32, date calendar.Day) {
 // in memory.
 func (l *Ledger) loadMonth(holder uint32, date calendar.Day) error {
 	t := &l.counts
-	t.loading.Lock()
-	defer t.loading.Unlock()
+	t.loading.RLock()
+	defer t.loading.RUnlock()
 	if l.closed.Load() {
 		return store.ErrClosed
 	}

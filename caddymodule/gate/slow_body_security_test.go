@@ -1,0 +1,79 @@
+package gate_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+)
+
+// A client can open a request, keep its body back, and send it later. The time
+// of the call is when its body has arrived: a pace must not admit what was
+// saved up, and a key that was revoked meanwhile has no access.
+
+// sendSlowly makes a call whose body arrives only after meanwhile has run.
+func sendSlowly(t *testing.T, w *world, bearer string, meanwhile func()) *httptest.ResponseRecorder {
+	t.Helper()
+	r := marked(httptest.NewRequest("POST", batchPath, io.MultiReader(
+		readerFunc(func([]byte) (int, error) { meanwhile(); return 0, io.EOF }),
+		strings.NewReader(items(1)),
+	)))
+	r.Header.Set("Authorization", "Bearer "+bearer)
+	r.Header.Set("Content-Type", "application/json")
+	r.ContentLength = int64(len(items(1)))
+	answer := httptest.NewRecorder()
+	if err := w.gate.Serve(answer, r, w.next); err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+func TestSlowBodiesSaveNoCallsUp(t *testing.T) {
+	t.Parallel()
+	w := pricedWorld(t, map[string]*policy.Limit{"batch": number(1000)}, policy.LimitConfig{Endpoint: "batch", Period: "second", Limit: 10})
+	bearer := w.account(t, "acc_1")
+	admitted := 0
+	for i := range 30 { // a request each 100 ms, and all bodies at once
+		w.set(noon.Add(time.Duration(i) * 100 * time.Millisecond))
+		if sendSlowly(t, w, bearer, func() { w.set(noon.Add(time.Minute)) }).Code == http.StatusOK {
+			admitted++
+		}
+	}
+	if admitted != 10 {
+		t.Errorf("%d calls are admitted at once, want 10", admitted)
+	}
+}
+
+func TestSlowBodyCountsWhenItArrives(t *testing.T) {
+	t.Parallel()
+	w := pricedWorld(t, map[string]*policy.Limit{"batch": number(5)})
+	bearer := w.account(t, "acc_1")
+	midnight := noon.Add(12 * time.Hour)
+	w.set(midnight.Add(-time.Second))
+	answer := sendSlowly(t, w, bearer, func() { w.set(midnight.Add(30 * time.Second)) })
+	if got, want := answer.Header().Get("Ratelimit"), `"batch";r=4;t=86370`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if before, after := w.used(t, "acc_1", "batch", noon), w.used(t, "acc_1", "batch", midnight); before != 0 || after != 1 {
+		t.Errorf("got %d and %d calls on the two days, want 0 and 1", before, after)
+	}
+}
+
+func TestSlowBodyOfRevokedKey(t *testing.T) {
+	t.Parallel()
+	w := pricedWorld(t, map[string]*policy.Limit{"batch": number(5)})
+	bearer := w.account(t, "acc_1")
+	w.next = func(http.ResponseWriter, *http.Request) error { t.Error("the upstream is called"); return nil }
+	answer := sendSlowly(t, w, bearer, func() {
+		if err := w.store.RevokeKey(t.Context(), "acc_1", "key_acc_1", w.clock()); err != nil {
+			t.Error(err)
+		}
+	})
+	if answer.Code != http.StatusUnauthorized || w.used(t, "acc_1", "batch", noon) != 0 {
+		t.Errorf("got %d and %d calls, want 401 and none", answer.Code, w.used(t, "acc_1", "batch", noon))
+	}
+}
