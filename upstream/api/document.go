@@ -33,7 +33,7 @@ const overview = `Exchange rates of the world's currencies, by day, and conversi
 
 **Dates** are calendar days in UTC. Every answer has the date and the source of its rates. The source ECB means the euro reference rates of the European Central Bank. The source snapshot means republished market rates, which are indicative. The ECB has about thirty currencies; the others end with the snapshot. Without a date in the request, the answer uses the newest day that has all the currencies: read the date in the answer.
 
-**Limits** are calls a day for each endpoint. All keys of an account share them. They reset at midnight; GET /api/usage shows the time zone and the calls that are left. Every admitted call counts, even if this API then refuses it. The header RateLimit has the calls that remain and the seconds until midnight, RateLimit-Policy has the limit. Above the limit the answer is 429. Retry-After has the seconds to wait.
+**Limits** are of an endpoint or of all endpoints together: calls a day, calls a month, and paces such as 10 calls a second. All keys of an account share them, and a key can have lower limits of its own. A call is admitted if every limit has room for it. Days and months begin at midnight; GET /api/usage shows the time zone, the limits and the calls that are left. Every admitted call counts, even if this API then refuses it. The header RateLimit-Policy has all limits of the call, RateLimit has what remains of each and the seconds until it is full again. Above a limit the answer is 429. Retry-After has the seconds to wait.
 
 **Caching.** An answer to GET has a strong ETag. Its max-age ends when newer rates are expected.
 
@@ -88,9 +88,12 @@ func refusalSchema() *huma.Schema {
 			"message":   text("A message for people."),
 			"code":      text("A stable code for programs."),
 			"successor": text("With currency_retired: the currency that replaced it."),
-			"endpoint":  text("With quota_exceeded: the endpoint whose limit is reached."),
-			"limit":     {Type: huma.TypeInteger, Description: "With quota_exceeded: the calls a day."},
-			"resets_at": {Type: huma.TypeString, Format: "date-time", Description: "With quota_exceeded: when the next day begins."},
+			"endpoint":  text("With quota_exceeded, rate_limited and cost_above_limit: the endpoint of the limit, or all."),
+			"period":    text("With these codes: day or month, or the second, minute or hour of a pace."),
+			"limit":     {Type: huma.TypeInteger, Description: "With these codes: the calls that the limit admits in the period."},
+			"of":        text("With these codes: account, or key for a limit of the key."),
+			"cost":      {Type: huma.TypeInteger, Description: "With cost_above_limit: the calls that this call counts as."},
+			"resets_at": {Type: huma.TypeString, Format: "date-time", Description: "With quota_exceeded: when the next day or month begins."},
 		},
 		Required:             []string{"message", "code"},
 		AdditionalProperties: true,
@@ -147,8 +150,8 @@ func gateProblems() problemCodes {
 	return joined(targetProblems(), problemCodes{
 		http.StatusBadRequest:      {codeInvalidRequest},
 		http.StatusUnauthorized:    {"unauthenticated", "invalid_token"},
-		http.StatusForbidden:       {"plan_required", "not_entitled", "insufficient_scope"},
-		http.StatusTooManyRequests: {"quota_exceeded"},
+		http.StatusForbidden:       {"plan_required", "not_entitled", "insufficient_scope", "address_not_allowed", "cost_above_limit"},
+		http.StatusTooManyRequests: {"quota_exceeded", "rate_limited"},
 	})
 }
 
@@ -208,9 +211,9 @@ func refusalHeaders(code string) map[string]*huma.Header {
 		return map[string]*huma.Header{"WWW-Authenticate": header(huma.TypeString, "How to authenticate (RFC 6750).")}
 	case "method_not_allowed":
 		return map[string]*huma.Header{"Allow": header(huma.TypeString, "The allowed methods.")}
-	case "quota_exceeded":
+	case "quota_exceeded", "rate_limited":
 		headers := limitHeaders()
-		headers["Retry-After"] = header(huma.TypeInteger, "Seconds until midnight. A client that waits that long is admitted.")
+		headers["Retry-After"] = header(huma.TypeInteger, "Seconds until the limit has room. A client that waits that long is admitted.")
 		return headers
 	case "too_many_attempts", "busy", "unavailable":
 		return map[string]*huma.Header{"Retry-After": header(huma.TypeInteger, "Seconds to wait.")}
@@ -218,11 +221,11 @@ func refusalHeaders(code string) map[string]*huma.Header {
 	return nil
 }
 
-// limitHeaders documents the headers about the limit of a counted call.
+// limitHeaders documents the headers about the limits of a counted call.
 func limitHeaders() map[string]*huma.Header {
 	return map[string]*huma.Header{
-		"RateLimit-Policy": header(huma.TypeString, "The limit of calls a day. Missing if unlimited."),
-		"RateLimit":        header(huma.TypeString, "The calls that remain and the seconds until midnight. Missing if unlimited."),
+		"RateLimit-Policy": header(huma.TypeString, "Each limit of the call, and the length of its period in seconds. Missing if unlimited."),
+		"RateLimit":        header(huma.TypeString, "What remains of each limit, and the seconds until it is full again. Missing if unlimited."),
 	}
 }
 

@@ -91,7 +91,7 @@ func usageOperation(schemas huma.Registry) (*huma.Operation, error) {
 	return &huma.Operation{
 		OperationID: "usage", Method: http.MethodGet, Path: "/api/usage", Tags: []string{tagAccount},
 		Summary:     "Show the usage",
-		Description: "How many calls of each endpoint are left today, when the counts reset, and the last calls. The counts include this call.",
+		Description: "The limits of each endpoint, of all endpoints together and of the key, how many calls are left, when the counts reset, and the last calls. The counts include this call.",
 		Parameters: []*huma.Param{{
 			Name: "days", In: "query",
 			Description: fmt.Sprintf("Adds the calls of the last days, including today: 1 to %d.", api.MaxUsageDays),

@@ -95,9 +95,14 @@ func TestUsageIsAsDescribed(t *testing.T) {
 		Account: "acc_1", Key: "key_1", KeyName: "ci", At: gate.Now(), Endpoint: "convert", Method: http.MethodGet,
 		Path: "/api/convert/EUR/10/USD", Status: http.StatusOK, Duration: 1800 * time.Microsecond,
 	})
+	key := &store.Key{ID: "key_1", Name: "ci", Limits: []store.Limit{
+		{Endpoint: "convert", Period: store.Month, Max: 10, OfKey: true}, {Endpoint: store.All, Period: store.Second, Max: 2, OfKey: true},
+	}}
 	for _, plan := range []string{"free", "starter", "business"} {
 		for _, days := range []int{0, 2} {
-			document, err := usage.Build(t.Context(), gate.Policy(), opened, "acc_1", plan, gate.Now(), days)
+			document, err := usage.Build(t.Context(), gate.Policy(), opened, usage.Query{
+				Account: "acc_1", Plan: plan, Key: key, Now: gate.Now(), Days: days,
+			})
 			if err != nil || len(document.RecentCalls) != 1 {
 				t.Fatalf("got %d calls, %v", len(document.RecentCalls), err)
 			}

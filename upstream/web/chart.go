@@ -146,5 +146,5 @@ func shortDay(text string) string {
 	if err != nil {
 		return text
 	}
-	return d.Format("2 Jan")
+	return d.Format(dayAndMonth)
 }

@@ -8,13 +8,14 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
 // keysPerPage is the number of keys on a page. A page of all keys would be
 // slow on a phone.
-const keysPerPage = 50
+const keysPerPage = 30
 
 // soon is how long before its expiry a key is marked.
 const soon = 7 * day
@@ -31,13 +32,29 @@ type keysView struct {
 
 // keyRow is a key in the list or on its own page.
 type keyRow struct {
-	ID, Name, Hint    string
-	Abilities         []string
+	ID, Name, Hint string
+	Abilities      []string
+	// Limits are the key's own, in words.
+	Limits, Addresses []string
 	Created           moment
 	LastUsed, Expires *moment
-	State             state
+	// From is the address of the last use, or empty.
+	From  string
+	State state
 	// Live is true if the key can be rotated and revoked.
 	Live bool
+}
+
+// FewLimits and FewAddresses are what a list has room for.
+func (k keyRow) FewLimits() []string    { return few(k.Limits) }
+func (k keyRow) FewAddresses() []string { return few(k.Addresses) }
+
+// few shortens a list of more than 3 texts.
+func few(texts []string) []string {
+	if len(texts) <= 3 {
+		return texts
+	}
+	return []string{texts[0], texts[1], "and " + strconv.Itoa(len(texts)-2) + " more"}
 }
 
 // state is the state of a key. Kind is ok, near or over, and selects the
@@ -90,11 +107,17 @@ func (s *site) keyList(ctx context.Context, v *visit, revoked bool) ([]api.Key, 
 
 func (v *visit) keyRow(key api.Key) keyRow {
 	row := keyRow{
-		ID: key.ID, Name: key.Name, Hint: key.Hint, Abilities: key.Abilities,
+		ID: key.ID, Name: key.Name, Hint: key.Hint, Abilities: key.Abilities, Addresses: key.Addresses,
 		Created: v.clock.moment(key.CreatedAt), State: state{"ok", "Active"}, Live: true,
+	}
+	for _, l := range key.Limits {
+		row.Limits = append(row.Limits, covers(l.Endpoint)+": "+limitText(l.Limit, l.Period))
 	}
 	if key.LastUsedAt != nil {
 		row.LastUsed = new(v.clock.moment(*key.LastUsedAt))
+		if key.LastUsedFrom != nil {
+			row.From = *key.LastUsedFrom
+		}
 	}
 	if key.ExpiresAt != nil {
 		row.Expires = new(v.clock.moment(*key.ExpiresAt))
@@ -117,6 +140,8 @@ type keyView struct {
 	// Successor is the id of the key that replaced this one, or empty.
 	Successor string
 	Overlaps  []choice
+	// Used is what was used of the key's own limits.
+	Used meters
 	// Offer is set if the plan has no access: then a key cannot be rotated.
 	Offer   *offer
 	Problem string
@@ -130,6 +155,20 @@ func (s *site) findKey(r *http.Request, v *visit) (keyView, error) {
 		return keyView{}, err
 	}
 	return v.keyView(keys, r.PathValue("id"))
+}
+
+// liveKey returns the live key with the id in the path.
+func (s *site) liveKey(r *http.Request, v *visit) (api.Key, error) {
+	keys, err := s.keyList(r.Context(), v, false)
+	if err != nil {
+		return api.Key{}, err
+	}
+	for _, key := range keys {
+		if key.ID == r.PathValue("id") && v.keyRow(key).Live {
+			return key, nil
+		}
+	}
+	return api.Key{}, errNotFound
 }
 
 func (v *visit) keyView(keys []api.Key, id string) (keyView, error) {
@@ -151,7 +190,16 @@ func (s *site) key(w http.ResponseWriter, r *http.Request, v *visit) error {
 	if err != nil {
 		return err
 	}
-	return s.showKey(w, http.StatusOK, v, "key", view)
+	if view.Live && len(view.Limits) > 0 {
+		document, err := s.usageOf(r.Context(), v, 0)
+		if err != nil {
+			return err
+		}
+		view.Used = v.keyMeters(document, view.ID)
+	}
+	p := v.page("Key "+view.Name, "settings", view)
+	p.Notice = notices[r.URL.Query().Get("done")]
+	return s.views.show(w, http.StatusOK, "key", p)
 }
 
 func (s *site) rotateForm(w http.ResponseWriter, r *http.Request, v *visit) error {
@@ -178,8 +226,8 @@ func (s *site) showKey(w http.ResponseWriter, status int, v *visit, name string,
 	return s.views.show(w, status, name, v.page(keyTitles[name]+view.Name, "settings", view))
 }
 
-// keyTitles are the titles of the pages about one key.
-var keyTitles = map[string]string{"key": "Key ", "rotate": "Rotate ", "revoke": "Revoke "}
+// keyTitles are the titles of the pages that end a token.
+var keyTitles = map[string]string{"rotate": "Rotate ", "revoke": "Revoke "}
 
 // choice is one option of a field.
 type choice struct{ Value, Text string }
@@ -207,7 +255,7 @@ func (s *site) rotateKey(w http.ResponseWriter, r *http.Request, v *visit) error
 		return s.Gate.RotateKey(ctx, v.who.ID, view.ID, api.Rotation{Overlap: (time.Duration(hours) * time.Hour).String()})
 	})
 	if refused := refusal(err); refused != nil {
-		if view.Problem = rotateProblem(refused.Code); view.Problem != "" {
+		if view.Problem = rotateProblem(refused); view.Problem != "" {
 			return s.showKey(w, http.StatusUnprocessableEntity, v, "rotate", view)
 		}
 	}
@@ -219,14 +267,14 @@ func (s *site) rotateKey(w http.ResponseWriter, r *http.Request, v *visit) error
 
 // rotateProblem returns the text of the page for a refused rotation, empty
 // for a refusal that the page cannot explain.
-func rotateProblem(code string) string {
-	switch code {
+func rotateProblem(refused *apierror.Error) string {
+	switch refused.Code {
 	case "name_taken":
 		return "This key was rotated already. It works until it expires, or until you revoke it."
 	case "too_many_keys":
 		return "You have 100 keys, and both tokens would be live. Choose “At once”, or revoke a key first."
 	}
-	_, problem := keyProblem(code)
+	_, problem := keyProblem(refused)
 	return problem
 }
 

@@ -15,11 +15,12 @@ type clock struct {
 type moment struct{ Exact, Full, Text string }
 
 const (
-	day       = 24 * time.Hour
-	fewDays   = 7
-	someDays  = 60
-	fullTime  = "2 Jan 2006, 15:04:05 MST"
-	shortDate = "2 Jan 2006"
+	day         = 24 * time.Hour
+	fewDays     = 7
+	someDays    = 60
+	fullTime    = "2 Jan 2006, 15:04:05 MST"
+	shortDate   = "2 Jan 2006"
+	dayAndMonth = "2 Jan"
 )
 
 // moment formats a time. The short text is relative to now for times nearby,

@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/dustin/go-humanize"
 
@@ -10,9 +11,9 @@ import (
 
 // planView is the page that compares the plans.
 type planView struct {
-	Plans     []planColumn
-	Endpoints []planRow
-	Zone      string
+	Plans []planColumn
+	Rows  []planRow
+	Zone  string
 }
 
 type planColumn struct {
@@ -20,15 +21,19 @@ type planColumn struct {
 	Current bool
 }
 
+// planRow is an endpoint, or all endpoints together. Then Method and Path are
+// empty.
 type planRow struct {
-	api.Endpoint
+	Name, Method, Path string
+	// Cost says what a call counts, empty if it counts as one.
+	Cost string
 	// Limits has a cell for each plan.
 	Limits []planCell
 }
 
-// planCell is a limit as text, empty if the plan has no access.
+// planCell has the limits in words, none if the plan has no access.
 type planCell struct {
-	Limit   string
+	Limits  []string
 	Current bool
 }
 
@@ -38,22 +43,45 @@ func (s *site) plan(w http.ResponseWriter, _ *http.Request, v *visit) error {
 		view.Plans = append(view.Plans, planColumn{plan.Name, plan.Name == v.plan.Name})
 	}
 	for _, e := range v.plans.Endpoints {
-		row := planRow{Endpoint: e}
-		for _, plan := range v.plans.Plans {
-			row.Limits = append(row.Limits, planCell{limitOf(plan, e.Name), plan.Name == v.plan.Name})
-		}
-		view.Endpoints = append(view.Endpoints, row)
+		view.Rows = append(view.Rows, planRow{e.Name, e.Method, e.Path, costText(e), v.planCells(e.Name)})
+	}
+	together := planRow{Name: covers(api.All), Limits: v.planCells(api.All)}
+	if slices.ContainsFunc(together.Limits, func(c planCell) bool { return len(c.Limits) > 0 }) {
+		view.Rows = append(view.Rows, together)
 	}
 	return s.views.show(w, http.StatusOK, "plan", v.page("Plan", "settings", view))
+}
+
+func (v *visit) planCells(endpoint string) []planCell {
+	var cells []planCell
+	for _, plan := range v.plans.Plans {
+		cells = append(cells, planCell{planLimits(plan, endpoint), plan.Name == v.plan.Name})
+	}
+	return cells
+}
+
+// costText returns what a call of the endpoint counts, empty if it counts as
+// one.
+func costText(e api.Endpoint) string {
+	switch {
+	case e.CostMember != nil:
+		return "each item of " + *e.CostMember + " counts as a call"
+	case e.Cost > 1:
+		return "a call counts as " + humanize.Comma(e.Cost)
+	}
+	return ""
 }
 
 // offer is the first plan with access, for people whose plan has none.
 type offer struct {
 	Own, Plan string
-	Endpoints []offerRow
+	Rows      []offerRow
 }
 
-type offerRow struct{ Endpoint, Limit string }
+type offerRow struct {
+	Name   string
+	Limits []string
+}
 
 // offer returns nil if the plan has access.
 func (v *visit) offer() *offer {
@@ -67,24 +95,17 @@ func (v *visit) offer() *offer {
 		}
 		o.Plan = plan.Name
 		for _, e := range v.plans.Endpoints {
-			if limit := limitOf(plan, e.Name); limit != "" {
-				o.Endpoints = append(o.Endpoints, offerRow{e.Name, limit})
-			}
+			o.add(plan, e.Name)
 		}
+		o.add(plan, api.All)
 		break
 	}
 	return o
 }
 
-// limitOf returns a plan's limit of an endpoint as text, empty if there is no
-// access.
-func limitOf(plan api.Plan, endpoint string) string {
-	limit, listed := plan.Limits[endpoint]
-	switch {
-	case !listed:
-		return ""
-	case limit == nil:
-		return "Unlimited"
+// add adds the plan's limits of an endpoint, or of all endpoints together.
+func (o *offer) add(plan api.Plan, endpoint string) {
+	if limits := planLimits(plan, endpoint); limits != nil {
+		o.Rows = append(o.Rows, offerRow{covers(endpoint), limits})
 	}
-	return humanize.Comma(*limit)
 }

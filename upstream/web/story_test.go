@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
@@ -34,105 +35,6 @@ var storybook = flag.String("storybook", "", "`directory` to write every state o
 type story func(s *site, w http.ResponseWriter) error
 
 var storyTime = time.Date(2026, 11, 20, 18, 47, 30, 0, time.UTC)
-
-func storyPlans() api.Plans {
-	names := []string{"currencies", "convert", "rates", "history", "batch", "usage"}
-	paths := []string{"/api/currencies", "/api/convert/{from}/{amount}/{to}", "/api/rates/{base}",
-		"/api/history/{from}/{to}", "/api/convert/batch", "/api/usage"}
-	limits := []int64{100, 1000, 1000, 100, 50, 1000}
-	plans := api.Plans{Timezone: "Europe/Berlin", Plans: []api.Plan{
-		{Name: "free"},
-		{Name: "starter", Limits: map[string]*int64{}},
-		{Name: "business", Limits: map[string]*int64{"currencies": nil, "convert": new(int64(100000))}},
-	}}
-	for i, name := range names {
-		e := api.Endpoint{Name: name, Method: "GET", Path: paths[i], Ability: name}
-		if name == "batch" {
-			e.Method, e.Ability = "POST", "convert"
-		}
-		plans.Endpoints = append(plans.Endpoints, e)
-		plans.Plans[1].Limits[name] = new(limits[i])
-	}
-	return plans
-}
-
-// storyVisit is a visit of a person on a plan.
-func storyVisit(plan string) *visit {
-	zone, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		panic(err)
-	}
-	v := &visit{plans: storyPlans(), clock: clock{storyTime, zone}}
-	v.who.Email = "ada@example.com"
-	v.who.Version = 1
-	v.plan = planOf(v.plans, plan)
-	return v
-}
-
-// storyKeys returns n keys in all states.
-func storyKeys(n int) []api.Key {
-	names := []string{"ci", "shop backend", "nightly report", "Ada's laptop", "old importer", "a name that is as long as a name may be, sixty-four characters!!"}
-	keys := make([]api.Key, n)
-	for i := range keys {
-		k := api.Key{
-			ID: fmt.Sprintf("key_%022d", i), Name: names[i%len(names)], Hint: fmt.Sprintf("tgk_…%04d", i*37%10000),
-			Abilities: []string{"convert", "currencies", "history", "rates", "usage"},
-			CreatedAt: storyTime.Add(-time.Duration(i*i) * 26 * time.Hour),
-		}
-		switch i % len(names) {
-		case 0:
-			k.LastUsedAt = new(storyTime.Add(-20 * time.Second))
-		case 1:
-			k.LastUsedAt, k.ExpiresAt = new(storyTime.Add(-3*time.Hour)), new(storyTime.Add(3*24*time.Hour))
-			k.Abilities = []string{"convert", "rates"}
-		case 2:
-			k.ExpiresAt = new(storyTime.Add(80 * 24 * time.Hour))
-		case 3:
-			k.LastUsedAt, k.ExpiresAt = new(storyTime.Add(-9*24*time.Hour)), new(storyTime.Add(-24*time.Hour))
-		case 4:
-			k.LastUsedAt, k.RevokedAt = new(storyTime.Add(-40*24*time.Hour)), new(storyTime.Add(-30*24*time.Hour))
-		}
-		keys[i] = k
-	}
-	return keys
-}
-
-// storyUsage is a day of the plan starter on which each endpoint used a
-// part of its limit, with a history and some calls.
-func storyUsage(share map[string]float64, calls int) api.UsageDocument {
-	plans := storyPlans()
-	d := api.UsageDocument{Account: "acc_1", Plan: "starter", Timezone: plans.Timezone, Day: "2026-11-20",
-		ResetsAt: time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)}
-	for _, e := range plans.Endpoints {
-		limit := plans.Plans[1].Limits[e.Name]
-		row := api.UsageEndpoint{Endpoint: e.Name, Method: e.Method, Path: e.Path, Limit: limit}
-		row.Used = int64(share[e.Name] * float64(*limit))
-		row.Remaining = new(*limit - row.Used)
-		d.Endpoints = append(d.Endpoints, row)
-	}
-	for i := range historyDays {
-		counts := map[string]int64{}
-		for j, e := range d.Endpoints {
-			if len(share) > 0 {
-				weekend := int64((i + 1) % 7 / 5 * 3)
-				counts[e.Endpoint] = *e.Limit * int64((i*7+j*13)%23) / 40 / (1 + weekend)
-			}
-			if i == historyDays-1 {
-				counts[e.Endpoint] = e.Used
-			}
-		}
-		d.Days = append(d.Days, api.UsageDay{Day: storyTime.AddDate(0, 0, i-historyDays+1).Format(time.DateOnly), Calls: counts})
-	}
-	paths := []string{"/api/convert/EUR/10/USD", "/api/rates/GBP", "/api/convert/USD/1250.50/JPY", "/api/history/EUR/CHF"}
-	for i := range calls {
-		d.RecentCalls = append(d.RecentCalls, api.UsageCall{
-			At: api.Millis{Time: storyTime.Add(-time.Duration(i*i*7) * time.Second)}, Endpoint: "convert", Method: "GET",
-			Path: paths[i%4], Status: []int{200, 200, 200, 304, 404, 200, 429, 200, 502}[i%9],
-			DurationMS: 0.8 + float64(i*i%29)/3, Key: []string{"ci", "shop backend"}[i%2],
-		})
-	}
-	return d
-}
 
 func usageStory(plan string, d api.UsageDocument) story {
 	return func(s *site, w http.ResponseWriter) error {
@@ -169,6 +71,28 @@ func keyStory(name, plan, problem string, others ...api.Key) story {
 	}
 }
 
+// limitedKeyStory is the page of a key with limits and addresses.
+func limitedKeyStory(used int64) story {
+	return func(s *site, w http.ResponseWriter) error {
+		v := storyVisit("starter")
+		keys := storyKeys(3)
+		view, err := v.keyView(keys, keys[2].ID)
+		if err != nil {
+			return err
+		}
+		view.Used = v.keyMeters(keyUsage(3, used), keys[2].ID)
+		return s.showKey(w, http.StatusOK, v, "key", view)
+	}
+}
+
+// editStory is the form that changes a key.
+func editStory(key api.Key) story {
+	return func(s *site, w http.ResponseWriter) error {
+		v := storyVisit("starter")
+		return s.showKeyForm(w, http.StatusOK, v, v.formOf(key))
+	}
+}
+
 // successor is what the key of the stories was rotated to.
 func successor() api.Key {
 	key := storyKeys(1)[0]
@@ -176,10 +100,11 @@ func successor() api.Key {
 	return key
 }
 
-func newKeyStory(plan string, view newKeyView, checked []string) story {
+func newKeyStory(plan string, form keyForm) story {
 	return func(s *site, w http.ResponseWriter) error {
-		view.Life = defaultLife
-		return s.showNewKey(w, http.StatusOK, storyVisit(plan), view, checked)
+		form.Life = defaultLife
+		form.Limits = slices.Clone(form.Limits)
+		return s.showKeyForm(w, http.StatusOK, storyVisit(plan), form)
 	}
 }
 
@@ -199,13 +124,6 @@ func problemStory(err error, plan string) story {
 		s.fail(w, httptest.NewRequest(http.MethodGet, "/", nil), v, err)
 		return nil
 	}
-}
-
-func unlimitedUsage() api.UsageDocument {
-	d := storyUsage(map[string]float64{"convert": 0.4, "currencies": 0.5}, 4)
-	d.Plan, d.Endpoints = "business", d.Endpoints[:2]
-	d.Endpoints[0].Limit, d.Endpoints[0].Remaining = nil, nil
-	return d
 }
 
 // stories are all states of all pages.
@@ -228,16 +146,31 @@ func stories() map[string]story {
 		"keys-free":    keysStory("free", nil, ""),
 		"keys-revoked": keysStory("starter", storyKeys(3), notices["revoked"]),
 		"keys-hundred": keysStory("starter", storyKeys(100), ""),
+		"keys-limits":  keysStory("starter", slices.Repeat(storyKeys(3)[2:], 100), ""),
 		"key":          keyStory("key", "starter", ""),
 		"key-rotated":  keyStory("key", "starter", "", successor()),
 		"key-rotate":   keyStory("rotate", "starter", ""),
-		"rotate-twice": keyStory("rotate", "starter", rotateProblem("name_taken"), successor()),
-		"rotate-free":  keyStory("rotate", "free", rotateProblem("plan_required")),
-		"rotate-full":  keyStory("rotate", "starter", rotateProblem("too_many_keys")),
+		"rotate-twice": keyStory("rotate", "starter", rotateProblem(refusedAs("name_taken")), successor()),
+		"rotate-free":  keyStory("rotate", "free", rotateProblem(refusedAs("plan_required"))),
+		"rotate-full":  keyStory("rotate", "starter", rotateProblem(refusedAs("too_many_keys"))),
 		"key-revoke":   keyStory("revoke", "starter", ""),
-		"new":          newKeyStory("starter", newKeyView{}, nil),
-		"new-free":     newKeyStory("free", newKeyView{}, nil),
-		"new-mistake":  newKeyStory("starter", newKeyView{Name: "ci", Field: "name", Problem: "You have a key with this name. Choose another, or rotate or revoke that one."}, []string{"convert"}),
+		"key-limits":   limitedKeyStory(900),
+		"key-used-up":  limitedKeyStory(1000),
+		"key-edit":     editStory(storyKeys(1)[0]),
+		"edit-limits":  editStory(storyKeys(3)[2]),
+		"edit-full":    editStory(fullKey()),
+		"new":          newKeyStory("starter", keyForm{}),
+		"new-free":     newKeyStory("free", keyForm{}),
+		"new-mistake":  newKeyStory("starter", keyForm{Name: "ci", Field: "name", Problem: "You have a key with this name. Choose another name, or rotate or revoke that key.", checked: []string{"convert"}}),
+		"new-limit": newKeyStory("starter", keyForm{Name: "ci", Field: "limits", Problem: "A limit is a whole number, such as 1000.",
+			Limits: []limitRow{{Endpoint: "convert", Limit: "100", Period: perDay}, {Endpoint: api.All, Limit: "many", Period: perMonth, Wrong: true}}}),
+		"new-endpoint": newKeyStory("starter", keyForm{Name: "ci", Field: "limits", Problem: "Unknown endpoint \"quotes\".",
+			Limits: []limitRow{{Endpoint: "rates", Limit: "100", Period: perDay}}}),
+		"new-address": newKeyStory("starter", keyForm{Name: "ci", Addresses: "203.0.113.0/24\nexample.com", Field: "addresses",
+			Problem: "\"example.com\" is neither a network such as 203.0.113.0/24 nor an IP address without a zone."}),
+		"token-limits": func(s *site, w http.ResponseWriter) error {
+			return s.showToken(w, storyVisit("starter"), api.IssuedKey{Key: storyKeys(3)[2], Token: "tgk_" + strings.Repeat("EXAMPLE", 7)}, false)
+		},
 		"token": func(s *site, w http.ResponseWriter) error {
 			return s.showToken(w, storyVisit("starter"), api.IssuedKey{Key: storyKeys(2)[1], Token: "tgk_" + strings.Repeat("EXAMPLE", 7)}, false)
 		},
@@ -267,7 +200,13 @@ func stories() map[string]story {
 		"usage":            usageStory("starter", storyUsage(map[string]float64{"currencies": 0.12, "convert": 0.43, "rates": 0.41, "history": 0.6, "batch": 0.24, "usage": 0.05}, 40)),
 		"usage-empty":      usageStory("starter", storyUsage(nil, 0)),
 		"usage-warn":       usageStory("starter", storyUsage(busyDay, 40)),
-		"usage-unlimited":  usageStory("business", unlimitedUsage()),
+		"usage-month":      usageStory("business", monthlyUsage(1_200_000, 1_500_000)),
+		"usage-month-up":   usageStory("business", monthlyUsage(2_000_000, 2_412_000)),
+		"usage-all-up":     usageStory("business", monthlyUsage(1_700_000, 2_500_000)),
+		"usage-override":   usageStory("starter", overriddenUsage()),
+		"usage-key":        usageStory("starter", keyUsage(1, 900)),
+		"usage-key-up":     usageStory("starter", keyUsage(2, 1000)),
+		"usage-many-keys":  usageStory("starter", keyUsage(100, 700)),
 		"usage-unused":     unusedStory,
 		"usage-free":       usageStory("free", api.UsageDocument{Plan: "free", Timezone: "Europe/Berlin"}),
 		"calls":            callsStory,
@@ -278,6 +217,10 @@ func stories() map[string]story {
 		"cross-origin":     problemStory(errCrossOrigin, "starter"),
 		"wrong-method":     problemStory(errMethod, ""),
 	}
+}
+
+func refusedAs(code string) *apierror.Error {
+	return apierror.New(http.StatusConflict, code, "")
 }
 
 func unusedStory(s *site, w http.ResponseWriter) error {

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-
-	"github.com/dustin/go-humanize"
+	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -27,26 +26,16 @@ const (
 type usageView struct {
 	Plan, Zone string
 	Resets     moment
-	// ResetClock is the time of day of the reset, Countdown the time left.
+	// ResetClock is the time of day at which the day ends, Countdown the time
+	// left.
 	ResetClock, Countdown string
-	Meters                []meter
+	Limits                meters
 	Chart                 *chart
 	Calls                 []callRow
 	// More is true if older calls are not listed, Older if newer calls are
 	// not.
 	More, Older bool
 	Offer       *offer
-}
-
-// meter is the usage of one endpoint. State is ok, near, full or unlimited.
-type meter struct {
-	Name, Method, Path string
-	State              string
-	Used, Limit, Left  string
-	// Percent is a whole number from 0 to 100, Width the length of the bar
-	// in percent.
-	Percent int
-	Width   string
 }
 
 // callRow is one recent call.
@@ -103,61 +92,60 @@ func (v *visit) unused(days int) (api.UsageDocument, error) {
 	if err != nil {
 		return api.UsageDocument{}, fmt.Errorf("loading the gate's zone: %w", err)
 	}
-	today := dates.At(v.clock.now)
+	today, month := dates.At(v.clock.now), dates.Month(v.clock.now)
 	document := api.UsageDocument{
 		Account: v.who.ID, Plan: v.plan.Name, Timezone: v.plans.Timezone,
 		Day: today.Day.String(), ResetsAt: today.End,
 	}
+	ends := map[string]time.Time{perDay: today.End, perMonth: month.End}
 	for _, e := range v.plans.Endpoints {
 		if limit, listed := v.plan.Limits[e.Name]; listed {
 			document.Endpoints = append(document.Endpoints, api.UsageEndpoint{
 				Endpoint: e.Name, Method: e.Method, Path: e.Path, Limit: limit, Remaining: limit,
+				Limits: unusedLimits(v.plan, e.Name, ends),
 			})
 		}
 	}
+	document.Limits = unusedLimits(v.plan, api.All, ends)
 	for ago := days - 1; ago >= 0; ago-- {
 		document.Days = append(document.Days, api.UsageDay{Day: (today.Day - calendar.Day(ago)).String()})
 	}
 	return document, nil
 }
 
+// unusedLimits returns a plan's limits of an endpoint or of all endpoints
+// together. ends has the end of the day and of the month.
+func unusedLimits(plan api.Plan, endpoint string, ends map[string]time.Time) (limits []api.UsageLimit) {
+	if daily := plan.Limits[endpoint]; daily != nil {
+		limits = append(limits, unusedLimit(perDay, *daily, ends))
+	}
+	for _, l := range plan.MoreLimits {
+		if l.Endpoint == endpoint {
+			limits = append(limits, unusedLimit(l.Period, l.Limit, ends))
+		}
+	}
+	return limits
+}
+
+func unusedLimit(period string, limit int64, ends map[string]time.Time) api.UsageLimit {
+	l := api.UsageLimit{Period: period, Limit: limit}
+	if !isPace(period) {
+		l.Used, l.Remaining, l.ResetsAt = new(int64(0)), &limit, new(ends[period])
+	}
+	return l
+}
+
 func (v *visit) usageView(document api.UsageDocument) usageView {
-	view := usageView{
+	return usageView{
 		Plan: document.Plan, Zone: document.Timezone,
 		Resets: v.clock.moment(document.ResetsAt), ResetClock: document.ResetsAt.In(v.clock.zone).Format("15:04"),
 		Countdown: v.clock.countdown(document.ResetsAt),
 		Chart:     newChart(document.Endpoints, document.Days),
 		Calls:     v.callRows(document.RecentCalls[:min(fewCalls, len(document.RecentCalls))]),
 		More:      len(document.RecentCalls) > fewCalls,
+		Limits:    v.meters(document),
 		Offer:     v.offer(),
 	}
-	for _, e := range document.Endpoints {
-		view.Meters = append(view.Meters, newMeter(e))
-	}
-	return view
-}
-
-// warnPercent is the part of a limit at which the meter warns.
-const warnPercent = 80
-
-func newMeter(e api.UsageEndpoint) meter {
-	m := meter{Name: e.Endpoint, Method: e.Method, Path: e.Path, Used: humanize.Comma(e.Used), State: "unlimited"}
-	if e.Limit == nil || e.Remaining == nil {
-		return m
-	}
-	m.State, m.Limit, m.Left = "ok", humanize.Comma(*e.Limit), humanize.Comma(*e.Remaining)
-	share := 100.0
-	if *e.Limit > 0 {
-		share = min(100, 100*float64(e.Used)/float64(*e.Limit))
-	}
-	m.Percent, m.Width = int(share), strconv.FormatFloat(share, 'f', 1, 64)
-	switch {
-	case *e.Remaining == 0:
-		m.State = "full"
-	case share >= warnPercent:
-		m.State = "near"
-	}
-	return m
 }
 
 func (v *visit) callRows(calls []api.UsageCall) []callRow {

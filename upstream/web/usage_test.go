@@ -1,14 +1,17 @@
 package web
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 func TestMeters(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	c := storyVisit("starter").clock
+	for _, l := range []struct {
 		used, limit int64
 		state       string
 		percent     int
@@ -17,12 +20,130 @@ func TestMeters(t *testing.T) {
 		{1000, 1000, "full", 100}, {0, 0, "full", 100}, {70, 50, "full", 100}, // after a change to a smaller plan
 		{1, 1_000_000_000_000_000, "ok", 0},
 	} {
-		m := newMeter(api.UsageEndpoint{Used: c.used, Limit: &c.limit, Remaining: new(max(0, c.limit-c.used))})
-		if m.State != c.state || m.Percent != c.percent {
-			t.Errorf("%d of %d: got %s at %d %%, want %s at %d %%", c.used, c.limit, m.State, m.Percent, c.state, c.percent)
+		m := newMeter(c, "convert", "", storyUsedLimit(perDay, l.limit, l.used))
+		if m.State != l.state || m.Percent != l.percent {
+			t.Errorf("%d of %d: got %s at %d %%, want %s at %d %%", l.used, l.limit, m.State, m.Percent, l.state, l.percent)
 		}
 	}
-	if m := newMeter(api.UsageEndpoint{Used: 12345}); m.State != "unlimited" || m.Used != "12,345" {
-		t.Errorf("unlimited: got %+v", m)
+}
+
+// A day counts down. A month has a date, until its last day.
+func TestMeterResets(t *testing.T) {
+	t.Parallel()
+	c := storyVisit("starter").clock // 20 November, 19:47
+	lastDay := clock{c.now.AddDate(0, 0, 10), c.zone}
+	for _, want := range []struct {
+		clock                   clock
+		period                  string
+		text, resets, countdown string
+	}{
+		{c, perDay, "Today", "21 Nov", "4 h 12 min"},
+		{c, perMonth, "This month", "1 Dec", ""},
+		{lastDay, perMonth, "This month", "1 Dec", "4 h 12 min"},
+	} {
+		m := newMeter(want.clock, "convert", "", storyUsedLimit(want.period, 10, 1))
+		if m.Period != want.text || m.Resets.Text != want.resets || m.Countdown != want.countdown {
+			t.Errorf("%s: got %q, %q, %q, want %+v", want.period, m.Period, m.Resets.Text, m.Countdown, want)
+		}
+	}
+}
+
+// The limit of which the greatest part is used comes first, whatever it is
+// of. Endpoints without a limit come last.
+func TestMeterOrder(t *testing.T) {
+	t.Parallel()
+	v := storyVisit("business")
+	document := monthlyUsage(1_900_000, 1_250_000)
+	document.Keys = keyUsage(3, 600).Keys[2:]
+	all := v.meters(document)
+	var got []string
+	for _, m := range all.Bars {
+		got = append(got, m.Name+"/"+m.Key+"/"+m.Period+"/"+m.Used)
+	}
+	want := []string{
+		"convert//This month/1,900,000",
+		"rates//This month/300,000",
+		"convert/nightly report/Today/600", // as much as rates, which the configuration has before
+		"All endpoints//This month/1,250,000",
+		"convert//Today/40,000",
+		"convert/nightly report/This month/200",
+		"currencies//Today/50",
+		"history//Today/20",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%q\nwant\n%q", got, want)
+	}
+	paces := []pace{
+		{"history", "", "at most 60 a minute"}, {"All endpoints", "", "at most 50 a second"},
+		{"convert", "nightly report", "at most 1,250 a second"}, {"convert", "nightly report", "at most 1,750 a minute"},
+	}
+	if !slices.Equal(all.Paces, paces) {
+		t.Errorf("got paces %q, want %q", all.Paces, paces)
+	}
+}
+
+// An account with very many limits of keys sees those that will end first.
+func TestManyKeyMeters(t *testing.T) {
+	t.Parallel()
+	document := keyUsage(40, 100)
+	document.Keys[39].Limits[0].UsageLimit = storyUsedLimit(perDay, 10, 10)
+	all := storyVisit("starter").meters(document)
+	if all.More != 80-maxKeyMeters || len(all.Bars) != 6+maxKeyMeters {
+		t.Errorf("got %d bars and %d more", len(all.Bars), all.More)
+	}
+	if first := all.Bars[0]; first.Key != document.Keys[39].Name || first.State != "full" {
+		t.Errorf("got %+v first, want the limit that is used up", first)
+	}
+	if one := storyVisit("starter").keyMeters(document, document.Keys[38].ID); len(one.Bars) != 2 || one.Bars[0].Key != "" {
+		t.Errorf("one key has %+v", one.Bars)
+	}
+}
+
+// The limits of a plan in words.
+func TestPlanLimits(t *testing.T) {
+	t.Parallel()
+	plan := api.Plan{
+		Limits: map[string]*int64{"convert": new(int64(1000)), "rates": nil, "history": nil, "batch": nil},
+		MoreLimits: []api.Limit{
+			{Endpoint: "convert", Period: "second", Limit: 10}, {Endpoint: "convert", Period: "month", Limit: 20_000},
+			{Endpoint: "history", Period: "hour", Limit: 100}, {Endpoint: "batch", Period: "month", Limit: 0},
+			{Endpoint: api.All, Period: "day", Limit: 2000}, {Endpoint: api.All, Period: "minute", Limit: 60},
+		},
+	}
+	for endpoint, want := range map[string][]string{
+		"convert": {"1,000 a day", "20,000 a month", "at most 10 a second"},
+		"rates":   {"Unlimited"},
+		"history": {"Unlimited", "at most 100 an hour"},
+		"batch":   {"0 a month"},
+		"other":   nil,
+		api.All:   {"2,000 a day", "at most 60 a minute"},
+	} {
+		if got := planLimits(plan, endpoint); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", endpoint, got, want)
+		}
+	}
+	plan.Limits = nil
+	if got := planLimits(plan, api.All); got != nil {
+		t.Errorf("without access: got %q", got)
+	}
+}
+
+// An account that the gate does not know has used nothing of its plan.
+func TestUnused(t *testing.T) {
+	t.Parallel()
+	v := storyVisit("business")
+	document, err := v.unused(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	convert, together := document.Endpoints[1], document.Limits
+	if len(convert.Limits) != 2 || *convert.Limits[1].Used != 0 || *convert.Limits[1].Remaining != 2_000_000 {
+		t.Errorf("convert has %+v", convert.Limits)
+	}
+	if end := time.Date(2026, 11, 30, 23, 0, 0, 0, time.UTC); !convert.Limits[1].ResetsAt.Equal(end) {
+		t.Errorf("the month ends at %s, want %s", convert.Limits[1].ResetsAt, end)
+	}
+	if len(together) != 2 || together[1].Period != "second" || together[1].Used != nil {
+		t.Errorf("all endpoints have %+v", together)
 	}
 }

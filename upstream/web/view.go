@@ -38,6 +38,7 @@ func (v *visit) page(title, section string, body any) page {
 // "done". A link cannot show another text.
 var notices = map[string]string{
 	"revoked":  "The key is revoked. It no longer works.",
+	"changed":  "The key is changed. The change applies to its next call.",
 	"password": "Your password is changed. Other browsers are signed out.",
 	"password-alone": "Your password is changed. Other browsers are signed out. The gate does not answer at the moment: " +
 		"older login tokens of the API end as soon as it does.",

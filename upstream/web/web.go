@@ -137,6 +137,8 @@ func (s *site) routes() *http.ServeMux {
 	mux.HandleFunc("GET /settings/keys/new", s.signedIn(s.newKey))
 	mux.HandleFunc("POST /settings/keys/new", s.signedIn(s.createKey))
 	mux.HandleFunc("GET /settings/keys/{id}", s.signedIn(s.key))
+	mux.HandleFunc("GET /settings/keys/{id}/edit", s.signedIn(s.editKey))
+	mux.HandleFunc("POST /settings/keys/{id}/edit", s.signedIn(s.changeKey))
 	mux.HandleFunc("GET /settings/keys/{id}/rotate", s.signedIn(s.rotateForm))
 	mux.HandleFunc("POST /settings/keys/{id}/rotate", s.signedIn(s.rotateKey))
 	mux.HandleFunc("GET /settings/keys/{id}/revoke", s.signedIn(s.revokeForm))

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"flag"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,6 +41,7 @@ type past struct {
 func (p past) live(t *testing.T, db store.Store) {
 	t.Helper()
 	now := time.Now()
+	limited := "" // the id of a key with limits of its own
 	for i, name := range p.keys {
 		secret, err := token.New(token.Key, rand.Reader)
 		if err != nil {
@@ -54,6 +56,11 @@ func (p past) live(t *testing.T, db store.Store) {
 			Abilities: []string{"convert", "currencies", "history", "rates", "usage"}[i%3:],
 			CreatedAt: now.Add(-time.Duration(len(p.keys)-i) * 77 * time.Hour),
 		}
+		if i == 1 {
+			limited = id
+			key.Limits = []store.Limit{{Endpoint: "history", Period: store.Month, Max: 1500, OfKey: true}}
+			key.Addresses = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
+		}
 		if i%2 == 0 {
 			key.ExpiresAt = now.Add(time.Duration(i*i*20+5) * 24 * time.Hour)
 		}
@@ -65,6 +72,7 @@ func (p past) live(t *testing.T, db store.Store) {
 				Account: p.account, Key: id, KeyName: name, At: now.Add(-time.Duration(n*n*(i+1)*97) * time.Second),
 				Endpoint: "convert", Method: "GET", Path: []string{convert, "/api/convert/USD/1250.50/JPY", "/api/rates/GBP"}[n%3],
 				Status: []int{200, 200, 304, 200, 200, 404, 200, 429}[n], Duration: time.Duration(900+n*n*170) * time.Microsecond,
+				From: netip.AddrFrom4([4]byte{203, 0, 113, byte(7 + i)}),
 			})
 		}
 	}
@@ -83,7 +91,7 @@ func (p past) live(t *testing.T, db store.Store) {
 				}
 				calls = limit * int64((daysAgo*7+len(endpoint)*5)%19) / 40 / quiet
 			}
-			p.take(t, db, store.Call{Account: p.account, Endpoint: endpoint, Day: day}, calls)
+			p.take(t, db, store.Call{Account: p.account, Endpoint: endpoint, Key: limited, At: now, Day: day}, calls)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func (p *Page) navigate(action chromedp.Action[chromedp.Void]) int64 {
 // Type replaces the text of a field.
 func (p *Page) Type(selector, text string) {
 	p.t.Helper()
-	run(p, chromedp.Clear(chromedp.CSS(selector)))
+	Evaluate[chromedp.Void](p, fmt.Sprintf(`document.querySelector(%q).value = ""`, selector))
 	run(p, chromedp.SendKeys(chromedp.CSS(selector), text))
 }
 

@@ -1,0 +1,382 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+)
+
+// keyForm is the page with the form that creates or changes a key. It has
+// what the person typed.
+type keyForm struct {
+	// Key is the key to change, nil to create one.
+	Key       *keyRow
+	Name      string
+	Abilities []abilityChoice
+	Lives     []choice
+	Life      string
+	Limits    []limitRow
+	Periods   []choice
+	// Addresses has one on each line.
+	Addresses string
+	// Problem is about Field: name, abilities, limits or addresses.
+	Problem, Field string
+	// Offer is set if the plan has no access: then no key can be created.
+	Offer *offer
+
+	// checked are the abilities that the person chose, nil for all.
+	checked []string
+}
+
+// More tells whether to open the fields that few keys need.
+func (f *keyForm) More() bool {
+	return f.Field == "limits" || f.Field == "addresses" || f.Addresses != "" ||
+		slices.ContainsFunc(f.Limits, func(r limitRow) bool { return r.Limit != "" })
+}
+
+// WrongRow tells whether the problem is about one row of the limits.
+func (f *keyForm) WrongRow() bool {
+	return slices.ContainsFunc(f.Limits, func(r limitRow) bool { return r.Wrong })
+}
+
+// Number is the number of a row for people.
+func (f *keyForm) Number(i int) int { return i + 1 }
+
+// abilityChoice is a checkbox: an ability of the plan, and the endpoints
+// that it opens.
+type abilityChoice struct {
+	Name      string
+	Endpoints []api.Endpoint
+	Checked   bool
+}
+
+// limitRow has the fields of a limit. Without a number it is not used.
+type limitRow struct {
+	Endpoint, Limit, Period string
+	// Endpoints are the options of Endpoint.
+	Endpoints []choice
+	// Wrong marks the row that the Problem is about.
+	Wrong bool
+}
+
+// freeRows is how many rows for limits are empty.
+const freeRows = 3
+
+const (
+	// maxLimits is the number of limits that a key can have, and of
+	// addresses.
+	maxLimits = 32
+
+	// maxLimit is the largest limit.
+	maxLimit = 1_000_000_000_000_000
+)
+
+// lives are the lifetimes of a key, in days.
+var lives = []choice{{"7", "7 days"}, {"30", "30 days"}, {"90", "90 days"}, {"365", "1 year"}, {never, "Never"}}
+
+const (
+	// defaultLife ends forgotten keys, but does not force frequent rotation.
+	defaultLife = "90"
+
+	// never is the life of a key without an end.
+	never = "0"
+
+	// unchanged is the life of a key that ends when it did before.
+	unchanged = "unchanged"
+)
+
+var periods = []choice{
+	{perDay, "a day"}, {perMonth, "a month"}, {"second", "a second"}, {"minute", "a minute"}, {"hour", "an hour"},
+}
+
+func (s *site) newKey(w http.ResponseWriter, _ *http.Request, v *visit) error {
+	return s.showKeyForm(w, http.StatusOK, v, keyForm{Life: defaultLife})
+}
+
+func (s *site) editKey(w http.ResponseWriter, r *http.Request, v *visit) error {
+	key, err := s.liveKey(r, v)
+	if err != nil {
+		return err
+	}
+	return s.showKeyForm(w, http.StatusOK, v, v.formOf(key))
+}
+
+// formOf returns the form with the values of a key.
+func (v *visit) formOf(key api.Key) keyForm {
+	form := keyForm{
+		Key: new(v.keyRow(key)), Name: key.Name, Life: unchanged,
+		Addresses: strings.Join(key.Addresses, "\n"), checked: key.Abilities,
+	}
+	if key.ExpiresAt == nil {
+		form.Life = never
+	}
+	for _, l := range key.Limits {
+		form.Limits = append(form.Limits, limitRow{Endpoint: l.Endpoint, Limit: strconv.FormatInt(l.Limit, 10), Period: l.Period})
+	}
+	return form
+}
+
+// showKeyForm shows the form with some empty rows for limits.
+func (s *site) showKeyForm(w http.ResponseWriter, status int, v *visit, form keyForm) error {
+	form.Abilities = v.abilities(form.checked)
+	form.Lives = form.lives()
+	form.Periods = periods
+	for range min(freeRows, maxLimits-len(form.Limits)) {
+		form.Limits = append(form.Limits, limitRow{Endpoint: api.All, Period: perDay})
+	}
+	for i := range form.Limits {
+		form.Limits[i].Endpoints = v.endpointChoices(form.Limits[i].Endpoint)
+	}
+	title := "Create a key"
+	if form.Key != nil {
+		title = "Edit " + form.Key.Name
+	} else {
+		form.Offer = v.offer()
+	}
+	return s.views.show(w, status, "keyform", v.page(title, "settings", &form))
+}
+
+func (f *keyForm) lives() []choice {
+	if f.Key == nil || f.Key.Expires == nil {
+		return lives
+	}
+	return append([]choice{{unchanged, "No change"}}, lives...)
+}
+
+// abilities returns the abilities of the plan, in the order of the gate's
+// endpoints. nil checks all.
+func (v *visit) abilities(checked []string) []abilityChoice {
+	var choices []abilityChoice
+	for _, e := range v.plans.Endpoints {
+		if _, listed := v.plan.Limits[e.Name]; !listed {
+			continue
+		}
+		i := slices.IndexFunc(choices, func(c abilityChoice) bool { return c.Name == e.Ability })
+		if i < 0 {
+			i = len(choices)
+			choices = append(choices, abilityChoice{
+				Name: e.Ability, Checked: checked == nil || slices.Contains(checked, e.Ability),
+			})
+		}
+		choices[i].Endpoints = append(choices[i].Endpoints, e)
+	}
+	return choices
+}
+
+// endpointChoices returns the endpoints of the plan, and all of them
+// together. A limit can also be on an endpoint that the plan no longer has.
+func (v *visit) endpointChoices(current string) []choice {
+	choices := []choice{{api.All, "all endpoints"}}
+	for _, e := range v.plans.Endpoints {
+		if _, listed := v.plan.Limits[e.Name]; listed {
+			choices = append(choices, choice{e.Name, e.Name})
+		}
+	}
+	if !isChoice(choices, current) {
+		choices = append(choices, choice{current, current})
+	}
+	return choices
+}
+
+func (s *site) createKey(w http.ResponseWriter, r *http.Request, v *visit) error {
+	values, err := readForm(w, r)
+	if err != nil {
+		return err
+	}
+	form := keyForm{}
+	if err := form.read(values); err != nil {
+		return err
+	}
+	if len(form.checked) == 0 {
+		form.refuse("abilities", chooseAbility)
+	}
+	request := api.KeyRequest{
+		Name: form.Name, Abilities: form.checked, Limits: form.limits(), Addresses: form.addresses(),
+	}
+	if form.Life != never {
+		request.TTL = form.Life + "d"
+	}
+	if form.Problem != "" {
+		return s.showKeyForm(w, http.StatusUnprocessableEntity, v, form)
+	}
+	issued, err := change(r.Context(), func(ctx context.Context) (api.IssuedKey, error) {
+		return s.Gate.CreateKey(ctx, v.who.ID, request)
+	})
+	if form.refused(err) {
+		return s.showKeyForm(w, http.StatusUnprocessableEntity, v, form)
+	}
+	if err != nil {
+		return err
+	}
+	return s.showToken(w, v, issued, false)
+}
+
+func (s *site) changeKey(w http.ResponseWriter, r *http.Request, v *visit) error {
+	values, err := readForm(w, r)
+	if err != nil {
+		return err
+	}
+	key, err := s.liveKey(r, v)
+	if err != nil {
+		return err
+	}
+	form := keyForm{Key: new(v.keyRow(key))}
+	if err := form.read(values); err != nil {
+		return err
+	}
+	request := v.keyChange(key, &form)
+	if form.Problem != "" {
+		return s.showKeyForm(w, http.StatusUnprocessableEntity, v, form)
+	}
+	_, err = change(r.Context(), func(ctx context.Context) (api.Key, error) {
+		return s.Gate.ChangeKey(ctx, v.who.ID, key.ID, request)
+	})
+	if form.refused(err) {
+		return s.showKeyForm(w, http.StatusUnprocessableEntity, v, form)
+	}
+	if err != nil {
+		return err
+	}
+	redirect(w, keysPath+"/"+key.ID, url.Values{"done": {"changed"}})
+	return nil
+}
+
+// keyChange returns the changes that the form makes to a key. A key keeps
+// abilities that the plan does not have unless the person chooses others.
+func (v *visit) keyChange(key api.Key, form *keyForm) api.KeyChange {
+	var request api.KeyChange
+	var before []string
+	for _, a := range v.abilities(key.Abilities) {
+		if a.Checked {
+			before = append(before, a.Name)
+		}
+	}
+	if !slices.Equal(slices.Sorted(slices.Values(before)), slices.Sorted(slices.Values(form.checked))) {
+		request.Abilities = api.To(form.checked)
+		if len(form.checked) == 0 {
+			form.refuse("abilities", chooseAbility)
+		}
+	}
+	request.Name, request.Limits, request.Addresses = api.To(form.Name), api.To(form.limits()), api.To(form.addresses())
+	switch form.Life {
+	case unchanged:
+	case never:
+		request.ExpiresAt = api.To[*time.Time](nil)
+	default:
+		request.TTL = form.Life + "d"
+	}
+	return request
+}
+
+// read reads what a person typed. It returns errForm if a field has a value
+// that is not an option of the form.
+func (f *keyForm) read(values url.Values) error {
+	f.Name, f.Life = strings.TrimSpace(values.Get("name")), values.Get("life")
+	f.Addresses = strings.TrimSpace(strings.ReplaceAll(values.Get("addresses"), "\r\n", "\n"))
+	f.checked = append([]string{}, values["ability"]...)
+	if !isChoice(f.lives(), f.Life) {
+		return errForm
+	}
+	endpoints, numbers, spans := values["limit_endpoint"], values["limit"], values["limit_period"]
+	if len(numbers) > maxLimits || len(endpoints) != len(numbers) || len(spans) != len(numbers) {
+		return errForm
+	}
+	for i, number := range numbers {
+		if !isChoice(periods, spans[i]) {
+			return errForm
+		}
+		if number = strings.TrimSpace(number); number != "" {
+			f.Limits = append(f.Limits, limitRow{Endpoint: endpoints[i], Limit: number, Period: spans[i]})
+		}
+	}
+	return nil
+}
+
+func isChoice(choices []choice, value string) bool {
+	return slices.ContainsFunc(choices, func(c choice) bool { return c.Value == value })
+}
+
+// limits returns the limits of the rows, and marks the first wrong one.
+func (f *keyForm) limits() []api.Limit {
+	limits := []api.Limit{}
+	for i := range f.Limits {
+		row := &f.Limits[i]
+		limit := api.Limit{Endpoint: row.Endpoint, Period: row.Period}
+		var err error
+		limit.Limit, err = strconv.ParseInt(strings.ReplaceAll(row.Limit, ",", ""), 10, 64)
+		same := func(l api.Limit) bool { return l.Endpoint == limit.Endpoint && l.Period == limit.Period }
+		problem := ""
+		switch {
+		case err != nil || limit.Limit < 0 || limit.Limit > maxLimit:
+			problem = "A limit is a whole number, such as 1000."
+		case limit.Limit == 0 && isPace(limit.Period):
+			problem = "A limit " + per(limit.Period) + " is at least 1."
+		case slices.ContainsFunc(limits, same):
+			problem = "A key has only one limit " + per(limit.Period) + " for " + row.Endpoint + "."
+		}
+		if problem != "" {
+			row.Wrong = f.Problem == ""
+			f.refuse("limits", problem)
+		}
+		limits = append(limits, limit)
+	}
+	return limits
+}
+
+// addresses returns the lines of the field.
+func (f *keyForm) addresses() []string {
+	addresses := strings.Fields(f.Addresses)
+	if len(addresses) > maxLimits {
+		f.refuse("addresses", "A key has at most "+strconv.Itoa(maxLimits)+" addresses. Use networks such as 203.0.113.0/24 instead.")
+	}
+	return addresses
+}
+
+const chooseAbility = "Choose at least one ability."
+
+// refuse keeps the first problem.
+func (f *keyForm) refuse(field, problem string) {
+	if f.Problem == "" {
+		f.Field, f.Problem = field, problem
+	}
+}
+
+// refused tells whether an error is a refusal of the gate that is about a
+// field.
+func (f *keyForm) refused(err error) bool {
+	refused := refusal(err)
+	if refused == nil {
+		return false
+	}
+	f.Field, f.Problem = keyProblem(refused)
+	return f.Problem != ""
+}
+
+// keyProblem returns the field that the gate refuses and the text for it. The
+// text is empty for a refusal that our forms cannot cause.
+func keyProblem(refused *apierror.Error) (field, problem string) {
+	switch refused.Code {
+	case "invalid_name":
+		return "name", "Give the key a name of 1 to 64 characters, all of them visible."
+	case "name_taken":
+		return "name", "You have a key with this name. Choose another name, or rotate or revoke that key."
+	case "too_many_keys":
+		return "name", "You have 100 keys, the maximum. Revoke a key first."
+	case "not_entitled":
+		return "abilities", "Your plan does not have all of these abilities. Choose again."
+	case "plan_required":
+		return "name", "Your plan has no access to the API."
+	case "invalid_address":
+		return "addresses", refused.Message
+	case "unknown_endpoint", "invalid_limit":
+		return "limits", refused.Message
+	}
+	return "", ""
+}

@@ -1,0 +1,71 @@
+package web
+
+import (
+	"github.com/dustin/go-humanize"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+)
+
+// The periods of the calendar. All other periods are paces.
+const (
+	perDay   = "day"
+	perMonth = "month"
+)
+
+// isPace tells whether a period is that of a pace, which refills all the time
+// and has no reset.
+func isPace(period string) bool { return period != perDay && period != perMonth }
+
+// limitText returns a limit in words, such as "1,000 a day" and "at most 10 a
+// second".
+func limitText(limit int64, period string) string {
+	text := humanize.Comma(limit) + " " + per(period)
+	if isPace(period) {
+		return "at most " + text
+	}
+	return text
+}
+
+// per returns a period with its article.
+func per(period string) string {
+	if period == "hour" {
+		return "an hour"
+	}
+	return "a " + period
+}
+
+// covers returns what a limit covers: the name of an endpoint, or the words
+// for all.
+func covers(endpoint string) string {
+	if endpoint == api.All {
+		return "All endpoints"
+	}
+	return endpoint
+}
+
+// planLimits returns a plan's limits of an endpoint, or of all endpoints
+// together, in words. It returns nil without access, and if there is no limit
+// of all endpoints.
+func planLimits(plan api.Plan, endpoint string) []string {
+	daily, listed := plan.Limits[endpoint]
+	if !listed && (endpoint != api.All || len(plan.Limits) == 0) {
+		return nil
+	}
+	var quotas, paces []string
+	if daily != nil {
+		quotas = append(quotas, limitText(*daily, perDay))
+	}
+	for _, l := range plan.MoreLimits {
+		switch {
+		case l.Endpoint != endpoint:
+		case isPace(l.Period):
+			paces = append(paces, limitText(l.Limit, l.Period))
+		default:
+			quotas = append(quotas, limitText(l.Limit, l.Period))
+		}
+	}
+	if listed && len(quotas) == 0 {
+		quotas = append(quotas, "Unlimited")
+	}
+	return append(quotas, paces...)
+}

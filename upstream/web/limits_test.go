@@ -1,0 +1,247 @@
+package web_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+)
+
+// limitForm is the fields of a key with rows of limits: each row is its
+// number, period and endpoint.
+func limitForm(addresses string, rows ...[3]string) url.Values {
+	form := url.Values{"name": {"ci"}, "ability": {"convert"}, "life": {"90"}, "addresses": {addresses}}
+	for _, row := range rows {
+		form.Add("limit", row[0])
+		form.Add("limit_period", row[1])
+		form.Add("limit_endpoint", row[2])
+	}
+	return form
+}
+
+// only returns the one live key of an account.
+func (w *world) only(account string) api.Key {
+	w.t.Helper()
+	keys, err := w.gate.Client.Keys(w.t.Context(), account, client.KeyFilter{})
+	if err != nil || len(keys) != 1 {
+		w.t.Fatalf("got %d keys, %v, want 1", len(keys), err)
+	}
+	return keys[0]
+}
+
+// A key with limits and addresses from its form to its pages.
+func TestLimitedKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add("ada@example.com", "business")
+	ada := w.person().signIn("ada@example.com")
+	empty := ada.get("/settings/keys/new")
+	empty.has(t, http.StatusOK, "<details>", `<option value="all" selected>all endpoints</option>`, `<option value="rates">rates</option>`)
+
+	form := limitForm("203.0.113.0/24\r\n 2001:db8::1 \r\n", [3]string{" 1,500 ", "day", "convert"}, [3]string{"", "month", "rates"}, [3]string{"5", "second", "all"})
+	ada.do(http.MethodPost, "/settings/keys/new", form).
+		has(t, http.StatusOK, "ci is ready", "Limits: convert: 1,500 a day; All endpoints: at most 5 a second.", "It works only from 203.0.113.0/24, 2001:db8::1.")
+	key := w.only(a.ID)
+	limits := []api.Limit{{Endpoint: "convert", Period: "day", Limit: 1500}, {Endpoint: "all", Period: "second", Limit: 5}}
+	if !slices.Equal(key.Limits, limits) || !slices.Equal(key.Addresses, []string{"203.0.113.0/24", "2001:db8::1"}) {
+		t.Errorf("got %+v %v", key.Limits, key.Addresses)
+	}
+	ada.get("/settings/keys").has(t, http.StatusOK, "convert: 1,500 a day", "from 203.0.113.0/24, 2001:db8::1")
+	page := "/settings/keys/" + key.ID
+	ada.get(page).has(t, http.StatusOK, "All endpoints: at most 5 a second", "<code>2001:db8::1</code>", "<strong>0</strong> of 1,500 used", page+"/edit")
+	ada.get("/usage").has(t, http.StatusOK, "<strong>convert</strong> with key ci", "<strong>0</strong> of 1,500 used", "<strong>All endpoints</strong> with key ci: at most 5 a second")
+	ada.get(page+"/edit").has(t, http.StatusOK, "<details open>", `value="1500"`, "203.0.113.0/24\n2001:db8::1</textarea>")
+}
+
+// A mistake in the form of a key is shown at its field. The form keeps all
+// that was typed, and no key is made or changed.
+func TestLimitMistakes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add("ada@example.com", "business")
+	ada := w.person().signIn("ada@example.com")
+	page := w.issue(a.ID, "old")
+	good := [3]string{"7", "month", "rates"}
+	many := strings.TrimSpace(strings.Repeat("203.0.113.7 ", 33))
+	for _, c := range []struct {
+		says string
+		form url.Values
+	}{
+		{"A limit is a whole number, such as 1000.", limitForm("203.0.113.7", good, [3]string{"many", "day", "convert"})},
+		{"A limit is a whole number, such as 1000.", limitForm("203.0.113.7", good, [3]string{"-1", "day", "convert"})},
+		{"A limit is a whole number, such as 1000.", limitForm("203.0.113.7", good, [3]string{"1000000000000001", "day", "convert"})},
+		{"A limit an hour is at least 1.", limitForm("203.0.113.7", good, [3]string{"0", "hour", "convert"})},
+		{"A key has only one limit a month for rates.", limitForm("203.0.113.7", good, [3]string{"9", "month", "rates"})},
+		{"Unknown endpoint &#34;quotes&#34;.", limitForm("203.0.113.7", good, [3]string{"9", "day", "quotes"})},
+		{"&#34;example.com&#34; is neither a network", limitForm("203.0.113.7\nexample.com", good)},
+		{"&#34;203.0.113.0/33&#34; is neither a network", limitForm("203.0.113.0/33", good)},
+		{"A key has at most 32 addresses.", limitForm(many, good)},
+		{"Give the key a name of 1 to 64", url.Values{"name": {"\u200b"}, "ability": {"convert"}, "life": {"90"}, "addresses": {"203.0.113.7"}, "limit": {"7"}, "limit_period": {"month"}, "limit_endpoint": {"rates"}}},
+		{"Choose at least one ability.", url.Values{"name": {"ci"}, "life": {"90"}, "addresses": {"203.0.113.7"}, "limit": {"7"}, "limit_period": {"month"}, "limit_endpoint": {"rates"}}},
+		{"Your plan does not have all of these abilities.", url.Values{"name": {"ci"}, "ability": {"quotes"}, "life": {"90"}, "addresses": {"203.0.113.7"}, "limit": {"7"}, "limit_period": {"month"}, "limit_endpoint": {"rates"}}},
+	} {
+		for _, target := range []string{"/settings/keys/new", page + "/edit"} {
+			got := ada.do(http.MethodPost, target, c.form)
+			got.has(t, http.StatusUnprocessableEntity, `id="mistake">`+c.says, "<details open>", `value="7"`,
+				`<option value="month" selected>`, `<option value="rates" selected>`, `name="addresses"`, c.form.Get("addresses")+"</textarea>",
+				`value="90" checked`, `value="`+c.form.Get("name")+`"`)
+			if n := strings.Count(got.body, `id="mistake"`); n != 1 {
+				t.Errorf("%s: %d texts about the mistake", c.says, n)
+			}
+		}
+	}
+	for name, form := range map[string]url.Values{
+		"period":    limitForm("", [3]string{"1", "year", "all"}),
+		"rows":      limitForm("", slices.Repeat([][3]string{good}, 36)...),
+		"fields":    {"name": {"ci"}, "ability": {"convert"}, "life": {"90"}, "limit": {"1"}},
+		"unchanged": {"name": {"ci"}, "ability": {"convert"}, "life": {"unchanged"}},
+	} {
+		if got := ada.do(http.MethodPost, "/settings/keys/new", form); got.status != http.StatusBadRequest {
+			t.Errorf("%s: got %d, want 400", name, got.status)
+		}
+	}
+	if key := w.only(a.ID); key.Name != "old" || len(key.Limits)+len(key.Addresses) != 0 || key.ExpiresAt != nil {
+		t.Errorf("the key is now %+v", key)
+	}
+}
+
+// The form that changes a key changes what was typed, and nothing else.
+func TestEditKey(t *testing.T) {
+	t.Parallel()
+	w, log := newLoggedWorld(t)
+	a := w.add("ada@example.com", "business")
+	key, err := w.gate.Client.CreateKey(t.Context(), a.ID, api.KeyRequest{
+		Name: "old", Abilities: []string{"convert", "rates"}, TTL: "40d", Addresses: []string{"203.0.113.7"},
+		Limits: []api.Limit{{Endpoint: "convert", Period: "day", Limit: 10}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ada := w.person().signIn("ada@example.com")
+	page := "/settings/keys/" + key.ID
+	ada.get(page+"/edit").has(t, http.StatusOK, "Edit old", `value="unchanged" checked`, `value="convert" checked`, `value="rates" checked`)
+
+	form := limitForm("198.51.100.0/24", [3]string{"20", "month", "all"})
+	form.Set("life", "unchanged")
+	if got := ada.do(http.MethodPost, page+"/edit", form); got.location != page+"?done=changed" {
+		t.Fatalf("got %d to %q: %s", got.status, got.location, got.body)
+	}
+	ada.get(page+"?done=changed").has(t, http.StatusOK, "The key is changed.", "All endpoints: 20 a month", "198.51.100.0/24")
+	changed := w.only(a.ID)
+	if changed.ID != key.ID || changed.Name != "ci" || !slices.Equal(changed.Abilities, []string{"convert"}) || !changed.ExpiresAt.Equal(*key.ExpiresAt) ||
+		!slices.Equal(changed.Limits, []api.Limit{{Endpoint: "all", Period: "month", Limit: 20}}) || !slices.Equal(changed.Addresses, []string{"198.51.100.0/24"}) {
+		t.Errorf("got %+v", changed)
+	}
+
+	form = limitForm("")
+	form.Set("life", "7")
+	ada.do(http.MethodPost, page+"/edit", form).has(t, http.StatusSeeOther)
+	if changed = w.only(a.ID); len(changed.Limits)+len(changed.Addresses) != 0 || time.Until(*changed.ExpiresAt) > 7*24*time.Hour {
+		t.Errorf("without limits: got %+v", changed)
+	}
+	form.Set("life", "0")
+	ada.do(http.MethodPost, page+"/edit", form).has(t, http.StatusSeeOther)
+	if changed = w.only(a.ID); changed.ExpiresAt != nil {
+		t.Errorf("it expires at %s, want never", changed.ExpiresAt)
+	}
+	ada.get(page+"/edit").has(t, http.StatusOK, `value="0" checked`)
+	log.wantNone(t)
+}
+
+// A key keeps abilities that its plan no longer has, until the person
+// chooses others.
+func TestEditKeyAfterDowngrade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add("ada@example.com", "business")
+	page := w.issue(a.ID, "ci")
+	ada := w.person().signIn("ada@example.com")
+	for _, plan := range []string{"starter", "free"} {
+		if err := w.accounts.SetPlan(t.Context(), a.ID, plan); err != nil {
+			t.Fatal(err)
+		}
+		got := ada.get(page + "/edit")
+		got.has(t, http.StatusOK, "Save changes")
+		if strings.Contains(got.body, `value="rates"`) {
+			t.Errorf("plan %s: the form has the ability rates", plan)
+		}
+		form := limitForm("203.0.113.7")
+		form.Set("life", "0")
+		if plan == "free" {
+			form.Del("ability") // there is none to choose
+		}
+		ada.do(http.MethodPost, page+"/edit", form).has(t, http.StatusSeeOther)
+		if key := w.only(a.ID); !slices.Equal(key.Abilities, []string{"convert", "rates"}) || len(key.Addresses) != 1 {
+			t.Errorf("plan %s: got %+v", plan, key)
+		}
+	}
+}
+
+// A key of another account, a revoked one and one that does not exist have
+// no form.
+func TestEditOtherKeys(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, b := w.add("ada@example.com", "starter"), w.add("bob@example.com", "starter")
+	revoked, theirs := w.issue(a.ID, "ci"), w.issue(b.ID, "ci")
+	ada := w.person().signIn("ada@example.com")
+	ada.post(revoked+"/revoke").has(t, http.StatusSeeOther)
+	for _, page := range []string{revoked, theirs, "/settings/keys/nothing"} {
+		ada.get(page+"/edit").has(t, http.StatusNotFound, "Page not found")
+		ada.do(http.MethodPost, page+"/edit", limitForm("203.0.113.7")).has(t, http.StatusNotFound, "Page not found")
+	}
+	if key := w.only(b.ID); len(key.Addresses) != 0 {
+		t.Errorf("the key of another account is now %+v", key)
+	}
+}
+
+// An account with overrides sees the limits that apply to it.
+func TestUsageWithOverrides(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add("ada@example.com", "starter")
+	for period, limit := range map[string]*int64{"day": nil, "month": new(int64(25)), "second": new(int64(3))} {
+		if _, err := w.gate.Client.SetLimit(t.Context(), a.ID, "convert", period, api.OverrideRequest{Limit: limit, Reason: "a secret of the operator"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.gate.Client.SetLimit(t.Context(), a.ID, api.All, "month", api.OverrideRequest{Limit: new(int64(0))}); err != nil {
+		t.Fatal(err)
+	}
+	got := w.person().signIn("ada@example.com").get("/usage")
+	now := time.Now().UTC()
+	reset := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+	got.has(t, http.StatusOK, "This month", "<strong>0</strong> of 25 used", "<strong>25</strong> left", "<strong>convert</strong>: at most 3 a second",
+		"<strong>0</strong> of 0 used", "Used up", reset.Format(time.RFC3339))
+	if strings.Contains(got.body, "1,000") || strings.Contains(got.body, "Unlimited") || strings.Contains(got.body, "a secret") {
+		t.Errorf("shows the limit of the plan or the reason of an override: %s", got.body)
+	}
+	if all, convert := strings.Index(got.body, "All endpoints"), strings.Index(got.body, "of 25 used"); all < 0 || all > convert {
+		t.Error("the limit that is used up is not the first")
+	}
+}
+
+// My usage and the pages of keys load with as many limits as keys can have.
+func TestManyLimits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add("ada@example.com", "business")
+	for i := range 10 {
+		if _, err := w.gate.Client.CreateKey(t.Context(), a.ID, api.KeyRequest{Name: fmt.Sprint("key ", i), Limits: []api.Limit{
+			{Endpoint: "convert", Period: "day", Limit: 1}, {Endpoint: "rates", Period: "month", Limit: 1}, {Endpoint: "all", Period: "minute", Limit: 1},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := w.person().signIn("ada@example.com").get("/usage")
+	got.has(t, http.StatusOK, "14 more limits of keys have more left.")
+	if n := strings.Count(got.body, `role="meter"`); n != 8 {
+		t.Errorf("shows %d meters, want 2 of the account and 6 of keys", n)
+	}
+}
