@@ -3,7 +3,9 @@ package gate_test
 import (
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -87,21 +89,24 @@ func waitConfig(zone string) policy.Config {
 }
 
 // waiters makes an account for each offset, cost and pair of limits. The second
-// limit is one of the plan, or of the key.
+// limit is one of the plan, or of the key. Without Long, each cost and pair has
+// one of the offsets.
 func waiters(t *testing.T, w *world) (all []*waiter) {
 	t.Helper()
-	offsets := waitOffsets
-	if !storetest.Long() {
-		offsets = offsets[2:5]
+	n := 0
+	add := func(name, plan string, offset time.Duration, own ...store.Limit) {
+		if n++; storetest.Long() || n%len(waitOffsets) == 0 {
+			all = append(all, newWaiter(t, w, name, plan, offset, own))
+		}
 	}
-	for _, offset := range offsets {
-		for name, cost := range waitCosts {
+	for _, offset := range waitOffsets {
+		for _, name := range slices.Sorted(maps.Keys(waitCosts)) {
 			for i, a := range store.Periods {
-				all = append(all, newWaiter(t, w, name, name+"."+a, offset, nil))
+				add(name, name+"."+a, offset)
 				for j, b := range store.Periods {
-					all = append(all, newWaiter(t, w, name, name+"."+a+"."+b, offset, nil))
-					own := store.Limit{Endpoint: []string{name, store.All}[(i+j)%2], Period: store.Period(j + 1), Max: 4 * cost}
-					all = append(all, newWaiter(t, w, name, name+"."+a, offset, []store.Limit{own}))
+					add(name, name+"."+a+"."+b, offset)
+					endpoint := []string{name, store.All}[(i+j)%2]
+					add(name, name+"."+a, offset, store.Limit{Endpoint: endpoint, Period: store.Period(j + 1), Max: 4 * waitCosts[name]})
 				}
 			}
 		}

@@ -337,7 +337,7 @@ func (s *simulation) reload() {
 // copy as a process leaves it that is killed. Paces are full afterwards. It is
 // rare because it takes long.
 func (s *simulation) restart() {
-	if !s.restarts || rapid.IntRange(0, 3).Draw(s.T, "restarts") > 0 {
+	if !s.restarts || rapid.IntRange(0, 5).Draw(s.T, "restarts") > 0 {
 		return
 	}
 	dir := s.dir
