@@ -158,7 +158,7 @@ func TestMistakesInJSON(t *testing.T) {
 		"fraction":            {`"rates":100`, `"rates":1.5`, "neither a whole number"},
 		"limit as text":       {`"rates":100`, `"rates":"100"`, "neither a number"},
 		"limit of a month":    {`"limit":500`, `"limit":null`, "neither a whole number"},
-		"missing limit":       {`,"limit":500`, ``, "plan business history month: limit is missing"},
+		"missing limit":       {`,"limit":500`, ``, "plan starter history month: limit is missing"},
 		"unknown in a limit":  {`"limit":500`, `"limit":500,"per":"day"`, "per"},
 		"period":              {`"period":"month"`, `"period":"year"`, `invalid period "year"`},
 		"pace":                {`"limit":10}`, `"limit":0}`, "limit 0 for each second"},

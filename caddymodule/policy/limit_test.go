@@ -165,7 +165,7 @@ func TestMistakesOfLimits(t *testing.T) {
 	for name, c := range map[string]struct{ plan, want string }{
 		"pace of 0":           {`{"more_limits": [{"endpoint": "convert", "period": "minute", "limit": 0}]}`, "plan p convert minute: limit 0 for each minute: use at least 1"},
 		"pace of 0 of all":    {`{"more_limits": [{"endpoint": "all", "period": "second", "limit": 0}]}`, "plan p all second: limit 0 for each second: use at least 1"},
-		"no limit":            {`{"more_limits": [{"endpoint": "all", "period": "hour"}]}`, "plan p all hour: limit 0 for each hour: use at least 1"},
+		"no limit":            {`{"more_limits": [{"endpoint": "all", "period": "hour"}]}`, `plan p all hour: limit is missing: use a number from 0 to 10^15 or "unlimited"`},
 		"period":              {`{"more_limits": [{"endpoint": "convert", "period": "week", "limit": 1}]}`, `plan p convert week: invalid period "week": use second, minute, hour, day, month`},
 		"case of a period":    {`{"more_limits": [{"endpoint": "all", "period": "Month", "limit": 1}]}`, `plan p all Month: invalid period "Month": use second, minute, hour, day, month`},
 		"endpoint":            {`{"more_limits": [{"endpoint": "rate", "period": "month", "limit": 1}]}`, `plan p rate: there is no endpoint "rate"`},
