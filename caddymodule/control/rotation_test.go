@@ -124,7 +124,7 @@ type changeBefore struct {
 }
 
 func (s changeBefore) RotateKey(ctx context.Context, account, id string, next store.Key, hash token.Hash, oldEnds time.Time) (store.Key, error) {
-	_, err := s.Store.ChangeKey(ctx, account, id, next.CreatedAt, func(k *store.Key) error {
+	_, err := s.ChangeKey(ctx, account, id, next.CreatedAt, func(k *store.Key) error {
 		s.change(k)
 		return nil
 	})
