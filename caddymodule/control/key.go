@@ -110,7 +110,9 @@ func (s *server) createKey(ctx context.Context, with *session, in *createKeyInpu
 	if key.Abilities, err = grantable(account.Plan, plan.Abilities, in.Body.Abilities); err != nil {
 		return api.IssuedKey{}, err
 	}
-	return issue(key, func(key store.Key, hash token.Hash) error { return with.store.CreateKey(ctx, key, hash) })
+	return issue(key, func(key store.Key, hash token.Hash) (store.Key, error) {
+		return key, with.store.CreateKey(ctx, key, hash)
+	})
 }
 
 // fillKey checks what a request says of the expiry and the restrictions of a
@@ -162,9 +164,9 @@ func grantable(plan string, allowed, requested []string) ([]string, error) {
 	return slices.Compact(slices.Sorted(slices.Values(requested))), nil
 }
 
-// issue gives a key its id and its secret and stores it. Only the answer
-// has the secret.
-func issue(key store.Key, keep func(store.Key, token.Hash) error) (api.IssuedKey, error) {
+// issue gives a key its id and its secret and stores it with keep, which
+// returns the key as stored. Only the answer has the secret.
+func issue(key store.Key, keep func(store.Key, token.Hash) (store.Key, error)) (api.IssuedKey, error) {
 	secret, err := token.New(key.Kind, rand.Reader)
 	if err != nil {
 		return api.IssuedKey{}, err
@@ -173,7 +175,7 @@ func issue(key store.Key, keep func(store.Key, token.Hash) error) (api.IssuedKey
 		return api.IssuedKey{}, err
 	}
 	key.Hint = secret.String()
-	if err := keep(key, secret.Hash()); err != nil {
+	if key, err = keep(key, secret.Hash()); err != nil {
 		return api.IssuedKey{}, err
 	}
 	return api.IssuedKey{Key: showKey(key), Token: secret.Reveal()}, nil
@@ -215,7 +217,8 @@ func (s *server) endLogins(ctx context.Context, with *session, in *accountInput)
 
 // rotateKey keeps all abilities of the old key. Those that the plan does
 // not include any more have no effect, and work again with a plan that
-// includes them.
+// includes them. The store copies them, because the old key may change after
+// it was read here. Only its kind cannot.
 func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInput) (api.IssuedKey, error) {
 	var overlap time.Duration
 	if in.Body != nil && in.Body.Overlap != "" {
@@ -237,25 +240,16 @@ func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInpu
 	if _, err := with.entitled(account); err != nil {
 		return api.IssuedKey{}, err
 	}
-	next := store.Key{
-		Account: old.Account, Kind: old.Kind, Name: old.Name, Abilities: old.Abilities,
-		CreatedAt: round(with.now), ExpiresAt: old.ExpiresAt, Limits: old.Limits, Addresses: old.Addresses,
-	}
-	oldEnds := next.CreatedAt.Add(overlap)
-	if !old.ExpiresAt.IsZero() && old.ExpiresAt.Before(oldEnds) {
-		oldEnds = old.ExpiresAt
-	}
-	return issue(next, func(next store.Key, hash token.Hash) error {
-		err := with.store.RotateKey(ctx, string(in.Account), in.ID, next, hash, oldEnds)
+	next := store.Key{Account: old.Account, Kind: old.Kind, CreatedAt: round(with.now)}
+	return issue(next, func(next store.Key, hash token.Hash) (store.Key, error) {
+		next, err := with.store.RotateKey(ctx, old.Account, old.ID, next, hash, next.CreatedAt.Add(overlap))
 		switch {
-		case errors.Is(err, store.ErrNameTaken):
-			return errReplaced
 		case errors.Is(err, store.ErrNotFound):
-			return errEnded
+			err = errEnded
 		case errors.Is(err, store.ErrTooManyKeys):
-			return errNoOverlap
+			err = errNoOverlap
 		}
-		return err
+		return next, err
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -72,28 +73,98 @@ func TestRotateKey(t *testing.T) {
 	}
 }
 
-// rotations is a store that notes until when old keys are to go on.
-type rotations struct {
-	control.Store
-	ends *[]time.Time
-}
-
-func (r rotations) RotateKey(ctx context.Context, account, id string, next store.Key, hash token.Hash, oldEnds time.Time) error {
-	*r.ends = append(*r.ends, oldEnds)
-	return r.Store.RotateKey(ctx, account, id, next, hash, oldEnds)
-}
-
-// An overlap must not lengthen the life of the old key, whatever the
-// store makes of what it is told.
+// An overlap must not lengthen the life of the old key.
 func TestOverlapDoesNotOutliveTheKey(t *testing.T) {
 	t.Parallel()
-	var ends []time.Time
-	g := newGateOver(t, func(s control.Store) control.Store { return rotations{s, &ends} })
+	g := newGate(t)
 	g.account(t, "acc_1", "starter")
 	key := g.issue(t, `{"name":"ci","ttl":"1h"}`)
-	g.must(t, http.StatusCreated, "POST", keysPath+"/"+key.ID+"/rotate", `{"overlap":"24h"}`)
-	if diff := cmp.Diff([]time.Time{controltest.Start.Add(time.Hour)}, ends); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	g.Advance(time.Minute)
+	next := g.must(t, http.StatusCreated, "POST", keysPath+"/"+key.ID+"/rotate", `{"overlap":"24h"}`)
+	want := new(controltest.Start.Add(time.Hour))
+	for _, id := range []string{key.ID, next["id"].(string)} {
+		if diff := cmp.Diff(want, g.key(t, id).ExpiresAt); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", id, diff)
+		}
+	}
+}
+
+// A replaced key must not get its life back while the successor is live:
+// otherwise two live keys with one name exist for ever.
+func TestReplacedKeyKeepsItsEnd(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.account(t, "acc_1", "starter")
+	key := g.issue(t, `{"name":"ci"}`)
+	path := keysPath + "/" + key.ID
+	g.Advance(time.Minute)
+	next := g.must(t, http.StatusCreated, "POST", path+"/rotate", `{"overlap":"2h"}`)
+	before := g.key(t, key.ID)
+	for _, body := range []string{`{"expires_at":null}`, `{"ttl":"3h"}`, `{"expires_at":"2127-01-01T00:00:00Z"}`, `{"name":"new","addresses":["10.0.0.1"],"ttl":"3h"}`} {
+		g.refused(t, http.StatusConflict, "name_taken", "PATCH", path, body)
+		if diff := cmp.Diff(before, g.key(t, key.ID)); diff != "" {
+			t.Errorf("%s: the refused call changed the key (-want +got):\n%s", body, diff)
+		}
+	}
+	g.must(t, http.StatusOK, "PATCH", keysPath+"/"+next["id"].(string), `{"ttl":"30d"}`)
+	g.must(t, http.StatusOK, "PATCH", path, `{"addresses":["10.0.0.1"]}`)
+	g.must(t, http.StatusOK, "PATCH", path, `{"ttl":"1h"}`)
+	g.refused(t, http.StatusConflict, "name_taken", "PATCH", path, `{"ttl":"2h"}`)
+	g.Advance(time.Hour)
+	if _, ok := g.opens(t, key.Token); ok {
+		t.Error("the old token opens after its end")
+	}
+}
+
+// changeBefore is a store in which another request changes a key after a
+// rotation has read it and before the store replaces it.
+type changeBefore struct {
+	control.Store
+	change func(*store.Key)
+}
+
+func (s changeBefore) RotateKey(ctx context.Context, account, id string, next store.Key, hash token.Hash, oldEnds time.Time) (store.Key, error) {
+	_, err := s.ChangeKey(ctx, account, id, next.CreatedAt, func(k *store.Key) error {
+		s.change(k)
+		return nil
+	})
+	if err != nil {
+		return store.Key{}, err
+	}
+	return s.Store.RotateKey(ctx, account, id, next, hash, oldEnds)
+}
+
+// TestRotationDuringAChange checks that a rotation does not undo a change of
+// the key.
+func TestRotationDuringAChange(t *testing.T) {
+	t.Parallel()
+	change := func(k *store.Key) {
+		k.Name, k.Abilities, k.ExpiresAt = "renamed", []string{"usage"}, controltest.Start.Add(time.Hour)
+		k.Limits = []store.Limit{{Endpoint: "convert", Period: store.Day, Max: 1, OfKey: true}}
+		k.Addresses = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
+	}
+	g := newGateOver(t, func(s control.Store) control.Store { return changeBefore{s, change} })
+	g.account(t, "acc_1", "starter")
+	key := g.issue(t, `{"name":"ci"}`)
+	g.Advance(time.Minute)
+	w := g.call(t, "POST", keysPath+"/"+key.ID+"/rotate", `{"overlap":"24h"}`)
+	var next api.IssuedKey
+	if err := json.Unmarshal(w.Body.Bytes(), &next); err != nil || w.Code != http.StatusCreated {
+		t.Fatalf("got %d %s", w.Code, w.Body)
+	}
+	want := api.Key{
+		ID: next.ID, Account: "acc_1", Kind: "key", Name: "renamed", Abilities: []string{"usage"}, Hint: next.Hint,
+		CreatedAt: controltest.Start.Add(time.Minute), ExpiresAt: new(controltest.Start.Add(time.Hour)),
+		Limits: []api.Limit{{Endpoint: "convert", Period: "day", Limit: 1}}, Addresses: []string{"203.0.113.0/24"},
+	}
+	if diff := cmp.Diff(want, next.Key); diff != "" {
+		t.Errorf("answered (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, g.key(t, next.ID)); diff != "" {
+		t.Errorf("listed (-want +got):\n%s", diff)
+	}
+	if got := g.key(t, key.ID).ExpiresAt; got == nil || !got.Equal(*want.ExpiresAt) {
+		t.Errorf("the old key expires at %v, want %v", got, want.ExpiresAt)
 	}
 }
 

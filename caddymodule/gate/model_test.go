@@ -341,7 +341,7 @@ func (m *model) usage(key *modelKey, now time.Time) api.UsageDocument {
 	today := m.span(now, layouts[store.Day])
 	d := api.UsageDocument{
 		Account: m.account, Plan: m.plan, Timezone: m.zone.String(), Day: today.label, ResetsAt: today.end.In(m.zone),
-		Endpoints: []api.UsageEndpoint{}, Limits: []api.UsageLimit{}, Key: &api.UsageKey{ID: key.id, Name: key.id, Limits: []api.UsageKeyLimit{}},
+		Endpoints: []api.UsageEndpoint{}, Limits: []api.UsageLimit{}, Key: &api.UsageKey{ID: key.id, Name: key.root, Limits: []api.UsageKeyLimit{}},
 	}
 	usage := policy.EndpointConfig{Name: policy.UsageEndpoint, Method: "GET", Path: "/api/usage"}
 	for _, e := range append(slices.Clone(m.config.Endpoints), usage) {

@@ -277,7 +277,8 @@ func (s *simulation) change() {
 	case 4:
 		key := rapid.SampledFrom(s.keys).Draw(s.T, "key")
 		next, tok := s.newKey(key), s.token()
-		s.must(s.db.RotateKey(ctx, s.account, key.id, next, tok.Hash(), next.CreatedAt))
+		_, err := s.db.RotateKey(ctx, s.account, key.id, next, tok.Hash(), next.CreatedAt)
+		s.must(err)
 		key.id, key.bearer = next.ID, tok.Reveal()
 	case 5:
 		if rapid.Bool().Draw(s.T, "delete") {

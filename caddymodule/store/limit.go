@@ -20,7 +20,8 @@ type Limit struct {
 	Endpoint string
 	Period   Period
 	// Max is the largest cost that is admitted within a day or a month, and
-	// the capacity of a pace. It is Unlimited for no bound.
+	// the capacity of a pace. It is Unlimited for no bound, otherwise at
+	// least 0, and at least 1 for a pace.
 	Max int64
 	// OfKey makes the limit cover the calls of the call's Key only.
 	OfKey bool

@@ -98,6 +98,9 @@ var (
 	// ErrNameTaken means that a live key of the account has that name.
 	ErrNameTaken = errors.New("a live key has this name")
 
+	// ErrReplaced means that a live key replaces the key.
+	ErrReplaced = errors.New("a live key replaces this key")
+
 	// ErrTooManyKeys means that the account has MaxLiveKeys live keys.
 	ErrTooManyKeys = errors.New("too many live keys")
 )
@@ -311,6 +314,16 @@ type Key struct {
 // another one continues its counts.
 func (k *Key) CountsAs() string { return cmp.Or(k.Root, k.ID) }
 
+// Replaces tells whether k replaces old, directly or through other keys.
+func (k *Key) Replaces(old *Key) bool {
+	return k.CreatedAt.After(old.CreatedAt) && k.CountsAs() == old.CountsAs()
+}
+
+// Outlives tells whether k expires later than other.
+func (k *Key) Outlives(other *Key) bool {
+	return !other.ExpiresAt.IsZero() && (k.ExpiresAt.IsZero() || k.ExpiresAt.After(other.ExpiresAt))
+}
+
 // Restriction returns what k restricts, nil if it restricts nothing.
 func (k *Key) Restriction() *Restriction {
 	if len(k.Limits)+len(k.Addresses) == 0 {
@@ -347,8 +360,9 @@ type Keys interface {
 	// and returns the key as stored. It calls change with the stored key and
 	// stores the Name, Abilities, ExpiresAt, Limits and Addresses that change
 	// leaves in it. An error of change aborts the step and is returned as it
-	// is. It returns ErrNotFound if the account has no such live key, and
-	// ErrNameTaken if another live key has the new name.
+	// is. It returns ErrNotFound if the account has no such live key,
+	// ErrNameTaken if another live key has the new name, and ErrReplaced if
+	// the change makes the key expire later and a live key replaces it.
 	//
 	// A store may call change more than once. change must not use the store.
 	ChangeKey(ctx context.Context, account, id string, at time.Time, change func(key *Key) error) (Key, error)
@@ -367,17 +381,18 @@ type Keys interface {
 	EndLogins(ctx context.Context, account string, at time.Time) error
 
 	// RotateKey stores next under hash and ends the live key id at
-	// oldEnds, in one step: both or neither. The store sets the Root of
-	// next. The old key expires at oldEnds,
+	// oldEnds, in one step: both or neither. It returns next as stored. The
+	// store sets the Root of next and copies its Name, Abilities, ExpiresAt,
+	// Limits and Addresses from the old key in that step, so that a
+	// concurrent ChangeKey is not lost. The old key expires at oldEnds,
 	// unless it expires earlier. If oldEnds is not after next.CreatedAt, the
-	// old key is revoked. Both may have the same name.
+	// old key is revoked.
 	//
 	// It returns ErrNotFound if the account has no such live key,
-	// ErrNameTaken if the old key has a successor or another live key has the
-	// name, and ErrTooManyKeys if both keys would be live and there is room
-	// for one. If there are too many login tokens, the oldest of the others
-	// is revoked, as by CreateKey.
-	RotateKey(ctx context.Context, account, id string, next Key, hash token.Hash, oldEnds time.Time) error
+	// ErrReplaced if a live key replaces it, and ErrTooManyKeys if both keys
+	// would be live and there is room for one. If there are too many login
+	// tokens, the oldest of the others is revoked, as by CreateKey.
+	RotateKey(ctx context.Context, account, id string, next Key, hash token.Hash, oldEnds time.Time) (Key, error)
 }
 
 // Record describes a finished call: an admitted one, or one that a limit

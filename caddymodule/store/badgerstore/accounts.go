@@ -194,19 +194,18 @@ func (s *Store) reset(account, endpoint string, days ...calendar.Day) error {
 // counted returns a call for each counter of an account and its keys on a
 // day. The archive also has counters of keys that are no longer stored.
 func (s *Store) counted(account string, keys []keyRow, day calendar.Day) (calls []store.Call, err error) {
-	counts, loaded := s.ledger.Counts(account, day)
-	if !loaded {
-		return s.archivedCounters(account, day)
+	of := []string{""}
+	for _, k := range keys {
+		of = append(of, k.CountsAs())
 	}
-	add := func(key string) {
+	for _, key := range of {
+		counts, loaded := s.ledger.Counts(ledger.Holder(account, key), day)
+		if !loaded { // perhaps since the last key
+			return s.archivedCounters(account, day)
+		}
 		for _, c := range counts {
 			calls = append(calls, store.Call{Account: account, Key: key, Endpoint: c.Endpoint, Day: day})
 		}
-	}
-	add("")
-	for _, k := range keys {
-		counts, _ = s.ledger.Counts(ledger.Holder(account, k.CountsAs()), day)
-		add(k.CountsAs())
 	}
 	return calls, nil
 }

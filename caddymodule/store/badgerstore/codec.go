@@ -200,7 +200,14 @@ func (d *decoder) bytes(size uint64) []byte {
 
 func (d *decoder) string() string  { return string(d.bytes(d.uint())) }
 func (d *decoder) time() time.Time { return fromNanos(d.int()) }
-func (d *decoder) bool() bool      { return d.uint() == 1 }
+
+func (d *decoder) bool() bool {
+	v := d.uint()
+	if v > 1 {
+		d.err = errCorrupt
+	}
+	return v == 1
+}
 
 func (d *decoder) limit() store.Limit {
 	l := store.Limit{Endpoint: d.string()}
@@ -209,6 +216,9 @@ func (d *decoder) limit() store.Limit {
 		d.err = errCorrupt
 	}
 	l.Period, l.Max, l.OfKey = store.Period(period), d.int(), d.bool()
+	if l.Max < 0 || l.Max == 0 && l.Period.IsPace() {
+		d.err = errCorrupt
+	}
 	return l
 }
 

@@ -32,10 +32,14 @@ func drawRecord(t *rapid.T) store.Record {
 }
 
 func drawLimit(t *rapid.T) store.Limit {
-	return store.Limit{
+	l := store.Limit{
 		Endpoint: rapid.String().Draw(t, "endpoint"), Period: store.Period(rapid.Uint8Range(uint8(store.Second), uint8(store.Month)).Draw(t, "period")),
-		Max: rapid.Int64().Draw(t, "max"), OfKey: rapid.Bool().Draw(t, "of key"),
+		Max: rapid.Int64Min(0).Draw(t, "max"), OfKey: rapid.Bool().Draw(t, "of key"),
 	}
+	if l.Period.IsPace() {
+		l.Max = max(1, l.Max)
+	}
+	return l
 }
 
 func drawOverride(t *rapid.T) store.Override {
@@ -149,19 +153,33 @@ func TestSlotBombs(t *testing.T) {
 // TestInvalidFields: a row with a field that no store writes is refused.
 func TestInvalidFields(t *testing.T) {
 	t.Parallel()
-	for _, period := range []store.Period{0, store.Month + 1, 255} {
-		limit := store.Limit{Endpoint: "convert", Period: period}
+	for _, limit := range []store.Limit{
+		{Period: 0, Max: 1}, {Period: store.Month + 1, Max: 1}, {Period: 255, Max: 1},
+		{Period: store.Day, Max: -1}, {Period: store.Second, Max: math.MinInt64},
+		{Period: store.Second}, {Period: store.Minute}, {Period: store.Hour},
+	} {
 		if _, err := decodeAccount("acc_1", encodeAccount(store.Account{Overrides: []store.Override{{Limit: limit}}})); !errors.Is(err, errCorrupt) {
-			t.Errorf("an override with period %d: got %v, want %v", period, err, errCorrupt)
+			t.Errorf("an override with limit %d for each period %d: got %v, want %v", limit.Max, uint8(limit.Period), err, errCorrupt)
 		}
 		if _, err := decodeKey(keyKey("acc_1", "key_1"), encodeKey(keyRow{Key: store.Key{Limits: []store.Limit{limit}}})); !errors.Is(err, errCorrupt) {
-			t.Errorf("a key with period %d: got %v, want %v", period, err, errCorrupt)
+			t.Errorf("a key with limit %d for each period %d: got %v, want %v", limit.Max, uint8(limit.Period), err, errCorrupt)
 		}
 	}
 	if _, err := decodeKey(keyKey("acc_1", "key_1"), encodeKey(keyRow{Key: store.Key{Addresses: make([]netip.Prefix, 1)}})); !errors.Is(err, errCorrupt) {
 		t.Errorf("a key with an invalid network: got %v, want %v", err, errCorrupt)
 	}
+	none := store.Limit{Period: store.Day}
+	if got, err := decodeAccount("acc_1", encodeAccount(store.Account{Overrides: []store.Override{{Limit: none}}})); err != nil || got.Overrides[0].Limit != none {
+		t.Errorf("an override that admits no call: got %+v, %v", got, err)
+	}
 	e := newEncoder()
+	e.string("starter")
+	e.uint(2)
+	e.time(time.Unix(1, 0))
+	if _, err := decodeAccount("acc_1", e.buf); !errors.Is(err, errCorrupt) {
+		t.Errorf("an account with disabled 2: got %v, want %v", err, errCorrupt)
+	}
+	e = newEncoder()
 	e.time(time.Unix(1, 0))
 	e.string("192.0.2.256")
 	if _, err := decodeUse("key_1", e.buf); !errors.Is(err, errCorrupt) {

@@ -1,9 +1,11 @@
 package badgerstore
 
 import (
+	"context"
 	"errors"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
@@ -178,4 +180,39 @@ func TestRepeatedAfterFailedSync(t *testing.T) {
 		}
 		syncWith(s, works) // to close it
 	}
+}
+
+// TestCountedWhileADayIsDropped: the counters of all keys are found, also if
+// the day is dropped from memory meanwhile.
+func TestCountedWhileADayIsDropped(t *testing.T) {
+	t.Parallel()
+	s := openHere(t, t.TempDir(), Options{})
+	last := keyRow{Key: store.Key{ID: "key_last"}}
+	keys := append(make([]keyRow, 1000), last)
+	for i := range keys[:1000] {
+		keys[i].ID = "key_other"
+	}
+	ofKey := call("convert", today)
+	ofKey.Key = last.ID
+	take(t, s, ofKey)
+	endSegment(t, s)
+	var done sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	done.Go(func() {
+		for ctx.Err() == nil {
+			s.ledger.RetainDays(func(calendar.Day) bool { return false })
+			if err := s.Rooms(ctx, ofKey, []store.Limit{{Endpoint: "convert", Period: store.Day}}, make([]store.Room, 1)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for range 500 {
+		calls, err := s.counted("acc_1", keys, today)
+		if err != nil || !slices.ContainsFunc(calls, func(c store.Call) bool { return c.Key == last.ID }) {
+			t.Errorf("got %v, %v, want a call of %s", calls, err, last.ID)
+			break
+		}
+	}
+	stop()
+	done.Wait()
 }

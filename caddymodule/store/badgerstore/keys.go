@@ -46,6 +46,9 @@ func (s *Store) enforceLimits(key store.Key, replaces keyRow, overlap bool) (end
 		return endedKeys{}, err
 	}
 	keys = slices.DeleteFunc(keys, func(k keyRow) bool { return k.Kind != key.Kind })
+	if isReplaced(replaces, keys, key.CreatedAt) {
+		return endedKeys{}, store.ErrReplaced
+	}
 	if key.Kind == token.Login {
 		return s.enforceLoginLimit(key, keys, replaces, overlap)
 	}
@@ -57,10 +60,9 @@ func (s *Store) enforceLimits(key store.Key, replaces keyRow, overlap bool) (end
 // returns the ended keys to delete because they are too many. A key that may
 // only look expired because the clock is ahead is not deleted.
 //
-// A new key may have the name of the key that it replaces, also if that
-// one's own predecessor still lives. If a newer key has the name or counts as
-// the key, the key was replaced before: a second successor is refused. A key
-// that is replaced without overlap does not count as live.
+// A new key that replaces another one has its name, also if a predecessor of
+// that one is still live. A key that is replaced without overlap does not
+// count as live.
 func checkKey(key store.Key, keys []keyRow, replaces keyRow, overlap bool) (excess []keyRow, err error) {
 	var ended []keyRow
 	live := 0
@@ -72,10 +74,7 @@ func checkKey(key store.Key, keys []keyRow, replaces keyRow, overlap bool) (exce
 			continue
 		}
 		live++
-		younger := k.CreatedAt.After(replaces.CreatedAt)
-		taken := k.Name == key.Name && (key.Name != replaces.Name || younger)
-		successor := younger && k.CountsAs() == replaces.CountsAs()
-		if k.ID != replaces.ID && (taken || successor) {
+		if replaces.ID == "" && k.Name == key.Name {
 			return nil, store.ErrNameTaken
 		}
 	}
@@ -83,6 +82,16 @@ func checkKey(key store.Key, keys []keyRow, replaces keyRow, overlap bool) (exce
 		return nil, store.ErrTooManyKeys
 	}
 	return tooManyEnded(ended), nil
+}
+
+// isReplaced tells whether one of the keys replaces old and is live at a time.
+// Earlier versions stored a key that replaces another one without a Root, but
+// with the same name.
+func isReplaced(old keyRow, keys []keyRow, at time.Time) bool {
+	return old.ID != "" && slices.ContainsFunc(keys, func(k keyRow) bool {
+		sameName := old.Kind == token.Key && k.Kind == token.Key && k.Name == old.Name && k.CreatedAt.After(old.CreatedAt)
+		return k.Live(at) && (sameName || k.Replaces(&old.Key))
+	})
 }
 
 // tooManyEnded returns the ended keys of an account that exceed
@@ -237,7 +246,7 @@ func (s *Store) ChangeKey(_ context.Context, account, id string, at time.Time, e
 		if err := edit(&left); err != nil {
 			return err
 		}
-		if err := s.checkNewName(k, left.Name, at); err != nil {
+		if err := s.checkChange(k, left, at); err != nil {
 			return err
 		}
 		k.Name, k.Abilities, k.ExpiresAt = left.Name, left.Abilities, left.ExpiresAt.UTC()
@@ -250,17 +259,26 @@ func (s *Store) ChangeKey(_ context.Context, account, id string, at time.Time, e
 	return k.Key, nil
 }
 
-// checkNewName returns store.ErrNameTaken if another live key has the new
-// name of a key. A key keeps its name, also if it shares it after a rotation.
-func (s *Store) checkNewName(key keyRow, name string, at time.Time) error {
-	if name == key.Name || key.Kind != token.Key {
+// checkChange checks the new name and the new expiry of a key. A key keeps its
+// name, also if it shares it after a rotation.
+func (s *Store) checkChange(old keyRow, changed store.Key, at time.Time) error {
+	renamed := changed.Name != old.Name && old.Kind == token.Key
+	longer := changed.Outlives(&old.Key)
+	if !renamed && !longer {
 		return nil
 	}
-	keys, err := s.keys(key.Account)
-	if slices.ContainsFunc(keys, func(k keyRow) bool { return k.Kind == token.Key && k.Name == name && k.Live(at) }) {
-		err = store.ErrNameTaken
+	keys, err := s.keys(old.Account)
+	switch {
+	case err != nil:
+		return err
+	case longer && isReplaced(old, keys, at):
+		return store.ErrReplaced
+	case renamed && slices.ContainsFunc(keys, func(k keyRow) bool {
+		return k.Kind == token.Key && k.Name == changed.Name && k.Live(at)
+	}):
+		return store.ErrNameTaken
 	}
-	return err
+	return nil
 }
 
 // RevokeKey implements store.Keys. It writes a revoked key again: the first
@@ -279,8 +297,8 @@ func (s *Store) RevokeKey(_ context.Context, account, id string, at time.Time) e
 }
 
 // RotateKey implements store.Keys.
-func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key, hash token.Hash, oldEnds time.Time) error {
-	return s.alter(account, func() error {
+func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key, hash token.Hash, oldEnds time.Time) (store.Key, error) {
+	err := s.alter(account, func() error {
 		old, err := s.key(account, id)
 		if err != nil {
 			return err
@@ -288,7 +306,8 @@ func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key,
 		if !old.Live(next.CreatedAt) {
 			return store.ErrNotFound
 		}
-		next.Root = old.CountsAs()
+		next.Root, next.Name, next.Abilities, next.ExpiresAt = old.CountsAs(), old.Name, old.Abilities, old.ExpiresAt
+		next.Limits, next.Addresses = old.Limits, old.Addresses
 		overlap := oldEnds.After(next.CreatedAt)
 		ending, err := s.enforceLimits(next, old, overlap)
 		if err != nil {
@@ -312,4 +331,8 @@ func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key,
 		}
 		return s.archive.writeDurably(apply, append(ending.changes, old.change(), successor.change())...)
 	})
+	if err != nil {
+		return store.Key{}, err
+	}
+	return next, nil
 }

@@ -82,7 +82,7 @@ func (s *suite) reopened() {
 	}
 	s.must(s.store.RevokeKey(s.Context(), "acc_1", revoked.ID, s.now))
 	next := s.successor(rotated, "key_next")
-	s.must(s.store.RotateKey(s.Context(), "acc_1", rotated.ID, next, hashOf(next.ID), s.now.Add(time.Hour)))
+	s.must(s.replace(rotated.ID, next, s.now.Add(time.Hour)))
 	call, yesterday := s.call("acc_1", "convert"), s.call("acc_1", "convert")
 	yesterday.Day--
 	for i := range int64(5) {
@@ -162,7 +162,7 @@ func (s *suite) closed() {
 		"ChangeKey":     func() error { _, err := st.ChangeKey(ctx, "acc_1", key.ID, s.now, unchanged); return err },
 		"RevokeKey":     func() error { return st.RevokeKey(ctx, "acc_1", key.ID, s.now) },
 		"EndLogins":     func() error { return st.EndLogins(ctx, "acc_1", s.now) },
-		"RotateKey":     func() error { return st.RotateKey(ctx, "acc_1", key.ID, key, hash, s.now) },
+		"RotateKey":     func() error { _, err := st.RotateKey(ctx, "acc_1", key.ID, key, hash, s.now); return err },
 		"Counts":        func() error { _, err := st.Counts(ctx, "acc_1", "", s.today, s.today); return err },
 		"Recent":        func() error { _, err := st.Recent(ctx, "acc_1", s.now); return err },
 		"ResetCounts":   func() error { return st.ResetCounts(ctx, "acc_1", "", s.today) },

@@ -110,8 +110,8 @@ func (s *suite) keyLimit() {
 	login.ID = "key_login_2"
 	s.create(login)
 	next := s.newKey("acc_1", "next")
-	s.wantError("an overlap too many", s.store.RotateKey(s.Context(), "acc_1", "key_acc_1_k0", next, hashOf(next.ID), s.now.Add(time.Hour)), store.ErrTooManyKeys)
-	s.must(s.store.RotateKey(s.Context(), "acc_1", "key_acc_1_k0", next, hashOf(next.ID), s.now))
+	s.wantError("an overlap too many", s.replace("key_acc_1_k0", next, s.now.Add(time.Hour)), store.ErrTooManyKeys)
+	s.must(s.replace("key_acc_1_k0", next, s.now))
 	extra.CreatedAt = expiring.ExpiresAt
 	s.create(extra)
 }

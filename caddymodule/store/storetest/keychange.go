@@ -99,7 +99,7 @@ func (s *suite) keyChangeKeeps() {
 	key := s.restrictedKey("acc_1", "ci")
 	hash := s.create(key)
 	next := s.successor(key, "key_next")
-	s.must(s.store.RotateKey(s.Context(), "acc_1", key.ID, clone(next), hashOf(next.ID), s.now))
+	s.must(s.replace(key.ID, next, s.now))
 	s.wantNoGrant("the rotated key", hash, s.now)
 	spoil := func(k *store.Key) {
 		k.Abilities[0], k.Limits[0].Max, k.Addresses[0] = "spoiled", 1, netip.MustParsePrefix("192.0.2.0/24")
@@ -188,7 +188,7 @@ func (s *suite) keyChangeRefusals() {
 	next := s.successor(key, "key_next")
 	next.CreatedAt = s.now.Add(time.Second)
 	ends := s.now.Add(time.Hour)
-	s.must(s.store.RotateKey(s.Context(), "acc_1", key.ID, next, hashOf(next.ID), ends))
+	s.must(s.replace(key.ID, next, ends))
 	for _, k := range []store.Key{key, next} {
 		s.changeKey(k, func(k *store.Key) { k.Abilities = []string{"rates"} })
 	}
@@ -196,7 +196,7 @@ func (s *suite) keyChangeRefusals() {
 	twice := s.successor(key, "key_twice")
 	twice.CreatedAt = s.now.Add(2 * time.Second)
 	s.wantError("rotation of a key whose successor has a new name",
-		s.store.RotateKey(s.Context(), "acc_1", key.ID, twice, hashOf(twice.ID), ends), store.ErrNameTaken)
+		s.replace(key.ID, twice, ends), store.ErrReplaced)
 
 	// Of concurrent changes to one name, one succeeds.
 	for round := range 10 {
@@ -218,6 +218,59 @@ func (s *suite) keyChangeRefusals() {
 			s.Errorf("%d keys have one name", got)
 		}
 	}
+}
+
+// replacedKeyChanges: the end of an overlap cannot be moved while the
+// successor is live, so that no two live keys share a name for ever.
+func (s *suite) replacedKeyChanges() {
+	s.account("acc_1")
+	first := s.newKey("acc_1", "ci")
+	hash := s.create(first)
+	second, third := s.successor(first, "key_second"), s.successor(first, "key_third")
+	second.CreatedAt, third.CreatedAt = s.now.Add(time.Second), s.now.Add(2*time.Second)
+	first.ExpiresAt, second.ExpiresAt = s.now.Add(time.Hour), s.now.Add(2*time.Hour)
+	s.must(s.replace(first.ID, second, first.ExpiresAt))
+	s.must(s.replace(second.ID, third, second.ExpiresAt))
+
+	refused := func(what string, key store.Key, ends time.Time) {
+		s.Helper()
+		_, err := s.store.ChangeKey(s.Context(), "acc_1", key.ID, s.now, func(k *store.Key) error {
+			k.Name, k.ExpiresAt = "renamed", ends
+			return nil
+		})
+		s.wantError(what, err, store.ErrReplaced)
+		got, err := s.store.Key(s.Context(), "acc_1", key.ID)
+		s.must(err)
+		s.wantKey(got, key)
+		s.wantNoGrant(what, hashOf(key.ID), key.ExpiresAt)
+	}
+	refused("no end of a replaced key", first, time.Time{})
+	refused("a later end of a replaced key", first, first.ExpiresAt.Add(1))
+	refused("no end of a replacement that is replaced", second, time.Time{})
+
+	// The successor of a key with another name replaces it, too.
+	s.changeKey(third, func(k *store.Key) { k.Name = "another" })
+	refused("no end of a key whose successor has a new name", second, time.Time{})
+
+	for _, change := range []func(*store.Key){
+		func(k *store.Key) { k.Abilities = []string{"rates"} },
+		func(k *store.Key) { k.ExpiresAt = s.now.Add(time.Minute) },
+		func(k *store.Key) { k.Name = "old" },
+	} {
+		change(&first)
+		s.wantKey(s.changeKey(first, change), first)
+	}
+	s.wantGrant(hash, first, "starter")
+	s.changeKey(third, func(k *store.Key) { k.ExpiresAt = s.now.Add(3 * time.Hour) })
+	s.changeKey(third, func(k *store.Key) { k.ExpiresAt = time.Time{} })
+
+	// A successor that ended replaces no key.
+	s.must(s.store.RevokeKey(s.Context(), "acc_1", third.ID, s.now))
+	s.changeKey(second, func(k *store.Key) { k.ExpiresAt = time.Time{} })
+	s.restart()
+	second.ExpiresAt = time.Time{}
+	s.wantGrant(hashOf(second.ID), second, "starter")
+	refused("no end of a key after a restart", first, time.Time{})
 }
 
 // keyChangesUnderLoad: a change never makes a revoked key valid again, and

@@ -96,11 +96,6 @@ func (s *suite) keyCounts() {
 	s.create(other)
 	second, third := s.successor(first, "key_second"), s.successor(first, "key_third")
 	second.CreatedAt, third.CreatedAt = s.now.Add(time.Second), s.now.Add(2*time.Second)
-	replace := func(old string, next store.Key) {
-		s.Helper()
-		next.Root = "key_of_the_caller"
-		s.must(s.store.RotateKey(s.Context(), "acc_1", old, next, hashOf(next.ID), s.now.Add(time.Hour)))
-	}
 	calls := func(key string) store.Call {
 		s.Helper()
 		grant, err := s.store.Grant(s.Context(), hashOf(key), s.now)
@@ -113,9 +108,9 @@ func (s *suite) keyCounts() {
 	limits := []store.Limit{ofKey(daily(10)), ofKey(monthly(50))}
 	s.takeList(costing(calls(first.ID), 5), limits, true, 5, 45)
 	s.takeList(costing(calls(other.ID), 9), limits, true, 1, 41)
-	replace(first.ID, second)
+	s.must(s.replace(first.ID, second, s.now.Add(time.Hour)))
 	s.takeList(calls(second.ID), limits, true, 4, 44)
-	replace(second.ID, third)
+	s.must(s.replace(second.ID, third, s.now.Add(time.Hour)))
 	got, err := s.store.Key(s.Context(), "acc_1", third.ID)
 	s.must(err)
 	s.wantKey(got, third)

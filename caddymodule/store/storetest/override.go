@@ -20,7 +20,7 @@ func (s *suite) overrides() {
 	want := []store.Override{
 		{Limit: store.Limit{Endpoint: "convert", Period: store.Month, Max: 5000}, ExpiresAt: s.now.Add(time.Hour), Reason: "a trial, “größer”", CreatedAt: s.now},
 		{Limit: store.Limit{Endpoint: store.All, Period: store.Day, Max: store.Unlimited}, CreatedAt: s.now.Add(-time.Hour)},
-		{Limit: store.Limit{Endpoint: "rates", Period: store.Second}, ExpiresAt: s.now.Add(-time.Minute), CreatedAt: s.now.Add(-time.Hour)},
+		{Limit: store.Limit{Endpoint: "rates", Period: store.Second, Max: 1}, ExpiresAt: s.now.Add(-time.Minute), CreatedAt: s.now.Add(-time.Hour)},
 	}
 	put := func(overrides []store.Override) {
 		s.Helper()

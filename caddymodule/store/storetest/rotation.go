@@ -24,6 +24,21 @@ func (s *suite) successor(old store.Key, id string) store.Key {
 	return old
 }
 
+// replace replaces a key. It gives the store other values of the members that
+// the store copies from the old key.
+func (s *suite) replace(old string, next store.Key, ends time.Time) error {
+	s.Helper()
+	next.Root, next.Name, next.Abilities, next.ExpiresAt = "key_of_the_caller", "name of the caller", []string{"of the caller"}, s.now
+	next.Limits, next.Addresses = s.restrictedKey(next.Account, "").Limits[:1], nil
+	returned, err := s.store.RotateKey(s.Context(), next.Account, old, next, hashOf(next.ID), ends)
+	if err == nil {
+		stored, err := s.store.Key(s.Context(), next.Account, next.ID)
+		s.must(err)
+		s.wantKey(returned, stored)
+	}
+	return err
+}
+
 // rotate: a rotation without overlap revokes the old key or login token.
 func (s *suite) rotate() {
 	s.account("acc_1")
@@ -32,7 +47,7 @@ func (s *suite) rotate() {
 		old.Kind, old.ExpiresAt = kind, s.now.Add(time.Hour)
 		hash := s.create(old)
 		next := s.successor(old, "key_next_"+kind.String())
-		s.must(s.store.RotateKey(s.Context(), "acc_1", old.ID, next, hashOf(next.ID), s.now))
+		s.must(s.replace(old.ID, next, s.now))
 
 		s.wantNoGrant("the old "+kind.String(), hash, s.now)
 		s.wantGrant(hashOf(next.ID), next, "starter")
@@ -52,7 +67,7 @@ func (s *suite) rotate() {
 		var rotated atomic.Int64
 		s.together(8, func(i int) error {
 			next := s.successor(old, fmt.Sprintf("key_concurrent_%d_%d", round, i))
-			err := s.store.RotateKey(s.Context(), "acc_1", old.ID, next, hashOf(next.ID), s.now)
+			err := s.replace(old.ID, next, s.now)
 			if err == nil {
 				rotated.Add(1)
 			}
@@ -71,7 +86,7 @@ func (s *suite) rotateWithOverlap() {
 	ends := s.now.Add(time.Hour)
 	next := s.successor(old, "key_2")
 	next.CreatedAt = s.now.Add(time.Second)
-	s.must(s.store.RotateKey(s.Context(), "acc_1", old.ID, next, hashOf(next.ID), ends))
+	s.must(s.replace(old.ID, next, ends))
 	s.wantGrant(hash, old, "starter")
 	s.wantGrant(hashOf(next.ID), next, "starter")
 	s.wantNoGrant("the old key when its overlap ends", hash, ends)
@@ -87,12 +102,12 @@ func (s *suite) rotateWithOverlap() {
 	twice := s.successor(old, "key_twice")
 	twice.CreatedAt = s.now.Add(2 * time.Second)
 	s.wantError("rotation of a key that has a younger successor",
-		s.store.RotateKey(s.Context(), "acc_1", old.ID, twice, hashOf(twice.ID), ends), store.ErrNameTaken)
+		s.replace(old.ID, twice, ends), store.ErrReplaced)
 	s.wantNoGrant("the second successor of a key", hashOf(twice.ID), s.now)
 
 	// The successor can be rotated before the overlap has ended.
 	third := s.successor(next, "key_3")
-	s.must(s.store.RotateKey(s.Context(), "acc_1", next.ID, third, hashOf(third.ID), ends.Add(time.Hour)))
+	s.must(s.replace(next.ID, third, ends.Add(time.Hour)))
 	s.wantGrant(hash, old, "starter")
 	s.wantGrant(hashOf(third.ID), third, "starter")
 
@@ -101,7 +116,7 @@ func (s *suite) rotateWithOverlap() {
 	short.ExpiresAt = s.now.Add(time.Minute)
 	shortHash := s.create(short)
 	next = s.successor(short, "key_short_2")
-	s.must(s.store.RotateKey(s.Context(), "acc_1", short.ID, next, hashOf(next.ID), ends))
+	s.must(s.replace(short.ID, next, ends))
 	s.wantNoGrant("an old key at its own expiry", shortHash, short.ExpiresAt)
 	got, err = s.store.Key(s.Context(), "acc_1", short.ID)
 	s.must(err)
@@ -111,9 +126,12 @@ func (s *suite) rotateWithOverlap() {
 // rotateRefusals: a refused rotation changes no key.
 func (s *suite) rotateRefusals() {
 	s.account("acc_1", "acc_2")
-	key, taken := s.newKey("acc_1", "ci"), s.newKey("acc_1", "taken")
+	key, replaced := s.newKey("acc_1", "ci"), s.newKey("acc_1", "replaced")
 	hash := s.create(key)
-	s.create(taken)
+	s.create(replaced)
+	replacement := s.successor(replaced, "key_replacement")
+	replacement.CreatedAt = s.now.Add(time.Second)
+	s.must(s.replace(replaced.ID, replacement, s.now.Add(time.Hour)))
 	revoked, expired := s.newKey("acc_1", "revoked"), s.newKey("acc_1", "expired")
 	s.create(revoked)
 	s.must(s.store.RevokeKey(s.Context(), "acc_1", revoked.ID, s.now))
@@ -121,23 +139,53 @@ func (s *suite) rotateRefusals() {
 	s.create(expired)
 
 	tests := []struct {
-		name, account, id, next string
-		want                    error
+		name, account, id string
+		want              error
 	}{
-		{"unknown", "acc_1", "key_unknown", "x", store.ErrNotFound},
-		{"of another account", "acc_2", key.ID, "x", store.ErrNotFound},
-		{"revoked", "acc_1", revoked.ID, "x", store.ErrNotFound},
-		{"expired", "acc_1", expired.ID, "x", store.ErrNotFound},
-		{"to a taken name", "acc_1", key.ID, "taken", store.ErrNameTaken},
+		{"unknown", "acc_1", "key_unknown", store.ErrNotFound},
+		{"of another account", "acc_2", key.ID, store.ErrNotFound},
+		{"revoked", "acc_1", revoked.ID, store.ErrNotFound},
+		{"expired", "acc_1", expired.ID, store.ErrNotFound},
+		{"replaced", "acc_1", replaced.ID, store.ErrReplaced},
 	}
 	for _, test := range tests {
-		next := s.newKey(test.account, test.next)
+		next := s.newKey(test.account, "x")
 		next.ID = "key_refused"
-		err := s.store.RotateKey(s.Context(), test.account, test.id, next, hashOf(next.ID), s.now)
+		err := s.replace(test.id, next, s.now)
 		s.wantError("rotation "+test.name, err, test.want)
 		s.wantNoGrant("the successor of a key "+test.name, hashOf(next.ID), s.now)
 		_, err = s.store.Key(s.Context(), test.account, next.ID)
 		s.wantError("the successor of a key "+test.name, err, store.ErrNotFound)
 	}
 	s.wantGrant(hash, key, "starter")
+}
+
+// rotateDuringChange: a change of the old key is in its successor, or fails.
+func (s *suite) rotateDuringChange() {
+	s.account("acc_1")
+	addresses := s.restrictedKey("acc_1", "").Addresses
+	for round := range 50 {
+		key := s.newKey("acc_1", fmt.Sprint(round))
+		s.create(key)
+		next := s.successor(key, fmt.Sprint("key_next_", round))
+		changed := false
+		s.together(2, func(i int) error {
+			if i == 0 {
+				return s.replace(key.ID, next, s.now)
+			}
+			_, err := s.store.ChangeKey(s.Context(), "acc_1", key.ID, s.now, func(k *store.Key) error {
+				k.Addresses = addresses
+				return nil
+			})
+			changed = err == nil
+			return ignore(err, store.ErrNotFound)
+		})
+		if changed {
+			next.Addresses = addresses
+		}
+		got, err := s.store.Key(s.Context(), "acc_1", next.ID)
+		s.must(err)
+		s.wantKey(got, next)
+		s.wantGrant(hashOf(next.ID), next, "starter")
+	}
 }

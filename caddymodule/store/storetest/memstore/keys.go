@@ -21,17 +21,21 @@ func (s *Store) CreateKey(_ context.Context, key store.Key, hash token.Hash) err
 }
 
 // RotateKey implements store.Keys.
-func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key, hash token.Hash, oldEnds time.Time) error {
+func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key, hash token.Hash, oldEnds time.Time) (store.Key, error) {
 	defer s.lock()()
 	a := s.find(account, 0)
 	old := a.key(id)
 	if old == nil || !old.Live(next.CreatedAt) {
-		return store.ErrNotFound
+		return store.Key{}, store.ErrNotFound
 	}
-	next.Root = old.CountsAs()
+	if a.isReplaced(old, next.CreatedAt) {
+		return store.Key{}, store.ErrReplaced
+	}
+	next.Root, next.Name, next.Abilities, next.ExpiresAt = old.CountsAs(), old.Name, old.Abilities, old.ExpiresAt
+	next.Limits, next.Addresses = old.Limits, old.Addresses
 	overlap := oldEnds.After(next.CreatedAt)
 	if err := s.add(a, next, hash, old, overlap); err != nil {
-		return err
+		return store.Key{}, err
 	}
 	switch {
 	case !overlap:
@@ -39,7 +43,7 @@ func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key,
 	case old.ExpiresAt.IsZero() || oldEnds.Before(old.ExpiresAt):
 		old.ExpiresAt = oldEnds
 	}
-	return nil
+	return next, nil
 }
 
 // add stores a key. The key replaces old unless that is nil; with overlap,
@@ -60,7 +64,7 @@ func (s *Store) add(a *account, key store.Key, hash token.Hash, old *store.Key, 
 		for _, k := range others[:max(0, live-store.MaxLiveLogins+1)] {
 			k.RevokedAt = key.CreatedAt
 		}
-	case slices.ContainsFunc(others, func(k *store.Key) bool { return nameTaken(k, key.Name, old) }):
+	case old == nil && slices.ContainsFunc(others, func(k *store.Key) bool { return k.Name == key.Name }):
 		return store.ErrNameTaken
 	case live >= store.MaxLiveKeys:
 		return store.ErrTooManyKeys
@@ -73,15 +77,9 @@ func (s *Store) add(a *account, key store.Key, hash token.Hash, old *store.Key, 
 	return nil
 }
 
-// nameTaken tells whether the live key k prevents that a key gets the name.
-// A successor of old can share the name with old and with the predecessors
-// of old. A key has one successor.
-func nameTaken(k *store.Key, name string, old *store.Key) bool {
-	if old == nil {
-		return k.Name == name
-	}
-	younger := k.CreatedAt.After(old.CreatedAt)
-	return k.Name == name && (old.Name != name || younger) || k.CountsAs() == old.CountsAs() && younger
+// isReplaced tells whether a key that is live at a time replaces old.
+func (a *account) isReplaced(old *store.Key, at time.Time) bool {
+	return slices.ContainsFunc(a.keys, func(k *store.Key) bool { return k.Live(at) && k.Replaces(old) })
 }
 
 // key returns the key with this id, or nil.
@@ -125,6 +123,9 @@ func (s *Store) ChangeKey(_ context.Context, account, id string, at time.Time, c
 	left.Abilities, left.Limits, left.Addresses = slices.Clone(k.Abilities), slices.Clone(k.Limits), slices.Clone(k.Addresses)
 	if err := change(&left); err != nil {
 		return store.Key{}, err
+	}
+	if left.Outlives(k) && a.isReplaced(k, at) {
+		return store.Key{}, store.ErrReplaced
 	}
 	for _, other := range a.keys {
 		if k.Kind == token.Key && left.Name != k.Name && other.Kind == token.Key && other.Live(at) && other.Name == left.Name {
