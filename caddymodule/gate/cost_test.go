@@ -121,8 +121,8 @@ func TestCostIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestCostAboveLimit: a cost that a limit can never hold is refused without a
-// wait. A limit of 0 refuses all calls as ever.
+// TestCostAboveLimit: a cost that a limit can never admit is refused without a
+// wait. A limit of 0 refuses all calls with 429.
 func TestCostAboveLimit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
