@@ -105,7 +105,7 @@ func callEverything(t *testing.T, s *stack.Stack, token string) {
 		{"GET", "/api/rates/EUR", "", regexp.MustCompile(`^\{"base":"EUR","date":"20\d\d-\d\d-\d\d","source":"\w+","rates":\{"AED":.*"EUR":1,.*"USD":1\.`)},
 		{"GET", "/api/history/EUR/USD", "", regexp.MustCompile(`^\{"from":"EUR","to":"USD","start_date":.*"rates":\[\{"date":"20\d\d-\d\d-\d\d","rate":1\.\d+\}`)},
 		{"POST", "/api/convert/batch", `{"conversions":[{"id":"a","from":"USD","to":"EUR","amount":100},{"from":"USD","to":"ZZZ","amount":1}]}`, regexp.MustCompile(`"succeeded":1,"failed":1,"results":\[\{"index":0,"id":"a","status":200,.*"unknown_currency"`)},
-		{"GET", "/api/usage", "", regexp.MustCompile(`"endpoint":"convert","method":"GET","path":"/api/convert/\{from\}/\{amount\}/\{to\}","limit":5,"used":1,"remaining":4\}.*"recent_calls":\[\{`)},
+		{"GET", "/api/usage", "", regexp.MustCompile(`"endpoint":"convert","method":"GET","path":"/api/convert/\{from\}/\{amount\}/\{to\}","limit":5,"used":1,"remaining":4,"limits":\[.*"recent_calls":\[\{`)},
 	}
 	for _, c := range calls {
 		var body *strings.Reader
