@@ -271,7 +271,8 @@ func (p *parser) endpoint(args []string) error {
 
 const costSyntax = "cost <number>|json <member> [<size>]"
 
-// cost parses a constant cost, or the array of the body that is the cost.
+// cost parses a constant cost, or the array whose number of elements is the
+// cost.
 func (p *parser) cost(args []string, e *policy.EndpointConfig) (err error) {
 	switch {
 	case args[0] != "json" && len(args) == 1:

@@ -27,9 +27,9 @@ type body struct {
 	end atomic.Pointer[Refusal] // the first end of the body; nil before
 }
 
-// watchBody replaces the body of a request, and returns nil for a request
-// without one, or whose body the gate has read. Some servers wrap the body of
-// a request without one too.
+// watchBody replaces the body of a request. It returns nil for a request
+// without a body, and for one whose body the gate has read. Some servers also
+// wrap the body of a request without one.
 func watchBody(r *http.Request) *body {
 	if _, read := r.Body.(readBody); read || r.Body == nil || r.ContentLength == 0 {
 		return nil

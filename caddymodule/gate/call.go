@@ -41,17 +41,17 @@ type Call struct {
 	limits    []store.Limit
 
 	cost int64
-	// rooms has the room of each limit, nil as long as it is not known.
+	// rooms has the room of each limit. It is nil until the store returned it.
 	rooms []store.Room
-	few   [4]store.Room // the memory of rooms, unless there are more
+	few   [4]store.Room // the memory of rooms, if there are at most 4
 
 	history  int16 // days of history that a call to usage asks for
 	head     bool  // a HEAD request to an endpoint with GET
 	refunded bool
-	shared   bool // limits are those of all accounts on the plan
+	shared   bool // limits are those of the plan only
 
 	values [9]string // of the headers that the gate sets
-	text   [32]byte  // of RateLimit, unless it is longer
+	text   [32]byte  // the memory of the RateLimit field, if it fits
 }
 
 // The positions of headers in Call.values.
@@ -113,8 +113,7 @@ func (c *Call) entitle(r *http.Request) (refusal *Refusal) {
 	return refusal
 }
 
-// checkAddress refuses a client that has an address from which the key may
-// not be used.
+// checkAddress refuses a client whose address the key does not allow.
 func (c *Call) checkAddress() *Refusal {
 	own := c.grant.Restriction
 	if own == nil || len(own.Addresses) == 0 {

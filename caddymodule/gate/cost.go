@@ -16,7 +16,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// maxNesting is how many objects and arrays of a body may be in each other.
+// maxNesting is the maximum depth of objects and arrays in a body.
 // Parsers have different limits.
 const maxNesting = 64
 
@@ -75,8 +75,8 @@ func bodyCost(r *http.Request, e *policy.Endpoint) (int64, *Refusal) {
 	}
 	cost, err := elements(body, e.CostMember)
 	if err != nil {
-		return 0, fixed(http.StatusBadRequest, "invalid_request", "The body must be a JSON object with the array "+strconv.Quote(e.CostMember)+
-			". All programs must read it the same way: no two names may be equal, in any case, and nesting is at most "+strconv.Itoa(maxNesting)+" levels.", Malformed)
+		return 0, fixed(http.StatusBadRequest, "invalid_request", "The body must be one JSON object with the array "+strconv.Quote(e.CostMember)+
+			", without duplicate names, names that differ in case only, invalid UTF-8, and more than "+strconv.Itoa(maxNesting)+" levels of objects and arrays.", Malformed)
 	}
 	r.Body = readBody{bytes.NewReader(body)}
 	r.ContentLength = int64(len(body))
@@ -85,11 +85,11 @@ func bodyCost(r *http.Request, e *policy.Endpoint) (int64, *Refusal) {
 }
 
 func longCostBody(e *policy.Endpoint) *Refusal {
-	return fixed(http.StatusRequestEntityTooLarge, "body_too_large", "The body of a request to "+e.Name+" has at most "+strconv.FormatInt(e.CostBody, 10)+" bytes.", Malformed)
+	return fixed(http.StatusRequestEntityTooLarge, "body_too_large", "The body of a request to "+e.Name+" must have at most "+strconv.FormatInt(e.CostBody, 10)+" bytes.", Malformed)
 }
 
-// lenient removes from a folded name what some parsers ignore: dashes, and the
-// dot of an i.
+// lenient removes from a folded name what some parsers ignore: dashes and
+// underscores, and whether an i has a dot.
 var lenient = strings.NewReplacer("-", "", "_", "", "\u0130", "I", "\u0131", "I")
 
 var errElements = errors.New("the number of elements is not clear")

@@ -10,9 +10,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// exhaustion is the refusal of a call with one limit that it shares with all
-// accounts on the plan. Within a second it is the same for all of them if the
-// call costs 1.
+// exhaustion is the cached refusal of a call that costs 1 and has one limit,
+// that of the plan. Within a second, it is the same for all accounts on the
+// plan.
 type exhaustion struct {
 	day     *calendar.Span
 	seconds int64
@@ -34,7 +34,7 @@ func (c *Call) refuseExceeded() *Refusal {
 	return last.refusal
 }
 
-// exceeded makes the refusal from the limit with the longest wait: a client
+// exceeded returns the refusal for the limit with the longest wait: a client
 // that waits that long is admitted.
 func (c *Call) exceeded() *Refusal {
 	limit, wait := c.longestWait()
@@ -102,15 +102,15 @@ func (c *Call) afterSecondMidnight(longest store.Limit, wait time.Duration) (sto
 	return longest, wait
 }
 
-// checkCost refuses a call that costs more than a limit ever admits. A limit
-// of 0 admits no call at all, so it is exceeded like any other.
+// checkCost refuses a call that costs more than a limit can ever admit. A limit
+// of 0 refuses each call with 429 instead, whatever the call costs.
 func (c *Call) checkCost() *Refusal {
 	for _, limit := range c.limits {
 		if limit.Max > 0 && limit.Max < c.cost {
 			cost := strconv.FormatInt(c.cost, 10)
 			return withMembers(&Refusal{
 				Status: http.StatusForbidden, Code: "cost_above_limit", outcome: NotEntitled,
-				Message: "The call counts as " + cost + " calls and is never admitted: the limit" + ofKey(limit) + " is " + inCalls(limit) + ".",
+				Message: "The call costs " + cost + " and can never be admitted: the limit" + ofKey(limit) + " is " + inCalls(limit) + ".",
 			}, limitMembers(limit)+`,"cost":`+cost)
 		}
 	}

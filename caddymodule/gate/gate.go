@@ -3,7 +3,7 @@
 //
 // Gate.Serve is the way of one request as a list of steps: path and route,
 // headers, token, grant, the addresses of the key, entitlement, cost, take the
-// cost from all limits at once, proxy, record, and a refund if no upstream
+// cost from all limits, proxy, record, and a refund if no upstream
 // answered. Each step returns what the next one needs, or a Refusal.
 // Gate.refuse writes all refusals.
 package gate

@@ -38,8 +38,8 @@ func (g *Gate) entitlementsOf(plan *policy.Plan) []entitlement {
 }
 
 // setLimits finds the limits of the call: those of the plan with the overrides
-// of the account, then those of the key. An account and a key without their
-// own share the list of the plan.
+// of the account, then those of the key. Without overrides and limits of the
+// key, it uses the list of the plan.
 func (c *Call) setLimits() {
 	c.day = c.gate.Policy.Calendar.At(c.began)
 	c.limits = c.plan.LimitsOf(c.endpoint, c.grant.Overrides, c.began)
@@ -79,7 +79,7 @@ func (c *Call) look() *Refusal {
 	return nil
 }
 
-// take takes the cost of the call from all limits at once.
+// take takes the cost of the call from all limits in one step.
 func (c *Call) take() *Refusal {
 	rooms := c.newRooms()
 	admitted, err := c.store.Take(c.request.Context(), c.counted(), c.limits, rooms)
@@ -107,8 +107,8 @@ func (c *Call) counted() store.Call {
 	return call
 }
 
-// refund gives the call back once, also if the client is gone. Paces are not
-// given back.
+// refund gives the cost of the call back once, also if the client is gone. It
+// does not change paces.
 func (c *Call) refund() {
 	if c.refunded {
 		return
@@ -185,8 +185,8 @@ func (c *Call) rateLimitPolicy() string {
 	return string(b)
 }
 
-// rateLimit is the field RateLimit. It has the remaining calls of each limit
-// and the seconds until all of them are admitted again. Use it once: the text
+// rateLimit is the field RateLimit. It has what remains of each limit and the
+// seconds until the limit is full again. Use it once: the text
 // is in the call's own memory, which saves a tenth of the gate's time, and must
 // not change afterwards.
 func (c *Call) rateLimit() string {
@@ -203,7 +203,8 @@ func (c *Call) rateLimit() string {
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
-// appendItem begins the item of the limit at a position.
+// appendItem appends the name of a limit, which begins its item. at is the
+// position of the item.
 func appendItem(b []byte, at int, limit store.Limit) []byte {
 	if at > 0 {
 		b = append(b, ", "...)

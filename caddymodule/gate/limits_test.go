@@ -95,8 +95,8 @@ func noUpstream(t *testing.T) handlerFunc {
 	}
 }
 
-// TestLongestWaitAnswers: of several limits in the way, the one with the
-// longest wait answers. A client that waits so long is admitted.
+// TestLongestWaitAnswers: of several limits that refuse a call, the one with the
+// longest wait answers. A client that waits that long is admitted.
 func TestLongestWaitAnswers(t *testing.T) {
 	t.Parallel()
 	const maximum = 3

@@ -15,8 +15,8 @@ const contentType = apierror.ContentType
 // in seconds.
 const retryUnavailable = "5"
 
-// codeThrottled is the code of a login attempt too many. It has its own text on
-// a page.
+// codeThrottled is the code of one login attempt too many. Its page has a text
+// of its own.
 const codeThrottled = "too_many_attempts"
 
 // Refusal is an answer of the gate itself. With Options.PassErrors, Serve

@@ -55,7 +55,7 @@ var eras = []struct {
 	{"America/St_Johns", "2009-10-31T12:00:00Z", true}, // clocks go back to the day before
 	{"Pacific/Apia", "2011-12-28T12:00:00Z", true},     // a day is skipped
 	{"America/Havana", "2127-03-08T12:00:00Z", false},  // midnight is skipped
-	{"America/Havana", "2127-10-31T12:00:00Z", false},  // an hour of the night is twice
+	{"America/Havana", "2127-10-31T12:00:00Z", false},  // an hour of the night is repeated
 	{"Australia/Lord_Howe", "2127-04-05T00:00:00Z", false},
 	{"Europe/Berlin", "2127-03-29T12:00:00Z", false},
 	{"America/Santiago", "2127-09-05T12:00:00Z", false},

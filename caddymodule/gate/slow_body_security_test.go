@@ -13,9 +13,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
-// A client can open a request, keep its body back, and send it later. The time
-// of the call is when its body has arrived: a pace must not admit what was
-// saved up, and a key that was revoked meanwhile has no access.
+// A client can begin many requests and send their bodies later, all at once. A
+// call begins when its body has arrived, so a pace admits no more of them than
+// of other calls, and a key that was revoked meanwhile has no access.
 
 // sendSlowly makes a call whose body arrives only after meanwhile has run.
 func sendSlowly(t *testing.T, w *world, bearer string, meanwhile func()) *httptest.ResponseRecorder {

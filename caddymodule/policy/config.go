@@ -96,14 +96,13 @@ type EndpointConfig struct {
 	// HTTP/2 and TLS are never switched to.
 	Upgrade bool `json:"upgrade,omitempty"`
 
-	// Cost is how much a call counts in each limit, from 1 to 10,000.
-	// Default 1. A call whose cost is greater than the room of a limit is
-	// refused and counts nothing.
+	// Cost is what a call counts in each limit, from 1 to 10,000. Default 1.
+	// A call that costs more than the room of a limit is refused and counts
+	// nothing.
 	Cost int64 `json:"cost,omitempty"`
 
-	// CostMember makes a call cost the number of elements of an array, at
-	// least 1: CostMember is the array's name in the JSON object that is the
-	// request's body. The method must be POST, PUT or PATCH. The gate refuses
+	// CostMember is the name of an array in the JSON object that is the
+	// request's body. A call costs the number of its elements, at least 1. The method must be POST, PUT or PATCH. The gate refuses
 	// a body that is not plain application/json with 415, and a body without
 	// the array, or one that parsers can read differently, with 400. Such a
 	// request counts nothing. The service gets the body unchanged. Default:
@@ -111,8 +110,8 @@ type EndpointConfig struct {
 	CostMember string `json:"cost_member,omitempty"`
 
 	// CostBody is the maximum size of a body of an endpoint with CostMember,
-	// in bytes, at most 16 MiB. A longer body is refused with 413. Each
-	// request holds its body in memory. Default 65536 (64 KiB).
+	// in bytes, at most 16 MiB. A longer body is refused with 413. The gate
+	// holds the body of each such request in memory. Default 65536 (64 KiB).
 	CostBody int64 `json:"cost_body,omitempty"`
 }
 
@@ -122,8 +121,7 @@ type PlanConfig struct {
 	Name string `json:"name"`
 
 	// Limits has the calls per day of endpoints that the plan gives access
-	// to: a number, "unlimited", or null for an endpoint without a limit of
-	// the day here. An endpoint that is neither here nor in MoreLimits is
+	// to: a number, "unlimited", or null for no daily limit here. An endpoint that is neither here nor in MoreLimits is
 	// not accessible; a plan without endpoints gives no access at all.
 	Limits map[string]*Limit `json:"limits,omitempty"`
 
@@ -142,8 +140,8 @@ type LimitConfig struct {
 
 	// Period is "day" or "month", a period of the calendar in the
 	// configured zone, or "second", "minute" or "hour", a pace: a token
-	// bucket that admits so many calls at once and is refilled evenly over
-	// the period. A plan has one limit for each endpoint and period. Default
+	// bucket that admits Limit calls at once and is refilled evenly over the
+	// period. A plan has one limit for each endpoint and period. Default
 	// "day".
 	Period string `json:"period,omitempty"`
 
@@ -152,11 +150,11 @@ type LimitConfig struct {
 	Limit Limit `json:"limit"`
 }
 
-// noLimit is the Limit of a LimitConfig that has none in its JSON.
+// noLimit is the Limit of a LimitConfig whose JSON has no limit.
 const noLimit = -1
 
-// UnmarshalJSON reads a limit. One without a number would be 0, and refuse all
-// calls.
+// UnmarshalJSON reads a limit. Without noLimit, a missing number would be 0,
+// and the limit would refuse all calls.
 func (l *LimitConfig) UnmarshalJSON(b []byte) error {
 	type plain LimitConfig
 	read := plain{Limit: noLimit}

@@ -33,8 +33,8 @@ func AppendLimitName(b []byte, l store.Limit) []byte {
 	return b
 }
 
-// reserveLimitNames reserves the names of the limits of an endpoint, or
-// refuses the endpoint if another one has such a name.
+// reserveLimitNames reserves the names of the limits of an endpoint. It refuses
+// the endpoint if another one has reserved such a name.
 func (p *Policy) reserveLimitNames(endpoint string) error {
 	names := limitNames(endpoint)
 	for _, name := range names {

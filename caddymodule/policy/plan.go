@@ -23,8 +23,8 @@ type Plan struct {
 	Index int
 	// Abilities lists the abilities of the plan's endpoints, sorted.
 	Abilities []string
-	// Limits has all limits in the order of the configuration, unlimited
-	// ones too.
+	// Limits has all limits in the order of the configuration, including
+	// unlimited ones.
 	Limits []store.Limit
 
 	listed    []bool          // by Endpoint.Index
@@ -147,7 +147,7 @@ func (p *Plan) Lists(e *Endpoint) bool { return p != nil && p.listed[e.Index] }
 // LimitsOf returns the limits that cover the calls to an endpoint of the plan,
 // in the order of the configuration. An override that applies at now replaces
 // the limit with the same endpoint and period, or comes after the others. The
-// result has no unlimited ones. Do not change it.
+// result has no unlimited limits. Callers must not change it.
 func (p *Plan) LimitsOf(e *Endpoint, overrides []store.Override, now time.Time) []store.Limit {
 	if len(overrides) == 0 {
 		return p.limits[e.Index]

@@ -74,8 +74,8 @@ type Endpoint struct {
 	// Cost is the cost of a call, at least 1. It does not apply with
 	// CostMember.
 	Cost int64
-	// CostMember is the member of the body whose elements are the cost, or
-	// "".
+	// CostMember is the member of the body whose number of elements is the
+	// cost, or "".
 	CostMember string
 	// CostBody is the maximum size of that body, in bytes.
 	CostBody int64

@@ -32,12 +32,12 @@ type Source interface {
 	Recent(ctx context.Context, account string, now time.Time) ([]store.Record, error)
 }
 
-// Query tells what Build returns.
+// Query is what Build needs to know.
 type Query struct {
 	Account   string
 	Plan      string // of the account
 	Overrides []store.Override
-	// Key is the key that asks, or nil. The document then has its limits.
+	// Key is the calling key, or nil. With a Key, the document has its limits.
 	Key *store.Key
 	// Keys are keys of the account. Without a Key, the document has the
 	// limits of those that are live and have limits.
@@ -148,7 +148,7 @@ func (b *builder) addEndpoints(document *api.UsageDocument, used counts) {
 	}
 }
 
-// addKeys adds the limits of the key that asks, or of all keys.
+// addKeys adds the limits of the calling key, or of all keys.
 func (b *builder) addKeys(ctx context.Context, document *api.UsageDocument) error {
 	if b.Key != nil {
 		key, err := b.key(ctx, b.Key)
@@ -170,7 +170,7 @@ func (b *builder) addKeys(ctx context.Context, document *api.UsageDocument) erro
 	return nil
 }
 
-// key returns what was used of the own limits of a key.
+// key returns the limits of a key itself, and what was used of them.
 func (b *builder) key(ctx context.Context, key *store.Key) (api.UsageKey, error) {
 	shown := api.UsageKey{ID: key.ID, Name: key.Name, Limits: []api.UsageKeyLimit{}}
 	if len(key.Limits) == 0 {
@@ -186,8 +186,8 @@ func (b *builder) key(ctx context.Context, key *store.Key) (api.UsageKey, error)
 	return shown, nil
 }
 
-// limit returns what was used of a limit. After a change to a smaller limit,
-// more can be used than it admits; then nothing remains.
+// limit returns a limit, and what was used of it. After a change to a smaller
+// limit, more can be used than the limit; then nothing remains.
 func (b *builder) limit(limit store.Limit, used counts) api.UsageLimit {
 	shown := api.UsageLimit{Period: limit.Period.String(), Limit: limit.Max}
 	span, first := b.today, b.today.Day

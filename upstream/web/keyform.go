@@ -57,7 +57,7 @@ type abilityChoice struct {
 	Checked   bool
 }
 
-// limitRow has the fields of a limit. Without a number it is not used.
+// limitRow has the fields of a limit. A row without a number is ignored.
 type limitRow struct {
 	Endpoint, Limit, Period string
 	// Endpoints are the options of Endpoint.
@@ -66,11 +66,11 @@ type limitRow struct {
 	Wrong bool
 }
 
-// freeRows is how many rows for limits are empty.
+// freeRows is the number of empty rows for limits.
 const freeRows = 3
 
 const (
-	// maxLimits is the number of limits that a key can have, and of
+	// maxLimits is the maximum number of limits of a key, and also of its
 	// addresses.
 	maxLimits = 32
 
@@ -85,10 +85,10 @@ const (
 	// defaultLife ends forgotten keys, but does not force frequent rotation.
 	defaultLife = "90"
 
-	// never is the life of a key without an end.
+	// never is the life of a key that does not expire.
 	never = "0"
 
-	// unchanged is the life of a key that ends when it did before.
+	// unchanged keeps the expiry of a key.
 	unchanged = "unchanged"
 )
 
@@ -151,7 +151,7 @@ func (f *keyForm) lives() []choice {
 }
 
 // abilities returns the abilities of the plan, in the order of the gate's
-// endpoints. nil checks all.
+// endpoints. All are checked if checked is nil.
 func (v *visit) abilities(checked []string) []abilityChoice {
 	var choices []abilityChoice
 	for _, e := range v.plans.Endpoints {
@@ -315,7 +315,7 @@ func (f *keyForm) limits() []api.Limit {
 		problem := ""
 		switch {
 		case err != nil || limit.Limit < 0 || limit.Limit > maxLimit:
-			problem = "A limit is a whole number, such as 1000."
+			problem = "A limit is a whole number from 0 to 10^15, such as 1000."
 		case limit.Limit == 0 && isPace(limit.Period):
 			problem = "A limit " + per(limit.Period) + " is at least 1."
 		case slices.ContainsFunc(limits, same):

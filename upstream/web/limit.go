@@ -12,8 +12,8 @@ const (
 	perMonth = "month"
 )
 
-// isPace tells whether a period is that of a pace, which refills all the time
-// and has no reset.
+// isPace tells whether a limit of this period is a pace: it is refilled all the
+// time and has no reset.
 func isPace(period string) bool { return period != perDay && period != perMonth }
 
 // limitText returns a limit in words, such as "1,000 a day" and "at most 10 a

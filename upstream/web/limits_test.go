@@ -73,9 +73,9 @@ func TestLimitMistakes(t *testing.T) {
 		says string
 		form url.Values
 	}{
-		{"A limit is a whole number, such as 1000.", limitForm("203.0.113.7", good, [3]string{"many", "day", "convert"})},
-		{"A limit is a whole number, such as 1000.", limitForm("203.0.113.7", good, [3]string{"-1", "day", "convert"})},
-		{"A limit is a whole number, such as 1000.", limitForm("203.0.113.7", good, [3]string{"1000000000000001", "day", "convert"})},
+		{"A limit is a whole number from 0 to 10^15, such as 1000.", limitForm("203.0.113.7", good, [3]string{"many", "day", "convert"})},
+		{"A limit is a whole number from 0 to 10^15, such as 1000.", limitForm("203.0.113.7", good, [3]string{"-1", "day", "convert"})},
+		{"A limit is a whole number from 0 to 10^15, such as 1000.", limitForm("203.0.113.7", good, [3]string{"1000000000000001", "day", "convert"})},
 		{"A limit an hour is at least 1.", limitForm("203.0.113.7", good, [3]string{"0", "hour", "convert"})},
 		{"A key has only one limit a month for rates.", limitForm("203.0.113.7", good, [3]string{"9", "month", "rates"})},
 		{"Unknown endpoint &#34;quotes&#34;.", limitForm("203.0.113.7", good, [3]string{"9", "day", "quotes"})},
@@ -240,7 +240,7 @@ func TestManyLimits(t *testing.T) {
 		}
 	}
 	got := w.person().signIn("ada@example.com").get("/usage")
-	got.has(t, http.StatusOK, "14 more limits of keys have more left.")
+	got.has(t, http.StatusOK, "Limits of keys that are not shown: 14.")
 	if n := strings.Count(got.body, `role="meter"`); n != 8 {
 		t.Errorf("shows %d meters, want 2 of the account and 6 of keys", n)
 	}

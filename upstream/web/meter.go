@@ -14,17 +14,17 @@ const (
 	// warnPercent is the part of a limit at which the meter warns.
 	warnPercent = 80
 
-	// maxKeyMeters is the number of limits of keys on My usage. The page of
-	// a key has all of its limits.
+	// maxKeyMeters is the maximum number of limits of keys on My usage. The
+	// page of a key has all of its limits.
 	maxKeyMeters = 6
 )
 
-// meters are the limits of an account, or those of a key. The limit of which
-// the greatest part is used comes first.
+// meters are the limits of an account or of a key. The limit with the greatest
+// used part comes first.
 type meters struct {
 	Bars  []meter
 	Paces []pace
-	// More is how many limits of keys are not listed.
+	// More is the number of limits of keys that are not in Bars.
 	More int
 }
 
@@ -36,8 +36,8 @@ type meter struct {
 	Name, Key string
 	// Period is the day or the month, in words.
 	Period string
-	// Resets is nil without a limit. Countdown is the time left, empty if
-	// that is more than a day.
+	// Resets is nil without a limit. Countdown is the time left, or empty if
+	// more than a day is left.
 	Resets    *moment
 	Countdown string
 	// State is ok, near, full or unlimited.
@@ -82,7 +82,7 @@ func (v *visit) meters(document api.UsageDocument) meters {
 	return all
 }
 
-// keyMeters returns the own limits of one key.
+// keyMeters returns the limits of one key.
 func (v *visit) keyMeters(document api.UsageDocument, id string) (all meters) {
 	for _, k := range document.Keys {
 		if k.ID == id {

@@ -25,7 +25,7 @@ type planColumn struct {
 // empty.
 type planRow struct {
 	Name, Method, Path string
-	// Cost says what a call counts, empty if it counts as one.
+	// Cost is the cost of a call in words, empty for 1.
 	Cost string
 	// Limits has a cell for each plan.
 	Limits []planCell
@@ -60,14 +60,13 @@ func (v *visit) planCells(endpoint string) []planCell {
 	return cells
 }
 
-// costText returns what a call of the endpoint counts, empty if it counts as
-// one.
+// costText returns the cost of a call to the endpoint in words, empty for 1.
 func costText(e api.Endpoint) string {
 	switch {
 	case e.CostMember != nil:
-		return "each item of " + *e.CostMember + " counts as a call"
+		return "a call costs 1 for each element of " + *e.CostMember
 	case e.Cost > 1:
-		return "a call counts as " + humanize.Comma(e.Cost)
+		return "a call costs " + humanize.Comma(e.Cost)
 	}
 	return ""
 }
