@@ -50,8 +50,11 @@ func (s *server) changeKey(ctx context.Context, with *session, in *changeKeyInpu
 		}
 		return nil
 	})
-	if errors.Is(err, store.ErrNotFound) {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
 		err = errEnded
+	case errors.Is(err, store.ErrReplaced):
+		err = errEnding
 	}
 	if err != nil {
 		return api.Key{}, err

@@ -115,8 +115,8 @@ func (s *server) createKey(ctx context.Context, with *session, in *createKeyInpu
 	})
 }
 
-// fillKey checks what a request says of the expiry and the restrictions of a
-// new key.
+// fillKey sets the expiry, the limits and the addresses of a new key from a
+// request.
 func (with *session) fillKey(key *store.Key, request api.KeyRequest) (err error) {
 	if key.ExpiresAt, err = with.expiry(request.ExpiresAt, request.TTL, key.CreatedAt); err != nil {
 		return err

@@ -101,7 +101,7 @@ func TestReplacedKeyKeepsItsEnd(t *testing.T) {
 	next := g.must(t, http.StatusCreated, "POST", path+"/rotate", `{"overlap":"2h"}`)
 	before := g.key(t, key.ID)
 	for _, body := range []string{`{"expires_at":null}`, `{"ttl":"3h"}`, `{"expires_at":"2127-01-01T00:00:00Z"}`, `{"name":"new","addresses":["10.0.0.1"],"ttl":"3h"}`} {
-		g.refused(t, http.StatusConflict, "name_taken", "PATCH", path, body)
+		g.refused(t, http.StatusConflict, "key_replaced", "PATCH", path, body)
 		if diff := cmp.Diff(before, g.key(t, key.ID)); diff != "" {
 			t.Errorf("%s: the refused call changed the key (-want +got):\n%s", body, diff)
 		}
@@ -109,7 +109,7 @@ func TestReplacedKeyKeepsItsEnd(t *testing.T) {
 	g.must(t, http.StatusOK, "PATCH", keysPath+"/"+next["id"].(string), `{"ttl":"30d"}`)
 	g.must(t, http.StatusOK, "PATCH", path, `{"addresses":["10.0.0.1"]}`)
 	g.must(t, http.StatusOK, "PATCH", path, `{"ttl":"1h"}`)
-	g.refused(t, http.StatusConflict, "name_taken", "PATCH", path, `{"ttl":"2h"}`)
+	g.refused(t, http.StatusConflict, "key_replaced", "PATCH", path, `{"ttl":"2h"}`)
 	g.Advance(time.Hour)
 	if _, ok := g.opens(t, key.Token); ok {
 		t.Error("the old token opens after its end")

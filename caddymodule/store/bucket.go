@@ -15,7 +15,7 @@ import (
 // the future, so a bucket keeps its share when Max changes.
 type Bucket struct {
 	full time.Duration // an instant of the store's clock
-	part uint64        // and so many parts of Max of another nanosecond
+	part uint64        // and part/Max of a nanosecond
 }
 
 // Room returns what a pace still admits at an instant of the store's clock.

@@ -92,7 +92,7 @@ func refusalSchema() *huma.Schema {
 			"period":    text("With these codes: day or month, or the second, minute or hour of a pace."),
 			"limit":     {Type: huma.TypeInteger, Description: "With these codes: the calls that the limit admits in the period."},
 			"of":        text("With these codes: account, or key for a limit of the key."),
-			"cost":      {Type: huma.TypeInteger, Description: "With cost_above_limit: the calls that this call counts as."},
+			"cost":      {Type: huma.TypeInteger, Description: "With cost_above_limit: the cost of this call."},
 			"resets_at": {Type: huma.TypeString, Format: "date-time", Description: "With quota_exceeded: when the next day or month begins."},
 		},
 		Required:             []string{"message", "code"},

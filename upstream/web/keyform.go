@@ -367,6 +367,8 @@ func keyProblem(refused *apierror.Error) (field, problem string) {
 		return "name", "Give the key a name of 1 to 64 characters, all of them visible."
 	case "name_taken":
 		return "name", "You have a key with this name. Choose another name, or rotate or revoke that key."
+	case "key_replaced":
+		return "expires", refused.Message
 	case "too_many_keys":
 		return "name", "You have 100 keys, the maximum. Revoke a key first."
 	case "not_entitled":

@@ -10,7 +10,7 @@ import "time"
 type Plans struct {
 	Plans     []Plan     `json:"plans" nullable:"false" doc:"All plans, in the order of the configuration."`
 	Endpoints []Endpoint `json:"endpoints" nullable:"false" doc:"All endpoints, in the order of the configuration."`
-	Timezone  string     `json:"timezone" doc:"The IANA zone whose midnight resets the counts."`
+	Timezone  string     `json:"timezone" doc:"The IANA zone whose midnight ends days and months."`
 }
 
 // Plan has the limits of its accounts. A plan without endpoints gives no

@@ -10,10 +10,10 @@ const MaxUsageDays = 90
 type UsageDocument struct {
 	Account  string `json:"account" doc:"The account's id."`
 	Plan     string `json:"plan" doc:"The current plan of the account."`
-	Timezone string `json:"timezone" doc:"The IANA zone whose midnight resets the counts."`
+	Timezone string `json:"timezone" doc:"The IANA zone whose midnight ends days and months."`
 	Day      string `json:"day" format:"date" doc:"Today in that zone."`
 	// ResetsAt is the first instant of the next day, in the zone.
-	ResetsAt time.Time `json:"resets_at" doc:"When the counts reset."`
+	ResetsAt time.Time `json:"resets_at" doc:"When the day ends."`
 	// Endpoints are the endpoints of the plan, in the order of the
 	// configuration.
 	Endpoints []UsageEndpoint `json:"endpoints" nullable:"false" doc:"The endpoints of the plan."`

@@ -110,7 +110,7 @@ convert     GET     /api/convert/{from}/{amount}/{to}  convert     5
 batch       POST    /api/convert/batch                 convert     elements of conversions
 usage       GET     /api/usage                         usage       1
 
-Days end at midnight in Europe/Berlin.
+Days and months end at midnight in Europe/Berlin.
 `)
 }
 

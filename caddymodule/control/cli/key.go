@@ -86,7 +86,7 @@ func (t *tool) changeKey() *cobra.Command {
 	return c
 }
 
-// change returns the change that the flags describe that are set.
+// change returns the change that the set flags describe.
 func (f *keyFlags) change(set func(flag string) bool) (change api.KeyChange, err error) {
 	if set("name") {
 		change.Name = api.To(f.name)

@@ -44,7 +44,7 @@ func showPlans(table io.Writer, plans api.Plans) {
 		row(table, e.Name, e.Method, e.Path, e.Ability, cost)
 	}
 	row(table)
-	row(table, "Days end at midnight in "+plans.Timezone+".")
+	row(table, "Days and months end at midnight in "+plans.Timezone+".")
 }
 
 func showMoreLimits(table io.Writer, plan api.Plan, endpoint string) {

@@ -9,12 +9,12 @@ import (
 // paces has the buckets of paces that are not full. They are in memory only:
 // a restart fills them. The counts' lock guards it.
 //
-// A pace takes when a call is decided. If the log then fails, the pace has
-// taken from a call that is not admitted.
+// A bucket changes when its call is decided, before the log has the call. If
+// the log fails, the bucket keeps the cost of a call that is not admitted.
 type paces struct {
-	// epoch is a year before the first call: no level is the zero of the
-	// clock. It has the monotonic reading of that call, so times since then
-	// do not change with the clock's date.
+	// epoch is the zero of the clock of the buckets: a year before the first
+	// call, because the zero Bucket means a full one. It has the monotonic
+	// reading of that call, so a changed date does not change the times since.
 	epoch   time.Time
 	buckets map[bucketID]store.Bucket
 }
