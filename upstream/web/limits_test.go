@@ -151,6 +151,11 @@ func TestEditKey(t *testing.T) {
 		t.Errorf("it expires at %s, want never", changed.ExpiresAt)
 	}
 	ada.get(page+"/edit").has(t, http.StatusOK, `value="0" checked`)
+
+	if _, err := w.gate.Client.RotateKey(t.Context(), a.ID, key.ID, api.Rotation{Overlap: "1h"}); err != nil {
+		t.Fatal(err)
+	}
+	ada.do(http.MethodPost, page+"/edit", form).has(t, http.StatusUnprocessableEntity, "It expires after", "The key is already replaced")
 	log.wantNone(t)
 }
 
