@@ -158,9 +158,8 @@ func TestBucketWindows(t *testing.T) {
 				}
 			}
 			slices.SortStableFunc(list, func(a, b taken) int { return cmp.Compare(a.at, b.at) })
-			// most is what the fullest window that ends now has got above its
-			// refill, in parts of a call, of which a call has as many as the
-			// period has nanoseconds.
+			// most is the largest excess over the refill of all windows that end
+			// now. Its unit is a call divided by the nanoseconds of the period.
 			most, before := int64(0), list[0].at
 			for _, call := range list {
 				most = max(0, most-limit.Max*int64(call.at-before)) + call.cost*int64(period)
