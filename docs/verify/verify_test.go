@@ -24,6 +24,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
+	"github.com/caddy-tollgate/tollgate/tools/npmtest"
 )
 
 const host = "api.example.com"
@@ -201,22 +202,10 @@ func goVerifier(t *testing.T) []string {
 	return []string{program}
 }
 
-// nodeVerifier puts the file beside a node_modules with the library, which
-// npm installs into the project's cache, once.
+// nodeVerifier puts the file beside a node_modules with the library.
 func nodeVerifier(t *testing.T) []string {
 	need(t, "node")
-	need(t, "npm")
-	cache, err := filepath.Abs(filepath.Join("..", "..", ".cache", "npm", "jose-"+joseVersion))
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := filepath.Join(cache, "installed")
-	if _, err := os.Stat(done); err != nil {
-		run(t, 5*time.Minute, "", "npm", "install", "--prefix", cache, "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "jose@"+joseVersion)
-		if err := os.WriteFile(done, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	modules := npmtest.Install(t, "jose@"+joseVersion)
 	folder := t.TempDir()
 	text, err := os.ReadFile("verify.mjs")
 	if err != nil {
@@ -225,7 +214,7 @@ func nodeVerifier(t *testing.T) []string {
 	if err := os.WriteFile(filepath.Join(folder, "verify.mjs"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(filepath.Join(cache, "node_modules"), filepath.Join(folder, "node_modules")); err != nil {
+	if err := os.Symlink(modules, filepath.Join(folder, "node_modules")); err != nil {
 		t.Fatal(err)
 	}
 	return []string{"node", filepath.Join(folder, "verify.mjs")}

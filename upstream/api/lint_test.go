@@ -8,12 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
+	"github.com/caddy-tollgate/tollgate/tools/npmtest"
 )
 
 // The linters are pinned: a later one may find more, and then the documents
@@ -22,32 +22,6 @@ const (
 	redoclyVersion  = "2.77.0"
 	spectralVersion = "6.16.3"
 )
-
-// linters installs the linters by npm into the project's cache, once, and
-// returns the folder of their programs. They are tools of the tests and no
-// part of the product.
-func linters(t *testing.T) string {
-	t.Helper()
-	if _, err := exec.LookPath("npm"); err != nil {
-		if os.Getenv("CI") != "true" {
-			t.Skip("npm is not installed, so the documents are not linted")
-		}
-		t.Fatalf("the linters of the documents need npm: %v", err)
-	}
-	_, file, _, _ := runtime.Caller(0)
-	cache := filepath.Join(filepath.Dir(file), "..", "..", ".cache", "npm", "redocly-"+redoclyVersion+"-spectral-"+spectralVersion)
-	programs := filepath.Join(cache, "node_modules", ".bin")
-	done := filepath.Join(cache, "installed")
-	if _, err := os.Stat(done); err == nil {
-		return programs
-	}
-	run(t, 5*time.Minute, "npm", "install", "--prefix", cache, "--no-save", "--ignore-scripts", "--no-audit", "--no-fund",
-		"@redocly/cli@"+redoclyVersion, "@stoplight/spectral-cli@"+spectralVersion)
-	if err := os.WriteFile(done, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return programs
-}
 
 // run runs a program and fails the test with its output if that fails.
 func run(t *testing.T, limit time.Duration, name string, arguments ...string) {
@@ -65,7 +39,8 @@ func run(t *testing.T, limit time.Duration, name string, arguments ...string) {
 // APIs.
 func TestLint(t *testing.T) {
 	t.Parallel()
-	programs, folder := linters(t), t.TempDir()
+	programs := filepath.Join(npmtest.Install(t, "@redocly/cli@"+redoclyVersion, "@stoplight/spectral-cli@"+spectralVersion), ".bin")
+	folder := t.TempDir()
 	write := func(name, text string) string {
 		t.Helper()
 		path := filepath.Join(folder, name)

@@ -1,50 +1,36 @@
 package browsertest
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"sync"
+	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/caddy-tollgate/tollgate/tools/npmtest"
 )
 
 // axeVersion is pinned: a later one may find more, and then the pages are
 // mended together with this line.
 const axeVersion = "4.14.1"
 
-// axe is the source of axe-core, installed on first use by npm into the
-// project's cache. It is a tool of the tests and no part of the product.
-var axe = sync.OnceValues(func() (string, error) {
-	_, file, _, _ := runtime.Caller(0)
-	cache := filepath.Join(filepath.Dir(file), "..", "..", "..", ".cache", "axe-"+axeVersion)
-	script := filepath.Join(cache, "node_modules", "axe-core", "axe.min.js")
-	if _, err := os.Stat(script); err != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
-		defer cancel()
-		out, err := exec.CommandContext(ctx, "npm", "install", "--prefix", cache, "--no-save", "--ignore-scripts",
-			"--no-audit", "--no-fund", "axe-core@"+axeVersion).CombinedOutput()
-		if err != nil {
-			return "", fmt.Errorf("installing axe-core by npm: %w\n%s", err, out)
-		}
+// axe returns the source of axe-core.
+func axe(t testing.TB) string {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join(npmtest.Install(t, "axe-core@"+axeVersion), "axe-core", "axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	source, err := os.ReadFile(script)
-	return string(source), err
-})
+	return string(source)
+}
 
 // Violations returns what axe-core finds wrong with the page: its rules
 // for WCAG 2.2 up to level AA, and its best practices.
 func (p *Page) Violations() []string {
 	p.t.Helper()
-	source, err := axe()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	Evaluate[chromedp.Void](p, source)
+	Evaluate[chromedp.Void](p, axe(p.t))
 	const judge = `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations)`
 	found := run(p, chromedp.Evaluate[[]violation](judge, chromedp.EvalAwaitPromise))
 	var violations []string
