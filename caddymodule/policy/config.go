@@ -102,11 +102,12 @@ type EndpointConfig struct {
 	Cost int64 `json:"cost,omitempty"`
 
 	// CostMember is the name of an array in the JSON object that is the
-	// request's body. A call costs the number of its elements, at least 1. The method must be POST, PUT or PATCH. The gate refuses
-	// a body that is not plain application/json with 415, and a body without
-	// the array, or one that parsers can read differently, with 400. Such a
-	// request counts nothing. The service gets the body unchanged. Default:
-	// none, the cost is Cost.
+	// request's body. A call costs the number of its elements, at least 1.
+	// The method must be POST, PUT or PATCH. The gate refuses a body that is
+	// not plain application/json with 415, and a body without the array, or
+	// one that parsers can read differently, with 400. Such a request counts
+	// nothing. The service gets the body unchanged. Default: none, the cost
+	// is Cost.
 	CostMember string `json:"cost_member,omitempty"`
 
 	// CostBody is the maximum size of a body of an endpoint with CostMember,
@@ -121,8 +122,9 @@ type PlanConfig struct {
 	Name string `json:"name"`
 
 	// Limits has the calls per day of endpoints that the plan gives access
-	// to: a number, "unlimited", or null for no daily limit here. An endpoint that is neither here nor in MoreLimits is
-	// not accessible; a plan without endpoints gives no access at all.
+	// to: a number, "unlimited", or null for no daily limit here. An endpoint
+	// that is neither here nor in MoreLimits is not accessible; a plan
+	// without endpoints gives no access at all.
 	Limits map[string]*Limit `json:"limits,omitempty"`
 
 	// MoreLimits has further limits, in the order of their items in the

@@ -5,6 +5,7 @@ package npmtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
@@ -23,10 +24,22 @@ var installing sync.Mutex
 // Install installs packages, each with its version ("jose@5.10.0"), into the
 // project's cache at first use, and returns the node_modules that has them.
 // A test without npm is skipped, in CI it fails.
-//
-// A folder appears in the cache under its name only when it is complete:
-// other tests, also of other packages, never see half of it.
 func Install(t testing.TB, packages ...string) string {
+	t.Helper()
+	need(t)
+	_, file, _, _ := runtime.Caller(0)
+	cache := filepath.Join(filepath.Dir(file), "..", "..", ".cache", "npm")
+	installing.Lock()
+	defer installing.Unlock()
+	modules, err := install(t.Context(), cache, packages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return modules
+}
+
+// need ends a test without npm.
+func need(t testing.TB) {
 	t.Helper()
 	if _, err := exec.LookPath("npm"); err != nil {
 		if os.Getenv("CI") != "true" {
@@ -34,33 +47,34 @@ func Install(t testing.TB, packages ...string) string {
 		}
 		t.Fatalf("the test needs npm: %v", err)
 	}
-	_, file, _, _ := runtime.Caller(0)
-	cache := filepath.Join(filepath.Dir(file), "..", "..", ".cache", "npm")
+}
+
+// install returns the node_modules with the packages in a cache. It appears
+// there under its name only when it is complete, so that other processes never
+// see half of it.
+func install(ctx context.Context, cache string, packages []string) (string, error) {
 	folder := filepath.Join(cache, url.PathEscape(strings.Join(packages, "+")))
 	modules := filepath.Join(folder, "node_modules")
-
-	installing.Lock()
-	defer installing.Unlock()
 	if _, err := os.Stat(modules); err == nil {
-		return modules
+		return modules, nil
 	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	fresh, err := os.MkdirTemp(cache, "new-")
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	defer os.RemoveAll(fresh)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	arguments := append([]string{"install", "--prefix", fresh, "--no-save", "--ignore-scripts", "--no-audit", "--no-fund"}, packages...)
 	if out, err := exec.CommandContext(ctx, "npm", arguments...).CombinedOutput(); err != nil {
-		t.Fatalf("installing %s by npm: %v\n%s", strings.Join(packages, ", "), err, out)
+		return "", fmt.Errorf("installing %s by npm: %w\n%s", strings.Join(packages, ", "), err, out)
 	}
 	// Another process may have been first.
 	if err := os.Rename(fresh, folder); err != nil && !errors.Is(err, fs.ErrExist) {
-		t.Fatal(err)
+		return "", err
 	}
-	return modules
+	return modules, nil
 }
