@@ -87,6 +87,11 @@ func (s *Store) Grant(_ context.Context, hash token.Hash, now time.Time) (store.
 	}, nil
 }
 
+// Confirm implements store.Grants.
+func (s *Store) Confirm(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
+	return s.Grant(ctx, hash, now)
+}
+
 // Take implements store.Counter.
 func (s *Store) Take(_ context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
 	defer s.lock()()
