@@ -137,6 +137,16 @@ type Store interface {
 	Health
 }
 
+// Clock is the clock of a store that several gates share. If a store has this
+// interface, the gate takes the time from it, and the paces of the store follow
+// it instead of Call.At.
+type Clock interface {
+	// Now returns the current time.
+	Now() time.Time
+	// Since returns the time since an instant of Now.
+	Since(t time.Time) time.Duration
+}
+
 // Grants finds what a token grants.
 type Grants interface {
 	// Grant returns what the token with this hash grants at now, or
@@ -212,7 +222,7 @@ type Call struct {
 	// Except is an endpoint that limits of All do not cover, or empty. It
 	// differs from Endpoint.
 	Except string
-	// At is when the call came, for paces.
+	// At is when the call came, for paces. A store with a Clock ignores it.
 	At time.Time
 	// Day is the day on which the call counts. Its month is the month of
 	// that day.
