@@ -8,8 +8,9 @@ import (
 )
 
 // Cells is a memory that several gates share, such as a Redis server. A cell
-// holds a few kilobytes; the longest ones, with the largest Limits, 42 KiB.
-// Cells are safe for concurrent use.
+// has at most 3.5 KiB with the default Limits, and 42 KiB with the largest.
+// Cells are safe for concurrent use. Their methods return soon after ctx is
+// done.
 type Cells interface {
 	// Read returns a cell.
 	Read(ctx context.Context, key CellKey) (Cell, error)

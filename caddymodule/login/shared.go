@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
@@ -14,7 +15,14 @@ const (
 	// maxTries is how often a change is tried that loses against changes of
 	// other attempts. Each loss is a change of another attempt, so that many
 	// losses need that many attempts at the same instant.
-	maxTries = 64
+	maxTries = 32
+
+	// patience is how many tries are made without a pause. Later ones pause
+	// for a random time up to minPause, which doubles up to maxPause.
+	// Otherwise hundreds of attempts would mostly make each other lose.
+	patience = 2
+	minPause = time.Millisecond
+	maxPause = 64 * time.Millisecond
 
 	// contendedWait is how long a client waits whose attempt lost too often.
 	contendedWait = time.Second
@@ -124,7 +132,7 @@ type rule func(view) (verdict, error)
 // apply writes what the rule says. When the cell was changed by another
 // attempt meanwhile, the rule judges again. lost tells whether that happened.
 func (s *Shared) apply(ctx context.Context, key CellKey, seen view, judge rule) (_ verdict, lost bool, _ error) {
-	for range maxTries {
+	for tries := range maxTries {
 		said, err := judge(seen)
 		if err != nil || !said.write {
 			return said, lost, err
@@ -138,8 +146,26 @@ func (s *Shared) apply(ctx context.Context, key CellKey, seen view, judge rule) 
 		}
 		lost = true
 		seen = viewOf(ctx, cell)
+		if tries < patience {
+			continue
+		}
+		if seen, err = s.pause(ctx, key, tries-patience); err != nil {
+			return verdict{}, lost, err
+		}
 	}
 	return verdict{}, lost, errContended
+}
+
+// pause lets other attempts go first, and reads the cell again.
+func (s *Shared) pause(ctx context.Context, key CellKey, tries int) (view, error) {
+	timer := time.NewTimer(rand.N(min(maxPause, minPause<<min(tries, 6))))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return s.read(ctx, key)
+	case <-ctx.Done():
+		return view{}, errContended
+	}
 }
 
 // update reads a cell and writes what the rule says.
