@@ -1,38 +1,26 @@
 package login
 
-import (
-	"slices"
-	"sync"
-	"time"
-)
+import "slices"
 
-// accountShard holds a part of the accounts. Failures and known clients are
-// separate tables, so that no flood of failures evicts known clients.
-type accountShard struct {
-	mu       sync.Mutex
-	failures table
-	known    table
-}
-
-// accountState is what counts at an account for one client at one instant.
+// accountState is what counts at an account for one client at one instant:
+// the rule per account as a value, without a store. changed says what the
+// methods changed.
 type accountState struct {
-	shard    *accountShard
 	limits   Limits
-	account  hash
 	client   fingerprint
 	failures failures // of unknown clients
 	known    knownClients
 	own      *knownClient // the client in known, or nil
+	changed  struct{ failures, known bool }
 }
 
-// state reads an account. The caller holds the lock of the shard until it
-// has used the result.
-func (s *accountShard) state(limits Limits, account hash, client fingerprint, instant int64) *accountState {
-	a := &accountState{shard: s, limits: limits, account: account, client: client}
-	a.failures = readFailures(s.failures.get(account)).remembered(instant, limits.Forget)
-	// The body is complete: appendTo wrote it or decode checked it.
-	a.known, _ = readKnownClients(s.known.get(account))
-	a.known = slices.DeleteFunc(a.known, func(known knownClient) bool {
+// newAccountState returns the state at an instant. It takes over both lists.
+func newAccountState(
+	limits Limits, client fingerprint, failed failures, known knownClients, instant int64,
+) *accountState {
+	a := &accountState{limits: limits, client: client}
+	a.failures = failed.remembered(instant, limits.Forget)
+	a.known = slices.DeleteFunc(known, func(known knownClient) bool {
 		return known.login+int64(limits.KnownFor) <= instant
 	})
 	if a.own = a.known.find(client); a.own != nil {
@@ -60,11 +48,11 @@ func (a *accountState) fail(at int64) {
 	keep, failed := a.limits.failuresToMaxWait()+spare-1, failure{at, a.client}
 	if a.own != nil {
 		a.own.failures = append(a.own.failures.newest(keep), failed)
-		a.saveKnown()
+		a.changed.known = true
 		return
 	}
 	a.failures = append(a.failures.newest(keep), failed)
-	a.saveFailures()
+	a.changed.failures = true
 }
 
 // release deletes the failure that fail added, if it is still there: a
@@ -74,48 +62,26 @@ func (a *accountState) release(at int64, known bool) {
 	switch {
 	case !known:
 		a.failures = without(a.failures, failed)
-		a.saveFailures()
+		a.changed.failures = true
 	case a.own != nil:
 		a.own.failures = without(a.own.failures, failed)
-		a.saveKnown()
+		a.changed.known = true
 	}
 }
 
 // succeed clears the client's failures and makes it known.
 func (a *accountState) succeed(at int64) {
 	a.failures = a.failures.withoutClient(a.client)
-	a.saveFailures()
 	a.known = a.known.add(a.client, at)
-	a.saveKnown()
+	a.changed.failures, a.changed.known = true, true
 }
 
-func (a *accountState) saveFailures() {
-	order := evictFirst
-	if len(a.failures) >= a.limits.Free {
-		order = evictLast
-	}
-	expires := a.failures.last() + int64(a.limits.Forget)
-	a.shard.failures.put(a.account, a.failures.appendTo(nil), expires, order)
+// failuresExpire is the instant from which the failures count no more.
+func (a *accountState) failuresExpire() int64 {
+	return a.failures.last() + int64(a.limits.Forget)
 }
 
-func (a *accountState) saveKnown() {
-	expires := a.known.lastLogin() + int64(a.limits.KnownFor)
-	a.shard.known.put(a.account, a.known.appendTo(nil), expires, evictFirst)
-}
-
-// clientShard holds a part of the clients.
-type clientShard struct {
-	mu       sync.Mutex
-	attempts table
-}
-
-// within returns a client's attempts within the window. The caller holds the
-// lock of the shard.
-func (s *clientShard) within(window time.Duration, client Client, instant int64) times {
-	return readTimes(s.attempts.get(clientRow(client).id)).after(instant - int64(window))
-}
-
-func (s *clientShard) save(client Client, attempts times, window time.Duration) {
-	expires := attempts.last() + int64(window)
-	s.attempts.put(clientRow(client).id, attempts.appendTo(nil), expires, evictFirst)
+// knownExpire is the instant from which no client is known.
+func (a *accountState) knownExpire() int64 {
+	return a.known.lastLogin() + int64(a.limits.KnownFor)
 }

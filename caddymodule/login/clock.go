@@ -28,21 +28,26 @@ type clock struct {
 // at returns the instant of a reading, and the reading on the same scale.
 // They differ while a wall clock that was set back a little catches up.
 func (c *clock) at(now time.Time) (instant, reading int64) {
-	switch {
-	case now.Before(time.Unix(0, 0)):
-		now = time.Unix(0, 0)
-	case now.After(lastReading):
-		now = lastReading
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	reading = now.UnixNano() + c.offset
+	reading = nanoseconds(now) + c.offset
 	if behind := c.latest - reading; behind > int64(tolerance) {
 		c.offset += behind
 		reading = c.latest
 	}
 	c.latest = max(c.latest, reading)
 	return c.latest, reading
+}
+
+// nanoseconds returns a reading in nanoseconds since 1970, within bounds.
+func nanoseconds(now time.Time) int64 {
+	switch {
+	case now.Before(time.Unix(0, 0)):
+		now = time.Unix(0, 0)
+	case now.After(lastReading):
+		now = lastReading
+	}
+	return now.UnixNano()
 }
 
 // resume moves the clock to an instant that was read from disk.

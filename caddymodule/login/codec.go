@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// ErrCorrupt is wrapped by the error for a row that Local cannot have
-// written.
+// ErrCorrupt is wrapped by the error for a row or a cell that no limiter can
+// have written.
 var ErrCorrupt = errors.New("corrupt row")
 
 // The tables, each by the first byte of its keys.

@@ -1,5 +1,6 @@
 // Package login limits login attempts: it has the types that every limiter
-// uses, and Local, the limiter of one process.
+// uses, Local, the limiter of one process, and Shared, the limiter of several
+// gates that share a Redis server.
 //
 // Two rules apply to each attempt, and the longer wait decides.
 //
@@ -54,6 +55,33 @@
 //   - Evicting clients needs more than Capacity addresses; an attacker with
 //     so many gains nothing by it.
 //
+// The memory of Shared is that of the server. Each cell is bounded and
+// expires when nothing in it counts, but their number is not bounded: each
+// admitted attempt at a new e-mail adds a cell for Forget.
+//
+// # Several gates
+//
+// Shared has the same rules, and they hold over all gates together: parallel
+// attempts at different gates get no more than one allowance. Give all gates
+// the same Limits. A client has a cell, and all spellings of an e-mail have
+// one. A gate reads both, decides, and replaces the client's cell and then
+// the account's, each only if nothing has changed it since. Otherwise it
+// decides again. If the account then refuses the attempt, the client gets its
+// place back. An attempt that loses very often is refused for a second.
+//
+// The time is that of the server. An attempt counts from the instant at which
+// its gate read the cell. A change that the server would make after the
+// gate's timeout is not made.
+//
+// While the server does not answer, or refuses changes, each gate decides
+// alone with a Local in memory: a client has its allowance at each gate, no
+// client is known, and earlier failures do not count. Attempts of that time
+// do not count at the server later. The outcome of an attempt goes to where
+// it was reserved. When the answer to a change is lost, the change is not
+// sent again, and the Local decides: the attempt may count at both. Such a
+// failure at the server stays until it is forgotten, or until the client logs
+// in.
+//
 // # Clocks
 //
 // When the wall clock steps back by up to a minute, the limiter's clock
@@ -61,4 +89,8 @@
 // on from the latest instant. So no window opens early, and no client waits
 // longer than the rule and one minute. A step forward cannot be told from
 // time that passed.
+//
+// Shared compares the server's clock with the latest instant in each cell.
+// After a larger step back it moves the instants in the cell back, so that
+// the latest one is now. Only then does a refused attempt write.
 package login

@@ -175,11 +175,8 @@ func (l *Local) reserve(now time.Time, limits Limits, client Client, account Acc
 	// Read the clock with the locks held, so that rows stay in order.
 	instant, reading := l.clock.at(now)
 
-	attempts := clients.within(limits.Window, client, instant)
-	var opens int64
-	if n := len(attempts); n >= limits.PerClient {
-		opens = attempts[n-limits.PerClient] + int64(limits.Window)
-	}
+	attempts := clients.state(limits, client, instant)
+	opens := attempts.opens()
 	r := &reservation{local: l, limits: limits, client: client, account: account, at: instant}
 	var state *accountState
 	if r.hasAccount() {
@@ -193,8 +190,10 @@ func (l *Local) reserve(now time.Time, limits Limits, client Client, account Acc
 	}
 	if state != nil {
 		state.fail(instant)
+		accounts.save(account.group, state)
 	}
-	clients.save(client, append(attempts, instant), limits.Window)
+	attempts.add(instant)
+	clients.save(client, attempts)
 	return r, 0
 }
 
@@ -245,7 +244,9 @@ func (r *reservation) succeed(now time.Time) int64 {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	instant, _ := r.local.clock.at(now)
-	shard.state(r.limits, r.account.group, r.fingerprint, instant).succeed(instant)
+	state := shard.state(r.limits, r.account.group, r.fingerprint, instant)
+	state.succeed(instant)
+	shard.save(r.account.group, state)
 	return instant
 }
 
@@ -257,7 +258,9 @@ func (r *reservation) releaseAccount() {
 	shard := r.local.accountShard(r.account.group)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	shard.state(r.limits, r.account.group, r.fingerprint, r.at).release(r.at, r.known)
+	state := shard.state(r.limits, r.account.group, r.fingerprint, r.at)
+	state.release(r.at, r.known)
+	shard.save(r.account.group, state)
 }
 
 // releaseClient takes the attempt back from the client.
@@ -265,8 +268,9 @@ func (r *reservation) releaseClient() {
 	shard := r.local.clientShard(r.client)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	attempts := shard.within(r.limits.Window, r.client, r.at)
-	shard.save(r.client, without(attempts, r.at), r.limits.Window)
+	attempts := shard.state(r.limits, r.client, r.at)
+	attempts.release(r.at)
+	shard.save(r.client, attempts)
 }
 
 // trim makes room in the tables of this attempt. It runs after saving, so

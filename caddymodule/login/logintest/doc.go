@@ -1,0 +1,2 @@
+// Package logintest has what the tests of login limiters share.
+package logintest

@@ -1,0 +1,106 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
+)
+
+// doer executes scripts.
+type doer interface {
+	// do executes a script and returns the elements of its answer. It may
+	// execute the script again only after an answer that says that it was
+	// not executed. It returns within the timeout of the store.
+	do(ctx context.Context, script *rueidis.Lua, keys, args []string) ([]rueidis.RedisMessage, error)
+}
+
+var (
+	//go:embed attempts_read.lua
+	attemptsReadLua string
+	//go:embed attempts_swap.lua
+	attemptsSwapLua string
+
+	attemptsRead = rueidis.NewLuaScript(attemptsReadLua)
+	attemptsSwap = rueidis.NewLuaScript(attemptsSwapLua)
+)
+
+// errAttemptsAnswer is the error for an answer that the scripts do not give.
+var errAttemptsAnswer = errors.New("unexpected answer of a script for login attempts")
+
+// Attempts keeps login attempts on a Redis server, for all gates with the
+// same prefix. Each cell is a key with a TTL, in a slot of its own.
+type Attempts struct {
+	server doer
+	prefix string
+}
+
+// newAttempts returns the login attempts under a prefix.
+func newAttempts(server doer, prefix string) *Attempts {
+	return &Attempts{server, prefix}
+}
+
+// Read implements login.Cells.
+func (a *Attempts) Read(ctx context.Context, key login.CellKey) (login.Cell, error) {
+	answer, err := a.server.do(ctx, attemptsRead, []string{a.key(key)}, nil)
+	if err != nil {
+		return login.Cell{}, err
+	}
+	return readCell(answer, 2)
+}
+
+// Swap implements login.Cells. The expiry is rounded up to milliseconds.
+func (a *Attempts) Swap(ctx context.Context, key login.CellKey, change login.Change) (login.Cell, bool, error) {
+	answer, err := a.server.do(ctx, attemptsSwap, []string{a.key(key)}, []string{
+		string(change.Old),
+		string(change.New),
+		strconv.FormatInt(change.Until.UnixMicro(), 10),
+		strconv.FormatInt(change.Expires.Add(time.Millisecond-1).UnixMilli(), 10),
+	})
+	if err != nil {
+		return login.Cell{}, false, err
+	}
+	cell, err := readCell(answer, 3)
+	if err != nil {
+		return login.Cell{}, false, err
+	}
+	swapped, err := answer[2].AsInt64()
+	if err != nil {
+		return login.Cell{}, false, fmt.Errorf("%w: %w", errAttemptsAnswer, err)
+	}
+	return cell, swapped == 1, nil
+}
+
+// key is the name of a cell. The braces make the ID alone decide the slot.
+func (a *Attempts) key(key login.CellKey) string {
+	table := ":c:{"
+	if key.Kind == login.AccountCell {
+		table = ":e:{"
+	}
+	return a.prefix + table + key.ID + "}"
+}
+
+// readCell reads the time and the value, the first two elements of an answer.
+func readCell(answer []rueidis.RedisMessage, elements int) (login.Cell, error) {
+	if len(answer) != elements {
+		return login.Cell{}, fmt.Errorf("%w: %d elements, want %d", errAttemptsAnswer, len(answer), elements)
+	}
+	now, err := answer[0].AsInt64()
+	if err != nil {
+		return login.Cell{}, fmt.Errorf("%w: %w", errAttemptsAnswer, err)
+	}
+	value, err := answer[1].AsBytes()
+	if err != nil {
+		return login.Cell{}, fmt.Errorf("%w: %w", errAttemptsAnswer, err)
+	}
+	return login.Cell{Value: value, Now: time.UnixMicro(now)}, nil
+}
+
+// Interface guard.
+var _ login.Cells = (*Attempts)(nil)
