@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
@@ -13,42 +12,22 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
-// doer executes scripts.
-type doer interface {
-	// do executes a script and returns the elements of its answer. It may
-	// execute the script again only after an answer that says that it was
-	// not executed. It returns within the timeout of the store.
-	do(ctx context.Context, script *rueidis.Lua, keys, args []string) ([]rueidis.RedisMessage, error)
-}
-
-var (
-	//go:embed attempts_read.lua
-	attemptsReadLua string
-	//go:embed attempts_swap.lua
-	attemptsSwapLua string
-
-	attemptsRead = rueidis.NewLuaScript(attemptsReadLua)
-	attemptsSwap = rueidis.NewLuaScript(attemptsSwapLua)
-)
-
 // errAttemptsAnswer is the error for an answer that the scripts do not give.
 var errAttemptsAnswer = errors.New("unexpected answer of a script for login attempts")
 
 // Attempts keeps login attempts on a Redis server, for all gates with the
 // same prefix. Each cell is a key with a TTL, in a slot of its own.
 type Attempts struct {
-	server doer
+	client *client
 	prefix string
 }
 
-// newAttempts returns the login attempts under a prefix.
-func newAttempts(server doer, prefix string) *Attempts {
-	return &Attempts{server, prefix}
-}
+// Attempts returns the login attempts of all gates.
+func (s *Store) Attempts() *Attempts { return &Attempts{s.client, s.prefix} }
 
 // Read implements login.Cells.
 func (a *Attempts) Read(ctx context.Context, key login.CellKey) (login.Cell, error) {
-	answer, err := a.server.do(ctx, attemptsRead, []string{a.key(key)}, nil)
+	answer, err := a.client.run(ctx, attemptsReadScript, []string{a.key(key)}, nil)
 	if err != nil {
 		return login.Cell{}, err
 	}
@@ -57,7 +36,7 @@ func (a *Attempts) Read(ctx context.Context, key login.CellKey) (login.Cell, err
 
 // Swap implements login.Cells. The expiry is rounded up to milliseconds.
 func (a *Attempts) Swap(ctx context.Context, key login.CellKey, change login.Change) (login.Cell, bool, error) {
-	answer, err := a.server.do(ctx, attemptsSwap, []string{a.key(key)}, []string{
+	answer, err := a.client.run(ctx, attemptsSwapScript, []string{a.key(key)}, []string{
 		string(change.Old),
 		string(change.New),
 		strconv.FormatInt(change.Until.UnixMicro(), 10),
