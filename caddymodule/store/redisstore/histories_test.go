@@ -133,6 +133,18 @@ func (r *recorder) do(client int, o operation) (got outcome, happened bool) {
 	return got, true
 }
 
+// lose waits until the reply of an operation is lost.
+func (r *recorder) lose() {
+	r.Helper()
+	count := func() int {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.unknown
+	}
+	before := count()
+	await(r, "a lost reply", func() bool { return count() > before })
+}
+
 // client runs random operations until it has done enough. It gives back only
 // calls that were admitted.
 func (r *recorder) client(client, operations int, accounts []string, progress *atomic.Int64) {
@@ -166,22 +178,26 @@ func TestHistories(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []struct {
 		name string
-		run  func(*testing.T, *redistest.Server, *redistest.Proxy)
+		run  func(*recorder, *redistest.Server, *redistest.Proxy)
 	}{
-		{"None", func(*testing.T, *redistest.Server, *redistest.Proxy) {}},
-		{"ServerIsKilled", func(t *testing.T, s *redistest.Server, _ *redistest.Proxy) {
-			check(t, s.Kill())
-			check(t, s.Restart())
+		{"None", func(*recorder, *redistest.Server, *redistest.Proxy) {}},
+		{"ServerIsKilled", func(r *recorder, s *redistest.Server, _ *redistest.Proxy) {
+			check(r, s.Kill())
+			check(r, s.Restart())
 		}},
-		{"ScriptsAreFlushed", func(t *testing.T, s *redistest.Server, _ *redistest.Proxy) {
+		{"ScriptsAreFlushed", func(r *recorder, s *redistest.Server, _ *redistest.Proxy) {
 			_, err := s.Do("SCRIPT", "FLUSH")
-			check(t, err)
+			check(r, err)
 		}},
-		{"RepliesAreLost", func(t *testing.T, _ *redistest.Server, p *redistest.Proxy) {
+		{"RepliesAreLost", func(r *recorder, _ *redistest.Server, p *redistest.Proxy) {
 			p.CutReplies(1)
-			dials := p.Dials()
-			await(t, "a cut reply", func() bool { return p.Dials() > dials })
-			check(t, p.Resume())
+			r.lose()
+			check(r, p.Resume())
+		}},
+		{"NetworkStalls", func(r *recorder, _ *redistest.Server, p *redistest.Proxy) {
+			p.Stall()
+			r.lose()
+			check(r, p.Resume())
 		}},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
@@ -204,7 +220,7 @@ func TestHistories(t *testing.T) {
 			}
 			for part := range 3 {
 				await(t, "operations", func() bool { return progress.Load() > int64(clients*operations*(part+1)/5) })
-				fault.run(t, server, proxy)
+				fault.run(r, server, proxy)
 			}
 			running.Wait()
 			t.Logf("%d operations on %d accounts, %d without a reply", len(r.history), len(accounts), r.unknown)
