@@ -221,6 +221,40 @@ func TestSharedContentionIsNoOutage(t *testing.T) {
 	}
 }
 
+// recorded has the changes that a gate asked for.
+type recorded struct {
+	*logintest.Cells
+	changes []login.Change
+}
+
+func (r *recorded) Swap(ctx context.Context, key login.CellKey, change login.Change) (login.Cell, bool, error) {
+	r.changes = append(r.changes, change)
+	return r.Cells.Swap(ctx, key, change)
+}
+
+// No change is made at the server after the gate has given up.
+func TestSharedChangesEndWithTheTimeout(t *testing.T) {
+	t.Parallel()
+	g := newGates(t, login.Limits{})
+	cells := &recorded{Cells: g.cells}
+	attempt, _, err := newShared(cells).Reserve(
+		t.Context(), g.now, g.limits, login.ClientOf("192.0.2.1"), login.AccountOf("a"))
+	if attempt == nil || err != nil {
+		t.Fatalf("got %v, %v, want admitted", attempt, err)
+	}
+	if err := attempt.Succeeded(t.Context(), g.now); err != nil {
+		t.Fatalf("Succeeded: %v", err)
+	}
+	if len(cells.changes) != 3 {
+		t.Errorf("got %d changes, want 3", len(cells.changes))
+	}
+	for _, change := range cells.changes {
+		if left := change.Until.Sub(g.now); left <= 0 || left > time.Minute {
+			t.Errorf("got a change until %v after now, want at most the timeout of a minute", left)
+		}
+	}
+}
+
 // Known clients and successes are those of all gates.
 func TestSharedKnownClient(t *testing.T) {
 	t.Parallel()
