@@ -38,14 +38,11 @@ require (
 )
 
 require (
+	github.com/hashicorp/golang-lru/v2 v2.0.7
 	github.com/klauspost/compress v1.20.1
+	github.com/redis/rueidis v1.0.79
 	golang.org/x/tools v0.51.0
 	google.golang.org/grpc v1.84.0
-)
-
-require (
-	github.com/anishathalye/porcupine v1.3.1 // indirect
-	github.com/redis/rueidis v1.0.79 // indirect
 )
 
 require (

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -89,6 +90,53 @@ func (c *Call) Lookup(name string) (any, bool) {
 		return c.lookupLimit(name == "http.tollgate.remaining"), true
 	}
 	return nil, false
+}
+
+// maxDecisions is how often a call is decided again because the account
+// changes at the same time.
+const maxDecisions = 20
+
+// decide checks what the call may do, and takes its cost from all limits. If
+// the grant was out of date, or a call is refused because of a cached grant,
+// it reads the grant again and decides again.
+func (c *Call) decide(hash token.Hash) *Refusal {
+	refusal := c.decideOnce(hash)
+	for n := 1; n < maxDecisions && c.isOutdated(refusal); n++ {
+		if refusal = c.renew(hash, c.store.Confirm); refusal == nil {
+			refusal = c.decideOnce(hash)
+		}
+	}
+	return refusal
+}
+
+func (c *Call) decideOnce(hash token.Hash) *Refusal {
+	refusal := c.checkAddress()
+	if refusal == nil {
+		refusal = c.entitle(c.request)
+	}
+	if refusal == nil {
+		refusal = c.price(hash)
+	}
+	if refusal == nil {
+		refusal = c.take()
+	}
+	return refusal
+}
+
+// isOutdated tells whether another grant could lead to another decision.
+func (c *Call) isOutdated(refusal *Refusal) bool {
+	return refusal == refuseChanged || refusal != nil && c.grant.Cached && refusal.Status == http.StatusForbidden
+}
+
+// renew reads the grant again, and makes the call begin now.
+func (c *Call) renew(hash token.Hash, read func(context.Context, token.Hash, time.Time) (store.Grant, error)) *Refusal {
+	now := c.gate.Now()
+	grant, err := read(c.request.Context(), hash, now)
+	if err != nil {
+		return c.gate.storeFailed(err)
+	}
+	c.grant, c.began, c.rooms = grant, now, nil
+	return nil
 }
 
 // entitle looks up the limits of the endpoint on the account's current

@@ -33,7 +33,7 @@ func (c *Call) price(hash token.Hash) *Refusal {
 			c.cost, refusal = bodyCost(c.request, c.endpoint)
 		}
 		if refusal == nil {
-			refusal = c.renew(hash)
+			refusal = c.restart(hash)
 		}
 		if refusal != nil {
 			return refusal
@@ -42,20 +42,18 @@ func (c *Call) price(hash token.Hash) *Refusal {
 	return c.checkCost()
 }
 
-// renew makes the call begin now, and checks token, address and plan again. A
+// restart makes the call begin now, and checks token, address and plan again. A
 // client can send a body as slowly as it likes. Without this, it could save up
 // calls of a pace and make them at once, or with a revoked key.
-func (c *Call) renew(hash token.Hash) *Refusal {
-	now := c.gate.Now()
-	grant, err := c.store.Grant(c.request.Context(), hash, now)
-	if err != nil {
-		return c.gate.storeFailed(err)
+func (c *Call) restart(hash token.Hash) *Refusal {
+	refusal := c.renew(hash, c.store.Grant)
+	if refusal == nil {
+		refusal = c.checkAddress()
 	}
-	c.grant, c.began = grant, now
-	if refusal := c.checkAddress(); refusal != nil {
-		return refusal
+	if refusal == nil {
+		refusal = c.entitle(c.request)
 	}
-	return c.entitle(c.request)
+	return refusal
 }
 
 // bodyCost reads the cost from the body of a request, and restores the body.

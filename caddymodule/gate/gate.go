@@ -4,7 +4,8 @@
 // Gate.Serve is the way of one request as a list of steps: path and route,
 // headers, token, grant, the addresses of the key, entitlement, cost, take the
 // cost from all limits, proxy, record, and a refund if no upstream
-// answered. Each step returns what the next one needs, or a Refusal.
+// answered. Each step returns what the next one needs, or a Refusal. If the
+// grant was out of date, the steps from the addresses on are repeated.
 // Gate.refuse writes all refusals.
 package gate
 
@@ -60,6 +61,7 @@ type Server interface {
 // methods promise.
 type Store interface {
 	Grant(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error)
+	Confirm(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error)
 	Take(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (admitted bool, err error)
 	Rooms(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room) error
 	GiveBack(ctx context.Context, call store.Call) error
@@ -177,16 +179,7 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 	}
 	c, refusal := g.identify(r, e, hash)
 	if refusal == nil {
-		refusal = c.checkAddress()
-	}
-	if refusal == nil {
-		refusal = c.entitle(r)
-	}
-	if refusal == nil {
-		refusal = c.price(hash)
-	}
-	if refusal == nil {
-		refusal = c.take()
+		refusal = c.decide(hash)
 	}
 	if refusal != nil {
 		return g.refuse(w, r, e, refusal)
@@ -218,8 +211,11 @@ func (g *Gate) identify(r *http.Request, e *policy.Endpoint, hash token.Hash) (*
 // storeFailed returns the refusal of a request after an error of the store,
 // and logs the error if the store has failed.
 func (g *Gate) storeFailed(err error) *Refusal {
-	if errors.Is(err, store.ErrNoGrant) {
+	switch {
+	case errors.Is(err, store.ErrNoGrant):
 		return refuseInvalidToken
+	case errors.Is(err, store.ErrChanged):
+		return refuseChanged
 	}
 	failed(g.outages.store, err)
 	return refuseUnavailable

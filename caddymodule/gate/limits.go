@@ -99,12 +99,27 @@ func (c *Call) take() *Refusal {
 func (c *Call) counted() store.Call {
 	call := store.Call{
 		Account: c.grant.Account, Endpoint: c.endpoint.Name, Except: c.except,
-		At: c.began, Day: c.day.Day, Cost: c.cost, Handle: c.grant.Handle,
+		At: c.began, Day: c.day.Day, Cost: c.cost, Handle: c.grant.Handle, Version: c.grant.Version, Until: c.until(),
 	}
 	if own := c.grant.Restriction; own != nil && len(own.Limits) > 0 {
 		call.Key = own.CountsAs
 	}
 	return call
+}
+
+// until returns when the decision about the call ends.
+func (c *Call) until() time.Time {
+	end := c.day.End
+	if key := c.grant.Until; !key.IsZero() && key.Before(end) {
+		end = key
+	}
+	for i := range c.grant.Overrides {
+		o := &c.grant.Overrides[i]
+		if o.Live(c.began) && !o.ExpiresAt.IsZero() && o.ExpiresAt.Before(end) {
+			end = o.ExpiresAt
+		}
+	}
+	return end
 }
 
 // refund gives the cost of the call back once, also if the client is gone. It

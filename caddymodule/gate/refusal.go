@@ -59,6 +59,7 @@ var (
 
 	refuseAddress = fixed(http.StatusForbidden, "address_not_allowed", "The key may not be used from this address.", NotEntitled)
 
+	refuseChanged     = fixed(http.StatusServiceUnavailable, "unavailable", "The account is being changed right now. Try again in a few seconds.", Unavailable, retryAfter(retryUnavailable))
 	refuseUnavailable = fixed(http.StatusServiceUnavailable, "unavailable", "The service cannot check the request right now. Try again in a few seconds.", Unavailable, retryAfter(retryUnavailable))
 
 	refuseBody      = fixed(http.StatusBadRequest, "invalid_request", "The body is not a valid login request: a JSON object or a form with email and password.", Malformed)

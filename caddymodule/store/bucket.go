@@ -21,15 +21,21 @@ type Bucket struct {
 // Room returns what a pace still admits at an instant of the store's clock.
 func (b Bucket) Room(limit Limit, now time.Duration) Room {
 	debt, part := b.debt(limit, now)
-	room := Room{Full: roundUp(debt, part)}
-	period := limit.Period.Pace()
-	if room.Full > period {
+	return limit.RoomOf(uint64(debt), part, time.Nanosecond)
+}
+
+// RoomOf returns what a pace still admits if its bucket is full after debt
+// units of time, and part/Max of another unit. A period is a number of units.
+func (l Limit) RoomOf(debt, part uint64, unit time.Duration) Room {
+	room := Room{Full: roundUp(time.Duration(debt), part) * unit}
+	period := uint64(l.Period.Pace() / unit)
+	if room.Full > l.Period.Pace() {
 		return room
 	}
 	// (period - debt) / period * Max, and the part is a part of Max already.
-	high, low := bits.Mul64(uint64(period-debt), uint64(limit.Max))
+	high, low := bits.Mul64(period-debt, uint64(l.Max))
 	low, borrow := bits.Sub64(low, part, 0)
-	remaining, _ := bits.Div64(high-borrow, low, uint64(period))
+	remaining, _ := bits.Div64(high-borrow, low, period)
 	room.Remaining = int64(remaining)
 	return room
 }
@@ -37,8 +43,8 @@ func (b Bucket) Room(limit Limit, now time.Duration) Room {
 // Take takes a cost for which the pace has room.
 func (b *Bucket) Take(limit Limit, now time.Duration, cost int64) {
 	debt, part := b.debt(limit, now)
-	more, morePart := costTime(limit, cost)
-	b.full, b.part = now+debt+more, part+morePart
+	more, morePart := limit.CostTime(cost, time.Nanosecond)
+	b.full, b.part = now+debt+time.Duration(more), part+morePart
 	if b.part >= uint64(limit.Max) {
 		b.full++
 		b.part -= uint64(limit.Max)
@@ -70,13 +76,13 @@ func (b Bucket) IsFull(now time.Duration) bool { return b.full < now || b == Buc
 // Wait returns the time after which a pace with this room admits a cost if
 // nothing else is taken meanwhile. The cost is at most Max.
 func (l Limit) Wait(room Room, cost int64) time.Duration {
-	return max(0, room.Full+roundUp(costTime(l, cost))-l.Period.Pace())
+	whole, part := l.CostTime(cost, time.Nanosecond)
+	return max(0, room.Full+roundUp(time.Duration(whole), part)-l.Period.Pace())
 }
 
-// costTime returns the time in which a cost of at most Max is refilled, and
-// the parts of Max of another nanosecond.
-func costTime(l Limit, cost int64) (whole time.Duration, part uint64) {
-	high, low := bits.Mul64(uint64(cost), uint64(l.Period.Pace()))
-	quotient, part := bits.Div64(high, low, uint64(l.Max))
-	return time.Duration(quotient), part
+// CostTime returns the time in which a pace refills a cost of at most Max: a
+// number of units, and part/Max of another unit.
+func (l Limit) CostTime(cost int64, unit time.Duration) (whole, part uint64) {
+	high, low := bits.Mul64(uint64(cost), uint64(l.Period.Pace()/unit))
+	return bits.Div64(high, low, uint64(l.Max))
 }

@@ -63,6 +63,15 @@ func (k Key) Live(now time.Time) bool {
 	return k.RevokedAt.IsZero() && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
 }
 
+// EndedAt returns when a key that is not live ended: the earlier one of its
+// revocation and its expiry.
+func (k *Key) EndedAt() time.Time {
+	if k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && k.ExpiresAt.Before(k.RevokedAt) {
+		return k.ExpiresAt
+	}
+	return k.RevokedAt
+}
+
 // Keys administers tokens of both kinds. When a method returns, its change is
 // durable and applies to the next Grant. No later write makes a revoked token
 // valid again.

@@ -69,6 +69,11 @@ var (
 	// which.
 	ErrNoGrant = errors.New("token grants nothing")
 
+	// ErrChanged means that the grant of a call is out of date: the account
+	// or one of its keys was changed, or the call's Until is over. No call
+	// was counted. Confirm the grant and decide again.
+	ErrChanged = errors.New("grant is out of date")
+
 	// ErrUnavailable means that the store cannot read or write now. No call
 	// was counted. A change of an account or a key may have been made; it is
 	// safe to retry.
@@ -132,11 +137,27 @@ type Store interface {
 	Health
 }
 
+// Clock is the clock of a store that several gates share. If a store has this
+// interface, the gate takes the time from it, and the paces of the store follow
+// it instead of Call.At.
+type Clock interface {
+	// Now returns the current time.
+	Now() time.Time
+	// Since returns the time since an instant of Now.
+	Since(t time.Time) time.Duration
+}
+
 // Grants finds what a token grants.
 type Grants interface {
 	// Grant returns what the token with this hash grants at now, or
-	// ErrNoGrant. It never waits for a disk.
+	// ErrNoGrant. It never waits for a disk. A Grant that is Cached may be
+	// out of date if another gate has changed the account. Then Take
+	// returns ErrChanged. ErrNoGrant is never from a cache.
 	Grant(ctx context.Context, hash token.Hash, now time.Time) (Grant, error)
+
+	// Confirm is Grant without a cache. Use it before you refuse a request
+	// because of a Cached grant.
+	Confirm(ctx context.Context, hash token.Hash, now time.Time) (Grant, error)
 }
 
 // Grant is the account, the plan and the key of a valid token.
@@ -153,7 +174,16 @@ type Grant struct {
 	Overrides []Override
 	// Restriction is nil for a key without limits and addresses of its own.
 	Restriction *Restriction
-	Handle      Handle
+	// Until is when the key expires, for Call.Until. It is zero for a key
+	// that never expires, and in stores that do not use Call.Until.
+	Until  time.Time
+	Handle Handle
+	// Version is the state of the account and its keys that the grant is
+	// from. It is 0 if the store needs none, because its grants are never
+	// out of date.
+	Version uint64
+	// Cached tells that the grant may be out of date.
+	Cached bool
 }
 
 // Handle is a store's reference to the account of a grant. Only the store
@@ -192,7 +222,7 @@ type Call struct {
 	// Except is an endpoint that limits of All do not cover, or empty. It
 	// differs from Endpoint.
 	Except string
-	// At is when the call came, for paces.
+	// At is when the call came, for paces. A store with a Clock ignores it.
 	At time.Time
 	// Day is the day on which the call counts. Its month is the month of
 	// that day.
@@ -201,6 +231,12 @@ type Call struct {
 	Cost int64
 	// Handle is the Handle of the grant, or zero.
 	Handle Handle
+	// Version is the Version of the grant, or zero.
+	Version uint64
+	// Until is when the decision about the call ends: the end of the day,
+	// of the key or of an override. A store of several gates does not count
+	// the call after it, by its own clock. Zero is never.
+	Until time.Time
 }
 
 // Weight returns the cost of the call, at least 1.
@@ -227,11 +263,13 @@ type Counter interface {
 	// Remaining is less than the cost. Without limits, each call is admitted.
 	//
 	// If Take returns an error other than ErrUnknown, nothing was counted.
-	// ErrNoGrant means that the account was deleted after the grant. With
-	// an error, rooms has no meaning.
+	// ErrNoGrant means that the account was deleted after the grant, and
+	// ErrChanged that the grant is out of date. With an error, rooms has no
+	// meaning.
 	Take(ctx context.Context, call Call, limits []Limit, rooms []Room) (admitted bool, err error)
 
-	// Rooms sets rooms as Take does, and counts nothing.
+	// Rooms sets rooms as Take does, and counts nothing. It has the same
+	// errors.
 	Rooms(ctx context.Context, call Call, limits []Limit, rooms []Room) error
 
 	// GiveBack lowers the counters of an admitted call by its cost, and

@@ -101,7 +101,7 @@ func tooManyEnded(ended []keyRow) []keyRow {
 	if len(ended) <= store.MaxEndedKeys {
 		return nil
 	}
-	slices.SortFunc(ended, func(a, b keyRow) int { return a.endedAt().Compare(b.endedAt()) })
+	slices.SortFunc(ended, func(a, b keyRow) int { return a.EndedAt().Compare(b.EndedAt()) })
 	return ended[:min(len(ended)-store.MaxEndedKeys, maxDeletions)]
 }
 
@@ -125,21 +125,13 @@ func (s *Store) removeTokens(keys []keyRow) {
 	}
 }
 
-// endedAt is when a key stops working, zero if never.
-func (k keyRow) endedAt() time.Time {
-	if k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && k.ExpiresAt.Before(k.RevokedAt) {
-		return k.ExpiresAt
-	}
-	return k.RevokedAt
-}
-
 // change is the row that stores the key. The row of a login token expires
 // soon after the token, the row of a key store.RevokedFor after it ended.
 func (k keyRow) change() change {
 	c := change{key: keyKey(k.Account, k.ID), value: encodeKey(k)}
 	if k.Kind == token.Login && !k.ExpiresAt.IsZero() {
 		c.expires = k.ExpiresAt.Add(clockAhead)
-	} else if ended := k.endedAt(); !ended.IsZero() {
+	} else if ended := k.EndedAt(); !ended.IsZero() {
 		c.expires = ended.Add(store.RevokedFor)
 	}
 	return c

@@ -85,7 +85,7 @@ func TestEndedKeysAreBounded(t *testing.T) {
 		kept[sha256.Sum256([]byte(k.ID))] = true
 		if k.Live(now) {
 			live++
-		} else if ended := (keyRow{Key: k}).endedAt(); ended.Before(oldest) {
+		} else if ended := k.EndedAt(); ended.Before(oldest) {
 			oldest = ended
 		}
 	}

@@ -267,6 +267,11 @@ func (s *Store) Grant(_ context.Context, hash token.Hash, now time.Time) (store.
 	return s.ledger.Grant(&hash, now)
 }
 
+// Confirm implements store.Grants.
+func (s *Store) Confirm(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
+	return s.Grant(ctx, hash, now)
+}
+
 // Take implements store.Counter.
 func (s *Store) Take(_ context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
 	return s.ledger.Take(call, limits, rooms)

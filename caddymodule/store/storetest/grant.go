@@ -67,6 +67,44 @@ func (s *suite) grantAfterDisabling() {
 	s.wantGrant(hash, key, "starter")
 }
 
+// confirm: Confirm returns what is true now. A call with a grant from before a
+// change is refused with ErrChanged, or decided by the new state.
+func (s *suite) confirm() {
+	s.account("acc_1")
+	key := s.newKey("acc_1", "ci")
+	hash := s.create(key)
+	for _, plan := range []string{"business", "starter"} {
+		before, err := s.store.Grant(s.Context(), hash, s.now)
+		s.must(err)
+		_, err = PutAccount(s.Context(), s.store, store.Account{ID: "acc_1", Plan: plan})
+		s.must(err)
+		call := s.call("acc_1", "convert")
+		call.Handle, call.Version = before.Handle, before.Version
+		admitted, err := s.store.Take(s.Context(), call, nil, nil)
+		if before.Version == 0 && (err != nil || !admitted) {
+			s.Errorf("without versions: got %v, %v", admitted, err)
+		}
+		if before.Version != 0 {
+			s.wantError("a call with a grant from before a change", err, store.ErrChanged)
+			s.wantError("its rooms", s.store.Rooms(s.Context(), call, nil, nil), store.ErrChanged)
+		}
+		confirmed, err := s.store.Confirm(s.Context(), hash, s.now)
+		if err != nil || confirmed.Plan != plan || confirmed.Cached || confirmed.Handle != before.Handle {
+			s.Errorf("confirmed: got %+v, %v, want plan %s and the handle of %+v", confirmed, err, plan, before)
+		}
+		call.Version = confirmed.Version
+		admitted, err = s.store.Take(s.Context(), call, nil, nil)
+		if err != nil || !admitted {
+			s.Errorf("a call with a confirmed grant: got %v, %v", admitted, err)
+		}
+	}
+	s.must(s.store.RevokeKey(s.Context(), "acc_1", key.ID, s.now))
+	_, err := s.store.Confirm(s.Context(), hash, s.now)
+	s.wantError("confirming a revoked key", err, store.ErrNoGrant)
+	_, err = s.store.Confirm(s.Context(), hashOf("another"), s.now)
+	s.wantError("confirming an unknown token", err, store.ErrNoGrant)
+}
+
 // deletedAccount: the tokens, counts and recent calls of a deleted account
 // are not those of the next account with its id, also after a restart.
 func (s *suite) deletedAccount() {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/keyring"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -32,7 +33,7 @@ type account struct {
 	store.Account
 	// handle differs from that of a deleted account with the same id.
 	handle  store.Handle
-	keys    []*store.Key
+	keys    keyring.Ring
 	counts  map[counter]int64
 	buckets map[pace]store.Bucket
 	recent  []store.Record // newest first
@@ -85,6 +86,11 @@ func (s *Store) Grant(_ context.Context, hash token.Hash, now time.Time) (store.
 		Abilities: strings.Join(k.Abilities, " "), Overrides: a.Overrides,
 		Restriction: k.Restriction(), Handle: a.handle,
 	}, nil
+}
+
+// Confirm implements store.Grants.
+func (s *Store) Confirm(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
+	return s.Grant(ctx, hash, now)
 }
 
 // Take implements store.Counter.
@@ -252,7 +258,7 @@ func (s *Store) Record(record store.Record) {
 	if a.ID == "" {
 		return
 	}
-	if k := a.key(record.Key); k != nil && record.At.After(k.LastUsedAt) {
+	if k := a.keys.Find(record.Key); k != nil && record.At.After(k.LastUsedAt) {
 		k.LastUsedAt, k.LastUsedFrom = record.At, record.From
 	}
 	record.Handle, record.From = 0, netip.Addr{}

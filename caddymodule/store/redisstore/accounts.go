@@ -1,0 +1,194 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/redis/rueidis"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// ChangeAccount implements store.Accounts.
+func (s *Store) ChangeAccount(ctx context.Context, id string, change func(*store.Account, bool) error) (store.Account, error) {
+	var changed store.Account
+	err := s.change(ctx, id, func(l *loaded) error {
+		changed = l.account
+		changed.ID, changed.Overrides = id, slices.Clone(l.account.Overrides)
+		if err := change(&changed, l.exists()); err != nil {
+			return err
+		}
+		changed.ID = id
+		if l.exists() {
+			changed.CreatedAt = l.account.CreatedAt
+		} else {
+			l.handle = newNumber()
+			// First, so that no account is missing in the list.
+			if err := s.list(ctx, id); err != nil {
+				return err
+			}
+		}
+		l.account = changed
+		return nil
+	})
+	if err != nil {
+		return store.Account{}, err
+	}
+	return changed, nil
+}
+
+// list adds an account to the list of all accounts.
+func (s *Store) list(ctx context.Context, id string) error {
+	_, err := s.client.write(ctx, func(c rueidis.CoreClient) rueidis.RedisResult {
+		return c.Do(ctx, c.B().Zadd().Key(s.indexKey()).ScoreMember().ScoreMember(0, id).Build())
+	})
+	return err
+}
+
+// Account implements store.Accounts.
+func (s *Store) Account(ctx context.Context, id string) (store.Account, error) {
+	ctx, cancel := s.client.within(ctx)
+	defer cancel()
+	reply, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
+		return l.Do(ctx, s.getAccount(l, id))
+	})
+	if err != nil {
+		return store.Account{}, err
+	}
+	state, err := accountOf(id, reply)
+	if err != nil {
+		return store.Account{}, err
+	}
+	if !state.exists() {
+		return store.Account{}, store.ErrNotFound
+	}
+	return state.account, nil
+}
+
+func (s *Store) getAccount(l *link, id string) rueidis.Completed {
+	return l.B().Hmget().Key(s.accountKey(id)).Field("i", "v", "p", "d", "c", "o").Build()
+}
+
+func accountOf(id string, reply rueidis.RedisMessage) (*state, error) {
+	values, err := reply.ToArray()
+	if err != nil {
+		return nil, damaged("account "+id, err)
+	}
+	return decodeAccount(id, values)
+}
+
+// ListAccounts implements store.Accounts.
+func (s *Store) ListAccounts(ctx context.Context, after string, limit int) (list []store.Account, err error) {
+	ctx, cancel := s.client.within(ctx)
+	defer cancel()
+	for limit > 0 {
+		ids, err := s.listedAfter(ctx, after, limit)
+		if err != nil || len(ids) == 0 {
+			return list, err
+		}
+		found, err := s.accountsOf(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		// A gate that ended between two writes leaves an id without account.
+		list, limit, after = append(list, found...), limit-len(found), ids[len(ids)-1]
+	}
+	return list, nil
+}
+
+// listedAfter returns up to limit ids of the list of all accounts.
+func (s *Store) listedAfter(ctx context.Context, after string, limit int) ([]string, error) {
+	least := "-"
+	if after != "" {
+		least = "(" + after
+	}
+	reply, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
+		return l.Do(ctx, l.B().Zrangebylex().Key(s.indexKey()).Min(least).Max("+").Limit(0, int64(limit)).Build())
+	})
+	if err != nil {
+		return nil, err
+	}
+	ids, err := reply.AsStrSlice()
+	if err != nil {
+		return nil, damaged("the list of accounts", err)
+	}
+	return ids, nil
+}
+
+// accountsOf reads accounts. Those that do not exist are not in the list.
+func (s *Store) accountsOf(ctx context.Context, ids []string) (list []store.Account, err error) {
+	replies, err := s.client.doMulti(ctx, len(ids), func(l *link, i int) rueidis.Completed { return s.getAccount(l, ids[i]) })
+	if err != nil {
+		return nil, err
+	}
+	for i, reply := range replies {
+		state, err := accountOf(ids[i], reply)
+		if err != nil {
+			return nil, err
+		}
+		if state.exists() {
+			list = append(list, state.account)
+		}
+	}
+	return list, nil
+}
+
+// DeleteAccount implements store.Accounts.
+func (s *Store) DeleteAccount(ctx context.Context, id string) error {
+	ctx, cancel := s.client.within(ctx)
+	defer cancel()
+	for {
+		l, err := s.load(ctx, id)
+		if err != nil {
+			return err
+		}
+		if !l.exists() {
+			return store.ErrNotFound
+		}
+		err = s.remove(ctx, id, l)
+		if err == nil {
+			s.recent.drop(id)
+			return s.unlist(ctx, id, l)
+		}
+		if !errors.Is(err, errConflict) {
+			return err
+		}
+	}
+}
+
+// remove deletes an account and all that is in its slot.
+func (s *Store) remove(ctx context.Context, id string, l *loaded) error {
+	keys := append(s.stateKeys(id), s.recentKey(id))
+	for _, holder := range l.holders() {
+		keys = append(keys, s.allCountKeys(id, holder)...)
+	}
+	epoch := s.epoch(id)
+	epoch.Add(1)
+	defer epoch.Add(1)
+	reply, err := s.client.write(ctx, func(c rueidis.CoreClient) rueidis.RedisResult {
+		return deleteScript.exec(ctx, c, keys, []string{l.version})
+	})
+	if err != nil {
+		return err
+	}
+	if removed, err := reply.AsInt64(); err != nil || removed == 0 {
+		return errors.Join(errConflict, err)
+	}
+	return nil
+}
+
+// unlist deletes what other slots have of a deleted account.
+func (s *Store) unlist(ctx context.Context, id string, l *loaded) error {
+	var dead []deadKey
+	for id, hash := range l.tokens {
+		dead = append(dead, deadKey{id, hash})
+	}
+	if err := s.forget(ctx, dead); err != nil {
+		return err
+	}
+	_, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
+		return l.Do(ctx, l.B().Zrem().Key(s.indexKey()).Member(id).Build())
+	})
+	return err
+}

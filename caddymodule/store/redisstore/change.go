@@ -1,0 +1,190 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/keyring"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+func keyField(id string) string { return "k:" + id }
+func useField(id string) string { return "u:" + id }
+
+// loaded is an account with all of its keys, as one script read them.
+type loaded struct {
+	*state
+	ring   keyring.Ring
+	tokens map[string]token.Hash // by id of the key
+	rows   map[string]string     // by id, as they are stored
+}
+
+// load reads an account and its keys.
+func (s *Store) load(ctx context.Context, account string) (*loaded, error) {
+	reply, err := s.client.run(ctx, loadScript, s.stateKeys(account), nil)
+	if err != nil {
+		return nil, err
+	}
+	values, err := reply[0].ToArray()
+	if err != nil {
+		return nil, damaged("account "+account, err)
+	}
+	l := &loaded{tokens: map[string]token.Hash{}}
+	if l.state, err = decodeAccount(account, values); err != nil {
+		return nil, err
+	}
+	fields, err := reply[1].AsStrMap()
+	if err != nil {
+		return nil, damaged("account "+account, err)
+	}
+	l.rows = map[string]string{}
+	for field, row := range fields {
+		id, isKey := strings.CutPrefix(field, "k:")
+		if !isKey {
+			continue
+		}
+		key, hash, err := decodeKey(account, id, row)
+		if err != nil {
+			return nil, err
+		}
+		if use, used := fields[useField(id)]; used {
+			if err := decodeUse(&key, use); err != nil {
+				return nil, err
+			}
+		}
+		l.ring = append(l.ring, &key)
+		l.tokens[id], l.rows[id] = hash, row
+	}
+	l.ring.Sort()
+	return l, nil
+}
+
+// newNumber returns a random number for a handle, a version or a generation. A
+// counter would repeat numbers after a deletion, and after lost writes.
+func newNumber() string { return strconv.FormatUint(rand.Uint64()|1, 10) }
+
+// errConflict says that another gate changed an account after it was read.
+var errConflict = errors.New("the account was changed at the same time")
+
+// change reads an account with its keys, lets edit change them, and writes what
+// has changed, in one atomic step. It begins again after a conflict.
+func (s *Store) change(ctx context.Context, account string, edit func(*loaded) error) error {
+	ctx, cancel := s.client.within(ctx)
+	defer cancel()
+	for {
+		l, err := s.load(ctx, account)
+		if err != nil {
+			return err
+		}
+		before := l.version
+		if err := edit(l); err != nil {
+			return err
+		}
+		dead := l.prune(s.Now())
+		err = s.save(ctx, account, before, l, dead)
+		if err == nil {
+			return s.forget(ctx, dead)
+		}
+		if !errors.Is(err, errConflict) {
+			return err
+		}
+		if !sleep(ctx, rand.N(5*time.Millisecond)) {
+			return unavailable(err)
+		}
+	}
+}
+
+// save writes an account with its keys if its version is still the same. It
+// writes the account also if nothing has changed, so that it is durable.
+func (s *Store) save(ctx context.Context, account, before string, l *loaded, dead []deadKey) error {
+	l.version = newNumber()
+	fields, err := encodeAccount(l.state)
+	if err != nil {
+		return err
+	}
+	args := append([]string{before, strconv.Itoa(len(fields) / 2)}, fields...)
+	var rows []string
+	for _, k := range l.ring {
+		row, err := encodeKey(k, l.tokens[k.ID])
+		if err != nil {
+			return err
+		}
+		if row != l.rows[k.ID] {
+			rows = append(rows, keyField(k.ID), row)
+		}
+	}
+	args = append(append(args, strconv.Itoa(len(rows)/2)), rows...)
+	for _, k := range dead {
+		args = append(args, keyField(k.id), useField(k.id))
+	}
+	// Cached grants of before are not used from here on, also if the reply is
+	// lost, and not those that are read until the change is made.
+	epoch := s.epoch(account)
+	epoch.Add(1)
+	defer epoch.Add(1)
+	reply, err := s.client.write(ctx, func(c rueidis.CoreClient) rueidis.RedisResult {
+		return changeScript.exec(ctx, c, s.stateKeys(account), args)
+	})
+	if err != nil {
+		return err
+	}
+	if written, err := reply.AsInt64(); err != nil || written == 0 {
+		return errors.Join(errConflict, err)
+	}
+	return nil
+}
+
+// deadKey is a key that is not listed any more.
+type deadKey struct {
+	id   string
+	hash token.Hash
+}
+
+// prune removes the keys that ended long ago, or of which there are too many.
+func (l *loaded) prune(now time.Time) (dead []deadKey) {
+	ended := map[token.Kind][]*store.Key{}
+	for _, k := range l.ring {
+		if !k.Live(now) {
+			ended[k.Kind] = append(ended[k.Kind], k)
+		}
+	}
+	for kind, keys := range ended {
+		slices.SortFunc(keys, func(a, b *store.Key) int { return b.EndedAt().Compare(a.EndedAt()) })
+		for i, k := range keys {
+			old := now.Sub(k.EndedAt()) > store.RevokedFor
+			if kind == token.Login {
+				old = !k.ExpiresAt.IsZero() && now.Sub(k.ExpiresAt) > expiredFor
+			}
+			if old || i >= store.MaxEndedKeys {
+				dead = append(dead, deadKey{k.ID, l.tokens[k.ID]})
+			}
+		}
+	}
+	l.ring = slices.DeleteFunc(l.ring, func(k *store.Key) bool {
+		return slices.ContainsFunc(dead, func(d deadKey) bool { return d.id == k.ID })
+	})
+	return dead
+}
+
+// forget deletes the tokens of deleted keys. What is left after an error says
+// only which key to read, and there is none.
+func (s *Store) forget(ctx context.Context, dead []deadKey) error {
+	for _, k := range dead {
+		_, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
+			return l.Do(ctx, l.B().Del().Key(s.tokenKey(k.hash)).Build())
+		})
+		if err != nil {
+			return fmt.Errorf("deleting the tokens of deleted keys: %w", err)
+		}
+	}
+	return nil
+}

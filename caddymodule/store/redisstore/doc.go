@@ -1,0 +1,55 @@
+// Package redisstore is a store.Store on a Redis or Valkey server, for several
+// gates: a single server, Sentinel or Cluster.
+//
+// # Layout
+//
+// All keys of an account have its id as their hash tag, so that they are in one
+// slot, and one script reads and writes them. P is the prefix.
+//
+//	P:layout                 the number of the layout
+//	P:accounts               sorted set of the ids of all accounts
+//	P:{A}:a                  hash: the account A: i handle, v version, p plan,
+//	                         d disabled, c created, o overrides
+//	P:{A}:k                  hash: keys (k:<id>) and their last uses (u:<id>)
+//	P:t:<hash of the token>  account and key of a token
+//	P:{A}:u:202611           hash: counts of a month, expires 400 days after it
+//	P:{A}:u:202611:<key>     the same for a key with limits of its own
+//	P:{A}:b:…                a bucket of a pace, expires when it is full
+//	P:{A}:r                  list: recent calls, expires 30 days after the last
+//	P:c:{…}, P:e:{…}         login attempts of a client, of an e-mail
+//	P:check…                 what Check writes
+//
+// The counts of a month are four counters for each endpoint: "22:convert" for
+// its calls on the 22nd, "convert" for those of the month, and "22:*" and "*"
+// for all endpoints together.
+//
+// # A call
+//
+// A call is one script in one slot: take.lua checks the version of the grant,
+// the time, and all limits, and writes only if all of them admit the call.
+//
+// The account's hash has a random version. Each change of the account or of its
+// keys writes a new one in the same script. A gate caches a grant only as it was
+// read: account and key in one script. take.lua refuses a call with another
+// version, and then the gate reads the grant again. So a revoked key is refused
+// at its next call on every gate, and no cache needs a time to live. The
+// version is no counter: an account that is deleted and created again would
+// repeat it, and so would a server that lost writes.
+//
+// A token's key is written before the key of the account, and deleted after it.
+// It never changes, and says only which account and key to read.
+//
+// # Lost replies
+//
+// An error reply of the server means that the script has not counted. Without a
+// reply, the call may be counted: the store returns store.ErrUnknown and never
+// sends the call again. Each call carries the server time until which it may
+// count. What the server runs later is not counted.
+//
+// # Lost writes
+//
+// A failover can lose writes. The store keeps the highest counts that it has
+// seen, and sends them with each call: take.lua continues from them. A refund or
+// a reset lowers counts, and gives them a new generation. Counts of another
+// generation are ignored.
+package redisstore

@@ -1,0 +1,134 @@
+package redisstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// expiredFor is how long an expired login token and the entry of an expired
+// token are kept, for clocks that were wrong.
+const expiredFor = 48 * time.Hour
+
+// CreateKey implements store.Keys.
+func (s *Store) CreateKey(ctx context.Context, key store.Key, hash token.Hash) error {
+	return s.change(ctx, key.Account, func(l *loaded) error {
+		if !l.exists() {
+			return store.ErrNotFound
+		}
+		if err := l.ring.Create(key); err != nil {
+			return err
+		}
+		l.tokens[key.ID] = hash
+		return s.enter(ctx, &key, hash)
+	})
+}
+
+// RotateKey implements store.Keys.
+func (s *Store) RotateKey(ctx context.Context, account, id string, next store.Key, hash token.Hash, oldEnds time.Time) (rotated store.Key, err error) {
+	err = s.change(ctx, account, func(l *loaded) error {
+		if rotated, err = l.ring.Rotate(id, next, oldEnds); err != nil {
+			return err
+		}
+		l.tokens[next.ID] = hash
+		return s.enter(ctx, &rotated, hash)
+	})
+	if err != nil {
+		return store.Key{}, err
+	}
+	return rotated, nil
+}
+
+// enter writes which key a token belongs to. Without the key it means nothing,
+// so it is written first.
+func (s *Store) enter(ctx context.Context, key *store.Key, hash token.Hash) error {
+	_, err := s.client.write(ctx, func(c rueidis.CoreClient) rueidis.RedisResult {
+		set := c.B().Set().Key(s.tokenKey(hash)).Value(key.Account + " " + key.ID)
+		if key.ExpiresAt.IsZero() {
+			return c.Do(ctx, set.Build())
+		}
+		return c.Do(ctx, set.PxatMillisecondsTimestamp(key.ExpiresAt.Add(expiredFor).UnixMilli()).Build())
+	})
+	return err
+}
+
+// Key implements store.Keys.
+func (s *Store) Key(ctx context.Context, account, id string) (store.Key, error) {
+	ctx, cancel := s.client.within(ctx)
+	defer cancel()
+	reply, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
+		return l.Do(ctx, l.B().Hmget().Key(s.keysKey(account)).Field(keyField(id), useField(id)).Build())
+	})
+	if err != nil {
+		return store.Key{}, err
+	}
+	values, err := reply.ToArray()
+	if err != nil || len(values) != 2 {
+		return store.Key{}, damaged("key "+id, err)
+	}
+	if values[0].IsNil() {
+		return store.Key{}, store.ErrNotFound
+	}
+	row, err := values[0].ToString()
+	if err != nil {
+		return store.Key{}, damaged("key "+id, err)
+	}
+	key, _, err := decodeKey(account, id, row)
+	if err != nil || values[1].IsNil() {
+		return key, err
+	}
+	use, err := values[1].ToString()
+	if err != nil {
+		return store.Key{}, damaged("last use of key "+id, err)
+	}
+	return key, decodeUse(&key, use)
+}
+
+// ListKeys implements store.Keys.
+func (s *Store) ListKeys(ctx context.Context, account string) (list []store.Key, err error) {
+	ctx, cancel := s.client.within(ctx)
+	defer cancel()
+	l, err := s.load(ctx, account)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range l.ring {
+		list = append(list, *k)
+	}
+	return list, nil
+}
+
+// ChangeKey implements store.Keys.
+func (s *Store) ChangeKey(ctx context.Context, account, id string, at time.Time, change func(*store.Key) error) (changed store.Key, err error) {
+	err = s.change(ctx, account, func(l *loaded) error {
+		if changed, err = l.ring.Change(id, at, change); err != nil {
+			return err
+		}
+		// It may expire later than before.
+		return s.enter(ctx, &changed, l.tokens[id])
+	})
+	if err != nil {
+		return store.Key{}, err
+	}
+	return changed, nil
+}
+
+// RevokeKey implements store.Keys.
+func (s *Store) RevokeKey(ctx context.Context, account, id string, at time.Time) error {
+	return s.change(ctx, account, func(l *loaded) error { return l.ring.Revoke(id, at) })
+}
+
+// EndLogins implements store.Keys.
+func (s *Store) EndLogins(ctx context.Context, account string, at time.Time) error {
+	return s.change(ctx, account, func(l *loaded) error {
+		if !l.exists() {
+			return store.ErrNotFound
+		}
+		l.ring.EndLogins(at)
+		return nil
+	})
+}

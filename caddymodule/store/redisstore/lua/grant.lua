@@ -1,0 +1,11 @@
+#!lua
+-- Reads an account and one of its keys together.
+--
+-- KEYS: the account, its keys. ARGV: the field of the key.
+-- Returns the time, the fields of the account, and the key.
+
+local time = redis.call('TIME')
+local reply = redis.call('HMGET', KEYS[1], 'i', 'v', 'p', 'd', 'c', 'o')
+table.insert(reply, 1, time[1] * 1000000 + time[2])
+reply[8] = redis.call('HGET', KEYS[2], ARGV[1])
+return reply

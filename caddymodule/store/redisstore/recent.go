@@ -1,0 +1,217 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+const (
+	// flushEvery is the time between two writes of recent calls.
+	flushEvery = 2 * time.Second
+
+	// maxWaiting is how many calls wait for the next write at most. One takes
+	// about 300 bytes.
+	maxWaiting = 20_000
+
+	// writers is how many accounts are written at once.
+	writers = 16
+)
+
+// errDropped says that calls are missing in the lists of recent calls.
+var errDropped = errors.New("too many calls wait to be written")
+
+// recent collects recent calls and last uses of keys, and writes them behind
+// the answers.
+type recent struct {
+	store *Store
+	log   *outage.Log
+	stop  context.CancelFunc
+	ended chan struct{}
+	// writing has a place for one writer of what was collected.
+	writing chan struct{}
+
+	mu      sync.Mutex
+	waiting map[holder][]store.Record
+	count   int
+}
+
+// holder is an account by its id and its handle.
+type holder struct {
+	account string
+	handle  store.Handle
+}
+
+func newRecent(s *Store) *recent {
+	ctx, stop := context.WithCancel(context.Background())
+	r := &recent{
+		store: s, stop: stop, ended: make(chan struct{}), writing: make(chan struct{}, 1), waiting: map[holder][]store.Record{},
+		log: outage.New(s.client.options.Logger, slog.LevelWarn, "writing recent calls"),
+	}
+	go r.keep(ctx)
+	return r
+}
+
+// add collects a call.
+func (r *recent) add(record store.Record) {
+	of := holder{record.Account, record.Handle}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := r.waiting[of]
+	switch {
+	case len(list) >= store.MaxRecent:
+		copy(list, list[1:]) // it would not be kept
+		list[len(list)-1] = record
+		return
+	case r.count >= maxWaiting:
+		r.log.Failed(slog.Any("error", errDropped))
+		return
+	}
+	r.waiting[of] = append(list, record)
+	r.count++
+}
+
+func (r *recent) keep(ctx context.Context) {
+	defer close(r.ended)
+	ticker := time.NewTicker(flushEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		if err := r.flush(ctx, func(holder) bool { return true }); err != nil {
+			r.log.Failed(slog.Any("error", err))
+		} else {
+			r.log.Worked()
+		}
+	}
+}
+
+// close writes what waits.
+func (r *recent) close() error {
+	r.stop()
+	<-r.ended
+	ctx, cancel := r.store.client.within(context.Background())
+	defer cancel()
+	if err := r.flush(ctx, func(holder) bool { return true }); err != nil {
+		return fmt.Errorf("writing recent calls: %w", err)
+	}
+	return nil
+}
+
+// flushOf writes what waits of one account.
+func (r *recent) flushOf(ctx context.Context, account string) error {
+	return r.flush(ctx, func(of holder) bool { return of.account == account })
+}
+
+// flush writes the calls of some accounts. Calls that cannot be written are
+// dropped. When it returns, those that another flush took are written as well.
+func (r *recent) flush(ctx context.Context, of func(holder) bool) error {
+	select {
+	case r.writing <- struct{}{}:
+		defer func() { <-r.writing }()
+	case <-ctx.Done():
+		return unavailable(ctx.Err())
+	}
+	var group errgroup.Group
+	group.SetLimit(writers)
+	for of, list := range r.take(of) {
+		group.Go(func() error {
+			ctx, cancel := r.store.client.within(ctx)
+			defer cancel()
+			return r.write(ctx, of, list)
+		})
+	}
+	return group.Wait()
+}
+
+// take removes what waits of some accounts, and returns it.
+func (r *recent) take(of func(holder) bool) map[holder][]store.Record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	taken := map[holder][]store.Record{}
+	for h, list := range r.waiting {
+		if of(h) {
+			taken[h] = list
+			r.count -= len(list)
+			delete(r.waiting, h)
+		}
+	}
+	return taken
+}
+
+// drop forgets what waits of a deleted account.
+func (r *recent) drop(account string) {
+	r.take(func(of holder) bool { return of.account == account })
+}
+
+// write writes the calls of an account, and when its keys were last used.
+func (r *recent) write(ctx context.Context, of holder, list []store.Record) error {
+	slices.SortStableFunc(list, func(a, b store.Record) int { return a.At.Compare(b.At) })
+	last := map[string]store.Record{}
+	for _, record := range list {
+		last[record.Key] = record
+	}
+	args := []string{
+		number(uint64(of.handle)), strconv.Itoa(store.MaxRecent),
+		strconv.Itoa(int(store.RecentFor / time.Second)), strconv.Itoa(len(last)),
+	}
+	for key, record := range last {
+		from := ""
+		if record.From.IsValid() {
+			from = record.From.String()
+		}
+		args = append(args, keyField(key), useField(key), decimal(record.At.UnixMicro()), from)
+	}
+	for _, record := range list {
+		row, err := encodeRecord(&record)
+		if err != nil {
+			return err
+		}
+		args = append(args, row)
+	}
+	s := r.store
+	_, err := s.client.run(ctx, recordScript, append(s.stateKeys(of.account), s.recentKey(of.account)), args)
+	return err
+}
+
+// recordRow is a store.Record without its account.
+type recordRow struct {
+	At       int64  `json:"t"`
+	Key      string `json:"k"`
+	KeyName  string `json:"n"`
+	Endpoint string `json:"e"`
+	Method   string `json:"m"`
+	Path     string `json:"p"`
+	Status   int    `json:"s"`
+	Duration int64  `json:"d"` // in nanoseconds
+}
+
+func encodeRecord(r *store.Record) (string, error) {
+	text, err := json.Marshal(recordRow{nanos(r.At), r.Key, r.KeyName, r.Endpoint, r.Method, r.Path, r.Status, int64(r.Duration)})
+	return string(text), err
+}
+
+func decodeRecord(account, text string) (store.Record, error) {
+	var row recordRow
+	if err := json.Unmarshal([]byte(text), &row); err != nil {
+		return store.Record{}, damaged("a recent call of "+account, err)
+	}
+	return store.Record{
+		Account: account, Key: row.Key, KeyName: row.KeyName, At: fromNanos(row.At), Endpoint: row.Endpoint,
+		Method: row.Method, Path: row.Path, Status: row.Status, Duration: time.Duration(row.Duration),
+	}, nil
+}

@@ -1,0 +1,83 @@
+package redisstore
+
+import "sync"
+
+// counted is how many counters of a call are counted: those of the endpoint and
+// of all endpoints, on the day and in the month.
+const counted = 4
+
+// seenKey is the holder of counts: an account, or one of its keys.
+type seenKey struct{ account, key string }
+
+// seen has the highest counts that this gate has seen of a holder, in one month.
+// A server that lost writes in a failover continues from them.
+type seen struct {
+	mu         sync.Mutex
+	handle     uint64 // of the account
+	month      string
+	day        string
+	generation string
+	counts     map[string]int64 // by field of the hash
+}
+
+// seenOf returns what was seen of a holder. It is empty for another account of
+// that id, and for another month.
+func (s *Store) seenOf(key seenKey) *seen {
+	if found, ok := s.seen.Get(key); ok {
+		return found
+	}
+	made := &seen{}
+	if other, ok, _ := s.seen.PeekOrAdd(key, made); ok {
+		return other
+	}
+	return made
+}
+
+// turn makes the counts those of an account, a month and a day. The counts of
+// earlier days are forgotten.
+func (s *seen) turn(handle uint64, month, day string) {
+	if s.handle == handle && s.month == month && s.day == day {
+		return
+	}
+	keep := s.handle == handle && s.month == month
+	old := s.counts
+	s.counts = map[string]int64{}
+	if keep {
+		for field, n := range old {
+			if !isOfDay(field) {
+				s.counts[field] = n
+			}
+		}
+	} else {
+		s.generation = ""
+	}
+	s.handle, s.month, s.day = handle, month, day
+}
+
+// isOfDay tells a counter of a day from one of the month.
+func isOfDay(field string) bool { return len(field) > 3 && field[2] == ':' }
+
+// read returns the generation and the counts of fields.
+func (s *seen) read(handle uint64, month, day string, fields *[counted]string) (generation string, counts [counted]int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turn(handle, month, day)
+	for i, field := range fields {
+		counts[i] = s.counts[field]
+	}
+	return s.generation, counts
+}
+
+// saw notes counts. A new generation replaces all of them: it may have lower
+// ones.
+func (s *seen) saw(handle uint64, month, day, generation string, fields *[counted]string, counts [counted]int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turn(handle, month, day)
+	if s.generation != generation {
+		s.generation, s.counts = generation, map[string]int64{}
+	}
+	for i, field := range fields {
+		s.counts[field] = max(s.counts[field], counts[i])
+	}
+}

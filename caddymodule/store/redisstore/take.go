@@ -1,0 +1,308 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// The results of takeScript.
+const (
+	admitted = iota
+	refused
+	changed
+	late
+	deleted
+)
+
+// errLate says that the server got a call too late to count it.
+var errLate = errors.New("the call reached the server too late")
+
+// Take implements store.Counter.
+func (s *Store) Take(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
+	return s.take(ctx, &call, call.Weight(), limits, rooms)
+}
+
+// Rooms implements store.Counter.
+func (s *Store) Rooms(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room) error {
+	_, err := s.take(ctx, &call, 0, limits, rooms)
+	return err
+}
+
+// take takes a cost, or looks at the rooms if it is 0.
+func (s *Store) take(ctx context.Context, call *store.Call, cost int64, limits []store.Limit, rooms []store.Room) (bool, error) {
+	ctx, cancel := s.client.within(ctx)
+	defer cancel()
+	t := s.newTaking(call, limits)
+	keys, args := t.request(cost, s.until(ctx, call))
+	sent := time.Now()
+	reply, err := s.client.run(ctx, takeScript, keys, args)
+	if errors.Is(err, errNoReply) && cost > 0 {
+		return false, fmt.Errorf("%w: %w", store.ErrUnknown, err)
+	}
+	if err != nil {
+		return false, err
+	}
+	r := reader{reply: reply}
+	result, now := r.int(), r.int()
+	if r.err != nil {
+		return false, damaged("reply", r.err)
+	}
+	s.client.clock.read(now, sent)
+	switch result {
+	case changed:
+		return false, store.ErrChanged
+	case deleted:
+		return false, store.ErrNoGrant
+	case late:
+		if !call.Until.IsZero() && now > call.Until.UnixMicro() {
+			return false, store.ErrChanged
+		}
+		return false, unavailable(errLate)
+	}
+	if err := t.read(&r, rooms); err != nil {
+		return false, damaged("reply", err)
+	}
+	return result == admitted, nil
+}
+
+// until returns the server time until which a call may count, in microseconds.
+// After the deadline of its context, no client waits for it.
+func (s *Store) until(ctx context.Context, call *store.Call) int64 {
+	until := call.Until
+	if deadline, ok := ctx.Deadline(); ok {
+		if deadline = deadline.Add(s.client.clock.ahead()); until.IsZero() || deadline.Before(until) {
+			until = deadline
+		}
+	}
+	return until.UnixMicro()
+}
+
+// taking is a call on its way through takeScript.
+type taking struct {
+	store   *Store
+	call    *store.Call
+	limits  []store.Limit
+	month   string // 202611
+	day     string // 22
+	fields  [counted]string
+	holders []string // "" for the account, and the key if the call counts for one
+}
+
+func (s *Store) newTaking(call *store.Call, limits []store.Limit) *taking {
+	t := &taking{store: s, call: call, limits: limits, holders: []string{""}}
+	t.month, t.day = dateOf(call.Day)
+	t.fields = [counted]string{t.day + ":" + call.Endpoint, call.Endpoint, t.day + ":*", "*"}
+	if call.Key != "" {
+		t.holders = append(t.holders, call.Key)
+	}
+	return t
+}
+
+// dateOf returns the month and the day of the month of a day.
+func dateOf(day calendar.Day) (month, ofMonth string) {
+	text := day.String() // 2026-11-22
+	return text[:4] + text[5:7], text[8:]
+}
+
+// monthKeys are the account and the counts of the month.
+func (t *taking) monthKeys() []string {
+	keys := make([]string, 1, 3+len(t.limits))
+	keys[0] = t.store.accountKey(t.call.Account)
+	for _, holder := range t.holders {
+		keys = append(keys, t.store.countsKey(t.call.Account, holder, t.month))
+	}
+	return keys
+}
+
+// request returns the keys and the arguments of takeScript.
+func (t *taking) request(cost, until int64) (keys, args []string) {
+	keys = t.monthKeys()
+	args = make([]string, 0, 32)
+	args = append(args, number(uint64(t.call.Handle)), number(t.call.Version), decimal(until), decimal(cost), countsExpire(t.call.Day),
+		t.day, t.call.Endpoint, t.call.Except, strconv.Itoa(len(t.holders)))
+	for _, holder := range t.holders {
+		generation, counts := t.seen(holder).read(uint64(t.call.Handle), t.month, t.day, &t.fields)
+		args = append(args, generation)
+		for _, n := range counts {
+			args = append(args, decimal(n))
+		}
+	}
+	quotas := len(args)
+	args = append(args, "")
+	count := 0
+	for i := range t.limits {
+		if l := &t.limits[i]; !l.Period.IsPace() {
+			count++
+			args = append(args, strconv.Itoa(1+t.holderOf(l)), strconv.Itoa(counterOf(l)), decimal(l.Max))
+		}
+	}
+	args[quotas] = strconv.Itoa(count)
+	for i := range t.limits {
+		if l := &t.limits[i]; l.Period.IsPace() {
+			keys = append(keys, t.bucketKey(l))
+			whole, part := costTime(l, cost)
+			args = append(args, decimal(l.Period.Pace().Microseconds()), decimal(l.Max), strconv.FormatUint(whole, 10), strconv.FormatUint(part, 10))
+		}
+	}
+	return keys, args
+}
+
+// costTime returns the time that a cost takes in a bucket, in microseconds. A
+// cost above the limit takes longer than the period, whatever its size.
+func costTime(l *store.Limit, cost int64) (whole, part uint64) {
+	if cost > l.Max {
+		return uint64(l.Period.Pace().Microseconds()) + 1, 0
+	}
+	return l.CostTime(cost, time.Microsecond)
+}
+
+// holderOf returns the number of the holder of a limit.
+func (t *taking) holderOf(l *store.Limit) int {
+	if l.OfKey {
+		return len(t.holders) - 1
+	}
+	return 0
+}
+
+// counterOf returns the number of the counter of a limit in takeScript.
+func counterOf(l *store.Limit) int {
+	counter := 1
+	if l.Period == store.Month {
+		counter++
+	}
+	if l.Endpoint == store.All {
+		counter += 2
+	}
+	return counter
+}
+
+func (t *taking) seen(holder string) *seen {
+	return t.store.seenOf(seenKey{t.call.Account, holder})
+}
+
+// bucketKey returns the key of a bucket. It has the handle of the account, so
+// that the next account of that id does not find it.
+func (t *taking) bucketKey(l *store.Limit) string {
+	return t.store.prefix + ":{" + t.call.Account + "}:b:" + number(uint64(t.call.Handle)) + ":" +
+		t.holders[t.holderOf(l)] + ":" + l.Endpoint + ":" + l.Period.String()
+}
+
+// read reads the counters and the buckets of a reply.
+func (t *taking) read(r *reader, rooms []store.Room) error {
+	width := counted
+	if t.call.Except != "" {
+		width += 2
+	}
+	counters := make([]int64, 0, 2*(counted+2))
+	for _, holder := range t.holders {
+		generation := r.text()
+		for range width {
+			counters = append(counters, r.int())
+		}
+		if r.err != nil {
+			return r.err
+		}
+		t.seen(holder).saw(uint64(t.call.Handle), t.month, t.day, generation, &t.fields, [counted]int64(counters[len(counters)-width:]))
+	}
+	for i := range t.limits {
+		l := &t.limits[i]
+		if l.Period.IsPace() {
+			debt, part := r.int(), r.int()
+			rooms[i] = l.RoomOf(uint64(debt), uint64(part), time.Microsecond)
+			continue
+		}
+		at := t.holderOf(l)*width + counterOf(l) - 1
+		used := counters[at]
+		if l.Endpoint == store.All && t.call.Except != "" {
+			used -= counters[at+2]
+		}
+		rooms[i] = store.Room{Remaining: max(0, l.Max-used)}
+	}
+	return r.err
+}
+
+// GiveBack implements store.Counter.
+func (s *Store) GiveBack(ctx context.Context, call store.Call) error {
+	ctx, cancel := s.client.within(ctx)
+	defer cancel()
+	t := s.newTaking(&call, nil)
+	args := []string{number(uint64(call.Handle)), decimal(call.Weight()), t.day, call.Endpoint, newNumber()}
+	sent := time.Now()
+	reply, err := s.client.run(ctx, giveBackScript, t.monthKeys(), args)
+	if err != nil {
+		return err
+	}
+	r := reader{reply: reply}
+	s.client.clock.read(r.int(), sent)
+	for _, holder := range t.holders {
+		if r.err != nil || len(r.reply) == 0 {
+			break
+		}
+		generation := r.text()
+		var counts [counted]int64
+		for i := range counts {
+			counts[i] = r.int()
+		}
+		if r.err == nil {
+			t.seen(holder).saw(uint64(call.Handle), t.month, t.day, generation, &t.fields, counts)
+		}
+	}
+	return r.err
+}
+
+// number writes a handle or a version; zero, which is none, is empty.
+func number(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+// reader reads the elements of a reply. After an error, all are zero.
+type reader struct {
+	reply []rueidis.RedisMessage
+	err   error
+}
+
+var errShort = errors.New("too short")
+
+func (r *reader) next() (m rueidis.RedisMessage) {
+	if r.err == nil && len(r.reply) == 0 {
+		r.err = errShort
+	}
+	if r.err != nil {
+		return m
+	}
+	m, r.reply = r.reply[0], r.reply[1:]
+	return m
+}
+
+func (r *reader) int() int64 {
+	m := r.next()
+	if r.err != nil {
+		return 0
+	}
+	n, err := m.AsInt64()
+	r.err = err
+	return n
+}
+
+func (r *reader) text() string {
+	m := r.next()
+	if r.err != nil {
+		return ""
+	}
+	text, err := m.ToString()
+	r.err = err
+	return text
+}

@@ -1,0 +1,148 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// countsKey is the hash of the counts of an account in a month, or of a key
+// unless holder is empty.
+func (s *Store) countsKey(account, holder, month string) string {
+	key := s.prefix + ":{" + account + "}:u:" + month
+	if holder != "" {
+		key += ":" + holder
+	}
+	return key
+}
+
+// countsExpire is when the counts of the month of a day are deleted, in seconds
+// since 1970: store.CountsFor days after the month.
+func countsExpire(day calendar.Day) string {
+	_, last := day.Month()
+	return strconv.FormatInt((int64(last)+1+store.CountsFor)*int64(24*time.Hour/time.Second), 10)
+}
+
+// allCountKeys are the hashes of counts that can exist of a holder.
+func (s *Store) allCountKeys(account, holder string) (keys []string) {
+	today := calendar.Day(s.Now().Unix() / int64(24*time.Hour/time.Second))
+	for day := today + 31; day > today-store.CountsFor-31; {
+		month, _ := dateOf(day)
+		keys = append(keys, s.countsKey(account, holder, month))
+		first, _ := day.Month()
+		day = first - 1
+	}
+	return keys
+}
+
+// holders are the account ("") and those of its keys that may have counts.
+func (l *loaded) holders() []string {
+	list := []string{""}
+	for _, k := range l.ring {
+		list = append(list, k.CountsAs())
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// Counts implements store.Usage.
+func (s *Store) Counts(ctx context.Context, account, key string, first, last calendar.Day) (list []store.Count, err error) {
+	ctx, cancel := s.client.within(ctx)
+	defer cancel()
+	var months []calendar.Day // their first days
+	for day, _ := first.Month(); day <= last; {
+		months = append(months, day)
+		_, end := day.Month()
+		day = end + 1
+	}
+	replies, err := s.client.doMulti(ctx, len(months), func(l *link, i int) rueidis.Completed {
+		month, _ := dateOf(months[i])
+		return l.B().Hgetall().Key(s.countsKey(account, key, month)).Build()
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, reply := range replies {
+		fields, err := reply.AsStrMap()
+		if err != nil {
+			return nil, damaged("counts of "+account, err)
+		}
+		list = appendCounts(list, months[i], fields, first, last)
+	}
+	return list, nil
+}
+
+// appendCounts appends the counts of days of a month.
+func appendCounts(list []store.Count, month calendar.Day, fields map[string]string, first, last calendar.Day) []store.Count {
+	for field, value := range fields {
+		ofMonth, endpoint, isDay := strings.Cut(field, ":")
+		n, err := strconv.Atoi(ofMonth)
+		used, err2 := strconv.ParseInt(value, 10, 64)
+		day := month + calendar.Day(n-1)
+		if isDay && endpoint != "*" && errors.Join(err, err2) == nil && used > 0 && first <= day && day <= last {
+			list = append(list, store.Count{Day: day, Endpoint: endpoint, Used: used})
+		}
+	}
+	return list
+}
+
+// ResetCounts implements store.Usage.
+func (s *Store) ResetCounts(ctx context.Context, account, endpoint string, day calendar.Day) error {
+	ctx, cancel := s.client.within(ctx)
+	defer cancel()
+	l, err := s.load(ctx, account)
+	if err != nil {
+		return err
+	}
+	month, ofMonth := dateOf(day)
+	keys := []string{s.accountKey(account)}
+	for _, holder := range l.holders() {
+		keys = append(keys, s.countsKey(account, holder, month))
+	}
+	_, err = s.client.write(ctx, func(c rueidis.CoreClient) rueidis.RedisResult {
+		return resetScript.exec(ctx, c, keys, []string{ofMonth, endpoint, newNumber(), countsExpire(day)})
+	})
+	return err
+}
+
+// Recent implements store.Usage.
+func (s *Store) Recent(ctx context.Context, account string, now time.Time) (list []store.Record, err error) {
+	ctx, cancel := s.client.within(ctx)
+	defer cancel()
+	if err := s.recent.flushOf(ctx, account); err != nil {
+		return nil, err
+	}
+	reply, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
+		return l.Do(ctx, l.B().Lrange().Key(s.recentKey(account)).Start(0).Stop(-1).Build())
+	})
+	if err != nil {
+		return nil, err
+	}
+	rows, err := reply.AsStrSlice()
+	if err != nil {
+		return nil, damaged("recent calls of "+account, err)
+	}
+	for _, row := range rows {
+		record, err := decodeRecord(account, row)
+		if err != nil {
+			return nil, err
+		}
+		if !record.At.Before(now.Add(-store.RecentFor)) {
+			list = append(list, record)
+		}
+	}
+	// Several gates add calls, not in the order of their times.
+	slices.SortStableFunc(list, func(a, b store.Record) int { return b.At.Compare(a.At) })
+	return list, nil
+}
+
+// Record implements store.Usage.
+func (s *Store) Record(record store.Record) { s.recent.add(record) }
