@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -13,42 +12,33 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
-// doer executes scripts.
-type doer interface {
-	// do executes a script and returns the elements of its answer. It may
-	// execute the script again only after an answer that says that it was
-	// not executed. It returns within the timeout of the store.
-	do(ctx context.Context, script *rueidis.Lua, keys, args []string) ([]rueidis.RedisMessage, error)
-}
+//go:embed lua/readattempts.lua
+var readAttemptsLua string
+
+//go:embed lua/swapattempts.lua
+var swapAttemptsLua string
 
 var (
-	//go:embed attempts_read.lua
-	attemptsReadLua string
-	//go:embed attempts_swap.lua
-	attemptsSwapLua string
-
-	attemptsRead = rueidis.NewLuaScript(attemptsReadLua)
-	attemptsSwap = rueidis.NewLuaScript(attemptsSwapLua)
+	readAttemptsScript = newScript(readAttemptsLua)
+	swapAttemptsScript = newScript(swapAttemptsLua)
 )
 
-// errAttemptsAnswer is the error for an answer that the scripts do not give.
-var errAttemptsAnswer = errors.New("unexpected answer of a script for login attempts")
-
-// Attempts keeps login attempts on a Redis server, for all gates with the
-// same prefix. Each cell is a key with a TTL, in a slot of its own.
+// Attempts keeps login attempts on the server, for all gates with the same
+// prefix. Each cell is a key with a TTL, in a slot of its own. Errors are
+// store.ErrUnavailable.
 type Attempts struct {
-	server doer
+	client *client
 	prefix string
 }
 
-// newAttempts returns the login attempts under a prefix.
-func newAttempts(server doer, prefix string) *Attempts {
-	return &Attempts{server, prefix}
-}
+// Attempts returns the login attempts of the store. They use its connections.
+func (s *Store) Attempts() *Attempts { return &Attempts{s.client, s.prefix} }
 
 // Read implements login.Cells.
 func (a *Attempts) Read(ctx context.Context, key login.CellKey) (login.Cell, error) {
-	answer, err := a.server.do(ctx, attemptsRead, []string{a.key(key)}, nil)
+	ctx, cancel := a.client.within(ctx)
+	defer cancel()
+	answer, err := a.client.run(ctx, readAttemptsScript, []string{a.key(key)}, nil)
 	if err != nil {
 		return login.Cell{}, err
 	}
@@ -57,7 +47,9 @@ func (a *Attempts) Read(ctx context.Context, key login.CellKey) (login.Cell, err
 
 // Swap implements login.Cells. The expiry is rounded up to milliseconds.
 func (a *Attempts) Swap(ctx context.Context, key login.CellKey, change login.Change) (login.Cell, bool, error) {
-	answer, err := a.server.do(ctx, attemptsSwap, []string{a.key(key)}, []string{
+	ctx, cancel := a.client.within(ctx)
+	defer cancel()
+	answer, err := a.client.run(ctx, swapAttemptsScript, []string{a.key(key)}, []string{
 		string(change.Old),
 		string(change.New),
 		strconv.FormatInt(change.Until.UnixMicro(), 10),
@@ -72,7 +64,7 @@ func (a *Attempts) Swap(ctx context.Context, key login.CellKey, change login.Cha
 	}
 	swapped, err := answer[2].AsInt64()
 	if err != nil {
-		return login.Cell{}, false, fmt.Errorf("%w: %w", errAttemptsAnswer, err)
+		return login.Cell{}, false, unavailable(err)
 	}
 	return cell, swapped == 1, nil
 }
@@ -86,18 +78,18 @@ func (a *Attempts) key(key login.CellKey) string {
 	return a.prefix + table + key.ID + "}"
 }
 
-// readCell reads the time and the value, the first two elements of an answer.
+// readCell reads the time and the value, the first elements of an answer.
 func readCell(answer []rueidis.RedisMessage, elements int) (login.Cell, error) {
 	if len(answer) != elements {
-		return login.Cell{}, fmt.Errorf("%w: %d elements, want %d", errAttemptsAnswer, len(answer), elements)
+		return login.Cell{}, unavailable(fmt.Errorf("got %d elements of login attempts, want %d", len(answer), elements))
 	}
 	now, err := answer[0].AsInt64()
 	if err != nil {
-		return login.Cell{}, fmt.Errorf("%w: %w", errAttemptsAnswer, err)
+		return login.Cell{}, unavailable(err)
 	}
 	value, err := answer[1].AsBytes()
 	if err != nil {
-		return login.Cell{}, fmt.Errorf("%w: %w", errAttemptsAnswer, err)
+		return login.Cell{}, unavailable(err)
 	}
 	return login.Cell{Value: value, Now: time.UnixMicro(now)}, nil
 }
