@@ -31,7 +31,8 @@ const minSecret = 32
 // The store and the login limiter stay open across reloads.
 type App struct {
 	// StoreRaw is where accounts, keys and counts are kept. Required. The
-	// store "badger" is a directory of this machine.
+	// store "badger" is a directory of this machine. The store "redis" is a
+	// server for several gates.
 	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=tollgate.stores inline_key=module"`
 
 	// Secret opens the control API. The key that signs Tollgate-Assertion
@@ -114,7 +115,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.control = control.New(controlBackend{a}, ctx.Slogger())
 	a.gate = gate.New(gate.Options{
 		Policy: a.policy, Store: func() (gate.Store, error) { return a.Store() }, Limiter: a.Limiter, Assertions: signer, Proof: a.staticProof(),
-		PassErrors: a.Errors == errorsPass, Server: server{m}, Now: time.Now, Since: time.Since, Logger: a.log,
+		PassErrors: a.Errors == errorsPass, Server: server{m}, Now: a.now, Since: a.since, Logger: a.log,
 	})
 	a.began = time.Now()
 	enlist(a)
@@ -236,6 +237,17 @@ func (a *App) backend() (*Backend, error) {
 	}
 	return nil, store.ErrOpening
 }
+
+// clock is the clock of the store: several gates share one.
+func (a *App) clock() store.Clock {
+	if s := a.state.Load(); s != nil {
+		return s.clock
+	}
+	return localClock{}
+}
+
+func (a *App) now() time.Time                  { return a.clock().Now() }
+func (a *App) since(t time.Time) time.Duration { return a.clock().Since(t) }
 
 // Policy returns the compiled configuration.
 func (a *App) Policy() *policy.Policy { return a.policy }

@@ -118,12 +118,7 @@ func (b *BadgerStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}
 	p := newParser(d)
 	return p.block("", map[string]option{
-		"sync": {syntax: "sync on|off", args: 1, parse: func(args []string) error {
-			if b.Sync = args[0] == "on"; !b.Sync && args[0] != "off" {
-				return d.Errf("invalid value %q of sync: use on or off", args[0])
-			}
-			return nil
-		}},
+		"sync": setSwitch(d, "sync", &b.Sync),
 		"reserve": {syntax: "reserve <size>", args: 1, parse: func(args []string) (err error) {
 			if b.Reserve, err = humanize.ParseBytes(args[0]); err != nil || b.Reserve == 0 {
 				return d.Errf("invalid size %q of reserve: use a size such as 256MiB", args[0])

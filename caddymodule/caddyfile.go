@@ -188,6 +188,16 @@ func setText[T ~string](into *T) func([]string) error {
 	}
 }
 
+// setSwitch parses an option that is on or off.
+func setSwitch(d *caddyfile.Dispenser, name string, into *bool) option {
+	return option{syntax: name + " on|off", args: 1, parse: func(args []string) error {
+		if *into = args[0] == "on"; !*into && args[0] != "off" {
+			return d.Errf("invalid value %q of %s: use on or off", args[0], name)
+		}
+		return nil
+	}}
+}
+
 // setValues parses each argument into a *int or a *policy.Duration.
 func (p *parser) setValues(into ...any) func([]string) error {
 	return func(args []string) error {

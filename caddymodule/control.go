@@ -61,7 +61,7 @@ func parseControl(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 type controlBackend struct{ *App }
 
 // Now implements control.Backend.
-func (controlBackend) Now() time.Time { return time.Now() }
+func (b controlBackend) Now() time.Time { return b.now() }
 
 // Store implements control.Backend.
 func (b controlBackend) Store() (control.Store, error) { return b.App.Store() }

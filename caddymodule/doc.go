@@ -33,6 +33,7 @@ func init() {
 	caddy.RegisterModule((*App)(nil))
 	caddy.RegisterModule((*Gate)(nil))
 	caddy.RegisterModule((*BadgerStore)(nil))
+	caddy.RegisterModule((*RedisStore)(nil))
 	caddy.RegisterModule((*Control)(nil))
 	caddy.RegisterModule((*Admin)(nil))
 

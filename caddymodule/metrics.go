@@ -21,6 +21,23 @@ var requests = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help:      "Requests that the gate decided about, by endpoint and outcome. The endpoint is empty if the request has none.",
 }, []string{"endpoint", "outcome"})
 
+// storeWorks tells whether the store works, 1 or 0. Stores report it when it
+// changes.
+var storeWorks = prometheus.NewGauge(prometheus.GaugeOpts{
+	Namespace: "caddy",
+	Subsystem: "tollgate",
+	Name:      "store_works",
+	Help:      "Whether the store of several gates works: 1 or 0. 0 as well if the configuration has no such store.",
+})
+
+// storeState sets storeWorks.
+func storeState(works bool) {
+	storeWorks.Set(0)
+	if works {
+		storeWorks.Set(1)
+	}
+}
+
 // meter counts outcomes. It resolves the labels once.
 type meter struct {
 	none      [gate.Outcomes]prometheus.Counter
@@ -28,9 +45,11 @@ type meter struct {
 }
 
 func newMeter(ctx caddy.Context, p *policy.Policy) (*meter, error) {
-	var already prometheus.AlreadyRegisteredError
-	if err := ctx.GetMetricsRegistry().Register(requests); err != nil && !errors.As(err, &already) {
-		return nil, err
+	for _, collector := range []prometheus.Collector{requests, storeWorks} {
+		var already prometheus.AlreadyRegisteredError
+		if err := ctx.GetMetricsRegistry().Register(collector); err != nil && !errors.As(err, &already) {
+			return nil, err
+		}
 	}
 	m := &meter{endpoints: make([][gate.Outcomes]prometheus.Counter, len(p.Endpoints))}
 	for o := range gate.Outcomes {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
@@ -83,7 +84,14 @@ type state struct {
 	key      string
 	health   *health.Monitor
 	settings any
+	clock    store.Clock
 }
+
+// localClock is the clock of a store that has none.
+type localClock struct{}
+
+func (localClock) Now() time.Time                  { return time.Now() }
+func (localClock) Since(t time.Time) time.Duration { return time.Since(t) }
 
 // openState opens a store that is not open yet.
 func openState(opener StoreOpener) (*state, error) {
@@ -92,9 +100,12 @@ func openState(opener StoreOpener) (*state, error) {
 		return nil, fmt.Errorf("opening store: it is still open and cannot be closed: %w", err)
 	}
 	backend, err := opener.Open()
-	s := &state{Backend: backend, key: key, settings: opener.Settings()}
+	s := &state{Backend: backend, key: key, settings: opener.Settings(), clock: localClock{}}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening store: %w", err), s.Destruct())
+	}
+	if clock, ok := s.Store.(store.Clock); ok {
+		s.clock = clock
 	}
 	s.health = health.New(s.Store.Check, caddy.Log().Named("tollgate.health"))
 	return s, nil

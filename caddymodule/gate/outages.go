@@ -4,7 +4,6 @@ import (
 	"log/slog"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/exp/zapslog"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
@@ -23,9 +22,7 @@ type outages struct {
 }
 
 func newOutages(logger *zap.Logger, endpoints []*policy.Endpoint) *outages {
-	// No stack traces: all of them would begin here.
-	const noStack = slog.Level(127)
-	log := slog.New(zapslog.NewHandler(logger.Core(), zapslog.WithName(logger.Name()), zapslog.AddStacktraceAt(noStack)))
+	log := outage.Logger(logger)
 	of := func(log *slog.Logger, what string) *outage.Log { return outage.New(log, slog.LevelError, what) }
 	o := &outages{
 		store:    of(log, "asking the store"),

@@ -11,6 +11,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/exp/zapslog"
 )
 
 const (
@@ -38,6 +41,13 @@ type Log struct {
 	line     time.Time   // of the latest line about failures
 	waiting  bool        // a timer will write the next line
 	logged   bool        // a line was written since failing became true
+}
+
+// Logger returns a logger for New that writes to a logger of zap, without stack
+// traces: all of them would begin in this package.
+func Logger(to *zap.Logger) *slog.Logger {
+	const noStack = slog.Level(127)
+	return slog.New(zapslog.NewHandler(to.Core(), zapslog.WithName(to.Name()), zapslog.AddStacktraceAt(noStack)))
 }
 
 // New returns a Log that writes lines of this level. what is their message

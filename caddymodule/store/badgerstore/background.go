@@ -51,7 +51,7 @@ func (j *journal) run(stop <-chan struct{}) {
 
 // everySecond calls do until stop is closed, and logs its errors.
 func (j *journal) everySecond(stop <-chan struct{}, what string, do func() error) {
-	failing := outage.New(structured(j.logger), slog.LevelError, what)
+	failing := outage.New(outage.Logger(j.logger), slog.LevelError, what)
 	tick := time.NewTicker(syncEvery)
 	defer tick.Stop()
 	for {

@@ -6,17 +6,8 @@ import (
 	"strings"
 	"sync"
 
-	"go.uber.org/zap"
-	"go.uber.org/zap/exp/zapslog"
-
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 )
-
-// structured returns a slog.Logger that writes to the same place.
-func structured(logger *zap.Logger) *slog.Logger {
-	const noStack = slog.Level(127)
-	return slog.New(zapslog.NewHandler(logger.Core(), zapslog.WithName(logger.Name()), zapslog.AddStacktraceAt(noStack)))
-}
 
 // badgerLogger logs Badger's messages. Badger repeats some of them every second
 // while a disk is full, so each kind has its own outage.Log.

@@ -10,6 +10,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 )
 
 // TestRepeatedMessages: each kind of message is logged once, then once a minute
@@ -17,7 +19,7 @@ import (
 func TestRepeatedMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, log := observer.New(zapcore.InfoLevel)
-		l := &badgerLogger{log: structured(zap.New(core))}
+		l := &badgerLogger{log: outage.Logger(zap.New(core))}
 		for i := range 100 {
 			l.Errorf("Failure %d while flushing\n", i)
 			l.Warningf("slow")

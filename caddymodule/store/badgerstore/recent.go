@@ -84,7 +84,7 @@ type keyUse struct {
 }
 
 func newRecorder(s *Store) *recorder {
-	log := structured(s.log)
+	log := outage.Logger(s.log)
 	return &recorder{
 		store:   s,
 		writing: outage.New(log, slog.LevelError, "writing recent calls"),

@@ -70,6 +70,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
@@ -242,7 +243,7 @@ func openBadger(dir string, logger *zap.Logger) (db *badger.DB, err error) {
 		}
 	}()
 	db, err = badger.Open(badger.DefaultOptions(dir).
-		WithLogger(&badgerLogger{log: structured(logger)}).
+		WithLogger(&badgerLogger{log: outage.Logger(logger)}).
 		WithMemTableSize(size).
 		WithNumMemtables(2).
 		WithBaseTableSize(tableSize).

@@ -2,7 +2,7 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -12,33 +12,22 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
-//go:embed lua/readattempts.lua
-var readAttemptsLua string
+// errAttemptsAnswer is the error for an answer that the scripts do not give.
+var errAttemptsAnswer = errors.New("unexpected answer of a script for login attempts")
 
-//go:embed lua/swapattempts.lua
-var swapAttemptsLua string
-
-var (
-	readAttemptsScript = newScript(readAttemptsLua)
-	swapAttemptsScript = newScript(swapAttemptsLua)
-)
-
-// Attempts keeps login attempts on the server, for all gates with the same
-// prefix. Each cell is a key with a TTL, in a slot of its own. Errors are
-// store.ErrUnavailable.
+// Attempts keeps login attempts on a Redis server, for all gates with the
+// same prefix. Each cell is a key with a TTL, in a slot of its own.
 type Attempts struct {
 	client *client
 	prefix string
 }
 
-// Attempts returns the login attempts of the store. They use its connections.
+// Attempts returns the login attempts of all gates.
 func (s *Store) Attempts() *Attempts { return &Attempts{s.client, s.prefix} }
 
 // Read implements login.Cells.
 func (a *Attempts) Read(ctx context.Context, key login.CellKey) (login.Cell, error) {
-	ctx, cancel := a.client.within(ctx)
-	defer cancel()
-	answer, err := a.client.run(ctx, readAttemptsScript, []string{a.key(key)}, nil)
+	answer, err := a.client.run(ctx, attemptsReadScript, []string{a.key(key)}, nil)
 	if err != nil {
 		return login.Cell{}, err
 	}
@@ -47,9 +36,7 @@ func (a *Attempts) Read(ctx context.Context, key login.CellKey) (login.Cell, err
 
 // Swap implements login.Cells. The expiry is rounded up to milliseconds.
 func (a *Attempts) Swap(ctx context.Context, key login.CellKey, change login.Change) (login.Cell, bool, error) {
-	ctx, cancel := a.client.within(ctx)
-	defer cancel()
-	answer, err := a.client.run(ctx, swapAttemptsScript, []string{a.key(key)}, []string{
+	answer, err := a.client.run(ctx, attemptsSwapScript, []string{a.key(key)}, []string{
 		string(change.Old),
 		string(change.New),
 		strconv.FormatInt(change.Until.UnixMicro(), 10),
@@ -64,7 +51,7 @@ func (a *Attempts) Swap(ctx context.Context, key login.CellKey, change login.Cha
 	}
 	swapped, err := answer[2].AsInt64()
 	if err != nil {
-		return login.Cell{}, false, unavailable(err)
+		return login.Cell{}, false, fmt.Errorf("%w: %w", errAttemptsAnswer, err)
 	}
 	return cell, swapped == 1, nil
 }
@@ -78,18 +65,18 @@ func (a *Attempts) key(key login.CellKey) string {
 	return a.prefix + table + key.ID + "}"
 }
 
-// readCell reads the time and the value, the first elements of an answer.
+// readCell reads the time and the value, the first two elements of an answer.
 func readCell(answer []rueidis.RedisMessage, elements int) (login.Cell, error) {
 	if len(answer) != elements {
-		return login.Cell{}, unavailable(fmt.Errorf("got %d elements of login attempts, want %d", len(answer), elements))
+		return login.Cell{}, fmt.Errorf("%w: %d elements, want %d", errAttemptsAnswer, len(answer), elements)
 	}
 	now, err := answer[0].AsInt64()
 	if err != nil {
-		return login.Cell{}, unavailable(err)
+		return login.Cell{}, fmt.Errorf("%w: %w", errAttemptsAnswer, err)
 	}
 	value, err := answer[1].AsBytes()
 	if err != nil {
-		return login.Cell{}, unavailable(err)
+		return login.Cell{}, fmt.Errorf("%w: %w", errAttemptsAnswer, err)
 	}
 	return login.Cell{Value: value, Now: time.UnixMicro(now)}, nil
 }

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -132,7 +133,7 @@ func (o Options) Name() string {
 	if err != nil {
 		return "redis"
 	}
-	return u.Scheme + "://" + hosts + u.Path + " " + o.Prefix
+	return u.Scheme + "://" + hosts + u.Path + " " + cmp.Or(o.Prefix, DefaultPrefix)
 }
 
 // splitURL parses a URL that may have several hosts, which url.Parse refuses.

@@ -33,6 +33,12 @@ var deleteLua string
 //go:embed lua/record.lua
 var recordLua string
 
+//go:embed lua/attempts_read.lua
+var attemptsReadLua string
+
+//go:embed lua/attempts_swap.lua
+var attemptsSwapLua string
+
 //go:embed lua/ping.lua
 var pingLua string
 
@@ -48,6 +54,9 @@ var (
 	deleteScript   = newScript(deleteLua)
 	recordScript   = newScript(recordLua)
 	pingScript     = newScript(pingLua)
+
+	attemptsReadScript = newScript(attemptsReadLua)
+	attemptsSwapScript = newScript(attemptsSwapLua)
 )
 
 // script is a script that runs on the server.

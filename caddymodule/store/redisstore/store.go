@@ -78,6 +78,9 @@ func (s *Store) Close() error {
 	return err
 }
 
+// Timeout is how long a request waits for the server.
+func (s *Store) Timeout() time.Duration { return s.client.options.Timeout }
+
 // Now returns the time of the server.
 func (s *Store) Now() time.Time { return s.client.clock.Now() }
 

@@ -164,7 +164,7 @@ type suite struct {
 	// ownClock tells that the store has a store.Clock.
 	ownClock bool
 	now      time.Time
-	today   calendar.Day
+	today    calendar.Day
 }
 
 func newSuite(t *testing.T, opened store.Store) *suite {

@@ -1,0 +1,205 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
+)
+
+// RedisStore keeps accounts, keys, counts and login attempts on a Redis (7.0 or
+// newer) or Valkey (7.2 or newer) server, for several gates. All gates of one
+// service use the same URL and prefix. See docs/scaling.md.
+//
+// All settings but the URL and the prefix need a restart of Caddy to change.
+type RedisStore struct {
+	// URL is where the server is. Required. One of
+	//
+	//	redis://[user:password@]host[:port][/database]
+	//	rediss://… for TLS
+	//	unix://[user:password@]/path/to/socket[?db=database]
+	//	redis+sentinel://[user:password@]host[:port],host…/master[/database]
+	//	redis+cluster://[user:password@]host[:port],host…
+	//
+	// Placeholders such as {env.REDIS_PASSWORD} are resolved when the
+	// configuration is loaded.
+	URL string `json:"url,omitempty"`
+
+	// Prefix begins the names of all keys, so that other programs can use
+	// the same server. Default: tollgate.
+	Prefix string `json:"prefix,omitempty"`
+
+	// Timeout is how long a request waits for the server. After that it is
+	// answered with 503. Default: 500ms.
+	Timeout caddy.Duration `json:"timeout,omitempty"`
+
+	// InFlight is how many requests wait for the server at the same time.
+	// One more is answered with 503 at once. Default: 4096.
+	InFlight int `json:"in_flight,omitempty"`
+
+	// WaitReplicas is how many replicas must have a change of an account or
+	// a key before it is confirmed. With fewer, the change is answered with
+	// 503. Without it, a failover can lose a revocation. Default: 0.
+	WaitReplicas int `json:"wait_replicas,omitempty"`
+
+	// AllowEviction allows a server whose maxmemory-policy deletes keys when
+	// its memory is full. Quotas then begin again. Default: off.
+	AllowEviction bool `json:"allow_eviction,omitempty"`
+
+	// CAFile has the certificates that sign the certificate of the server.
+	// Default: those of the system. With CAFile or CertFile, Sentinel and
+	// Cluster use TLS.
+	CAFile string `json:"ca,omitempty"`
+
+	// CertFile and KeyFile have the certificate of the gate and its key, for
+	// a server that requires one. Default: none.
+	CertFile string `json:"cert,omitempty"`
+	KeyFile  string `json:"key,omitempty"`
+
+	options redisstore.Options
+}
+
+// CaddyModule returns the Caddy module information.
+func (*RedisStore) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "tollgate.stores.redis", New: func() caddy.Module { return new(RedisStore) }}
+}
+
+// Provision resolves the placeholders and checks the settings. It does not
+// connect.
+func (r *RedisStore) Provision(caddy.Context) error {
+	address, err := resolveURL(r.URL)
+	if err != nil {
+		return fmt.Errorf("url: %w", err)
+	}
+	r.options = redisstore.Options{
+		URL: address, Prefix: r.Prefix, Timeout: time.Duration(r.Timeout), InFlight: r.InFlight,
+		WaitReplicas: r.WaitReplicas, AllowEviction: r.AllowEviction,
+	}
+	files := []struct {
+		name, value string
+		resolved    *string
+	}{{"ca", r.CAFile, &r.options.CA}, {"cert", r.CertFile, &r.options.Cert}, {"key", r.KeyFile, &r.options.Key}}
+	for _, file := range files {
+		if *file.resolved, err = caddy.NewReplacer().ReplaceOrErr(file.value, true, true); err != nil {
+			return fmt.Errorf("%s: %w", file.name, err)
+		}
+	}
+	return r.options.Validate()
+}
+
+// resolveURL resolves the placeholders of a URL. A user or a password can have
+// any characters. Errors do not contain the values.
+func resolveURL(text string) (string, error) {
+	if text == "" {
+		return "", errors.New("required")
+	}
+	unknown := errors.New("empty or unknown placeholder")
+	replacer := caddy.NewReplacer()
+	user, rest := text[:strings.LastIndexByte(text, '@')+1], text[strings.LastIndexByte(text, '@')+1:]
+	user, err := replacer.ReplaceFunc(user, func(name string, value any) (any, error) {
+		if value == nil || caddy.ToString(value) == "" {
+			return nil, unknown
+		}
+		return url.User(caddy.ToString(value)).String(), nil
+	})
+	if err != nil {
+		return "", unknown
+	}
+	if rest, err = replacer.ReplaceOrErr(rest, true, true); err != nil {
+		return "", unknown
+	}
+	return user + rest, nil
+}
+
+// Key implements StoreOpener.
+func (r *RedisStore) Key() string { return r.options.Name() }
+
+// redisSettings are the settings of an open store.
+type redisSettings struct {
+	url, ca, cert, key     string
+	timeout                time.Duration
+	inFlight, waitReplicas int
+	allowEviction          bool
+}
+
+// Settings implements StoreOpener.
+func (r *RedisStore) Settings() any {
+	o := r.options
+	return redisSettings{o.URL, o.CA, o.Cert, o.Key, o.Timeout, o.InFlight, o.WaitReplicas, o.AllowEviction}
+}
+
+// Open implements StoreOpener. It does not wait for the server: a gate whose
+// server is down starts, and is not ready.
+func (r *RedisStore) Open() (Backend, error) {
+	o := r.options
+	o.Logger = outage.Logger(caddy.Log().Named("tollgate.store"))
+	o.State = storeState
+	s, err := redisstore.Open(o)
+	if err != nil {
+		return Backend{}, err
+	}
+	failures := outage.New(o.Logger, slog.LevelError, "asking redis about login attempts")
+	return Backend{Store: s, Limiter: login.NewShared(s.Attempts(), s.Timeout(), failures), Close: s.Close}, nil
+}
+
+// UnmarshalCaddyfile parses the store's part of the option store:
+//
+//	store redis <url> {
+//		prefix         <text>
+//		timeout        <duration>
+//		in_flight      <number>
+//		wait_replicas  <number>
+//		allow_eviction on|off
+//		ca             <file>
+//		cert           <file>
+//		key            <file>
+//	}
+func (r *RedisStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the store's name
+	if !d.AllArgs(&r.URL) {
+		return d.Err("wrong number of arguments: write store redis <url>")
+	}
+	p := newParser(d)
+	setNumber := func(name string, value *int) option {
+		return option{syntax: name + " <number>", args: 1, parse: func(args []string) (err error) {
+			if *value, err = strconv.Atoi(args[0]); err != nil || *value < 0 {
+				return d.Errf("invalid number %q of %s", args[0], name)
+			}
+			return nil
+		}}
+	}
+	return p.block("", map[string]option{
+		"prefix":        {syntax: "prefix <text>", args: 1, parse: setText(&r.Prefix)},
+		"ca":            {syntax: "ca <file>", args: 1, parse: setText(&r.CAFile)},
+		"cert":          {syntax: "cert <file>", args: 1, parse: setText(&r.CertFile)},
+		"key":           {syntax: "key <file>", args: 1, parse: setText(&r.KeyFile)},
+		"in_flight":     setNumber("in_flight", &r.InFlight),
+		"wait_replicas": setNumber("wait_replicas", &r.WaitReplicas),
+		"timeout": {syntax: "timeout <duration>", args: 1, parse: func(args []string) error {
+			timeout, err := caddy.ParseDuration(args[0])
+			if err != nil || timeout <= 0 {
+				return d.Errf("invalid duration %q of timeout: use a duration such as 500ms", args[0])
+			}
+			r.Timeout = caddy.Duration(timeout)
+			return nil
+		}},
+		"allow_eviction": setSwitch(d, "allow_eviction", &r.AllowEviction),
+	})
+}
+
+// Interface guards.
+var (
+	_ caddy.Provisioner     = (*RedisStore)(nil)
+	_ caddyfile.Unmarshaler = (*RedisStore)(nil)
+	_ StoreOpener           = (*RedisStore)(nil)
+)
