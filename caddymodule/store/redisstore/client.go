@@ -141,6 +141,7 @@ func (c *client) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.drop(store.ErrClosed)
+	c.options.State(false)
 }
 
 // drop closes the link. The caller holds the lock.
@@ -188,6 +189,11 @@ func (c *client) do(ctx context.Context, send func(*link) rueidis.RedisResult) (
 	default:
 		return rueidis.RedisMessage{}, unavailable(fmt.Errorf("%d requests are waiting", c.options.InFlight))
 	}
+	return c.try(ctx, send)
+}
+
+// try is do for a request that is sent also while too many others wait.
+func (c *client) try(ctx context.Context, send func(*link) rueidis.RedisResult) (rueidis.RedisMessage, error) {
 	for pause := 2 * time.Millisecond; ; pause *= 2 {
 		l, err := c.use(ctx)
 		if err != nil {
