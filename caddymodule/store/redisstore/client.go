@@ -21,11 +21,6 @@ const (
 
 	// bufferSize is the size of a connection's buffers, in bytes.
 	bufferSize = 32 << 10
-
-	// flushDelay is how long a connection collects requests before it
-	// writes them. Under load it saves system calls of both sides. A call on
-	// a quiet gate does not wait: the delay begins after a write.
-	flushDelay = 100 * time.Microsecond
 )
 
 // client sends requests to the server. It connects in the background, again
@@ -98,7 +93,6 @@ func (c *client) rueidisOptions() rueidis.ClientOption {
 		o.RingScaleEachConn++
 	}
 	o.ReadBufferEachConn, o.WriteBufferEachConn = bufferSize, bufferSize
-	o.MaxFlushDelay = flushDelay
 	o.ConnWriteTimeout = max(time.Second, 2*c.options.Timeout)
 	o.Dialer.Timeout, o.Dialer.KeepAlive = c.options.Timeout, 300*time.Millisecond
 	o.DialCtxFn = c.dialer.dial
