@@ -6,66 +6,31 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login/logintest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
 )
 
 // attemptsServer is a Redis server of one test.
 type attemptsServer struct {
 	testing.TB
-	socket  string
-	process *os.Process
-	admin   rueidis.Client
+	*redistest.Server
 }
 
-// startAttemptsServer starts a Redis server on a Unix socket. Without Redis
-// installed the test is skipped, in CI it fails.
 func startAttemptsServer(t testing.TB) *attemptsServer {
 	t.Helper()
-	program, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	directory, err := os.MkdirTemp("", "redis")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(directory) })
-	s := &attemptsServer{TB: t, socket: filepath.Join(directory, "socket")}
-	server := exec.Command(program, "--port", "0", "--unixsocket", s.socket, "--dir", directory, "--save", "")
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		server.Process.Kill()
-		server.Wait()
-	})
-	s.process = server.Process
-	s.waitFor("the server to start", func() bool {
-		s.admin, err = s.connect()
-		return err == nil
-	})
-	t.Cleanup(s.admin.Close)
-	return s
+	return &attemptsServer{t, redistest.Start(t)}
 }
 
 func (s *attemptsServer) waitFor(what string, done func() bool) {
@@ -77,19 +42,10 @@ func (s *attemptsServer) waitFor(what string, done func() bool) {
 	}
 }
 
-func (s *attemptsServer) connect() (rueidis.Client, error) {
-	option, err := rueidis.ParseURL("unix://" + s.socket)
-	if err != nil {
-		return nil, err
-	}
-	option.DisableCache, option.ForceSingleClient = true, true
-	return rueidis.NewClient(option)
-}
-
 // open returns the attempts as a gate of its own has them.
 func (s *attemptsServer) open(timeout time.Duration) *redisstore.Attempts {
 	s.Helper()
-	gate, err := redisstore.Open(redisstore.Options{URL: "unix://" + s.socket, Timeout: timeout})
+	gate, err := redisstore.Open(redisstore.Options{URL: s.URL(), Timeout: timeout})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -98,41 +54,43 @@ func (s *attemptsServer) open(timeout time.Duration) *redisstore.Attempts {
 	return gate.Attempts()
 }
 
-// command runs a command and returns its answer as text.
-func (s *attemptsServer) command(words ...string) string {
+// command runs a command and returns its reply.
+func (s *attemptsServer) command(words ...string) any {
 	s.Helper()
-	answer := s.admin.Do(s.Context(), s.admin.B().Arbitrary(words...).Build())
-	if err := answer.Error(); err != nil {
+	reply, err := s.Do(words...)
+	if err != nil {
 		s.Fatalf("%q: %v", words, err)
 	}
-	return answer.String()
+	return reply
 }
 
-// stop stops the server as a stalled machine does, until its resume.
-func (s *attemptsServer) stop() {
+func (s *attemptsServer) stall() {
 	s.Helper()
-	s.process.Signal(syscall.SIGSTOP)
-	s.waitFor("the server to stop", func() bool {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.process.Pid))
-		return err == nil && strings.Contains(string(status), ") T ")
-	})
+	if err := s.Pause(); err != nil {
+		s.Fatal(err)
+	}
 }
 
-func (s *attemptsServer) resume() { s.process.Signal(syscall.SIGCONT) }
+func (s *attemptsServer) goOn() {
+	s.Helper()
+	if err := s.Resume(); err != nil {
+		s.Fatal(err)
+	}
+}
 
 var keyName = regexp.MustCompile(`^tollgate:[ce]:\{[0-9A-Za-z_-]{22}\}$`)
 
 // checkKeys checks that each key has a hashed name and expires.
 func (s *attemptsServer) checkKeys(want int) {
 	s.Helper()
-	keys, err := s.admin.Do(s.Context(), s.admin.B().Keys().Pattern("tollgate:[ce]:*").Build()).AsStrSlice()
-	if err != nil || len(keys) != want {
-		s.Errorf("got the keys %q, %v, want %d", keys, err, want)
+	keys := s.command("KEYS", "tollgate:[ce]:*").([]any)
+	if len(keys) != want {
+		s.Errorf("got the keys %q, want %d", keys, want)
 	}
-	for _, key := range keys {
-		ttl, err := s.admin.Do(s.Context(), s.admin.B().Pttl().Key(key).Build()).AsInt64()
-		if err != nil || ttl <= 0 {
-			s.Errorf("key %q: got the TTL %d, %v, want one", key, ttl, err)
+	for _, one := range keys {
+		key := one.(string)
+		if ttl := s.command("PTTL", key).(int64); ttl <= 0 {
+			s.Errorf("key %q: got the TTL %d, want one", key, ttl)
 		}
 		if !keyName.MatchString(key) {
 			s.Errorf("got the key %q, want the hash of a client or an e-mail", key)
@@ -184,13 +142,15 @@ func (g *sharedGates) fail(address, email string, times int) {
 	}
 }
 
+func always(text string) func(int) string { return func(int) string { return text } }
+
 // guess makes parallel attempts and returns how many were admitted.
-func (g *sharedGates) guess(times int, address, email string) int64 {
+func (g *sharedGates) guess(times int, address, email func(int) string) int64 {
 	var through atomic.Int64
 	var group sync.WaitGroup
-	for range times {
+	for i := range times {
 		group.Go(func() {
-			if attempt, _ := g.try(address, email); attempt != nil {
+			if attempt, _ := g.try(address(i), email(i)); attempt != nil {
 				through.Add(1)
 				attempt.Failed()
 			}
@@ -219,26 +179,15 @@ func TestAttemptsParallelGuesses(t *testing.T) {
 		want            int64
 		keys            int
 	}{
-		{"from a client", func(int) string { return "192.0.2.1" }, func(i int) string { return fmt.Sprint(i) }, 5, 6},
-		{"at an account", func(i int) string { return fmt.Sprint("192.0.2.", i) }, func(int) string { return "victim" }, 10, 11},
-		{"from a client at an account", func(int) string { return "192.0.2.1" }, func(int) string { return "victim" }, 5, 2},
+		{"from a client", always("192.0.2.1"), func(i int) string { return fmt.Sprint(i) }, 5, 6},
+		{"at an account", func(i int) string { return fmt.Sprint("192.0.2.", i) }, always("victim"), 10, 11},
+		{"from a client at an account", always("192.0.2.1"), always("victim"), 5, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s := startAttemptsServer(t)
 			g := s.gates(10 * time.Second)
-			var through atomic.Int64
-			var group sync.WaitGroup
-			for i := range 50 {
-				group.Go(func() {
-					if attempt, _ := g.try(test.client(i), test.account(i)); attempt != nil {
-						through.Add(1)
-						attempt.Failed()
-					}
-				})
-			}
-			group.Wait()
-			if got := through.Load(); got != test.want {
+			if got := g.guess(50, test.client, test.account); got != test.want {
 				t.Errorf("got %d guesses through, want %d", got, test.want)
 			}
 			s.checkKeys(test.keys)
@@ -319,14 +268,14 @@ func TestAttemptsOutage(t *testing.T) {
 	g := s.gates(2 * time.Second)
 	g.fail("192.0.2.1", "a", 5)
 	g.refuse("192.0.2.1", "a", time.Minute)
-	s.stop()
-	if got, want := g.guess(50, "192.0.2.1", "a"), int64(5*len(g.gates)); got != want {
+	s.stall()
+	if got, want := g.guess(50, always("192.0.2.1"), always("a")), int64(5*len(g.gates)); got != want {
 		t.Errorf("got %d guesses through during the outage, want %d", got, want)
 	}
 	if !strings.Contains(g.log.String(), "deadline exceeded") {
 		t.Errorf("got the log %q, want the failure", &g.log)
 	}
-	s.resume()
+	s.goOn()
 	s.command("PING")
 	g.fail("192.0.2.2", "a", 5)
 	g.refuse("192.0.2.3", "a", 30*time.Second)
@@ -350,7 +299,7 @@ func TestAttemptsServerThatRefusesChanges(t *testing.T) {
 			g := s.gates(2 * time.Second)
 			g.fail("192.0.2.1", "a", 5)
 			s.command(test.command...)
-			if got, want := g.guess(50, "192.0.2.1", "a"), int64(5*len(g.gates)); got != want {
+			if got, want := g.guess(50, always("192.0.2.1"), always("a")), int64(5*len(g.gates)); got != want {
 				t.Errorf("got %d guesses through, want %d", got, want)
 			}
 		})
@@ -398,9 +347,9 @@ func TestAttemptsSwap(t *testing.T) {
 
 func (s *attemptsServer) checkExpiry(key string, want time.Time) {
 	s.Helper()
-	at, err := s.admin.Do(s.Context(), s.admin.B().Pexpiretime().Key(key).Build()).AsInt64()
-	if late := time.UnixMilli(at).Sub(want); err != nil || late < 0 || late > time.Millisecond {
-		s.Errorf("got expiry %v late, %v, want at most a millisecond", late, err)
+	at := s.command("PEXPIRETIME", key).(int64)
+	if late := time.UnixMilli(at).Sub(want); late < 0 || late > time.Millisecond {
+		s.Errorf("got expiry %v late, want at most a millisecond", late)
 	}
 }
 
@@ -415,7 +364,7 @@ func TestAttemptsLateChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.stop()
+	s.stall()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	until := cell.Now
@@ -423,7 +372,7 @@ func TestAttemptsLateChange(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
 	}
-	s.resume()
+	s.goOn()
 	// The connection is the same, so the server has executed the change.
 	if cell, err = cells.Read(t.Context(), key); err != nil || len(cell.Value) > 0 {
 		t.Errorf("got %q, %v, want no value", cell.Value, err)
