@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"regexp"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,25 +31,22 @@ func startAttemptsServer(t testing.TB) *attemptsServer {
 	return &attemptsServer{t, redistest.Start(t)}
 }
 
-func (s *attemptsServer) waitFor(what string, done func() bool) {
-	s.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+// open returns the attempts as a gate of its own has them.
+func open(t testing.TB, url string, timeout time.Duration) *redisstore.Attempts {
+	t.Helper()
+	gate, err := redisstore.Open(redisstore.Options{URL: url, Timeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { gate.Close() })
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if err = gate.Check(t.Context()); err == nil {
+			return gate.Attempts()
+		}
 		if time.Now().After(deadline) {
-			s.Fatalf("waiting for %s", what)
+			t.Fatalf("waiting for the store to connect: %v", err)
 		}
 	}
-}
-
-// open returns the attempts as a gate of its own has them.
-func (s *attemptsServer) open(timeout time.Duration) *redisstore.Attempts {
-	s.Helper()
-	gate, err := redisstore.Open(redisstore.Options{URL: s.URL(), Timeout: timeout})
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() { gate.Close() })
-	s.waitFor("the store to connect", func() bool { return gate.Check(s.Context()) == nil })
-	return gate.Attempts()
 }
 
 // command runs a command and returns its reply.
@@ -98,77 +93,6 @@ func (s *attemptsServer) checkKeys(want int) {
 	}
 }
 
-// sharedGates are limiters with connections of their own.
-type sharedGates struct {
-	testing.TB
-	gates  []*login.Shared
-	next   atomic.Int64
-	log    bytes.Buffer
-	limits login.Limits
-}
-
-func (s *attemptsServer) gates(timeout time.Duration) *sharedGates {
-	g := &sharedGates{TB: s.TB}
-	outages := outage.New(slog.New(slog.NewTextHandler(&g.log, nil)), slog.LevelError, "limiting logins")
-	for range 3 {
-		g.gates = append(g.gates, login.NewShared(s.open(timeout), timeout, outages))
-	}
-	return g
-}
-
-func (g *sharedGates) try(address, email string) (login.Attempt, time.Duration) {
-	g.Helper()
-	gate := g.gates[int(g.next.Add(1))%len(g.gates)]
-	attempt, wait, err := gate.Reserve(g.Context(), time.Now(), g.limits, login.ClientOf(address), login.AccountOf(email))
-	if err != nil {
-		g.Errorf("Reserve(%q, %q): %v", address, email, err)
-	}
-	return attempt, wait
-}
-
-func (g *sharedGates) admit(address, email string) login.Attempt {
-	g.Helper()
-	attempt, wait := g.try(address, email)
-	if attempt == nil {
-		g.Fatalf("%s at %s: refused for %v, want admitted", address, email, wait)
-	}
-	return attempt
-}
-
-func (g *sharedGates) fail(address, email string, times int) {
-	g.Helper()
-	for range times {
-		g.admit(address, email).Failed()
-	}
-}
-
-func always(text string) func(int) string { return func(int) string { return text } }
-
-// guess makes parallel attempts and returns how many were admitted.
-func (g *sharedGates) guess(times int, address, email func(int) string) int64 {
-	var through atomic.Int64
-	var group sync.WaitGroup
-	for i := range times {
-		group.Go(func() {
-			if attempt, _ := g.try(address(i), email(i)); attempt != nil {
-				through.Add(1)
-				attempt.Failed()
-			}
-		})
-	}
-	group.Wait()
-	return through.Load()
-}
-
-// refuse expects a refusal for at most a wait.
-func (g *sharedGates) refuse(address, email string, most time.Duration) {
-	g.Helper()
-	if attempt, wait := g.try(address, email); attempt != nil || wait <= 0 || wait > most {
-		g.Fatalf("%s at %s: got admitted %t, wait %v; want refused for at most %v",
-			address, email, attempt != nil, wait, most)
-	}
-}
-
 // Threat: 50 guesses are sent to three gates at once. Expected: exactly the
 // allowance gets through.
 func TestAttemptsParallelGuesses(t *testing.T) {
@@ -192,6 +116,21 @@ func TestAttemptsParallelGuesses(t *testing.T) {
 			}
 			s.checkKeys(test.keys)
 		})
+	}
+}
+
+// The cells of a client and of an e-mail can be on different servers.
+func TestAttemptsOnACluster(t *testing.T) {
+	t.Parallel()
+	g := openGates(t, redistest.StartCluster(t, 3).URL(), 10*time.Second)
+	if got := g.guess(50, func(i int) string { return fmt.Sprint("192.0.2.", i) }, always("victim")); got != 10 {
+		t.Errorf("got %d guesses at an account through, want 10", got)
+	}
+	if got := g.guess(50, always("198.51.100.1"), func(i int) string { return fmt.Sprint(i) }); got != 5 {
+		t.Errorf("got %d guesses from a client through, want 5", got)
+	}
+	if g.log.Len() > 0 {
+		t.Errorf("got the log %q, want none", &g.log)
 	}
 }
 
@@ -241,7 +180,7 @@ func (m *movedClock) Swap(ctx context.Context, key login.CellKey, change login.C
 func TestAttemptsAgainstModel(t *testing.T) {
 	t.Parallel()
 	s := startAttemptsServer(t)
-	cells := []*movedClock{{Attempts: s.open(10 * time.Second)}, {Attempts: s.open(10 * time.Second)}}
+	cells := []*movedClock{{Attempts: open(t, s.URL(), 10*time.Second)}, {Attempts: open(t, s.URL(), 10*time.Second)}}
 	outages := outage.New(slog.New(slog.DiscardHandler), slog.LevelError, "test")
 	logintest.CheckModel(t, func(t *rapid.T) logintest.Setup {
 		s.command("FLUSHALL")
@@ -309,7 +248,7 @@ func TestAttemptsServerThatRefusesChanges(t *testing.T) {
 func TestAttemptsSwap(t *testing.T) {
 	t.Parallel()
 	s := startAttemptsServer(t)
-	cells := s.open(10 * time.Second)
+	cells := open(t, s.URL(), 10*time.Second)
 	key := login.CellKey{Kind: login.ClientCell, ID: "id"}
 	soon, later := time.Now().Add(time.Hour), time.Now().Add(2*time.Hour)
 	one, two := []byte("\x00\r\n\xff"), bytes.Repeat([]byte{1, 0}, 1<<14)
@@ -357,7 +296,7 @@ func (s *attemptsServer) checkExpiry(key string, want time.Time) {
 func TestAttemptsLateChange(t *testing.T) {
 	t.Parallel()
 	s := startAttemptsServer(t)
-	cells := s.open(10 * time.Second)
+	cells := open(t, s.URL(), 10*time.Second)
 	key := login.CellKey{Kind: login.AccountCell, ID: "id"}
 	// A change before loads the script: the late one is sent in one command.
 	cell, _, err := cells.Swap(t.Context(), key, login.Change{})
@@ -383,7 +322,7 @@ func TestAttemptsUnexpectedAnswer(t *testing.T) {
 	t.Parallel()
 	s := startAttemptsServer(t)
 	s.command("HSET", "tollgate:c:{id}", "field", "value")
-	cells := s.open(10 * time.Second)
+	cells := open(t, s.URL(), 10*time.Second)
 	key := login.CellKey{Kind: login.ClientCell, ID: "id"}
 	if _, err := cells.Read(t.Context(), key); err == nil {
 		t.Error("reading a key of another type: got no error")
