@@ -61,10 +61,12 @@ type RedisStore struct {
 	// Cluster use TLS.
 	CAFile string `json:"ca,omitempty"`
 
-	// CertFile and KeyFile have the certificate of the gate and its key, for
-	// a server that requires one. Default: none.
+	// CertFile has the certificate of the gate, for a server that requires
+	// one. Default: none.
 	CertFile string `json:"cert,omitempty"`
-	KeyFile  string `json:"key,omitempty"`
+
+	// KeyFile has the private key of that certificate. Default: none.
+	KeyFile string `json:"key,omitempty"`
 
 	options redisstore.Options
 }
