@@ -231,11 +231,11 @@ func (c *client) ping(ctx context.Context) error {
 
 func (c *client) pingKey(ctx context.Context, key string) error {
 	sent := time.Now()
-	reply, err := c.run(ctx, pingScript, []string{key}, nil)
+	reply, err := c.try(ctx, func(l *link) rueidis.RedisResult { return pingScript.exec(ctx, l, []string{key}, nil) })
 	if err != nil {
 		return err
 	}
-	now, err := reply[0].AsInt64()
+	now, err := reply.AsInt64()
 	if err != nil {
 		return unavailable(err)
 	}
