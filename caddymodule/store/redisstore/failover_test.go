@@ -30,7 +30,9 @@ func TestFailover(t *testing.T) {
 			check(t, sentinel.Hurry())
 			master, err := sentinel.Master()
 			check(t, err)
-			f := newFleet(t, redisstore.Options{URL: sentinel.URL(), WaitReplicas: 1})
+			f := newFleet(t, redisstore.Options{URL: sentinel.URL()})
+			_, err = master.Do("WAIT", "1", "10000") // the replica has the account
+			check(t, err)
 			p := f.start(f.call(), daily(1<<40))
 			p.await("calls", func() bool { return p.served() > 100 })
 			test.fail(t, sentinel, master)
