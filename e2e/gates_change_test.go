@@ -107,13 +107,13 @@ func TestSeveralGatesKnowChanges(t *testing.T) {
 		stop := make(chan struct{})
 		loads := g.loadOthers(t, key.Token, stop, "200", change.want)
 		for _, s := range g.all[1:] {
-			if got := ask(t, s, key.Token); got != "200" {
+			if got := ask(s, key.Token); got != "200" {
 				t.Errorf("round %d, %s: got %s before the change", round, change.name, got)
 			}
 		}
 		token := change.make(t, g.control[0], account, key)
 		for i, s := range g.all[1:] {
-			if got := ask(t, s, token); got != change.want {
+			if got := ask(s, token); got != change.want {
 				t.Errorf("round %d, %s: gate %d answers %s, want %s", round, change.name, i+2, got, change.want)
 			}
 		}
@@ -141,7 +141,7 @@ func (g *gates) loadOthers(t *testing.T, token string, stop <-chan struct{}, wan
 					return
 				default:
 				}
-				if got := ask(t, s, token); !slices.Contains(want, got) && !slices.Contains(between, got) {
+				if got := ask(s, token); !slices.Contains(want, got) && !slices.Contains(between, got) {
 					t.Errorf("during the change: got %s, want one of %v", got, want)
 					return
 				}
