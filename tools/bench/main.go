@@ -2,7 +2,7 @@
 //
 // Run it with ./xcaddy.sh bench, which builds bin/caddy first:
 //
-//	./xcaddy.sh bench                       about ten minutes
+//	./xcaddy.sh bench                       about 13 minutes
 //	./xcaddy.sh bench -quick                a smoke test; its figures mean little
 //	./xcaddy.sh bench -only proxy,latency   some of the measurements
 //
