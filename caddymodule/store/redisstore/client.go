@@ -183,13 +183,16 @@ func (c *client) do(ctx context.Context, send func(*link) rueidis.RedisResult) (
 	default:
 		return rueidis.RedisMessage{}, unavailable(fmt.Errorf("%d requests are waiting", c.options.InFlight))
 	}
-	return c.try(ctx, send)
+	return c.try(ctx, c.use, send)
 }
 
+// linkFunc returns the link that a request uses.
+type linkFunc func(context.Context) (*link, error)
+
 // try is do for a request that is sent also while too many others wait.
-func (c *client) try(ctx context.Context, send func(*link) rueidis.RedisResult) (rueidis.RedisMessage, error) {
+func (c *client) try(ctx context.Context, use linkFunc, send func(*link) rueidis.RedisResult) (rueidis.RedisMessage, error) {
 	for pause := 2 * time.Millisecond; ; pause *= 2 {
-		l, err := c.use(ctx)
+		l, err := use(ctx)
 		if err != nil {
 			return rueidis.RedisMessage{}, err
 		}

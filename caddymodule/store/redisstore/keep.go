@@ -81,7 +81,9 @@ func (c *client) maintain(ctx context.Context) error {
 	}
 	ctx, cancel := c.within(ctx)
 	defer cancel()
-	return c.ping(ctx)
+	// Not c.use: it waits for the check of a new connection, which only the
+	// background makes.
+	return c.ping(ctx, func(context.Context) (*link, error) { return l, nil })
 }
 
 // linked returns the link, or a new one.
@@ -212,13 +214,13 @@ const pings = 8
 
 // ping writes a key that expires soon, and reads the time of the server. In a
 // cluster, one server that works is enough.
-func (c *client) ping(ctx context.Context) error {
+func (c *client) ping(ctx context.Context, use linkFunc) error {
 	if !c.location.cluster {
-		return c.pingKey(ctx, c.options.Prefix+":check")
+		return c.pingKey(ctx, use, c.options.Prefix+":check")
 	}
 	results := make(chan error, pings)
 	for i := range pings {
-		go func() { results <- c.pingKey(ctx, fmt.Sprintf("%s:check:{%d}", c.options.Prefix, i)) }()
+		go func() { results <- c.pingKey(ctx, use, fmt.Sprintf("%s:check:{%d}", c.options.Prefix, i)) }()
 	}
 	var err error
 	for range pings {
@@ -229,9 +231,9 @@ func (c *client) ping(ctx context.Context) error {
 	return err
 }
 
-func (c *client) pingKey(ctx context.Context, key string) error {
+func (c *client) pingKey(ctx context.Context, use linkFunc, key string) error {
 	sent := time.Now()
-	reply, err := c.try(ctx, func(l *link) rueidis.RedisResult { return pingScript.exec(ctx, l, []string{key}, nil) })
+	reply, err := c.try(ctx, use, func(l *link) rueidis.RedisResult { return pingScript.exec(ctx, l, []string{key}, nil) })
 	if err != nil {
 		return err
 	}
