@@ -35,13 +35,18 @@ func (c *client) keep(ctx context.Context) {
 			return
 		}
 		c.report(err, first)
-		pause := beat
-		if err != nil && !errors.Is(err, errRefused) {
-			pause = again
+		pause, wake := beat, c.wake
+		if err != nil {
+			// A connection that opens and fails must not lead to the next
+			// one at once.
+			wake = nil
+			if !errors.Is(err, errRefused) {
+				pause = again
+			}
 		}
 		timer := time.NewTimer(pause)
 		select {
-		case <-c.wake:
+		case <-wake:
 		case <-timer.C:
 		case <-ctx.Done():
 		}
