@@ -84,8 +84,8 @@ func TestOnlyBadgerstoreUsesItsParts(t *testing.T) {
 	}
 }
 
-// forTests are packages that run a whole gate or a browser for tests.
-var forTests = []string{"caddymodule/control/controltest", "upstream/account/gatetest", "upstream/web/browsertest"}
+// forTests are packages that run a whole gate, a browser or Redis for tests.
+var forTests = []string{"caddymodule/control/controltest", "caddymodule/store/redisstore/redistest", "upstream/account/gatetest", "upstream/web/browsertest"}
 
 // list returns a field of each package of this module: Imports, or Deps
 // for the imports of the imports too.
