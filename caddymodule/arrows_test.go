@@ -15,7 +15,7 @@ import (
 // /... includes the packages below it.
 func TestArrows(t *testing.T) {
 	t.Parallel()
-	const caddy, huma, badger = "github.com/caddyserver/...", "github.com/danielgtaylor/huma/...", "github.com/dgraph-io/..."
+	const caddy, huma, badger, redis = "github.com/caddyserver/...", "github.com/danielgtaylor/huma/...", "github.com/dgraph-io/...", "github.com/redis/..."
 	gate := []string{"caddymodule/gate", "caddymodule/policy", "caddymodule/route"}
 	dependencies := list(t, "Deps")
 	for _, test := range []struct {
@@ -24,19 +24,23 @@ func TestArrows(t *testing.T) {
 	}{
 		{ // the way of one request
 			[]string{"caddymodule/gate", "caddymodule/route", "caddymodule/token", "caddymodule/calendar", "caddymodule/policy", "caddymodule/login", "caddymodule/usage"},
-			[]string{caddy, huma, badger, "caddymodule", "caddymodule/control", "caddymodule/control/client", "caddymodule/control/cli", "caddymodule/store/badgerstore/..."},
+			[]string{caddy, huma, badger, redis, "caddymodule", "caddymodule/control", "caddymodule/control/client", "caddymodule/control/cli", "caddymodule/store/badgerstore/...", "caddymodule/store/redisstore/..."},
 		},
 		{ // the contract of a store
 			[]string{"caddymodule/store"},
-			slices.Concat(gate, []string{caddy, huma, badger, "net/http", "caddymodule", "caddymodule/control/...", "caddymodule/store/badgerstore/..."}),
+			slices.Concat(gate, []string{caddy, huma, badger, redis, "net/http", "caddymodule", "caddymodule/control/...", "caddymodule/store/badgerstore/...", "caddymodule/store/redisstore/..."}),
 		},
 		{
 			[]string{"caddymodule/store/badgerstore/..."},
-			slices.Concat(gate, []string{caddy, huma, "caddymodule", "caddymodule/control/...", "caddymodule/usage", "caddymodule/apierror", "caddymodule/assertion"}),
+			slices.Concat(gate, []string{caddy, huma, redis, "caddymodule", "caddymodule/control/...", "caddymodule/usage", "caddymodule/apierror", "caddymodule/assertion", "caddymodule/store/redisstore/..."}),
+		},
+		{
+			[]string{"caddymodule/store/redisstore"},
+			slices.Concat(gate, []string{caddy, huma, badger, "caddymodule", "caddymodule/control/...", "caddymodule/usage", "caddymodule/apierror", "caddymodule/assertion", "caddymodule/store/badgerstore/..."}),
 		},
 		{
 			[]string{"caddymodule/control"},
-			[]string{caddy, badger, "caddymodule", "caddymodule/gate", "caddymodule/control/client", "caddymodule/control/cli", "caddymodule/store/badgerstore/..."},
+			[]string{caddy, badger, redis, "caddymodule", "caddymodule/gate", "caddymodule/control/client", "caddymodule/control/cli", "caddymodule/store/badgerstore/...", "caddymodule/store/redisstore/..."},
 		},
 		{ // what services, clients and the gate share
 			[]string{"caddymodule/apierror", "caddymodule/assertion", "caddymodule/outage", "caddymodule/control/api"},

@@ -223,6 +223,9 @@ func (p *parser) setValues(into ...any) func([]string) error {
 }
 
 func (p *parser) store(args []string) error {
+	if strings.Contains(args[0], "://") { // Caddy's error would print its password
+		return p.d.Err("wrong number of arguments: write store <module> <arguments...>")
+	}
 	for range args[1:] {
 		p.d.Prev() // the module parses its arguments
 	}

@@ -23,7 +23,7 @@ import (
 func TestFieldsAreDocumented(t *testing.T) {
 	t.Parallel()
 	fields := 0
-	for _, file := range []string{"app.go", "badger.go", "gate.go", "control.go", "policy/config.go"} {
+	for _, file := range []string{"app.go", "badger.go", "redis.go", "gate.go", "control.go", "policy/config.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

@@ -61,10 +61,12 @@ type RedisStore struct {
 	// Cluster use TLS.
 	CAFile string `json:"ca,omitempty"`
 
-	// CertFile and KeyFile have the certificate of the gate and its key, for
-	// a server that requires one. Default: none.
+	// CertFile has the certificate of the gate, for a server that requires
+	// one. Default: none.
 	CertFile string `json:"cert,omitempty"`
-	KeyFile  string `json:"key,omitempty"`
+
+	// KeyFile has the private key of that certificate. Default: none.
+	KeyFile string `json:"key,omitempty"`
 
 	options redisstore.Options
 }
@@ -81,10 +83,8 @@ func (r *RedisStore) Provision(caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("url: %w", err)
 	}
-	r.options = redisstore.Options{
-		URL: address, Prefix: r.Prefix, Timeout: time.Duration(r.Timeout), InFlight: r.InFlight,
-		WaitReplicas: r.WaitReplicas, AllowEviction: r.AllowEviction,
-	}
+	r.options = r.written()
+	r.options.URL = address
 	files := []struct {
 		name, value string
 		resolved    *string
@@ -95,6 +95,14 @@ func (r *RedisStore) Provision(caddy.Context) error {
 		}
 	}
 	return r.options.Validate()
+}
+
+// written returns the options with their placeholders.
+func (r *RedisStore) written() redisstore.Options {
+	return redisstore.Options{
+		URL: r.URL, Prefix: r.Prefix, Timeout: time.Duration(r.Timeout), InFlight: r.InFlight,
+		WaitReplicas: r.WaitReplicas, AllowEviction: r.AllowEviction, CA: r.CAFile, Cert: r.CertFile, Key: r.KeyFile,
+	}
 }
 
 // resolveURL resolves the placeholders of a URL. A user or a password can have
@@ -169,22 +177,23 @@ func (r *RedisStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if !d.AllArgs(&r.URL) {
 		return d.Err("wrong number of arguments: write store redis <url>")
 	}
+	where := at(d)
 	p := newParser(d)
-	setNumber := func(name string, value *int) option {
+	setNumber := func(name string, value *int, least int) option {
 		return option{syntax: name + " <number>", args: 1, parse: func(args []string) (err error) {
-			if *value, err = strconv.Atoi(args[0]); err != nil || *value < 0 {
+			if *value, err = strconv.Atoi(args[0]); err != nil || *value < least {
 				return d.Errf("invalid number %q of %s", args[0], name)
 			}
 			return nil
 		}}
 	}
-	return p.block("", map[string]option{
+	err := p.block("", map[string]option{
 		"prefix":        {syntax: "prefix <text>", args: 1, parse: setText(&r.Prefix)},
 		"ca":            {syntax: "ca <file>", args: 1, parse: setText(&r.CAFile)},
 		"cert":          {syntax: "cert <file>", args: 1, parse: setText(&r.CertFile)},
 		"key":           {syntax: "key <file>", args: 1, parse: setText(&r.KeyFile)},
-		"in_flight":     setNumber("in_flight", &r.InFlight),
-		"wait_replicas": setNumber("wait_replicas", &r.WaitReplicas),
+		"in_flight":     setNumber("in_flight", &r.InFlight, 1),
+		"wait_replicas": setNumber("wait_replicas", &r.WaitReplicas, 0),
 		"timeout": {syntax: "timeout <duration>", args: 1, parse: func(args []string) error {
 			timeout, err := caddy.ParseDuration(args[0])
 			if err != nil || timeout <= 0 {
@@ -195,6 +204,14 @@ func (r *RedisStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		}},
 		"allow_eviction": setSwitch(d, "allow_eviction", &r.AllowEviction),
 	})
+	// A URL with a placeholder is checked in Provision only.
+	if err != nil || strings.Contains(r.URL, "{") {
+		return err
+	}
+	if err := r.written().Validate(); err != nil {
+		return fmt.Errorf("store redis: %w, at %s:%d", err, where.file, where.line)
+	}
+	return nil
 }
 
 // Interface guards.

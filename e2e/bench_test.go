@@ -44,8 +44,8 @@ func TestBenchWithoutWrk(t *testing.T) {
 		t.Errorf("got %v, %s", err, out)
 	}
 	text, err := os.ReadFile(calls)
-	if err != nil || !strings.Contains(string(text), "install") || !strings.Contains(string(text), " wrk\n") {
-		t.Errorf("the package manager was not asked for wrk: %v, %s", err, text)
+	if err != nil || !strings.Contains(string(text), "install") || !strings.Contains(string(text), " redis-server wrk\n") {
+		t.Errorf("the package manager was not asked for redis-server and wrk: %v, %s", err, text)
 	}
 	if strings.Contains(string(text), "go ") {
 		t.Errorf("the benchmark built first: %s", text)

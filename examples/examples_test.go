@@ -187,6 +187,7 @@ func validate(t *testing.T, file, text string) {
 		t.Fatal(err)
 	}
 	t.Setenv("TOLLGATE_SECRET", secret)
+	t.Setenv("REDIS_PASSWORD", "a password of thirty characters")
 	t.Setenv("CREDENTIALS_DIRECTORY", dir)
 	t.Setenv("TOLLGATE_DATA", filepath.Join(dir, "data"))
 	var config caddy.Config

@@ -61,9 +61,9 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 	now := g.Now()
 	attempt, wait, err := limiter.Reserve(r.Context(), now, g.Policy.LoginLimits, client, login.AccountOf(email))
 	if err != nil {
-		return g.refuse(w, r, nil, g.storeFailed(err))
+		failed(g.outages.attempts, err)
+		return g.refuse(w, r, nil, refuseUnavailable)
 	}
-	g.outages.store.Worked()
 	if attempt == nil {
 		return g.refuse(w, r, nil, throttled(wait))
 	}

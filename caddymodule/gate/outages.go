@@ -27,7 +27,7 @@ func newOutages(logger *zap.Logger, endpoints []*policy.Endpoint) *outages {
 	o := &outages{
 		store:    of(log, "asking the store"),
 		refund:   of(log, "giving a call back"),
-		attempts: of(log, "recording the result of a login attempt"),
+		attempts: of(log, "limiting login attempts"),
 		login:    of(log, "calling the upstream to log in"),
 		open:     of(log, "calling the upstream outside endpoints"),
 	}

@@ -153,7 +153,7 @@ func TestTenThousandFailuresInFiveSeconds(t *testing.T) {
 	}{
 		"no store":               {nil, func(p *patient) *atomic.Bool { return &p.noStore }, (*patient).ask, "asking the store error=disk is full", "asking the store"},
 		"full disk":              {nil, func(p *patient) *atomic.Bool { return &p.noTake }, (*patient).ask, "asking the store error=disk is full", "asking the store"},
-		"login throttle":         {nil, func(p *patient) *atomic.Bool { return &p.noJournal }, (*patient).logIn, "asking the store error=saving login attempt: disk is full", "asking the store"},
+		"login throttle":         {nil, func(p *patient) *atomic.Bool { return &p.noJournal }, (*patient).logIn, "limiting login attempts error=saving login attempt: disk is full", "limiting login attempts"},
 		"upstream":               {nil, func(p *patient) *atomic.Bool { return &p.noUpstream }, (*patient).ask, "calling the upstream endpoint=convert status=502 error=connection refused", "calling the upstream"},
 		"upstream, errors pass":  {passing, func(p *patient) *atomic.Bool { return &p.noUpstream }, (*patient).ask, "calling the upstream endpoint=convert status=502 error=connection refused", "calling the upstream"},
 		"login":                  {nil, func(p *patient) *atomic.Bool { return &p.noUpstream }, (*patient).logIn, "calling the upstream to log in status=502 error=connection refused", "calling the upstream to log in"},

@@ -56,8 +56,10 @@
 //     so many gains nothing by it.
 //
 // The memory of Shared is that of the server. Each cell is bounded and
-// expires when nothing in it counts, but their number is not bounded: each
-// admitted attempt at a new e-mail adds a cell for Forget.
+// expires when nothing in it counts. The number of cells is not bounded: a
+// wrong password for a new e-mail adds a cell for Forget. So an attacker with
+// many addresses can add as many as the service checks passwords in that
+// time, each about 200 bytes.
 //
 // # Several gates
 //

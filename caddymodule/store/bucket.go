@@ -27,7 +27,10 @@ func (b Bucket) Room(limit Limit, now time.Duration) Room {
 // RoomOf returns what a pace still admits if its bucket is full after debt
 // units of time, and part/Max of another unit. A period is a number of units.
 func (l Limit) RoomOf(debt, part uint64, unit time.Duration) Room {
-	room := Room{Full: roundUp(time.Duration(debt), part) * unit}
+	room := Room{Full: time.Duration(debt) * unit}
+	if part > 0 {
+		room.Full += unit
+	}
 	period := uint64(l.Period.Pace() / unit)
 	if room.Full > l.Period.Pace() {
 		return room

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 )
 
@@ -16,6 +17,7 @@ const keys = 100
 // Plans of the gates.
 const (
 	planAmple     = "ample"     // ampleLimit calls a day
+	planFour      = "four"      // ampleLimit in four limits, as in the benchmarks of the gate
 	planExhausted = "exhausted" // no calls
 )
 
@@ -26,28 +28,36 @@ const ampleLimit = 1_000_000_000_000
 type gate struct {
 	*caddy
 	ample     []string // tokens of accounts with calls left
+	four      []string // the same, with four limits
 	exhausted []string // tokens of accounts without calls left
 }
 
+// badger is the option of a store in a directory.
+func badger(dir, options string) string { return fmt.Sprintf("store badger %q {\n%s\n}", dir, options) }
+
 // gateConfig is a gate in front of an upstream.
-func gateConfig(ctx context.Context, dir, storeOptions, upstream string) (caddyConfig, error) {
+func gateConfig(ctx context.Context, storeOption, upstream string) (caddyConfig, error) {
 	control, err := freeAddresses(ctx, 1)
 	return caddyConfig{
 		options: fmt.Sprintf(`tollgate {
-		store badger %q {
-			%s
-		}
+		%[1]s
 		timezone UTC
 		secret "a secret of benchmarks that guards nothing"
 		guard /api/
 		endpoint convert GET /api/convert/{from}/{amount}/{to}
-		plan %s {
-			convert %d
+		plan %[2]s {
+			convert %[3]d
 		}
-		plan %s {
+		plan %[4]s {
+			convert %[3]d
+			convert %[3]d month
+			* %[3]d month
+			convert %[3]d second
+		}
+		plan %[5]s {
 			convert 0
 		}
-	}`, dir, storeOptions, planAmple, ampleLimit, planExhausted),
+	}`, storeOption, planAmple, ampleLimit, planFour, planExhausted),
 		site: "tollgate\n\t" + proxyTo(upstream),
 		more: "http://:" + port(control[0]) + " {\n\tbind 127.0.0.1\n\ttollgate_control\n}\n",
 	}, err
@@ -72,17 +82,33 @@ func (b *bench) startProxies(ctx context.Context, site string, status int) (base
 	return baseline, baseline2, err
 }
 
-// startGate starts a gate on a new store with accounts.
+// startGate starts a gate on a new badger store with accounts.
 func (b *bench) startGate(ctx context.Context, storeOptions, upstream string) (*gate, error) {
 	dir, err := os.MkdirTemp(b.dir, "store-")
 	if err != nil {
 		return nil, err
 	}
+	db, err := badgerstore.Open(dir, badgerstore.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return b.startGateOn(ctx, db, badger(dir, storeOptions), upstream)
+}
+
+// openStore is a store of any kind.
+type openStore interface {
+	store.Store
+	Close() error
+}
+
+// startGateOn creates accounts in an empty store, closes it, and starts a gate
+// on it.
+func (b *bench) startGateOn(ctx context.Context, db openStore, storeOption, upstream string) (*gate, error) {
 	g := &gate{}
-	if err := g.createAccounts(ctx, dir); err != nil {
+	if err := errors.Join(g.createAccounts(ctx, db), db.Close()); err != nil {
 		return nil, fmt.Errorf("creating accounts: %w", err)
 	}
-	config, err := gateConfig(ctx, dir, storeOptions, upstream)
+	config, err := gateConfig(ctx, storeOption, upstream)
 	if err != nil {
 		return nil, err
 	}
@@ -90,14 +116,9 @@ func (b *bench) startGate(ctx context.Context, storeOptions, upstream string) (*
 	return g, err
 }
 
-func (g *gate) createAccounts(ctx context.Context, dir string) (err error) {
-	db, err := badgerstore.Open(dir, badgerstore.Options{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+func (g *gate) createAccounts(ctx context.Context, db store.Store) error {
 	for i := range keys {
-		for plan, tokens := range map[string]*[]string{planAmple: &g.ample, planExhausted: &g.exhausted} {
+		for plan, tokens := range map[string]*[]string{planAmple: &g.ample, planFour: &g.four, planExhausted: &g.exhausted} {
 			token, err := createAccount(ctx, db, fmt.Sprintf("%s_%d", plan, i), plan)
 			if err != nil {
 				return err

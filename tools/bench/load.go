@@ -12,6 +12,7 @@ import (
 type side struct {
 	*caddy
 	generator generator
+	redis     *redis // the server of its store; nil if it has none
 	rounds    []measured
 }
 
@@ -21,6 +22,9 @@ type measured struct {
 	cpu  float64 // nanoseconds of processor time per request
 	p99  float64 // microseconds
 	memory
+
+	redisCPU      float64 // nanoseconds of processor time of the redis-server per request
+	redisCommands float64 // commands to the redis-server per request
 }
 
 // Figures of a round.
@@ -28,9 +32,41 @@ func rate(m measured) float64 { return m.rate }
 func cpu(m measured) float64  { return m.cpu }
 func p99(m measured) float64  { return m.p99 }
 
+func redisCPU(m measured) float64      { return m.redisCPU }
+func redisCommands(m measured) float64 { return m.redisCommands }
+
+// spent is what the processes of a side have used since they started.
+type spent struct {
+	cpu           time.Duration
+	memory        memory // now
+	redisCPU      time.Duration
+	redisCommands int64
+}
+
+func (s *side) spent() (t spent, err error) {
+	if t.cpu, t.memory, err = usageOf(s.pid()); err != nil || s.redis == nil {
+		return t, err
+	}
+	if t.redisCPU, _, err = usageOf(s.redis.pid); err != nil {
+		return t, err
+	}
+	t.redisCommands, err = s.redis.commands()
+	return t, err
+}
+
+// perRequest is the result of a load between two readings.
+func perRequest(before, after spent, l load) measured {
+	requests := float64(l.Requests)
+	return measured{
+		rate: l.rate(), cpu: float64(after.cpu-before.cpu) / requests, p99: float64(l.P99), memory: after.memory,
+		redisCPU:      float64(after.redisCPU-before.redisCPU) / requests,
+		redisCommands: float64(after.redisCommands-before.redisCommands) / requests,
+	}
+}
+
 // load loads a side for one round.
 func (s *side) load(ctx context.Context, duration time.Duration) error {
-	before, _, err := usageOf(s.pid())
+	before, err := s.spent()
 	if err != nil {
 		return err
 	}
@@ -38,11 +74,11 @@ func (s *side) load(ctx context.Context, duration time.Duration) error {
 	if err != nil {
 		return errors.Join(err, errors.New(s.messages()))
 	}
-	after, memory, err := usageOf(s.pid())
+	after, err := s.spent()
 	if err != nil {
 		return err
 	}
-	s.rounds = append(s.rounds, measured{l.rate(), float64(after-before) / float64(l.Requests), float64(l.P99), memory})
+	s.rounds = append(s.rounds, perRequest(before, after, l))
 	return nil
 }
 

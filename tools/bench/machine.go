@@ -14,18 +14,26 @@ import (
 // machine describes what the figures depend on besides the code.
 type machine struct {
 	model, caddy string
+	redis        string // "" if no measurement uses it
 	load         float64
 	times        procfs.CPUStat
 }
 
 // describe describes the machine before the first measurement, so that the
 // load is the load of other programs.
-func describe(ctx context.Context, caddy string) (m machine, err error) {
-	version, err := exec.CommandContext(ctx, caddy, "version").Output()
+func describe(ctx context.Context, b *bench) (m machine, err error) {
+	version, err := exec.CommandContext(ctx, b.caddy, "version").Output()
 	if err != nil {
 		return m, fmt.Errorf("asking Caddy for its version: %w", err)
 	}
 	m.caddy, _, _ = strings.Cut(strings.TrimSpace(string(version)), " ")
+	if b.wants("redis") {
+		version, err := exec.CommandContext(ctx, redisServer, "--version").Output()
+		if err != nil {
+			return m, fmt.Errorf("asking redis-server for its version: %w", err)
+		}
+		m.redis = redisVersion(string(version))
+	}
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
 		return m, err
@@ -46,6 +54,16 @@ func describe(ctx context.Context, caddy string) (m machine, err error) {
 	return m, nil
 }
 
+// redisVersion reads a text such as: Redis server v=7.0.15 sha=00000000:0
+func redisVersion(text string) string {
+	for _, word := range strings.Fields(text) {
+		if version, found := strings.CutPrefix(word, "v="); found {
+			return version
+		}
+	}
+	return strings.TrimSpace(text)
+}
+
 // stolen is the part of the processor time since before that the host gave
 // to other machines.
 func stolen(before, after procfs.CPUStat) float64 {
@@ -62,13 +80,17 @@ func printNotes(output io.Writer, before machine, b *bench) error {
 	if err != nil {
 		return err
 	}
+	programs := "Caddy " + before.caddy
+	if before.redis != "" {
+		programs += ", redis-server " + before.redis
+	}
 	_, err = fmt.Fprintf(output, `
-%d cores (%s), %s, Caddy %s, load average %.2f at the start.
+%d cores (%s), %s, %s, load average %.2f at the start.
 The host gave %.1f %% of the busy processor time to other machines.
-%d rounds of %d s. Load generator, upstream and Caddy share these cores.
+%d rounds of %d s. All programs of a measurement share these cores.
 Ratios and differences are the median of the rounds (smallest … largest).
 The figures are valid for this machine and this run only.
-`, runtime.NumCPU(), before.model, runtime.Version(), before.caddy, before.load, 100*stolen(before.times, after.CPUTotal), b.rounds, b.seconds)
+`, runtime.NumCPU(), before.model, runtime.Version(), programs, before.load, 100*stolen(before.times, after.CPUTotal), b.rounds, b.seconds)
 	if err == nil && b.quick {
 		_, err = fmt.Fprintln(output, "This was a smoke test. It is too short to judge the gate by it.")
 	}

@@ -2,11 +2,12 @@
 //
 // Run it with ./xcaddy.sh bench, which builds bin/caddy first:
 //
-//	./xcaddy.sh bench                       about ten minutes
+//	./xcaddy.sh bench                       about 13 minutes
 //	./xcaddy.sh bench -quick                a smoke test; its figures mean little
 //	./xcaddy.sh bench -only proxy,latency   some of the measurements
 //
-// The measurements are handler, size, proxy, refusals, latency and start.
+// The measurements are handler, size, proxy, redis, refusals, latency and
+// start.
 // They use the built programs on the loopback interface, or the packages
 // of the gate.
 //
@@ -60,17 +61,24 @@ type bench struct {
 // measurement gives some rows of the table.
 type measurement struct {
 	name    string
-	wrk     bool // needs the load generator
+	needs   []string // programs that are also packages of Debian
 	measure func(context.Context, *bench) ([]row, error)
 }
 
+// Programs that measurements need.
+const (
+	wrk         = "wrk"
+	redisServer = "redis-server"
+)
+
 var measurements = []measurement{
-	{"handler", false, measureHandler},
-	{"size", false, measureSize},
-	{"proxy", true, measureProxy},
-	{"refusals", true, measureRefusals},
-	{"latency", false, measureLatency},
-	{"start", false, measureStart},
+	{"handler", nil, measureHandler},
+	{"size", nil, measureSize},
+	{"proxy", []string{wrk}, measureProxy},
+	{"redis", []string{wrk, redisServer}, measureRedis},
+	{"refusals", []string{wrk}, measureRefusals},
+	{"latency", nil, measureLatency},
+	{"start", nil, measureStart},
 }
 
 // run prints a table. If one measurement fails, the table shows the others.
@@ -86,7 +94,7 @@ func run(ctx context.Context, args []string, output, progress io.Writer) (err er
 		return fmt.Errorf("creating a work directory: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
-	before, err := describe(ctx, b.caddy)
+	before, err := describe(ctx, b)
 	if err != nil {
 		return fmt.Errorf("describing the machine: %w", err)
 	}
@@ -161,10 +169,19 @@ func (b *bench) check() (err error) {
 	if _, err := os.Stat(b.caddy); err != nil {
 		return fmt.Errorf("missing bin/caddy; run ./xcaddy.sh bench: %w", err)
 	}
+	return b.checkPrograms(exec.LookPath)
+}
+
+// checkPrograms looks for the programs that the measurements need.
+func (b *bench) checkPrograms(look func(name string) (path string, err error)) error {
 	for _, m := range measurements {
-		if m.wrk && b.wants(m.name) {
-			if _, err := exec.LookPath("wrk"); err != nil {
-				return errors.New("missing load generator wrk; on Debian: apt-get install wrk")
+		if !b.wants(m.name) {
+			continue
+		}
+		for _, program := range m.needs {
+			if _, err := look(program); err != nil {
+				return fmt.Errorf("missing %s for the measurement %s; on Debian: apt-get install %[1]s; "+
+					"or choose other measurements with -only: %[3]w", program, m.name, err)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -36,6 +37,46 @@ func TestFlags(t *testing.T) {
 			}
 			if err == nil || strings.Contains(err.Error(), "bin/caddy") {
 				t.Errorf("%v: got %v, want an error about the arguments", args, err)
+			}
+		})
+	}
+}
+
+// A missing program is an error that names it, and only if a chosen
+// measurement needs it.
+func TestMissingProgram(t *testing.T) {
+	t.Parallel()
+	missing := errors.New("not found")
+	without := func(program string) func(string) (string, error) {
+		return func(name string) (string, error) {
+			if name == program {
+				return "", missing
+			}
+			return "/usr/bin/" + name, nil
+		}
+	}
+	for name, test := range map[string]struct {
+		only    []string
+		program string
+		want    string // "" for no error
+	}{
+		"all without redis-server":   {nil, redisServer, "measurement redis"},
+		"redis without redis-server": {[]string{"redis"}, redisServer, "measurement redis"},
+		"redis without wrk":          {[]string{"redis"}, wrk, "measurement redis"},
+		"proxy without redis-server": {[]string{"proxy", "refusals"}, redisServer, ""},
+		"start without wrk":          {[]string{"start"}, wrk, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := (&bench{only: test.only}).checkPrograms(without(test.program))
+			if test.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if !errors.Is(err, missing) || !strings.Contains(err.Error(), "missing "+test.program) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want an error about %s and the %s", err, test.program, test.want)
 			}
 		})
 	}

@@ -145,7 +145,7 @@ func measureStart(ctx context.Context, b *bench) ([]row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a large store: %w", err)
 	}
-	config, err := gateConfig(ctx, dir, "sync off", upstream)
+	config, err := gateConfig(ctx, badger(dir, "sync off"), upstream)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func fillStore(ctx context.Context, b *bench, dir string) (tokens []string, err 
 }
 
 // createAccount creates an account with a key and returns its token.
-func createAccount(ctx context.Context, db *badgerstore.Store, account, plan string) (string, error) {
+func createAccount(ctx context.Context, db store.Store, account, plan string) (string, error) {
 	now := time.Now()
 	if _, err := db.ChangeAccount(ctx, account, func(a *store.Account, _ bool) error {
 		a.Plan, a.CreatedAt = plan, now

@@ -77,7 +77,7 @@ func newGenerator(dir string, tokens []string, refused bool) (generator, error) 
 // run loads an address for some time. Unexpected answers are an error,
 // because they have another cost.
 func (g generator) run(ctx context.Context, address string, duration time.Duration) (load, error) {
-	cmd := exec.CommandContext(ctx, "wrk", "-t1", "-c"+strconv.Itoa(connections), fmt.Sprintf("-d%ds", int(duration.Seconds())),
+	cmd := exec.CommandContext(ctx, wrk, "-t1", "-c"+strconv.Itoa(connections), fmt.Sprintf("-d%ds", int(duration.Seconds())),
 		"--timeout", "10s", "-s", g.script, "http://"+address)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

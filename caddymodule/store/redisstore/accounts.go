@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -25,7 +26,7 @@ func (s *Store) ChangeAccount(ctx context.Context, id string, change func(*store
 		} else {
 			l.handle = newNumber()
 			// First, so that no account is missing in the list.
-			if err := s.list(ctx, id); err != nil {
+			if err := s.list(ctx, id, l.handle); err != nil {
 				return err
 			}
 		}
@@ -38,10 +39,15 @@ func (s *Store) ChangeAccount(ctx context.Context, id string, change func(*store
 	return changed, nil
 }
 
+// listed is an account in the list of all accounts. With the handle, a deletion
+// does not remove the next account of that id. A space is less than all
+// characters of an id, so that the list has the order of the ids.
+func listed(id, handle string) string { return id + " " + handle }
+
 // list adds an account to the list of all accounts.
-func (s *Store) list(ctx context.Context, id string) error {
+func (s *Store) list(ctx context.Context, id, handle string) error {
 	_, err := s.client.write(ctx, func(c rueidis.CoreClient) rueidis.RedisResult {
-		return c.Do(ctx, c.B().Zadd().Key(s.indexKey()).ScoreMember().ScoreMember(0, id).Build())
+		return c.Do(ctx, c.B().Zadd().Key(s.indexKey()).ScoreMember().ScoreMember(0, listed(id, handle)).Build())
 	})
 	return err
 }
@@ -82,22 +88,26 @@ func accountOf(id string, reply rueidis.RedisMessage) (*state, error) {
 func (s *Store) ListAccounts(ctx context.Context, after string, limit int) (list []store.Account, err error) {
 	ctx, cancel := s.client.within(ctx)
 	defer cancel()
+	if after != "" {
+		after = listed(after, "~") // behind all handles
+	}
 	for limit > 0 {
-		ids, err := s.listedAfter(ctx, after, limit)
-		if err != nil || len(ids) == 0 {
+		members, err := s.listedAfter(ctx, after, limit)
+		if err != nil || len(members) == 0 {
 			return list, err
 		}
-		found, err := s.accountsOf(ctx, ids)
+		found, err := s.accountsOf(ctx, members)
 		if err != nil {
 			return nil, err
 		}
-		// A gate that ended between two writes leaves an id without account.
-		list, limit, after = append(list, found...), limit-len(found), ids[len(ids)-1]
+		// A gate that ended between two writes leaves a member without account.
+		list, limit = append(list, found...), limit-len(found)
+		after = members[len(members)-1]
 	}
 	return list, nil
 }
 
-// listedAfter returns up to limit ids of the list of all accounts.
+// listedAfter returns up to limit members of the list of all accounts.
 func (s *Store) listedAfter(ctx context.Context, after string, limit int) ([]string, error) {
 	least := "-"
 	if after != "" {
@@ -109,15 +119,20 @@ func (s *Store) listedAfter(ctx context.Context, after string, limit int) ([]str
 	if err != nil {
 		return nil, err
 	}
-	ids, err := reply.AsStrSlice()
+	members, err := reply.AsStrSlice()
 	if err != nil {
 		return nil, damaged("the list of accounts", err)
 	}
-	return ids, nil
+	return members, nil
 }
 
-// accountsOf reads accounts. Those that do not exist are not in the list.
-func (s *Store) accountsOf(ctx context.Context, ids []string) (list []store.Account, err error) {
+// accountsOf reads the accounts of members of the list. Those that do not exist
+// are not in the result.
+func (s *Store) accountsOf(ctx context.Context, members []string) (list []store.Account, err error) {
+	ids, handles := make([]string, len(members)), make([]string, len(members))
+	for i, member := range members {
+		ids[i], handles[i], _ = strings.Cut(member, " ")
+	}
 	replies, err := s.client.doMulti(ctx, len(ids), func(l *link, i int) rueidis.Completed { return s.getAccount(l, ids[i]) })
 	if err != nil {
 		return nil, err
@@ -127,7 +142,7 @@ func (s *Store) accountsOf(ctx context.Context, ids []string) (list []store.Acco
 		if err != nil {
 			return nil, err
 		}
-		if state.exists() {
+		if state.exists() && state.handle == handles[i] {
 			list = append(list, state.account)
 		}
 	}
@@ -187,8 +202,9 @@ func (s *Store) unlist(ctx context.Context, id string, l *loaded) error {
 	if err := s.forget(ctx, dead); err != nil {
 		return err
 	}
+	handle := l.handle
 	_, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
-		return l.Do(ctx, l.B().Zrem().Key(s.indexKey()).Member(id).Build())
+		return l.Do(ctx, l.B().Zrem().Key(s.indexKey()).Member(listed(id, handle)).Build())
 	})
 	return err
 }

@@ -1,4 +1,4 @@
-package redisstore
+package redisstore_test
 
 import (
 	"bytes"
@@ -6,195 +6,90 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login/logintest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
 )
 
 // attemptsServer is a Redis server of one test.
 type attemptsServer struct {
 	testing.TB
-	socket  string
-	process *os.Process
-	admin   rueidis.Client
+	*redistest.Server
 }
 
-// startAttemptsServer starts a Redis server on a Unix socket. Without Redis
-// installed the test is skipped, in CI it fails.
 func startAttemptsServer(t testing.TB) *attemptsServer {
 	t.Helper()
-	program, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	directory, err := os.MkdirTemp("", "redis")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(directory) })
-	s := &attemptsServer{TB: t, socket: filepath.Join(directory, "socket")}
-	server := exec.Command(program, "--port", "0", "--unixsocket", s.socket, "--dir", directory, "--save", "")
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		server.Process.Kill()
-		server.Wait()
-	})
-	s.process = server.Process
-	s.waitFor("the server to start", func() bool {
-		s.admin, err = s.connect()
-		return err == nil
-	})
-	t.Cleanup(s.admin.Close)
-	return s
-}
-
-func (s *attemptsServer) waitFor(what string, done func() bool) {
-	s.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.Fatalf("waiting for %s", what)
-		}
-	}
-}
-
-func (s *attemptsServer) connect() (rueidis.Client, error) {
-	option, err := rueidis.ParseURL("unix://" + s.socket)
-	if err != nil {
-		return nil, err
-	}
-	option.DisableCache, option.DisableRetry = true, true
-	option.ForceSingleClient, option.AlwaysPipelining = true, true
-	return rueidis.NewClient(option)
+	return &attemptsServer{t, redistest.Start(t)}
 }
 
 // open returns the attempts as a gate of its own has them.
-func (s *attemptsServer) open() *Attempts {
-	s.Helper()
-	client, err := s.connect()
+func open(t testing.TB, url string, timeout time.Duration) *redisstore.Attempts {
+	t.Helper()
+	gate, err := redisstore.Open(redisstore.Options{URL: url, Timeout: timeout})
 	if err != nil {
-		s.Fatal(err)
+		t.Fatal(err)
 	}
-	s.Cleanup(client.Close)
-	return newAttempts(attemptsDoer{client}, "tollgate")
+	t.Cleanup(func() { gate.Close() })
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if err = gate.Check(t.Context()); err == nil {
+			return gate.Attempts()
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("waiting for the store to connect: %v", err)
+		}
+	}
 }
 
-type attemptsDoer struct{ client rueidis.Client }
-
-func (d attemptsDoer) do(ctx context.Context, script *rueidis.Lua, keys, args []string) ([]rueidis.RedisMessage, error) {
-	return script.Exec(ctx, d.client, keys, args).ToArray()
-}
-
-// command runs a command and returns its answer as text.
-func (s *attemptsServer) command(words ...string) string {
+// command runs a command and returns its reply.
+func (s *attemptsServer) command(words ...string) any {
 	s.Helper()
-	answer := s.admin.Do(s.Context(), s.admin.B().Arbitrary(words...).Build())
-	if err := answer.Error(); err != nil {
+	reply, err := s.Do(words...)
+	if err != nil {
 		s.Fatalf("%q: %v", words, err)
 	}
-	return answer.String()
+	return reply
 }
 
-// stop stops the server as a stalled machine does, until its resume.
-func (s *attemptsServer) stop() {
+func (s *attemptsServer) stall() {
 	s.Helper()
-	s.process.Signal(syscall.SIGSTOP)
-	s.waitFor("the server to stop", func() bool {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.process.Pid))
-		return err == nil && strings.Contains(string(status), ") T ")
-	})
+	if err := s.Pause(); err != nil {
+		s.Fatal(err)
+	}
 }
 
-func (s *attemptsServer) resume() { s.process.Signal(syscall.SIGCONT) }
+func (s *attemptsServer) goOn() {
+	s.Helper()
+	if err := s.Resume(); err != nil {
+		s.Fatal(err)
+	}
+}
 
 var keyName = regexp.MustCompile(`^tollgate:[ce]:\{[0-9A-Za-z_-]{22}\}$`)
 
 // checkKeys checks that each key has a hashed name and expires.
 func (s *attemptsServer) checkKeys(want int) {
 	s.Helper()
-	keys, err := s.admin.Do(s.Context(), s.admin.B().Keys().Pattern("*").Build()).AsStrSlice()
-	if err != nil || len(keys) != want {
-		s.Errorf("got the keys %q, %v, want %d", keys, err, want)
+	keys := s.command("KEYS", "tollgate:[ce]:*").([]any)
+	if len(keys) != want {
+		s.Errorf("got the keys %q, want %d", keys, want)
 	}
-	for _, key := range keys {
-		ttl, err := s.admin.Do(s.Context(), s.admin.B().Pttl().Key(key).Build()).AsInt64()
-		if err != nil || ttl <= 0 {
-			s.Errorf("key %q: got the TTL %d, %v, want one", key, ttl, err)
+	for _, one := range keys {
+		key := one.(string)
+		if ttl := s.command("PTTL", key).(int64); ttl <= 0 {
+			s.Errorf("key %q: got the TTL %d, want one", key, ttl)
 		}
 		if !keyName.MatchString(key) {
 			s.Errorf("got the key %q, want the hash of a client or an e-mail", key)
 		}
-	}
-}
-
-// sharedGates are limiters with connections of their own.
-type sharedGates struct {
-	testing.TB
-	gates  []*login.Shared
-	next   atomic.Int64
-	log    bytes.Buffer
-	limits login.Limits
-}
-
-func (s *attemptsServer) gates(timeout time.Duration) *sharedGates {
-	g := &sharedGates{TB: s.TB}
-	outages := outage.New(slog.New(slog.NewTextHandler(&g.log, nil)), slog.LevelError, "limiting logins")
-	for range 3 {
-		g.gates = append(g.gates, login.NewShared(s.open(), timeout, outages))
-	}
-	return g
-}
-
-func (g *sharedGates) try(address, email string) (login.Attempt, time.Duration) {
-	g.Helper()
-	gate := g.gates[int(g.next.Add(1))%len(g.gates)]
-	attempt, wait, err := gate.Reserve(g.Context(), time.Now(), g.limits, login.ClientOf(address), login.AccountOf(email))
-	if err != nil {
-		g.Errorf("Reserve(%q, %q): %v", address, email, err)
-	}
-	return attempt, wait
-}
-
-func (g *sharedGates) admit(address, email string) login.Attempt {
-	g.Helper()
-	attempt, wait := g.try(address, email)
-	if attempt == nil {
-		g.Fatalf("%s at %s: refused for %v, want admitted", address, email, wait)
-	}
-	return attempt
-}
-
-func (g *sharedGates) fail(address, email string, times int) {
-	g.Helper()
-	for range times {
-		g.admit(address, email).Failed()
-	}
-}
-
-// refuse expects a refusal for at most a wait.
-func (g *sharedGates) refuse(address, email string, most time.Duration) {
-	g.Helper()
-	if attempt, wait := g.try(address, email); attempt != nil || wait <= 0 || wait > most {
-		g.Fatalf("%s at %s: got admitted %t, wait %v; want refused for at most %v",
-			address, email, attempt != nil, wait, most)
 	}
 }
 
@@ -208,30 +103,34 @@ func TestAttemptsParallelGuesses(t *testing.T) {
 		want            int64
 		keys            int
 	}{
-		{"from a client", func(int) string { return "192.0.2.1" }, func(i int) string { return fmt.Sprint(i) }, 5, 6},
-		{"at an account", func(i int) string { return fmt.Sprint("192.0.2.", i) }, func(int) string { return "victim" }, 10, 11},
-		{"from a client at an account", func(int) string { return "192.0.2.1" }, func(int) string { return "victim" }, 5, 2},
+		{"from a client", always("192.0.2.1"), func(i int) string { return fmt.Sprint(i) }, 5, 6},
+		{"at an account", func(i int) string { return fmt.Sprint("192.0.2.", i) }, always("victim"), 10, 11},
+		{"from a client at an account", always("192.0.2.1"), always("victim"), 5, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s := startAttemptsServer(t)
 			g := s.gates(10 * time.Second)
-			var through atomic.Int64
-			var group sync.WaitGroup
-			for i := range 50 {
-				group.Go(func() {
-					if attempt, _ := g.try(test.client(i), test.account(i)); attempt != nil {
-						through.Add(1)
-						attempt.Failed()
-					}
-				})
-			}
-			group.Wait()
-			if got := through.Load(); got != test.want {
+			if got := g.guess(50, test.client, test.account); got != test.want {
 				t.Errorf("got %d guesses through, want %d", got, test.want)
 			}
 			s.checkKeys(test.keys)
 		})
+	}
+}
+
+// The cells of a client and of an e-mail can be on different servers.
+func TestAttemptsOnACluster(t *testing.T) {
+	t.Parallel()
+	g := openGates(t, redistest.StartCluster(t, 3).URL(), 10*time.Second)
+	if got := g.guess(50, func(i int) string { return fmt.Sprint("192.0.2.", i) }, always("victim")); got != 10 {
+		t.Errorf("got %d guesses at an account through, want 10", got)
+	}
+	if got := g.guess(50, always("198.51.100.1"), func(i int) string { return fmt.Sprint(i) }); got != 5 {
+		t.Errorf("got %d guesses from a client through, want 5", got)
+	}
+	if g.log.Len() > 0 {
+		t.Errorf("got the log %q, want none", &g.log)
 	}
 }
 
@@ -260,7 +159,7 @@ func TestAttemptsSuccess(t *testing.T) {
 
 // movedClock lets the test set the clock, and Redis do the rest.
 type movedClock struct {
-	*Attempts
+	*redisstore.Attempts
 	now time.Time
 }
 
@@ -281,7 +180,7 @@ func (m *movedClock) Swap(ctx context.Context, key login.CellKey, change login.C
 func TestAttemptsAgainstModel(t *testing.T) {
 	t.Parallel()
 	s := startAttemptsServer(t)
-	cells := []*movedClock{{Attempts: s.open()}, {Attempts: s.open()}}
+	cells := []*movedClock{{Attempts: open(t, s.URL(), 10*time.Second)}, {Attempts: open(t, s.URL(), 10*time.Second)}}
 	outages := outage.New(slog.New(slog.DiscardHandler), slog.LevelError, "test")
 	logintest.CheckModel(t, func(t *rapid.T) logintest.Setup {
 		s.command("FLUSHALL")
@@ -308,24 +207,14 @@ func TestAttemptsOutage(t *testing.T) {
 	g := s.gates(2 * time.Second)
 	g.fail("192.0.2.1", "a", 5)
 	g.refuse("192.0.2.1", "a", time.Minute)
-	s.stop()
-	var through atomic.Int64
-	var group sync.WaitGroup
-	for range 50 {
-		group.Go(func() {
-			if attempt, _ := g.try("192.0.2.1", "a"); attempt != nil {
-				through.Add(1)
-			}
-		})
-	}
-	group.Wait()
-	if got, want := through.Load(), int64(5*len(g.gates)); got != want {
+	s.stall()
+	if got, want := g.guess(50, always("192.0.2.1"), always("a")), int64(5*len(g.gates)); got != want {
 		t.Errorf("got %d guesses through during the outage, want %d", got, want)
 	}
 	if !strings.Contains(g.log.String(), "deadline exceeded") {
 		t.Errorf("got the log %q, want the failure", &g.log)
 	}
-	s.resume()
+	s.goOn()
 	s.command("PING")
 	g.fail("192.0.2.2", "a", 5)
 	g.refuse("192.0.2.3", "a", 30*time.Second)
@@ -346,11 +235,12 @@ func TestAttemptsServerThatRefusesChanges(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s := startAttemptsServer(t)
-			g := s.gates(10 * time.Second)
+			g := s.gates(2 * time.Second)
 			g.fail("192.0.2.1", "a", 5)
 			s.command(test.command...)
-			g.fail("192.0.2.1", "a", 5*len(g.gates))
-			g.refuse("192.0.2.1", "a", time.Minute)
+			if got, want := g.guess(50, always("192.0.2.1"), always("a")), int64(5*len(g.gates)); got != want {
+				t.Errorf("got %d guesses through, want %d", got, want)
+			}
 		})
 	}
 }
@@ -358,7 +248,7 @@ func TestAttemptsServerThatRefusesChanges(t *testing.T) {
 func TestAttemptsSwap(t *testing.T) {
 	t.Parallel()
 	s := startAttemptsServer(t)
-	cells := s.open()
+	cells := open(t, s.URL(), 10*time.Second)
 	key := login.CellKey{Kind: login.ClientCell, ID: "id"}
 	soon, later := time.Now().Add(time.Hour), time.Now().Add(2*time.Hour)
 	one, two := []byte("\x00\r\n\xff"), bytes.Repeat([]byte{1, 0}, 1<<14)
@@ -396,9 +286,9 @@ func TestAttemptsSwap(t *testing.T) {
 
 func (s *attemptsServer) checkExpiry(key string, want time.Time) {
 	s.Helper()
-	at, err := s.admin.Do(s.Context(), s.admin.B().Pexpiretime().Key(key).Build()).AsInt64()
-	if late := time.UnixMilli(at).Sub(want); err != nil || late < 0 || late > time.Millisecond {
-		s.Errorf("got expiry %v late, %v, want at most a millisecond", late, err)
+	at := s.command("PEXPIRETIME", key).(int64)
+	if late := time.UnixMilli(at).Sub(want); late < 0 || late > time.Millisecond {
+		s.Errorf("got expiry %v late, want at most a millisecond", late)
 	}
 }
 
@@ -406,14 +296,14 @@ func (s *attemptsServer) checkExpiry(key string, want time.Time) {
 func TestAttemptsLateChange(t *testing.T) {
 	t.Parallel()
 	s := startAttemptsServer(t)
-	cells := s.open()
+	cells := open(t, s.URL(), 10*time.Second)
 	key := login.CellKey{Kind: login.AccountCell, ID: "id"}
 	// A change before loads the script: the late one is sent in one command.
 	cell, _, err := cells.Swap(t.Context(), key, login.Change{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.stop()
+	s.stall()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	until := cell.Now
@@ -421,7 +311,7 @@ func TestAttemptsLateChange(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
 	}
-	s.resume()
+	s.goOn()
 	// The connection is the same, so the server has executed the change.
 	if cell, err = cells.Read(t.Context(), key); err != nil || len(cell.Value) > 0 {
 		t.Errorf("got %q, %v, want no value", cell.Value, err)
@@ -432,7 +322,7 @@ func TestAttemptsUnexpectedAnswer(t *testing.T) {
 	t.Parallel()
 	s := startAttemptsServer(t)
 	s.command("HSET", "tollgate:c:{id}", "field", "value")
-	cells := s.open()
+	cells := open(t, s.URL(), 10*time.Second)
 	key := login.CellKey{Kind: login.ClientCell, ID: "id"}
 	if _, err := cells.Read(t.Context(), key); err == nil {
 		t.Error("reading a key of another type: got no error")

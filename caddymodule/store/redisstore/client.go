@@ -21,11 +21,6 @@ const (
 
 	// bufferSize is the size of a connection's buffers, in bytes.
 	bufferSize = 32 << 10
-
-	// flushDelay is how long a connection collects requests before it
-	// writes them. Under load it saves system calls of both sides. A call on
-	// a quiet gate does not wait: the delay begins after a write.
-	flushDelay = 100 * time.Microsecond
 )
 
 // client sends requests to the server. It connects in the background, again
@@ -98,7 +93,6 @@ func (c *client) rueidisOptions() rueidis.ClientOption {
 		o.RingScaleEachConn++
 	}
 	o.ReadBufferEachConn, o.WriteBufferEachConn = bufferSize, bufferSize
-	o.MaxFlushDelay = flushDelay
 	o.ConnWriteTimeout = max(time.Second, 2*c.options.Timeout)
 	o.Dialer.Timeout, o.Dialer.KeepAlive = c.options.Timeout, 300*time.Millisecond
 	o.DialCtxFn = c.dialer.dial
@@ -141,6 +135,7 @@ func (c *client) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.drop(store.ErrClosed)
+	c.options.State(false)
 }
 
 // drop closes the link. The caller holds the lock.
@@ -188,6 +183,11 @@ func (c *client) do(ctx context.Context, send func(*link) rueidis.RedisResult) (
 	default:
 		return rueidis.RedisMessage{}, unavailable(fmt.Errorf("%d requests are waiting", c.options.InFlight))
 	}
+	return c.try(ctx, send)
+}
+
+// try is do for a request that is sent also while too many others wait.
+func (c *client) try(ctx context.Context, send func(*link) rueidis.RedisResult) (rueidis.RedisMessage, error) {
 	for pause := 2 * time.Millisecond; ; pause *= 2 {
 		l, err := c.use(ctx)
 		if err != nil {

@@ -30,7 +30,7 @@ func (c *clock) ahead() time.Duration {
 func (c *clock) read(server int64, sent time.Time) {
 	at := time.UnixMicro(server)
 	// The server's clock has microseconds, this one has more.
-	least, most := at.Sub(time.Now()), at.Sub(sent)+time.Microsecond
+	least, most := time.Until(at), at.Sub(sent)+time.Microsecond
 	if ahead := c.ahead(); least <= ahead && ahead <= most {
 		return
 	}

@@ -96,7 +96,10 @@ func encodeAccount(s *state) ([]string, error) {
 // decodeAccount reads the values of the fields i, v, p, d, c and o.
 func decodeAccount(id string, values []rueidis.RedisMessage) (*state, error) {
 	s := &state{}
-	if len(values) != 6 || values[0].IsNil() {
+	if len(values) != 6 {
+		return nil, damaged("account "+id, errShort)
+	}
+	if values[0].IsNil() {
 		return s, nil
 	}
 	text := make([]string, len(values))

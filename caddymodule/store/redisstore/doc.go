@@ -7,7 +7,7 @@
 // slot, and one script reads and writes them. P is the prefix.
 //
 //	P:layout                 the number of the layout
-//	P:accounts               sorted set of the ids of all accounts
+//	P:accounts               sorted set: ids and handles of all accounts
 //	P:{A}:a                  hash: the account A: i handle, v version, p plan,
 //	                         d disabled, c created, o overrides
 //	P:{A}:k                  hash: keys (k:<id>) and their last uses (u:<id>)

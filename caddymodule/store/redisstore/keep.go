@@ -35,13 +35,18 @@ func (c *client) keep(ctx context.Context) {
 			return
 		}
 		c.report(err, first)
-		pause := beat
-		if err != nil && !errors.Is(err, errRefused) {
-			pause = again
+		pause, wake := beat, c.wake
+		if err != nil {
+			// A connection that opens and fails must not lead to the next
+			// one at once.
+			wake = nil
+			if !errors.Is(err, errRefused) {
+				pause = again
+			}
 		}
 		timer := time.NewTimer(pause)
 		select {
-		case <-c.wake:
+		case <-wake:
 		case <-timer.C:
 		case <-ctx.Done():
 		}
@@ -226,11 +231,11 @@ func (c *client) ping(ctx context.Context) error {
 
 func (c *client) pingKey(ctx context.Context, key string) error {
 	sent := time.Now()
-	reply, err := c.run(ctx, pingScript, []string{key}, nil)
+	reply, err := c.try(ctx, func(l *link) rueidis.RedisResult { return pingScript.exec(ctx, l, []string{key}, nil) })
 	if err != nil {
 		return err
 	}
-	now, err := reply[0].AsInt64()
+	now, err := reply.AsInt64()
 	if err != nil {
 		return unavailable(err)
 	}

@@ -223,12 +223,16 @@ func parseURL(text string) (location, error) {
 
 // withPort returns the address of a host that may have a port.
 func withPort(host, port string) (string, error) {
-	u := url.URL{Host: host}
+	invalid := errors.New("invalid URL: invalid host or port")
+	u, err := url.Parse("//" + host)
+	if err != nil {
+		return "", invalid
+	}
 	if u.Port() != "" {
 		port = u.Port()
 	}
 	if n, err := strconv.Atoi(port); u.Hostname() == "" || err != nil || n < 1 || n > 65535 {
-		return "", errors.New("invalid URL: invalid host or port")
+		return "", invalid
 	}
 	return net.JoinHostPort(u.Hostname(), port), nil
 }

@@ -85,10 +85,10 @@ func (s *Sentinel) launch(dir string, replicas int, config []string) error {
 	return s.periods("10000", "2000")
 }
 
-// Hurry lets the sentinels look at the servers and talk to each other every
-// 200 milliseconds. By default they look every ten seconds, and a demoted
+// Hurry lets the sentinels look at the servers and talk to each other several
+// times a second. By default they look every ten seconds, and a demoted
 // master answers clients as a master that long.
-func (s *Sentinel) Hurry() error { return s.periods("200", "200") }
+func (s *Sentinel) Hurry() error { return s.periods("400", "200") }
 
 // periods sets how often sentinels look at servers and talk to each other,
 // in milliseconds.
@@ -230,31 +230,60 @@ func (s *Sentinel) masterOf(sentinel *Server) (*Server, error) {
 	return nil, fmt.Errorf("%s calls an unknown server %s the master", sentinel.address, address)
 }
 
-// Failover asks for a planned failover and does not wait for it.
+// Failover makes a planned failover. It waits until the sentinel that it asks
+// has finished: AwaitMaster waits for all.
 func (s *Sentinel) Failover() error {
 	for _, sentinel := range s.Sentinels {
 		if sentinel.runs() {
-			return s.failover(sentinel)
+			return sentinel.failover()
 		}
 	}
 	return errors.New("no sentinel runs")
 }
 
-// failover asks again while the sentinel has not looked at the replicas
-// lately.
-func (s *Sentinel) failover(sentinel *Server) error {
+// failover asks again if the sentinel gave up, which happens if it has not
+// looked at the replicas lately.
+func (s *Server) failover() error {
+	before, _, err := s.watched()
+	if err != nil {
+		return err
+	}
 	var refused error
-	err := await("a replica for a failover", func() error {
-		_, refused = sentinel.Do("SENTINEL", "FAILOVER", masterName)
-		if refused != nil && strings.Contains(refused.Error(), "NOGOODSLAVE") {
-			return refused
+	err = await("a planned failover", func() error {
+		master, flags, err := s.watched()
+		if err != nil || master != before {
+			return err
 		}
-		return nil
+		if strings.Contains(flags, "failover_in_progress") {
+			return errors.New("it is in progress")
+		}
+		_, err = s.Do("SENTINEL", "FAILOVER", masterName)
+		var reply ReplyError
+		if errors.As(err, &reply) && !strings.HasPrefix(string(reply), "NOGOODSLAVE") && !strings.HasPrefix(string(reply), "INPROG") {
+			refused = err
+			return nil
+		}
+		if err == nil {
+			err = errors.New("it has begun")
+		}
+		return err
 	})
 	if err != nil {
 		return err
 	}
 	return refused
+}
+
+// watched returns the address of the master that a sentinel watches, and its
+// flags. Other than GET-MASTER-ADDR-BY-NAME, it is the old one until a
+// failover has ended.
+func (s *Server) watched() (address, flags string, err error) {
+	reply, err := s.Do("SENTINEL", "MASTER", masterName)
+	if err != nil {
+		return "", "", err
+	}
+	fields, err := pairs(reply)
+	return fmt.Sprintf("%v:%v", fields["ip"], fields["port"]), fmt.Sprint(fields["flags"]), err
 }
 
 // AwaitMaster waits until all sentinels that run call another server than

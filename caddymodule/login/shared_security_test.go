@@ -1,0 +1,156 @@
+package login_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login/logintest"
+)
+
+// Threat: guesses are sent to all gates at once. Expected: exactly the
+// allowance gets through.
+func TestSharedParallelGuesses(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		client func(int) string
+		want   int64
+	}{
+		{"from a client", func(int) string { return "192.0.2.1" }, 5},
+		{"at an account", func(i int) string { return fmt.Sprint("192.0.2.", i) }, 10},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			g := newGates(t, login.Limits{})
+			var through atomic.Int64
+			var group sync.WaitGroup
+			for i := range 50 {
+				group.Go(func() {
+					if attempt, _ := g.try(test.client(i), "victim@example.com"); attempt != nil {
+						through.Add(1)
+						attempt.Failed()
+					}
+				})
+			}
+			group.Wait()
+			if got := through.Load(); got != test.want {
+				t.Errorf("got %d guesses through, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+// busy loses each change.
+type busy struct{ *logintest.Cells }
+
+func (b busy) Swap(ctx context.Context, key login.CellKey, _ login.Change) (login.Cell, bool, error) {
+	cell, err := b.Read(ctx, key)
+	return cell, false, err
+}
+
+// Threat: so many attempts come at once that changes are always lost.
+// Expected: no attempt gets the allowance of an outage.
+func TestSharedContentionIsNoOutage(t *testing.T) {
+	t.Parallel()
+	g := newGates(t, login.Limits{})
+	attempt, wait, err := newShared(busy{g.cells}).Reserve(
+		t.Context(), g.now, g.limits, login.ClientOf("192.0.2.1"), login.AccountOf("a"))
+	if attempt != nil || wait != time.Second || err != nil {
+		t.Errorf("got %v, %v, %v, want refused for a second", attempt, wait, err)
+	}
+}
+
+// A damaged cell does not stop logins, and is not taken for an empty one.
+func TestSharedCorruptCell(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		kind   login.CellKind
+		damage func(value []byte) []byte
+	}{
+		{"client, version", login.ClientCell, func(v []byte) []byte { v[0]++; return v }},
+		{"client, cut", login.ClientCell, func(v []byte) []byte { return v[:len(v)-1] }},
+		{"client, too long", login.ClientCell, func(v []byte) []byte { return append(v, bytes.Repeat(v[1:9], 1000)...) }},
+		{"account, version", login.AccountCell, func(v []byte) []byte { v[0]++; return v }},
+		{"account, header only", login.AccountCell, func(v []byte) []byte { return v[:2] }},
+		{"account, more failures", login.AccountCell, func(v []byte) []byte { v[1]++; return v }},
+		{"account, cut", login.AccountCell, func(v []byte) []byte { return v[:len(v)-1] }},
+		{"account, trailing data", login.AccountCell, func(v []byte) []byte { return append(v, 0) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			g := newGates(t, login.Limits{})
+			g.succeed("192.0.2.1", "a")
+			g.fail("192.0.2.1", "a", 4)
+			for key, value := range g.cells.Values() {
+				if key.Kind == test.kind {
+					g.cells.Put(key, test.damage(value))
+				}
+			}
+			before := fmt.Sprint(g.cells.Values())
+			g.admit("192.0.2.1", "a").Failed()
+			if got := fmt.Sprint(g.cells.Values()); got != before {
+				t.Errorf("got cells %s, want %s", got, before)
+			}
+			if !strings.Contains(g.log.String(), login.ErrCorrupt.Error()) {
+				t.Errorf("got the log %q, want %q in it", &g.log, login.ErrCorrupt)
+			}
+		})
+	}
+}
+
+// Threat: somebody reads the keys. Expected: neither e-mails nor addresses.
+func TestSharedKeysAreHashes(t *testing.T) {
+	t.Parallel()
+	g := newGates(t, login.Limits{})
+	g.succeed("192.0.2.1", "jane@example.com")
+	g.fail("192.0.2.1", "jane@example.com", 1)
+	for key, value := range g.cells.Values() {
+		text := key.ID + string(value)
+		if len(key.ID) != 22 || strings.Contains(text, "jane") || strings.Contains(text, "192.0") ||
+			strings.Contains(text, "\xc0\x00\x02\x01") {
+			t.Errorf("got the cell %q %q, want hashes", key.ID, value)
+		}
+	}
+}
+
+// The largest limits give cells of the size that the interface states.
+func TestSharedCellsAreBounded(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	g := newGates(t, login.Limits{
+		PerClient: 1000, Window: time.Second, Free: 256, FirstWait: time.Second, MaxWait: day, Forget: 366 * day, KnownFor: 366 * day,
+	})
+	fail := func(address string) {
+		for range 300 {
+			attempt, wait := g.try(address, "a")
+			if attempt == nil {
+				g.pass(wait)
+				attempt = g.admit(address, "a")
+			}
+			attempt.Failed()
+		}
+	}
+	for i := range 17 {
+		g.succeed(fmt.Sprint("192.0.2.", i), "a")
+	}
+	fail("198.51.100.1")
+	for i := range 17 {
+		fail(fmt.Sprint("192.0.2.", i))
+	}
+	longest := 0
+	for _, value := range g.cells.Values() {
+		longest = max(longest, len(value))
+	}
+	t.Logf("longest cell: %d bytes", longest)
+	if longest > 42<<10 {
+		t.Errorf("got a cell of %d bytes, want at most 42 KiB", longest)
+	}
+}

@@ -1,0 +1,256 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
+)
+
+// takeOne takes a call of an account without a grant.
+func takeOne(t testing.TB, s *redisstore.Store) error {
+	_, err := s.Take(t.Context(), store.Call{Account: account, Endpoint: "convert", Day: today()}, daily(1<<40), make([]store.Room, 1))
+	return err
+}
+
+// refuses waits until calls fail with a text.
+func refuses(t testing.TB, s *redisstore.Store, text string) {
+	t.Helper()
+	var err error
+	await(t, "an error with "+text, func() bool {
+		err = takeOne(t, s)
+		return err != nil && strings.Contains(err.Error(), text)
+	})
+	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) {
+		t.Errorf("got %v, want %v", err, store.ErrUnavailable)
+	}
+}
+
+// works waits until calls are counted.
+func works(t testing.TB, s *redisstore.Store) {
+	t.Helper()
+	await(t, "calls to work", func() bool { return takeOne(t, s) == nil })
+}
+
+// TestNoDialStorm makes a thousand calls a second while all fail, and counts
+// connections.
+func TestNoDialStorm(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		begin func(*redistest.Server, *redistest.Proxy) error
+	}{
+		// The proxy accepts a connection and closes it, as a load balancer
+		// does.
+		{"Killed", func(s *redistest.Server, _ *redistest.Proxy) error { return s.Kill() }},
+		{"Stalled", func(_ *redistest.Server, p *redistest.Proxy) error { p.Stall(); return nil }},
+		{"Silent", func(_ *redistest.Server, p *redistest.Proxy) error { p.EatReplies(); p.Cut(); return nil }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			proxy := redistest.StartProxy(t, server.Addr())
+			s := open(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 200 * time.Millisecond})
+			newAccount(t, s, account)
+			check(t, test.begin(server, proxy))
+			before, began := proxy.Dials(), time.Now()
+			const length = 3 * time.Second
+			var calls sync.WaitGroup
+			tick := time.NewTicker(time.Millisecond)
+			defer tick.Stop()
+			for time.Since(began) < length {
+				<-tick.C
+				calls.Go(func() { takeOne(t, s) })
+			}
+			calls.Wait()
+			dials := proxy.Dials() - before
+			t.Logf("%d connections in %v", dials, length)
+			if dials > 100 {
+				t.Errorf("%d connections in %v", dials, length)
+			}
+		})
+	}
+}
+
+// TestStalledCallsEnd: calls to a network that delivers nothing fail after the
+// timeout.
+func TestStalledCallsEnd(t *testing.T) {
+	t.Parallel()
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
+	const timeout = 500 * time.Millisecond
+	s := open(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: timeout})
+	newAccount(t, s, account)
+	proxy.Stall()
+	var calls sync.WaitGroup
+	for range 200 {
+		calls.Go(func() {
+			for range 3 {
+				began := time.Now()
+				err := takeOne(t, s)
+				if took := time.Since(began); !errors.Is(err, store.ErrUnavailable) || took > 5*timeout {
+					t.Errorf("got %v after %v, want %v", err, took, store.ErrUnavailable)
+				}
+			}
+		})
+	}
+	calls.Wait()
+	check(t, proxy.Resume())
+	works(t, s)
+}
+
+// TestInFlight: calls above the number in flight fail at once.
+func TestInFlight(t *testing.T) {
+	t.Parallel()
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
+	const most = 20
+	s := open(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 10 * time.Second, InFlight: most})
+	newAccount(t, s, account)
+	proxy.Stall()
+	ended := make(chan error)
+	for range most + 5 {
+		go func() { ended <- takeOne(t, s) }()
+	}
+	// The others wait until the network is back.
+	for range 5 {
+		if err := <-ended; !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) || !strings.Contains(err.Error(), "20 requests are waiting") {
+			t.Errorf("got %v, want that 20 requests are waiting", err)
+		}
+	}
+	check(t, proxy.Resume())
+	for range most {
+		<-ended // the request that looks at the server may have one place
+	}
+	works(t, s)
+}
+
+// TestAwayAtStart: a store whose server is away works when it comes.
+func TestAwayAtStart(t *testing.T) {
+	t.Parallel()
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
+	proxy.Refuse()
+	var log journal
+	states := make(chan bool, 10)
+	s := openAny(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Logger: log.logger(), State: func(works bool) { states <- works }})
+	if <-states || takeOne(t, s) == nil {
+		t.Error("the store works without a server")
+	}
+	check(t, proxy.Resume())
+	if !<-states {
+		t.Error("the store does not work")
+	}
+	newAccount(t, s, account)
+	check(t, takeOne(t, s))
+	if got := log.count("redis does not work"); got != 1 {
+		t.Errorf("%d lines about the server, want 1", got)
+	}
+}
+
+// TestEviction: a server that deletes keys is refused, also if it begins to do
+// that.
+func TestEviction(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "appendonly yes")
+	set := func(policy string) {
+		t.Helper()
+		for _, command := range [][]string{{"CONFIG", "SET", "maxmemory-policy", policy}, {"CONFIG", "REWRITE"}} {
+			_, err := server.Do(command...)
+			check(t, err)
+		}
+	}
+	s := open(t, redisstore.Options{URL: server.URL()})
+	newAccount(t, s, account)
+	set("allkeys-lru")
+	check(t, server.Kill())
+	check(t, server.Restart())
+	refuses(t, s, `maxmemory-policy "allkeys-lru"`)
+	refuses(t, openAny(t, redisstore.Options{URL: server.URL()}), `maxmemory-policy "allkeys-lru"`)
+	works(t, open(t, redisstore.Options{URL: server.URL(), AllowEviction: true}))
+	set("volatile-ttl")
+	refuses(t, s, `maxmemory-policy "volatile-ttl"`)
+	set("noeviction")
+	works(t, s)
+}
+
+// TestLayout: data of another layout is refused.
+func TestLayout(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	_, err := server.Do("SET", "tollgate:layout", "7")
+	check(t, err)
+	s := openAny(t, redisstore.Options{URL: server.URL()})
+	refuses(t, s, `layout "7", this program knows layout "1"`)
+	if err := s.Check(t.Context()); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("Check: %v, want %v", err, store.ErrUnavailable)
+	}
+	open(t, redisstore.Options{URL: server.URL(), Prefix: "other"})
+	_, err = server.Do("SET", "tollgate:layout", "1")
+	check(t, err)
+	newAccount(t, open(t, redisstore.Options{URL: server.URL()}), account)
+	works(t, s)
+}
+
+// TestOldServer: a server of an older version is refused. The tests have none,
+// so a connection in between changes the version that the server tells.
+func TestOldServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go downgrade(client, server.Addr())
+		}
+	}()
+	refuses(t, openAny(t, redisstore.Options{URL: "redis://" + listener.Addr().String()}), `version is "6.`)
+}
+
+// downgrade forwards a connection and changes the major version to 6.
+func downgrade(client net.Conn, address string) {
+	defer client.Close()
+	server, err := net.Dial("tcp", address)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	go func() {
+		io.Copy(server, client) // until one side closes
+		server.Close()
+	}()
+	chunk := make([]byte, 64<<10)
+	for {
+		n, err := server.Read(chunk)
+		if at := bytes.Index(chunk[:n], []byte("redis_version:")); at >= 0 {
+			chunk[at+len("redis_version:")] = '6'
+		}
+		if _, failed := client.Write(chunk[:n]); failed != nil || err != nil {
+			return
+		}
+	}
+}
+
+// TestUserWithoutInfo: a user that may not run INFO gets a warning, and the
+// store works.
+func TestUserWithoutInfo(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "user gate on >secret ~* &* +@all -info", "maxmemory-policy allkeys-lru")
+	var log journal
+	s := open(t, redisstore.Options{URL: userOf(t, server.URL(), "gate", "secret"), Logger: log.logger()})
+	newAccount(t, s, account)
+	works(t, s)
+	if !log.has("level=WARN") || !log.has("may not run INFO") {
+		t.Errorf("the log has no warning: %s", log.text.String())
+	}
+}

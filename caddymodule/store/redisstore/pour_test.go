@@ -1,0 +1,95 @@
+package redisstore_test
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// callers is how many calls each store of a fleet has in flight.
+const callers = 16
+
+// pour is the parallel calls of a fleet, and what became of them.
+type pour struct {
+	*fleet
+	call    store.Call
+	limits  []store.Limit
+	stopped atomic.Bool
+	running sync.WaitGroup
+
+	// admitted by each store.
+	admitted [3]atomic.Int64
+	refused  atomic.Int64
+	// unknown calls may be counted. They are not served.
+	unknown atomic.Int64
+	// failed calls are not counted.
+	failed atomic.Int64
+}
+
+// start begins to call through all stores.
+func (f *fleet) start(call store.Call, limits []store.Limit) *pour {
+	p := &pour{fleet: f, call: call, limits: limits}
+	for gate := range f.gates {
+		for range callers {
+			p.running.Go(func() {
+				for !p.stopped.Load() && p.one(gate) {
+				}
+			})
+		}
+	}
+	return p
+}
+
+// one makes a call. It returns false if the store is closed or does something
+// that it must not do.
+func (p *pour) one(gate int) bool {
+	admitted, _, err := decide(p.Context(), p.gates[gate], p.hash, p.call, p.limits)
+	switch {
+	case errors.Is(err, store.ErrClosed):
+		return false
+	case errors.Is(err, store.ErrUnavailable):
+		if errors.Is(err, store.ErrUnknown) {
+			p.unknown.Add(1)
+		} else {
+			p.failed.Add(1)
+		}
+		time.Sleep(time.Millisecond) // a server that is away fails calls at once
+	case err != nil:
+		p.Errorf("a call through store %d: %v", gate, err)
+		return false
+	case admitted:
+		p.admitted[gate].Add(1)
+	default:
+		p.refused.Add(1)
+	}
+	return true
+}
+
+// served returns how many calls were admitted.
+func (p *pour) served() (sum int64) {
+	for i := range p.admitted {
+		sum += p.admitted[i].Load()
+	}
+	return sum
+}
+
+// await waits until a condition is true.
+func (p *pour) await(what string, condition func() bool) {
+	p.Helper()
+	await(p, what, condition)
+}
+
+// finish waits until so many calls were decided, and ends all callers.
+func (p *pour) finish(calls int64) {
+	p.Helper()
+	p.await("the calls", func() bool { return p.served()+p.refused.Load() >= calls })
+	p.stop()
+}
+
+func (p *pour) stop() {
+	p.stopped.Store(true)
+	p.running.Wait()
+}

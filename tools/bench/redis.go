@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
+)
+
+// tripCalls is the number of calls of a round whose commands are counted.
+const tripCalls = 50
+
+// redis is a running redis-server.
+type redis struct {
+	*redistest.Server
+	pid int
+}
+
+// startRedis starts a redis-server that syncs its log every second, as the
+// store badger does with "sync off".
+func (b *bench) startRedis(ctx context.Context) (*redis, error) {
+	dir, err := os.MkdirTemp(b.dir, "redis-")
+	if err != nil {
+		return nil, err
+	}
+	server, err := redistest.Launch(dir, "appendonly yes", "appendfsync everysec")
+	if err != nil {
+		return nil, err
+	}
+	b.stops = append(b.stops, func() error {
+		if err := server.Stop(); err != nil && ctx.Err() == nil {
+			return err
+		}
+		return nil // Ctrl-C in a terminal ends the server as well
+	})
+	r := &redis{Server: server}
+	text, err := r.info("server", "process_id")
+	if err != nil {
+		return nil, err
+	}
+	r.pid, err = strconv.Atoi(text)
+	return r, err
+}
+
+// info returns a field of a section of INFO, or "" if the section lacks it.
+func (r *redis) info(section, field string) (string, error) {
+	reply, err := r.Do("INFO", section)
+	if err != nil {
+		return "", err
+	}
+	text, _ := reply.(string)
+	return infoField(text, field), nil
+}
+
+func infoField(info, field string) string {
+	for line := range strings.Lines(info) {
+		if value, found := strings.CutPrefix(line, field+":"); found {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// commands returns how many scripts clients have run. A gate sends no other
+// commands once it has seen its tokens. The sum of all commands would also
+// count what scripts call.
+func (r *redis) commands() (int64, error) {
+	text, err := r.info("commandstats", "cmdstat_evalsha")
+	if err != nil {
+		return 0, err
+	}
+	return callsOf(text)
+}
+
+// callsOf reads the number in a line such as calls=21,usec=175,failed_calls=0.
+// Without the line, there was no call.
+func callsOf(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	first, _, _ := strings.Cut(text, ",")
+	number, found := strings.CutPrefix(first, "calls=")
+	if !found {
+		return 0, fmt.Errorf("missing number of calls in %q", text)
+	}
+	return strconv.ParseInt(number, 10, 64)
+}
+
+// openRedis opens a store and waits until it is connected.
+func openRedis(ctx context.Context, r *redis) (*redisstore.Store, error) {
+	const pause = 2 * time.Millisecond
+	db, err := redisstore.Open(redisstore.Options{URL: r.URL()})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for {
+		err := db.Check(ctx)
+		if err == nil {
+			return db, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("connecting to redis: %w", err), db.Close())
+		case <-time.After(pause):
+		}
+	}
+}
+
+// startRedisGate starts a redis-server and a gate on it.
+func (b *bench) startRedisGate(ctx context.Context, upstream string) (*gate, *redis, error) {
+	r, err := b.startRedis(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("starting redis-server: %w", err)
+	}
+	db, err := openRedis(ctx, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	g, err := b.startGateOn(ctx, db, fmt.Sprintf("store redis %q", r.URL()), upstream)
+	return g, r, err
+}
+
+// redisSides are the sides of measureRedis. A gate is a side for each of its
+// plans.
+type redisSides struct {
+	badger      baseline
+	badgerFour  *side
+	oneOnRedis  *side
+	fourOnRedis *side
+}
+
+// measureRedis compares a gate on a redis-server of the same machine with
+// gates on badger stores.
+func measureRedis(ctx context.Context, b *bench) ([]row, error) {
+	upstream, err := b.startUpstream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	first, err := b.startGate(ctx, "sync off", upstream)
+	if err != nil {
+		return nil, err
+	}
+	second, err := b.startGate(ctx, "sync off", upstream)
+	if err != nil {
+		return nil, err
+	}
+	g, r, err := b.startRedisGate(ctx, upstream)
+	if err != nil {
+		return nil, err
+	}
+	var sides [5]*side
+	for i, s := range []struct {
+		gate   *gate
+		redis  *redis
+		tokens []string
+	}{{first, nil, first.ample}, {second, nil, second.ample}, {g, r, g.ample}, {first, nil, first.four}, {g, r, g.four}} {
+		generator, err := newGenerator(b.dir, s.tokens, false)
+		if err != nil {
+			return nil, err
+		}
+		sides[i] = &side{caddy: s.gate.caddy, generator: generator, redis: s.redis}
+	}
+	if err := loadInTurn(ctx, b, sides[:]...); err != nil {
+		return nil, err
+	}
+	trips, err := countTrips(ctx, g, r, b.rounds)
+	if err != nil {
+		return nil, fmt.Errorf("counting round trips: %w", err)
+	}
+	return redisRows(redisSides{baseline{sides[0], sides[1]}, sides[3], sides[2], sides[4]}, trips), nil
+}
+
+func redisRows(s redisSides, trips values) []row {
+	one, four := s.oneOnRedis.rounds, s.fourOnRedis.rounds
+	// Equal sides with one limit show the noise of this row as well.
+	withFour := s.badger.ratio("  requests/s with four limits on a call", atLeast(0.75), rate, s.fourOnRedis)
+	withFour.measured = ratios(valuesOf(four, rate), valuesOf(s.badgerFour.rounds, rate))
+	return []row{
+		s.badger.ratio("store redis against badger, a limit of a day, requests/s", atLeast(0.75), rate, s.oneOnRedis),
+		withFour,
+		s.badger.ratio("  p99", target{}, p99, s.oneOnRedis),
+		s.badger.ratio("  processor time of Caddy per request", target{}, cpu, s.oneOnRedis),
+		{what: "  processor time of redis-server per request", unit: asMicros, measured: valuesOf(one, redisCPU)},
+		{what: "  the same with four limits on a call", unit: asMicros, measured: valuesOf(four, redisCPU)},
+		{what: "  round trips per admitted call", target: atMost(1), unit: asCount, measured: trips},
+		{what: "  scripts per request, with those that follow the answers", unit: asRatio, measured: valuesOf(one, redisCommands)},
+		s.badger.alone("store badger, a limit of a day, requests/s", asCount, rate),
+		s.badger.alone("  processor time of Caddy per request", asMicros, cpu),
+	}
+}
+
+// countTrips makes calls one after the other, with keys that the gate knows,
+// and counts the commands that the server gets from one to the next. The
+// median of a round leaves out what a gate sends every second.
+func countTrips(ctx context.Context, g *gate, r *redis, rounds int) (trips values, err error) {
+	c, err := connect(ctx, g.address, g.ample)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	for range g.ample { // the first call with a key reads its account
+		if _, err := c.call(); err != nil {
+			return nil, err
+		}
+	}
+	monitor, err := r.OpenMonitor()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, monitor.Close()) }()
+	before := 0
+	for range rounds {
+		perCall := make(values, 0, tripCalls)
+		for range tripCalls {
+			if _, err := c.call(); err != nil {
+				return nil, err
+			}
+			sent, _, err := monitor.Commands()
+			if err != nil {
+				return nil, err
+			}
+			perCall = append(perCall, float64(len(sent)-before))
+			before = len(sent)
+		}
+		trips = append(trips, perCall.median())
+	}
+	return trips, ctx.Err()
+}
