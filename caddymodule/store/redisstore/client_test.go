@@ -58,7 +58,7 @@ func TestNoDialStorm(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			proxy := redistest.StartProxy(t, server.Addr())
-			s := open(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 200 * time.Millisecond})
+			s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 200 * time.Millisecond})
 			newAccount(t, s, account)
 			check(t, test.begin(server, proxy))
 			before, began := proxy.Dials(), time.Now()
@@ -86,7 +86,7 @@ func TestStalledCallsEnd(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
 	const timeout = 500 * time.Millisecond
-	s := open(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: timeout})
+	s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: timeout})
 	newAccount(t, s, account)
 	proxy.Stall()
 	var calls sync.WaitGroup
@@ -111,7 +111,7 @@ func TestInFlight(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
 	const most = 20
-	s := open(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 10 * time.Second, InFlight: most})
+	s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 10 * time.Second, InFlight: most})
 	newAccount(t, s, account)
 	proxy.Stall()
 	ended := make(chan error)
@@ -165,14 +165,14 @@ func TestEviction(t *testing.T) {
 			check(t, err)
 		}
 	}
-	s := open(t, redisstore.Options{URL: server.URL()})
+	s := openStore(t, redisstore.Options{URL: server.URL()})
 	newAccount(t, s, account)
 	set("allkeys-lru")
 	check(t, server.Kill())
 	check(t, server.Restart())
 	refuses(t, s, `maxmemory-policy "allkeys-lru"`)
 	refuses(t, openAny(t, redisstore.Options{URL: server.URL()}), `maxmemory-policy "allkeys-lru"`)
-	works(t, open(t, redisstore.Options{URL: server.URL(), AllowEviction: true}))
+	works(t, openStore(t, redisstore.Options{URL: server.URL(), AllowEviction: true}))
 	set("volatile-ttl")
 	refuses(t, s, `maxmemory-policy "volatile-ttl"`)
 	set("noeviction")
@@ -190,10 +190,10 @@ func TestLayout(t *testing.T) {
 	if err := s.Check(t.Context()); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("Check: %v, want %v", err, store.ErrUnavailable)
 	}
-	open(t, redisstore.Options{URL: server.URL(), Prefix: "other"})
+	openStore(t, redisstore.Options{URL: server.URL(), Prefix: "other"})
 	_, err = server.Do("SET", "tollgate:layout", "1")
 	check(t, err)
-	newAccount(t, open(t, redisstore.Options{URL: server.URL()}), account)
+	newAccount(t, openStore(t, redisstore.Options{URL: server.URL()}), account)
 	works(t, s)
 }
 
@@ -247,7 +247,7 @@ func TestUserWithoutInfo(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "user gate on >secret ~* &* +@all -info", "maxmemory-policy allkeys-lru")
 	var log journal
-	s := open(t, redisstore.Options{URL: userOf(t, server.URL(), "gate", "secret"), Logger: log.logger()})
+	s := openStore(t, redisstore.Options{URL: userOf(t, server.URL(), "gate", "secret"), Logger: log.logger()})
 	newAccount(t, s, account)
 	works(t, s)
 	if !log.has("level=WARN") || !log.has("may not run INFO") {

@@ -16,7 +16,7 @@ func conform(t *testing.T, o redisstore.Options) {
 	storetest.Run(t, func(t *testing.T) store.Store {
 		own := o
 		own.Prefix, own.Timeout = prefix(t), 10*time.Second
-		return open(t, own)
+		return openStore(t, own)
 	})
 }
 

@@ -154,8 +154,8 @@ func TestWaitReplicas(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	url := server.URL()
-	hash := newAccount(t, open(t, redisstore.Options{URL: url}), account)
-	s := open(t, redisstore.Options{URL: url, WaitReplicas: 1, Timeout: 300 * time.Millisecond})
+	hash := newAccount(t, openStore(t, redisstore.Options{URL: url}), account)
+	s := openStore(t, redisstore.Options{URL: url, WaitReplicas: 1, Timeout: 300 * time.Millisecond})
 	_, err := storetest.PutAccount(t.Context(), s, store.Account{ID: account, Plan: "pro"})
 	if !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a change without a replica: %v, want %v", err, store.ErrUnavailable)

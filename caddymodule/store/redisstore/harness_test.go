@@ -57,8 +57,8 @@ func openAny(t testing.TB, o redisstore.Options) *redisstore.Store {
 	return s
 }
 
-// open opens a store and waits until it works.
-func open(t testing.TB, o redisstore.Options) *redisstore.Store {
+// openStore opens a store and waits until it works.
+func openStore(t testing.TB, o redisstore.Options) *redisstore.Store {
 	t.Helper()
 	s := openAny(t, o)
 	await(t, "the store to work", func() bool { return s.Check(t.Context()) == nil })
@@ -113,9 +113,10 @@ func newKey(t testing.TB, s *redisstore.Store, account, id string) token.Hash {
 // fleet is several gates with one account. Each has a store of its own.
 type fleet struct {
 	testing.TB
-	gates []*redisstore.Store
-	hash  token.Hash
-	day   calendar.Day
+	gates  []*redisstore.Store
+	hash   token.Hash
+	handle store.Handle // of the account
+	day    calendar.Day
 }
 
 const account = "acc_1"
@@ -125,15 +126,18 @@ func newFleet(t testing.TB, o redisstore.Options) *fleet {
 	t.Helper()
 	f := &fleet{TB: t, day: today()}
 	for range 3 {
-		f.gates = append(f.gates, open(t, o))
+		f.gates = append(f.gates, openStore(t, o))
 	}
 	f.hash = newAccount(t, f.gates[0], account)
+	grant, err := f.gates[0].Confirm(t.Context(), f.hash, time.Now())
+	check(t, err)
+	f.handle = grant.Handle
 	return f
 }
 
 // call returns a call to the endpoint convert.
 func (f *fleet) call() store.Call {
-	return store.Call{Account: account, Endpoint: "convert", Day: f.day}
+	return store.Call{Account: account, Endpoint: "convert", Day: f.day, Handle: f.handle}
 }
 
 // maxDecisions is how often a gate decides a call.
