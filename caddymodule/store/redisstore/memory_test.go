@@ -84,23 +84,7 @@ type memory struct {
 func openMemory(t *testing.T) *memory {
 	t.Helper()
 	server := redistest.Start(t)
-	s, err := redisstore.Open(redisstore.Options{URL: server.URL(), Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if err = s.Check(t.Context()); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+	s := openStore(t, redisstore.Options{URL: server.URL(), Timeout: 10 * time.Second})
 	return &memory{t, server, s, time.Now()}
 }
 
