@@ -1,6 +1,6 @@
 // Package stack starts the two built programs for a test as an operator
 // does: bin/upstream, and bin/caddy with a Caddyfile. Each test has its own
-// ports and directories.
+// ports and directories. Further gates can join a stack.
 package stack
 
 import (
@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -108,12 +109,9 @@ func Start(t testing.TB, caddyfile string, settings ...string) *Stack {
 		listen:    "127.0.0.1:" + ports[3],
 		log:       &log{},
 	}
-	s.env = append(os.Environ(),
-		"TOLLGATE_ADDRESS="+s.Address, "TOLLGATE_CONTROL="+s.control, "TOLLGATE_UPSTREAM="+s.listen,
-		"TOLLGATE_DATA="+s.Data, "TOLLGATE_SECRET="+Secret, "CADDY_ADMIN="+s.admin,
-		"HOME="+dir, "XDG_DATA_HOME="+filepath.Join(dir, "share"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"),
+	s.env = append(os.Environ(), "TOLLGATE_UPSTREAM="+s.listen, "TOLLGATE_DATA="+s.Data, "TOLLGATE_SECRET="+Secret,
 		"TOLLGATE_RATES_HISTORY=off", "TOLLGATE_RATES_DAILY=off")
-	s.env = append(s.env, settings...)
+	s.env = append(append(s.env, s.own(dir)...), settings...)
 	for _, setting := range settings {
 		if sites, found := strings.CutPrefix(setting, "TOLLGATE_ADDRESS="); found {
 			s.Address, _, _ = strings.Cut(sites, ",")
@@ -130,6 +128,14 @@ func Start(t testing.TB, caddyfile string, settings ...string) *Stack {
 	s.StartUpstream()
 	s.StartCaddy()
 	return s
+}
+
+// own returns the settings that each gate has for itself.
+func (s *Stack) own(dir string) []string {
+	return []string{
+		"TOLLGATE_ADDRESS=" + s.Address, "TOLLGATE_CONTROL=" + s.control, "CADDY_ADMIN=" + s.admin,
+		"HOME=" + dir, "XDG_DATA_HOME=" + filepath.Join(dir, "share"), "XDG_CONFIG_HOME=" + filepath.Join(dir, "config"),
+	}
 }
 
 // Configure writes the Caddyfile.
@@ -335,12 +341,20 @@ func (s *Stack) await(name, url string, status int, p *process) {
 	}
 }
 
-// FreePorts returns n unused ports.
+// FreePorts returns n unused ports. They lie below the ports that Linux gives
+// to outgoing connections: a program that restarts finds its port free.
 func FreePorts(t testing.TB, n int) []string {
 	t.Helper()
+	const lowest, highest, tries = 10000, 32000, 100
 	ports := make([]string, n)
 	for i := range ports {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		var listener net.Listener
+		var err error
+		for range tries {
+			if listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(highest-lowest))); err == nil {
+				break
+			}
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 // TestFailover kills the master, or asks for a failover, under load. The servers
@@ -30,7 +31,8 @@ func TestFailover(t *testing.T) {
 			check(t, sentinel.Hurry())
 			master, err := sentinel.Master()
 			check(t, err)
-			f := newFleet(t, redisstore.Options{URL: sentinel.URL(), WaitReplicas: 1})
+			f := newFleet(t, redisstore.Options{URL: sentinel.URL()})
+			revoked := f.revoke(redisstore.Options{URL: sentinel.URL(), WaitReplicas: 1, Timeout: 10 * time.Second})
 			p := f.start(f.call(), daily(1<<40))
 			p.await("calls", func() bool { return p.served() > 100 })
 			test.fail(t, sentinel, master)
@@ -44,8 +46,11 @@ func TestFailover(t *testing.T) {
 				await(t, "the store to work", func() bool { return gate.Check(t.Context()) == nil })
 				most = max(most, p.admitted[i].Load())
 				f.take(i, f.call(), daily(1<<40))
+				if _, _, err := decide(t.Context(), gate, revoked, f.call(), daily(1<<40)); !errors.Is(err, store.ErrNoGrant) {
+					t.Errorf("store %d: a revoked key: got %v, want %v", i, err, store.ErrNoGrant)
+				}
 			}
-			counted, served := f.used(0, f.call())-3, p.served()
+			counted, served := f.used(0, f.call())-6, p.served()
 			t.Logf("%d calls served, %d of them lost; %d without a reply, %d not counted",
 				served, max(0, served-counted), p.unknown.Load(), p.failed.Load())
 			if counted < most {
@@ -53,6 +58,21 @@ func TestFailover(t *testing.T) {
 			}
 		})
 	}
+}
+
+// revoke creates a key, calls with it through all stores, and revokes it. A
+// replica has all of that.
+func (f *fleet) revoke(o redisstore.Options) token.Hash {
+	f.Helper()
+	s := openStore(f, o)
+	hash := newKey(f, s, account, "key_revoked")
+	for _, gate := range f.gates {
+		if _, _, err := decide(f.Context(), gate, hash, f.call(), daily(1<<40)); err != nil {
+			f.Fatal(err)
+		}
+	}
+	check(f, s.RevokeKey(f.Context(), account, "key_revoked", time.Now()))
+	return hash
 }
 
 // TestLostWrites counts calls that no replica gets, and kills the master. The

@@ -14,7 +14,7 @@ import (
 func TestExact(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	most := int64(times(6000))
+	most := int64(times(4000))
 	limits := []store.Limit{
 		{Endpoint: "convert", Period: store.Day},
 		{Endpoint: "convert", Period: store.Month},
@@ -149,7 +149,7 @@ func TestExactDespite(t *testing.T) {
 			server := redistest.Start(t, "appendonly yes", "appendfsync always")
 			proxy := redistest.StartProxy(t, server.Addr())
 			f := newFleet(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 500 * time.Millisecond})
-			most := int64(times(20_000))
+			most := int64(times(10_000))
 			p := f.start(f.call(), []store.Limit{
 				{Endpoint: "convert", Period: store.Day, Max: most},
 				{Endpoint: "convert", Period: store.Month, Max: 2 * most},

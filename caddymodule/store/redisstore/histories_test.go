@@ -212,7 +212,7 @@ func TestHistories(t *testing.T) {
 				newAccount(t, f.gates[0], accounts[i])
 			}
 			const clients = 9
-			operations := times(20_000)
+			operations := times(10_000)
 			var progress atomic.Int64
 			var running sync.WaitGroup
 			for client := range clients {
