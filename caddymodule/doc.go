@@ -17,7 +17,8 @@
 //	health     whether the gate can admit calls
 //	usage      the usage document of an account
 //	outage     log lines for failures that repeat
-//	store      the contract of a store, and the stores
+//	store      the contract of a store, and the stores: Badger for one
+//	           process, Redis for several gates
 //	apierror   the format of refusals
 package caddymodule
 

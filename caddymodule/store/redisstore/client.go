@@ -36,7 +36,8 @@ type client struct {
 	ended chan struct{} // closed when the background ended
 	wake  chan struct{} // tells the background to look at the link
 
-	works bool // what the state was last; used by the background
+	works       bool // what the state was last; used by the background
+	knowsLayout bool // whether the layout was checked; used by the background
 
 	mu   sync.Mutex
 	link *link

@@ -111,3 +111,32 @@ func TestExactDespiteMovedSlot(t *testing.T) {
 		t.Errorf("served %d calls after the moves, want the %d that were left", got, left)
 	}
 }
+
+// TestServerWithLayoutDown: without the server of a cluster that has the key
+// with the layout, calls of accounts on other servers go on, also over new
+// connections.
+func TestServerWithLayoutDown(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, "cluster-require-full-coverage no")
+	owner := func(key string) *redistest.Server {
+		slot, err := cluster.Slot(key)
+		check(t, err)
+		server, err := cluster.Owner(slot)
+		check(t, err)
+		return server
+	}
+	other, prefix := owner("tollgate:{"+account+"}:a"), "tollgate"
+	for owner(prefix+":layout") == other {
+		prefix += "-"
+	}
+	down := owner(prefix + ":layout")
+	s := openStore(t, redisstore.Options{URL: cluster.URL(), Prefix: prefix})
+	check(t, putAccount(t, s))
+	check(t, down.Kill())
+	_, err := other.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	check(t, err)
+	await(t, "a call over a new connection", func() bool { return takeOne(t, s) == nil })
+	for range 20 {
+		check(t, takeOne(t, s))
+	}
+}

@@ -154,7 +154,16 @@ func (c *client) checkServers(ctx context.Context, l *link) error {
 	if answered == 0 {
 		return failed
 	}
-	return c.checkLayout(ctx, l)
+	err := c.checkLayout(ctx, l)
+	if err == nil {
+		c.knowsLayout = true
+	}
+	// The server of a cluster that has the layout may be down. The others go
+	// on: the data of a cluster does not change with a connection.
+	if err != nil && !errors.Is(err, errRefused) && c.location.cluster && c.knowsLayout {
+		return nil
+	}
+	return err
 }
 
 // checkServer checks the version of a server, and that it deletes no keys.
