@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -49,10 +50,11 @@ func (a *tally) count(gate int, response *http.Response, text string, err error)
 	}
 }
 
-func (a *tally) read(f func() bool) bool {
+// soFar returns how many calls were served, and how many got 503 by gate.
+func (a *tally) soFar() (served int, unavailable map[int]int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return f()
+	return a.served, maps.Clone(a.unavailable)
 }
 
 // sum adds the counts of all gates.
@@ -79,16 +81,11 @@ func inFlight(n int) func(*tally) int { return func(*tally) int { return n } }
 // untilUnavailable waits until each gate refused calls.
 func untilUnavailable(t *testing.T, g *gates, a *tally) {
 	t.Helper()
-	before := map[int]int{}
-	a.read(func() bool {
-		for gate, n := range a.unavailable {
-			before[gate] = n
-		}
-		return true
-	})
+	_, before := a.soFar()
 	eventually(t, "each gate to answer with 503", func() error {
+		_, now := a.soFar()
 		for gate := range g.all {
-			if a.read(func() bool { return a.unavailable[gate] < before[gate]+callersPerGate }) {
+			if now[gate] < before[gate]+callersPerGate {
 				return fmt.Errorf("gate %d does not", gate+1)
 			}
 		}
@@ -153,7 +150,7 @@ var faults = []fault{
 // 429 or 503, and all gates work again by themselves. Only calls in flight
 // are counted and not served.
 func TestSeveralGatesWhile(t *testing.T) {
-	g := startGates(t, "rates 1000\n", fmt.Sprintf("rates %d\n", faultLimit))
+	g := startGates(t, "timeout 500ms", "timeout 1s", "rates 1000\n", fmt.Sprintf("rates %d\n", faultLimit))
 	rounds := 1
 	if storetest.Long() {
 		rounds = 20
@@ -202,8 +199,8 @@ func (g *gates) fail(t *testing.T, account string, f fault) {
 		})
 	}
 	eventually(t, "calls", func() error {
-		if a.read(func() bool { return a.served < faultLimit/4 }) {
-			return fmt.Errorf("%d", a.served)
+		if served, _ := a.soFar(); served < faultLimit/4 {
+			return fmt.Errorf("%d", served)
 		}
 		return nil
 	})

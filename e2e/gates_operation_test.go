@@ -28,6 +28,15 @@ func fetch(ctx context.Context, url string) (int, string, error) {
 	return response.StatusCode, string(text), err
 }
 
+// expect returns an error unless a URL answers with this status and text.
+func expect(ctx context.Context, url string, status int, text string) error {
+	got, body, err := fetch(ctx, url)
+	if err == nil && (got != status || !strings.Contains(body, text)) {
+		err = fmt.Errorf("%s answers %d without %q: %s", url, got, text, body)
+	}
+	return err
+}
+
 // expectState waits until a gate shows whether its store works: in its health,
 // its metric, and its log, which has one line for each change.
 func expectState(t *testing.T, s *stack.Stack, works bool, linesWorks, linesNot int) {
@@ -38,15 +47,15 @@ func expectState(t *testing.T, s *stack.Stack, works bool, linesWorks, linesNot 
 	}
 	eventually(t, fmt.Sprintf("%s to show that its store works: %t", s.Address, works), func() error {
 		for _, base := range []string{s.Admin(), s.Control()} {
-			if got, text, err := fetch(t.Context(), base+"/tollgate/health/ready"); err != nil || got != status {
-				return fmt.Errorf("ready: %d %s %v", got, text, err)
+			if err := expect(t.Context(), base+"/tollgate/health/ready", status, ""); err != nil {
+				return err
 			}
-			if got, text, err := fetch(t.Context(), base+"/tollgate/health/live"); err != nil || got != http.StatusOK {
-				return fmt.Errorf("live: %d %s %v", got, text, err)
+			if err := expect(t.Context(), base+"/tollgate/health/live", http.StatusOK, ""); err != nil {
+				return err
 			}
 		}
-		if got, text, err := fetch(t.Context(), s.Admin()+"/metrics"); err != nil || got != http.StatusOK || !strings.Contains(text, metric) {
-			return fmt.Errorf("the metric is not %q, %v", metric, err)
+		if err := expect(t.Context(), s.Admin()+"/metrics", http.StatusOK, metric); err != nil {
+			return err
 		}
 		if works, not := strings.Count(s.Log(), `"msg":"redis works"`), strings.Count(s.Log(), `"msg":"redis does not work"`); works != linesWorks || not != linesNot {
 			return fmt.Errorf("the log has %d and %d lines, want %d and %d", works, not, linesWorks, linesNot)

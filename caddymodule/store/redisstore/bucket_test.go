@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
@@ -176,6 +178,41 @@ func compareBucket(t *testing.T, bucket *store.Bucket, limit store.Limit, got pa
 	if room.Remaining != want.Remaining || room.Full < want.Full || room.Full >= want.Full+time.Microsecond {
 		t.Fatalf("%+v, cost %d: got %+v, which is %+v, want %+v", limit, cost, got, room, want)
 	}
+}
+
+// TestBucketBoundary: a cost that ends a part of a microsecond after the period
+// is refused, and one that ends with it is admitted.
+func TestBucketBoundary(t *testing.T) {
+	t.Parallel()
+	s, call := openBuckets(t)
+	const most, period = 3, int64(time.Second / time.Microsecond)
+	limit := store.Limit{Endpoint: "convert", Period: store.Second, Max: most}
+	key := s.newTaking(&call, nil).bucketKey(&limit)
+	hits := [2]int{}
+	ahead := int64(0) // of the bucket, so that it is full when the next call comes
+	for range 100_000 {
+		part := rand.Int64N(2)
+		model := &level{big.NewInt(s.Now().UnixMicro() + ahead), big.NewInt(part)}
+		_, err := s.client.do(t.Context(), func(l *link) rueidis.RedisResult {
+			return l.Do(t.Context(), l.B().Set().Key(key).Value(model.full.String()+" "+model.part.String()).Build())
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := takePace(t, s, call, limit, most)
+		if fits := model.at(got.now, most).plus(most, period, most).fits(got.now, period); fits != (got.result == admitted) {
+			t.Fatalf("full %d us after the call and part %d: got %+v, want admitted: %v", model.full.Int64()-got.now, part, got, fits)
+		}
+		miss := model.full.Int64() - got.now
+		if miss == 0 {
+			hits[part]++
+		}
+		if hits[0] > 0 && hits[1] > 0 {
+			return
+		}
+		ahead -= miss / 2
+	}
+	t.Logf("no call came exactly when the bucket was full: %v", hits)
 }
 
 // TestBucketWindow: in no window does a pace admit more than its capacity and

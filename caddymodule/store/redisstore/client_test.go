@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -81,29 +82,75 @@ func TestNoDialStorm(t *testing.T) {
 }
 
 // TestStalledCallsEnd: calls to a network that delivers nothing fail after the
-// timeout.
+// timeout, also if as many wait as may.
 func TestStalledCallsEnd(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
-	const timeout = 500 * time.Millisecond
+	const timeout = time.Second
 	s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: timeout})
 	newAccount(t, s, account)
 	proxy.Stall()
 	var calls sync.WaitGroup
-	for range 200 {
+	for range redisstore.DefaultInFlight + 500 {
 		calls.Go(func() {
-			for range 3 {
-				began := time.Now()
-				err := takeOne(t, s)
-				if took := time.Since(began); !errors.Is(err, store.ErrUnavailable) || took > 5*timeout {
-					t.Errorf("got %v after %v, want %v", err, took, store.ErrUnavailable)
-				}
+			began := time.Now()
+			err := takeOne(t, s)
+			if took := time.Since(began); !errors.Is(err, store.ErrUnavailable) || took > 5*timeout {
+				t.Errorf("got %v after %v, want %v", err, took, store.ErrUnavailable)
 			}
 		})
 	}
 	calls.Wait()
 	check(t, proxy.Resume())
 	works(t, s)
+}
+
+// TestDeadlineOfOneCall: a call whose client has gone does not end the
+// connection that other calls use.
+func TestDeadlineOfOneCall(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.StartProxy(t, server.Addr())
+	s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 10 * time.Second})
+	newAccount(t, s, account)
+	dials := proxy.Dials()
+	check(t, server.Pause())
+	patient := make(chan error, 10)
+	for range cap(patient) {
+		go func() { patient <- takeOne(t, s) }()
+	}
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	for range 10 {
+		_, err := s.Take(short, store.Call{Account: account, Endpoint: "convert", Day: today()}, nil, nil)
+		if !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("a call with a short deadline: got %v, want %v", err, store.ErrUnavailable)
+		}
+	}
+	check(t, server.Resume())
+	for range cap(patient) {
+		check(t, <-patient)
+	}
+	if got := proxy.Dials(); got != dials {
+		t.Errorf("%d new connections, want none", got-dials)
+	}
+}
+
+// TestCloseWithoutServer: a store closes while its server does not answer. It
+// says that it could not write recent calls.
+func TestCloseWithoutServer(t *testing.T) {
+	t.Parallel()
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
+	s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 200 * time.Millisecond})
+	newAccount(t, s, account)
+	proxy.Stall()
+	s.Record(store.Record{Account: account, At: time.Now(), Endpoint: "convert"})
+	if err := s.Close(); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("Close: got %v, want %v", err, store.ErrUnavailable)
+	}
+	if err := takeOne(t, s); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("a call after Close: got %v, want %v", err, store.ErrClosed)
+	}
 }
 
 // TestInFlight: calls above the number in flight fail at once.

@@ -121,6 +121,31 @@ func TestLostWrites(t *testing.T) {
 	}
 }
 
+// TestLostWritesOfRefused: a store that refuses a call tells the server what
+// it has seen, so that other stores refuse as well.
+func TestLostWritesOfRefused(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	f := newFleet(t, redisstore.Options{URL: server.URL()})
+	take := func(times int) {
+		for range times {
+			f.take(0, f.call(), daily(10))
+		}
+	}
+	take(5)
+	counts := "tollgate:{" + account + "}:u:" + strings.ReplaceAll(f.day.String()[:7], "-", "")
+	old, err := server.Do("DUMP", counts)
+	check(t, err)
+	take(5)
+	_, err = server.Do("RESTORE", counts, "0", old.(string), "REPLACE") // loses 5 calls
+	check(t, err)
+	for gate := range f.gates {
+		if f.take(gate, f.call(), daily(10)) {
+			t.Errorf("store %d admitted a call above the limit", gate)
+		}
+	}
+}
+
 // TestLostReset: what a store has seen before a refund or a reset does not
 // come back.
 func TestLostReset(t *testing.T) {
@@ -176,7 +201,9 @@ func TestWaitReplicas(t *testing.T) {
 	url := server.URL()
 	hash := newAccount(t, openStore(t, redisstore.Options{URL: url}), account)
 	s := openStore(t, redisstore.Options{URL: url, WaitReplicas: 1, Timeout: 300 * time.Millisecond})
-	_, err := storetest.PutAccount(t.Context(), s, store.Account{ID: account, Plan: "pro"})
+	_, err := s.Grant(t.Context(), hash, s.Now()) // caches it
+	check(t, err)
+	_, err = storetest.PutAccount(t.Context(), s, store.Account{ID: account, Plan: "pro"})
 	if !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a change without a replica: %v, want %v", err, store.ErrUnavailable)
 	}

@@ -106,9 +106,11 @@ func (f *fleet) use() {
 		f.take(i%3, f.call(), daily(20))
 		f.gates[i%3].Record(store.Record{Account: account, Key: key, At: time.Now(), Endpoint: "convert", Status: 200})
 	}
-	yesterday := call
-	yesterday.Day -= 40
-	f.take(0, yesterday, limits)
+	earlier := call
+	earlier.Day -= 40
+	if !f.take(0, earlier, daily(20)) {
+		f.Error("a call of another month was refused")
+	}
 	check(f, f.gates[0].GiveBack(f.Context(), call))
 	check(f, f.gates[1].ResetCounts(f.Context(), account, "convert", f.day))
 	check(f, f.gates[2].ResetCounts(f.Context(), account, "", f.day-100))
