@@ -4,6 +4,7 @@ import (
 	"os"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
@@ -40,10 +41,14 @@ func denied(t *testing.T, servers ...*redistest.Server) {
 func TestLeastUser(t *testing.T) {
 	t.Parallel()
 	line := leastUser(t)
+	server := redistest.Start(t, line)
+	t.Cleanup(func() { denied(t, server) })
+	url := userOf(t, server.URL(), "gate", "secret")
 	storetest.Run(t, func(t *testing.T) store.Store {
-		server := redistest.Start(t, line)
-		t.Cleanup(func() { denied(t, server) })
-		return openStore(t, redisstore.Options{URL: userOf(t, server.URL(), "gate", "secret")})
+		own := prefix(t)
+		_, err := server.Do("ACL", "SETUSER", "gate", "~"+own+":*")
+		check(t, err)
+		return openStore(t, redisstore.Options{URL: url, Prefix: own, Timeout: 10 * time.Second})
 	})
 }
 
@@ -54,7 +59,7 @@ func TestLeastUserOfReplicas(t *testing.T) {
 	t.Run("Sentinel", func(t *testing.T) {
 		t.Parallel()
 		sentinel := redistest.StartSentinel(t, 1, line)
-		s := openStore(t, redisstore.Options{URL: userOf(t, sentinel.URL(), "gate", "secret"), WaitReplicas: 1})
+		s := openStore(t, redisstore.Options{URL: userOf(t, sentinel.URL(), "gate", "secret"), Timeout: 10 * time.Second, WaitReplicas: 1})
 		await(t, "a replica", func() bool { return putAccount(t, s) == nil })
 		check(t, takeOne(t, s))
 		denied(t, sentinel.Servers...)
@@ -62,7 +67,7 @@ func TestLeastUserOfReplicas(t *testing.T) {
 	t.Run("Cluster", func(t *testing.T) {
 		t.Parallel()
 		cluster := redistest.StartCluster(t, 3, line)
-		s := openStore(t, redisstore.Options{URL: userOf(t, cluster.URL(), "gate", "secret")})
+		s := openStore(t, redisstore.Options{URL: userOf(t, cluster.URL(), "gate", "secret"), Timeout: 10 * time.Second})
 		check(t, putAccount(t, s))
 		check(t, takeOne(t, s))
 		denied(t, cluster.Servers...)

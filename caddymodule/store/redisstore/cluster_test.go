@@ -130,7 +130,7 @@ func TestServerWithLayoutDown(t *testing.T) {
 		prefix += "-"
 	}
 	down := owner(prefix + ":layout")
-	s := openStore(t, redisstore.Options{URL: cluster.URL(), Prefix: prefix})
+	s := openStore(t, redisstore.Options{URL: cluster.URL(), Prefix: prefix, Timeout: 2 * time.Second})
 	check(t, putAccount(t, s))
 	check(t, down.Kill())
 	_, err := other.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
