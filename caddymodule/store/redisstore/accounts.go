@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -159,12 +160,17 @@ func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 			return err
 		}
 		if !l.exists() {
+			// An earlier try may have deleted it before all replicas knew.
+			if err := s.confirmDeleted(ctx, id); err != nil {
+				return err
+			}
 			return store.ErrNotFound
 		}
 		err = s.remove(ctx, id, l)
 		if err == nil {
 			s.recent.drop(id)
-			return s.unlist(ctx, id, l)
+			s.unlist(ctx, id, l)
+			return nil
 		}
 		if !errors.Is(err, errConflict) {
 			return err
@@ -193,18 +199,30 @@ func (s *Store) remove(ctx context.Context, id string, l *loaded) error {
 	return nil
 }
 
-// unlist deletes what other slots have of a deleted account.
-func (s *Store) unlist(ctx context.Context, id string, l *loaded) error {
+// confirmDeleted waits until the replicas have what was written before.
+func (s *Store) confirmDeleted(ctx context.Context, id string) error {
+	if s.client.options.WaitReplicas == 0 {
+		return nil
+	}
+	_, err := s.client.write(ctx, func(c rueidis.CoreClient) rueidis.RedisResult {
+		return pingScript.exec(ctx, c, []string{s.prefix + ":{" + id + "}:check"}, nil)
+	})
+	return err
+}
+
+// unlist deletes what other slots have of a deleted account. What is left after
+// an error means nothing, so the error is only logged.
+func (s *Store) unlist(ctx context.Context, id string, l *loaded) {
 	var dead []deadKey
 	for id, hash := range l.tokens {
 		dead = append(dead, deadKey{id, hash})
 	}
-	if err := s.forget(ctx, dead); err != nil {
-		return err
-	}
-	handle := l.handle
+	member := listed(id, l.handle)
 	_, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
-		return l.Do(ctx, l.B().Zrem().Key(s.indexKey()).Member(listed(id, handle)).Build())
+		return l.Do(ctx, l.B().Zrem().Key(s.indexKey()).Member(member).Build())
 	})
-	return err
+	if err != nil {
+		s.client.options.Logger.Warn("deleting an account from the list of accounts", slog.Any("error", err))
+	}
+	s.forget(ctx, dead)
 }

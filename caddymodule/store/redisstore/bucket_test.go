@@ -65,7 +65,7 @@ func takePace(t *testing.T, s *Store, call store.Call, limit store.Limit, cost i
 	}
 	r := reader{reply: reply}
 	got := paceReply{result: r.int(), now: r.int()}
-	r.text() // generation
+	r.int() // generation
 	for range counted {
 		r.int()
 	}

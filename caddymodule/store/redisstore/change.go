@@ -3,7 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -68,7 +68,7 @@ func (s *Store) load(ctx context.Context, account string) (*loaded, error) {
 	return l, nil
 }
 
-// newNumber returns a random number for a handle, a version or a generation. A
+// newNumber returns a random number for a handle or a version. A
 // counter would repeat numbers after a deletion, and after lost writes.
 func newNumber() string { return strconv.FormatUint(rand.Uint64()|1, 10) }
 
@@ -92,7 +92,8 @@ func (s *Store) change(ctx context.Context, account string, edit func(*loaded) e
 		dead := l.prune(s.Now())
 		err = s.save(ctx, account, before, l, dead)
 		if err == nil {
-			return s.forget(ctx, dead)
+			s.forget(ctx, dead)
+			return nil
 		}
 		if !errors.Is(err, errConflict) {
 			return err
@@ -143,6 +144,9 @@ func (s *Store) save(ctx context.Context, account, before string, l *loaded, dea
 	return nil
 }
 
+// maxDeletions is how many keys a change deletes, so that it takes no longer.
+const maxDeletions = 200
+
 // deadKey is a key that is not listed any more.
 type deadKey struct {
 	id   string
@@ -164,7 +168,7 @@ func (l *loaded) prune(now time.Time) (dead []deadKey) {
 			if kind == token.Login {
 				old = !k.ExpiresAt.IsZero() && now.Sub(k.ExpiresAt) > expiredFor
 			}
-			if old || i >= store.MaxEndedKeys {
+			if (old || i >= store.MaxEndedKeys) && len(dead) < maxDeletions {
 				dead = append(dead, deadKey{k.ID, l.tokens[k.ID]})
 			}
 		}
@@ -176,15 +180,15 @@ func (l *loaded) prune(now time.Time) (dead []deadKey) {
 }
 
 // forget deletes the tokens of deleted keys. What is left after an error says
-// only which key to read, and there is none.
-func (s *Store) forget(ctx context.Context, dead []deadKey) error {
-	for _, k := range dead {
-		_, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
-			return l.Do(ctx, l.B().Del().Key(s.tokenKey(k.hash)).Build())
+// only which key to read, and there is none, so the error is only logged.
+func (s *Store) forget(ctx context.Context, dead []deadKey) {
+	for chunk := range slices.Chunk(dead, maxDeletions) {
+		_, err := s.client.doMulti(ctx, len(chunk), func(l *link, i int) rueidis.Completed {
+			return l.B().Del().Key(s.tokenKey(chunk[i].hash)).Build()
 		})
 		if err != nil {
-			return fmt.Errorf("deleting the tokens of deleted keys: %w", err)
+			s.client.options.Logger.Warn("deleting the tokens of deleted keys", slog.Any("error", err))
+			return
 		}
 	}
-	return nil
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -15,12 +15,16 @@ import (
 )
 
 const (
-	// ringScale is the size of the ring of a connection, as a power of two.
-	// A full ring ignores contexts, so it is larger than Options.InFlight.
+	// ringScale is the size of the ring of a connection, as a power of two. It
+	// is at least twice Options.InFlight, because a full ring ignores
+	// contexts.
 	ringScale = 13
 
 	// bufferSize is the size of a connection's buffers, in bytes.
 	bufferSize = 32 << 10
+
+	// keepAlive is the time between two probes of a silent connection.
+	keepAlive = 300 * time.Millisecond
 )
 
 // client sends requests to the server. It connects in the background, again
@@ -31,13 +35,16 @@ type client struct {
 	dialer   *dialer
 	clock    clock
 	slots    chan struct{} // one for each request in flight
+	changes  chan struct{} // one for each change that waits for replicas
 
 	stop  context.CancelFunc
 	ended chan struct{} // closed when the background ended
 	wake  chan struct{} // tells the background to look at the link
 
-	works       bool // what the state was last; used by the background
-	knowsLayout bool // whether the layout was checked; used by the background
+	// Used by the background.
+	works       bool // what the state was last
+	knowsLayout bool // whether the layout was checked
+	warned      sync.Map
 
 	mu   sync.Mutex
 	link *link
@@ -47,10 +54,6 @@ type client struct {
 // link is a client of rueidis, which may have several connections.
 type link struct {
 	rueidis.Client
-	// checked is closed when the servers were checked. Each new connection
-	// may lead to another server, so it needs a new check.
-	checked chan struct{}
-	isFresh bool // checked is not closed
 	// refused is why the servers are not used.
 	refused error
 	broken  bool // the server became a replica
@@ -71,9 +74,9 @@ func newClient(o Options) (*client, error) {
 	}
 	c := &client{
 		options: o, location: l, down: errConnecting,
-		slots: make(chan struct{}, o.InFlight), ended: make(chan struct{}), wake: make(chan struct{}, 1),
+		slots: make(chan struct{}, o.InFlight), changes: make(chan struct{}, maxChanges), ended: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
-	c.dialer = &dialer{network: l.network, dialed: c.dialed, pauses: map[string]*pause{}}
+	c.dialer = &dialer{network: l.network, inspect: c.inspect, sentinels: new(net.Resolver), pauses: map[string]*pause{}}
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	go c.keep(ctx)
@@ -94,32 +97,21 @@ func (c *client) rueidisOptions() rueidis.ClientOption {
 		o.RingScaleEachConn++
 	}
 	o.ReadBufferEachConn, o.WriteBufferEachConn = bufferSize, bufferSize
-	o.ConnWriteTimeout = max(time.Second, 2*c.options.Timeout)
-	o.Dialer.Timeout, o.Dialer.KeepAlive = c.options.Timeout, 300*time.Millisecond
+	o.ConnWriteTimeout = c.silence()
+	o.Dialer.Timeout, o.Dialer.KeepAlive = c.options.Timeout, keepAlive
 	o.DialCtxFn = c.dialer.dial
+	o.BlockingPoolSize, o.BlockingPoolCleanup = maxChanges, time.Minute
 	o.ClusterOption.MaxMovedRedirections = 3
 	if o.Sentinel.MasterSet != "" {
 		o.Sentinel.Dialer, o.Sentinel.TLSConfig = o.Dialer, o.TLSConfig
+		o.Sentinel.Dialer.Resolver = c.dialer.sentinels
 		o.Sentinel.TopologyRefreshInterval = time.Second
 	}
 	return o
 }
 
-// dialed is called after each new connection.
-func (c *client) dialed(address string) {
-	if c.location.Sentinel.MasterSet != "" && slices.Contains(c.location.InitAddress, address) {
-		return // of a sentinel, not of a server
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.link == nil {
-		return // it is checked after it was made
-	}
-	if !c.link.isFresh {
-		c.link.isFresh, c.link.checked = true, make(chan struct{})
-	}
-	c.wakeUp()
-}
+// silence is how long a connection waits for replies before it is closed.
+func (c *client) silence() time.Duration { return max(time.Second, 2*c.options.Timeout) }
 
 // wakeUp makes the background look at the link now.
 func (c *client) wakeUp() {
@@ -147,29 +139,17 @@ func (c *client) drop(why error) {
 	c.link, c.down = nil, why
 }
 
-// use returns a link with checked servers, or waits for it.
-func (c *client) use(ctx context.Context) (*link, error) {
-	for {
-		c.mu.Lock()
-		l, down := c.link, c.down
-		if l == nil {
-			c.mu.Unlock()
-			return nil, unavailable(down)
-		}
-		checked, fresh, refused := l.checked, l.isFresh, l.refused
-		c.mu.Unlock()
-		switch {
-		case refused != nil:
-			return nil, unavailable(refused)
-		case !fresh:
-			return l, nil
-		}
-		select {
-		case <-checked:
-		case <-ctx.Done():
-			return nil, unavailable(ctx.Err())
-		}
+// use returns the link, or why there is none.
+func (c *client) use() (*link, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.link == nil:
+		return nil, unavailable(c.down)
+	case c.link.refused != nil:
+		return nil, unavailable(c.link.refused)
 	}
+	return c.link, nil
 }
 
 // do sends a request, again if the server says that it cannot run it right
@@ -180,20 +160,25 @@ func (c *client) use(ctx context.Context) (*link, error) {
 func (c *client) do(ctx context.Context, send func(*link) rueidis.RedisResult) (rueidis.RedisMessage, error) {
 	select {
 	case c.slots <- struct{}{}:
-		defer func() { <-c.slots }()
 	default:
 		return rueidis.RedisMessage{}, unavailable(fmt.Errorf("%d requests are waiting", c.options.InFlight))
 	}
-	return c.try(ctx, c.use, send)
+	release := func() { <-c.slots }
+	reply, err := c.try(ctx, send)
+	if errors.Is(err, errNoReply) && errors.Is(err, context.DeadlineExceeded) {
+		// The request keeps its place in the ring until the connection is
+		// closed.
+		time.AfterFunc(c.silence()+2*keepAlive, release)
+	} else {
+		release()
+	}
+	return reply, err
 }
 
-// linkFunc returns the link that a request uses.
-type linkFunc func(context.Context) (*link, error)
-
 // try is do for a request that is sent also while too many others wait.
-func (c *client) try(ctx context.Context, use linkFunc, send func(*link) rueidis.RedisResult) (rueidis.RedisMessage, error) {
+func (c *client) try(ctx context.Context, send func(*link) rueidis.RedisResult) (rueidis.RedisMessage, error) {
 	for pause := 2 * time.Millisecond; ; pause *= 2 {
-		l, err := use(ctx)
+		l, err := c.use()
 		if err != nil {
 			return rueidis.RedisMessage{}, err
 		}
@@ -201,21 +186,42 @@ func (c *client) try(ctx context.Context, use linkFunc, send func(*link) rueidis
 		if err == nil || rueidis.IsRedisNil(err) {
 			return reply, nil
 		}
+		if errors.Is(err, errNotConnected) {
+			return reply, unavailable(c.hide(err))
+		}
 		reason, isReply := rueidis.IsRedisErr(err)
 		if !isReply {
-			return reply, unavailable(fmt.Errorf("%w: %w", errNoReply, err))
+			return reply, unavailable(fmt.Errorf("%w: %w", errNoReply, c.hide(err)))
 		}
-		if reason.IsTryAgain() || reason.IsClusterDown() || reason.IsLoading() {
+		_, moved := reason.IsMoved()
+		if moved || reason.IsTryAgain() || reason.IsClusterDown() || reason.IsLoading() {
 			if !sleep(ctx, pause) {
-				return reply, unavailable(err)
+				return reply, unavailable(c.hide(err))
 			}
 			continue
 		}
-		if strings.HasPrefix(reason.Error(), "READONLY") {
+		if isReadOnly(err) {
 			c.demoted(l)
 		}
-		return reply, unavailable(err)
+		return reply, unavailable(c.hide(err))
 	}
+}
+
+// isReadOnly tells whether a server refused a write because it is a replica.
+func isReadOnly(err error) bool {
+	reason, isReply := rueidis.IsRedisErr(err)
+	return isReply && strings.HasPrefix(reason.Error(), "READONLY")
+}
+
+// hide removes the passwords from an error: a server that does not know AUTH
+// repeats its arguments.
+func (c *client) hide(err error) error {
+	for _, password := range []string{c.location.Password, c.location.Sentinel.Password} {
+		if password != "" && strings.Contains(err.Error(), password) {
+			err = errors.New(strings.ReplaceAll(err.Error(), password, "***"))
+		}
+	}
+	return err
 }
 
 // doMulti sends n reads at once, and returns their replies.
@@ -259,32 +265,6 @@ func (c *client) run(ctx context.Context, s *script, keys, args []string) ([]rue
 		return nil, unavailable(err)
 	}
 	return list, nil
-}
-
-// write sends a request that must be on Options.WaitReplicas replicas before it
-// is confirmed.
-func (c *client) write(ctx context.Context, send func(rueidis.CoreClient) rueidis.RedisResult) (rueidis.RedisMessage, error) {
-	if c.options.WaitReplicas == 0 {
-		return c.do(ctx, func(l *link) rueidis.RedisResult { return send(l) })
-	}
-	return c.do(ctx, func(l *link) (result rueidis.RedisResult) {
-		// WAIT holds up the other requests of its connection.
-		own, release := l.Dedicate()
-		defer release()
-		if result = send(own); result.Error() != nil {
-			return result
-		}
-		wait := own.B().Wait().Numreplicas(int64(c.options.WaitReplicas)).Timeout(c.options.Timeout.Milliseconds()).Build()
-		n, err := own.Do(ctx, wait).AsInt64()
-		if err == nil && n < int64(c.options.WaitReplicas) {
-			err = fmt.Errorf("%d of %d replicas have the change", n, c.options.WaitReplicas)
-		}
-		if err != nil {
-			// The change is made, so the error must not look like a reply.
-			return rueidis.NewErrorResult(fmt.Errorf("waiting for replicas: %v", err)) //nolint:errorlint // see above
-		}
-		return result
-	})
 }
 
 // within limits the time of a request.

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -18,12 +19,18 @@ const (
 	lastPause  = time.Second
 )
 
+// errNotConnected says that a request was not sent.
+var errNotConnected = errors.New("connecting to the server")
+
 // dialer rations connections: calls that fail must not dial as fast as they
 // come.
 type dialer struct {
 	network string
-	// dialed is called after each connection.
-	dialed func(address string)
+	// inspect checks a server before a connection to it is used.
+	inspect func(ctx context.Context, address string) error
+	// sentinels is the resolver in connections to sentinels, which are not
+	// inspected. rueidis has no other mark for them.
+	sentinels *net.Resolver
 
 	mu     sync.Mutex
 	pauses map[string]*pause
@@ -37,24 +44,31 @@ type pause struct {
 }
 
 // dial implements rueidis.ClientOption.DialCtxFn.
-func (d *dialer) dial(ctx context.Context, address string, net *net.Dialer, config *tls.Config) (net.Conn, error) {
+func (d *dialer) dial(ctx context.Context, address string, by *net.Dialer, config *tls.Config) (net.Conn, error) {
 	if err := d.refused(address); err != nil {
 		return nil, err
 	}
-	conn, err := d.connect(ctx, address, net, config)
-	d.done(address, err)
-	if err == nil {
-		d.dialed(address)
+	var conn net.Conn
+	var err error
+	if by.Resolver != d.sentinels {
+		err = d.inspect(ctx, address)
 	}
+	if err == nil {
+		conn, err = d.connect(ctx, address, by, config)
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errNotConnected, err)
+	}
+	d.done(address, err)
 	return conn, err
 }
 
-func (d *dialer) connect(ctx context.Context, address string, net *net.Dialer, config *tls.Config) (net.Conn, error) {
+func (d *dialer) connect(ctx context.Context, address string, by *net.Dialer, config *tls.Config) (net.Conn, error) {
 	if config != nil {
-		over := tls.Dialer{NetDialer: net, Config: config}
+		over := tls.Dialer{NetDialer: by, Config: config}
 		return over.DialContext(ctx, d.network, address)
 	}
-	return net.DialContext(ctx, d.network, address)
+	return by.DialContext(ctx, d.network, address)
 }
 
 // refused returns the error of the last connection during its pause.

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -24,7 +25,8 @@ func TestDialerRations(t *testing.T) {
 		tries.Add(1)
 		return nil
 	}}
-	d := &dialer{network: "tcp", dialed: func(string) { made.Add(1) }, pauses: map[string]*pause{}}
+	inspect := func(context.Context, string) error { return nil }
+	d := &dialer{network: "tcp", inspect: inspect, sentinels: new(net.Resolver), pauses: map[string]*pause{}}
 	var calls sync.WaitGroup
 	for range 8 {
 		calls.Go(func() {
@@ -49,6 +51,7 @@ func TestDialerRations(t *testing.T) {
 	defer listener.Close()
 	for deadline := time.Now().Add(30 * time.Second); made.Load() == 0; time.Sleep(time.Millisecond) {
 		if conn, err := d.dial(t.Context(), address, connect, nil); err == nil {
+			made.Add(1)
 			conn.Close()
 		}
 		if time.Now().After(deadline) {

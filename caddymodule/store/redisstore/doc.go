@@ -50,6 +50,13 @@
 //
 // A failover can lose writes. The store keeps the highest counts that it has
 // seen, and sends them with each call: take.lua continues from them. A refund or
-// a reset lowers counts, and gives them a new generation. Counts of another
+// a reset lowers counts, and raises their generation. Counts of a smaller
 // generation are ignored.
+//
+// # Servers
+//
+// A server is checked over a connection of its own before another connection to
+// it is used, and all of them once a second: its version, its maxmemory-policy,
+// the layout of its data, and that it is no replica. After a failover, the same
+// address may lead to another server.
 package redisstore

@@ -105,11 +105,18 @@ func (s *Store) ListKeys(ctx context.Context, account string) (list []store.Key,
 // ChangeKey implements store.Keys.
 func (s *Store) ChangeKey(ctx context.Context, account, id string, at time.Time, change func(*store.Key) error) (changed store.Key, err error) {
 	err = s.change(ctx, account, func(l *loaded) error {
+		before := l.ring.Find(id)
+		if before == nil {
+			return store.ErrNotFound
+		}
+		old := *before
 		if changed, err = l.ring.Change(id, at, change); err != nil {
 			return err
 		}
-		// It may expire later than before.
-		return s.enter(ctx, &changed, l.tokens[id])
+		if changed.Outlives(&old) {
+			return s.enter(ctx, &changed, l.tokens[id])
+		}
+		return nil
 	})
 	if err != nil {
 		return store.Key{}, err

@@ -133,6 +133,9 @@ func (o Options) Name() string {
 	if err != nil {
 		return "redis"
 	}
+	if db := u.Query().Get("db"); db != "" {
+		u.Path += "?db=" + db
+	}
 	return u.Scheme + "://" + hosts + u.Path + " " + cmp.Or(o.Prefix, DefaultPrefix)
 }
 

@@ -25,8 +25,10 @@ const (
 	// about 300 bytes.
 	maxWaiting = 20_000
 
-	// writers is how many accounts are written at once.
-	writers = 16
+	// maxFlush is how many accounts a flush writes, and writers how many of
+	// them at once.
+	maxFlush = 512
+	writers  = 16
 )
 
 // errDropped says that calls are missing in the lists of recent calls.
@@ -92,7 +94,7 @@ func (r *recent) keep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if err := r.flush(ctx, func(holder) bool { return true }); err != nil {
+		if err := r.flushAll(ctx); err != nil {
 			r.log.Failed(slog.Any("error", err))
 		} else {
 			r.log.Worked()
@@ -106,10 +108,25 @@ func (r *recent) close() error {
 	<-r.ended
 	ctx, cancel := r.store.client.within(context.Background())
 	defer cancel()
-	if err := r.flush(ctx, func(holder) bool { return true }); err != nil {
+	if err := r.flushAll(ctx); err != nil {
 		return fmt.Errorf("writing recent calls: %w", err)
 	}
 	return nil
+}
+
+// flushAll writes what waits, some accounts at a time, so that flushOf does not
+// wait for all of them.
+func (r *recent) flushAll(ctx context.Context) error {
+	for {
+		left := maxFlush
+		err := r.flush(ctx, func(holder) bool {
+			left--
+			return left >= 0
+		})
+		if err != nil || left > 0 {
+			return err
+		}
+	}
 }
 
 // flushOf writes what waits of one account.

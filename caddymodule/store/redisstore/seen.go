@@ -16,7 +16,7 @@ type seen struct {
 	handle     uint64 // of the account
 	month      string
 	day        string
-	generation string
+	generation int64
 	counts     map[string]int64 // by field of the hash
 }
 
@@ -49,7 +49,7 @@ func (s *seen) turn(handle uint64, month, day string) {
 			}
 		}
 	} else {
-		s.generation = ""
+		s.generation = 0
 	}
 	s.handle, s.month, s.day = handle, month, day
 }
@@ -58,7 +58,7 @@ func (s *seen) turn(handle uint64, month, day string) {
 func isOfDay(field string) bool { return len(field) > 3 && field[2] == ':' }
 
 // read returns the generation and the counts of fields.
-func (s *seen) read(handle uint64, month, day string, fields *[counted]string) (generation string, counts [counted]int64) {
+func (s *seen) read(handle uint64, month, day string, fields *[counted]string) (generation int64, counts [counted]int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.turn(handle, month, day)
@@ -68,13 +68,16 @@ func (s *seen) read(handle uint64, month, day string, fields *[counted]string) (
 	return s.generation, counts
 }
 
-// saw notes counts. A new generation replaces all of them: it may have lower
-// ones.
-func (s *seen) saw(handle uint64, month, day, generation string, fields *[counted]string, counts [counted]int64) {
+// saw notes counts. A greater generation may have lower counts and replaces all
+// of them. A smaller one is from before that.
+func (s *seen) saw(handle uint64, month, day string, generation int64, fields *[counted]string, counts [counted]int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.turn(handle, month, day)
-	if s.generation != generation {
+	if generation < s.generation {
+		return
+	}
+	if generation > s.generation {
 		s.generation, s.counts = generation, map[string]int64{}
 	}
 	for i, field := range fields {

@@ -91,7 +91,7 @@ func (s *Store) Since(t time.Time) time.Duration { return s.client.clock.Since(t
 func (s *Store) Check(ctx context.Context) error {
 	ctx, cancel := s.client.within(ctx)
 	defer cancel()
-	return s.client.ping(ctx, s.client.use)
+	return s.client.ping(ctx)
 }
 
 // epoch returns the epoch of an account.

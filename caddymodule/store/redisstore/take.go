@@ -41,7 +41,17 @@ func (s *Store) take(ctx context.Context, call *store.Call, cost int64, limits [
 	ctx, cancel := s.client.within(ctx)
 	defer cancel()
 	t := s.newTaking(call, limits)
-	keys, args := t.request(cost, s.until(ctx, call))
+	admitted, err := s.send(ctx, t, cost, rooms)
+	if errors.Is(err, errLate) && ctx.Err() == nil {
+		// The server has not counted it, and its clock is known now.
+		admitted, err = s.send(ctx, t, cost, rooms)
+	}
+	return admitted, err
+}
+
+// send runs takeScript.
+func (s *Store) send(ctx context.Context, t *taking, cost int64, rooms []store.Room) (bool, error) {
+	keys, args := t.request(cost, s.until(ctx, t.call))
 	sent := time.Now()
 	reply, err := s.client.run(ctx, takeScript, keys, args)
 	if errors.Is(err, errNoReply) && cost > 0 {
@@ -62,7 +72,7 @@ func (s *Store) take(ctx context.Context, call *store.Call, cost int64, limits [
 	case deleted:
 		return false, store.ErrNoGrant
 	case late:
-		if !call.Until.IsZero() && now > call.Until.UnixMicro() {
+		if until := t.call.Until; !until.IsZero() && now >= until.UnixMicro() {
 			return false, store.ErrChanged
 		}
 		return false, unavailable(errLate)
@@ -128,13 +138,7 @@ func (t *taking) request(cost, until int64) (keys, args []string) {
 	args = make([]string, 0, 32)
 	args = append(args, number(uint64(t.call.Handle)), number(t.call.Version), decimal(until), decimal(cost), countsExpire(t.call.Day),
 		t.day, t.call.Endpoint, t.call.Except, strconv.Itoa(len(t.holders)))
-	for _, holder := range t.holders {
-		generation, counts := t.seen(holder).read(uint64(t.call.Handle), t.month, t.day, &t.fields)
-		args = append(args, generation)
-		for _, n := range counts {
-			args = append(args, decimal(n))
-		}
-	}
+	args = t.appendSeen(args)
 	quotas := len(args)
 	args = append(args, "")
 	count := 0
@@ -153,6 +157,18 @@ func (t *taking) request(cost, until int64) (keys, args []string) {
 		}
 	}
 	return keys, args
+}
+
+// appendSeen appends what was seen of the holders.
+func (t *taking) appendSeen(args []string) []string {
+	for _, holder := range t.holders {
+		generation, counts := t.seen(holder).read(uint64(t.call.Handle), t.month, t.day, &t.fields)
+		args = append(args, decimal(generation))
+		for _, n := range counts {
+			args = append(args, decimal(n))
+		}
+	}
+	return args
 }
 
 // costTime returns the time that a cost takes in a bucket, in microseconds. A
@@ -203,7 +219,7 @@ func (t *taking) read(r *reader, rooms []store.Room) error {
 	}
 	counters := make([]int64, 0, 2*(counted+2))
 	for _, holder := range t.holders {
-		generation := r.text()
+		generation := r.int()
 		for range width {
 			counters = append(counters, r.int())
 		}
@@ -234,7 +250,7 @@ func (s *Store) GiveBack(ctx context.Context, call store.Call) error {
 	ctx, cancel := s.client.within(ctx)
 	defer cancel()
 	t := s.newTaking(&call, nil)
-	args := []string{number(uint64(call.Handle)), decimal(call.Weight()), t.day, call.Endpoint, newNumber()}
+	args := t.appendSeen([]string{number(uint64(call.Handle)), decimal(call.Weight()), countsExpire(call.Day), t.day, call.Endpoint})
 	sent := time.Now()
 	reply, err := s.client.run(ctx, giveBackScript, t.monthKeys(), args)
 	if err != nil {
@@ -246,7 +262,7 @@ func (s *Store) GiveBack(ctx context.Context, call store.Call) error {
 		if r.err != nil || len(r.reply) == 0 {
 			break
 		}
-		generation := r.text()
+		generation := r.int()
 		var counts [counted]int64
 		for i := range counts {
 			counts[i] = r.int()
@@ -295,14 +311,4 @@ func (r *reader) int() int64 {
 	n, err := m.AsInt64()
 	r.err = err
 	return n
-}
-
-func (r *reader) text() string {
-	m := r.next()
-	if r.err != nil {
-		return ""
-	}
-	text, err := m.ToString()
-	r.err = err
-	return text
 }

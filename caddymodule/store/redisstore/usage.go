@@ -108,7 +108,7 @@ func (s *Store) ResetCounts(ctx context.Context, account, endpoint string, day c
 		keys = append(keys, s.countsKey(account, holder, month))
 	}
 	_, err = s.client.write(ctx, func(c rueidis.CoreClient) rueidis.RedisResult {
-		return resetScript.exec(ctx, c, keys, []string{ofMonth, endpoint, newNumber(), countsExpire(day)})
+		return resetScript.exec(ctx, c, keys, []string{ofMonth, endpoint, countsExpire(day)})
 	})
 	return err
 }

@@ -19,7 +19,7 @@ local now = time[1] * 1000000 + time[2]
 if not state[1] or ARGV[1] ~= '' and state[1] ~= ARGV[1] then return {4, now} end
 if ARGV[2] ~= '' and state[2] ~= ARGV[2] then return {2, now} end
 local deadline, cost = tonumber(ARGV[3]), tonumber(ARGV[4])
-if deadline > 0 and now > deadline then return {3, now} end
+if deadline > 0 and now >= deadline then return {3, now} end
 
 local day, endpoint, except, groups = ARGV[6], ARGV[7], ARGV[8], tonumber(ARGV[9])
 -- The first four are counted. The others are not covered by limits of all
@@ -32,12 +32,15 @@ end
 local arg, counts, generations, fresh, restored = 10, {}, {}, {}, {}
 for group = 1, groups do
 	local row = redis.call('HMGET', KEYS[1 + group], 'g', unpack(names))
-	local generation, counters = row[1] or '', {}
+	local generation, counters = tonumber(row[1] or 0), {}
 	for n = 1, #names do
 		counters[n] = tonumber(row[n + 1] or 0)
 	end
 	-- A server that lost writes learns what this gate has seen.
-	if ARGV[arg] == generation then
+	local known = tonumber(ARGV[arg])
+	if known >= generation then
+		restored[group] = known > generation
+		generation = known
 		for n = 1, 4 do
 			local seen = tonumber(ARGV[arg + n])
 			if seen > counters[n] then
@@ -90,6 +93,9 @@ local function save(group)
 	local counters, fields = counts[group], {}
 	for n = 1, 4 do
 		fields[2 * n - 1], fields[2 * n] = names[n], text(counters[n])
+	end
+	if restored[group] then
+		fields[9], fields[10] = 'g', text(generations[group])
 	end
 	redis.call('HSET', KEYS[1 + group], unpack(fields))
 	if fresh[group] then redis.call('EXPIREAT', KEYS[1 + group], ARGV[5]) end
