@@ -45,7 +45,7 @@ require (
 	google.golang.org/grpc v1.84.0
 )
 
-require github.com/anishathalye/porcupine v1.3.1 // indirect
+require github.com/anishathalye/porcupine v1.3.1
 
 require (
 	cel.dev/cel-go v0.32.0 // indirect
