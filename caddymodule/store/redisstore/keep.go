@@ -18,6 +18,10 @@ const (
 	again = 100 * time.Millisecond
 )
 
+// errNoCluster says that rueidis could not read the slots of a cluster, and
+// would use one server for all keys.
+var errNoCluster = errors.New("the server is not part of a cluster, or the user may not read its slots")
+
 // keep connects, and follows the state of the servers.
 func (c *client) keep(ctx context.Context) {
 	defer close(c.ended)
@@ -64,24 +68,11 @@ func (c *client) report(err error, first bool) {
 // maintain makes a link if there is none, checks its servers, and tries what a
 // call needs.
 func (c *client) maintain(ctx context.Context) error {
-	c.mu.Lock()
-	l := c.link
-	if l != nil && l.broken {
-		c.drop(errConnecting)
-		l = nil
+	l, err := c.linked()
+	if err == nil {
+		err = c.examine(ctx, l)
 	}
-	c.mu.Unlock()
-	if l == nil {
-		return c.connect(ctx)
-	}
-	err := c.examine(ctx, l)
-	c.mu.Lock()
-	l.refused = nil
-	if errors.Is(err, errRefused) {
-		l.refused = err
-	}
-	l.broken = l.broken || errors.Is(err, errReplica)
-	c.mu.Unlock()
+	c.judge(l, err)
 	if err != nil {
 		return err
 	}
@@ -90,29 +81,46 @@ func (c *client) maintain(ctx context.Context) error {
 	return c.ping(ctx)
 }
 
-// connect makes a link and checks its servers. Without an error, requests use
-// it.
-func (c *client) connect(ctx context.Context) error {
-	made, err := rueidis.NewClient(c.rueidisOptions())
-	if err == nil {
-		if c.location.cluster && made.Mode() != rueidis.ClientModeCluster {
-			err = errors.New("the server is not part of a cluster, or the user may not ask for its slots")
-		} else {
-			err = c.examine(ctx, &link{Client: made})
-		}
-		if err != nil {
-			go made.Close() // it can take long
-		}
+// linked returns the link, or a new one that no request uses yet.
+func (c *client) linked() (*link, error) {
+	c.mu.Lock()
+	l := c.link
+	if l != nil && l.broken {
+		c.drop(errConnecting)
+		l = nil
 	}
+	c.mu.Unlock()
+	if l != nil {
+		return l, nil
+	}
+	made, err := rueidis.NewClient(c.rueidisOptions())
+	if err != nil {
+		return nil, err
+	}
+	l = &link{Client: made}
+	if c.location.cluster && made.Mode() != rueidis.ClientModeCluster {
+		return l, errNoCluster
+	}
+	return l, nil
+}
+
+// judge decides whether requests use a link, by the error of its check.
+func (c *client) judge(l *link, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil {
+	switch {
+	case err == nil:
+		l.refused, c.link = nil, l
+	case c.link == nil:
 		c.down = c.hide(err)
-		return err
+		if l != nil {
+			go l.Close() // it can take long
+		}
+	case errors.Is(err, errRefused):
+		l.refused = err
+	case errors.Is(err, errReplica):
+		l.broken = true
 	}
-	c.link = &link{Client: made}
-	c.wakeUp() // for a ping
-	return nil
 }
 
 // pings is how many keys Check writes in a cluster, so that several servers
