@@ -21,7 +21,8 @@ import (
 // newer) or Valkey (7.2 or newer) server, for several gates. All gates of one
 // service use the same URL and prefix. See docs/scaling.md.
 //
-// All settings but the URL and the prefix need a restart of Caddy to change.
+// Another host, database, master or prefix is another store. Changes of the other
+// settings, and of user and password, take effect after a restart of Caddy.
 type RedisStore struct {
 	// URL is where the server is. Required. One of
 	//

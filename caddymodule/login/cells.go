@@ -61,8 +61,8 @@ type Change struct {
 	Expires time.Time
 }
 
-// cellKey hides address and e-mail from those who list keys. The hash does
-// not protect them: anybody can compute it for an address or e-mail.
+// cellKey names a cell by a hash, so that a list of keys shows no address and
+// no e-mail. This is no protection: a guess can be hashed and compared.
 func (c Client) cellKey() CellKey {
 	sum := sha256.Sum256(c[:])
 	return CellKey{ClientCell, base64.RawURLEncoding.EncodeToString(sum[:len(hash{})])}

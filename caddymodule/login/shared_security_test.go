@@ -106,7 +106,7 @@ func TestSharedCorruptCell(t *testing.T) {
 	}
 }
 
-// Threat: somebody reads the keys. Expected: neither e-mails nor addresses.
+// Threat: an attacker reads the keys. Expected: neither e-mails nor addresses.
 func TestSharedKeysAreHashes(t *testing.T) {
 	t.Parallel()
 	g := newGates(t, login.Limits{})

@@ -150,7 +150,7 @@ type Clock interface {
 // Grants finds what a token grants.
 type Grants interface {
 	// Grant returns what the token with this hash grants at now, or
-	// ErrNoGrant. It never waits for a disk. A Grant that is Cached may be
+	// ErrNoGrant. It never waits for a disk of this machine. A Grant that is Cached may be
 	// out of date if another gate has changed the account. Then Take
 	// returns ErrChanged. ErrNoGrant is never from a cache.
 	Grant(ctx context.Context, hash token.Hash, now time.Time) (Grant, error)
@@ -235,7 +235,7 @@ type Call struct {
 	Version uint64
 	// Until is when the decision about the call ends: the end of the day,
 	// of the key or of an override. A store of several gates does not count
-	// the call after it, by its own clock. Zero is never.
+	// the call after it, by its own clock. Zero means no end.
 	Until time.Time
 }
 

@@ -160,7 +160,7 @@ func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 			return err
 		}
 		if !l.exists() {
-			// An earlier try may have deleted it before all replicas knew.
+			// An earlier try may have deleted it, but not on enough replicas.
 			if err := s.confirmDeleted(ctx, id); err != nil {
 				return err
 			}

@@ -68,8 +68,8 @@ func (s *Store) load(ctx context.Context, account string) (*loaded, error) {
 	return l, nil
 }
 
-// newNumber returns a random number for a handle or a version. A
-// counter would repeat numbers after a deletion, and after lost writes.
+// newNumber returns a random number for a handle or a version. A counter would
+// repeat numbers after a deletion, and after lost writes.
 func newNumber() string { return strconv.FormatUint(rand.Uint64()|1, 10) }
 
 // errConflict says that another gate changed an account after it was read.
@@ -127,8 +127,8 @@ func (s *Store) save(ctx context.Context, account, before string, l *loaded, dea
 	for _, k := range dead {
 		args = append(args, keyField(k.id), useField(k.id))
 	}
-	// Cached grants of before are not used from here on, also if the reply is
-	// lost, and not those that are read until the change is made.
+	// From here on, no grant that is cached already is used, also if the reply
+	// is lost. The second number is for grants that are read until then.
 	epoch := s.epoch(account)
 	epoch.Add(1)
 	defer epoch.Add(1)

@@ -41,10 +41,11 @@ type client struct {
 	ended chan struct{} // closed when the background ended
 	wake  chan struct{} // tells the background to look at the link
 
-	// Used by the background.
+	// Only the background uses these.
 	works       bool // what the state was last
 	knowsLayout bool // whether the layout was checked
-	warned      sync.Map
+
+	warned sync.Map // the warnings that were logged
 
 	mu   sync.Mutex
 	link *link
@@ -175,7 +176,7 @@ func (c *client) do(ctx context.Context, send func(*link) rueidis.RedisResult) (
 	return reply, err
 }
 
-// try is do for a request that is sent also while too many others wait.
+// try is do without the limit of Options.InFlight.
 func (c *client) try(ctx context.Context, send func(*link) rueidis.RedisResult) (rueidis.RedisMessage, error) {
 	for pause := 2 * time.Millisecond; ; pause *= 2 {
 		l, err := c.use()

@@ -22,8 +22,8 @@ const (
 // errNotConnected says that a request was not sent.
 var errNotConnected = errors.New("connecting to the server")
 
-// dialer rations connections: calls that fail must not dial as fast as they
-// come.
+// dialer limits how often the store connects: each call would try it while the
+// server is away.
 type dialer struct {
 	network string
 	// inspect checks a server before a connection to it is used.

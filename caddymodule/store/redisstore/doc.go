@@ -17,11 +17,11 @@
 //	P:{A}:b:…                a bucket of a pace, expires when it is full
 //	P:{A}:r                  list: recent calls, expires 30 days after the last
 //	P:c:{…}, P:e:{…}         login attempts of a client, of an e-mail
-//	P:check…                 what Check writes
+//	P:check…, P:{A}:check    what Check and a second deletion write
 //
 // The counts of a month are four counters for each endpoint: "22:convert" for
 // its calls on the 22nd, "convert" for those of the month, and "22:*" and "*"
-// for all endpoints together.
+// for all endpoints together. g is the generation: see Lost writes.
 //
 // # A call
 //

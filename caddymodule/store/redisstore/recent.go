@@ -34,8 +34,8 @@ const (
 // errDropped says that calls are missing in the lists of recent calls.
 var errDropped = errors.New("too many calls wait to be written")
 
-// recent collects recent calls and last uses of keys, and writes them behind
-// the answers.
+// recent collects recent calls and last uses of keys, and writes them after the
+// answers.
 type recent struct {
 	store *Store
 	log   *outage.Log
@@ -73,7 +73,7 @@ func (r *recent) add(record store.Record) {
 	list := r.waiting[of]
 	switch {
 	case len(list) >= store.MaxRecent:
-		copy(list, list[1:]) // it would not be kept
+		copy(list, list[1:]) // the server keeps no more than these
 		list[len(list)-1] = record
 		return
 	case r.count >= maxWaiting:
@@ -135,7 +135,8 @@ func (r *recent) flushOf(ctx context.Context, account string) error {
 }
 
 // flush writes the calls of some accounts. Calls that cannot be written are
-// dropped. When it returns, those that another flush took are written as well.
+// dropped. It first waits for another flush, so that the calls of that flush are
+// written too when it returns.
 func (r *recent) flush(ctx context.Context, of func(holder) bool) error {
 	select {
 	case r.writing <- struct{}{}:

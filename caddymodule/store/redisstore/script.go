@@ -42,8 +42,8 @@ var attemptsSwapLua string
 //go:embed lua/ping.lua
 var pingLua string
 
-// The scripts. Each begins with "#!lua": then the server refuses it before its
-// first line if it cannot write.
+// The scripts. Each begins with "#!lua", so a server that cannot write refuses
+// it before its first line.
 var (
 	takeScript     = newScript(takeLua)
 	giveBackScript = newScript(giveBackLua)

@@ -33,8 +33,7 @@ func (s *Store) seenOf(key seenKey) *seen {
 	return made
 }
 
-// turn makes the counts those of an account, a month and a day. The counts of
-// earlier days are forgotten.
+// turn forgets the counts of another account, month or day.
 func (s *seen) turn(handle uint64, month, day string) {
 	if s.handle == handle && s.month == month && s.day == day {
 		return

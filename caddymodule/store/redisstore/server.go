@@ -38,7 +38,7 @@ func (c *client) inspect(ctx context.Context, address string) error {
 		probe, err := rueidis.NewClient(o) // it does not take a context
 		if err == nil {
 			err = c.checkServer(ctx, probe)
-			if err == nil && !c.location.cluster { // there, another server may have it
+			if err == nil && !c.location.cluster { // in a cluster, another server may have it
 				err = c.checkLayout(ctx, probe)
 			}
 			probe.Close()
@@ -97,7 +97,7 @@ func (c *client) examine(ctx context.Context, l *link) error {
 func (c *client) checkServer(ctx context.Context, node rueidis.Client) error {
 	info, err := node.Do(ctx, node.B().Info().Build()).ToString()
 	if reason, isReply := rueidis.IsRedisErr(err); isReply && strings.HasPrefix(reason.Error(), "NOPERM") {
-		c.warn("the user may not run INFO, so the version and maxmemory-policy of the server are not checked")
+		c.warn("the user may not run INFO, so version, maxmemory-policy and role of the server are not checked")
 		return nil
 	}
 	if err != nil {

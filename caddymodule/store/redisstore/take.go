@@ -95,7 +95,7 @@ func (s *Store) until(ctx context.Context, call *store.Call) int64 {
 	return until.UnixMicro()
 }
 
-// taking is a call on its way through takeScript.
+// taking has what takeScript and giveBackScript need of a call.
 type taking struct {
 	store   *Store
 	call    *store.Call
@@ -274,7 +274,7 @@ func (s *Store) GiveBack(ctx context.Context, call store.Call) error {
 	return r.err
 }
 
-// number writes a handle or a version; zero, which is none, is empty.
+// number returns a handle or a version as text, empty for 0: there is none.
 func number(n uint64) string {
 	if n == 0 {
 		return ""
