@@ -12,19 +12,18 @@ import (
 )
 
 const (
-	// maxTries is how often a change is tried that loses against changes of
-	// other attempts. Each loss is a change of another attempt, so that many
-	// losses need that many attempts at the same instant.
+	// maxTries is how often a change is tried if other attempts change the
+	// cell first. Each failed try needs another attempt at the same instant.
 	maxTries = 32
 
 	// patience is how many tries are made without a pause. Later ones pause
 	// for a random time up to minPause, which doubles up to maxPause.
-	// Otherwise hundreds of attempts would mostly make each other lose.
+	// Otherwise hundreds of attempts would mostly make each other fail.
 	patience = 2
 	minPause = time.Millisecond
 	maxPause = 64 * time.Millisecond
 
-	// contendedWait is how long a client waits whose attempt lost too often.
+	// contendedWait is the wait of a client after maxTries.
 	contendedWait = time.Second
 )
 
@@ -129,8 +128,8 @@ type verdict struct {
 // rule judges by a view of a cell.
 type rule func(view) (verdict, error)
 
-// apply writes what the rule says. When the cell was changed by another
-// attempt meanwhile, the rule judges again. lost tells whether that happened.
+// apply writes what the rule says. If another attempt has changed the cell
+// first, the rule judges again, and lost is true.
 func (s *Shared) apply(ctx context.Context, key CellKey, seen view, judge rule) (_ verdict, lost bool, _ error) {
 	for tries := range maxTries {
 		said, err := judge(seen)

@@ -98,8 +98,8 @@ func (r *sharedReservation) take(ctx context.Context, key CellKey, seen view, ju
 	return said, err
 }
 
-// moveBack writes the times that moved back, though the attempt is refused:
-// otherwise they would be moved again at the next attempt, and the wait would
+// moveBack writes the times that moved back, even if the attempt is refused.
+// Otherwise they would move again at the next attempt, and the wait would
 // never end. If another attempt changed the cell, it has moved them.
 func (r *sharedReservation) moveBack(ctx context.Context, client, account verdict) error {
 	if client.wait > 0 && client.write {

@@ -90,7 +90,7 @@ func (s *Store) ListAccounts(ctx context.Context, after string, limit int) (list
 	ctx, cancel := s.client.within(ctx)
 	defer cancel()
 	if after != "" {
-		after = listed(after, "~") // behind all handles
+		after = listed(after, "~") // after all handles
 	}
 	for limit > 0 {
 		members, err := s.listedAfter(ctx, after, limit)
@@ -101,7 +101,7 @@ func (s *Store) ListAccounts(ctx context.Context, after string, limit int) (list
 		if err != nil {
 			return nil, err
 		}
-		// A gate that ended between two writes leaves a member without account.
+		// A gate that ended between two writes leaves a member without an account.
 		list, limit = append(list, found...), limit-len(found)
 		after = members[len(members)-1]
 	}

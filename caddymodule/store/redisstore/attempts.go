@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
-// errAttemptsAnswer is the error for an answer that the scripts do not give.
-var errAttemptsAnswer = errors.New("unexpected answer of a script for login attempts")
+// errAttemptsReply is the error for a reply that the scripts do not give.
+var errAttemptsReply = errors.New("unexpected reply of a script for login attempts")
 
 // Attempts keeps login attempts on a Redis server, for all gates with the
 // same prefix. Each cell is a key with a TTL, in a slot of its own.
@@ -27,16 +27,16 @@ func (s *Store) Attempts() *Attempts { return &Attempts{s.client, s.prefix} }
 
 // Read implements login.Cells.
 func (a *Attempts) Read(ctx context.Context, key login.CellKey) (login.Cell, error) {
-	answer, err := a.client.run(ctx, attemptsReadScript, []string{a.key(key)}, nil)
+	reply, err := a.client.run(ctx, attemptsReadScript, []string{a.key(key)}, nil)
 	if err != nil {
 		return login.Cell{}, err
 	}
-	return readCell(answer, 2)
+	return readCell(reply, 2)
 }
 
 // Swap implements login.Cells. The expiry is rounded up to milliseconds.
 func (a *Attempts) Swap(ctx context.Context, key login.CellKey, change login.Change) (login.Cell, bool, error) {
-	answer, err := a.client.run(ctx, attemptsSwapScript, []string{a.key(key)}, []string{
+	reply, err := a.client.run(ctx, attemptsSwapScript, []string{a.key(key)}, []string{
 		string(change.Old),
 		string(change.New),
 		strconv.FormatInt(change.Until.UnixMicro(), 10),
@@ -45,13 +45,13 @@ func (a *Attempts) Swap(ctx context.Context, key login.CellKey, change login.Cha
 	if err != nil {
 		return login.Cell{}, false, err
 	}
-	cell, err := readCell(answer, 3)
+	cell, err := readCell(reply, 3)
 	if err != nil {
 		return login.Cell{}, false, err
 	}
-	swapped, err := answer[2].AsInt64()
+	swapped, err := reply[2].AsInt64()
 	if err != nil {
-		return login.Cell{}, false, fmt.Errorf("%w: %w", errAttemptsAnswer, err)
+		return login.Cell{}, false, fmt.Errorf("%w: %w", errAttemptsReply, err)
 	}
 	return cell, swapped == 1, nil
 }
@@ -65,18 +65,18 @@ func (a *Attempts) key(key login.CellKey) string {
 	return a.prefix + table + key.ID + "}"
 }
 
-// readCell reads the time and the value, the first two elements of an answer.
-func readCell(answer []rueidis.RedisMessage, elements int) (login.Cell, error) {
-	if len(answer) != elements {
-		return login.Cell{}, fmt.Errorf("%w: %d elements, want %d", errAttemptsAnswer, len(answer), elements)
+// readCell reads the time and the value, the first two elements of a reply.
+func readCell(reply []rueidis.RedisMessage, elements int) (login.Cell, error) {
+	if len(reply) != elements {
+		return login.Cell{}, fmt.Errorf("%w: %d elements, want %d", errAttemptsReply, len(reply), elements)
 	}
-	now, err := answer[0].AsInt64()
+	now, err := reply[0].AsInt64()
 	if err != nil {
-		return login.Cell{}, fmt.Errorf("%w: %w", errAttemptsAnswer, err)
+		return login.Cell{}, fmt.Errorf("%w: %w", errAttemptsReply, err)
 	}
-	value, err := answer[1].AsBytes()
+	value, err := reply[1].AsBytes()
 	if err != nil {
-		return login.Cell{}, fmt.Errorf("%w: %w", errAttemptsAnswer, err)
+		return login.Cell{}, fmt.Errorf("%w: %w", errAttemptsReply, err)
 	}
 	return login.Cell{Value: value, Now: time.UnixMicro(now)}, nil
 }

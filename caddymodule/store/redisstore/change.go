@@ -144,7 +144,8 @@ func (s *Store) save(ctx context.Context, account, before string, l *loaded, dea
 	return nil
 }
 
-// maxDeletions is how many keys a change deletes, so that it takes no longer.
+// maxDeletions is how many old keys one change deletes. More would take too
+// long.
 const maxDeletions = 200
 
 // deadKey is a key that is not listed any more.

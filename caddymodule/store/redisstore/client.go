@@ -225,7 +225,7 @@ func (c *client) hide(err error) error {
 	return err
 }
 
-// doMulti sends n reads at once, and returns their replies.
+// doMulti sends n commands at once, and returns their replies.
 func (c *client) doMulti(ctx context.Context, n int, build func(l *link, i int) rueidis.Completed) ([]rueidis.RedisMessage, error) {
 	replies := make([]rueidis.RedisMessage, n)
 	_, err := c.do(ctx, func(l *link) rueidis.RedisResult {

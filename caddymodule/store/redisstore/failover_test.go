@@ -14,8 +14,8 @@ import (
 )
 
 // TestFailover kills the master, or asks for a failover, under load. The servers
-// may lose calls of which one store knows. But none falls behind what it has
-// admitted itself.
+// may lose calls that only one store has seen. But no store loses calls that it
+// has admitted itself.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -212,7 +212,7 @@ func TestWaitReplicas(t *testing.T) {
 	}
 	_, err = s.Take(t.Context(), store.Call{Account: account, Endpoint: "convert", Day: today()}, daily(1), make([]store.Room, 1))
 	check(t, err)
-	// The changes are made nevertheless. This gate does not use what it
+	// The changes are made anyway. This gate does not use what it
 	// cached before.
 	if grant, err := s.Grant(t.Context(), hash, s.Now()); err == nil && grant.Plan != "pro" {
 		t.Errorf("got %+v, want the new plan or no grant", grant)

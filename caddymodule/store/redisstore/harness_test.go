@@ -19,8 +19,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// patience is how long a condition is waited for. Only a failing test waits
-// that long.
+// patience is the longest wait for a condition. Only a failing test waits that
+// long.
 const patience = 30 * time.Second
 
 // await waits until a condition is true.

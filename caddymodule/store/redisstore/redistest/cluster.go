@@ -75,7 +75,7 @@ func (c *Cluster) launch(dir string, nodes int, config []string) error {
 			return err
 		}
 	}
-	// Each meets each: gossip alone takes seconds.
+	// Every server meets every other: gossip alone takes seconds.
 	for i, server := range c.Servers {
 		for j, other := range c.Servers[:i] {
 			host, port, err := net.SplitHostPort(other.address)

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// source is the address that commands of Do come from, where the system has
-// it. Monitor tells them by it from the commands of clients.
+// source is the address of this side of the connections of Do, if the system
+// has it. Monitor leaves out commands from this address.
 const source = "127.0.0.2"
 
 // ReplyError is an error that a server replied.
@@ -26,9 +26,9 @@ func (e ReplyError) Error() string { return string(e) }
 // an int64, nil, or a []any of those. An error reply is a ReplyError. Do
 // gives up after ten seconds.
 //
-// It has a connection of its own and sends nothing else than AUTH before,
-// other than a client for general use. So it works whatever a test does to
-// other connections, and Monitor can leave it out.
+// It uses a connection of its own, and sends only AUTH before the command. A
+// client for general use sends more, and shares connections that a test may
+// break.
 func (s *Server) Do(command ...string) (any, error) { return s.doWithin(10*time.Second, command...) }
 
 func (s *Server) doWithin(timeout time.Duration, command ...string) (any, error) {

@@ -88,7 +88,7 @@ func (p *Proxy) Dials() int {
 }
 
 // Stall forwards nothing more in either direction and closes nothing, also
-// when one side closes. New connections are accepted and meet the same.
+// when one side closes. New connections are accepted and stall too.
 func (p *Proxy) Stall() { p.set(stalling, 0) }
 
 // EatReplies forwards requests and drops replies.
@@ -118,9 +118,9 @@ func (p *Proxy) Refuse() {
 	}
 }
 
-// Resume lets everything be normal again. What Stall kept is forwarded now.
-// A connection that EatReplies took a reply from is closed: its next reply
-// would be taken for that one.
+// Resume ends all faults, and forwards what Stall kept. It closes each
+// connection that lost a reply to EatReplies: the client would read the next
+// reply as the lost one.
 func (p *Proxy) Resume() error {
 	p.set(forwarding, 0)
 	p.mu.Lock()
@@ -235,8 +235,8 @@ func (p *Proxy) forward(l *link, from, to net.Conn, replies bool) {
 	}
 }
 
-// pass waits while the proxy stalls and decides what becomes of a chunk:
-// forwarding, eating, or cutting the connection. It returns stalling if the
+// pass waits while the proxy stalls, and decides about a chunk: forward it, eat
+// it, or cut the connection. It returns stalling if the
 // connection ended while it waited. After forwarding the caller must call
 // write.
 func (p *Proxy) pass(l *link, reply bool) mode {
@@ -277,7 +277,7 @@ func (p *Proxy) write(to net.Conn, chunk []byte) bool {
 }
 
 // unstalled waits while the proxy stalls. It returns false if the connection
-// ended meanwhile.
+// ended before that.
 func (p *Proxy) unstalled(l *link) bool {
 	for {
 		p.mu.Lock()

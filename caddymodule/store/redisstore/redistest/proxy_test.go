@@ -41,9 +41,9 @@ func (l *line) receive(within time.Duration) (string, error) {
 }
 
 const (
-	// soon is how long an answer is waited for that must not come.
+	// soon is the time to wait for an answer that must not come.
 	soon = 100 * time.Millisecond
-	// later is how long one is waited for that must come.
+	// later is the longest wait for an answer that must come.
 	later = 20 * time.Second
 )
 

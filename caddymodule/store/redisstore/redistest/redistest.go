@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// patience is how long a condition is waited for. Machines of CI are slow,
-// and only a failing test waits that long.
+// patience is the longest wait for a condition. Machines of CI are slow, and
+// only a failing test waits that long.
 const patience = 30 * time.Second
 
 // Launch starts a redis-server that stores no data on disk and waits until it

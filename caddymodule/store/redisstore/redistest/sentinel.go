@@ -14,7 +14,7 @@ import (
 // masterName is what the sentinels call the master.
 const masterName = "mymaster"
 
-// Sentinel is a master with replicas, watched by three sentinels of which two
+// Sentinel is a master with replicas, and three sentinels. Two of the sentinels
 // must agree.
 type Sentinel struct {
 	Servers   []*Server // the first one was the master at the start
@@ -241,7 +241,7 @@ func (s *Sentinel) Failover() error {
 	return errors.New("no sentinel runs")
 }
 
-// failover asks again if the sentinel gave up, which happens if it has not
+// failover asks again if the sentinel gives up. It gives up if it has not
 // looked at the replicas lately.
 func (s *Server) failover() error {
 	before, _, err := s.watched()
@@ -275,8 +275,8 @@ func (s *Server) failover() error {
 }
 
 // watched returns the address of the master that a sentinel watches, and its
-// flags. Other than GET-MASTER-ADDR-BY-NAME, it is the old one until a
-// failover has ended.
+// flags. Until a failover has ended, this is the old master. The reply to
+// GET-MASTER-ADDR-BY-NAME is the new one before that.
 func (s *Server) watched() (address, flags string, err error) {
 	reply, err := s.Do("SENTINEL", "MASTER", masterName)
 	if err != nil {
@@ -286,8 +286,8 @@ func (s *Server) watched() (address, flags string, err error) {
 	return fmt.Sprintf("%v:%v", fields["ip"], fields["port"]), fmt.Sprint(fields["flags"]), err
 }
 
-// AwaitMaster waits until all sentinels that run call another server than
-// other the master, and this server is one. It returns that server.
+// AwaitMaster waits until all running sentinels agree on a master that is not
+// other, and this server is a master. It returns this server.
 func (s *Sentinel) AwaitMaster(other *Server) (*Server, error) {
 	var master *Server
 	err := await("a new master", func() (err error) {
@@ -307,8 +307,8 @@ func (s *Sentinel) AwaitMaster(other *Server) (*Server, error) {
 }
 
 // AwaitReplica waits until a server is a replica that has the data of its
-// master: after a failover this is what becomes of the old master. It takes
-// more than ten seconds without Hurry.
+// master. The old master becomes one after a failover: without Hurry, this
+// takes more than ten seconds.
 func (s *Sentinel) AwaitReplica(server *Server) error {
 	return await("the replica "+server.address, server.follows)
 }

@@ -59,8 +59,8 @@ func dataLines(config []string) []string {
 	}, config...)
 }
 
-// newSecret returns a password for an administrator. It is random, so that a
-// server of another test that took a port is not taken for the right one.
+// newSecret returns a random password for an administrator. If a server of
+// another test has taken the port, it refuses this password.
 func newSecret() string { return rand.Text() }
 
 // launch starts a server on a free port. Another process can take the port
