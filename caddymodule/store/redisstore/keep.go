@@ -76,8 +76,8 @@ func (c *client) maintain(ctx context.Context) error {
 	}
 	err := c.examine(ctx, l)
 	c.mu.Lock()
-	l.refused = nil
-	if errors.Is(err, errRefused) {
+	// A refused server that does not answer stays refused.
+	if err == nil || errors.Is(err, errRefused) {
 		l.refused = err
 	}
 	l.broken = l.broken || errors.Is(err, errReplica)
