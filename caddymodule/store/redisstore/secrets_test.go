@@ -13,9 +13,15 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
 )
 
-// startEcho starts a server that knows no command and repeats it, as Redis does
-// if AUTH is renamed, and as some proxies do. It returns its host and port.
-func startEcho(t testing.TB) string {
+// Formats of errors that repeat a command and its arguments.
+const (
+	ofRedis = "unknown command '%s', with args beginning with: %s" // if AUTH is renamed
+	ofProxy = "unknown command: %s %s"
+)
+
+// startEcho starts a server that knows no command and repeats it. It returns
+// its host and port.
+func startEcho(t testing.TB, format string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
@@ -26,14 +32,14 @@ func startEcho(t testing.TB) string {
 			if err != nil {
 				return // closed
 			}
-			go echo(client)
+			go echo(client, format)
 		}
 	}()
 	return listener.Addr().String()
 }
 
 // echo answers commands until the client closes the connection.
-func echo(client net.Conn) {
+func echo(client net.Conn, format string) {
 	defer client.Close()
 	reader := bufio.NewReader(client)
 	for {
@@ -47,7 +53,11 @@ func echo(client net.Conn) {
 				repeated += fmt.Sprintf("'%.*s' ", 128-len(repeated), argument)
 			}
 		}
-		if _, err := fmt.Fprintf(client, "-ERR unknown command '%s', with args beginning with: %s\r\n", command[0], repeated); err != nil {
+		reply := fmt.Sprintf("-ERR "+format+"\r\n", command[0], repeated)
+		if command[0] == "PING" {
+			reply = "+PONG\r\n" // the client ends the program otherwise
+		}
+		if _, err := io.WriteString(client, reply); err != nil {
 			return
 		}
 	}
@@ -82,18 +92,20 @@ func readCommand(reader *bufio.Reader) (command []string, err error) {
 func TestPasswordsAreHidden(t *testing.T) {
 	t.Parallel()
 	const secret = "topsecret"
-	for _, test := range []struct{ name, before, after, password string }{
-		{"Server", "redis://gate:%s@", "", secret},
-		{"NoUser", "redis://:%s@", "", secret},
-		{"Long", "redis://gate:%s@", "", strings.Repeat(secret, 30)},
-		{"Odd", "redis://gate:%s@", "", secret + `'"\ @%` + secret},
-		{"Cluster", "redis+cluster://gate:%s@", "", secret},
-		{"Master", "redis+sentinel://gate:%s@", "/master", secret},
-		{"Sentinel", "redis+sentinel://", "/master?sentinel_user=gate&sentinel_password=%s", secret},
+	for _, test := range []struct{ name, format, before, after, password string }{
+		{"Server", ofRedis, "redis://gate:%s@", "", secret},
+		{"NoUser", ofRedis, "redis://:%s@", "", secret},
+		{"Long", ofRedis, "redis://gate:%s@", "", strings.Repeat(secret, 30)},
+		{"Odd", ofRedis, "redis://gate:%s@", "", secret + `'"\ @%` + secret},
+		{"Proxy", ofProxy, "redis://gate:%s@", "", secret},
+		{"SentinelProxy", ofProxy, "redis+sentinel://", "/master?sentinel_user=gate&sentinel_password=%s", secret},
+		{"Cluster", ofRedis, "redis+cluster://gate:%s@", "", secret},
+		{"Master", ofRedis, "redis+sentinel://gate:%s@", "/master", secret},
+		{"Sentinel", ofRedis, "redis+sentinel://", "/master?sentinel_user=gate&sentinel_password=%s", secret},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			address := startEcho(t)
+			address := startEcho(t, test.format)
 			var log journal
 			password := strings.ReplaceAll(url.QueryEscape(test.password), "+", "%20")
 			s := openAny(t, redisstore.Options{
