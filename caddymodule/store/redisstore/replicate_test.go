@@ -104,7 +104,7 @@ func TestManyChangesAtOnce(t *testing.T) {
 func TestDeleteWithoutReplica(t *testing.T) {
 	t.Parallel()
 	server, replica := startReplicated(t)
-	s := openStore(t, redisstore.Options{URL: server.URL(), WaitReplicas: 1, Timeout: 400 * time.Millisecond})
+	s := openStore(t, redisstore.Options{URL: server.URL(), WaitReplicas: 1, Timeout: 600 * time.Millisecond})
 	await(t, "a confirmed change", func() bool { return put(t, s, account) == nil })
 	check(t, replica.Kill())
 	// The reason is missing only if the server answers late.
@@ -119,12 +119,12 @@ func TestDeleteWithoutReplica(t *testing.T) {
 			t.Log(err)
 		}
 	}
-	for range 3 {
+	for range 2 {
 		fails("a deletion", s.DeleteAccount(t.Context(), account))
 		fails("a change", put(t, s, "acc_2"))
 	}
-	if reasons == 0 {
-		t.Error("no error says that replicas are missing")
+	if reasons < 2 {
+		t.Errorf("%d of 4 errors say that replicas are missing", reasons)
 	}
 	check(t, replica.Restart())
 	follow(t, replica, server) // it has no data on disk
