@@ -21,13 +21,13 @@ var requests = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help:      "Requests that the gate decided about, by endpoint and outcome. The endpoint is empty if the request has none.",
 }, []string{"endpoint", "outcome"})
 
-// storeWorks tells whether the store works, 1 or 0. Stores report it when it
-// changes.
+// storeWorks tells whether the store of several gates works, 1 or 0. The store
+// reports it at each look at its server.
 var storeWorks = prometheus.NewGauge(prometheus.GaugeOpts{
 	Namespace: "caddy",
 	Subsystem: "tollgate",
 	Name:      "store_works",
-	Help:      "Whether the store of several gates works: 1 or 0. 0 as well if the configuration has no such store.",
+	Help:      "Whether the store of several gates works: 1 or 0. It is 0 also if the configuration has no such store.",
 })
 
 // storeState sets storeWorks.

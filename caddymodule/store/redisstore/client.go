@@ -215,14 +215,18 @@ func isReadOnly(err error) bool {
 }
 
 // hide removes the passwords from an error: a server that does not know AUTH
-// repeats its arguments.
+// repeats its arguments, and cuts long ones.
 func (c *client) hide(err error) error {
+	text, _, _ := strings.Cut(err.Error(), ", with args beginning with")
 	for _, password := range []string{c.location.Password, c.location.Sentinel.Password} {
-		if password != "" && strings.Contains(err.Error(), password) {
-			err = errors.New(strings.ReplaceAll(err.Error(), password, "***"))
+		if password != "" {
+			text = strings.ReplaceAll(text, password, "***")
 		}
 	}
-	return err
+	if text == err.Error() {
+		return err
+	}
+	return errors.New(text)
 }
 
 // doMulti sends n commands at once, and returns their replies.

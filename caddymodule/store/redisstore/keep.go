@@ -117,7 +117,7 @@ func (c *client) judge(l *link, err error) {
 			go l.Close() // it can take long
 		}
 	case errors.Is(err, errRefused):
-		l.refused = err
+		l.refused = err // until a check without an error
 	case errors.Is(err, errReplica):
 		l.broken = true
 	}

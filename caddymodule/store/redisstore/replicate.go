@@ -13,6 +13,10 @@ import (
 // connection of its own.
 const maxChanges = 16
 
+// waitLag is how late a server answers WAIT after its timeout at most. By
+// default Redis looks at timeouts ten times a second.
+const waitLag = 200 * time.Millisecond
+
 // errReplicas says that fewer replicas than Options.WaitReplicas have a change.
 var errReplicas = errors.New("too few replicas have the change")
 
@@ -60,7 +64,7 @@ func (c *client) replicate(ctx context.Context, l *link, send func(rueidis.CoreC
 		left = time.Until(deadline)
 	}
 	// The answer must come before the deadline. A timeout of 0 has no end.
-	timeout := max(1, (left * 3 / 4).Milliseconds())
+	timeout := max(1, max(left/4, min(left*3/4, left-waitLag)).Milliseconds())
 	n, err := own.Do(ctx, own.B().Wait().Numreplicas(int64(c.options.WaitReplicas)).Timeout(timeout).Build()).AsInt64()
 	if err != nil {
 		own.Close()

@@ -1,0 +1,50 @@
+package redisstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
+)
+
+// TestClockIsWrong: a server whose clock is far ahead of the known one, such as
+// another one of a cluster, calls a call late. It is sent once more and counted
+// once.
+func TestClockIsWrong(t *testing.T) {
+	t.Parallel()
+	s, err := Open(Options{URL: redistest.Start(t).URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	for deadline := time.Now().Add(30 * time.Second); s.Check(t.Context()) != nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("waiting for the store to work")
+		}
+	}
+	if _, err := s.ChangeAccount(t.Context(), "acc_1", func(*store.Account, bool) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	const most = 1000
+	call := store.Call{Account: "acc_1", Endpoint: "convert", Day: calendar.Day(time.Now().Unix() / 86400)}
+	limits, rooms := []store.Limit{{Endpoint: "convert", Period: store.Day, Max: most}}, make([]store.Room, 1)
+	for n, ahead := range []time.Duration{-5 * time.Minute, 5 * time.Minute, -24 * time.Hour} {
+		s.client.clock.mu.Lock()
+		s.client.clock.offset = ahead
+		s.client.clock.mu.Unlock()
+		admitted, err := s.Take(t.Context(), call, limits, rooms)
+		if counted := most - rooms[0].Remaining; !admitted || err != nil || counted != int64(n+1) {
+			t.Errorf("the known clock is %v ahead: got %v, %v, and %d calls are counted", ahead, admitted, err, counted)
+		}
+		if got := s.client.clock.ahead().Abs(); got > time.Minute {
+			t.Errorf("the known clock is still %v wrong", got)
+		}
+	}
+	// A call that may not count any more is not sent again.
+	call.Until = s.Now().Add(-time.Second)
+	if _, err := s.Take(t.Context(), call, limits, rooms); err != store.ErrChanged {
+		t.Errorf("a call of a grant that has ended: got %v, want %v", err, store.ErrChanged)
+	}
+}

@@ -1,0 +1,164 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
+)
+
+func put(t testing.TB, s *redisstore.Store, id string) error {
+	_, err := storetest.PutAccount(t.Context(), s, store.Account{ID: id, Plan: "starter"})
+	return err
+}
+
+// startReplicated starts a server with a replica.
+func startReplicated(t testing.TB) (server, replica *redistest.Server) {
+	t.Helper()
+	server, replica = redistest.Start(t), redistest.Start(t)
+	follow(t, replica, server)
+	awaitReplica(t, server)
+	return server, replica
+}
+
+func awaitReplica(t testing.TB, server *redistest.Server) {
+	t.Helper()
+	await(t, "the replica", func() bool {
+		n, err := server.Do("WAIT", "1", "100")
+		return err == nil && n == int64(1)
+	})
+}
+
+// connections counts the connections of stores.
+func connections(t testing.TB, server *redistest.Server) int {
+	t.Helper()
+	list, err := server.Do("CLIENT", "LIST")
+	check(t, err)
+	return strings.Count(list.(string), " name=tollgate ")
+}
+
+// TestStalledChangeEnds: a change ends soon after its timeout if the server
+// stops to answer before it is written, or while replicas are waited for.
+func TestStalledChangeEnds(t *testing.T) {
+	t.Parallel()
+	server, replica := startReplicated(t)
+	proxy := redistest.StartProxy(t, server.Addr())
+	const timeout = 500 * time.Millisecond
+	s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), WaitReplicas: 1, Timeout: timeout})
+	await(t, "a confirmed change", func() bool { return put(t, s, account) == nil })
+	for _, test := range []struct {
+		name       string
+		stall, end func() error
+	}{
+		{"Network", func() error { proxy.Stall(); return nil }, proxy.Resume},
+		{"Server", server.Pause, server.Resume},
+		{"Replica", replica.Pause, replica.Resume},
+	} {
+		began := time.Now()
+		stalled := false
+		_, err := s.ChangeAccount(t.Context(), account, func(*store.Account, bool) error {
+			if stalled {
+				return nil
+			}
+			stalled, began = true, time.Now()
+			return test.stall()
+		})
+		if took := time.Since(began); !errors.Is(err, store.ErrUnavailable) || took > 4*timeout {
+			t.Errorf("%s stalled: got %v after %v, want %v", test.name, err, took, store.ErrUnavailable)
+		}
+		check(t, test.end())
+		await(t, "a confirmed change", func() bool { return put(t, s, account) == nil })
+	}
+}
+
+// TestManyChangesAtOnce: changes that wait for replicas use few connections.
+func TestManyChangesAtOnce(t *testing.T) {
+	t.Parallel()
+	server, _ := startReplicated(t)
+	s := openStore(t, redisstore.Options{URL: server.URL(), WaitReplicas: 1, Timeout: 10 * time.Second})
+	var changes sync.WaitGroup
+	for i := range 200 {
+		changes.Go(func() {
+			if err := put(t, s, fmt.Sprintf("acc_%d", i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	changes.Wait()
+	const most = 16 + 1 // and that of calls
+	if got := connections(t, server); got < 2 || got > most+4 {
+		t.Errorf("%d connections, want at most %d, and some that look at the server", got, most)
+	}
+	await(t, "the end of other connections", func() bool { return connections(t, server) <= most })
+}
+
+// TestDeleteWithoutReplica: a deletion is confirmed only when a replica has it,
+// also at the next tries, which find no account.
+func TestDeleteWithoutReplica(t *testing.T) {
+	t.Parallel()
+	server, replica := startReplicated(t)
+	s := openStore(t, redisstore.Options{URL: server.URL(), WaitReplicas: 1, Timeout: 600 * time.Millisecond})
+	await(t, "a confirmed change", func() bool { return put(t, s, account) == nil })
+	check(t, replica.Kill())
+	// The reason is missing only if the server answers late.
+	reasons := 0
+	fails := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%s without a replica: got %v, want %v", what, err, store.ErrUnavailable)
+		} else if strings.Contains(err.Error(), "too few replicas have the change: 0 of 1") {
+			reasons++
+		} else {
+			t.Log(err)
+		}
+	}
+	for range 2 {
+		fails("a deletion", s.DeleteAccount(t.Context(), account))
+		fails("a change", put(t, s, "acc_2"))
+	}
+	if reasons < 2 {
+		t.Errorf("%d of 4 errors say that replicas are missing", reasons)
+	}
+	check(t, replica.Restart())
+	follow(t, replica, server) // it has no data on disk
+	var err error
+	await(t, "a confirmed deletion", func() bool {
+		err = s.DeleteAccount(t.Context(), account)
+		return !errors.Is(err, store.ErrUnavailable)
+	})
+	if !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("deleting it with a replica: got %v, want %v", err, store.ErrNotFound)
+	}
+	if n, err := replica.Do("EXISTS", accountKey); err != nil || n != int64(0) {
+		t.Errorf("the replica has %v accounts (%v), want none", n, err)
+	}
+}
+
+// TestChangeAfterMove: a change that waits for replicas finds an account whose
+// slot is on another server since the last change. This cluster has no
+// replicas: that is what the change must say, and not where the slot is.
+func TestChangeAfterMove(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	s := openStore(t, redisstore.Options{URL: cluster.URL(), WaitReplicas: 1, Timeout: time.Second})
+	change := func() {
+		t.Helper()
+		at := "key_" + account
+		err := s.RevokeKey(t.Context(), account, at, time.Now())
+		if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "0 of 1") {
+			t.Errorf("got %v, want %v without replicas", err, store.ErrUnavailable)
+		}
+	}
+	newAccount(t, openStore(t, redisstore.Options{URL: cluster.URL()}), account)
+	change()
+	half := halve(t, cluster)
+	check(t, half.Finish())
+	change()
+}

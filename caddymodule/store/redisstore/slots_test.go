@@ -1,0 +1,89 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
+)
+
+// TestAbandonedCallsCount: a call that nobody waits for any more counts as in
+// flight until its connection is closed. It is in the queue of the connection
+// that long.
+func TestAbandonedCallsCount(t *testing.T) {
+	t.Parallel()
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
+	const most = 8
+	s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 100 * time.Millisecond, InFlight: most})
+	newAccount(t, s, account)
+	proxy.Stall()
+	all := func() []error {
+		errs := make([]error, most)
+		var calls sync.WaitGroup
+		for i := range most {
+			calls.Go(func() { errs[i] = takeOne(t, s) })
+		}
+		calls.Wait()
+		return errs
+	}
+	for _, err := range all() {
+		if !errors.Is(err, store.ErrUnknown) {
+			t.Errorf("a call to a network that delivers nothing: got %v, want %v", err, store.ErrUnknown)
+		}
+	}
+	waiting := fmt.Sprintf("%d requests are waiting", most)
+	for range 3 {
+		if err := takeOne(t, s); err == nil || errors.Is(err, store.ErrUnknown) || !strings.Contains(err.Error(), waiting) {
+			t.Errorf("a call after those that nobody waits for: got %v, want that %s", err, waiting)
+		}
+	}
+	check(t, proxy.Resume())
+	await(t, "all places", func() bool { return errors.Join(all()...) == nil })
+}
+
+// TestFailedDialsAreKnown: a call that could not be sent is not counted, and
+// the error says so.
+func TestFailedDialsAreKnown(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := openStore(t, redisstore.Options{URL: server.URL()})
+	newAccount(t, s, account)
+	works(t, s)
+	check(t, server.Kill())
+	refuses(t, s, "connecting to the server")
+}
+
+// TestManyRecentCalls: calls of more accounts than are written at once are all
+// written.
+func TestManyRecentCalls(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := openStore(t, redisstore.Options{URL: server.URL(), Timeout: 10 * time.Second})
+	const accounts = 1100
+	var creating sync.WaitGroup
+	for first := range 10 {
+		creating.Go(func() {
+			for i := first; i < accounts; i += 10 {
+				if _, err := s.ChangeAccount(t.Context(), fmt.Sprintf("acc_%d", i), func(*store.Account, bool) error { return nil }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	creating.Wait()
+	for i := range accounts {
+		s.Record(store.Record{Account: fmt.Sprintf("acc_%d", i), At: time.Now(), Endpoint: "convert"})
+	}
+	check(t, s.Close())
+	lists, err := server.Do("KEYS", "*:r")
+	check(t, err)
+	if got := len(lists.([]any)); got != accounts {
+		t.Errorf("%d accounts have recent calls, want %d", got, accounts)
+	}
+}
