@@ -32,10 +32,11 @@ var storeWorks = prometheus.NewGauge(prometheus.GaugeOpts{
 
 // storeState sets storeWorks.
 func storeState(works bool) {
-	storeWorks.Set(0)
+	value := 0.0
 	if works {
-		storeWorks.Set(1)
+		value = 1
 	}
+	storeWorks.Set(value)
 }
 
 // meter counts outcomes. It resolves the labels once.

@@ -18,6 +18,9 @@ func TestSeveralGates(t *testing.T) {
 	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(service.Close)
 	for file, start := range map[string]func() []*redistest.Server{
+		"several-gates.Caddyfile": func() []*redistest.Server {
+			return []*redistest.Server{redistest.Start(t, "requirepass "+password)}
+		},
 		"several-gates-sentinel.Caddyfile": func() []*redistest.Server {
 			return redistest.StartSentinel(t, 1, "requirepass "+password).Sentinels
 		},
