@@ -2,6 +2,7 @@ package login
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -51,6 +52,18 @@ type Limits struct {
 func (l Limits) Validate() error {
 	_, err := l.resolve()
 	return err
+}
+
+// begin returns the resolved limits of an attempt, unless ctx is done.
+func begin(ctx context.Context, limits Limits) (Limits, error) {
+	err := ctx.Err()
+	if err == nil {
+		limits, err = limits.resolve()
+	}
+	if err != nil {
+		return limits, fmt.Errorf("reserving login attempt: %w", err)
+	}
+	return limits, nil
 }
 
 // resolve replaces zero fields by their defaults and validates all.

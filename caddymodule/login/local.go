@@ -144,12 +144,9 @@ func (l *Local) accountShard(account hash) *accountShard {
 func (l *Local) Reserve(
 	ctx context.Context, now time.Time, limits Limits, client Client, account Account,
 ) (Attempt, time.Duration, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, 0, fmt.Errorf("reserving login attempt: %w", err)
-	}
-	limits, err := limits.resolve()
+	limits, err := begin(ctx, limits)
 	if err != nil {
-		return nil, 0, fmt.Errorf("reserving login attempt: %w", err)
+		return nil, 0, err
 	}
 	r, wait := l.reserve(now, limits, client, account)
 	if r == nil {

@@ -58,12 +58,9 @@ func NewShared(cells Cells, timeout time.Duration, outages *outage.Log) *Shared 
 func (s *Shared) Reserve(
 	ctx context.Context, now time.Time, limits Limits, client Client, account Account,
 ) (Attempt, time.Duration, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, 0, fmt.Errorf("reserving login attempt: %w", err)
-	}
-	limits, err := limits.resolve()
+	limits, err := begin(ctx, limits)
 	if err != nil {
-		return nil, 0, fmt.Errorf("reserving login attempt: %w", err)
+		return nil, 0, err
 	}
 	r := &sharedReservation{
 		shared: s, limits: limits, client: client, account: account, fingerprint: fingerprintOf(client, account),

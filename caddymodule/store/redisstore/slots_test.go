@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
 )
 
-// TestAbandonedCallsCount: a call that nobody waits for any more counts as in
+// TestAbandonedCallsCount: a call without a client that waits counts as in
 // flight until its connection is closed. It is in the queue of the connection
 // that long.
 func TestAbandonedCallsCount(t *testing.T) {
@@ -40,7 +40,7 @@ func TestAbandonedCallsCount(t *testing.T) {
 	waiting := fmt.Sprintf("%d requests are waiting", most)
 	for range 3 {
 		if err := takeOne(t, s); err == nil || errors.Is(err, store.ErrUnknown) || !strings.Contains(err.Error(), waiting) {
-			t.Errorf("a call after those that nobody waits for: got %v, want that %s", err, waiting)
+			t.Errorf("a call after those without a client: got %v, want that %s", err, waiting)
 		}
 	}
 	check(t, proxy.Resume())
