@@ -147,7 +147,7 @@ func TestDeleteWithoutReplica(t *testing.T) {
 func TestChangeAfterMove(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
-	s := openStore(t, redisstore.Options{URL: cluster.URL(), WaitReplicas: 1, Timeout: time.Second})
+	s := openStore(t, redisstore.Options{URL: cluster.URL(), WaitReplicas: 1, Timeout: 600 * time.Millisecond})
 	change := func() {
 		t.Helper()
 		at := "key_" + account

@@ -190,7 +190,7 @@ func TestPolicyChanges(t *testing.T) {
 	const reason = `maxmemory-policy "allkeys-lru"`
 	refuses(t, s, reason)
 	proxy.Stall()
-	for began := time.Now(); time.Since(began) < 3*time.Second; time.Sleep(10 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < 1500*time.Millisecond; time.Sleep(10 * time.Millisecond) {
 		if err := takeOne(t, s); err == nil || !strings.Contains(err.Error(), reason) {
 			t.Fatalf("a call to a refused server that does not answer: %v", err)
 		}
@@ -245,7 +245,7 @@ func TestStalledNode(t *testing.T) {
 	check(t, stalled.Pause())
 	var calls sync.WaitGroup
 	began := time.Now()
-	const length = 4 * time.Second
+	const length = 2500 * time.Millisecond
 	for _, id := range healthy {
 		calls.Go(func() {
 			for ; time.Since(began) < length; time.Sleep(10 * time.Millisecond) {
