@@ -23,6 +23,11 @@ const (
 	// bufferSize is the size of a connection's buffers, in bytes.
 	bufferSize = 32 << 10
 
+	// flushDelay is how long a connection collects requests before it writes
+	// them, while more than one is waiting. It saves system calls of the gate
+	// and of the server: a tenth of the requests per second of a busy gate.
+	flushDelay = 100 * time.Microsecond
+
 	// keepAlive is the time between two probes of a silent connection.
 	keepAlive = 300 * time.Millisecond
 )
@@ -98,6 +103,7 @@ func (c *client) rueidisOptions() rueidis.ClientOption {
 		o.RingScaleEachConn++
 	}
 	o.ReadBufferEachConn, o.WriteBufferEachConn = bufferSize, bufferSize
+	o.MaxFlushDelay = flushDelay
 	o.ConnWriteTimeout = c.silence()
 	o.Dialer.Timeout, o.Dialer.KeepAlive = c.options.Timeout, keepAlive
 	o.DialCtxFn = c.dialer.dial

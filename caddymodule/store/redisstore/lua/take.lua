@@ -13,8 +13,9 @@
 -- time; for each count key: generation, counters; for each bucket: the time
 -- until it is full and its part.
 
-local state = redis.call('HMGET', KEYS[1], 'i', 'v')
-local time = redis.call('TIME')
+local call = redis.call
+local state = call('HMGET', KEYS[1], 'i', 'v')
+local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 if not state[1] or ARGV[1] ~= '' and state[1] ~= ARGV[1] then return {4, now} end
 if ARGV[2] ~= '' and state[2] ~= ARGV[2] then return {2, now} end
@@ -31,7 +32,7 @@ end
 
 local arg, counts, generations, fresh, restored = 10, {}, {}, {}, {}
 for group = 1, groups do
-	local row = redis.call('HMGET', KEYS[1 + group], 'g', unpack(names))
+	local row = call('HMGET', KEYS[1 + group], 'g', unpack(names))
 	local generation, counters = tonumber(row[1] or 0), {}
 	for n = 1, #names do
 		counters[n] = tonumber(row[n + 1] or 0)
@@ -68,15 +69,19 @@ end
 local buckets = {}
 for key = 2 + groups, #KEYS do
 	local period, limit = tonumber(ARGV[arg]), tonumber(ARGV[arg + 1])
-	local full, part = string.match(redis.call('GET', KEYS[key]) or '0 0', '^(%d+) (%d+)$')
-	full, part = tonumber(full), tonumber(part)
-	if part >= limit then -- of a greater limit before
-		full, part = full + 1, 0
-	end
-	if full < now then
-		full, part = now, 0
-	elseif full > now + period then -- the clock was set back
-		full, part = now + period, 0
+	local full, part = now, 0
+	local stored = call('GET', KEYS[key])
+	if stored then
+		local space = string.find(stored, ' ', 1, true)
+		full, part = tonumber(string.sub(stored, 1, space - 1)), tonumber(string.sub(stored, space + 1))
+		if part >= limit then -- of a greater limit before
+			full, part = full + 1, 0
+		end
+		if full < now then
+			full, part = now, 0
+		elseif full > now + period then -- the clock was set back
+			full, part = now + period, 0
+		end
 	end
 	local after, rest = full + ARGV[arg + 2], part + ARGV[arg + 3]
 	if rest >= limit then
@@ -87,35 +92,27 @@ for key = 2 + groups, #KEYS do
 	arg = arg + 4
 end
 
-local function text(number) return string.format('%.0f', number) end
-
-local function save(group)
-	local counters, fields = counts[group], {}
-	for n = 1, 4 do
-		fields[2 * n - 1], fields[2 * n] = names[n], text(counters[n])
-	end
-	if restored[group] then
-		fields[9], fields[10] = 'g', text(generations[group])
-	end
-	redis.call('HSET', KEYS[1 + group], unpack(fields))
-	if fresh[group] then redis.call('EXPIREAT', KEYS[1 + group], ARGV[5]) end
-end
-
+-- Redis writes numbers of Lua with 17 digits: those here are exact.
 if cost > 0 then
 	for group = 1, groups do
+		local c = counts[group]
 		if admitted then
-			for n = 1, 4 do
-				counts[group][n] = counts[group][n] + cost
-			end
+			c[1], c[2], c[3], c[4] = c[1] + cost, c[2] + cost, c[3] + cost, c[4] + cost
 		end
-		if admitted or restored[group] then save(group) end
+		local key = KEYS[1 + group]
+		if restored[group] then
+			call('HSET', key, 'g', generations[group], names[1], c[1], names[2], c[2], names[3], c[3], names[4], c[4])
+		elseif admitted then
+			call('HSET', key, names[1], c[1], names[2], c[2], names[3], c[3], names[4], c[4])
+		end
+		if fresh[group] and (admitted or restored[group]) then call('EXPIREAT', key, ARGV[5]) end
 	end
 end
 if cost > 0 and admitted then
 	for _, bucket in ipairs(buckets) do
 		bucket[2], bucket[3] = bucket[4], bucket[5]
 		local lives = math.ceil((bucket[2] - now) / 1000) + 1
-		redis.call('SET', bucket[1], text(bucket[2]) .. ' ' .. text(bucket[3]), 'PX', text(lives))
+		call('SET', bucket[1], string.format('%.0f %.0f', bucket[2], bucket[3]), 'PX', lives)
 	end
 end
 
