@@ -45,7 +45,7 @@ type recent struct {
 	writing chan struct{}
 
 	mu      sync.Mutex
-	waiting map[holder][]store.Record
+	waiting map[holder]*batch
 	count   int
 }
 
@@ -58,7 +58,7 @@ type holder struct {
 func newRecent(s *Store) *recent {
 	ctx, stop := context.WithCancel(context.Background())
 	r := &recent{
-		store: s, stop: stop, ended: make(chan struct{}), writing: make(chan struct{}, 1), waiting: map[holder][]store.Record{},
+		store: s, stop: stop, ended: make(chan struct{}), writing: make(chan struct{}, 1), waiting: map[holder]*batch{},
 		log: outage.New(s.client.options.Logger, slog.LevelWarn, "writing recent calls"),
 	}
 	go r.keep(ctx)
@@ -70,18 +70,40 @@ func (r *recent) add(record store.Record) {
 	of := holder{record.Account, record.Handle}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	list := r.waiting[of]
+	waiting := r.waiting[of]
 	switch {
-	case len(list) >= store.MaxRecent:
-		copy(list, list[1:]) // the server keeps no more than these
-		list[len(list)-1] = record
+	case waiting != nil && waiting.isFull():
+		waiting.replace(record)
 		return
 	case r.count >= maxWaiting:
 		r.log.Failed(slog.Any("error", errDropped))
 		return
+	case waiting == nil:
+		waiting = &batch{}
+		r.waiting[of] = waiting
 	}
-	r.waiting[of] = append(list, record)
+	waiting.records = append(waiting.records, record)
 	r.count++
+}
+
+// batch has the calls of one account that wait. The server keeps no more than
+// store.MaxRecent of them.
+type batch struct {
+	records []store.Record
+	oldest  int // its place in a full batch
+}
+
+func (b *batch) isFull() bool { return len(b.records) >= store.MaxRecent }
+
+// replace puts a call in the place of the oldest one.
+func (b *batch) replace(record store.Record) {
+	b.records[b.oldest] = record
+	b.oldest = (b.oldest + 1) % len(b.records)
+}
+
+// inOrder returns the calls in the order in which they came.
+func (b *batch) inOrder() []store.Record {
+	return slices.Concat(b.records[b.oldest:], b.records[:b.oldest])
 }
 
 func (r *recent) keep(ctx context.Context) {
@@ -161,10 +183,10 @@ func (r *recent) take(of func(holder) bool) map[holder][]store.Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	taken := map[holder][]store.Record{}
-	for h, list := range r.waiting {
+	for h, waiting := range r.waiting {
 		if of(h) {
-			taken[h] = list
-			r.count -= len(list)
+			taken[h] = waiting.inOrder()
+			r.count -= len(taken[h])
 			delete(r.waiting, h)
 		}
 	}
