@@ -33,7 +33,7 @@ type gates struct {
 // the password of the server.
 func startGates(t *testing.T, oldnew ...string) *gates {
 	t.Helper()
-	g := &gates{redis: redistest.Start(t, "appendonly yes", "requirepass "+redisPassword)}
+	g := &gates{redis: redistest.Start(t, "appendonly yes", "appendfsync always", "requirepass "+redisPassword)}
 	g.proxy = redistest.StartProxy(t, g.redis.Addr())
 	t.Cleanup(func() {
 		for i, s := range g.all {
