@@ -8,7 +8,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
 
@@ -52,20 +51,17 @@ func Routes() []Route {
 // so every start fails or none.
 func New(source Source, site *url.URL, now func() time.Time) (http.Handler, error) {
 	s := &service{source: source, now: now}
-	mux := http.NewServeMux()
 	documentation := huma.NewAPI(configuration(), unserved{})
 	document := documentation.OpenAPI()
 	login, usage, err := describeExternal(document)
 	if err != nil {
 		return nil, err
 	}
-	shown := []*huma.Operation{login}
+	routes, shown := map[string]http.Handler{}, []*huma.Operation{login}
 	for _, e := range endpoints() {
-		served, err := e.add(s, documentation)
-		if err != nil {
+		if routes[e.operation.Method+" "+e.operation.Path], err = e.add(s, documentation); err != nil {
 			return nil, err
 		}
-		mux.Handle(e.operation.Method+" "+e.operation.Path, served)
 		shown = append(shown, documented(document, e.operation))
 	}
 	shown = append(shown, usage)
@@ -77,10 +73,10 @@ func New(source Source, site *url.URL, now func() time.Time) (http.Handler, erro
 	if err != nil {
 		return nil, err
 	}
-	for pattern, page := range pages {
-		mux.Handle(http.MethodGet+" "+pattern, page)
+	for path, page := range pages {
+		routes[http.MethodGet+" "+path] = page
 	}
-	return apierror.Mux(mux), nil
+	return router(routes), nil
 }
 
 const (
