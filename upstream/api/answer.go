@@ -43,11 +43,7 @@ func (b *bodies) giveBack(body *bytes.Buffer) {
 func (s *service) send(w http.ResponseWriter, r *http.Request, status int, contentType string, answer any) {
 	body := s.bodies.take()
 	defer s.bodies.giveBack(body)
-	// The names are struct fields, or sorted codes without duplicates: the
-	// check for duplicates would take a quarter of the time of a table.
-	if err := json.MarshalWrite(body, answer, jsontext.AllowDuplicateNames(true)); err != nil {
-		panic(fmt.Errorf("writing an answer: %w", err))
-	}
+	marshal(body, answer)
 	// The keys are in canonical form; Header.Set would check that.
 	header := w.Header()
 	if status == http.StatusOK && r.Method != http.MethodPost {
@@ -67,6 +63,19 @@ func (s *service) send(w http.ResponseWriter, r *http.Request, status int, conte
 	if r.Method != http.MethodHead {
 		// If this fails, the client is gone; ignore the error.
 		_, _ = w.Write(body.Bytes())
+	}
+}
+
+// marshal writes the JSON of an answer. Only a defect can make it panic.
+func marshal(body *bytes.Buffer, answer any) {
+	if c, ok := answer.(*Conversion); ok {
+		body.Write(c.appendJSON(body.AvailableBuffer()))
+		return
+	}
+	// The names are struct fields, or sorted codes without duplicates: the
+	// check for duplicates takes a quarter of the time of a table.
+	if err := json.MarshalWrite(body, answer, jsontext.AllowDuplicateNames(true)); err != nil {
+		panic(fmt.Errorf("writing an answer: %w", err))
 	}
 }
 

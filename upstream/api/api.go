@@ -47,8 +47,8 @@ func Routes() []Route {
 // API, for the samples on the page. A request reads the clock at most twice.
 //
 // The handler does not authenticate, has no timeouts and does not recover
-// panics: the server around it does. An error comes from an embedded file,
-// so every start fails or none.
+// panics: the server around it does. An error comes from an embedded file or
+// an input type, so every start fails or none.
 func New(source Source, site *url.URL, now func() time.Time) (http.Handler, error) {
 	s := &service{source: source, now: now}
 	documentation := huma.NewAPI(configuration(), unserved{})

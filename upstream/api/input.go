@@ -31,7 +31,8 @@ type parameter struct {
 }
 
 // inputOf returns how to read a struct. Its fields are strings with a tag
-// path or query, and the bytes Body.
+// path or query, and the bytes Body. huma would document more: those are
+// errors.
 func inputOf(kind reflect.Type) (input, error) {
 	in := input{body: -1}
 	for i := range kind.NumField() {
@@ -40,8 +41,8 @@ func inputOf(kind reflect.Type) (input, error) {
 		switch {
 		case field.Name == "Body" && field.Type.Kind() == reflect.Slice && field.Type.Elem().Kind() == reflect.Uint8:
 			in.body = i
-		case field.Type.Kind() != reflect.String || (path == "") == (query == "") || strings.Contains(path+query, ","):
-			return in, fmt.Errorf("field %s is %s with the tag %q, want a string with the name of a path or query parameter",
+		case !field.IsExported() || field.Type.Kind() != reflect.String || (path == "") == (query == "") || strings.Contains(path+query, ","):
+			return in, fmt.Errorf("field %s is %s with the tag %q, want an exported string with the name of a path or query parameter",
 				field.Name, field.Type, field.Tag)
 		case path != "":
 			in.path = append(in.path, parameter{field: i, name: path})
