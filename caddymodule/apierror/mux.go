@@ -35,6 +35,29 @@ func Mux(mux *http.ServeMux) http.Handler {
 	})
 }
 
+// Routes serves handlers by patterns of http.ServeMux, and refuses what they
+// do not match as Mux does. Mux matches each request twice, so Routes uses it
+// only for those.
+func Routes(handlers map[string]http.Handler) http.Handler {
+	matched, all := http.NewServeMux(), http.NewServeMux()
+	for pattern, handler := range handlers {
+		matched.Handle(pattern, handler)
+		all.Handle(pattern, handler)
+	}
+	refused := Mux(all)
+	if handlers["/"] == nil {
+		matched.Handle("/", refused)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// ServeMux redirects a path that is not clean.
+		if p := r.URL.EscapedPath(); path.Clean(p) == p && p[0] == '/' {
+			matched.ServeHTTP(w, r)
+			return
+		}
+		refused.ServeHTTP(w, r)
+	})
+}
+
 // isClean reports whether ServeMux would not redirect the path.
 func isClean(p string) bool {
 	clean := path.Clean(p)

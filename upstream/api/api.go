@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
 
@@ -76,7 +77,7 @@ func New(source Source, site *url.URL, now func() time.Time) (http.Handler, erro
 	for path, page := range pages {
 		routes[http.MethodGet+" "+path] = page
 	}
-	return router(routes), nil
+	return apierror.Routes(routes), nil
 }
 
 const (

@@ -53,19 +53,20 @@ func New(c Config) http.Handler {
 	logins := &login{logins: c.Logins, outage: outage.New(c.Logger, slog.LevelError, "logging in")}
 	gate := newGatekeeper(c.Check, c.Logger)
 	checks := &health{database: c.Database, rates: c.Rates, now: c.Now, outage: outage.New(c.Logger, slog.LevelError, "checking health")}
-	open := http.NewServeMux()
-	open.Handle("/api/login", gate.require(assertion.Login, only("POST /api/login", logins)))
-	open.Handle("/api/", gate.require(assertion.Call, c.API))
-	open.Handle("/api", gate.require(assertion.Call, apierror.Mux(http.NewServeMux()))) // 404 instead of a redirect to /api/
-	open.Handle("/openapi.json", c.API)
-	open.Handle("/docs", c.API)
-	open.Handle("/healthz", only("GET /healthz", checks))
-	open.Handle("POST /login", gate.require(assertion.Login, c.Pages))
-	if c.SignUp {
-		open.Handle("POST /signup", gate.warnUnthrottled(c.Pages))
+	routes := map[string]http.Handler{
+		"/api/login":    gate.require(assertion.Login, only("POST /api/login", logins)),
+		"/api/":         gate.require(assertion.Call, c.API),
+		"/api":          gate.require(assertion.Call, apierror.Routes(nil)), // 404 instead of a redirect to /api/
+		"/openapi.json": c.API,
+		"/docs":         c.API,
+		"/healthz":      only("GET /healthz", checks),
+		"POST /login":   gate.require(assertion.Login, c.Pages),
+		"/":             c.Pages,
 	}
-	open.Handle("/", c.Pages)
-	return noSniff(recoverer(c.Logger, apierror.Mux(open)))
+	if c.SignUp {
+		routes["POST /signup"] = gate.warnUnthrottled(c.Pages)
+	}
+	return noSniff(recoverer(c.Logger, apierror.Routes(routes)))
 }
 
 // noSniff stops browsers from guessing the type of an answer: text must not
@@ -80,9 +81,7 @@ func noSniff(next http.Handler) http.Handler {
 // only serves one pattern and refuses other methods on its path with 405.
 // Without it they would reach the handler of a shorter path.
 func only(pattern string, handler http.Handler) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle(pattern, handler)
-	return apierror.Mux(mux)
+	return apierror.Routes(map[string]http.Handler{pattern: handler})
 }
 
 // send writes a refusal. If that fails, the client is gone; ignore the error.
