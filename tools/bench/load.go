@@ -10,7 +10,7 @@ import (
 
 // side is a Caddy that is compared with others, under one kind of load.
 type side struct {
-	*caddy
+	*server
 	generator generator
 	redis     *redis // the server of its store; nil if it has none
 	rounds    []measured
@@ -142,7 +142,7 @@ func measureProxy(ctx context.Context, b *bench) ([]row, error) {
 	}
 	var gates [2]*side
 	for i, options := range []string{"sync off", "sync on"} {
-		g, err := b.startGate(ctx, options, upstream)
+		g, err := b.startGate(ctx, options, proxyTo(upstream))
 		if err != nil {
 			return nil, err
 		}
@@ -150,11 +150,11 @@ func measureProxy(ctx context.Context, b *bench) ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		gates[i] = &side{caddy: g.caddy, generator: generator}
+		gates[i] = &side{server: g.server, generator: generator}
 	}
 	gate, synced := gates[0], gates[1]
 	// The proxies get the same requests as the gate, with the tokens.
-	base := baseline{&side{caddy: first, generator: gate.generator}, &side{caddy: second, generator: gate.generator}}
+	base := baseline{&side{server: first, generator: gate.generator}, &side{server: second, generator: gate.generator}}
 	if err := loadInTurn(ctx, b, base.first, base.second, gate, synced); err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func TestRedisSide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, r, err := b.startRedisGate(t.Context(), upstream)
+	g, r, err := b.startRedisGate(t.Context(), proxyTo(upstream))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestRedisSide(t *testing.T) {
 	if err != nil || !slices.Equal(trips, values{1, 1}) {
 		t.Errorf("got %v round trips per call, %v, want 1 in both rounds", trips, err)
 	}
-	s := &side{caddy: g.caddy, redis: r}
+	s := &side{server: g.server, redis: r}
 	after, err := s.spent()
 	if err != nil || after.redisCommands-before < 2*tripCalls || after.redisCPU <= 0 || after.cpu <= 0 {
 		t.Errorf("after %d calls on %d commands: got %+v, %v", keys+2*tripCalls, before, after, err)
