@@ -9,112 +9,16 @@
 // The gate stores plans, keys and counts. This program stores e-mails and
 // passwords and calls the gate's control API. Both read the same environment
 // variables, which "upstream help" lists.
-//
-// The exit status is 0 after success, 1 after a failure and 2 for an invalid
-// command line. Results go to standard output, errors and logs to standard
-// error.
 package main
 
 import (
-	"errors"
-	"fmt"
-	"io"
 	"os"
-	"strings"
 
 	_ "time/tzdata" // for machines without zone files
 
-	"github.com/spf13/cobra"
-
-	"github.com/caddy-tollgate/tollgate/upstream/app"
+	"github.com/caddy-tollgate/tollgate/upstream/cli"
 )
 
-const about = `upstream serves the currency API behind a Tollgate gate.
-
-Settings come from flags or from the environment:
-
-  TOLLGATE_ADDRESS        --address        public address of the site
-  TOLLGATE_CONTROL        --control        the gate's control listener
-  TOLLGATE_UPSTREAM       --upstream       address to listen on
-  TOLLGATE_DATA           --data           data directory; this program uses upstream/ in it
-  TOLLGATE_TIMEZONE       --timezone       zone whose midnight resets the quotas
-  TOLLGATE_SECRET         --secret-file    secret that gate and upstream share
-  TOLLGATE_DATABASE                        PostgreSQL URL; SQLite when empty
-  TOLLGATE_RATES_HISTORY  --rates-history  URL of the ECB's history, or off
-  TOLLGATE_RATES_DAILY    --rates-daily    URL of the ECB's newest rates, or off
-
-A secret is never a flag: every user of the machine can read flags. Without
-TOLLGATE_SECRET the program reads the file "secret" in the data directory.`
-
 func main() {
-	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-}
-
-// usageError is an invalid command line.
-type usageError struct{ error }
-
-// Unwrap returns the cause.
-func (e usageError) Unwrap() error { return e.error }
-
-func misuse(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
-func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root := &cobra.Command{
-		Use:                   "upstream COMMAND",
-		Short:                 "The currency API behind a Tollgate gate",
-		Long:                  about,
-		SilenceErrors:         true,
-		SilenceUsage:          true,
-		DisableFlagsInUseLine: true,
-		Args:                  cobra.NoArgs,
-		RunE:                  needCommand,
-	}
-	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(serveCommand(), accountCommand(), ratesCommand())
-	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	started := watch(root)
-	command, err := root.ExecuteC()
-	if err == nil {
-		return 0
-	}
-	fmt.Fprintf(stderr, "upstream: %v\n", err)
-	if *started && !errors.As(err, new(usageError)) && !errors.As(err, new(*app.OptionError)) {
-		return 1
-	}
-	fmt.Fprintf(stderr, "\nUsage: %s\n\nRun \"%s --help\" for help.\n", command.UseLine(), command.CommandPath())
-	return 2
-}
-
-// watch makes every command set the result to true when it starts. An error
-// before that is an invalid command line.
-func watch(command *cobra.Command) *bool {
-	started := new(bool)
-	var wrap func(*cobra.Command)
-	wrap = func(c *cobra.Command) {
-		if work := c.RunE; work != nil {
-			c.RunE = func(c *cobra.Command, args []string) error {
-				*started = true
-				return work(c, args)
-			}
-		}
-		for _, sub := range c.Commands() {
-			wrap(sub)
-		}
-	}
-	wrap(command)
-	return started
-}
-
-// needCommand refuses a command that only groups others.
-func needCommand(c *cobra.Command, _ []string) error {
-	var names []string
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
-			names = append(names, sub.Name())
-		}
-	}
-	return misuse("%s needs a command: %s", c.CommandPath(), strings.Join(names, ", "))
+	os.Exit(cli.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -2,16 +2,14 @@
 // logins, the web pages and the health check, over one database and one
 // set of rates.
 //
-// An App is an http.Handler that a program or another server mounts. A
-// process can run several: they share no state.
+// A program or another server mounts the handlers of an App. A process can
+// run several Apps: they share no state.
 package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"runtime"
 	"sync"
 	"time"
@@ -29,21 +27,22 @@ import (
 // did not end when a password was changed. Usually the query finds no row.
 const endLoginsEvery = 2 * time.Second
 
-// App is the upstream: an http.Handler with its database, its rates and the
-// goroutines that refresh the rates and end old login tokens.
+// App is the upstream without its listeners: its database, its rates, and
+// the goroutines that refresh the rates and end old login tokens. Handler
+// makes it answer requests.
 type App struct {
-	http.Handler
+	options    Options
 	store      *database.Store
+	rates      *ecb.Provider
+	accounts   *account.Service
 	stop       context.CancelFunc
 	background sync.WaitGroup
 }
 
-// New checks the options, opens the database and the rates, and starts the
-// background work. ctx bounds the start only. The error is an *OptionError
-// for an invalid option.
-func New(ctx context.Context, o Options) (*App, error) {
-	site, err := o.validate()
-	if err != nil {
+// Open opens the database and the rates, and starts the background work. ctx
+// bounds the start only. The error is an *OptionError for an invalid option.
+func Open(ctx context.Context, o Options) (*App, error) {
+	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	provider, err := o.OpenRates()
@@ -54,20 +53,56 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	accounts := o.Accounts(store)
-	handler, err := o.handler(site, store, accounts, provider)
-	if err != nil {
-		return nil, errors.Join(err, store.Close())
-	}
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
-	a := &App{Handler: handler, store: store, stop: stop}
+	a := &App{options: o, store: store, rates: provider, accounts: o.Accounts(store), stop: stop}
 	a.background.Go(func() { provider.Run(work) })
-	a.background.Go(func() { accounts.Run(work, endLoginsEvery) })
+	a.background.Go(func() { a.accounts.Run(work, endLoginsEvery) })
 	return a, nil
 }
 
-// Close ends the background work and closes the database. Stop sending
-// requests before.
+// Handler returns the handler of a site: the currency API, the login, the
+// web pages and the health check. Several sites can share one App. The error
+// is an *OptionError for an invalid part of the site.
+func (a *App) Handler(s Site) (http.Handler, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	address, err := publicURL(s.Address)
+	if err != nil {
+		return nil, err
+	}
+	currencies, err := api.New(a.rates, address, time.Now)
+	if err != nil {
+		return nil, fmt.Errorf("preparing API: %w", err)
+	}
+	pages, err := web.New(web.Config{
+		Accounts: a.accounts,
+		Sessions: a.store,
+		Gate:     a.options.Control,
+		Address:  address,
+		Timezone: s.Timezone,
+		SignUp:   s.SignUp,
+		Now:      time.Now,
+		Logger:   a.options.Logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("preparing pages: %w", err)
+	}
+	return server.New(server.Config{
+		Check:    s.Check,
+		API:      currencies,
+		Logins:   a.accounts,
+		Database: a.store,
+		Rates:    a.rates,
+		Pages:    pages,
+		SignUp:   s.SignUp,
+		Now:      time.Now,
+		Logger:   a.options.Logger,
+	}), nil
+}
+
+// Close ends the background work and closes the database. End the requests
+// before.
 func (a *App) Close() error {
 	a.stop()
 	a.background.Wait()
@@ -101,37 +136,4 @@ func (o Options) OpenRates() (*ecb.Provider, error) {
 func (o Options) Accounts(store *database.Store) *account.Service {
 	hasher := account.NewHasher(account.DefaultCost(), runtime.GOMAXPROCS(0))
 	return account.NewService(store, o.Control, hasher, time.Now, o.Logger)
-}
-
-func (o Options) handler(
-	site *url.URL, store *database.Store, accounts *account.Service, provider *ecb.Provider,
-) (http.Handler, error) {
-	currencies, err := api.New(provider, site, time.Now)
-	if err != nil {
-		return nil, fmt.Errorf("preparing API: %w", err)
-	}
-	pages, err := web.New(web.Config{
-		Accounts: accounts,
-		Sessions: store,
-		Gate:     o.Control,
-		Address:  site,
-		Timezone: o.Timezone,
-		SignUp:   o.SignUp,
-		Now:      time.Now,
-		Logger:   o.Logger,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("preparing pages: %w", err)
-	}
-	return server.New(server.Config{
-		Check:    o.Check,
-		API:      currencies,
-		Logins:   accounts,
-		Database: store,
-		Rates:    provider,
-		Pages:    pages,
-		SignUp:   o.SignUp,
-		Now:      time.Now,
-		Logger:   o.Logger,
-	}), nil
 }

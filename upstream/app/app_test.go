@@ -30,14 +30,16 @@ func newOptions(t *testing.T, gate *gatetest.Gate, transport http.RoundTripper) 
 	if err != nil {
 		t.Fatal(err)
 	}
+	return app.Options{Directory: t.TempDir(), Control: control, Logger: slog.New(slog.DiscardHandler)}
+}
+
+func newSite(t *testing.T) app.Site {
+	t.Helper()
 	check, err := app.CheckAssertions(gatetest.Secret, "https://rates.example")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return app.Options{
-		Address: "https://rates.example", Timezone: "Europe/Berlin", Directory: t.TempDir(),
-		Control: control, Check: check, Logger: slog.New(slog.DiscardHandler),
-	}
+	return app.Site{Address: "https://rates.example", Timezone: "Europe/Berlin", Check: check}
 }
 
 // addAccount adds an account as the command line does: beside the App.
@@ -87,12 +89,16 @@ type mounted struct {
 
 func mount(t *testing.T, options app.Options, email account.Email) mounted {
 	t.Helper()
-	a, err := app.New(t.Context(), options)
+	a, err := app.Open(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
+	handler, err := a.Handler(newSite(t))
+	if err != nil {
+		t.Fatal(errors.Join(err, a.Close()))
+	}
 	addAccount(t, options, email)
-	return mounted{a, options, httptest.NewServer(a), email}
+	return mounted{a, options, httptest.NewServer(handler), email}
 }
 
 // close stops the requests before the App, as Close requires.
@@ -154,7 +160,7 @@ func TestTwoAppsInOneProcess(t *testing.T) {
 }
 
 // An App that cannot start leaves nothing open.
-func TestNewFails(t *testing.T) {
+func TestOpenFails(t *testing.T) {
 	gate := gatetest.Start(t)
 	options := newOptions(t, gate, &http.Transport{DisableKeepAlives: true})
 	goroutines := runtime.NumGoroutine()
@@ -162,20 +168,16 @@ func TestNewFails(t *testing.T) {
 		edit func(o *app.Options)
 		want string
 	}{
-		"address":  {func(o *app.Options) { o.Address = "ftp://rates.example" }, `invalid address "ftp://rates.example": want http://host or https://host`},
-		"zone":     {func(o *app.Options) { o.Timezone = "Local" }, `invalid timezone "Local": want an IANA zone such as Europe/Berlin`},
-		"no zone":  {func(o *app.Options) { o.Timezone = "" }, `invalid timezone: want an IANA zone such as Europe/Berlin`},
 		"data":     {func(o *app.Options) { o.Directory = "" }, `invalid directory: want a directory for the data`},
 		"history":  {func(o *app.Options) { o.RatesHistory = "ftp://u:hunter2@x" }, `invalid rates history: want an HTTP or HTTPS URL`},
 		"daily":    {func(o *app.Options) { o.RatesDaily = "off" }, `invalid rates daily: want an HTTP or HTTPS URL`},
 		"control":  {func(o *app.Options) { o.Control = nil }, `invalid control: want a client of the control API`},
-		"check":    {func(o *app.Options) { o.Check = nil }, `invalid check: want a check of requests`},
 		"logger":   {func(o *app.Options) { o.Logger = nil }, `invalid logger: want a logger`},
 		"database": {func(o *app.Options) { o.Database = "mysql://x" }, `opening database: the URL does not begin with postgres://`},
 	} {
 		o := options
 		c.edit(&o)
-		a, err := app.New(t.Context(), o)
+		a, err := app.Open(t.Context(), o)
 		if err == nil {
 			t.Fatal(name, errors.Join(errors.New("it started"), a.Close()))
 		}
@@ -187,6 +189,25 @@ func TestNewFails(t *testing.T) {
 		t.Errorf("still open: %v", open)
 	}
 	awaitGoroutines(t, goroutines)
+}
+
+// Each part of a site is checked.
+func TestInvalidSite(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(s *app.Site)
+		want string
+	}{
+		"address": {func(s *app.Site) { s.Address = "ftp://rates.example" }, `invalid address "ftp://rates.example": want http://host or https://host`},
+		"zone":    {func(s *app.Site) { s.Timezone = "Local" }, `invalid timezone "Local": want an IANA zone such as Europe/Berlin`},
+		"no zone": {func(s *app.Site) { s.Timezone = "" }, `invalid timezone: want an IANA zone such as Europe/Berlin`},
+		"check":   {func(s *app.Site) { s.Check = nil }, `invalid check: want a check of requests`},
+	} {
+		site := newSite(t)
+		c.edit(&site)
+		if err := site.Validate(); err == nil || err.Error() != c.want {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
 }
 
 // openFiles returns the open files of this process below a directory.

@@ -13,17 +13,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/server"
 )
 
-// Options are the settings of an App.
+// Options are the data of an App and what it works with. All but Database
+// and the URLs are required.
 type Options struct {
-	// Address is the public address of the site as a Caddyfile has it, such
-	// as "https://rates.example". With HTTPS, session cookies are sent over
-	// TLS only.
-	Address string
-
-	// Timezone is the IANA zone whose midnight resets the quotas, for the
-	// page that people see before they sign in.
-	Timezone string
-
 	// Directory holds the rates and, without Database, the accounts. It is
 	// created when it is missing.
 	Directory string
@@ -36,20 +28,32 @@ type Options struct {
 	// and of its newest rates. An empty URL is never fetched.
 	RatesHistory, RatesDaily string
 
-	// SignUp lets strangers create an account on the plan free.
-	SignUp bool
-
 	// Control calls the gate's control API. The App does not close its
 	// connections.
 	Control *client.Client
 
-	// Check returns nil for a request that the gate sent for a purpose,
+	// Logger gets what clients must not read.
+	Logger *slog.Logger
+}
+
+// Site is one address that an App answers at.
+type Site struct {
+	// Address is the public address of the site as a Caddyfile has it, such
+	// as "https://rates.example". With HTTPS, session cookies are sent over
+	// TLS only.
+	Address string
+
+	// Timezone is the IANA zone whose midnight resets the quotas, for the
+	// page that people see before they sign in.
+	Timezone string
+
+	// SignUp lets strangers create an account on the plan free.
+	SignUp bool
+
+	// Check returns nil for a request that the gate passed for a purpose,
 	// assertion.Call or assertion.Login, and otherwise why it is refused.
 	// CheckAssertions returns the check for a gate in another process.
 	Check func(r *http.Request, purpose string) error
-
-	// Logger gets what clients must not read.
-	Logger *slog.Logger
 }
 
 // OptionError is an invalid option.
@@ -68,38 +72,43 @@ func (e *OptionError) Error() string {
 	return fmt.Sprintf("invalid %s %q: want %s", e.Option, e.Value, e.Want)
 }
 
-// validate checks all options and returns the URL of the site.
-func (o Options) validate() (*url.URL, error) {
-	site, err := publicURL(o.Address)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := time.LoadLocation(o.Timezone); err != nil || o.Timezone == "" || o.Timezone == "Local" {
-		return nil, &OptionError{"timezone", o.Timezone, "an IANA zone such as Europe/Berlin"}
-	}
+// Validate returns an *OptionError if an option is invalid. It opens nothing.
+func (o Options) Validate() error {
 	if o.Directory == "" {
-		return nil, &OptionError{"directory", "", "a directory for the data"}
+		return &OptionError{"directory", "", "a directory for the data"}
 	}
 	for _, fetched := range []struct{ name, url string }{{"rates history", o.RatesHistory}, {"rates daily", o.RatesDaily}} {
 		u, err := url.Parse(fetched.url)
 		if err != nil || fetched.url != "" && (u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-			return nil, &OptionError{fetched.name, "", "an HTTP or HTTPS URL"}
+			return &OptionError{fetched.name, "", "an HTTP or HTTPS URL"}
 		}
 	}
 	switch {
 	case o.Control == nil:
-		return nil, &OptionError{"control", "", "a client of the control API"}
-	case o.Check == nil:
-		return nil, &OptionError{"check", "", "a check of requests"}
+		return &OptionError{"control", "", "a client of the control API"}
 	case o.Logger == nil:
-		return nil, &OptionError{"logger", "", "a logger"}
+		return &OptionError{"logger", "", "a logger"}
 	}
-	return site, nil
+	return nil
+}
+
+// Validate returns an *OptionError if a part of the site is invalid.
+func (s Site) Validate() error {
+	if _, err := publicURL(s.Address); err != nil {
+		return err
+	}
+	if _, err := time.LoadLocation(s.Timezone); err != nil || s.Timezone == "" || s.Timezone == "Local" {
+		return &OptionError{"timezone", s.Timezone, "an IANA zone such as Europe/Berlin"}
+	}
+	if s.Check == nil {
+		return &OptionError{"check", "", "a check of requests"}
+	}
+	return nil
 }
 
 func (o Options) ratesDirectory() string { return filepath.Join(o.Directory, "rates") }
 
-// CheckAssertions returns a check for Options: it accepts a request with
+// CheckAssertions returns a check for a Site: it accepts a request with
 // one Tollgate-Assertion that the gate of this secret made for a host of
 // the address.
 func CheckAssertions(secret, address string) (func(r *http.Request, purpose string) error, error) {

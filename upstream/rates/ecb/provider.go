@@ -16,6 +16,14 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
 
+// Where the European Central Bank publishes its reference rates.
+const (
+	// HistoryURL has the rates of all days since 1999.
+	HistoryURL = "https://www.ecb.europa.eu/stats/eurofxref/eurofxref-hist.zip"
+	// DailyURL has the rates of the newest day.
+	DailyURL = "https://www.ecb.europa.eu/stats/eurofxref/eurofxref-daily.xml"
+)
+
 const (
 	defaultUserAgent = "tollgate (+https://github.com/caddy-tollgate/tollgate)"
 	defaultTimeout   = 10 * time.Second

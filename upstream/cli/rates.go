@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"cmp"
@@ -12,12 +12,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
-)
-
-// Where the European Central Bank publishes its reference rates.
-const (
-	historyURL = "https://www.ecb.europa.eu/stats/eurofxref/eurofxref-hist.zip"
-	dailyURL   = "https://www.ecb.europa.eu/stats/eurofxref/eurofxref-daily.xml"
 )
 
 // off is the value of a flag for a URL that is never fetched.
@@ -41,8 +35,8 @@ A running server loads the changes of these commands at its next refresh.`,
 
 // withRates declares the flags of commands that fetch rates.
 func (s *settings) withRates(c *cobra.Command) {
-	fromEnvironment(c, &s.history, "rates-history", "TOLLGATE_RATES_HISTORY", historyURL, "`URL` of the bank's whole history, or off")
-	fromEnvironment(c, &s.daily, "rates-daily", "TOLLGATE_RATES_DAILY", dailyURL, "`URL` of the bank's newest rates, or off")
+	fromEnvironment(c, &s.history, "rates-history", "TOLLGATE_RATES_HISTORY", ecb.HistoryURL, "`URL` of the bank's whole history, or off")
+	fromEnvironment(c, &s.daily, "rates-daily", "TOLLGATE_RATES_DAILY", ecb.DailyURL, "`URL` of the bank's newest rates, or off")
 }
 
 func unlessOff(url string) string {

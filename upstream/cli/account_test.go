@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ func TestPasswordIsChangedWithoutTheGate(t *testing.T) {
 	settings := []string{"--data", t.TempDir(), "--control", gate.Address}
 	upstream := func(args ...string) (status int, stdout, stderr string) {
 		var out, problems bytes.Buffer
-		status = run(append(args, settings...), strings.NewReader(""), &out, &problems)
+		status = Run(append(args, settings...), strings.NewReader(""), &out, &problems)
 		return status, out.String(), problems.String()
 	}
 	status, added, problems := upstream("account", "add", "--email", "ada@example.com", "--plan", "starter", "--generate")

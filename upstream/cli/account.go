@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bufio"
@@ -22,7 +22,7 @@ import (
 // may have, so that a password that is too long is refused and not cut.
 const maxPasswordLine = 8 << 10
 
-func accountCommand() *cobra.Command {
+func accountCommand(gate Gate) *cobra.Command {
 	group := &cobra.Command{
 		Use:                   "account COMMAND",
 		DisableFlagsInUseLine: true,
@@ -31,25 +31,21 @@ func accountCommand() *cobra.Command {
 an account is disabled. If the gate is unreachable, only set-password changes
 anything.
 
-The commands work while "upstream serve" runs.`,
+The commands work while the server runs.`,
 		Args: cobra.NoArgs,
 		RunE: needCommand,
 	}
-	group.AddCommand(accountAdd(), accountList(), accountSetPlan(), accountSetDisabled(true),
-		accountSetDisabled(false), accountSetPassword(), accountDelete())
+	group.AddCommand(accountAdd(gate), accountList(gate), accountSetPlan(gate), accountSetDisabled(gate, true),
+		accountSetDisabled(gate, false), accountSetPassword(gate), accountDelete(gate))
 	return group
 }
 
 // withAccounts opens the database, runs work and closes the database. If work
 // succeeds, the gate is reachable: it then ends login tokens that it did not
 // end when a password was changed.
-func (s *settings) withAccounts(c *cobra.Command, work func(*account.Service) error) (err error) {
-	secret, err := s.secret()
-	if err != nil {
-		return err
-	}
-	options, err := s.optionsWithGate(c, secret)
-	if err != nil {
+func (s *settings) withAccounts(c *cobra.Command, gate Gate, work func(*account.Service) error) (err error) {
+	options := s.options(c)
+	if options.Control, err = gate.Connect(c); err != nil {
 		return err
 	}
 	store, err := options.OpenDatabase(c.Context())
@@ -72,7 +68,7 @@ func (s *settings) withAccounts(c *cobra.Command, work func(*account.Service) er
 	return nil
 }
 
-func accountAdd() *cobra.Command {
+func accountAdd(gate Gate) *cobra.Command {
 	var s settings
 	var email, plan string
 	var generate bool
@@ -94,7 +90,7 @@ second line.`,
 			if err != nil {
 				return err
 			}
-			return s.withAccounts(c, func(accounts *account.Service) error {
+			return s.withAccounts(c, gate, func(accounts *account.Service) error {
 				added, err := accounts.Add(c.Context(), address, password, plan)
 				if err != nil {
 					return fmt.Errorf("adding account: %w", err)
@@ -103,7 +99,8 @@ second line.`,
 			})
 		},
 	}
-	s.withGate(c)
+	s.withData(c)
+	gate.Flags(c)
 	c.Flags().StringVar(&email, "email", "", "e-mail `address` of the account")
 	c.Flags().StringVar(&plan, "plan", "", "`name` of a plan in the gate's configuration")
 	c.Flags().BoolVar(&generate, "generate", false, "create a password and print it")
@@ -131,7 +128,7 @@ type listed struct {
 	UpdatedAt time.Time     `json:"updated_at"`
 }
 
-func accountList() *cobra.Command {
+func accountList(gate Gate) *cobra.Command {
 	var s settings
 	var asJSON bool
 	c := &cobra.Command{
@@ -139,7 +136,7 @@ func accountList() *cobra.Command {
 		Short: "List accounts by their e-mail addresses",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return s.withAccounts(c, func(accounts *account.Service) error {
+			return s.withAccounts(c, gate, func(accounts *account.Service) error {
 				all := []listed{}
 				for a, err := range accounts.List(c.Context()) {
 					if err != nil {
@@ -154,7 +151,8 @@ func accountList() *cobra.Command {
 			})
 		},
 	}
-	s.withGate(c)
+	s.withData(c)
+	gate.Flags(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of a table")
 	return c
 }
@@ -178,9 +176,9 @@ func printTable(w io.Writer, accounts []listed) error {
 	return table.Flush()
 }
 
-func accountSetPlan() *cobra.Command {
+func accountSetPlan(gate Gate) *cobra.Command {
 	var plan string
-	c := changeCommand("set-plan", "Change the plan of an account", func(c *cobra.Command, accounts *account.Service, id string) error {
+	c := changeCommand(gate, "set-plan", "Change the plan of an account", func(c *cobra.Command, accounts *account.Service, id string) error {
 		return accounts.SetPlan(c.Context(), id, plan)
 	})
 	c.Use = "set-plan ACCOUNT --plan PLAN"
@@ -190,19 +188,19 @@ func accountSetPlan() *cobra.Command {
 	return c
 }
 
-func accountSetDisabled(disabled bool) *cobra.Command {
+func accountSetDisabled(gate Gate, disabled bool) *cobra.Command {
 	name, short := "enable", "Enable a disabled account"
 	if disabled {
 		name, short = "disable", "Disable an account: its tokens and its login stop working at once"
 	}
-	return changeCommand(name, short, func(c *cobra.Command, accounts *account.Service, id string) error {
+	return changeCommand(gate, name, short, func(c *cobra.Command, accounts *account.Service, id string) error {
 		return accounts.SetDisabled(c.Context(), id, disabled)
 	})
 }
 
-func accountSetPassword() *cobra.Command {
+func accountSetPassword(gate Gate) *cobra.Command {
 	var generate bool
-	c := changeCommand("set-password", "Change the password of an account", func(c *cobra.Command, accounts *account.Service, id string) error {
+	c := changeCommand(gate, "set-password", "Change the password of an account", func(c *cobra.Command, accounts *account.Service, id string) error {
 		password, err := choosePassword(c, generate)
 		if err != nil {
 			return err
@@ -221,20 +219,20 @@ bytes long. With --generate the program creates one and prints it.
 
 If the gate is unreachable, the password is changed all the same, and a
 message on standard error says so. Older login tokens then work until the
-gate answers "upstream serve" or another "upstream account" command.`
+gate answers the server or another of these commands.`
 	c.Flags().BoolVar(&generate, "generate", false, "create a password and print it")
 	return c
 }
 
-func accountDelete() *cobra.Command {
-	return changeCommand("delete", "Delete an account with its tokens and counts", func(c *cobra.Command, accounts *account.Service, id string) error {
+func accountDelete(gate Gate) *cobra.Command {
+	return changeCommand(gate, "delete", "Delete an account with its tokens and counts", func(c *cobra.Command, accounts *account.Service, id string) error {
 		return accounts.Delete(c.Context(), id)
 	})
 }
 
 // changeCommand returns a command that changes one account, given by its
 // e-mail address or its id.
-func changeCommand(name, short string, change func(*cobra.Command, *account.Service, string) error) *cobra.Command {
+func changeCommand(gate Gate, name, short string, change func(*cobra.Command, *account.Service, string) error) *cobra.Command {
 	var s settings
 	var email string
 	c := &cobra.Command{
@@ -243,7 +241,7 @@ func changeCommand(name, short string, change func(*cobra.Command, *account.Serv
 		Long:  short + ".",
 		RunE: func(c *cobra.Command, args []string) error {
 			named := append(args, email)[0]
-			return s.withAccounts(c, func(accounts *account.Service) error {
+			return s.withAccounts(c, gate, func(accounts *account.Service) error {
 				a, err := find(c.Context(), accounts, named)
 				if err == nil {
 					err = change(c, accounts, a.ID)
@@ -261,7 +259,8 @@ func changeCommand(name, short string, change func(*cobra.Command, *account.Serv
 		}
 		return nil
 	}
-	s.withGate(c)
+	s.withData(c)
+	gate.Flags(c)
 	c.Flags().StringVar(&email, "email", "", "e-mail `address` of the account, instead of ACCOUNT")
 	return c
 }

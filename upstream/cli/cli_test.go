@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"upstream": main})
+	testscript.Main(m, map[string]func(){"upstream": func() { os.Exit(Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }})
 }
 
 // Each script runs against a gate of its own.
@@ -173,7 +173,7 @@ func TestDatabaseURL(t *testing.T) {
 	t.Setenv("TOLLGATE_SECRET", gatetest.Secret)
 	t.Setenv("TOLLGATE_DATABASE", "postgres://u:hunter2@127.0.0.1:1/x")
 	var stdout, stderr bytes.Buffer
-	status := run([]string{"account", "list", "--data", data, "--control", gate.Address}, os.Stdin, &stdout, &stderr)
+	status := Run([]string{"account", "list", "--data", data, "--control", gate.Address}, os.Stdin, &stdout, &stderr)
 	if status != 1 || !strings.Contains(stderr.String(), "PostgreSQL") || strings.Contains(stderr.String(), "hunter2") {
 		t.Errorf("got status %d, %q; want 1 and a word about PostgreSQL", status, stderr.String())
 	}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -27,7 +27,8 @@ opens a page.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.serve(c) },
 	}
-	s.withGate(c)
+	s.withData(c)
+	listener.Flags(c)
 	s.withRates(c)
 	fromEnvironment(c, &s.listen, "upstream", "TOLLGATE_UPSTREAM", "127.0.0.1:9000", "`address` to listen on")
 	fromEnvironment(c, &s.address, "address", "TOLLGATE_ADDRESS", "http://localhost:8080", "public `URL` of the site; with https, session cookies are sent over TLS only")
@@ -39,31 +40,40 @@ opens a page.`,
 func (s *settings) serve(c *cobra.Command) (err error) {
 	ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	secret, err := s.secret()
+	options := s.options(c)
+	if options.Control, err = listener.Connect(c); err != nil {
+		return err
+	}
+	secret, err := sharedSecret(c)
 	if err != nil {
 		return err
 	}
-	options, err := s.optionsWithGate(c, secret)
+	check, err := app.CheckAssertions(secret, s.address)
 	if err != nil {
 		return err
 	}
-	if options.Check, err = app.CheckAssertions(secret, s.address); err != nil {
+	site := app.Site{Address: s.address, Timezone: s.timezone, SignUp: s.signUp, Check: check}
+	if err := site.Validate(); err != nil {
 		return err
 	}
-	upstream, err := app.New(ctx, options)
+	upstream, err := app.Open(ctx, options)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, upstream.Close()) }()
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.listen)
+	handler, err := upstream.Handler(site)
+	if err != nil {
+		return err
+	}
+	socket, err := new(net.ListenConfig).Listen(ctx, "tcp", s.listen)
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
 	logger := options.Logger
-	logger.Info("listening", "address", listener.Addr().String())
+	logger.Info("listening", "address", socket.Addr().String())
 	// A second signal ends the process at once.
 	context.AfterFunc(ctx, stop)
-	err = server.Serve(ctx, listener, upstream, logger)
+	err = server.Serve(ctx, socket, handler, logger)
 	logger.Info("stopped")
 	return err
 }

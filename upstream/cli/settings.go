@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bufio"
@@ -24,15 +24,13 @@ const minSecret = 32
 
 // settings are the values of a command's flags.
 type settings struct {
-	address    string
-	control    string
-	listen     string
-	data       string
-	timezone   string
-	secretFile string
-	signUp     bool
-	history    string
-	daily      string
+	address  string
+	listen   string
+	data     string
+	timezone string
+	signUp   bool
+	history  string
+	daily    string
 }
 
 // fromEnvironment declares a flag. Its default is an environment variable
@@ -46,21 +44,35 @@ func (s *settings) withData(c *cobra.Command) {
 	fromEnvironment(c, &s.data, "data", "TOLLGATE_DATA", "./data", "data `directory`")
 }
 
-// withGate declares the flags of commands that call the gate.
-func (s *settings) withGate(c *cobra.Command) {
-	s.withData(c)
-	fromEnvironment(c, &s.control, "control", "TOLLGATE_CONTROL", "127.0.0.1:8081", "`address` of the gate's control listener")
-	c.Flags().StringVar(&s.secretFile, "secret-file", "",
+// listener is the gate of another process: the commands call its control
+// listener with the secret.
+var listener = Gate{Flags: listenerFlags, Connect: connectListener}
+
+func listenerFlags(c *cobra.Command) {
+	fromEnvironment(c, new(string), "control", "TOLLGATE_CONTROL", "127.0.0.1:8081", "`address` of the gate's control listener")
+	c.Flags().String("secret-file", "",
 		"`file` whose first line is the secret that gate and upstream share\n(environment: TOLLGATE_SECRET holds the secret itself; default: the file \"secret\" in the data directory)")
 }
 
-// secret returns the secret that gate and upstream share: from the flag,
-// else from the environment, else from the default file.
-func (s *settings) secret() (string, error) {
-	secret := os.Getenv("TOLLGATE_SECRET")
-	if s.secretFile != "" || secret == "" {
+func connectListener(c *cobra.Command) (*client.Client, error) {
+	secret, err := sharedSecret(c)
+	if err != nil {
+		return nil, err
+	}
+	address := c.Flag("control").Value.String()
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return nil, misuse("invalid --control %q: want host:port", address)
+	}
+	return client.New("http://"+address, secret)
+}
+
+// sharedSecret returns the secret that gate and upstream share: from the
+// flag, else from the environment, else from the default file.
+func sharedSecret(c *cobra.Command) (string, error) {
+	file, secret := c.Flag("secret-file").Value.String(), os.Getenv("TOLLGATE_SECRET")
+	if file != "" || secret == "" {
 		var err error
-		if secret, err = readSecret(cmp.Or(s.secretFile, filepath.Join(s.data, "secret"))); err != nil {
+		if secret, err = readSecret(cmp.Or(file, filepath.Join(c.Flag("data").Value.String(), "secret"))); err != nil {
 			return "", err
 		}
 	}
@@ -87,27 +99,13 @@ func readSecret(path string) (string, error) {
 	return strings.TrimSpace(lines.Text()), nil
 }
 
-// options returns the options that need no gate.
+// options returns the options of an App without a client of the gate.
 func (s *settings) options(c *cobra.Command) app.Options {
 	return app.Options{
-		Address:      s.address,
-		Timezone:     s.timezone,
 		Directory:    filepath.Join(s.data, "upstream"),
 		Database:     os.Getenv("TOLLGATE_DATABASE"),
 		RatesHistory: unlessOff(s.history),
 		RatesDaily:   unlessOff(s.daily),
-		SignUp:       s.signUp,
 		Logger:       slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil)),
 	}
-}
-
-// optionsWithGate returns the options with a client of the control API.
-func (s *settings) optionsWithGate(c *cobra.Command, secret string) (app.Options, error) {
-	o := s.options(c)
-	if _, _, err := net.SplitHostPort(s.control); err != nil {
-		return o, misuse("invalid --control %q: want host:port", s.control)
-	}
-	var err error
-	o.Control, err = client.New("http://"+s.control, secret)
-	return o, err
 }
