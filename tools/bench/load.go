@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 )
 
-// side is a Caddy that is compared with others, under one kind of load.
+// side is a server that is compared with others, under one kind of load.
 type side struct {
 	*server
+	also      []int // further processes that work for it and count as its own
 	generator generator
 	redis     *redis // the server of its store; nil if it has none
 	rounds    []measured
@@ -20,7 +22,8 @@ type side struct {
 type measured struct {
 	rate float64 // requests per second
 	cpu  float64 // nanoseconds of processor time per request
-	p99  float64 // microseconds
+	p50  float64 // microseconds
+	p99  float64
 	memory
 
 	redisCPU      float64 // nanoseconds of processor time of the redis-server per request
@@ -30,6 +33,7 @@ type measured struct {
 // Figures of a round.
 func rate(m measured) float64 { return m.rate }
 func cpu(m measured) float64  { return m.cpu }
+func p50(m measured) float64  { return m.p50 }
 func p99(m measured) float64  { return m.p99 }
 
 func redisCPU(m measured) float64      { return m.redisCPU }
@@ -44,7 +48,7 @@ type spent struct {
 }
 
 func (s *side) spent() (t spent, err error) {
-	if t.cpu, t.memory, err = usageOf(s.pid()); err != nil || s.redis == nil {
+	if t.cpu, t.memory, err = s.usage(); err != nil || s.redis == nil {
 		return t, err
 	}
 	if t.redisCPU, _, err = usageOf(s.redis.pid); err != nil {
@@ -54,11 +58,30 @@ func (s *side) spent() (t spent, err error) {
 	return t, err
 }
 
+// usage is the sum of all processes. The processes of nginx share pages with
+// each other and with no other program: of these, the resident memory is the
+// proportional one.
+func (s *side) usage() (cpu time.Duration, m memory, err error) {
+	for _, pid := range slices.Concat([]int{s.pid()}, s.workers, s.also) {
+		spent, used, err := usageOf(pid)
+		if err != nil {
+			return 0, m, err
+		}
+		if len(s.workers) > 0 && !slices.Contains(s.also, pid) {
+			used.resident = used.proportional
+		}
+		cpu += spent
+		m.add(used)
+	}
+	return cpu, m, nil
+}
+
 // perRequest is the result of a load between two readings.
 func perRequest(before, after spent, l load) measured {
 	requests := float64(l.Requests)
 	return measured{
-		rate: l.rate(), cpu: float64(after.cpu-before.cpu) / requests, p99: float64(l.P99), memory: after.memory,
+		rate: l.rate(), cpu: float64(after.cpu-before.cpu) / requests,
+		p50: float64(l.P50), p99: float64(l.P99), memory: after.memory,
 		redisCPU:      float64(after.redisCPU-before.redisCPU) / requests,
 		redisCommands: float64(after.redisCommands-before.redisCommands) / requests,
 	}

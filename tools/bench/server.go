@@ -22,6 +22,7 @@ type server struct {
 	name    string
 	address string
 	admin   string // of a Caddy
+	workers []int  // processes of nginx
 	process *exec.Cmd
 	log     string        // the file for its output
 	ended   chan struct{} // closed when the process ends
