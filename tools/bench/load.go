@@ -22,7 +22,7 @@ type side struct {
 type measured struct {
 	rate float64 // requests per second
 	cpu  float64 // nanoseconds of processor time per request
-	p50  float64 // microseconds
+	p50  float64 // nanoseconds
 	p99  float64
 	memory
 
@@ -35,6 +35,8 @@ func rate(m measured) float64 { return m.rate }
 func cpu(m measured) float64  { return m.cpu }
 func p50(m measured) float64  { return m.p50 }
 func p99(m measured) float64  { return m.p99 }
+
+func resident(m measured) float64 { return m.resident }
 
 func redisCPU(m measured) float64      { return m.redisCPU }
 func redisCommands(m measured) float64 { return m.redisCommands }
@@ -81,7 +83,7 @@ func perRequest(before, after spent, l load) measured {
 	requests := float64(l.Requests)
 	return measured{
 		rate: l.rate(), cpu: float64(after.cpu-before.cpu) / requests,
-		p50: float64(l.P50), p99: float64(l.P99), memory: after.memory,
+		p50: 1e3 * float64(l.P50), p99: 1e3 * float64(l.P99), memory: after.memory,
 		redisCPU:      float64(after.redisCPU-before.redisCPU) / requests,
 		redisCommands: float64(after.redisCommands-before.redisCommands) / requests,
 	}
@@ -124,16 +126,22 @@ func loadInTurn(ctx context.Context, b *bench, sides ...*side) error {
 	return nil
 }
 
-// baseline is Caddy without a gate, twice: the second shows the noise.
+// baseline is a server twice: the second shows the noise. Most are Caddy
+// without a gate.
 type baseline struct{ first, second *side }
 
 // ratio is a row that divides the figures of a side by the baseline's.
 func (b baseline) ratio(what string, t target, figure func(measured) float64, s *side) row {
-	first := valuesOf(b.first.rounds, figure)
+	return b.between(what, t, figure, s, b.first)
+}
+
+// between is a row that divides the figures of a side by those of another,
+// with the noise of the baseline.
+func (b baseline) between(what string, t target, figure func(measured) float64, s, other *side) row {
 	return row{
 		what: what, target: t, unit: asRatio, expected: 1,
-		measured: ratios(valuesOf(s.rounds, figure), first),
-		noise:    ratios(valuesOf(b.second.rounds, figure), first),
+		measured: ratios(valuesOf(s.rounds, figure), valuesOf(other.rounds, figure)),
+		noise:    ratios(valuesOf(b.second.rounds, figure), valuesOf(b.first.rounds, figure)),
 	}
 }
 
@@ -186,7 +194,7 @@ func measureProxy(ctx context.Context, b *bench) ([]row, error) {
 		base.ratio("  processor time per request", atMost(1.06), cpu, gate),
 		base.ratio("  p99", atMost(1.05), p99, gate),
 		base.ratio("  requests/s with sync on", atLeast(0.85), rate, synced),
-		base.added("  memory, resident, 100 keys", atMost(25<<20), func(m measured) float64 { return m.resident }, gate),
+		base.added("  memory, resident, 100 keys", atMost(25<<20), resident, gate),
 		base.added("  memory, proportional", target{}, func(m measured) float64 { return m.proportional }, gate),
 		base.added("  memory, anonymous", target{}, func(m measured) float64 { return m.anonymous }, gate),
 		base.alone("proxy alone, requests/s", asCount, rate),

@@ -4,8 +4,10 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -33,7 +35,8 @@ func replyOf(t *testing.T, s *server, token string) reply {
 	r := reply{response.StatusCode, string(body), map[string]string{}}
 	for name := range response.Header {
 		if !slices.Contains([]string{"Date", "Server", "Via", "Retry-After"}, name) {
-			r.header[name] = seconds.ReplaceAllString(response.Header.Get(name), "")
+			values := slices.Sorted(slices.Values(response.Header.Values(name)))
+			r.header[name] = seconds.ReplaceAllString(strings.Join(values, ", "), "")
 		}
 	}
 	return r
@@ -78,6 +81,19 @@ func TestNginxAnswersLikeGate(t *testing.T) {
 			t.Errorf("%s: nginx answers\n%+v\nthe gate\n%+v", name, got, want)
 		}
 	}
+	s := &side{server: n.server, also: []int{currency.pid(), n.redis.pid}}
+	_, all, err := s.usage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, master, err := usageOf(n.pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, upstream, err := usageOf(currency.pid())
+	if err != nil || all.resident < upstream.resident+2*master.proportional {
+		t.Errorf("got %+v for all processes, of these %+v for nginx's master and %+v for the upstream, %v", all, master, upstream, err)
+	}
 	if err := b.stop(); err != nil {
 		t.Error(err)
 	}
@@ -85,6 +101,46 @@ func TestNginxAnswersLikeGate(t *testing.T) {
 		if err := syscall.Kill(pid, 0); err == nil {
 			t.Errorf("process %d still runs", pid)
 		}
+	}
+}
+
+// The upstream gets who calls, and neither the token nor what the client says
+// about itself.
+func TestNginxHeaders(t *testing.T) {
+	t.Parallel()
+	var last atomic.Pointer[http.Header]
+	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		last.Store(&r.Header)
+	}))
+	defer upstream.Close()
+	n, err := built(t).startNginx(t.Context(), strings.TrimPrefix(upstream.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+n.address+callPath, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "bearer "+n.ample[42])
+	for _, name := range []string{"Cookie", "Tollgate-Account", "Tollgate-Plan", "Tollgate-Key", "Tollgate-Abilities", "Tollgate-Assertion"} {
+		r.Header.Set(name, "forged=1")
+	}
+	response, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	got := *last.Load()
+	for name, want := range map[string]string{
+		"Tollgate-Account": planAmple + "_42", "Tollgate-Plan": planAmple, "Tollgate-Abilities": "convert",
+		"Authorization": "", "Cookie": "", "Tollgate-Assertion": "",
+	} {
+		if value := strings.Join(got.Values(name), ", "); value != want {
+			t.Errorf("%s: got %q, want %q", name, value, want)
+		}
+	}
+	if key := got.Get("Tollgate-Key"); !strings.HasPrefix(key, "key_") {
+		t.Errorf("Tollgate-Key: got %q", key)
 	}
 }
 

@@ -181,8 +181,7 @@ func measureRedis(ctx context.Context, b *bench) ([]row, error) {
 func redisRows(s redisSides, trips values) []row {
 	one, four := s.oneOnRedis.rounds, s.fourOnRedis.rounds
 	// Equal sides with one limit show the noise of this row as well.
-	withFour := s.badger.ratio("  requests/s with four limits on a call", atLeast(0.75), rate, s.fourOnRedis)
-	withFour.measured = ratios(valuesOf(four, rate), valuesOf(s.badgerFour.rounds, rate))
+	withFour := s.badger.between("  requests/s with four limits on a call", atLeast(0.75), rate, s.fourOnRedis, s.badgerFour)
 	return []row{
 		s.badger.ratio("store redis against badger, a limit of a day, requests/s", atLeast(0.75), rate, s.oneOnRedis),
 		withFour,

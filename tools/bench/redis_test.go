@@ -79,7 +79,7 @@ func TestPerRequest(t *testing.T) {
 	before := spent{cpu: time.Second, redisCPU: 2 * time.Second, redisCommands: 100, memory: memory{resident: 1}}
 	after := spent{cpu: 3 * time.Second, redisCPU: 3 * time.Second, redisCommands: 1150, memory: memory{resident: 7}}
 	got := perRequest(before, after, load{Requests: 1000, Duration: 500_000, P50: 20, P99: 40})
-	want := measured{rate: 2000, cpu: 2e6, p50: 20, p99: 40, memory: memory{resident: 7}, redisCPU: 1e6, redisCommands: 1.05}
+	want := measured{rate: 2000, cpu: 2e6, p50: 20e3, p99: 40e3, memory: memory{resident: 7}, redisCPU: 1e6, redisCommands: 1.05}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
