@@ -4,10 +4,11 @@ set -eu
 
 usage() {
 	cat <<'TEXT'
-usage: ./xcaddy.sh build | run | test [--long] | bench
+usage: ./xcaddy.sh build | run [--one-process] | test [--long] | bench
 
   build   build bin/caddy (Caddy with the modules) and bin/upstream
-  run     build, start both with Caddyfile, make a demo account; Ctrl-C stops
+  run     build, start both with Caddyfile, make a demo account; Ctrl-C stops;
+          --one-process starts bin/caddy alone, with the upstream inside
   test    install what the tests need, then vet, lint and test everything;
           --long runs every round and seed, where test runs a twentieth
   bench   install what that needs, then measure the cost of the gate, as
@@ -28,7 +29,8 @@ build() {
 	go mod download
 	mkdir -p bin
 	GOPROXY="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)" GONOSUMDB='*' GOFLAGS=-buildvcs=false XCADDY_PRINT_VERSION=0 \
-		go tool xcaddy build "$caddy" --with "$module/caddymodule" --replace "$module=." --output bin/caddy >bin/build.log 2>&1 || {
+		go tool xcaddy build "$caddy" --with "$module/caddymodule" --with "$module/upstream/caddyupstream" \
+		--replace "$module=." --output bin/caddy >bin/build.log 2>&1 || {
 		cat bin/build.log >&2
 		exit 1
 	}
@@ -56,14 +58,16 @@ keep() {
 demo() {
 	email=demo@example.com
 	password=$(random | cut -c1-20)
-	printf '%s\n' "$password" | bin/upstream account add --email "$email" --plan starter >bin/demo.log 2>&1 ||
-		printf '%s\n' "$password" | bin/upstream account set-password "$email" >>bin/demo.log 2>&1 || {
+	printf '%s\n' "$password" | $upstream account add --email "$email" --plan starter >bin/demo.log 2>&1 ||
+		printf '%s\n' "$password" | $upstream account set-password "$email" >>bin/demo.log 2>&1 || {
 		cat bin/demo.log >&2
 		return 1
 	}
 	printf '%s %s\n' "$email" "$password"
 }
 
+# run starts the programs. Its argument is the Caddyfile. upstream is the
+# command that administers accounts.
 run() {
 	TOLLGATE_ADDRESS=${TOLLGATE_ADDRESS:-http://localhost:8080}
 	TOLLGATE_CONTROL=${TOLLGATE_CONTROL:-127.0.0.1:8081}
@@ -79,9 +83,11 @@ run() {
 	trap 'stop' EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM
-	bin/upstream serve &
-	pids=$!
-	bin/caddy run --config Caddyfile --adapter caddyfile &
+	if [ "$upstream" = bin/upstream ]; then
+		bin/upstream serve &
+		pids=$!
+	fi
+	bin/caddy run --config "$1" --adapter caddyfile &
 	pids="$pids $!"
 	await
 	account=$(keep demo demo)
@@ -101,7 +107,7 @@ alive() {
 	done
 }
 
-# stop ends both and waits for them: nothing stays behind.
+# stop ends what runs and waits for it: nothing stays behind.
 stop() {
 	trap '' INT TERM
 	for pid in $pids $nap; do
@@ -116,7 +122,7 @@ stop() {
 # await waits until the gate can be administered and the public site
 # answers through it.
 await() {
-	retry bin/upstream account list
+	retry $upstream account list
 	if command -v curl >bin/await.log; then
 		retry curl -fsSk --max-time 2 "$TOLLGATE_ADDRESS/healthz"
 	fi
@@ -230,7 +236,22 @@ check() {
 
 case "${1:-}" in
 build) build ;;
-run) run ;;
+run)
+	case "${2:-}" in
+	'')
+		upstream=bin/upstream
+		run Caddyfile
+		;;
+	--one-process)
+		upstream='bin/caddy upstream'
+		run examples/one-process.Caddyfile
+		;;
+	*)
+		usage >&2
+		exit 2
+		;;
+	esac
+	;;
 test)
 	case "${2:-}" in
 	'') check 30m ;;

@@ -19,8 +19,8 @@ func (*Admin) CaddyModule() caddy.ModuleInfo {
 }
 
 // Routes implements caddy.AdminRouter.
-func (a *Admin) Routes() []caddy.AdminRoute {
-	return []caddy.AdminRoute{{Pattern: "/tollgate/", Handler: caddy.AdminHandlerFunc(a.serve)}}
+func (*Admin) Routes() []caddy.AdminRoute {
+	return []caddy.AdminRoute{{Pattern: "/tollgate/", Handler: caddy.AdminHandlerFunc(serveCurrent)}}
 }
 
 var (
@@ -31,10 +31,10 @@ var (
 		"Caddy is starting or stopping: no configuration is in force.").WithHeader("Retry-After", "5")
 )
 
-// serve looks up the running app for each request. Caddy keeps the admin
-// routes of a configuration that failed to load, so this module may belong to
-// an app that never ran.
-func (*Admin) serve(w http.ResponseWriter, r *http.Request) error {
+// serveCurrent answers with the control API of the app in force. It looks it
+// up for each request: Caddy keeps the admin routes of a configuration that
+// failed to load, so this module may belong to an app that never ran.
+func serveCurrent(w http.ResponseWriter, r *http.Request) error {
 	if app := current(); app != nil {
 		app.control.ServeHTTP(w, r)
 		return nil

@@ -66,6 +66,8 @@ type App struct {
 	control http.Handler
 	log     *zap.Logger
 
+	starts []func() error // see AtStart
+
 	state  atomic.Pointer[state]
 	pooled string    // key of the pooled state that this app uses, or ""
 	began  time.Time // when it was provisioned
@@ -182,9 +184,23 @@ func checkSecret(secret string) error {
 	return &policy.Error{Subject: "secret", Err: err}
 }
 
-// Start opens the store. If that fails, Caddy keeps the running
-// configuration. Requests do not wait for it, because it can take long.
+// Start opens the store, and then all that AtStart added. If that fails,
+// Caddy keeps the running configuration. Requests do not wait for it, because
+// it can take long.
 func (a *App) Start() error {
+	if err := a.openStore(); err != nil {
+		return err
+	}
+	for _, start := range a.starts {
+		if err := start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openStore opens the store, unless another configuration has it open.
+func (a *App) openStore() error {
 	if a.state.Load() == nil {
 		return a.join(func() (caddy.Destructor, error) { return openState(a.opener) })
 	}

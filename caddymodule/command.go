@@ -28,13 +28,14 @@ if it is not the default. Write Unix sockets as unix//path.
 
 Prints tables, or the documents of the control API with --json. Prints errors
 to standard error, and exits with status 1.`,
-		CobraFunc: func(c *cobra.Command) { cli.Add(c, connectAdmin) },
+		CobraFunc: func(c *cobra.Command) { cli.Add(c, AdminClient) },
 	}
 }
 
-// connectAdmin returns a client of the admin endpoint at an address in
-// Caddy's notation, or at a URL.
-func connectAdmin(address string) (*client.Client, error) {
+// AdminClient returns a client of the gate of another process, over Caddy's
+// admin endpoint. The address is in Caddy's notation, or a URL, or empty for
+// the default.
+func AdminClient(address string) (*client.Client, error) {
 	address, err := caddycmd.DetermineAdminAPIAddress(strings.TrimSuffix(strings.TrimPrefix(address, "http://"), "/"), nil, "", "")
 	if err != nil {
 		return nil, fmt.Errorf("finding the admin endpoint: %w", err)

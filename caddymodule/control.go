@@ -29,7 +29,7 @@ func (*Control) CaddyModule() caddy.ModuleInfo {
 
 // Provision finds the app.
 func (c *Control) Provision(ctx caddy.Context) error {
-	app, err := configured(ctx)
+	app, err := Configured(ctx)
 	if err != nil {
 		return err
 	}

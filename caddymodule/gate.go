@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2"
@@ -34,21 +33,8 @@ func (*Gate) CaddyModule() caddy.ModuleInfo {
 
 // Provision finds the app.
 func (g *Gate) Provision(ctx caddy.Context) (err error) {
-	g.app, err = configured(ctx)
+	g.app, err = Configured(ctx)
 	return err
-}
-
-// configured returns the app of the configuration. It creates none: an empty
-// app has no plans and no secret.
-func configured(ctx caddy.Context) (*App, error) {
-	app, err := ctx.AppIfConfigured("tollgate")
-	if errors.Is(err, caddy.ErrNotConfigured) {
-		return nil, errors.New("the global option tollgate is missing: it holds the plans, the store and the secret")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("loading the app tollgate: %w", err)
-	}
-	return app.(*App), nil
 }
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
@@ -89,21 +75,13 @@ func (server) Identified(r *http.Request, call *gate.Call) {
 	}
 }
 
-// passedVar is the variable of an admitted request that holds its call.
-// Handlers and the configuration can write variables of a request, clients
-// cannot.
-const passedVar = "tollgate.call"
-
 // Mark implements gate.Server.
 func (server) Mark(r *http.Request, call *gate.Call) {
 	caddyhttp.SetVar(r.Context(), passedVar, call)
 }
 
 // Passed implements gate.Server.
-func (server) Passed(r *http.Request) bool {
-	call, _ := caddyhttp.GetVar(r.Context(), passedVar).(*gate.Call)
-	return call != nil
-}
+func (server) Passed(r *http.Request) bool { return passed(r) != nil }
 
 // Status implements gate.Server.
 func (server) Status(err error) int {

@@ -35,7 +35,7 @@ func delist(a *App) {
 // current returns the app in force, or the newest one that starts or stops,
 // or nil.
 func current() *App {
-	if app, err := configured(caddy.ActiveContext()); err == nil {
+	if app, err := Configured(caddy.ActiveContext()); err == nil {
 		return app
 	}
 	apps.Lock()
@@ -60,7 +60,7 @@ func (a *App) readiness() api.Readiness {
 	if s := a.state.Load(); s != nil {
 		r = s.health.Readiness()
 	}
-	switch inForce, err := configured(caddy.ActiveContext()); {
+	switch inForce, err := Configured(caddy.ActiveContext()); {
 	case caddy.Exiting() || a.stopped.Load() != nil:
 		return r.As(api.Stopping, a.stopping())
 	case err != nil || inForce != a:

@@ -37,6 +37,9 @@ const maxLoginBody = 4 << 10
 // loggingIn marks a login that the gate has passed.
 var loggingIn = new(Call)
 
+// IsLogin tells whether the call is a login, which has no account.
+func (c *Call) IsLogin() bool { return c == loggingIn }
+
 // loginAnswer owns the answer of a login attempt.
 type loginAnswer struct {
 	http.ResponseWriter

@@ -1,0 +1,62 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
+)
+
+// This file is for a service that is a Caddy handler behind the gate, in the
+// same process.
+
+// Configured returns the app of a configuration, for Provision of a handler.
+// It creates none: an empty app has no plans and no secret.
+func Configured(ctx caddy.Context) (*App, error) {
+	app, err := ctx.AppIfConfigured("tollgate")
+	if errors.Is(err, caddy.ErrNotConfigured) {
+		return nil, errors.New("the global option tollgate is missing: it holds the plans, the store and the secret")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("loading the app tollgate: %w", err)
+	}
+	return app.(*App), nil
+}
+
+// AtStart adds a function that Start calls once the store is open. If the
+// function fails, Caddy keeps the running configuration. Call AtStart in
+// Provision only. Requests can arrive before Start.
+func (a *App) AtStart(start func() error) { a.starts = append(a.starts, start) }
+
+// Passed tells whether the gate has passed a request for a purpose:
+// assertion.Call or assertion.Login. Clients cannot forge this.
+func Passed(r *http.Request, purpose string) bool {
+	call := passed(r)
+	return call != nil && call.IsLogin() == (purpose == assertion.Login)
+}
+
+// passedVar is the variable of an admitted request that holds its call.
+// Handlers and the configuration can write variables of a request, clients
+// cannot.
+const passedVar = "tollgate.call"
+
+// passed returns the call of a request that the gate has passed, or nil.
+func passed(r *http.Request) *gate.Call {
+	call, _ := caddyhttp.GetVar(r.Context(), passedVar).(*gate.Call)
+	return call
+}
+
+// ControlClient returns a client of the control API of the gate in force in
+// this process. It stays valid across reloads.
+func ControlClient() *client.Client {
+	return client.InMemory(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A write to memory does not fail.
+		_ = serveCurrent(w, r)
+	}))
+}

@@ -1,0 +1,54 @@
+package caddyupstream
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// parse parses the directive:
+//
+//	tollgate_upstream [<matcher>] {
+//		address       <address>
+//		data          <directory>
+//		database      <url>
+//		timezone      <zone>
+//		signup        on|off
+//		rates_history <url>|off
+//		rates_daily   <url>|off
+//	}
+func parse(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	h.Next() // the directive's name
+	if h.NextArg() {
+		return nil, h.Err("wrong number of arguments: write tollgate_upstream { ... }")
+	}
+	u := new(Upstream)
+	texts, first := u.texts(), map[string]int{}
+	for h.NextBlock(0) {
+		name := h.Val()
+		text, known := texts[name]
+		if !known && name != "signup" {
+			options := slices.Sorted(maps.Keys(texts))
+			return nil, h.Errf("unknown option %q: use %s, signup", name, strings.Join(options, ", "))
+		}
+		if line, duplicate := first[name]; duplicate {
+			return nil, h.Errf("duplicate option %q (first at line %d)", name, line)
+		}
+		first[name] = h.Line()
+		var value string
+		if !h.AllArgs(&value) {
+			return nil, h.Errf("wrong number of arguments: write %s <value>", name)
+		}
+		if known {
+			*text = value
+			continue
+		}
+		if u.SignUp = value == "on"; !u.SignUp && value != "off" {
+			return nil, h.Errf("invalid value %q of signup: use on or off", value)
+		}
+	}
+	return u, nil
+}

@@ -1,0 +1,86 @@
+package caddyupstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap/exp/zapslog"
+
+	"github.com/caddy-tollgate/tollgate/upstream/app"
+)
+
+// apps holds the open Apps, so that they outlive the configurations that use
+// them.
+var apps = caddy.NewUsagePool()
+
+// errNotOpen says that the database is not open yet.
+var errNotOpen = errors.New("the upstream's database is not open yet")
+
+// pooledApp is an open App in the pool.
+type pooledApp struct {
+	*app.App
+	urls [2]string // that it fetches rates from
+}
+
+// Destruct closes the App.
+func (p *pooledApp) Destruct() error { return p.Close() }
+
+// open opens the App, unless another configuration or handler has it open.
+func (u *Upstream) open(ctx context.Context) error {
+	return u.join(func() (caddy.Destructor, error) {
+		opened, err := app.Open(ctx, u.options)
+		if err != nil {
+			return nil, fmt.Errorf("opening the upstream: %w", err)
+		}
+		return &pooledApp{opened, u.urls()}, nil
+	})
+}
+
+func (u *Upstream) urls() [2]string { return [2]string{u.options.RatesHistory, u.options.RatesDaily} }
+
+// join makes the handler a user of the pooled App. If there is none, it
+// calls open. errNotOpen leaves the handler without an App.
+func (u *Upstream) join(open caddy.Constructor) error {
+	if u.pooled != "" {
+		return nil
+	}
+	key := u.options.Directory + "\n" + u.options.Database
+	value, _, err := apps.LoadOrNew(key, open)
+	if errors.Is(err, errNotOpen) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	u.pooled = key
+	pooled := value.(*pooledApp)
+	if pooled.urls != u.urls() {
+		u.options.Logger.Warn("rates_history or rates_daily changed; restart to apply it")
+	}
+	handler, err := pooled.Handler(u.site)
+	if err != nil {
+		return err
+	}
+	u.handler.Store(&handler)
+	return nil
+}
+
+// leave releases the pooled App.
+func (u *Upstream) leave() error {
+	if u.pooled == "" {
+		return nil
+	}
+	_, err := apps.Delete(u.pooled)
+	u.pooled = ""
+	return err
+}
+
+// logger returns the logger of an App, which outlives the configuration: it
+// is the process's.
+func logger() *slog.Logger {
+	noTraces := zapslog.AddStacktraceAt(slog.Level(127)) // no level reaches it
+	return slog.New(zapslog.NewHandler(caddy.Log().Core(), zapslog.WithName("tollgate.upstream"), noTraces))
+}

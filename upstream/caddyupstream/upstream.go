@@ -1,0 +1,166 @@
+package caddyupstream
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule"
+	"github.com/caddy-tollgate/tollgate/upstream/app"
+	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
+)
+
+// Upstream answers requests with the currency API, the logins and the web
+// pages. It answers every request and calls no next handler. API calls and
+// logins must have passed the handler tollgate; all others get 403.
+//
+// The database and the rates stay open across reloads. Handlers with the same
+// data and database share them.
+//
+// All options but signup can have placeholders such as {env.NAME} and
+// {file./path}, which are resolved when the configuration is loaded. An
+// empty option has its default.
+type Upstream struct {
+	// Address is the public address of the site, as in the Caddyfile. With
+	// https, session cookies are sent over TLS only. Default:
+	// http://localhost:8080.
+	Address string `json:"address,omitempty"`
+
+	// Data is the data directory. The handler uses upstream/ in it, and
+	// creates it if it is missing. Default: ./data.
+	Data string `json:"data,omitempty"`
+
+	// Database is the URL of a PostgreSQL database for the accounts. It
+	// contains a password: use a placeholder. Default: a SQLite file in the
+	// data directory.
+	Database string `json:"database,omitempty"`
+
+	// Timezone is the IANA zone whose midnight resets the quotas, as the
+	// pages show it. Default: the gate's.
+	Timezone string `json:"timezone,omitempty"`
+
+	// SignUp lets strangers create an account, on the plan free. Default:
+	// off.
+	SignUp bool `json:"signup,omitempty"`
+
+	// RatesHistory is the URL of the ECB's whole history, or off. Default:
+	// the ECB's. Restart Caddy to change it.
+	RatesHistory string `json:"rates_history,omitempty"`
+
+	// RatesDaily is the URL of the ECB's newest rates, or off. Default: the
+	// ECB's. Restart Caddy to change it.
+	RatesDaily string `json:"rates_daily,omitempty"`
+
+	options app.Options
+	site    app.Site
+	handler atomic.Pointer[http.Handler] // nil until the App is open
+	pooled  string                       // key of the pooled App that this handler uses, or ""
+}
+
+// CaddyModule returns the Caddy module information.
+func (*Upstream) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.tollgate_upstream", New: func() caddy.Module { return new(Upstream) }}
+}
+
+// Provision checks the options. It opens no database, so that caddy validate
+// works while another process uses it: the database is opened when the gate
+// starts. If it is open already, the handler uses it from here on, so that a
+// reload refuses no request.
+func (u *Upstream) Provision(ctx caddy.Context) error {
+	gate, err := caddymodule.Configured(ctx)
+	if err != nil {
+		return err
+	}
+	if err := u.resolve(gate.Timezone); err != nil {
+		return err
+	}
+	gate.AtStart(func() error { return u.open(ctx) })
+	return u.join(func() (caddy.Destructor, error) { return nil, errNotOpen })
+}
+
+// resolve replaces the placeholders, applies the defaults and checks the
+// values.
+func (u *Upstream) resolve(timezone string) error {
+	repl := caddy.NewReplacer()
+	values := map[string]string{}
+	for name, option := range u.texts() {
+		value, err := repl.ReplaceOrErr(*option, false, true)
+		if err != nil || value == "" && strings.Contains(*option, "{file.") {
+			return fmt.Errorf("%s: empty or unknown placeholder", name)
+		}
+		values[name] = value
+	}
+	directory, err := filepath.Abs(cmp.Or(values["data"], "./data"))
+	if err != nil {
+		return fmt.Errorf("data: %w", err)
+	}
+	u.options = app.Options{
+		Directory:    filepath.Join(directory, "upstream"),
+		Database:     values["database"],
+		RatesHistory: ratesURL(values["rates_history"], ecb.HistoryURL),
+		RatesDaily:   ratesURL(values["rates_daily"], ecb.DailyURL),
+		Control:      caddymodule.ControlClient(),
+		Logger:       logger(),
+	}
+	u.site = app.Site{
+		Address:  cmp.Or(values["address"], "http://localhost:8080"),
+		Timezone: cmp.Or(values["timezone"], timezone, "UTC"),
+		SignUp:   u.SignUp,
+		Check:    check,
+	}
+	return errors.Join(u.options.Validate(), u.site.Validate())
+}
+
+// texts are the options with text, by name.
+func (u *Upstream) texts() map[string]*string {
+	return map[string]*string{
+		"address": &u.Address, "data": &u.Data, "database": &u.Database, "timezone": &u.Timezone,
+		"rates_history": &u.RatesHistory, "rates_daily": &u.RatesDaily,
+	}
+}
+
+// ratesURL returns the URL of an option, or "" for off.
+func ratesURL(option, fallback string) string {
+	if option == "off" {
+		return ""
+	}
+	return cmp.Or(option, fallback)
+}
+
+var errNotPassed = errors.New("the request did not pass the handler tollgate")
+
+// check accepts a request that the gate has passed for a purpose.
+func check(r *http.Request, purpose string) error {
+	if !caddymodule.Passed(r, purpose) {
+		return errNotPassed
+	}
+	return nil
+}
+
+// ServeHTTP answers a request. A request before the database is open gets
+// 502 from the gate, as from an upstream that has not started.
+func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	handler := u.handler.Load()
+	if handler == nil {
+		return caddyhttp.Error(http.StatusBadGateway, errNotOpen)
+	}
+	(*handler).ServeHTTP(w, r)
+	return nil
+}
+
+// Cleanup releases the App. It is closed when no configuration uses it.
+func (u *Upstream) Cleanup() error { return u.leave() }
+
+// Interface guards.
+var (
+	_ caddy.Provisioner           = (*Upstream)(nil)
+	_ caddy.CleanerUpper          = (*Upstream)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Upstream)(nil)
+)
