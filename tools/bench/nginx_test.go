@@ -139,6 +139,14 @@ func TestNginxHeaders(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, value, want)
 		}
 	}
+	r.Method = http.MethodPost
+	if response, err = http.DefaultTransport.RoundTrip(r); err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if counted, err := n.counted(planAmple + "_42"); response.StatusCode != http.StatusMethodNotAllowed || counted != 1 || err != nil {
+		t.Errorf("after a GET and a POST: got %s, %d counted, %v", response.Status, counted, err)
+	}
 	if key := got.Get("Tollgate-Key"); !strings.HasPrefix(key, "key_") {
 		t.Errorf("Tollgate-Key: got %q", key)
 	}

@@ -30,7 +30,7 @@ local count = 'count:' .. token[1] .. ':' .. endpoint .. ':' .. ARGV[3]
 local limit, used = tonumber(account[3]), tonumber(redis.call('GET', count) or 0)
 if used >= limit then return '429 ' .. account[3] end
 used = redis.call('INCR', count)
-if used == 1 then redis.call('EXPIREAT', count, ARGV[4]) end
+if used == 1 then redis.call('EXPIRE', count, 2 * 86400) end
 return string.format('200 %s %s %s %s %.0f %s', token[1], account[1], token[2], account[3], limit - used, token[3])
 ]]
 local sha = ngx.sha1_bin(script):gsub(".", function(c) return string.format("%02x", c:byte()) end)
@@ -80,7 +80,7 @@ end
 
 -- decide runs the script. Connections stay open for the next call of the
 -- worker.
-local function decide(hash, endpoint, now, day, tomorrow)
+local function decide(hash, endpoint, now, day)
 	local r = redis:new()
 	r:set_timeout(1000)
 	local ok, err = r:connect(socket)
@@ -88,9 +88,9 @@ local function decide(hash, endpoint, now, day, tomorrow)
 		return nil, err
 	end
 	local key = "token:" .. hash
-	local reply, failed = r:evalsha(sha, 1, key, endpoint, now, day, tomorrow)
+	local reply, failed = r:evalsha(sha, 1, key, endpoint, now, day)
 	if not reply and failed and sub(failed, 1, 8) == "NOSCRIPT" then
-		reply, failed = r:eval(script, 1, key, endpoint, now, day, tomorrow)
+		reply, failed = r:eval(script, 1, key, endpoint, now, day)
 	end
 	if not reply then
 		r:close()
@@ -117,6 +117,11 @@ end
 
 -- admit lets a call pass to the upstream, or answers it.
 function gate.admit(endpoint)
+	local method = var.request_method
+	if method ~= "GET" and method ~= "HEAD" then
+		header["Allow"] = "GET, HEAD"
+		return refuse(405, "method_not_allowed", "This method is not allowed here.")
+	end
 	local authorization = var.http_authorization
 	local scheme, token = match(authorization or "", "^(%S+) +(%S+) *$")
 	if not token or lower(scheme) ~= "bearer" then
@@ -125,7 +130,7 @@ function gate.admit(endpoint)
 	local now = ngx.time()
 	local day = (now - now % day_length) / day_length
 	local tomorrow = (day + 1) * day_length
-	local reply, err = decide(sha256(token), endpoint, now, day, tomorrow)
+	local reply, err = decide(sha256(token), endpoint, now, day)
 	if not reply then
 		return unavailable(err)
 	end
