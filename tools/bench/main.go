@@ -125,7 +125,7 @@ func run(ctx context.Context, args []string, output, progress io.Writer) (err er
 	}
 	err = errors.Join(err, printTable(output, rows))
 	if b.peers != nil {
-		err = errors.Join(err, b.peers.print(output))
+		err = errors.Join(err, b.peers.write(output))
 	}
 	return errors.Join(err, printNotes(output, before, b))
 }

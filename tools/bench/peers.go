@@ -132,8 +132,8 @@ func profileRows(profiles []shares) []row {
 	}
 }
 
-// print prints the figures of each side, as the median of the rounds.
-func (p peers) print(output io.Writer) error {
+// write prints the figures of each side, as the median of the rounds.
+func (p peers) write(output io.Writer) error {
 	w := tabwriter.NewWriter(output, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "\ncurrency API\trequests/s\tp50\tp99\tprocessor time per request\tmemory")
 	for _, line := range []struct {

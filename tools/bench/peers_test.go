@@ -44,13 +44,13 @@ func peersOf(proxy, proxy2, gate, onRedis, nginx, one, one2 measured) peers {
 	}
 }
 
-func TestPrintPeers(t *testing.T) {
+func TestWritePeers(t *testing.T) {
 	t.Parallel()
 	m := func(rate float64) measured {
 		return measured{rate: rate, p50: 2.5e6, p99: 10e6, cpu: 95.5e3, memory: memory{resident: 40 << 20, proportional: 1}}
 	}
 	var out strings.Builder
-	if err := peersOf(m(1), m(2), m(3), m(4), m(5), m(6), m(7)).print(&out); err != nil {
+	if err := peersOf(m(1), m(2), m(3), m(4), m(5), m(6), m(7)).write(&out); err != nil {
 		t.Fatal(err)
 	}
 	want := "currency API requests/s p50 p99 processor time per request memory"

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -81,7 +82,7 @@ func sharesOf(p *profile.Profile) (s shares, err error) {
 		}
 	}
 	if all == 0 {
-		return s, fmt.Errorf("the profile has no samples")
+		return s, errors.New("the profile has no samples")
 	}
 	return shares{s.api / all, s.upstream / all, s.collector / all}, nil
 }
