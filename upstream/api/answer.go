@@ -4,80 +4,93 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// answer buffers what a handler writes: the ETag and the length are known
-// only at the end.
-type answer struct {
-	http.ResponseWriter
-	status int
-	body   bytes.Buffer
-}
-
-// answers is a pool of buffers. A history of ten years takes 150 kB; growing
+// bodies is a pool of buffers. A history of ten years takes 150 kB; growing
 // a new buffer for each call would cost more than the numbers in it.
-type answers struct{ pool sync.Pool }
+type bodies struct{ pool sync.Pool }
 
 // largestKept is the size of the largest buffer in the pool.
 const largestKept = 512 << 10
 
-func (a *answers) take(w http.ResponseWriter) *answer {
-	held, ok := a.pool.Get().(*answer)
+func (b *bodies) take() *bytes.Buffer {
+	body, ok := b.pool.Get().(*bytes.Buffer)
 	if !ok {
-		held = new(answer)
+		body = new(bytes.Buffer)
 	}
-	held.ResponseWriter, held.status = w, http.StatusOK
-	return held
+	return body
 }
 
-func (a *answers) giveBack(held *answer) {
-	held.ResponseWriter = nil
-	held.body.Reset()
-	if held.body.Cap() <= largestKept {
-		a.pool.Put(held)
+func (b *bodies) giveBack(body *bytes.Buffer) {
+	body.Reset()
+	if body.Cap() <= largestKept {
+		b.pool.Put(body)
 	}
 }
 
-// WriteHeader stores the status for send.
-func (a *answer) WriteHeader(status int) { a.status = status }
-
-// Write stores the bytes for send.
-func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
-
-// send writes the buffered answer. A client may cache a successful GET for
-// fresh, and gets 304 if its cached answer is current. Nothing else may be
-// cached.
-func (a *answer) send(r *http.Request, fresh time.Duration) {
-	w, header := a.ResponseWriter, a.Header()
-	if a.status == http.StatusOK && r.Method != http.MethodPost {
-		etag := digest(a.body.Bytes())
-		header.Set("ETag", etag)
-		header.Set("Cache-Control", "private, max-age="+strconv.FormatInt(int64(max(fresh, 0)/time.Second), 10))
+// send writes an answer. A client may cache a successful GET until newer
+// rates are expected, and gets 304 if its cached answer is current. Nothing
+// else may be cached.
+func (s *service) send(w http.ResponseWriter, r *http.Request, status int, contentType string, answer any) {
+	body := s.bodies.take()
+	defer s.bodies.giveBack(body)
+	marshal(body, answer)
+	// The keys are in canonical form; Header.Set would check that.
+	header := w.Header()
+	if status == http.StatusOK && r.Method != http.MethodPost {
+		etag := digest(body.Bytes())
+		header["Etag"] = []string{etag}
+		header["Cache-Control"] = []string{"private, max-age=" + strconv.Itoa(s.maxAge())}
 		if matches(r.Header["If-None-Match"], etag) {
-			header.Del("Content-Type")
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
 	} else {
-		header.Set("Cache-Control", "no-store")
+		header["Cache-Control"] = []string{"no-store"}
 	}
-	header.Set("Content-Length", strconv.Itoa(a.body.Len()))
-	w.WriteHeader(a.status)
+	header["Content-Type"] = []string{contentType}
+	header["Content-Length"] = []string{strconv.Itoa(body.Len())}
+	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		// If this fails, the client is gone; ignore the error.
-		_, _ = w.Write(a.body.Bytes())
+		_, _ = w.Write(body.Bytes())
 	}
+}
+
+// marshal writes the JSON of an answer. Only a defect can make it panic.
+func marshal(body *bytes.Buffer, answer any) {
+	if c, ok := answer.(*Conversion); ok {
+		body.Write(c.appendJSON(body.AvailableBuffer()))
+		return
+	}
+	// The names are struct fields, or sorted codes without duplicates: the
+	// check for duplicates takes a quarter of the time of a table.
+	if err := json.MarshalWrite(body, answer, jsontext.AllowDuplicateNames(true)); err != nil {
+		panic(fmt.Errorf("writing an answer: %w", err))
+	}
+}
+
+// maxAge returns how many seconds an answer is fresh.
+func (s *service) maxAge() int {
+	now := s.now()
+	return int(max(s.source.NextExpected(now).Sub(now), 0) / time.Second)
 }
 
 // digest returns the strong entity tag of a body: 128 bits of its SHA-256.
 func digest(body []byte) string {
 	sum := sha256.Sum256(body)
-	return `"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
+	tag := append(make([]byte, 0, 24), '"')
+	tag = base64.RawURLEncoding.AppendEncode(tag, sum[:16])
+	return string(append(tag, '"'))
 }
 
 // matches reports whether If-None-Match has the tag. It uses the weak

@@ -1,19 +1,13 @@
 package api
 
 import (
-	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"reflect"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
 
@@ -53,20 +47,19 @@ func Routes() []Route {
 // API, for the samples on the page. A request reads the clock at most twice.
 //
 // The handler does not authenticate, has no timeouts and does not recover
-// panics: the server around it does. An error comes from an embedded file,
-// so every start fails or none.
+// panics: the server around it does. An error comes from an embedded file or
+// an input type, so every start fails or none.
 func New(source Source, site *url.URL, now func() time.Time) (http.Handler, error) {
 	s := &service{source: source, now: now}
-	mux := http.NewServeMux()
-	api := humago.New(mux, configuration())
-	document := api.OpenAPI()
+	documentation := huma.NewAPI(configuration(), unserved{})
+	document := documentation.OpenAPI()
 	login, usage, err := describeExternal(document)
 	if err != nil {
 		return nil, err
 	}
-	shown := []*huma.Operation{login}
+	routes, shown := map[string]http.Handler{}, []*huma.Operation{login}
 	for _, e := range endpoints() {
-		if err := e.add(s, api); err != nil {
+		if routes[e.operation.Method+" "+e.operation.Path], err = e.add(s, documentation); err != nil {
 			return nil, err
 		}
 		shown = append(shown, documented(document, e.operation))
@@ -80,33 +73,16 @@ func New(source Source, site *url.URL, now func() time.Time) (http.Handler, erro
 	if err != nil {
 		return nil, err
 	}
-	for pattern, page := range pages {
-		mux.Handle(http.MethodGet+" "+pattern, page)
+	for path, page := range pages {
+		routes[http.MethodGet+" "+path] = page
 	}
-	return apierror.Mux(mux), nil
+	return router(routes), nil
 }
 
 const (
 	mediaType    = "application/json"
 	schemaPrefix = "#/components/schemas/"
 )
-
-// marshal writes an answer. It skips the check for duplicate names, which
-// takes a quarter of the time of a table of rates: names are struct fields,
-// or sorted codes without duplicates.
-func marshal(w io.Writer, v any) error {
-	return json.MarshalWrite(w, v, jsontext.AllowDuplicateNames(true))
-}
-
-// unmarshal passes a request body to its handler undecoded.
-func unmarshal(text []byte, v any) error {
-	body, ok := v.(interface{ keep([]byte) })
-	if !ok {
-		return fmt.Errorf("reading a body into %T: not a raw body", v)
-	}
-	body.keep(text)
-	return nil
-}
 
 // schemaOf returns a reference to the schema of a type.
 func schemaOf[T any](registry huma.Registry) *huma.Schema {

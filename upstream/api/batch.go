@@ -26,6 +26,14 @@ type batchInput struct {
 	Body batchBody
 }
 
+// batchBody is the body as sent: convertBatch decodes it.
+type batchBody []byte
+
+// Schema describes the decoded body.
+func (batchBody) Schema(registry huma.Registry) *huma.Schema {
+	return schemaOf[batchRequest](registry)
+}
+
 // batchRequest is the body of that request.
 type batchRequest struct {
 	Conversions []batchItem `json:"conversions" minItems:"1" maxItems:"100" nullable:"false" doc:"The conversions to make."`
@@ -168,7 +176,7 @@ func (r batchResult) MarshalJSONTo(encoder *jsontext.Encoder) error {
 // convertBatch answers POST /api/convert/batch. An invalid body is refused as
 // a whole. An invalid conversion fails alone.
 func (s *service) convertBatch(in *batchInput) (*batchAnswer, *apierror.Error) {
-	request, refusal := decodeBatch(in.Body.text)
+	request, refusal := decodeBatch(in.Body)
 	if refusal != nil {
 		return nil, refusal
 	}

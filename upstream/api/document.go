@@ -42,12 +42,11 @@ const overview = `Exchange rates of the world's currencies, by day, and conversi
 // problemCodes are codes of refusals by status.
 type problemCodes map[int][]string
 
-// configuration returns a huma configuration for JSON only, without the
-// pages, $schema members and Link headers of huma.
+// configuration returns a huma configuration for the document alone, without
+// the pages and the $schema members of huma.
 func configuration() huma.Config {
 	schemas := huma.NewMapRegistry(schemaPrefix, huma.DefaultSchemaNamer)
 	schemas.Map()[schemaRefusal] = refusalSchema()
-	format := huma.Format{Marshal: marshal, Unmarshal: unmarshal}
 	return huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
@@ -70,8 +69,6 @@ func configuration() huma.Config {
 			},
 			Security: []map[string][]string{{securityName: {}}},
 		},
-		Formats:       map[string]huma.Format{mediaType: format, "json": format},
-		DefaultFormat: mediaType,
 	}
 }
 

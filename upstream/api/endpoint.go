@@ -84,23 +84,23 @@ func endpoints() []endpoint {
 	}
 }
 
-// add registers the endpoint, with its examples in the document.
-func (e endpoint) add(s *service, api huma.API) error {
+// add documents the endpoint, with its examples, and returns what serves it.
+func (e endpoint) add(s *service, documentation huma.API) (http.Handler, error) {
 	example, err := exampleOf(e.operation.OperationID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	get := e.operation.Method == http.MethodGet
 	e.operation.Tags = []string{tagCurrencies}
 	e.operation.Responses = responses(get, example, e.refusals)
-	e.register(s, api, e.operation)
-	if get {
-		return nil
+	served, err := e.register(s, documentation, e.operation)
+	if err != nil || get {
+		return served, err
 	}
 	var request json.RawMessage
 	if request, err = exampleOf(e.operation.OperationID + "_request"); err != nil {
-		return err
+		return nil, err
 	}
-	documented(api.OpenAPI(), e.operation).RequestBody.Content[mediaType].Example = request
-	return nil
+	documented(documentation.OpenAPI(), e.operation).RequestBody.Content[mediaType].Example = request
+	return served, nil
 }

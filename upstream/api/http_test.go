@@ -2,12 +2,16 @@ package api_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/caddy-tollgate/tollgate/upstream/api"
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
@@ -262,6 +266,50 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("%s is not in the document", path)
 		}
 		s.send(request(http.MethodGet, path)).refused(t, 404, "not_found")
+	}
+}
+
+// TestParametersAreRead: the handler uses each documented parameter under its
+// name. An invalid value is refused and named, and the answer repeats a valid
+// one if it has a member of that name.
+func TestParametersAreRead(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	document := s.document(t)
+	example := func(p *openapi3.ParameterRef) string {
+		schema := p.Value.Schema.Value
+		return fmt.Sprint(append(schema.Examples, schema.Default)[0])
+	}
+	for _, route := range api.Routes() {
+		parameters := document.Paths.Value(route.Path).GetOperation(route.Method).Parameters
+		target := func(name, value string) string {
+			path, query := route.Path, url.Values{}
+			for _, p := range parameters {
+				used := value
+				if p.Value.Name != name {
+					used = example(p)
+				}
+				if p.Value.In == "path" {
+					path = strings.ReplaceAll(path, "{"+p.Value.Name+"}", used)
+				} else {
+					query.Set(p.Value.Name, used)
+				}
+			}
+			return path + "?" + query.Encode()
+		}
+		for _, p := range parameters {
+			name, invalid := p.Value.Name, "not-"+p.Value.Name
+			refused := s.get(t, target(name, invalid))
+			if refused.status != http.StatusBadRequest || !strings.Contains(refused.refusal(t).Message, `"`+invalid+`"`) {
+				t.Errorf("%s with an invalid %s: got %d %s", route.Path, name, refused.status, refused.body)
+			}
+			var answer map[string]any
+			valid := s.get(t, target("", ""))
+			valid.decode(t, &answer)
+			if got, found := answer[name]; found && fmt.Sprint(got) != example(p) {
+				t.Errorf("%s: got %s %v, want %s", route.Path, name, got, example(p))
+			}
+		}
 	}
 }
 

@@ -3,59 +3,20 @@ package api
 import (
 	"net/http"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 )
 
-// parameter is a query parameter of an endpoint.
-type parameter struct {
-	name string
-	// empty is the code of the refusal for an empty value. An empty date
-	// does not mean today.
-	empty string
-}
-
 // query is the allowed query string of an endpoint.
-type query struct {
-	known []parameter
-	// sentence lists the parameters for people.
-	sentence string
-}
+type query struct{ known []parameter }
 
-// newQuery prepares the check for an endpoint from its documented
-// parameters.
-func newQuery(documented []*huma.Param) query {
-	var known []parameter
-	var names []string
-	for _, p := range documented {
-		if p.In != "query" {
-			continue
-		}
-		empty := codeInvalidRequest
-		switch {
-		case p.Schema.Format == "date":
-			empty = codeInvalidDate
-		case p.Name == "symbols":
-			empty = codeInvalidCurrency
-		}
-		known = append(known, parameter{p.Name, empty})
-		names = append(names, p.Name)
-	}
-	sentence := "This endpoint takes no query parameters."
-	if len(names) > 0 {
-		sentence = "Allowed: " + strings.Join(names, ", ") + "."
-	}
-	return query{known, sentence}
-}
-
-// check refuses a query string with unknown, duplicate or empty parameters.
-// It reads the raw text: parts that a lenient parser drops, such as "date;"
-// or "date=%zz", are refused too.
-func (q query) check(raw string) *apierror.Error {
+// read reads a query string into a struct. It refuses unknown, duplicate and
+// empty parameters. It reads the raw text: parts that a lenient parser drops,
+// such as "date;" or "date=%zz", are refused too.
+func (q query) read(raw string, to reflect.Value) *apierror.Error {
 	seen := 0
 	for raw != "" {
 		var pair string
@@ -65,22 +26,26 @@ func (q query) check(raw string) *apierror.Error {
 		}
 		name, value, err := unescape(pair)
 		if err != nil {
-			return apierror.New(http.StatusBadRequest, codeInvalidRequest,
-				"The query string is not valid percent-encoding.")
+			return invalidRequest("The query string is not valid percent-encoding.")
 		}
 		i := q.index(name)
 		if i < 0 {
 			return apierror.New(http.StatusBadRequest, codeUnknownParameter,
-				"The query parameter "+quote(name)+" is unknown. "+q.sentence)
+				"The query parameter "+quote(name)+" is unknown. "+q.allowed())
 		}
 		if seen&(1<<i) != 0 {
-			return apierror.New(http.StatusBadRequest, codeInvalidRequest,
-				"The query parameter "+quote(name)+" is duplicate. Give it once.")
+			return invalidRequest("The query parameter " + quote(name) + " is duplicate. Give it once.")
 		}
 		seen |= 1 << i
 		if value == "" {
 			return apierror.New(http.StatusBadRequest, q.known[i].empty,
 				"The query parameter "+quote(name)+" is empty. Give it a value or omit it.")
+		}
+		to.Field(q.known[i].field).SetString(value)
+	}
+	for i := range q.known {
+		if seen&(1<<i) == 0 {
+			to.Field(q.known[i].field).SetString(q.known[i].value)
 		}
 	}
 	return nil
@@ -94,6 +59,18 @@ func (q query) index(name string) int {
 		}
 	}
 	return -1
+}
+
+// allowed lists the parameters for people.
+func (q query) allowed() string {
+	if len(q.known) == 0 {
+		return "This endpoint takes no query parameters."
+	}
+	names := make([]string, len(q.known))
+	for i := range q.known {
+		names[i] = q.known[i].name
+	}
+	return "Allowed: " + strings.Join(names, ", ") + "."
 }
 
 // unescape splits a pair at its first equals sign and decodes both halves.

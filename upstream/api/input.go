@@ -1,0 +1,80 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+)
+
+// input says how to read a request into the struct of an endpoint. It has
+// the same tags as the document, so the two agree.
+type input struct {
+	path  []parameter
+	query query
+	// body is the index of the field Body, or -1.
+	body int
+}
+
+// parameter is a parameter of an endpoint.
+type parameter struct {
+	// field is the index of the field of the struct.
+	field int
+	name  string
+	// value is the default.
+	value string
+	// empty is the code of the refusal for an empty value in a query. An
+	// empty date does not mean today.
+	empty string
+}
+
+// inputOf returns how to read a struct. Its fields are strings with a tag
+// path or query, and the bytes Body. huma would document more: those are
+// errors.
+func inputOf(kind reflect.Type) (input, error) {
+	in := input{body: -1}
+	for i := range kind.NumField() {
+		field := kind.Field(i)
+		path, query := field.Tag.Get("path"), field.Tag.Get("query")
+		switch {
+		case field.Name == "Body" && field.Type.Kind() == reflect.Slice && field.Type.Elem().Kind() == reflect.Uint8:
+			in.body = i
+		case !field.IsExported() || field.Type.Kind() != reflect.String || (path == "") == (query == "") || strings.Contains(path+query, ","):
+			return in, fmt.Errorf("field %s is %s with the tag %q, want an exported string with the name of a path or query parameter",
+				field.Name, field.Type, field.Tag)
+		case path != "":
+			in.path = append(in.path, parameter{field: i, name: path})
+		default:
+			in.query.known = append(in.query.known, queryParameter(i, query, field.Tag))
+		}
+	}
+	return in, nil
+}
+
+// queryParameter returns the query parameter of a field.
+func queryParameter(field int, name string, tag reflect.StructTag) parameter {
+	p := parameter{field, name, tag.Get("default"), codeInvalidRequest}
+	switch {
+	case tag.Get("format") == "date":
+		p.empty = codeInvalidDate
+	case name == "symbols":
+		p.empty = codeInvalidCurrency
+	}
+	return p
+}
+
+// read reads a request into a struct.
+func (in *input) read(w http.ResponseWriter, r *http.Request, to reflect.Value) *apierror.Error {
+	for _, p := range in.path {
+		to.Field(p.field).SetString(r.PathValue(p.name))
+	}
+	refusal := in.query.read(r.URL.RawQuery, to)
+	if refusal == nil && in.body >= 0 {
+		var body []byte
+		body, refusal = readBody(w, r)
+		to.Field(in.body).SetBytes(body)
+	}
+	return refusal
+}
