@@ -217,7 +217,8 @@ timed_out() {
 # check tests everything; its argument bounds the tests of a package.
 check() {
 	mkdir -p bin .cache
-	debian ca-certificates chromium curl e2fsprogs gcc libc6-dev mount postgresql python3-cryptography python3-jwt redis-server wrk
+	debian ca-certificates chromium curl e2fsprogs gcc libc6-dev libnginx-mod-http-lua lua-nginx-redis mount nginx postgresql \
+		python3-cryptography python3-jwt redis-server wrk
 	command -v npm >/dev/null || debian nodejs npm
 	build
 	linter
@@ -268,7 +269,8 @@ test)
 bench)
 	shift
 	mkdir -p bin
-	debian ca-certificates redis-server wrk
+	# nginx with Lua does the gate's work in the measurement peers.
+	debian ca-certificates libnginx-mod-http-lua lua-nginx-redis nginx redis-server wrk
 	command -v wrk >/dev/null || {
 		echo "xcaddy.sh: bench needs the load generator wrk (on Debian: apt-get install wrk)" >&2
 		exit 1

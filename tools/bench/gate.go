@@ -26,7 +26,7 @@ const ampleLimit = 1_000_000_000_000
 
 // gate is a Caddy with the gate.
 type gate struct {
-	*caddy
+	*server
 	ample     []string // tokens of accounts with calls left
 	four      []string // the same, with four limits
 	exhausted []string // tokens of accounts without calls left
@@ -35,14 +35,17 @@ type gate struct {
 // badger is the option of a store in a directory.
 func badger(dir, options string) string { return fmt.Sprintf("store badger %q {\n%s\n}", dir, options) }
 
-// gateConfig is a gate in front of an upstream.
-func gateConfig(ctx context.Context, storeOption, upstream string) (caddyConfig, error) {
+// secret is the secret of the gates.
+const secret = "a secret of benchmarks that guards nothing"
+
+// gateConfig is a gate in front of a handler.
+func gateConfig(ctx context.Context, storeOption, handler string) (caddyConfig, error) {
 	control, err := freeAddresses(ctx, 1)
 	return caddyConfig{
 		options: fmt.Sprintf(`tollgate {
 		%[1]s
 		timezone UTC
-		secret "a secret of benchmarks that guards nothing"
+		secret %[6]q
 		guard /api/
 		endpoint convert GET /api/convert/{from}/{amount}/{to}
 		plan %[2]s {
@@ -57,8 +60,8 @@ func gateConfig(ctx context.Context, storeOption, upstream string) (caddyConfig,
 		plan %[5]s {
 			convert 0
 		}
-	}`, storeOption, planAmple, ampleLimit, planFour, planExhausted),
-		site: "tollgate\n\t" + proxyTo(upstream),
+	}`, storeOption, planAmple, ampleLimit, planFour, planExhausted, secret),
+		site: "tollgate\n\t" + handler,
 		more: "http://:" + port(control[0]) + " {\n\tbind 127.0.0.1\n\ttollgate_control\n}\n",
 	}, err
 }
@@ -73,7 +76,7 @@ func proxyTo(upstream string, options ...string) string {
 }
 
 // startProxies starts two equal Caddys without a gate.
-func (b *bench) startProxies(ctx context.Context, site string, status int) (baseline, baseline2 *caddy, err error) {
+func (b *bench) startProxies(ctx context.Context, site string, status int) (baseline, baseline2 *server, err error) {
 	config, ready := caddyConfig{site: site}, answers{status: status}
 	if baseline, err = b.startCaddy(ctx, config, ready); err != nil {
 		return nil, nil, err
@@ -83,7 +86,7 @@ func (b *bench) startProxies(ctx context.Context, site string, status int) (base
 }
 
 // startGate starts a gate on a new badger store with accounts.
-func (b *bench) startGate(ctx context.Context, storeOptions, upstream string) (*gate, error) {
+func (b *bench) startGate(ctx context.Context, storeOptions, handler string) (*gate, error) {
 	dir, err := os.MkdirTemp(b.dir, "store-")
 	if err != nil {
 		return nil, err
@@ -92,7 +95,7 @@ func (b *bench) startGate(ctx context.Context, storeOptions, upstream string) (*
 	if err != nil {
 		return nil, err
 	}
-	return b.startGateOn(ctx, db, badger(dir, storeOptions), upstream)
+	return b.startGateOn(ctx, db, badger(dir, storeOptions), handler)
 }
 
 // openStore is a store of any kind.
@@ -103,16 +106,16 @@ type openStore interface {
 
 // startGateOn creates accounts in an empty store, closes it, and starts a gate
 // on it.
-func (b *bench) startGateOn(ctx context.Context, db openStore, storeOption, upstream string) (*gate, error) {
+func (b *bench) startGateOn(ctx context.Context, db openStore, storeOption, handler string) (*gate, error) {
 	g := &gate{}
 	if err := errors.Join(g.createAccounts(ctx, db), db.Close()); err != nil {
 		return nil, fmt.Errorf("creating accounts: %w", err)
 	}
-	config, err := gateConfig(ctx, storeOption, upstream)
+	config, err := gateConfig(ctx, storeOption, handler)
 	if err != nil {
 		return nil, err
 	}
-	g.caddy, err = b.startCaddy(ctx, config, answers{token: g.ample[0], status: 200})
+	g.server, err = b.startCaddy(ctx, config, answers{token: g.ample[0], status: 200})
 	return g, err
 }
 

@@ -43,28 +43,28 @@ func TestSides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate, err := b.startGate(t.Context(), "sync off", upstream)
+	gate, err := b.startGate(t.Context(), "sync off", proxyTo(upstream))
 	if err != nil {
 		t.Fatal(err)
 	}
-	synced, err := b.startGate(t.Context(), "sync on", upstream)
+	synced, err := b.startGate(t.Context(), "sync on", proxyTo(upstream))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct {
-		caddy *caddy
-		token string
-		want  int
+		server *server
+		token  string
+		want   int
 	}{
 		"first proxy":         {first, gate.ample[0], http.StatusOK},
 		"second proxy":        {second, gate.ample[0], http.StatusOK},
-		"gate":                {gate.caddy, gate.ample[keys-1], http.StatusOK},
-		"gate, exhausted":     {gate.caddy, gate.exhausted[keys-1], http.StatusTooManyRequests},
-		"gate, no token":      {gate.caddy, "", http.StatusUnauthorized},
-		"synced":              {synced.caddy, synced.ample[0], http.StatusOK},
-		"synced, foreign key": {synced.caddy, gate.ample[0], http.StatusUnauthorized},
+		"gate":                {gate.server, gate.ample[keys-1], http.StatusOK},
+		"gate, exhausted":     {gate.server, gate.exhausted[keys-1], http.StatusTooManyRequests},
+		"gate, no token":      {gate.server, "", http.StatusUnauthorized},
+		"synced":              {synced.server, synced.ample[0], http.StatusOK},
+		"synced, foreign key": {synced.server, gate.ample[0], http.StatusUnauthorized},
 	} {
-		response, err := test.caddy.call(t.Context(), test.token)
+		response, err := test.server.call(t.Context(), test.token)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

@@ -52,7 +52,7 @@ func measureLatency(ctx context.Context, b *bench) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := b.startGate(ctx, "sync off", upstream)
+	g, err := b.startGate(ctx, "sync off", proxyTo(upstream))
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func measureLatency(ctx context.Context, b *bench) ([]row, error) {
 		return nil, err
 	}
 	var callers [4]*caller
-	for i, c := range []*caddy{first, second, g.caddy, withHeaders} {
+	for i, c := range []*server{first, second, g.server, withHeaders} {
 		if callers[i], err = connect(ctx, c.address, g.ample); err != nil {
 			return nil, err
 		}

@@ -57,13 +57,13 @@ func TestCaller(t *testing.T) {
 func TestGateHeaders(t *testing.T) {
 	t.Parallel()
 	var last atomic.Pointer[http.Header] // of the upstream
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		last.Store(&r.Header)
 	}))
-	defer server.Close()
-	address := strings.TrimPrefix(server.URL, "http://")
+	defer upstream.Close()
+	address := strings.TrimPrefix(upstream.URL, "http://")
 	b := built(t)
-	g, err := b.startGate(t.Context(), "sync off", address)
+	g, err := b.startGate(t.Context(), "sync off", proxyTo(address))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,15 +71,15 @@ func TestGateHeaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fields := func(c *caddy) [2][]string {
-		response, err := c.call(t.Context(), g.ample[42])
+	fields := func(s *server) [2][]string {
+		response, err := s.call(t.Context(), g.ample[42])
 		if err != nil {
 			t.Fatal(err)
 		}
 		response.Body.Close()
 		return [2][]string{slices.Sorted(maps.Keys(*last.Load())), slices.Sorted(maps.Keys(response.Header))}
 	}
-	got, want := fields(proxy), fields(g.caddy)
+	got, want := fields(proxy), fields(g.server)
 	if length := len(last.Load().Get("Tollgate-Assertion")); length < assertionLength-2 || length > assertionLength+2 {
 		t.Errorf("assertion of %d bytes, want assertionLength=%d", length, assertionLength)
 	}

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 )
 
-// side is a Caddy that is compared with others, under one kind of load.
+// side is a server that is compared with others, under one kind of load.
 type side struct {
-	*caddy
+	*server
+	also      []int // further processes that work for it and count as its own
 	generator generator
 	redis     *redis // the server of its store; nil if it has none
 	rounds    []measured
@@ -20,7 +22,8 @@ type side struct {
 type measured struct {
 	rate float64 // requests per second
 	cpu  float64 // nanoseconds of processor time per request
-	p99  float64 // microseconds
+	p50  float64 // nanoseconds
+	p99  float64
 	memory
 
 	redisCPU      float64 // nanoseconds of processor time of the redis-server per request
@@ -30,7 +33,10 @@ type measured struct {
 // Figures of a round.
 func rate(m measured) float64 { return m.rate }
 func cpu(m measured) float64  { return m.cpu }
+func p50(m measured) float64  { return m.p50 }
 func p99(m measured) float64  { return m.p99 }
+
+func resident(m measured) float64 { return m.resident }
 
 func redisCPU(m measured) float64      { return m.redisCPU }
 func redisCommands(m measured) float64 { return m.redisCommands }
@@ -44,7 +50,7 @@ type spent struct {
 }
 
 func (s *side) spent() (t spent, err error) {
-	if t.cpu, t.memory, err = usageOf(s.pid()); err != nil || s.redis == nil {
+	if t.cpu, t.memory, err = s.usage(); err != nil || s.redis == nil {
 		return t, err
 	}
 	if t.redisCPU, _, err = usageOf(s.redis.pid); err != nil {
@@ -54,11 +60,30 @@ func (s *side) spent() (t spent, err error) {
 	return t, err
 }
 
+// usage is the sum of all processes. The processes of nginx share pages with
+// each other and with no other program: of these, the resident memory is the
+// proportional one.
+func (s *side) usage() (cpu time.Duration, m memory, err error) {
+	for _, pid := range slices.Concat([]int{s.pid()}, s.workers, s.also) {
+		spent, used, err := usageOf(pid)
+		if err != nil {
+			return 0, m, err
+		}
+		if len(s.workers) > 0 && !slices.Contains(s.also, pid) {
+			used.resident = used.proportional
+		}
+		cpu += spent
+		m.add(used)
+	}
+	return cpu, m, nil
+}
+
 // perRequest is the result of a load between two readings.
 func perRequest(before, after spent, l load) measured {
 	requests := float64(l.Requests)
 	return measured{
-		rate: l.rate(), cpu: float64(after.cpu-before.cpu) / requests, p99: float64(l.P99), memory: after.memory,
+		rate: l.rate(), cpu: float64(after.cpu-before.cpu) / requests,
+		p50: 1e3 * float64(l.P50), p99: 1e3 * float64(l.P99), memory: after.memory,
 		redisCPU:      float64(after.redisCPU-before.redisCPU) / requests,
 		redisCommands: float64(after.redisCommands-before.redisCommands) / requests,
 	}
@@ -101,16 +126,22 @@ func loadInTurn(ctx context.Context, b *bench, sides ...*side) error {
 	return nil
 }
 
-// baseline is Caddy without a gate, twice: the second shows the noise.
+// baseline is a server twice: the second shows the noise. Most are Caddy
+// without a gate.
 type baseline struct{ first, second *side }
 
 // ratio is a row that divides the figures of a side by the baseline's.
 func (b baseline) ratio(what string, t target, figure func(measured) float64, s *side) row {
-	first := valuesOf(b.first.rounds, figure)
+	return b.between(what, t, figure, s, b.first)
+}
+
+// between is a row that divides the figures of a side by those of another,
+// with the noise of the baseline.
+func (b baseline) between(what string, t target, figure func(measured) float64, s, other *side) row {
 	return row{
 		what: what, target: t, unit: asRatio, expected: 1,
-		measured: ratios(valuesOf(s.rounds, figure), first),
-		noise:    ratios(valuesOf(b.second.rounds, figure), first),
+		measured: ratios(valuesOf(s.rounds, figure), valuesOf(other.rounds, figure)),
+		noise:    ratios(valuesOf(b.second.rounds, figure), valuesOf(b.first.rounds, figure)),
 	}
 }
 
@@ -142,7 +173,7 @@ func measureProxy(ctx context.Context, b *bench) ([]row, error) {
 	}
 	var gates [2]*side
 	for i, options := range []string{"sync off", "sync on"} {
-		g, err := b.startGate(ctx, options, upstream)
+		g, err := b.startGate(ctx, options, proxyTo(upstream))
 		if err != nil {
 			return nil, err
 		}
@@ -150,11 +181,11 @@ func measureProxy(ctx context.Context, b *bench) ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		gates[i] = &side{caddy: g.caddy, generator: generator}
+		gates[i] = &side{server: g.server, generator: generator}
 	}
 	gate, synced := gates[0], gates[1]
 	// The proxies get the same requests as the gate, with the tokens.
-	base := baseline{&side{caddy: first, generator: gate.generator}, &side{caddy: second, generator: gate.generator}}
+	base := baseline{&side{server: first, generator: gate.generator}, &side{server: second, generator: gate.generator}}
 	if err := loadInTurn(ctx, b, base.first, base.second, gate, synced); err != nil {
 		return nil, err
 	}
@@ -163,7 +194,7 @@ func measureProxy(ctx context.Context, b *bench) ([]row, error) {
 		base.ratio("  processor time per request", atMost(1.06), cpu, gate),
 		base.ratio("  p99", atMost(1.05), p99, gate),
 		base.ratio("  requests/s with sync on", atLeast(0.85), rate, synced),
-		base.added("  memory, resident, 100 keys", atMost(25<<20), func(m measured) float64 { return m.resident }, gate),
+		base.added("  memory, resident, 100 keys", atMost(25<<20), resident, gate),
 		base.added("  memory, proportional", target{}, func(m measured) float64 { return m.proportional }, gate),
 		base.added("  memory, anonymous", target{}, func(m measured) float64 { return m.anonymous }, gate),
 		base.alone("proxy alone, requests/s", asCount, rate),

@@ -14,7 +14,7 @@ import (
 // machine describes what the figures depend on besides the code.
 type machine struct {
 	model, caddy string
-	redis        string // "" if no measurement uses it
+	redis, nginx string // "" if no measurement uses them
 	load         float64
 	times        procfs.CPUStat
 }
@@ -27,12 +27,19 @@ func describe(ctx context.Context, b *bench) (m machine, err error) {
 		return m, fmt.Errorf("asking Caddy for its version: %w", err)
 	}
 	m.caddy, _, _ = strings.Cut(strings.TrimSpace(string(version)), " ")
-	if b.wants("redis") {
+	if b.wants("redis") || b.wants("peers") {
 		version, err := exec.CommandContext(ctx, redisServer, "--version").Output()
 		if err != nil {
 			return m, fmt.Errorf("asking redis-server for its version: %w", err)
 		}
 		m.redis = redisVersion(string(version))
+	}
+	if b.wants("peers") {
+		version, err := exec.CommandContext(ctx, nginxProgram, "-v").CombinedOutput()
+		if err != nil {
+			return m, fmt.Errorf("asking nginx for its version: %w", err)
+		}
+		_, m.nginx, _ = strings.Cut(strings.TrimSpace(string(version)), "/")
 	}
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
@@ -83,6 +90,9 @@ func printNotes(output io.Writer, before machine, b *bench) error {
 	programs := "Caddy " + before.caddy
 	if before.redis != "" {
 		programs += ", redis-server " + before.redis
+	}
+	if before.nginx != "" {
+		programs += ", nginx " + before.nginx
 	}
 	_, err = fmt.Fprintf(output, `
 %d cores (%s), %s, %s, load average %.2f at the start.

@@ -4,10 +4,10 @@
 //
 //	./xcaddy.sh bench                       about 13 minutes
 //	./xcaddy.sh bench -quick                a smoke test; its figures mean little
-//	./xcaddy.sh bench -only proxy,latency   some of the measurements
+//	./xcaddy.sh bench proxy latency         some of the measurements
 //
-// The measurements are handler, size, proxy, redis, refusals, latency and
-// start.
+// The measurements are handler, size, proxy, redis, peers, refusals, latency
+// and start.
 // They use the built programs on the loopback interface, or the packages
 // of the gate.
 //
@@ -36,7 +36,12 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	var err error
+	if len(os.Args) == 4 && os.Args[1] == serveCurrency {
+		err = runCurrency(ctx, os.Args[2], os.Args[3])
+	} else {
+		err = run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	}
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -55,6 +60,7 @@ type bench struct {
 
 	caddy string // the built program
 	dir   string
+	peers *peers         // once they are measured
 	stops []func() error // stop what the current measurement started
 }
 
@@ -76,6 +82,7 @@ var measurements = []measurement{
 	{"size", nil, measureSize},
 	{"proxy", []string{wrk}, measureProxy},
 	{"redis", []string{wrk, redisServer}, measureRedis},
+	{"peers", []string{wrk, redisServer, nginxProgram}, measurePeers},
 	{"refusals", []string{wrk}, measureRefusals},
 	{"latency", nil, measureLatency},
 	{"start", nil, measureStart},
@@ -116,7 +123,11 @@ func run(ctx context.Context, args []string, output, progress io.Writer) (err er
 	if len(rows) == 0 {
 		return err
 	}
-	return errors.Join(err, printTable(output, rows), printNotes(output, before, b))
+	err = errors.Join(err, printTable(output, rows))
+	if b.peers != nil {
+		err = errors.Join(err, b.peers.write(output))
+	}
+	return errors.Join(err, printNotes(output, before, b))
 }
 
 // parseFlags reads the command line.
@@ -127,18 +138,16 @@ func parseFlags(args []string, usage io.Writer) (*bench, error) {
 	flags.IntVar(&b.rounds, "rounds", 15, "number of rounds")
 	flags.IntVar(&b.seconds, "seconds", 2, "duration of one load, in seconds")
 	flags.BoolVar(&b.quick, "quick", false, "a smoke test: 2 rounds of 1 second, a store of 20000 accounts")
-	only := flags.String("only", "", "comma-separated `names` of measurements: "+strings.Join(names(), ", "))
+	only := flags.String("only", "", "comma-separated `names` of measurements, as after the flags: "+strings.Join(names(), ", "))
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
-	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	}
+	b.only = flags.Args()
 	if b.quick {
 		b.rounds, b.seconds, b.accounts, b.repeats = 2, 1, 20_000, 1
 	}
 	if *only != "" {
-		b.only = strings.Split(*only, ",")
+		b.only = append(b.only, strings.Split(*only, ",")...)
 	}
 	return b, nil
 }
@@ -160,7 +169,7 @@ func (b *bench) check() (err error) {
 	}
 	for _, name := range b.only {
 		if !slices.Contains(names(), name) {
-			return fmt.Errorf("unknown measurement %q in -only; allowed are %s", name, strings.Join(names(), ", "))
+			return fmt.Errorf("unknown measurement %q; allowed are %s", name, strings.Join(names(), ", "))
 		}
 	}
 	if b.caddy, err = filepath.Abs(filepath.Join("bin", "caddy")); err != nil {
@@ -181,7 +190,7 @@ func (b *bench) checkPrograms(look func(name string) (path string, err error)) e
 		for _, program := range m.needs {
 			if _, err := look(program); err != nil {
 				return fmt.Errorf("missing %s for the measurement %s; on Debian: apt-get install %[1]s; "+
-					"or choose other measurements with -only: %[3]w", program, m.name, err)
+					"or choose other measurements: %[3]w", program, m.name, err)
 			}
 		}
 	}

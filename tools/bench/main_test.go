@@ -10,24 +10,29 @@ import (
 
 func TestFlags(t *testing.T) {
 	t.Parallel()
-	b, err := parseFlags([]string{"-only", "proxy,start", "-rounds", "7"}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wanted []string
-	for _, name := range names() {
-		if b.wants(name) {
-			wanted = append(wanted, name)
+	for _, args := range [][]string{
+		{"-only", "proxy,start", "-rounds", "7"}, {"-rounds", "7", "start", "proxy"}, {"-rounds", "7", "-only", "start", "proxy"},
+	} {
+		b, err := parseFlags(args, io.Discard)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if !slices.Equal(wanted, []string{"proxy", "start"}) || b.rounds != 7 || b.quick {
-		t.Errorf("got %v in %+v", wanted, b)
+		var wanted []string
+		for _, name := range names() {
+			if b.wants(name) {
+				wanted = append(wanted, name)
+			}
+		}
+		if !slices.Equal(wanted, []string{"proxy", "start"}) || b.rounds != 7 || b.quick {
+			t.Errorf("%v: got %v in %+v", args, wanted, b)
+		}
 	}
 	for name, args := range map[string][]string{
 		"unknown measurement": {"-only", "proxy,prxy"},
 		"no rounds":           {"-rounds", "0"},
 		"no seconds":          {"-seconds", "0"},
-		"unexpected argument": {"proxy"},
+		"unknown argument":    {"prxy"},
+		"flag after a name":   {"proxy", "-quick"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,6 +65,7 @@ func TestMissingProgram(t *testing.T) {
 		program string
 		want    string // "" for no error
 	}{
+		"peers without nginx":        {[]string{"peers"}, nginxProgram, "measurement peers"},
 		"all without redis-server":   {nil, redisServer, "measurement redis"},
 		"redis without redis-server": {[]string{"redis"}, redisServer, "measurement redis"},
 		"redis without wrk":          {[]string{"redis"}, wrk, "measurement redis"},

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -34,4 +38,28 @@ func usageOf(pid int) (cpu time.Duration, m memory, err error) {
 	}
 	cpu = time.Duration(stat.CPUTime() * float64(time.Second))
 	return cpu, memory{float64(status.VmRSS), float64(rollup.Pss), float64(status.RssAnon)}, nil
+}
+
+func (m *memory) add(other memory) {
+	m.resident += other.resident
+	m.proportional += other.proportional
+	m.anonymous += other.anonymous
+}
+
+// children returns the processes that the first thread of a process has
+// forked.
+func children(pid int) ([]int, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid))
+	if err != nil {
+		return nil, err
+	}
+	var list []int
+	for _, field := range strings.Fields(string(text)) {
+		child, err := strconv.Atoi(field)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, child)
+	}
+	return list, nil
 }

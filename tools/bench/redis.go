@@ -24,12 +24,12 @@ type redis struct {
 
 // startRedis starts a redis-server that syncs its log every second, as the
 // store badger does with "sync off".
-func (b *bench) startRedis(ctx context.Context) (*redis, error) {
+func (b *bench) startRedis(ctx context.Context, options ...string) (*redis, error) {
 	dir, err := os.MkdirTemp(b.dir, "redis-")
 	if err != nil {
 		return nil, err
 	}
-	server, err := redistest.Launch(dir, "appendonly yes", "appendfsync everysec")
+	server, err := redistest.Launch(dir, append(options, "appendonly yes", "appendfsync everysec")...)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func openRedis(ctx context.Context, r *redis) (*redisstore.Store, error) {
 }
 
 // startRedisGate starts a redis-server and a gate on it.
-func (b *bench) startRedisGate(ctx context.Context, upstream string) (*gate, *redis, error) {
+func (b *bench) startRedisGate(ctx context.Context, handler string) (*gate, *redis, error) {
 	r, err := b.startRedis(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("starting redis-server: %w", err)
@@ -124,7 +124,7 @@ func (b *bench) startRedisGate(ctx context.Context, upstream string) (*gate, *re
 	if err != nil {
 		return nil, nil, err
 	}
-	g, err := b.startGateOn(ctx, db, fmt.Sprintf("store redis %q", r.URL()), upstream)
+	g, err := b.startGateOn(ctx, db, fmt.Sprintf("store redis %q", r.URL()), handler)
 	return g, r, err
 }
 
@@ -144,15 +144,15 @@ func measureRedis(ctx context.Context, b *bench) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	first, err := b.startGate(ctx, "sync off", upstream)
+	first, err := b.startGate(ctx, "sync off", proxyTo(upstream))
 	if err != nil {
 		return nil, err
 	}
-	second, err := b.startGate(ctx, "sync off", upstream)
+	second, err := b.startGate(ctx, "sync off", proxyTo(upstream))
 	if err != nil {
 		return nil, err
 	}
-	g, r, err := b.startRedisGate(ctx, upstream)
+	g, r, err := b.startRedisGate(ctx, proxyTo(upstream))
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func measureRedis(ctx context.Context, b *bench) ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		sides[i] = &side{caddy: s.gate.caddy, generator: generator, redis: s.redis}
+		sides[i] = &side{server: s.gate.server, generator: generator, redis: s.redis}
 	}
 	if err := loadInTurn(ctx, b, sides[:]...); err != nil {
 		return nil, err
@@ -181,8 +181,7 @@ func measureRedis(ctx context.Context, b *bench) ([]row, error) {
 func redisRows(s redisSides, trips values) []row {
 	one, four := s.oneOnRedis.rounds, s.fourOnRedis.rounds
 	// Equal sides with one limit show the noise of this row as well.
-	withFour := s.badger.ratio("  requests/s with four limits on a call", atLeast(0.75), rate, s.fourOnRedis)
-	withFour.measured = ratios(valuesOf(four, rate), valuesOf(s.badgerFour.rounds, rate))
+	withFour := s.badger.between("  requests/s with four limits on a call", atLeast(0.75), rate, s.fourOnRedis, s.badgerFour)
 	return []row{
 		s.badger.ratio("store redis against badger, a limit of a day, requests/s", atLeast(0.75), rate, s.oneOnRedis),
 		withFour,

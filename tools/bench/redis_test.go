@@ -27,7 +27,7 @@ func TestRedisSide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, r, err := b.startRedisGate(t.Context(), upstream)
+	g, r, err := b.startRedisGate(t.Context(), proxyTo(upstream))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestRedisSide(t *testing.T) {
 	if err != nil || !slices.Equal(trips, values{1, 1}) {
 		t.Errorf("got %v round trips per call, %v, want 1 in both rounds", trips, err)
 	}
-	s := &side{caddy: g.caddy, redis: r}
+	s := &side{server: g.server, redis: r}
 	after, err := s.spent()
 	if err != nil || after.redisCommands-before < 2*tripCalls || after.redisCPU <= 0 || after.cpu <= 0 {
 		t.Errorf("after %d calls on %d commands: got %+v, %v", keys+2*tripCalls, before, after, err)
@@ -78,8 +78,8 @@ func TestPerRequest(t *testing.T) {
 	t.Parallel()
 	before := spent{cpu: time.Second, redisCPU: 2 * time.Second, redisCommands: 100, memory: memory{resident: 1}}
 	after := spent{cpu: 3 * time.Second, redisCPU: 3 * time.Second, redisCommands: 1150, memory: memory{resident: 7}}
-	got := perRequest(before, after, load{Requests: 1000, Duration: 500_000, P99: 40})
-	want := measured{rate: 2000, cpu: 2e6, p99: 40, memory: memory{resident: 7}, redisCPU: 1e6, redisCommands: 1.05}
+	got := perRequest(before, after, load{Requests: 1000, Duration: 500_000, P50: 20, P99: 40})
+	want := measured{rate: 2000, cpu: 2e6, p50: 20e3, p99: 40e3, memory: memory{resident: 7}, redisCPU: 1e6, redisCommands: 1.05}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

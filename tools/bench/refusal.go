@@ -18,7 +18,7 @@ func measureRefusals(ctx context.Context, b *bench) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := b.startGate(ctx, "sync off", upstream)
+	g, err := b.startGate(ctx, "sync off", proxyTo(upstream))
 	if err != nil {
 		return nil, err
 	}
@@ -40,9 +40,9 @@ func measureRefusals(ctx context.Context, b *bench) ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		gates[i] = &side{caddy: g.caddy, generator: generator}
+		gates[i] = &side{server: g.server, generator: generator}
 	}
-	base := baseline{&side{caddy: first, generator: gates[0].generator}, &side{caddy: second, generator: gates[0].generator}}
+	base := baseline{&side{server: first, generator: gates[0].generator}, &side{server: second, generator: gates[0].generator}}
 	if err := loadInTurn(ctx, b, base.first, base.second, gates[0], gates[1], gates[2]); err != nil {
 		return nil, err
 	}

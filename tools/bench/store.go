@@ -145,7 +145,7 @@ func measureStart(ctx context.Context, b *bench) ([]row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a large store: %w", err)
 	}
-	config, err := gateConfig(ctx, badger(dir, "sync off"), upstream)
+	config, err := gateConfig(ctx, badger(dir, "sync off"), proxyTo(upstream))
 	if err != nil {
 		return nil, err
 	}

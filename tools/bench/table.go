@@ -26,13 +26,15 @@ type unit func(float64) string
 
 // Units of the table.
 var (
-	asRatio  unit = func(v float64) string { return fmt.Sprintf("%.3f", v) }
-	asCount  unit = func(v float64) string { return fmt.Sprintf("%.0f", v) }
-	asBytes  unit = func(v float64) string { return fmt.Sprintf("%.0f B", v) }
-	asNanos  unit = func(v float64) string { return fmt.Sprintf("%.0f ns", v) }
-	asMicros unit = func(v float64) string { return fmt.Sprintf("%.1f µs", v/1e3) }
-	asSecs   unit = func(v float64) string { return fmt.Sprintf("%.2f s", v/1e9) }
-	asMiB    unit = func(v float64) string { return fmt.Sprintf("%.1f MiB", v/(1<<20)) }
+	asRatio   unit = func(v float64) string { return fmt.Sprintf("%.3f", v) }
+	asCount   unit = func(v float64) string { return fmt.Sprintf("%.0f", v) }
+	asBytes   unit = func(v float64) string { return fmt.Sprintf("%.0f B", v) }
+	asNanos   unit = func(v float64) string { return fmt.Sprintf("%.0f ns", v) }
+	asMicros  unit = func(v float64) string { return fmt.Sprintf("%.1f µs", v/1e3) }
+	asMillis  unit = func(v float64) string { return fmt.Sprintf("%.2f ms", v/1e6) }
+	asSecs    unit = func(v float64) string { return fmt.Sprintf("%.2f s", v/1e9) }
+	asPercent unit = func(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
+	asMiB     unit = func(v float64) string { return fmt.Sprintf("%.1f MiB", v/(1<<20)) }
 )
 
 // target is the target of a row. The zero target is none.

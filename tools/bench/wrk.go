@@ -23,6 +23,7 @@ const callPath = "/api/convert/EUR/10/USD"
 type load struct {
 	Requests int64 `json:"requests"`
 	Duration int64 `json:"duration"` // in microseconds
+	P50      int64 `json:"p50"`      // in microseconds
 	P99      int64 `json:"p99"`      // in microseconds
 	Refused  int64 `json:"refused"`  // answers with a status of 400 or more
 	Broken   int64 `json:"broken"`   // without an answer
@@ -53,8 +54,8 @@ end
 
 function done(summary, latency)
 	local e = summary.errors
-	io.write(string.format('{"requests":%d,"duration":%d,"p99":%d,"refused":%d,"broken":%d}\n', summary.requests,
-		summary.duration, latency:percentile(99), e.status, e.connect + e.read + e.write + e.timeout))
+	io.write(string.format('{"requests":%d,"duration":%d,"p50":%d,"p99":%d,"refused":%d,"broken":%d}\n', summary.requests,
+		summary.duration, latency:percentile(50), latency:percentile(99), e.status, e.connect + e.read + e.write + e.timeout))
 end
 `
 }

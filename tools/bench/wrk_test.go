@@ -20,8 +20,8 @@ func TestParseLoad(t *testing.T) {
 		want load // the zero load for an error
 	}{
 		"all members": {
-			`{"requests":100000,"duration":4000000,"p99":5123,"refused":7,"broken":1}` + "\n",
-			load{Requests: 100000, Duration: 4000000, P99: 5123, Refused: 7, Broken: 1},
+			`{"requests":100000,"duration":4000000,"p50":2123,"p99":5123,"refused":7,"broken":1}` + "\n",
+			load{Requests: 100000, Duration: 4000000, P50: 2123, P99: 5123, Refused: 7, Broken: 1},
 		},
 		"no line":     {"", load{}},
 		"truncated":   {`{"requests":100000,"dur` + "\n", load{}},

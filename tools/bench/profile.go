@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/pprof/profile"
+)
+
+// Packages in the names of functions.
+const (
+	project     = "github.com/caddy-tollgate/tollgate/"
+	apiPackage  = project + "upstream/api."
+	gatePackage = project + "caddymodule"
+	apiErrors   = gatePackage + "/apierror."
+)
+
+// shares are parts of the processor samples of a process.
+type shares struct {
+	api       float64 // in the upstream's API, without the gate's work on its answer
+	upstream  float64 // in the upstream, without the same
+	collector float64 // in the garbage collector
+}
+
+// loadProfiled loads a side while it profiles its Caddy.
+func (s *side) loadProfiled(ctx context.Context, duration time.Duration) (shares, error) {
+	loaded := make(chan error, 1)
+	go func() {
+		_, err := s.generator.run(ctx, s.address, duration+time.Second) // longer than the profile
+		loaded <- err
+	}()
+	p, err := takeProfile(ctx, s.admin, duration)
+	if loading := <-loaded; loading != nil {
+		return shares{}, loading
+	}
+	if err != nil {
+		return shares{}, fmt.Errorf("profiling: %w", err)
+	}
+	return sharesOf(p)
+}
+
+// takeProfile reads a profile of the processor from Caddy's administration.
+func takeProfile(ctx context.Context, admin string, duration time.Duration) (*profile.Profile, error) {
+	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", admin, int(duration.Seconds()))
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("got status %s", response.Status)
+	}
+	return profile.Parse(response.Body)
+}
+
+// sharesOf weighs samples by their number.
+func sharesOf(p *profile.Profile) (s shares, err error) {
+	var all float64
+	for _, sample := range p.Sample {
+		n := float64(sample.Value[0])
+		all += n
+		stack := functions(sample)
+		if passes(stack, inCollector) {
+			s.collector += n
+		}
+		if ofGate(stack) {
+			continue
+		}
+		if passes(stack, in(project+"upstream/")) {
+			s.upstream += n
+		}
+		if passes(stack, in(apiPackage)) {
+			s.api += n
+		}
+	}
+	if all == 0 {
+		return s, errors.New("the profile has no samples")
+	}
+	return shares{s.api / all, s.upstream / all, s.collector / all}, nil
+}
+
+// functions returns the names on the stack of a sample, the leaf first.
+func functions(sample *profile.Sample) []string {
+	var names []string
+	for _, location := range sample.Location {
+		for _, line := range location.Line {
+			if line.Function != nil {
+				names = append(names, line.Function.Name)
+			}
+		}
+	}
+	return names
+}
+
+// ofGate tells whether the innermost function of the project is the gate's.
+// It works on the answer when the API writes it, so it is then below the API
+// on the stack. Both use the package apierror.
+func ofGate(stack []string) bool {
+	for _, name := range stack {
+		if strings.HasPrefix(name, project) {
+			return strings.HasPrefix(name, gatePackage) && !strings.HasPrefix(name, apiErrors)
+		}
+	}
+	return false
+}
+
+func passes(stack []string, in func(name string) bool) bool {
+	for _, name := range stack {
+		if in(name) {
+			return true
+		}
+	}
+	return false
+}
+
+func in(prefix string) func(name string) bool {
+	return func(name string) bool { return strings.HasPrefix(name, prefix) }
+}
+
+// inCollector recognizes the background work of the collector, and the work
+// that goroutines do for it.
+func inCollector(name string) bool {
+	switch name {
+	case "runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.bgsweep":
+		return true
+	}
+	return false
+}
