@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// caddyConfig is the varying part of a Caddyfile.
+// caddyConfig is the varying part of a Caddyfile, and of the environment.
 type caddyConfig struct {
-	options string // further global options
-	site    string // the directives of the site
-	more    string // further sites
+	options   string   // further global options
+	site      string   // the directives of the site
+	more      string   // further sites
+	variables []string // NAME=value
 }
 
 // text returns the Caddyfile. It has no access log.
@@ -44,7 +45,7 @@ func (b *bench) startCaddy(ctx context.Context, config caddyConfig, ready answer
 	if err != nil {
 		return nil, err
 	}
-	s := &server{name: "Caddy", address: addresses[0], admin: addresses[1]}
+	s := &server{name: "Caddy", address: addresses[0], admin: addresses[1], variables: config.variables}
 	file := filepath.Join(dir, "Caddyfile")
 	if err := os.WriteFile(file, []byte(config.text(s.address, s.admin)), 0o600); err != nil {
 		return nil, err

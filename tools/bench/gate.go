@@ -85,8 +85,9 @@ func (b *bench) startProxies(ctx context.Context, site string, status int) (base
 	return baseline, baseline2, err
 }
 
-// startGate starts a gate on a new badger store with accounts.
-func (b *bench) startGate(ctx context.Context, storeOptions, handler string) (*gate, error) {
+// startGate starts a gate on a new badger store with accounts. A variable of
+// its environment has the form NAME=value.
+func (b *bench) startGate(ctx context.Context, storeOptions, handler string, variables ...string) (*gate, error) {
 	dir, err := os.MkdirTemp(b.dir, "store-")
 	if err != nil {
 		return nil, err
@@ -95,7 +96,7 @@ func (b *bench) startGate(ctx context.Context, storeOptions, handler string) (*g
 	if err != nil {
 		return nil, err
 	}
-	return b.startGateOn(ctx, db, badger(dir, storeOptions), handler)
+	return b.startGateOn(ctx, db, badger(dir, storeOptions), handler, variables...)
 }
 
 // openStore is a store of any kind.
@@ -106,7 +107,7 @@ type openStore interface {
 
 // startGateOn creates accounts in an empty store, closes it, and starts a gate
 // on it.
-func (b *bench) startGateOn(ctx context.Context, db openStore, storeOption, handler string) (*gate, error) {
+func (b *bench) startGateOn(ctx context.Context, db openStore, storeOption, handler string, variables ...string) (*gate, error) {
 	g := &gate{}
 	if err := errors.Join(g.createAccounts(ctx, db), db.Close()); err != nil {
 		return nil, fmt.Errorf("creating accounts: %w", err)
@@ -115,6 +116,7 @@ func (b *bench) startGateOn(ctx context.Context, db openStore, storeOption, hand
 	if err != nil {
 		return nil, err
 	}
+	config.variables = variables
 	g.server, err = b.startCaddy(ctx, config, answers{token: g.ample[0], status: 200})
 	return g, err
 }

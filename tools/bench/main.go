@@ -2,14 +2,13 @@
 //
 // Run it with ./xcaddy.sh bench, which builds bin/caddy first:
 //
-//	./xcaddy.sh bench                       about 13 minutes
+//	./xcaddy.sh bench                       about 20 minutes
 //	./xcaddy.sh bench -quick                a smoke test; its figures mean little
 //	./xcaddy.sh bench proxy latency         some of the measurements
 //
-// The measurements are handler, size, proxy, redis, peers, refusals, latency
-// and start.
-// They use the built programs on the loopback interface, or the packages
-// of the gate.
+// The measurements are handler, size, proxy, redis, peers, garbage, refusals,
+// latency and start. They use the built programs on the loopback interface,
+// or the packages of the gate.
 //
 // The speed of a machine changes from minute to minute. A comparison of the
 // gate with Caddy alone therefore runs both at the same time and loads them
@@ -83,6 +82,7 @@ var measurements = []measurement{
 	{"proxy", []string{wrk}, measureProxy},
 	{"redis", []string{wrk, redisServer}, measureRedis},
 	{"peers", []string{wrk, redisServer, nginxProgram}, measurePeers},
+	{"garbage", []string{wrk}, measureGarbage},
 	{"refusals", []string{wrk}, measureRefusals},
 	{"latency", nil, measureLatency},
 	{"start", nil, measureStart},

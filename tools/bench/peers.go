@@ -97,7 +97,7 @@ func (b *bench) startPeers(ctx context.Context) (p peers, err error) {
 }
 
 // startOne starts a gate and the upstream in one Caddy.
-func (b *bench) startOne(ctx context.Context) (*gate, error) {
+func (b *bench) startOne(ctx context.Context, variables ...string) (*gate, error) {
 	dir, err := os.MkdirTemp(b.dir, "upstream-")
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (b *bench) startOne(ctx context.Context) (*gate, error) {
 		data %q
 		rates_history off
 		rates_daily off
-	}`, site, dir))
+	}`, site, dir), variables...)
 }
 
 func peerRows(p peers) []row {

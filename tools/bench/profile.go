@@ -28,24 +28,34 @@ type shares struct {
 
 // loadProfiled loads a side while it profiles its Caddy.
 func (s *side) loadProfiled(ctx context.Context, duration time.Duration) (shares, error) {
+	p, err := s.loadWhile(ctx, duration, "profile")
+	if err != nil {
+		return shares{}, err
+	}
+	return sharesOf(p)
+}
+
+// loadWhile loads a side while it takes a profile of its Caddy.
+func (s *side) loadWhile(ctx context.Context, duration time.Duration, name string) (*profile.Profile, error) {
 	loaded := make(chan error, 1)
 	go func() {
 		_, err := s.generator.run(ctx, s.address, duration+time.Second) // longer than the profile
 		loaded <- err
 	}()
-	p, err := takeProfile(ctx, s.admin, duration)
+	p, err := takeProfile(ctx, s.admin, name, duration)
 	if loading := <-loaded; loading != nil {
-		return shares{}, loading
+		return nil, loading
 	}
 	if err != nil {
-		return shares{}, fmt.Errorf("profiling: %w", err)
+		return nil, fmt.Errorf("profiling: %w", err)
 	}
-	return sharesOf(p)
+	return p, nil
 }
 
-// takeProfile reads a profile of the processor from Caddy's administration.
-func takeProfile(ctx context.Context, admin string, duration time.Duration) (*profile.Profile, error) {
-	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", admin, int(duration.Seconds()))
+// takeProfile reads a profile from Caddy's administration: "profile" of the
+// processor, or "allocs".
+func takeProfile(ctx context.Context, admin, name string, duration time.Duration) (*profile.Profile, error) {
+	url := fmt.Sprintf("http://%s/debug/pprof/%s?seconds=%d", admin, name, int(duration.Seconds()))
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err

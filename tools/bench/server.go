@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -23,9 +24,11 @@ type server struct {
 	address string
 	admin   string // of a Caddy
 	workers []int  // processes of nginx
-	process *exec.Cmd
-	log     string        // the file for its output
-	ended   chan struct{} // closed when the process ends
+
+	variables []string // of its environment, beside those of the bench
+	process   *exec.Cmd
+	log       string        // the file for its output
+	ended     chan struct{} // closed when the process ends
 }
 
 // answers describes the answer of a server that is ready.
@@ -48,7 +51,7 @@ func (b *bench) start(ctx context.Context, s *server, dir string, command ...str
 	s.process.Cancel = func() error { return s.process.Process.Signal(syscall.SIGTERM) }
 	s.process.WaitDelay = timeout
 	s.process.Dir, s.process.Stdout, s.process.Stderr = dir, log, log
-	s.process.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+	s.process.Env = slices.Concat(os.Environ(), []string{"HOME=" + dir, "XDG_DATA_HOME=" + dir, "XDG_CONFIG_HOME=" + dir}, s.variables)
 	if err := s.process.Start(); err != nil {
 		return fmt.Errorf("starting %s: %w", s.name, err)
 	}

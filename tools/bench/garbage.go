@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/pprof/profile"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// measureGarbage measures what a call allocates in one process, and what the
+// variable GOGC changes. Its default is 100.
+func measureGarbage(ctx context.Context, b *bench) ([]row, error) {
+	var sides []*side
+	for _, variables := range [][]string{nil, nil, {"GOGC=200"}, {"GOGC=400"}, {"GOGC=800"}} {
+		one, err := b.startOne(ctx, variables...)
+		if err != nil {
+			return nil, err
+		}
+		generator, err := newGenerator(b.dir, one.ample, false)
+		if err != nil {
+			return nil, err
+		}
+		sides = append(sides, &side{server: one.server, generator: generator})
+	}
+	if err := loadInTurn(ctx, b, sides...); err != nil {
+		return nil, err
+	}
+	var rows []row
+	usual := baseline{sides[0], sides[1]}
+	for _, s := range sides[2:] {
+		setting := s.variables[0]
+		rows = append(rows, usual.ratio("one process, "+setting+": requests/s", target{}, rate, s),
+			usual.ratio("  processor time per request", target{}, cpu, s),
+			usual.ratio("  p99", target{}, p99, s),
+			usual.added("  memory, resident", target{}, resident, s))
+	}
+	rows = append(rows, usual.alone("one process, GOGC=100: memory, resident", asMiB, resident))
+	allocated, err := b.allocations(ctx, sides[0])
+	if err != nil {
+		return rows, fmt.Errorf("measuring allocations: %w", err)
+	}
+	return append(rows, allocationRows(allocated)...), nil
+}
+
+// allocations are the allocations of a call, and by whom.
+type allocations struct {
+	objects, bytes float64
+	gate, upstream part
+}
+
+// part is the share of a part of the code in the allocations.
+type part struct{ objects, bytes float64 }
+
+// allocations loads a side and counts.
+func (b *bench) allocations(ctx context.Context, s *side) ([]allocations, error) {
+	list := make([]allocations, b.repeats)
+	for i := range list {
+		before, err := readAllocated(ctx, s.admin)
+		if err != nil {
+			return nil, err
+		}
+		l, err := s.generator.run(ctx, s.address, time.Duration(b.seconds)*time.Second)
+		if err != nil {
+			return nil, err
+		}
+		after, err := readAllocated(ctx, s.admin)
+		if err != nil {
+			return nil, err
+		}
+		p, err := s.loadWhile(ctx, time.Duration(b.seconds)*time.Second, "allocs")
+		if err != nil {
+			return nil, err
+		}
+		if list[i], err = partsOf(p); err != nil {
+			return nil, err
+		}
+		list[i].objects = (after.objects - before.objects) / float64(l.Requests)
+		list[i].bytes = (after.bytes - before.bytes) / float64(l.Requests)
+	}
+	return list, nil
+}
+
+func allocationRows(list []allocations) []row {
+	return []row{
+		{what: "one process: allocations of a call", unit: asCount, measured: valuesOf(list, func(a allocations) float64 { return a.objects })},
+		{what: "  of the gate", unit: asPercent, measured: valuesOf(list, func(a allocations) float64 { return a.gate.objects })},
+		{what: "  of the upstream", unit: asPercent, measured: valuesOf(list, func(a allocations) float64 { return a.upstream.objects })},
+		{what: "one process: allocated memory of a call", unit: asBytes, measured: valuesOf(list, func(a allocations) float64 { return a.bytes })},
+		{what: "  of the gate", unit: asPercent, measured: valuesOf(list, func(a allocations) float64 { return a.gate.bytes })},
+		{what: "  of the upstream", unit: asPercent, measured: valuesOf(list, func(a allocations) float64 { return a.upstream.bytes })},
+	}
+}
+
+// readAllocated reads what a Caddy has allocated since it started.
+func readAllocated(ctx context.Context, admin string) (total part, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/metrics", nil)
+	if err != nil {
+		return total, err
+	}
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		return total, err
+	}
+	defer response.Body.Close()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	metrics, err := parser.TextToMetricFamilies(response.Body)
+	if err != nil {
+		return total, fmt.Errorf("reading metrics: %w", err)
+	}
+	objects, bytes := metrics["go_memstats_mallocs_total"], metrics["go_memstats_alloc_bytes_total"]
+	if objects == nil || bytes == nil {
+		return total, errors.New("the metrics of the Go runtime are missing")
+	}
+	return part{objects.Metric[0].Counter.GetValue(), bytes.Metric[0].Counter.GetValue()}, nil
+}
+
+// partsOf divides the samples of a profile of allocations.
+func partsOf(p *profile.Profile) (a allocations, err error) {
+	var all part
+	for _, sample := range p.Sample {
+		n := part{float64(sample.Value[0]), float64(sample.Value[1])}
+		all.add(n)
+		switch owner := allocator(functions(sample)); {
+		case strings.HasPrefix(owner, gatePackage):
+			a.gate.add(n)
+		case strings.HasPrefix(owner, project+"upstream/"):
+			a.upstream.add(n)
+		}
+	}
+	if all.objects == 0 || all.bytes == 0 {
+		return a, errors.New("the profile has no samples")
+	}
+	a.gate.divide(all)
+	a.upstream.divide(all)
+	return a, nil
+}
+
+func (p *part) add(n part)      { p.objects, p.bytes = p.objects+n.objects, p.bytes+n.bytes }
+func (p *part) divide(all part) { p.objects, p.bytes = p.objects/all.objects, p.bytes/all.bytes }
+
+// allocator returns the function of the project, of Caddy or of the server in
+// net/http that allocated. Functions of other packages allocate for their
+// callers.
+func allocator(stack []string) string {
+	for _, name := range stack {
+		for _, prefix := range [...]string{project, "github.com/caddyserver/", "net/http.(*response)", "net/http.(*chunkWriter)", "net/http.(*conn)"} {
+			if strings.HasPrefix(name, prefix) {
+				return name
+			}
+		}
+	}
+	return ""
+}
