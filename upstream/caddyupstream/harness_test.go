@@ -84,7 +84,9 @@ func (s setup) text() string {
 		}
 		secret %s
 		guard /api/
-		login POST /api/login
+		login POST /api/login {
+			per_client 1000 1m
+		}
 		login POST /login
 		login POST /signup
 		usage GET /api/usage

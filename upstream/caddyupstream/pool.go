@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/caddyserver/caddy/v2"
-	"go.uber.org/zap/exp/zapslog"
 
 	"github.com/caddy-tollgate/tollgate/upstream/app"
 )
@@ -76,11 +74,4 @@ func (u *Upstream) leave() error {
 	_, err := apps.Delete(u.pooled)
 	u.pooled = ""
 	return err
-}
-
-// logger returns the logger of an App, which outlives the configuration: it
-// is the process's.
-func logger() *slog.Logger {
-	noTraces := zapslog.AddStacktraceAt(slog.Level(127)) // no level reaches it
-	return slog.New(zapslog.NewHandler(caddy.Log().Core(), zapslog.WithName("tollgate.upstream"), noTraces))
 }
