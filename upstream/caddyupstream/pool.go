@@ -29,7 +29,12 @@ func (p *pooledApp) Destruct() error { return p.Close() }
 // open opens the App, unless another configuration or handler has it open.
 func (u *Upstream) open(ctx context.Context) error {
 	return u.join(func() (caddy.Destructor, error) {
-		opened, err := app.Open(ctx, u.options)
+		// The App must not hold Caddy's context, which holds the whole
+		// configuration.
+		free, stop := context.WithCancel(context.Background())
+		defer stop()
+		defer context.AfterFunc(ctx, stop)()
+		opened, err := app.Open(free, u.options)
 		if err != nil {
 			return nil, fmt.Errorf("opening the upstream: %w", err)
 		}
