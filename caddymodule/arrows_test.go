@@ -46,7 +46,11 @@ func TestArrows(t *testing.T) {
 			[]string{"caddymodule/apierror", "caddymodule/assertion", "caddymodule/outage", "caddymodule/control/api"},
 			slices.Concat(gate, []string{caddy, huma, badger, "caddymodule", "caddymodule/control", "caddymodule/login", "caddymodule/store/...", "caddymodule/usage", "caddymodule/health", "caddymodule/token", "caddymodule/calendar"}),
 		},
-		{ // clients of the control API
+		{ // the gate knows no service
+			[]string{"caddymodule/..."},
+			[]string{"upstream/..."},
+		},
+		{ // clients of the control API, but for the upstream in one process with the gate
 			[]string{"caddymodule/control/client", "caddymodule/control/cli", "upstream/..."},
 			slices.Concat(gate, []string{caddy, badger, "caddymodule", "caddymodule/control", "caddymodule/login", "caddymodule/store/...", "caddymodule/usage", "caddymodule/health"}),
 		},
@@ -57,7 +61,7 @@ func TestArrows(t *testing.T) {
 	} {
 		checked := 0
 		for name, all := range dependencies {
-			if !matches(name, test.packages) {
+			if !matches(name, test.packages) || name == oneProcess {
 				continue
 			}
 			checked++
@@ -69,6 +73,28 @@ func TestArrows(t *testing.T) {
 		}
 		if checked < len(test.packages) {
 			t.Errorf("%v: found %d packages", test.packages, checked)
+		}
+	}
+}
+
+// oneProcess is the one package of the upstream that may import the gate and
+// Caddy.
+const oneProcess = "upstream/caddyupstream"
+
+// TestOneProcess checks that only one package joins gate and upstream, and
+// that both programs can be built without it. Tests may import it.
+func TestOneProcess(t *testing.T) {
+	t.Parallel()
+	dependencies := list(t, "Deps")
+	if own := dependencies[oneProcess]; !slices.Contains(own, "caddymodule") || !slices.Contains(own, "upstream/app") {
+		t.Errorf("%s does not join gate and upstream", oneProcess)
+	}
+	for name, all := range dependencies {
+		if slices.Contains(all, oneProcess) {
+			t.Errorf("%s depends on %s", name, oneProcess)
+		}
+		if slices.Contains(all, "caddymodule") && slices.Contains(all, "upstream/app") && name != oneProcess {
+			t.Errorf("%s joins gate and upstream", name)
 		}
 	}
 }

@@ -3,6 +3,9 @@
 // "tollgate_control", the control API on Caddy's admin endpoint, and the
 // command "caddy tollgate".
 //
+// A service that is a Caddy handler in the same process uses Configured,
+// App.AtStart, Passed and ControlClient.
+//
 // The modules are thin. They adapt the packages below this one, which do not
 // import Caddy:
 //

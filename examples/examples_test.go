@@ -17,6 +17,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
+	_ "github.com/caddy-tollgate/tollgate/upstream/caddyupstream"
 )
 
 // TestExamples adapts and validates every example.
@@ -61,6 +62,48 @@ func TestBodyTimeouts(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestOneProcess checks that one-process.Caddyfile is the shipped Caddyfile
+// with another handler: the same global options, sites and gate.
+func TestOneProcess(t *testing.T) {
+	t.Setenv("TOLLGATE_SECRET", "a secret of thirty-two characters")
+	var forms []any
+	for file, handler := range map[string]string{"../Caddyfile": "reverse_proxy", "one-process.Caddyfile": "tollgate_upstream"} {
+		var config any
+		if err := json.Unmarshal(adapt(t, file, read(t, file)), &config); err != nil {
+			t.Fatal(err)
+		}
+		if n := blank(config, handler); n != 1 {
+			t.Errorf("%s has %d handlers %s, want 1", file, n, handler)
+		}
+		forms = append(forms, config)
+	}
+	if !reflect.DeepEqual(forms[0], forms[1]) {
+		one, _ := json.Marshal(forms[0])
+		other, _ := json.Marshal(forms[1])
+		t.Errorf("the two files differ:\n%s\n%s", one, other)
+	}
+}
+
+// blank empties the handlers of a name in a configuration, and returns how
+// many it found.
+func blank(config any, handler string) (found int) {
+	switch value := config.(type) {
+	case []any:
+		for _, element := range value {
+			found += blank(element, handler)
+		}
+	case map[string]any:
+		if value["handler"] == handler {
+			clear(value)
+			return 1
+		}
+		for _, member := range value {
+			found += blank(member, handler)
+		}
+	}
+	return found
 }
 
 // TestShippedCaddyfileIsShort checks its length: operators read it first.

@@ -1,6 +1,8 @@
 package caddyupstream
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -24,8 +26,17 @@ options data and database.
 The commands below account also talk to the admin endpoint of the running
 Caddy. --address is its address, if it is not the default. Write Unix sockets
 as unix//path.`,
-		CobraFunc: func(c *cobra.Command) { cli.Add(c, cli.Gate{Flags: flags, Connect: connect}) },
+		CobraFunc: func(c *cobra.Command) {
+			c.Args, c.RunE = cobra.NoArgs, needCommand
+			cli.Add(c, cli.Gate{Flags: flags, Connect: connect})
+		},
 	}
+}
+
+// needCommand refuses a command line without a command. Cobra would print the
+// help and exit with 0, also for an unknown command.
+func needCommand(c *cobra.Command, _ []string) error {
+	return fmt.Errorf("%s needs a command: account, rates", c.CommandPath())
 }
 
 func flags(c *cobra.Command) {

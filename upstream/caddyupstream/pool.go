@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/caddyserver/caddy/v2"
-	"go.uber.org/zap/exp/zapslog"
 
 	"github.com/caddy-tollgate/tollgate/upstream/app"
 )
@@ -31,7 +29,12 @@ func (p *pooledApp) Destruct() error { return p.Close() }
 // open opens the App, unless another configuration or handler has it open.
 func (u *Upstream) open(ctx context.Context) error {
 	return u.join(func() (caddy.Destructor, error) {
-		opened, err := app.Open(ctx, u.options)
+		// The App must not hold Caddy's context, which holds the whole
+		// configuration.
+		free, stop := context.WithCancel(context.Background())
+		defer stop()
+		defer context.AfterFunc(ctx, stop)()
+		opened, err := app.Open(free, u.options)
 		if err != nil {
 			return nil, fmt.Errorf("opening the upstream: %w", err)
 		}
@@ -76,11 +79,4 @@ func (u *Upstream) leave() error {
 	_, err := apps.Delete(u.pooled)
 	u.pooled = ""
 	return err
-}
-
-// logger returns the logger of an App, which outlives the configuration: it
-// is the process's.
-func logger() *slog.Logger {
-	noTraces := zapslog.AddStacktraceAt(slog.Level(127)) // no level reaches it
-	return slog.New(zapslog.NewHandler(caddy.Log().Core(), zapslog.WithName("tollgate.upstream"), noTraces))
 }

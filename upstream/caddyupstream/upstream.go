@@ -26,7 +26,8 @@ import (
 //
 // All options but signup can have placeholders such as {env.NAME} and
 // {file./path}, which are resolved when the configuration is loaded. An
-// empty option has its default.
+// empty option has its default. A placeholder that is a part of an option
+// must not be empty, and neither must a file.
 type Upstream struct {
 	// Address is the public address of the site, as in the Caddyfile. With
 	// https, session cookies are sent over TLS only. Default:
@@ -88,11 +89,10 @@ func (u *Upstream) Provision(ctx caddy.Context) error {
 // resolve replaces the placeholders, applies the defaults and checks the
 // values.
 func (u *Upstream) resolve(timezone string) error {
-	repl := caddy.NewReplacer()
 	values := map[string]string{}
 	for name, option := range u.texts() {
-		value, err := repl.ReplaceOrErr(*option, false, true)
-		if err != nil || value == "" && strings.Contains(*option, "{file.") {
+		value, err := replace(*option)
+		if err != nil {
 			return fmt.Errorf("%s: empty or unknown placeholder", name)
 		}
 		values[name] = value
@@ -116,6 +116,18 @@ func (u *Upstream) resolve(timezone string) error {
 		Check:    check,
 	}
 	return errors.Join(u.options.Validate(), u.site.Validate())
+}
+
+// replace replaces the placeholders of an option. An option of empty
+// variables is empty, so that it has its default. An empty part of an option
+// is a mistake, such as a password that is missing, and so is an empty file.
+func replace(option string) (string, error) {
+	repl := caddy.NewReplacer()
+	value, err := repl.ReplaceOrErr(option, false, true)
+	if err == nil && value == "" && !strings.Contains(option, "{file.") {
+		return "", nil
+	}
+	return repl.ReplaceOrErr(option, true, true)
 }
 
 // texts are the options with text, by name.

@@ -66,14 +66,17 @@ func New(base, secret string, options ...Option) (*Client, error) {
 			MaxIdleConnsPerHost: 64,
 			IdleConnTimeout:     90 * time.Second,
 		},
-		// A gate does not redirect, and the secret must not follow.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: follow,
 	}}
 	for _, option := range options {
 		option(c)
 	}
 	return c, nil
 }
+
+// follow follows no redirect: a gate does not redirect, and the secret must
+// not follow.
+func follow(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // do makes one call. It sends in as JSON unless it is nil, and decodes the
 // answer into out unless that is nil.

@@ -11,7 +11,7 @@ import (
 // InMemory returns a client of a gate in the same process: it calls the
 // handler of the control API and uses no connection.
 func InMemory(handler http.Handler) *Client {
-	return &Client{base: "http://localhost", http: &http.Client{Transport: memory{handler}}}
+	return &Client{base: "http://localhost", http: &http.Client{Transport: memory{handler}, CheckRedirect: follow}}
 }
 
 // memory is an http.RoundTripper that calls a handler.
@@ -26,6 +26,10 @@ func (m memory) RoundTrip(r *http.Request) (response *http.Response, err error) 
 		request.Body = http.NoBody
 	}
 	defer request.Body.Close()
+	// A call that has not begun is not made.
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
 	defer func() {
 		if reason := recover(); reason != nil {
 			response, err = nil, fmt.Errorf("the control API panicked: %v\n%s", reason, debug.Stack())

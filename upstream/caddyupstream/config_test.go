@@ -1,0 +1,202 @@
+package caddyupstream_test
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/upstream/account/database"
+	"github.com/caddy-tollgate/tollgate/upstream/caddyupstream"
+)
+
+// TestFieldsAreDocumented: the comment of a field of the JSON
+// configuration is its manual.
+func TestFieldsAreDocumented(t *testing.T) {
+	t.Parallel()
+	parsed, err := parser.ParseFile(token.NewFileSet(), "upstream.go", nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := 0
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		field, ok := n.(*ast.Field)
+		if !ok || field.Tag == nil {
+			return true
+		}
+		fields++
+		if text := field.Doc.Text(); !strings.HasPrefix(text, field.Names[0].Name+" ") || !strings.Contains(text, "Default: ") && !strings.Contains(text, "Default:\n") {
+			t.Errorf("%s has the comment %q", field.Names[0], text)
+		}
+		return true
+	})
+	if fields != 7 {
+		t.Errorf("found %d fields, want 7", fields)
+	}
+}
+
+// full has every option.
+const full = `{
+	admin off
+	auto_https off
+	persist_config off
+	tollgate {
+		store badger DATA/gate {
+			reserve 1MiB
+		}
+		secret 0123456789abcdef0123456789abcdef
+		guard /api/
+	}
+}
+http://:0 {
+	bind 127.0.0.1
+	tollgate
+	tollgate_upstream {
+		address https://rates.example
+		data DATA
+		database {env.TOLLGATE_TEST_NOT_SET}
+		timezone Europe/Berlin
+		signup on
+		rates_history off
+		rates_daily off
+	}
+}
+`
+
+const fullJSON = `{"admin":{"disabled":true,"config":{"persist":false}},"apps":{
+	"tollgate":{"store":{"module":"badger","directory":"DATA/gate","reserve":1048576},"secret":"0123456789abcdef0123456789abcdef","guard":["/api/"]},
+	"http":{"servers":{"srv0":{"listen":["127.0.0.1:0"],"automatic_https":{"disable":true},"routes":[{"handle":[
+		{"handler":"tollgate"},
+		{"handler":"tollgate_upstream","address":"https://rates.example","data":"DATA","database":"{env.TOLLGATE_TEST_NOT_SET}",
+			"timezone":"Europe/Berlin","signup":true,"rates_history":"off","rates_daily":"off"}]}]}}}}}`
+
+// in puts the data directory into a configuration.
+func in(data, text string) string { return strings.ReplaceAll(text, "DATA", data) }
+
+// TestCaddyfileAndJSON have the same effect.
+func TestCaddyfileAndJSON(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	adapted, err := adapt(in(data, full))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var results []string
+	for i, config := range [][]byte{adapted, []byte(in(data, fullJSON))} {
+		r := &running{client: newClient()}
+		if err := caddy.Load(config, true); err != nil {
+			t.Fatal(err)
+		}
+		results = append(results, fmt.Sprint(
+			r.signUp(t, fmt.Sprintf("ada%d@example.com", i)), " ",
+			strings.Contains(r.ask(t, "GET", "/", "").body, "Europe/Berlin"), slices.Collect(maps.Keys(caddyupstream.Apps()))))
+		r.stop(t)
+	}
+	if want := fmt.Sprint("303 __Host-", " ", true, []string{filepath.Join(data, "upstream") + "\n"}); results[0] != want || results[1] != want {
+		t.Errorf("from the Caddyfile %s\nfrom the JSON      %s\nwant               %s", results[0], results[1], want)
+	}
+}
+
+// TestMistakes: an invalid value is found when the configuration is
+// validated, also in a Caddyfile. The error names the option.
+func TestMistakes(t *testing.T) {
+	t.Setenv("TOLLGATE_TEST_EMPTY", "")
+	missing := "{file." + filepath.Join(t.TempDir(), "missing") + "}"
+	for name, c := range map[string]struct{ old, new, want string }{
+		"unknown field":         {`"signup":true`, `"sign_up":true`, "sign_up"},
+		"signup as text":        {`"signup":true`, `"signup":"on"`, "signup"},
+		"address":               {`https://rates.example`, `ftp://rates.example`, `invalid address "ftp://rates.example"`},
+		"address without host":  {`https://rates.example`, `https://`, `invalid address`},
+		"address, empty part":   {`https://rates.example`, `https://{env.TOLLGATE_TEST_EMPTY}:1`, "address: empty or unknown placeholder"},
+		"zone":                  {`Europe/Berlin`, `Mars`, `invalid timezone "Mars"`},
+		"local zone":            {`Europe/Berlin`, `Local`, `invalid timezone "Local"`},
+		"history":               {`"rates_history":"off"`, `"rates_history":"ftp://u:hunter2@x"`, "invalid rates history"},
+		"daily":                 {`"rates_daily":"off"`, `"rates_daily":"rates.xml"`, "invalid rates daily"},
+		"file not there":        {`{env.TOLLGATE_TEST_NOT_SET}`, missing, "database: empty or unknown placeholder"},
+		"password not there":    {`{env.TOLLGATE_TEST_NOT_SET}`, "postgres://u:" + missing + "@127.0.0.1:1/x", "database: empty or unknown placeholder"},
+		"password empty":        {`{env.TOLLGATE_TEST_NOT_SET}`, "postgres://u:{env.TOLLGATE_TEST_EMPTY}@127.0.0.1:1/x", "database: empty or unknown placeholder"},
+		"directory, empty part": {`"data":"DATA"`, `"data":"{env.TOLLGATE_TEST_NOT_SET}/data"`, "data: empty or unknown placeholder"},
+		"unknown placeholder":   {`"data":"DATA"`, `"data":"{http.request.host}"`, "data: empty or unknown placeholder"},
+	} {
+		config := strings.Replace(fullJSON, c.old, c.new, 1)
+		if config == fullJSON {
+			t.Fatalf("%s: nothing to replace", name)
+		}
+		err := validate([]byte(in(t.TempDir(), config)))
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// TestHandlerWithoutOption is a mistake: there is no gate to ask.
+func TestHandlerWithoutOption(t *testing.T) {
+	err := load("{\n\tadmin off\n}\nhttp://:0 {\n\tbind 127.0.0.1\n\ttollgate_upstream\n}\n")
+	if err == nil || !strings.Contains(err.Error(), "the global option tollgate is missing") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestPlaceholders are resolved when the configuration is loaded. An option
+// that is one empty variable has its default.
+func TestPlaceholders(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	t.Setenv("TOLLGATE_TEST_DATA", data)
+	t.Setenv("TOLLGATE_TEST_EMPTY", "")
+	r := start(t, setup{
+		data:    "{env.TOLLGATE_TEST_DATA}",
+		options: "database {env.TOLLGATE_TEST_EMPTY}\ntimezone {env.TOLLGATE_TEST_NOT_SET}\naddress {env.TOLLGATE_TEST_EMPTY}",
+		gate:    "timezone Asia/Kathmandu",
+	})
+	if body := r.ask(t, "GET", "/", "").body; !strings.Contains(body, "Asia/Kathmandu") {
+		t.Errorf("the page has not the gate's time zone: %s", body)
+	}
+	if _, err := os.Stat(filepath.Join(data, "upstream", "accounts.db")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestValidateWhileInUse opens nothing, so it works beside the processes
+// that use the store and the database, and creates no file.
+func TestValidateWhileInUse(t *testing.T) {
+	data := t.TempDir()
+	gate, err := badgerstore.Open(filepath.Join(data, "gate"), badgerstore.Options{Reserve: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	accounts, err := database.OpenFile(t.Context(), filepath.Join(data, "upstream"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := errors.Join(gate.Close(), accounts.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	before := openFiles(t, data)
+	fresh := filepath.Join(t.TempDir(), "new")
+	for _, validated := range []string{data, fresh} {
+		adapted, err := adapt(in(validated, full))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := validate(adapted); err != nil {
+			t.Errorf("validating: %v", err)
+		}
+	}
+	if after := openFiles(t, data); !slices.Equal(after, before) || len(before) == 0 || len(caddyupstream.Apps()) != 0 {
+		t.Errorf("open before: %v, after: %v", before, after)
+	}
+	if _, err := os.Stat(fresh); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("validating created the directory: %v", err)
+	}
+}

@@ -1,0 +1,333 @@
+package caddyupstream_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/intercept"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
+	_ "github.com/caddyserver/caddy/v2/modules/logging"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/app"
+)
+
+// Caddy's configuration is one for the process: no test that loads one
+// runs in parallel with others.
+
+const (
+	secret   = "0123456789abcdef0123456789abcdef"
+	password = "correct horse battery staple"
+	convert  = "/api/convert/EUR/10/USD"
+)
+
+// setup is a configuration by its parts; empty ones have a default.
+type setup struct {
+	data    string // data directory of gate and upstream
+	port    int    // of the site; 0 takes another one at each load
+	address string // of the site in the Caddyfile; http:// with the port
+	global  string // options beside tollgate
+	gate    string // options in tollgate
+	options string // of tollgate_upstream, beside data
+	fetch   string // rates; off
+	site    string // directives instead of the two handlers
+	more    string // further sites
+}
+
+// handler is tollgate_upstream with its options.
+func (s setup) handler() string {
+	fetch := s.fetch
+	if fetch == "" {
+		fetch = "rates_history off\nrates_daily off"
+	}
+	return fmt.Sprintf("tollgate_upstream {\ndata %s\n%s\n%s\n}\n", s.data, fetch, s.options)
+}
+
+// text is the Caddyfile.
+func (s setup) text() string {
+	site, address := s.site, s.address
+	if site == "" {
+		site = "tollgate\n" + s.handler()
+	}
+	if address == "" {
+		address = fmt.Sprintf("http://:%d", s.port)
+	}
+	return fmt.Sprintf(`{
+	admin off
+	auto_https off
+	persist_config off
+	grace_period 5s
+	%s
+	tollgate {
+		store badger %s/gate {
+			reserve 1MiB
+		}
+		secret %s
+		guard /api/
+		login POST /api/login {
+			per_client 1000 1m
+		}
+		login POST /login
+		login POST /signup
+		usage GET /api/usage
+		endpoint currencies GET /api/currencies
+		endpoint convert GET /api/convert/{from}/{amount}/{to}
+		plan free
+		plan starter {
+			currencies 1000
+			convert 1000
+			usage 1000
+		}
+		%s
+	}
+}
+%s {
+	bind 127.0.0.1
+	%s
+}
+%s
+`, s.global, s.data, secret, s.gate, address, site, s.more)
+}
+
+// running is a Caddy with a setup.
+type running struct {
+	setup
+	client   *http.Client
+	accounts int
+}
+
+// start runs a setup until the test ends.
+func start(t testing.TB, s setup) *running {
+	t.Helper()
+	if s.data == "" {
+		s.data = filepath.Join(t.TempDir(), "data")
+	}
+	r := &running{setup: s, client: newClient()}
+	t.Cleanup(func() { r.stop(t) })
+	if err := r.reload(); err != nil {
+		t.Fatalf("starting Caddy: %v", err)
+	}
+	return r
+}
+
+func newClient() *http.Client {
+	return &http.Client{
+		Timeout:       20 * time.Second,
+		Transport:     &http.Transport{DialContext: dial, DisableCompression: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+func (r *running) stop(t testing.TB) {
+	t.Helper()
+	r.client.CloseIdleConnections()
+	if err := caddy.Stop(); err != nil {
+		t.Errorf("stopping Caddy: %v", err)
+	}
+}
+
+// reload loads the setup as it is now.
+func (r *running) reload() error {
+	defer r.client.CloseIdleConnections() // they lead to the old one
+	return load(r.text())
+}
+
+func load(text string) error {
+	config, err := adapt(text)
+	if err != nil {
+		return err
+	}
+	return caddy.Load(config, true)
+}
+
+func adapt(text string) ([]byte, error) {
+	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
+	return config, err
+}
+
+func validate(config []byte) error {
+	var c caddy.Config
+	if err := caddy.StrictUnmarshalJSON(config, &c); err != nil {
+		return err
+	}
+	return caddy.Validate(&c)
+}
+
+// dial connects to where the sites listen now.
+func dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	app, err := caddy.ActiveContext().AppIfConfigured("http")
+	if err != nil {
+		return nil, err
+	}
+	for _, server := range app.(*caddyhttp.App).Servers {
+		for _, listener := range server.Listeners() {
+			address := listener.Addr()
+			return new(net.Dialer).DialContext(ctx, address.Network(), address.String())
+		}
+	}
+	return nil, errors.New("no site listens")
+}
+
+// answered is a response that was read to its end.
+type answered struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// code is the stable word of a refusal.
+func (a answered) code() string {
+	var refusal struct{ Code string }
+	if json.Unmarshal([]byte(a.body), &refusal) != nil {
+		return ""
+	}
+	return refusal.Code
+}
+
+// ask sends a request; headers are "Name: value".
+func (r *running) ask(t testing.TB, method, target, body string, headers ...string) answered {
+	t.Helper()
+	got, err := r.try(t.Context(), method, target, body, headers...)
+	// Right after a reload the listener of the last configuration may take
+	// in a connection and reset it when it closes: no handler saw the request.
+	for again := 0; again < 3 && errors.Is(err, syscall.ECONNRESET); again++ {
+		got, err = r.try(t.Context(), method, target, body, headers...)
+	}
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, target, err)
+	}
+	return got
+}
+
+func (r *running) try(ctx context.Context, method, target, body string, headers ...string) (answered, error) {
+	if strings.HasPrefix(target, "/") {
+		target = "http://gate.test" + target
+	}
+	request, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
+	if err != nil {
+		return answered{}, err
+	}
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		request.Header.Add(name, value)
+	}
+	response, err := r.client.Do(request)
+	if err != nil {
+		return answered{}, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return answered{response.StatusCode, response.Header, string(text)}, err
+}
+
+func (r *running) get(t testing.TB, target, bearer string) answered {
+	t.Helper()
+	return r.ask(t, "GET", target, "", "Authorization: Bearer "+bearer)
+}
+
+func (r *running) login(t testing.TB, email account.Email) answered {
+	t.Helper()
+	return r.ask(t, "POST", "/api/login", fmt.Sprintf(`{"email":%q,"password":%q}`, email, password), "Content-Type: application/json")
+}
+
+// signUp signs up on the page, and returns the status and, before the name
+// of the cookie, its prefix if it is sent over TLS only.
+func (r *running) signUp(t testing.TB, email string) string {
+	t.Helper()
+	form := url.Values{"email": {email}, "password": {password}}.Encode()
+	got := r.ask(t, "POST", "/signup", form, "Content-Type: application/x-www-form-urlencoded")
+	prefix, _, _ := strings.Cut(got.header.Get("Set-Cookie"), "tollgate=")
+	return fmt.Sprintf("%d %s", got.status, prefix)
+}
+
+// key makes an account at the gate with a key for all endpoints.
+func (r *running) key(t testing.TB) (id, bearer string) {
+	t.Helper()
+	r.accounts++
+	id = fmt.Sprintf("acc_%d", r.accounts)
+	gate := caddymodule.ControlClient()
+	if _, err := gate.PutAccount(t.Context(), id, api.AccountChange{Plan: new("starter")}); err != nil {
+		t.Fatalf("making an account: %v", err)
+	}
+	key, err := gate.CreateKey(t.Context(), id, api.KeyRequest{Name: "ci"})
+	if err != nil {
+		t.Fatalf("making a key: %v", err)
+	}
+	return id, key.Token
+}
+
+// used is how many calls to convert were counted today.
+func used(t testing.TB, id string) int64 {
+	t.Helper()
+	document, err := caddymodule.ControlClient().Usage(t.Context(), id, 1)
+	if err != nil {
+		t.Fatalf("reading usage: %v", err)
+	}
+	for _, endpoint := range document.Endpoints {
+		if endpoint.Endpoint == "convert" {
+			return endpoint.Used
+		}
+	}
+	t.Fatal("the usage lacks convert")
+	return 0
+}
+
+// person adds an account with an e-mail, as the command line does: beside
+// the handler.
+func (r *running) person(t testing.TB, email account.Email) {
+	t.Helper()
+	options := app.Options{Directory: filepath.Join(r.data, "upstream"), Control: caddymodule.ControlClient(), Logger: slog.New(slog.DiscardHandler)}
+	store, err := options.OpenDatabase(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = options.Accounts(store).Add(t.Context(), email, password, "starter")
+	if err := errors.Join(err, store.Close()); err != nil {
+		t.Fatalf("adding %s: %v", email, err)
+	}
+}
+
+// openFiles returns the open files of this process below a directory.
+func openFiles(t testing.TB, directory string) (open []string) {
+	t.Helper()
+	links, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil || len(links) == 0 {
+		t.Fatal("listing open files:", err)
+	}
+	for _, link := range links {
+		if file, err := os.Readlink(link); err == nil && strings.HasPrefix(file, directory) {
+			open = append(open, file)
+		}
+	}
+	return open
+}
+
+// read returns the text of a file.
+func read(t testing.TB, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

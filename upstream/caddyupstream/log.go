@@ -1,0 +1,47 @@
+package caddyupstream
+
+import (
+	"log/slog"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap/exp/zapslog"
+	"go.uber.org/zap/zapcore"
+)
+
+// logger returns the logger of an App, which outlives the configuration: it
+// logs to the default log of the configuration in force.
+func logger() *slog.Logger {
+	noTraces := zapslog.AddStacktraceAt(slog.Level(127)) // no level reaches it
+	return slog.New(zapslog.NewHandler(processCore{}, zapslog.WithName("tollgate.upstream"), noTraces))
+}
+
+// processCore is the core of Caddy's default log, which each configuration
+// replaces.
+type processCore struct{ fields []zapcore.Field }
+
+func (processCore) core() zapcore.Core { return caddy.Log().Core() }
+
+// Enabled implements zapcore.Core.
+func (c processCore) Enabled(level zapcore.Level) bool { return c.core().Enabled(level) }
+
+// With implements zapcore.Core.
+func (c processCore) With(fields []zapcore.Field) zapcore.Core {
+	return processCore{slices.Concat(c.fields, fields)}
+}
+
+// Check implements zapcore.Core.
+func (c processCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	return c.core().With(c.fields).Check(entry, checked)
+}
+
+// Write implements zapcore.Core.
+func (c processCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
+	return c.core().With(c.fields).Write(entry, fields)
+}
+
+// Sync implements zapcore.Core.
+func (c processCore) Sync() error { return c.core().Sync() }
+
+// Interface guards.
+var _ zapcore.Core = processCore{}

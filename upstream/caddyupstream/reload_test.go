@@ -1,0 +1,238 @@
+package caddyupstream_test
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"weak"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule"
+	"github.com/caddy-tollgate/tollgate/upstream/app"
+	"github.com/caddy-tollgate/tollgate/upstream/caddyupstream"
+)
+
+// TestReloadThatFails keeps the running configuration working.
+func TestReloadThatFails(t *testing.T) {
+	r := start(t, setup{port: freePort(t)})
+	r.person(t, "ada@example.com")
+	id, bearer := r.key(t)
+	running, before := r.setup, caddyupstream.Apps()
+	for name, c := range startMistakes(t) {
+		if err := load(running.with(c.options).text()); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if got := r.get(t, convert, bearer); got.status != http.StatusOK {
+			t.Errorf("%s: got %d %s", name, got.status, got.body)
+		}
+	}
+	if got := r.login(t, "ada@example.com"); got.status != http.StatusOK {
+		t.Errorf("login: got %d %s", got.status, got.body)
+	}
+	if n, want := used(t, id), int64(len(startMistakes(t))); n != want {
+		t.Errorf("counted %d calls, want %d", n, want)
+	}
+	sameApps(t, before)
+}
+
+// sameApps checks that the same Apps are open as before.
+func sameApps(t *testing.T, before map[string]*app.App) {
+	t.Helper()
+	after := caddyupstream.Apps()
+	if !maps.Equal(before, after) || len(before) == 0 {
+		t.Errorf("open Apps: before %v, after %v", before, after)
+	}
+}
+
+// TestReload keeps the database open, and changes the parts of the site.
+func TestReload(t *testing.T) {
+	r := start(t, setup{gate: "timezone Europe/Berlin", options: "signup on"})
+	r.person(t, "ada@example.com")
+	before := caddyupstream.Apps()
+	state := func() string {
+		return fmt.Sprint(strings.Contains(r.ask(t, "GET", "/", "").body, "Asia/Kathmandu"), " ", r.signUp(t, fmt.Sprintf("p%d@example.com", r.accounts)))
+	}
+	for _, step := range []struct{ options, want string }{
+		{"signup on", "false 303 "},
+		{"signup on\naddress https://rates.example", "false 303 __Host-"},
+		{"signup on\ntimezone Asia/Kathmandu", "true 303 "},
+		{"timezone Asia/Kathmandu", "true 404 "},
+	} {
+		r.options = step.options
+		r.accounts++
+		if err := r.reload(); err != nil {
+			t.Fatal(err)
+		}
+		if got := state(); got != step.want {
+			t.Errorf("%q: got %q, want %q", step.options, got, step.want)
+		}
+		if got := r.login(t, "ada@example.com"); got.status != http.StatusOK {
+			t.Errorf("%q: login: got %d %s", step.options, got.status, got.body)
+		}
+		sameApps(t, before)
+	}
+}
+
+// TestReloadUnderLoad refuses no call.
+func TestReloadUnderLoad(t *testing.T) {
+	r := start(t, setup{port: freePort(t)})
+	_, bearer := r.key(t)
+	done, ended := make(chan struct{}), make(chan int)
+	for range 2 {
+		go func() {
+			admitted := 0
+			defer func() { ended <- admitted }()
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				// A connection that is idle when its server stops can be
+				// closed under a request.
+				got, err := r.try(t.Context(), "GET", "/api/usage", "", "Authorization: Bearer "+bearer)
+				if err == nil && got.status != http.StatusOK && got.status != http.StatusTooManyRequests {
+					t.Errorf("usage: got %d %s", got.status, got.body)
+				}
+				got, err = r.try(t.Context(), "GET", "/openapi.json", "")
+				if err != nil {
+					continue
+				}
+				if admitted++; got.status != http.StatusOK {
+					t.Errorf("got %d %s", got.status, got.body)
+				}
+			}
+		}()
+	}
+	for i := range 20 {
+		r.more = fmt.Sprintf("http://site%d.test:%d {\nrespond x\n}", i, r.port)
+		if err := r.reload(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(done)
+	if n := <-ended + <-ended; n == 0 {
+		t.Error("no request was answered")
+	}
+}
+
+// TestRatesURLsChanged: the open rates keep their URLs, and the log says so.
+func TestRatesURLsChanged(t *testing.T) {
+	logged := filepath.Join(t.TempDir(), "log")
+	r := start(t, setup{global: "log {\noutput file " + logged + "\n}"})
+	before := caddyupstream.Apps()
+	const warning = "rates_history or rates_daily changed; restart to apply it"
+	if err := r.reload(); err != nil {
+		t.Fatal(err)
+	}
+	r.options = "timezone Asia/Kathmandu"
+	if err := r.reload(); err != nil {
+		t.Fatal(err)
+	}
+	if text := read(t, logged); strings.Contains(text, warning) {
+		t.Errorf("warned without a change: %s", text)
+	}
+	r.fetch = "rates_history off\nrates_daily http://u:hunter2@127.0.0.1:1/daily.xml"
+	if err := r.reload(); err != nil {
+		t.Fatal(err)
+	}
+	if text := read(t, logged); strings.Count(text, warning) != 1 || strings.Contains(text, "hunter2") {
+		t.Errorf("got %s", text)
+	}
+	sameApps(t, before)
+}
+
+// TestLogOfTheProcess: the App outlives the configuration that opened it,
+// and logs where the one in force says.
+func TestLogOfTheProcess(t *testing.T) {
+	dir := t.TempDir()
+	log := func(name string) string { return "log {\noutput file " + filepath.Join(dir, name) + "\n}" }
+	s := setup{data: filepath.Join(dir, "data"), global: log("first")}
+	s.site = s.handler() // without the gate, whose headers are then suspect
+	r := start(t, s)
+	r.global = log("second")
+	if err := r.reload(); err != nil {
+		t.Fatal(err)
+	}
+	r.ask(t, "GET", convert, "", "Tollgate-Account: acc_1")
+	const warning = `"logger":"tollgate.upstream","msg":"refused a request with unproven headers of the gate"`
+	if !strings.Contains(read(t, filepath.Join(dir, "second")), warning) || strings.Contains(read(t, filepath.Join(dir, "first")), warning) {
+		t.Errorf("the first log is %s\nthe second %s", read(t, filepath.Join(dir, "first")), read(t, filepath.Join(dir, "second")))
+	}
+}
+
+// TestOtherStore: the control API in memory is that of the configuration in
+// force.
+func TestOtherStore(t *testing.T) {
+	s := setup{data: filepath.Join(t.TempDir(), "data")}
+	s.site = "tollgate\n" + s.handler() // its directory stays
+	r := start(t, s)
+	r.person(t, "ada@example.com")
+	before, first := caddyupstream.Apps(), r.data
+	if got := r.login(t, "ada@example.com"); got.status != http.StatusOK {
+		t.Fatalf("got %d %s", got.status, got.body)
+	}
+	r.data = first + "2"
+	if err := r.reload(); err != nil {
+		t.Fatal(err)
+	}
+	sameApps(t, before)
+	// The other store does not know the account: its plan is free.
+	if got := r.login(t, "ada@example.com"); got.status != http.StatusForbidden || got.code() != "plan_required" {
+		t.Errorf("with the other store: got %d %s", got.status, got.body)
+	}
+	r.data = first
+	if err := r.reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.login(t, "ada@example.com"); got.status != http.StatusOK {
+		t.Errorf("with the first store: got %d %s", got.status, got.body)
+	}
+}
+
+// freePort is a port that a site can listen on across reloads.
+func freePort(t testing.TB) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// TestReloadKeepsNoConfiguration: the open App does not hold the
+// configuration that opened it in memory.
+func TestReloadKeepsNoConfiguration(t *testing.T) {
+	r := start(t, setup{})
+	first := gateInForce(t)
+	r.options = "timezone Asia/Kathmandu"
+	for i := range 20 {
+		r.more = fmt.Sprintf("http://site%d.test:0 {\nrespond x\n}", i)
+		if err := r.reload(); err != nil {
+			t.Fatal(err)
+		}
+		runtime.GC()
+		if first.Value() == nil {
+			return
+		}
+	}
+	t.Error("the first configuration is still in memory")
+}
+
+// gateInForce is the gate of the running configuration, which it does not
+// keep in memory.
+func gateInForce(t *testing.T) weak.Pointer[caddymodule.App] {
+	t.Helper()
+	running, err := caddy.ActiveContext().AppIfConfigured("tollgate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return weak.Make(running.(*caddymodule.App))
+}
