@@ -151,7 +151,7 @@ func (r *RedisStore) Settings() any {
 // server is down starts, and is not ready.
 func (r *RedisStore) Open() (Backend, error) {
 	o := r.options
-	o.Logger = outage.Logger(caddy.Log().Named("tollgate.store"))
+	o.Logger = outage.Logger(ProcessLog("tollgate.store"))
 	o.State = storeState
 	s, err := redisstore.Open(o)
 	if err != nil {

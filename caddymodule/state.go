@@ -67,7 +67,7 @@ func exitUnclosed(context.Context) {
 	failed := false
 	unclosed.Range(func(key, closeStore any) bool {
 		if err := closeStore.(func() error)(); err != nil {
-			caddy.Log().Named("tollgate.store").Error("exiting with a store that cannot be closed; the next start reads its logs",
+			ProcessLog("tollgate.store").Error("exiting with a store that cannot be closed; the next start reads its logs",
 				zap.String("store", key.(string)), zap.Error(err))
 			failed = true
 		}
@@ -107,7 +107,7 @@ func openState(opener StoreOpener) (*state, error) {
 	if clock, ok := s.Store.(store.Clock); ok {
 		s.clock = clock
 	}
-	s.health = health.New(s.Store.Check, caddy.Log().Named("tollgate.health"))
+	s.health = health.New(s.Store.Check, ProcessLog("tollgate.health"))
 	return s, nil
 }
 

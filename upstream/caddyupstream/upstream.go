@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
 	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
 )
@@ -107,7 +108,7 @@ func (u *Upstream) resolve(timezone string) error {
 		RatesHistory: ratesURL(values["rates_history"], ecb.HistoryURL),
 		RatesDaily:   ratesURL(values["rates_daily"], ecb.DailyURL),
 		Control:      caddymodule.ControlClient(),
-		Logger:       logger(),
+		Logger:       outage.Logger(caddymodule.ProcessLog("tollgate.upstream")),
 	}
 	u.site = app.Site{
 		Address:  cmp.Or(values["address"], "http://localhost:8080"),

@@ -1,26 +1,24 @@
-package caddyupstream
+package caddymodule
 
 import (
-	"log/slog"
 	"slices"
 
 	"github.com/caddyserver/caddy/v2"
-	"go.uber.org/zap/exp/zapslog"
+	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
 
-// logger returns the logger of an App, which outlives the configuration: it
-// logs to the default log of the configuration in force.
-func logger() *slog.Logger {
-	noTraces := zapslog.AddStacktraceAt(slog.Level(127)) // no level reaches it
-	return slog.New(zapslog.NewHandler(processCore{}, zapslog.WithName("tollgate.upstream"), noTraces))
-}
+// ProcessLog returns a logger for what outlives a configuration, such as an
+// open store: it logs to the default log of the configuration in force.
+func ProcessLog(name string) *zap.Logger { return zap.New(processCore{}).Named(name) }
 
 // processCore is the core of Caddy's default log, which each configuration
 // replaces.
 type processCore struct{ fields []zapcore.Field }
 
-func (processCore) core() zapcore.Core { return caddy.Log().Core() }
+func (processCore) core() zapcore.Core {
+	return caddy.Log().Core() //nolint:forbidigo // it is asked for each line
+}
 
 // Enabled implements zapcore.Core.
 func (c processCore) Enabled(level zapcore.Level) bool { return c.core().Enabled(level) }
