@@ -36,6 +36,7 @@ func (o *output) String() string {
 // TestRun starts everything as the README says, runs the printed lines, and
 // stops it as Ctrl-C does. No process remains.
 func TestRun(t *testing.T) {
+	stack.SkipInOneProcess(t, "it starts no stack")
 	dir := t.TempDir()
 	ports := stack.FreePorts(t, 4)
 	cmd := exec.Command(filepath.Join(stack.Root(), "xcaddy.sh"), "run")
