@@ -164,6 +164,10 @@ func (s *Stack) StartCaddy() {
 	s.caddy = s.start("caddy", "run", "--config", s.Caddyfile, "--adapter", "caddyfile")
 	s.await("the gate", s.Address+"/api/usage", http.StatusUnauthorized, s.caddy)
 	s.await("the admin endpoint", "http://"+s.admin+"/tollgate/plans", http.StatusOK, s.caddy)
+	if s.oneProcess {
+		// Its database opens after that of the gate.
+		s.await("tollgate_upstream", s.Address+"/healthz", http.StatusOK, s.caddy)
+	}
 }
 
 // StartUpstream starts upstream and waits until it answers.
