@@ -42,7 +42,8 @@ var normalisations = []struct {
 	{regexp.MustCompile(`<td class="number">[0-9.,]+ m?s</td>`), "<td>N ms</td>"},
 }
 
-const interim = "HTTP/1.1 100 Continue\r\n\r\n"
+// interim is the status line of an answer before a body.
+const interim = "HTTP/1.1 100 Continue"
 
 // differing are the requests whose answers differ otherwise, and the part
 // that does.
@@ -54,7 +55,8 @@ var differing = map[string]struct {
 		"with a proxy, the gate reports the body that the proxy cannot read; without, the API does"},
 	"very long batch": {regexp.MustCompile(`Connection: close\n`),
 		"the proxy may read a body to its end; net/http closes the connection after 256 KiB that a handler did not read"},
-	"docs": {regexp.MustCompile(`Etag: .*\n`), "the page has the port of the site"},
+	"HEAD of usage": {regexp.MustCompile(`Content-Length: .*\n`), "the durations of the recent calls have more or fewer digits"},
+	"docs":          {regexp.MustCompile(`Etag: .*\n`), "the page has the port of the site"},
 }
 
 // side is one of the two forms, with the values of its placeholders.
@@ -68,7 +70,7 @@ type side struct {
 // two processes and in one. It compares the answers byte by byte, except for
 // the normalisations, the order of fields and the chunks of a body.
 func TestOneProcessAnswersAlike(t *testing.T) {
-	stack.SkipInOneProcess(t, "it starts both forms")
+	stack.SkipInOneProcess(t, ownForm)
 	zone := calmZone()
 	two, one := newSide(t, zone), newSide(t, zone, stack.OneProcess)
 	for _, r := range alike {
@@ -78,7 +80,7 @@ func TestOneProcessAnswersAlike(t *testing.T) {
 				proxied, direct = d.ignored.ReplaceAllString(proxied, ""), d.ignored.ReplaceAllString(direct, "")
 			}
 			if proxied != direct {
-				t.Errorf("%.300s\nonly in two processes:\n%.2000s\nonly in one process:\n%.2000s", r.text, without(proxied, direct), without(direct, proxied))
+				t.Errorf("%.300s\nonly in two processes:\n%.9000s\nonly in one process:\n%.9000s", r.text, without(proxied, direct), without(direct, proxied))
 			}
 			if _, status, _ := strings.Cut(direct, " "); !strings.HasPrefix(status, r.status) {
 				t.Errorf("%.300s\ngot %.300s, want status %s", r.text, direct, r.status)
@@ -134,7 +136,7 @@ func newSide(t *testing.T, zone string, settings ...string) *side {
 // fields sorted, and the body. Before it comes the line of an interim answer.
 func (s *side) exchange(t *testing.T, text string) string {
 	t.Helper()
-	answer, continued := strings.CutPrefix(s.send(t, text), interim)
+	answer, continued := strings.CutPrefix(s.send(t, text), interim+"\r\n\r\n")
 	head, body, _ := strings.Cut(strings.ReplaceAll(answer, s.host, "HOST"), "\r\n\r\n")
 	head, length := head+"\r\n", len(body)
 	for _, n := range normalisations {
@@ -164,13 +166,13 @@ func (s *side) send(t *testing.T, text string) string {
 	answer := ""
 	if strings.Contains(head, "Expect:") {
 		// What the server answers before the body is part of the answer.
-		if answer = reader.next(t); answer != interim {
+		if answer = reader.next(t); answer != interim+"\r\n\r\n" {
 			return answer
 		}
 	}
 	write(t, conn, body)
 	final := reader.next(t)
-	for final == interim {
+	for strings.HasPrefix(final, interim) {
 		final = reader.next(t) // the proxy passes on that of the upstream
 	}
 	answer += final

@@ -38,6 +38,14 @@ const noAnswer = -1
 // load calls an endpoint from several goroutines until stop is closed. It
 // counts the answers by status.
 func load(s *stack.Stack, token string, callers int, stop <-chan struct{}) (counts func() map[int]int64) {
+	return repeat(callers, stop, func() (*http.Response, string, error) {
+		return s.TryCall("GET", ratesPath, token, nil)
+	})
+}
+
+// repeat makes a call from several goroutines until stop is closed. It
+// counts the answers by status.
+func repeat(callers int, stop <-chan struct{}, call func() (*http.Response, string, error)) (counts func() map[int]int64) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	answers := map[int]int64{}
@@ -50,7 +58,7 @@ func load(s *stack.Stack, token string, callers int, stop <-chan struct{}) (coun
 				default:
 				}
 				status := noAnswer
-				if response, _, err := s.TryCall("GET", "/api/rates/EUR?symbols=USD", token, nil); err == nil {
+				if response, _, err := call(); err == nil {
 					status = response.StatusCode
 				}
 				mu.Lock()
