@@ -34,9 +34,7 @@ func TestOneProcessReload(t *testing.T) {
 		calls := []func() map[int]int64{
 			load(s, first.Token, 3, stop), load(s, second.Token, 3, stop),
 			repeat(2, stop, func() (*http.Response, string, error) { return s.TryCall("GET", "/", "", nil) }),
-			repeat(1, stop, func() (*http.Response, string, error) {
-				return s.TryCall("POST", "/api/login", "", strings.NewReader(credentials))
-			}),
+			repeat(1, stop, func() (*http.Response, string, error) { return login(s) }),
 		}
 		for _, c := range configurations {
 			c.load(t, s)

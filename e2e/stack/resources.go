@@ -11,7 +11,7 @@ import (
 func (s *Stack) Resources() (goroutines, files int) {
 	s.t.Helper()
 	client.CloseIdleConnections()
-	response, err := http.Get("http://" + s.admin + "/debug/pprof/goroutine?debug=1") //nolint:noctx // a test may take long
+	response, err := http.Get("http://" + s.admin + "/debug/pprof/goroutine?debug=1")
 	if err != nil {
 		s.t.Fatal(err)
 	}
