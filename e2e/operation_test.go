@@ -78,6 +78,7 @@ func repeat(callers int, stop <-chan struct{}, call func() (*http.Response, stri
 // or idle connection during a request, also without a gate. Such a call may
 // count or not.
 func TestReloadUnderLoad(t *testing.T) {
+	stack.SkipInOneProcess(t, "TestOneProcessReload does more")
 	s := stack.Start(t, stack.Shipped(t, "rates 1000\n", "rates unlimited\n"))
 	account := newAccount(t, s, "ada@example.com", "starter")
 	key := newKey(t, s, account, "ci")
