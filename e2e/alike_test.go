@@ -163,15 +163,15 @@ func (s *side) send(t *testing.T, text string) string {
 	head, body, _ := strings.Cut(text, "\r\n\r\n")
 	reader := newAnswers(conn, text)
 	write(t, conn, head+"\r\n\r\n")
-	answer, expects := "", strings.Contains(head, "Expect:")
+	expects := strings.Contains(head, "Expect:")
 	if expects {
 		// What the server answers before the body is part of the answer.
-		if answer = reader.next(t); !strings.HasPrefix(answer, interim) {
+		if answer := reader.next(t); !strings.HasPrefix(answer, interim) {
 			return answer
 		}
 	}
 	write(t, conn, body)
-	answer = reader.next(t)
+	answer := reader.next(t)
 	for strings.HasPrefix(answer, interim) {
 		answer = reader.next(t) // the proxy passes on that of the upstream, too
 	}
