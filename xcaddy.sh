@@ -227,6 +227,9 @@ check() {
 	CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false' "$lint" run --allow-parallel-runners ./...
 	# Many tests wait for a disk or a timer: four packages fill two processors.
 	CGO_ENABLED=1 go test -race -p 4 -timeout "$1" ./...
+	# The end-to-end tests again, with gate and upstream in one process. A
+	# test that has no second form says so: see stack.SkipInOneProcess.
+	TOLLGATE_ONE_PROCESS=1 CGO_ENABLED=1 go test -race -timeout "$1" ./e2e
 	fuzz
 	bin/caddy fmt --diff Caddyfile >bin/fmt.diff || {
 		cat bin/fmt.diff >&2

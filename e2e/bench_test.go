@@ -15,6 +15,7 @@ import (
 // that cannot install it. The benchmark asks the package manager, and ends
 // before it builds anything.
 func TestBenchWithoutWrk(t *testing.T) {
+	stack.SkipInOneProcess(t, "it starts no stack")
 	t.Parallel()
 	bin, calls := t.TempDir(), filepath.Join(t.TempDir(), "calls")
 	for _, tool := range []string{"dirname", "mkdir", "cat"} {

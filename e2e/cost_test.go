@@ -55,6 +55,7 @@ func TestBatchCost(t *testing.T) {
 
 // TestRefundedCost refunds the whole cost of a batch that no service answers.
 func TestRefundedCost(t *testing.T) {
+	stack.SkipInOneProcess(t, "it stops the upstream")
 	s := stack.Start(t, stack.Shipped(t, costly...))
 	account := newAccount(t, s, "ada@example.com", "starter")
 	key := newKey(t, s, account, "ci")
@@ -108,6 +109,7 @@ func (e *echo) seen() []string {
 // their conversions, and further changes.
 func behind(t *testing.T, e *echo, oldnew ...string) string {
 	t.Helper()
+	stack.SkipInOneProcess(t, "another service is behind the gate")
 	oldnew = append(oldnew, "reverse_proxy {$TOLLGATE_UPSTREAM:127.0.0.1:9000}", "reverse_proxy "+e.Listener.Addr().String())
 	return stack.Shipped(t, append(oldnew, costly...)...)
 }

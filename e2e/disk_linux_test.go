@@ -23,6 +23,7 @@ func onDisk(t *testing.T, dir string) string {
 // read-only. The exit code and the log report it, and the store opens after
 // the repair.
 func TestStopOnReadOnlyDisk(t *testing.T) {
+	stack.SkipInOneProcess(t, "it is about the store of the gate")
 	disk := storetest.NewExt4(t)
 	s := stack.Start(t, onDisk(t, filepath.Join(disk.Dir, "gate")))
 	id := newAccount(t, s, "disk@example.com", "starter")
@@ -54,6 +55,7 @@ func TestStopOnReadOnlyDisk(t *testing.T) {
 // TestStopWithoutDisk stops Caddy while the directory of the store is
 // missing.
 func TestStopWithoutDisk(t *testing.T) {
+	stack.SkipInOneProcess(t, "it is about the store of the gate")
 	dir := filepath.Join(t.TempDir(), "gate")
 	s := stack.Start(t, onDisk(t, dir))
 	newAccount(t, s, "gone@example.com", "starter")

@@ -33,6 +33,7 @@ type gates struct {
 // the password of the server.
 func startGates(t *testing.T, oldnew ...string) *gates {
 	t.Helper()
+	stack.SkipInOneProcess(t, "gates share no upstream")
 	g := &gates{redis: redistest.Start(t, "appendonly yes", "appendfsync always", "requirepass "+redisPassword)}
 	g.proxy = redistest.StartProxy(t, g.redis.Addr())
 	t.Cleanup(func() {

@@ -211,6 +211,7 @@ func TestRestrictedKey(t *testing.T) {
 // limit of its own. Account and key have counted the same calls: each one that
 // was answered, and at most those in progress besides.
 func TestKillWithFourLimits(t *testing.T) {
+	stack.SkipInOneProcess(t, "it is about the store of the gate")
 	s := stack.Start(t, stack.Shipped(t, "rates 1000\n", "rates 1000000\n\t\t\trates 2000000 month\n\t\t\t* 3000000 month\n"))
 	account := newAccount(t, s, "ada@example.com", "starter")
 	key := decode[issued](t, s.Tollgate("key", "create", account, "--name", "ci", "--limit", "rates 1000000 day", "--json"))

@@ -38,6 +38,14 @@ const noAnswer = -1
 // load calls an endpoint from several goroutines until stop is closed. It
 // counts the answers by status.
 func load(s *stack.Stack, token string, callers int, stop <-chan struct{}) (counts func() map[int]int64) {
+	return repeat(callers, stop, func() (*http.Response, string, error) {
+		return s.TryCall("GET", ratesPath, token, nil)
+	})
+}
+
+// repeat makes a call from several goroutines until stop is closed. It
+// counts the answers by status.
+func repeat(callers int, stop <-chan struct{}, call func() (*http.Response, string, error)) (counts func() map[int]int64) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	answers := map[int]int64{}
@@ -50,7 +58,7 @@ func load(s *stack.Stack, token string, callers int, stop <-chan struct{}) (coun
 				default:
 				}
 				status := noAnswer
-				if response, _, err := s.TryCall("GET", "/api/rates/EUR?symbols=USD", token, nil); err == nil {
+				if response, _, err := call(); err == nil {
 					status = response.StatusCode
 				}
 				mu.Lock()
@@ -70,6 +78,7 @@ func load(s *stack.Stack, token string, callers int, stop <-chan struct{}) (coun
 // or idle connection during a request, also without a gate. Such a call may
 // count or not.
 func TestReloadUnderLoad(t *testing.T) {
+	stack.SkipInOneProcess(t, "TestOneProcessReload does more")
 	s := stack.Start(t, stack.Shipped(t, "rates 1000\n", "rates unlimited\n"))
 	account := newAccount(t, s, "ada@example.com", "starter")
 	key := newKey(t, s, account, "ci")
@@ -187,6 +196,7 @@ func TestSecondProcess(t *testing.T) {
 // TestDownUpstream calls while the upstream is stopped. The calls are
 // refunded. Clients of the API get JSON, browsers get a page.
 func TestDownUpstream(t *testing.T) {
+	stack.SkipInOneProcess(t, "it stops the upstream")
 	s := stack.Start(t, stack.Shipped(t))
 	account := newAccount(t, s, "ada@example.com", "starter")
 	key := newKey(t, s, account, "ci")
@@ -248,8 +258,7 @@ func TestNoSecrets(t *testing.T) {
 	s.Call("GET", "/api/rates/EUR", key.Token, nil)
 	s.Call("GET", "/api/rates/EUR", key.Token[:len(key.Token)-1]+"0", nil)
 	s.Call("POST", "/api/login", "", strings.NewReader(`{"email":"ada@example.com","password":"correct horse battery staple"}`))
-	s.StopCaddy()
-	s.StopUpstream()
+	s.Stop()
 	for _, secret := range []string{key.Token, stack.Secret, assertion.Proof(stack.Secret), "correct horse", "ada@example.com"} {
 		if strings.Contains(s.Log(), secret) {
 			t.Errorf("the output contains %q:\n%s", secret, s.Log())

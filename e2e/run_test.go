@@ -2,10 +2,12 @@ package e2e_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -33,12 +35,19 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// TestRun starts everything as the README says, runs the printed lines, and
-// stops it as Ctrl-C does. No process remains.
+// TestRun starts everything as the README says, in both forms.
 func TestRun(t *testing.T) {
+	stack.SkipInOneProcess(t, "it starts no stack")
+	t.Run("two processes", func(t *testing.T) { run(t, "caddy upstream") })
+	t.Run("one process", func(t *testing.T) { run(t, "caddy", "--one-process") })
+}
+
+// run runs the printed lines, and stops everything as Ctrl-C does. No process
+// remains.
+func run(t *testing.T, programs string, args ...string) {
 	dir := t.TempDir()
 	ports := stack.FreePorts(t, 4)
-	cmd := exec.Command(filepath.Join(stack.Root(), "xcaddy.sh"), "run")
+	cmd := exec.Command(filepath.Join(stack.Root(), "xcaddy.sh"), append([]string{"run"}, args...)...)
 	cmd.Env = append(os.Environ(),
 		"TOLLGATE_ADDRESS=http://127.0.0.1:"+ports[0], "TOLLGATE_CONTROL=127.0.0.1:"+ports[1],
 		"TOLLGATE_UPSTREAM=127.0.0.1:"+ports[2], "CADDY_ADMIN=127.0.0.1:"+ports[3],
@@ -62,6 +71,9 @@ func TestRun(t *testing.T) {
 			t.Errorf("the printed lines answer %s (%v), want %q", answer, err, want)
 		}
 	}
+	if got := running(t, cmd.Process.Pid); got != programs {
+		t.Errorf("the programs are %q, want %q", got, programs)
+	}
 	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -73,6 +85,31 @@ func TestRun(t *testing.T) {
 	if err := syscall.Kill(-cmd.Process.Pid, 0); err == nil {
 		t.Errorf("processes remain:\n%s", &out)
 	}
+}
+
+// running returns the built programs that run in a process group, sorted.
+func running(t *testing.T, group int) string {
+	t.Helper()
+	processes, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var programs []string
+	for _, process := range processes {
+		text, err := os.ReadFile(process)
+		if err != nil {
+			continue // it has ended
+		}
+		var name, state string
+		var pid, parent, of int
+		// A name with a space is not one of the programs; ignore the error.
+		_, _ = fmt.Sscan(string(text), &pid, &name, &state, &parent, &of)
+		if of == group && (name == "(caddy)" || name == "(upstream)") {
+			programs = append(programs, strings.Trim(name, "()"))
+		}
+	}
+	slices.Sort(programs)
+	return strings.Join(programs, " ")
 }
 
 var curl = regexp.MustCompile(`(?m)^  ((?:TOKEN=|curl ).*)$`)

@@ -16,7 +16,7 @@ var addresses = regexp.MustCompile(`(?m)^#\tTOLLGATE_ADDRESS="(.+)" bin/upstream
 
 // TestSeveralSites runs the example of several sites, with the upstream
 // command of the example. It calls each site, because the upstream refuses
-// calls for unknown hosts.
+// calls for unknown hosts. The sites share accounts and counts.
 func TestSeveralSites(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(stack.Root(), "examples", "several-sites.Caddyfile"))
 	if err != nil {
@@ -29,11 +29,21 @@ func TestSeveralSites(t *testing.T) {
 		t.Fatal("the example lacks the command that starts the upstream")
 	}
 	s := stack.Start(t, example, "TOLLGATE_ADDRESS="+start[1])
-	key := newKey(t, s, newAccount(t, s, "ada@example.com", "starter"), "ci")
+	account := newAccount(t, s, "ada@example.com", "starter")
+	key := newKey(t, s, account, "ci")
 	for _, host := range []string{"one.localhost", "two.localhost"} {
 		s.Address = "http://" + host + ":" + ports[0]
 		if response, body := s.Call("GET", "/api/rates/EUR", key.Token, nil); response.StatusCode != http.StatusOK {
 			t.Errorf("%s: got %d %s", host, response.StatusCode, body)
 		}
+		if response, body := s.Call("POST", "/api/login", "", strings.NewReader(credentials)); response.StatusCode != http.StatusOK {
+			t.Errorf("%s: a login got %d %s", host, response.StatusCode, body)
+		}
+		if response, body := s.Call("GET", "/", "", nil); response.StatusCode != http.StatusOK {
+			t.Errorf("%s: the front page got %d %s", host, response.StatusCode, body)
+		}
+	}
+	if got := used(t, s, account, "rates"); got != 2 {
+		t.Errorf("counted %d calls, want 2", got)
 	}
 }

@@ -1,6 +1,7 @@
-// Package stack starts the two built programs for a test as an operator
-// does: bin/upstream, and bin/caddy with a Caddyfile. Each test has its own
-// ports and directories. Further gates can join a stack.
+// Package stack starts the built programs for a test as an operator does:
+// bin/upstream, and bin/caddy with a Caddyfile; or, in one process, bin/caddy
+// alone. Each test has its own ports and directories. Further gates can join a
+// stack.
 package stack
 
 import (
@@ -16,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -41,14 +43,15 @@ type Stack struct {
 	// Configure, and call Reload.
 	Caddyfile string
 
-	t        testing.TB
-	admin    string
-	control  string
-	listen   string
-	env      []string
-	caddy    *process
-	upstream *process
-	log      *log
+	t          testing.TB
+	oneProcess bool
+	admin      string
+	control    string
+	listen     string
+	env        []string
+	caddy      *process
+	upstream   *process // nil in one process
+	log        *log
 }
 
 // process is a started program. ended is closed when it ends.
@@ -91,7 +94,8 @@ func Shipped(t testing.TB, oldnew ...string) string {
 }
 
 // Start builds the programs, starts them with a Caddyfile, and stops them at
-// the end of the test. A setting has the form NAME=value.
+// the end of the test. A setting has the form NAME=value. The setting
+// OneProcess replaces the upstream and the proxy by a handler of Caddy.
 func Start(t testing.TB, caddyfile string, settings ...string) *Stack {
 	t.Helper()
 	if err := build(); err != nil {
@@ -108,6 +112,8 @@ func Start(t testing.TB, caddyfile string, settings ...string) *Stack {
 		control:   "127.0.0.1:" + ports[2],
 		listen:    "127.0.0.1:" + ports[3],
 		log:       &log{},
+
+		oneProcess: inOneProcess() || slices.Contains(settings, OneProcess),
 	}
 	s.env = append(os.Environ(), "TOLLGATE_UPSTREAM="+s.listen, "TOLLGATE_DATA="+s.Data, "TOLLGATE_SECRET="+Secret,
 		"TOLLGATE_RATES_HISTORY=off", "TOLLGATE_RATES_DAILY=off")
@@ -119,13 +125,14 @@ func Start(t testing.TB, caddyfile string, settings ...string) *Stack {
 	}
 	s.Configure(caddyfile)
 	t.Cleanup(func() {
-		s.stop(s.caddy)
-		s.stop(s.upstream)
+		s.Stop()
 		if t.Failed() {
 			t.Logf("the output of the programs:\n%s", s.log)
 		}
 	})
-	s.StartUpstream()
+	if !s.oneProcess {
+		s.StartUpstream()
+	}
 	s.StartCaddy()
 	return s
 }
@@ -138,9 +145,12 @@ func (s *Stack) own(dir string) []string {
 	}
 }
 
-// Configure writes the Caddyfile.
+// Configure writes the Caddyfile. In one process, it replaces the proxy.
 func (s *Stack) Configure(caddyfile string) {
 	s.t.Helper()
+	if s.oneProcess {
+		caddyfile = withoutProxy(s.t, caddyfile)
+	}
 	if err := os.WriteFile(s.Caddyfile, []byte(caddyfile), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
@@ -154,11 +164,16 @@ func (s *Stack) StartCaddy() {
 	s.caddy = s.start("caddy", "run", "--config", s.Caddyfile, "--adapter", "caddyfile")
 	s.await("the gate", s.Address+"/api/usage", http.StatusUnauthorized, s.caddy)
 	s.await("the admin endpoint", "http://"+s.admin+"/tollgate/plans", http.StatusOK, s.caddy)
+	if s.oneProcess {
+		// Its database opens after that of the gate.
+		s.await("tollgate_upstream", s.Address+"/healthz", http.StatusOK, s.caddy)
+	}
 }
 
 // StartUpstream starts upstream and waits until it answers.
 func (s *Stack) StartUpstream() {
 	s.t.Helper()
+	s.needUpstream()
 	s.upstream = s.start("upstream", "serve")
 	s.await("upstream", "http://"+s.listen+"/healthz", http.StatusOK, s.upstream)
 }
@@ -166,6 +181,7 @@ func (s *Stack) StartUpstream() {
 // StopUpstream stops upstream and waits until it ended.
 func (s *Stack) StopUpstream() {
 	s.t.Helper()
+	s.needUpstream()
 	s.stop(s.upstream)
 }
 
@@ -174,6 +190,13 @@ func (s *Stack) StopCaddy() (code int) {
 	s.t.Helper()
 	s.stop(s.caddy)
 	return s.caddy.ProcessState.ExitCode()
+}
+
+// Stop stops all programs.
+func (s *Stack) Stop() {
+	s.t.Helper()
+	s.stop(s.caddy)
+	s.stop(s.upstream)
 }
 
 // KillCaddy kills Caddy, like a crash.
@@ -185,13 +208,17 @@ func (s *Stack) KillCaddy() {
 	<-s.caddy.ended
 }
 
-// Upstream runs a command of bin/upstream with a standard input and
-// returns its standard output.
+// Upstream runs a command of bin/upstream, or in one process of "caddy
+// upstream", with a standard input. It returns the standard output.
 func (s *Stack) Upstream(stdin string, args ...string) string {
 	s.t.Helper()
-	out, err := s.Try("upstream", stdin, args...)
+	program := "upstream"
+	if s.oneProcess {
+		program, args = "caddy", append([]string{"upstream"}, args...)
+	}
+	out, err := s.Try(program, stdin, args...)
 	if err != nil {
-		s.t.Fatalf("upstream %s: %v", strings.Join(args, " "), err)
+		s.t.Fatalf("%s %s: %v", program, strings.Join(args, " "), err)
 	}
 	return out
 }

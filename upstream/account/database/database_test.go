@@ -17,6 +17,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest/postgrestest"
 	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 )
 
@@ -44,7 +45,7 @@ func both(t *testing.T, test func(t *testing.T, open func() *database.Store)) {
 		run(t, func() (*database.Store, error) { return database.OpenFile(t.Context(), directory) })
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
-		address := postgresURL(t)
+		address := postgrestest.URL(t)
 		run(t, func() (*database.Store, error) { return database.OpenURL(t.Context(), address) })
 	})
 }
@@ -238,7 +239,7 @@ func TestUpgrade(t *testing.T) {
 			func() (*database.Store, error) { return database.OpenFile(t.Context(), directory) })
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
-		address := postgresURL(t)
+		address := postgrestest.URL(t)
 		upgrade(t, goose.DialectPostgres, "pgx", address,
 			func() (*database.Store, error) { return database.OpenURL(t.Context(), address) })
 	})
@@ -329,7 +330,7 @@ func TestOpenInARace(t *testing.T) {
 	opens["SQLite"] = func() (*database.Store, error) { return database.OpenFile(t.Context(), directory) }
 	t.Run("SQLite", func(t *testing.T) { openInARace(t, opens["SQLite"]) })
 	t.Run("PostgreSQL", func(t *testing.T) {
-		address := postgresURL(t)
+		address := postgrestest.URL(t)
 		openInARace(t, func() (*database.Store, error) { return database.OpenURL(t.Context(), address) })
 	})
 }

@@ -1,0 +1,2 @@
+// Package postgrestest starts a PostgreSQL server for tests.
+package postgrestest

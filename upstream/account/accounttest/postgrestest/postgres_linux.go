@@ -1,0 +1,201 @@
+package postgrestest
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+)
+
+// cluster is a PostgreSQL server of one test process.
+type cluster struct {
+	once      sync.Once
+	err       error
+	directory string
+	port      string
+	process   *exec.Cmd
+	databases sync.Mutex
+	made      int
+}
+
+var server cluster
+
+// URL returns the address of an empty database on a real server. The server
+// starts with the first database. Without PostgreSQL installed the test is
+// skipped, in CI it fails.
+func URL(t testing.TB) string {
+	t.Helper()
+	binaries, err := installed()
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	server.once.Do(func() { server.err = server.start(binaries) })
+	if server.err != nil {
+		t.Fatal(server.err)
+	}
+	name, err := server.create(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server.url(name)
+}
+
+// Main runs the tests of a package and stops the server. TestMain calls it
+// and exits with its result.
+func Main(m *testing.M) (code int) {
+	code = m.Run()
+	if err := server.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	return code
+}
+
+// installed returns the directory of the newest server installed.
+func installed() (string, error) {
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil {
+		return "", err
+	}
+	if path, err := exec.LookPath("initdb"); err == nil {
+		found = append(found, path)
+	}
+	if len(found) == 0 {
+		return "", errors.New("PostgreSQL is not installed: Debian's package postgresql has it")
+	}
+	return filepath.Dir(slices.Max(found)), nil
+}
+
+func (c *cluster) start(binaries string) error {
+	var err error
+	// Not t.TempDir: the path of a Unix socket may have 107 bytes.
+	if c.directory, err = os.MkdirTemp("", "postgres"); err != nil {
+		return err
+	}
+	owner, err := c.owner()
+	if err != nil {
+		return err
+	}
+	data := filepath.Join(c.directory, "data")
+	initialise := c.command(owner, filepath.Join(binaries, "initdb"), "--pgdata", data,
+		"--username", "tollgate", "--auth", "trust", "--no-sync", "--encoding", "UTF8")
+	if out, err := initialise.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	if c.port, err = freePort(); err != nil {
+		return err
+	}
+	var log bytes.Buffer
+	c.process = c.command(owner, filepath.Join(binaries, "postgres"), "-D", data, "-F",
+		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="+c.directory, "-p", c.port)
+	c.process.Stderr = &log
+	if err := c.process.Start(); err != nil {
+		return fmt.Errorf("starting postgres: %w", err)
+	}
+	db, err := sql.Open("pgx", c.url("postgres"))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		err := db.Ping()
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("waiting for postgres: %w\n%s", err, log.String())
+		}
+	}
+}
+
+// owner returns who the server runs as: it refuses to be root.
+func (c *cluster) owner() (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	account, err := user.Lookup("postgres")
+	if err != nil {
+		return nil, err
+	}
+	uid, err := strconv.ParseUint(account.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(account.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(c.directory, int(uid), int(gid))
+}
+
+func (c *cluster) command(owner *syscall.Credential, name string, args ...string) *exec.Cmd {
+	command := exec.Command(name, args...)
+	command.Dir = c.directory
+	command.Env = append(os.Environ(), "LC_ALL=C.UTF-8")
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: owner, Pdeathsig: syscall.SIGKILL}
+	return command
+}
+
+func (c *cluster) url(database string) string {
+	u := url.URL{Scheme: "postgres", User: url.User("tollgate"), Host: net.JoinHostPort("127.0.0.1", c.port),
+		Path: "/" + database, RawQuery: "sslmode=disable"}
+	return u.String()
+}
+
+func (c *cluster) create(ctx context.Context) (string, error) {
+	db, err := sql.Open("pgx", c.url("postgres"))
+	if err != nil {
+		return "", err
+	}
+	defer db.Close()
+	// CREATE DATABASE needs exclusive use of its template.
+	c.databases.Lock()
+	defer c.databases.Unlock()
+	c.made++
+	name := "test" + strconv.Itoa(c.made)
+	_, err = db.ExecContext(ctx, "CREATE DATABASE "+name)
+	return name, err
+}
+
+func (c *cluster) stop() error {
+	if c.process != nil {
+		if err := c.process.Process.Signal(syscall.SIGINT); err != nil {
+			return fmt.Errorf("stopping postgres: %w", err)
+		}
+		if err := c.process.Wait(); err != nil {
+			return fmt.Errorf("stopping postgres: %w", err)
+		}
+	}
+	if c.directory == "" {
+		return nil
+	}
+	return os.RemoveAll(c.directory)
+}
+
+func freePort() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	return port, err
+}
