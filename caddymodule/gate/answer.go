@@ -3,6 +3,8 @@ package gate
 import (
 	"io"
 	"net/http"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 )
 
 // answer is the ResponseWriter of a request that the gate passes. It tells
@@ -26,13 +28,19 @@ type owner interface {
 // Unwrap gives http.ResponseController the writer below.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// begin notes the first final status.
+// begin notes the first final status. An answer to a request whose body was
+// not read to its end closes the connection. Otherwise, Caddy could read the
+// rest of the body as the next request: it replaces the body of a request, and
+// net/http then does not notice that a proxy closed the body early.
 func (a *answer) begin(status int) {
 	if a.status != 0 {
 		return
 	}
 	a.status = status
 	a.owner.begun(status)
+	if a.body != nil && !a.body.isWhole() {
+		apierror.CloseUnread(a.ResponseWriter, a.body.request)
+	}
 }
 
 // end completes an answer whose handler has returned or panicked. It removes

@@ -24,7 +24,8 @@ var (
 // body on its own goroutine.
 type body struct {
 	io.ReadCloser
-	end atomic.Pointer[Refusal] // the first end of the body; nil before
+	request *http.Request
+	end     atomic.Pointer[Refusal] // the first end of the body; nil before
 }
 
 // watchBody replaces the body of a request. It returns nil for a request
@@ -34,7 +35,7 @@ func watchBody(r *http.Request) *body {
 	if _, read := r.Body.(readBody); read || r.Body == nil || r.ContentLength == 0 {
 		return nil
 	}
-	b := &body{ReadCloser: r.Body}
+	b := &body{ReadCloser: r.Body, request: r}
 	r.Body = b
 	return b
 }
