@@ -4,7 +4,7 @@ set -eu
 
 usage() {
 	cat <<'TEXT'
-usage: ./xcaddy.sh build | run [--one-process] | test [--long] | bench
+usage: ./xcaddy.sh build | run [--one-process] | test [--long] | bench [<measurement>...]
 
   build   build bin/caddy (Caddy with the modules) and bin/upstream
   run     build, start both with Caddyfile, make a demo account; Ctrl-C stops;
@@ -12,10 +12,11 @@ usage: ./xcaddy.sh build | run [--one-process] | test [--long] | bench
   test    install what the tests need, then vet, lint and test everything;
           --long runs every round and seed, where test runs a twentieth
   bench   install what that needs, then measure the cost of the gate, as
-          ratios within one run
+          ratios within one run; bench peers measures it against nginx
 
 Settings come from the environment: TOLLGATE_ADDRESS, TOLLGATE_CONTROL,
-TOLLGATE_UPSTREAM, TOLLGATE_DATA, TOLLGATE_TIMEZONE, TOLLGATE_SECRET.
+TOLLGATE_UPSTREAM, TOLLGATE_DATA, TOLLGATE_TIMEZONE, TOLLGATE_SECRET,
+TOLLGATE_DATABASE, TOLLGATE_RATES_HISTORY, TOLLGATE_RATES_DAILY, CADDY_ADMIN.
 TEXT
 }
 
@@ -240,7 +241,7 @@ check() {
 case "${1:-}" in
 build) build ;;
 run)
-	case "${2:-}" in
+	case "${2:-}${3:-}" in
 	'')
 		upstream=bin/upstream
 		run Caddyfile

@@ -50,7 +50,7 @@ func TestArrows(t *testing.T) {
 			[]string{"caddymodule/..."},
 			[]string{"upstream/..."},
 		},
-		{ // clients of the control API, but for the upstream in one process with the gate
+		{ // clients of the control API, except the upstream in one process with the gate
 			[]string{"caddymodule/control/client", "caddymodule/control/cli", "upstream/..."},
 			slices.Concat(gate, []string{caddy, badger, "caddymodule", "caddymodule/control", "caddymodule/login", "caddymodule/store/...", "caddymodule/usage", "caddymodule/health"}),
 		},

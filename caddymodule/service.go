@@ -38,7 +38,13 @@ func (a *App) AtStart(start func() error) { a.starts = append(a.starts, start) }
 // assertion.Call or assertion.Login. Clients cannot forge this.
 func Passed(r *http.Request, purpose string) bool {
 	call := passed(r)
-	return call != nil && call.IsLogin() == (purpose == assertion.Login)
+	switch purpose {
+	case assertion.Call:
+		return call != nil && !call.IsLogin()
+	case assertion.Login:
+		return call != nil && call.IsLogin()
+	}
+	return false
 }
 
 // passedVar is the variable of an admitted request that holds its call.
@@ -55,7 +61,7 @@ func passed(r *http.Request) *gate.Call {
 // ControlClient returns a client of the control API of the gate in force in
 // this process. It stays valid across reloads.
 func ControlClient() *client.Client {
-	return client.InMemory(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return client.InProcess(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A write to memory does not fail.
 		_ = serveCurrent(w, r)
 	}))

@@ -110,6 +110,8 @@ var alike = []struct{ name, status, text string }{
 	{"not acceptable", "406", call("/api/rates/EUR", "key", "Accept: text/plain")},
 	{"long batch", "413", submit("/api/convert/batch", jsonType, strings.Repeat(" ", 65<<10)+batch, "Authorization: Bearer {key}")},
 	{"batch as text", "415", submit("/api/convert/batch", "text/plain", batch, "Authorization: Bearer {key}")},
+	// More than net/http reads of a body after the answer.
+	{"huge batch as text", "415", submit("/api/convert/batch", "text/plain", strings.Repeat(" ", 1<<20), "Authorization: Bearer {key}")},
 	{"long batch as text", "415", submit("/api/convert/batch", "text/plain", strings.Repeat(" ", 100<<10), "Authorization: Bearer {key}")},
 	{"compressed batch", "415", submit("/api/convert/batch", jsonType, "x", "Content-Encoding: gzip", "Authorization: Bearer {key}")},
 	{"first of a limit", "200", call("/api/rates/EUR", "business")},

@@ -96,7 +96,7 @@ const ample policy.Limit = 1_000_000_000
 func BenchmarkMemory(b *testing.B) {
 	for _, accounts := range []int{10_000, 1_000_000} {
 		b.Run(fmt.Sprintf("accounts=%d", accounts), func(b *testing.B) {
-			batches := serveInMemory(b, accounts)
+			batches := serveInProcess(b, accounts)
 			var spent time.Duration
 			for _, took := range batches {
 				spent += took
@@ -111,15 +111,15 @@ func BenchmarkMemory(b *testing.B) {
 // neither the garbage collector nor other programs disturb.
 func BenchmarkMemoryQuiet(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	batches := serveInMemory(b, 10_000)
+	batches := serveInProcess(b, 10_000)
 	slices.Sort(batches)
 	b.ReportMetric(float64(batches[len(batches)/10])/batch, "ns/op")
 }
 
-// serveInMemory serves b.N calls in batches and returns the duration of
+// serveInProcess serves b.N calls in batches and returns the duration of
 // each batch. It gives each processor a part of the batches, so that the
 // processors share the gate only.
-func serveInMemory(b *testing.B, accounts int) (batches []time.Duration) {
+func serveInProcess(b *testing.B, accounts int) (batches []time.Duration) {
 	l, bearers := newLedger(b, accounts, 10_000)
 	g := newGate(b, memory{ledger: l}, ample)
 	warm(b, g, bearers)

@@ -48,7 +48,7 @@ func measureGarbage(ctx context.Context, b *bench) ([]row, error) {
 	return append(rows, allocationRows(allocated)...), nil
 }
 
-// allocations are the allocations of a call, and by whom.
+// allocations are the allocations of a call, by part of the code.
 type allocations struct {
 	objects, bytes float64
 	gate, upstream part
@@ -57,7 +57,7 @@ type allocations struct {
 // part is the share of a part of the code in the allocations.
 type part struct{ objects, bytes float64 }
 
-// allocations loads a side and counts.
+// allocations loads a side and returns its allocations for each call.
 func (b *bench) allocations(ctx context.Context, s *side) ([]allocations, error) {
 	list := make([]allocations, b.repeats)
 	for i := range list {

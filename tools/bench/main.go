@@ -138,16 +138,16 @@ func parseFlags(args []string, usage io.Writer) (*bench, error) {
 	flags.IntVar(&b.rounds, "rounds", 15, "number of rounds")
 	flags.IntVar(&b.seconds, "seconds", 2, "duration of one load, in seconds")
 	flags.BoolVar(&b.quick, "quick", false, "a smoke test: 2 rounds of 1 second, a store of 20000 accounts")
-	only := flags.String("only", "", "comma-separated `names` of measurements, as after the flags: "+strings.Join(names(), ", "))
+	flags.Usage = func() {
+		fmt.Fprintf(usage, "usage: bench [flags] [measurement...]\n\nThe measurements are %s.\n\n", strings.Join(names(), ", "))
+		flags.PrintDefaults()
+	}
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
 	b.only = flags.Args()
 	if b.quick {
 		b.rounds, b.seconds, b.accounts, b.repeats = 2, 1, 20_000, 1
-	}
-	if *only != "" {
-		b.only = append(b.only, strings.Split(*only, ",")...)
 	}
 	return b, nil
 }

@@ -32,16 +32,9 @@ type nginx struct {
 // startNginx starts a redis-server with accounts, and an nginx in front of
 // an upstream. All files of nginx are in a directory of its own.
 func (b *bench) startNginx(ctx context.Context, upstream string) (*nginx, error) {
-	// The path of a Unix socket may have 107 bytes.
-	sockets, err := os.MkdirTemp("", "bench-")
+	r, socket, err := b.startRedisAtSocket(ctx)
 	if err != nil {
 		return nil, err
-	}
-	b.stops = append(b.stops, func() error { return os.RemoveAll(sockets) })
-	socket := filepath.Join(sockets, "redis")
-	r, err := b.startRedis(ctx, "unixsocket "+socket, "unixsocketperm 700")
-	if err != nil {
-		return nil, fmt.Errorf("starting redis-server: %w", err)
 	}
 	addresses, err := freeAddresses(ctx, 1)
 	if err != nil {

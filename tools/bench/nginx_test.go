@@ -104,8 +104,8 @@ func TestNginxAnswersLikeGate(t *testing.T) {
 	}
 }
 
-// The upstream gets who calls, and neither the token nor what the client says
-// about itself.
+// The upstream gets the identity of the caller, but neither its token nor the
+// identity headers that it sent.
 func TestNginxHeaders(t *testing.T) {
 	t.Parallel()
 	var last atomic.Pointer[http.Header]

@@ -54,7 +54,11 @@ func (b *bench) startPeers(ctx context.Context) (p peers, err error) {
 	if err != nil {
 		return p, err
 	}
-	onRedis, r, err := b.startRedisGate(ctx, proxy)
+	r, socket, err := b.startRedisAtSocket(ctx) // as nginx has it
+	if err != nil {
+		return p, err
+	}
+	onRedis, err := b.startRedisGate(ctx, r, "unix://"+socket, proxy)
 	if err != nil {
 		return p, err
 	}

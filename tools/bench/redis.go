@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -114,18 +115,28 @@ func openRedis(ctx context.Context, r *redis) (*redisstore.Store, error) {
 	}
 }
 
-// startRedisGate starts a redis-server and a gate on it.
-func (b *bench) startRedisGate(ctx context.Context, handler string) (*gate, *redis, error) {
-	r, err := b.startRedis(ctx)
+// startRedisAtSocket starts a redis-server that also listens on a Unix socket.
+func (b *bench) startRedisAtSocket(ctx context.Context) (r *redis, socket string, err error) {
+	// The path of a Unix socket may have 107 bytes.
+	dir, err := os.MkdirTemp("", "bench-")
 	if err != nil {
-		return nil, nil, fmt.Errorf("starting redis-server: %w", err)
+		return nil, "", err
 	}
+	b.stops = append(b.stops, func() error { return os.RemoveAll(dir) })
+	socket = filepath.Join(dir, "redis")
+	if r, err = b.startRedis(ctx, "unixsocket "+socket, "unixsocketperm 700"); err != nil {
+		return nil, "", fmt.Errorf("starting redis-server: %w", err)
+	}
+	return r, socket, nil
+}
+
+// startRedisGate starts a gate on a redis-server, at a URL of the server.
+func (b *bench) startRedisGate(ctx context.Context, r *redis, url, handler string) (*gate, error) {
 	db, err := openRedis(ctx, r)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	g, err := b.startGateOn(ctx, db, fmt.Sprintf("store redis %q", r.URL()), handler)
-	return g, r, err
+	return b.startGateOn(ctx, db, fmt.Sprintf("store redis %q", url), handler)
 }
 
 // redisSides are the sides of measureRedis. A gate is a side for each of its
@@ -152,7 +163,11 @@ func measureRedis(ctx context.Context, b *bench) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, r, err := b.startRedisGate(ctx, proxyTo(upstream))
+	r, err := b.startRedis(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("starting redis-server: %w", err)
+	}
+	g, err := b.startRedisGate(ctx, r, r.URL(), proxyTo(upstream))
 	if err != nil {
 		return nil, err
 	}

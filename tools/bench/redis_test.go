@@ -27,7 +27,11 @@ func TestRedisSide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, r, err := b.startRedisGate(t.Context(), proxyTo(upstream))
+	r, err := b.startRedis(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := b.startRedisGate(t.Context(), r, r.URL(), proxyTo(upstream))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,9 +37,9 @@ func (b *bodies) giveBack(body *bytes.Buffer) {
 	}
 }
 
-// shortBody is a length in bytes below which net/http sets Content-Length
-// itself. With that field, the answer of a gate in the same process has nine:
-// a map of nine takes twice the memory of a map of eight.
+// shortBody is a length in bytes up to which net/http sets Content-Length
+// itself. In one process with the gate, the field would be the ninth of the
+// header. A Go map of nine entries takes twice the memory of one of eight.
 const shortBody = 1 << 10
 
 // send writes an answer. A client may cache a successful GET until newer

@@ -48,6 +48,30 @@ func newer(t *testing.T, day, code, text string) *rates.Dataset {
 	return rates.Merge(fixture(t), b.Build())
 }
 
+// Each answer says its length, whether this package or net/http sets it.
+func TestLength(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	web := httptest.NewServer(s.handler)
+	defer web.Close()
+	for _, target := range append([]string{"/api/convert/EUR/10/XXX"}, targets...) {
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			r, err := http.NewRequestWithContext(t.Context(), method, web.URL+target, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := web.Client().Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = answer.Body.Close()
+			if want := len(s.get(t, target).body); answer.ContentLength != int64(want) {
+				t.Errorf("%s %s: got the length %d, want %d", method, target, answer.ContentLength, want)
+			}
+		}
+	}
+}
+
 func TestCaching(t *testing.T) {
 	t.Parallel()
 	for _, target := range targets {

@@ -29,7 +29,8 @@ type registration func(*service, huma.API, huma.Operation) (http.Handler, error)
 type reply[O any] struct{ Body *O }
 
 // register returns the registration of a handler. huma documents both types;
-// it does not serve them, because its plumbing takes longer than a conversion.
+// it does not serve them, because its request handling takes longer than a
+// conversion.
 func register[I, O any](handle handler[I, O]) registration {
 	return func(s *service, documentation huma.API, operation huma.Operation) (http.Handler, error) {
 		fields, err := inputOf(reflect.TypeFor[I]())

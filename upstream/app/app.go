@@ -53,10 +53,12 @@ func Open(ctx context.Context, o Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	work, stop := context.WithCancel(context.Background())
 	a := &App{options: o, store: store, rates: provider, accounts: o.Accounts(store), stop: stop}
-	a.background.Go(func() { provider.Run(work) })
-	a.background.Go(func() { a.accounts.Run(work, endLoginsEvery) })
+	a.background.Go(func() { keepRunning(work, o.Logger, "refreshing rates", provider.Run) })
+	a.background.Go(func() {
+		keepRunning(work, o.Logger, "ending logins", func(ctx context.Context) { a.accounts.Run(ctx, endLoginsEvery) })
+	})
 	return a, nil
 }
 

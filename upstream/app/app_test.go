@@ -169,11 +169,11 @@ func TestOpenFails(t *testing.T) {
 		want string
 	}{
 		"data":     {func(o *app.Options) { o.Directory = "" }, `invalid directory: want a directory for the data`},
-		"history":  {func(o *app.Options) { o.RatesHistory = "ftp://u:hunter2@x" }, `invalid rates history: want an HTTP or HTTPS URL`},
-		"daily":    {func(o *app.Options) { o.RatesDaily = "off" }, `invalid rates daily: want an HTTP or HTTPS URL`},
+		"history":  {func(o *app.Options) { o.RatesHistory = "ftp://u:hunter2@x" }, `invalid rates_history: want an HTTP or HTTPS URL, or off`},
+		"daily":    {func(o *app.Options) { o.RatesDaily = "off" }, `invalid rates_daily: want an HTTP or HTTPS URL, or off`},
 		"control":  {func(o *app.Options) { o.Control = nil }, `invalid control: want a client of the control API`},
 		"logger":   {func(o *app.Options) { o.Logger = nil }, `invalid logger: want a logger`},
-		"database": {func(o *app.Options) { o.Database = "mysql://x" }, `opening database: the URL does not begin with postgres://`},
+		"database": {func(o *app.Options) { o.Database = "mysql://x" }, `invalid database: want a URL that begins with postgres://`},
 	} {
 		o := options
 		c.edit(&o)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 	"github.com/caddy-tollgate/tollgate/upstream/server"
 )
 
@@ -77,13 +78,15 @@ func (o Options) Validate() error {
 	if o.Directory == "" {
 		return &OptionError{"directory", "", "a directory for the data"}
 	}
-	for _, fetched := range []struct{ name, url string }{{"rates history", o.RatesHistory}, {"rates daily", o.RatesDaily}} {
+	for _, fetched := range []struct{ name, url string }{{"rates_history", o.RatesHistory}, {"rates_daily", o.RatesDaily}} {
 		u, err := url.Parse(fetched.url)
 		if err != nil || fetched.url != "" && (u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-			return &OptionError{fetched.name, "", "an HTTP or HTTPS URL"}
+			return &OptionError{fetched.name, "", "an HTTP or HTTPS URL, or off"}
 		}
 	}
 	switch {
+	case o.Database != "" && !database.IsURL(o.Database):
+		return &OptionError{"database", "", "a URL that begins with postgres://"}
 	case o.Control == nil:
 		return &OptionError{"control", "", "a client of the control API"}
 	case o.Logger == nil:
@@ -107,6 +110,12 @@ func (s Site) Validate() error {
 }
 
 func (o Options) ratesDirectory() string { return filepath.Join(o.Directory, "rates") }
+
+// Secure tells whether session cookies are sent over TLS only.
+func (s Site) Secure() bool {
+	address, err := publicURL(s.Address)
+	return err == nil && address.Scheme == "https"
+}
 
 // CheckAssertions returns a check for a Site: it accepts a request with
 // one Tollgate-Assertion that the gate of this secret made for a host of

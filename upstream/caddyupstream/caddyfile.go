@@ -1,8 +1,6 @@
 package caddyupstream
 
 import (
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
@@ -26,13 +24,12 @@ func parse(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 		return nil, h.Err("wrong number of arguments: write tollgate_upstream { ... }")
 	}
 	u := new(Upstream)
-	texts, first := u.texts(), map[string]int{}
+	first := map[string]int{}
 	for h.NextBlock(0) {
 		name := h.Val()
-		text, known := texts[name]
-		if !known && name != "signup" {
-			options := slices.Sorted(maps.Keys(texts))
-			return nil, h.Errf("unknown option %q: use %s, signup", name, strings.Join(options, ", "))
+		text := u.text(name)
+		if text == nil && name != "signup" {
+			return nil, h.Errf("unknown option %q: use %s, signup", name, strings.Join(texts, ", "))
 		}
 		if line, duplicate := first[name]; duplicate {
 			return nil, h.Errf("duplicate option %q (first at line %d)", name, line)
@@ -42,7 +39,7 @@ func parse(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 		if !h.AllArgs(&value) {
 			return nil, h.Errf("wrong number of arguments: write %s <value>", name)
 		}
-		if known {
+		if text != nil {
 			*text = value
 			continue
 		}

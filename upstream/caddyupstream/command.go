@@ -1,8 +1,6 @@
 package caddyupstream
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -20,23 +18,14 @@ func command() caddycmd.Command {
 		Short: "Administers the accounts and rates of the handler tollgate_upstream",
 		Long: `
 Reads and changes the database and the rates of the handler tollgate_upstream.
---data and the environment variable TOLLGATE_DATABASE must be the handler's
+--data (or TOLLGATE_DATA) and TOLLGATE_DATABASE must equal the handler's
 options data and database.
 
 The commands below account also talk to the admin endpoint of the running
-Caddy. --address is its address, if it is not the default. Write Unix sockets
-as unix//path.`,
-		CobraFunc: func(c *cobra.Command) {
-			c.Args, c.RunE = cobra.NoArgs, needCommand
-			cli.Add(c, cli.Gate{Flags: flags, Connect: connect})
-		},
+Caddy. --address (or CADDY_ADMIN) is its address, if it is not the default.
+Write Unix sockets as unix//path.`,
+		CobraFunc: func(c *cobra.Command) { cli.Add(c, cli.Gate{Flags: flags, Connect: connect}) },
 	}
-}
-
-// needCommand refuses a command line without a command. Cobra would print the
-// help and exit with 0, also for an unknown command.
-func needCommand(c *cobra.Command, _ []string) error {
-	return fmt.Errorf("%s needs a command: account, rates", c.CommandPath())
 }
 
 func flags(c *cobra.Command) {

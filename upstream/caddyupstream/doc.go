@@ -1,11 +1,10 @@
-// Package caddyupstream is the upstream as Caddy modules, for one process
-// with the gate: the handler "tollgate_upstream" and the command "caddy
-// upstream".
+// Package caddyupstream is the upstream as Caddy modules that run in the gate's
+// process: the handler "tollgate_upstream" and the command "caddy upstream".
 //
 // The handler replaces the proxy and the process bin/upstream. It asks the
 // gate's control API in memory, and answers API calls and logins that the
-// gate has passed. How the gate tells it is state of the request that
-// clients cannot write; the handler reads no header about identity.
+// gate has passed. The gate marks such requests in state that clients cannot
+// write. The handler reads no identity from headers.
 package caddyupstream
 
 import (

@@ -6,7 +6,7 @@ import "github.com/caddy-tollgate/tollgate/upstream/app"
 func Apps() map[string]*app.App {
 	open := map[string]*app.App{}
 	apps.Range(func(key, value any) bool {
-		open[key.(string)] = value.(*pooledApp).App
+		open[key.(appKey).directory] = value.(*pooledApp).App
 		return true
 	})
 	return open

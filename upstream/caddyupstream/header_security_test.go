@@ -59,9 +59,9 @@ func (r *running) refused(t *testing.T, headers ...string) {
 	}
 }
 
-// Threat: a site has the handler without the gate, by mistake. Nobody
-// limits logins there, and no call is counted. Headers of a client, which the
-// upstream of another process would believe, prove nothing.
+// Threat: a site has the handler without the gate, by mistake. Logins
+// are not limited and calls are not counted. The handler ignores identity
+// headers of a client.
 func TestWithoutGate(t *testing.T) {
 	s := setup{data: filepath.Join(t.TempDir(), "data")}
 	s.site = s.handler()
@@ -140,7 +140,7 @@ func TestForgedHeaders(t *testing.T) {
 	}
 }
 
-// Threat: a login takes a call through, or a call a login. The first is not
+// Threat: a request admitted as a login is used as a call, or the reverse. The first is not
 // counted, the second not limited. A rewrite after the gate changes the path
 // that the gate has passed.
 func TestMarkOfAnotherPurpose(t *testing.T) {

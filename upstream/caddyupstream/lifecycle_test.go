@@ -18,7 +18,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/caddyupstream"
 )
 
-// unwritable is a directory that nobody can make, not even root.
+// unwritable is a directory that cannot be created, not even by root.
 const unwritable = "/proc/tollgate"
 
 // startMistakes are configurations that are refused, most of them at the
@@ -30,15 +30,15 @@ func startMistakes(t *testing.T) map[string]struct{ options, want string } {
 		t.Fatal(err)
 	}
 	return map[string]struct{ options, want string }{
-		"database of another kind":  {"database mysql://u:hunter2@127.0.0.1:1/x", "opening database"},
+		"database of another kind":  {"database mysql://u:hunter2@127.0.0.1:1/x", "invalid database: want a URL"},
 		"malformed database":        {"database postgres://u:hunter2@127.0.0.1:x/x", "opening database"},
 		"database away":             {"database postgres://u:hunter2@127.0.0.1:1/x", "opening PostgreSQL database"},
 		"directory is a file":       {"data /dev/null", "/dev/null: not a directory"},
 		"directory not writable":    {"data " + unwritable, unwritable},
 		"address":                   {"address ftp://rates.example", "invalid address"},
 		"zone":                      {"timezone Mars", "invalid timezone"},
-		"rates history":             {"rates_history ftp://u:hunter2@127.0.0.1/x", "invalid rates history"},
-		"rates daily":               {"rates_daily hunter2", "invalid rates daily"},
+		"rates history":             {"rates_history ftp://u:hunter2@127.0.0.1/x", "invalid rates_history"},
+		"rates daily":               {"rates_daily hunter2", "invalid rates_daily"},
 		"empty file":                {"database {file." + empty + "}", "database: empty or unknown placeholder"},
 		"unknown placeholder":       {"database postgres://u:{hunter2}@127.0.0.1:1/x", "database: empty or unknown placeholder"},
 		"unknown placeholder alone": {"timezone {http.request.host}", "timezone: empty or unknown placeholder"},

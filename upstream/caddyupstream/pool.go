@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -17,6 +18,9 @@ var apps = caddy.NewUsagePool()
 // errNotOpen says that the database is not open yet.
 var errNotOpen = errors.New("the upstream's database is not open yet")
 
+// appKey identifies the data of an App in the pool.
+type appKey struct{ directory, database string }
+
 // pooledApp is an open App in the pool.
 type pooledApp struct {
 	*app.App
@@ -26,15 +30,18 @@ type pooledApp struct {
 // Destruct closes the App.
 func (p *pooledApp) Destruct() error { return p.Close() }
 
+// startTimeout bounds the time to open an App: Caddy can neither reload nor
+// stop while a configuration starts.
+const startTimeout = 30 * time.Second
+
 // open opens the App, unless another configuration or handler has it open.
-func (u *Upstream) open(ctx context.Context) error {
+func (u *Upstream) open() error { return u.openWithin(startTimeout) }
+
+func (u *Upstream) openWithin(timeout time.Duration) error {
 	return u.join(func() (caddy.Destructor, error) {
-		// The App must not hold Caddy's context, which holds the whole
-		// configuration.
-		free, stop := context.WithCancel(context.Background())
+		ctx, stop := context.WithTimeout(context.Background(), timeout)
 		defer stop()
-		defer context.AfterFunc(ctx, stop)()
-		opened, err := app.Open(free, u.options)
+		opened, err := app.Open(ctx, u.options)
 		if err != nil {
 			return nil, fmt.Errorf("opening the upstream: %w", err)
 		}
@@ -47,10 +54,10 @@ func (u *Upstream) urls() [2]string { return [2]string{u.options.RatesHistory, u
 // join makes the handler a user of the pooled App. If there is none, it
 // calls open. errNotOpen leaves the handler without an App.
 func (u *Upstream) join(open caddy.Constructor) error {
-	if u.pooled != "" {
+	if u.pooled != nil {
 		return nil
 	}
-	key := u.options.Directory + "\n" + u.options.Database
+	key := appKey{u.options.Directory, u.options.Database}
 	value, _, err := apps.LoadOrNew(key, open)
 	if errors.Is(err, errNotOpen) {
 		return nil
@@ -58,10 +65,11 @@ func (u *Upstream) join(open caddy.Constructor) error {
 	if err != nil {
 		return err
 	}
-	u.pooled = key
+	u.pooled = &key
 	pooled := value.(*pooledApp)
 	if pooled.urls != u.urls() {
-		u.options.Logger.Warn("rates_history or rates_daily changed; restart to apply it")
+		u.options.Logger.Warn("rates_history or rates_daily differ from those in use, and are ignored until a restart",
+			"directory", u.options.Directory)
 	}
 	handler, err := pooled.Handler(u.site)
 	if err != nil {
@@ -73,10 +81,10 @@ func (u *Upstream) join(open caddy.Constructor) error {
 
 // leave releases the pooled App.
 func (u *Upstream) leave() error {
-	if u.pooled == "" {
+	if u.pooled == nil {
 		return nil
 	}
-	_, err := apps.Delete(u.pooled)
-	u.pooled = ""
+	_, err := apps.Delete(*u.pooled)
+	u.pooled = nil
 	return err
 }

@@ -127,7 +127,7 @@ func TestRatesURLsChanged(t *testing.T) {
 	logged := filepath.Join(t.TempDir(), "log")
 	r := start(t, setup{global: "log {\noutput file " + logged + "\n}"})
 	before := caddyupstream.Apps()
-	const warning = "rates_history or rates_daily changed; restart to apply it"
+	const warning = "rates_history or rates_daily differ from those in use, and are ignored until a restart"
 	if err := r.reload(); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
@@ -16,6 +17,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
 	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
+	"github.com/caddy-tollgate/tollgate/upstream/server"
 )
 
 // Upstream answers requests with the currency API, the logins and the web
@@ -27,12 +29,12 @@ import (
 //
 // All options but signup can have placeholders such as {env.NAME} and
 // {file./path}, which are resolved when the configuration is loaded. An
-// empty option has its default. A placeholder that is a part of an option
-// must not be empty, and neither must a file.
+// empty option has its default. A placeholder inside a longer value must not
+// be empty, and neither must a file.
 type Upstream struct {
 	// Address is the public address of the site, as in the Caddyfile. With
-	// https, session cookies are sent over TLS only. Default:
-	// http://localhost:8080.
+	// https, session cookies are sent over TLS only, so set it for each site
+	// with TLS. Default: http://localhost:8080.
 	Address string `json:"address,omitempty"`
 
 	// Data is the data directory. The handler uses upstream/ in it, and
@@ -63,7 +65,10 @@ type Upstream struct {
 	options app.Options
 	site    app.Site
 	handler atomic.Pointer[http.Handler] // nil until the App is open
-	pooled  string                       // key of the pooled App that this handler uses, or ""
+	pooled  *appKey                      // of the pooled App that this handler uses, or nil
+
+	secure   bool      // session cookies are sent over TLS only
+	insecure sync.Once // the warning that they are not
 }
 
 // CaddyModule returns the Caddy module information.
@@ -83,20 +88,23 @@ func (u *Upstream) Provision(ctx caddy.Context) error {
 	if err := u.resolve(gate.Timezone); err != nil {
 		return err
 	}
-	gate.AtStart(func() error { return u.open(ctx) })
+	gate.AtStart(u.open)
 	return u.join(func() (caddy.Destructor, error) { return nil, errNotOpen })
 }
 
 // resolve replaces the placeholders, applies the defaults and checks the
 // values.
 func (u *Upstream) resolve(timezone string) error {
-	values := map[string]string{}
-	for name, option := range u.texts() {
-		value, err := replace(*option)
+	values, errs := map[string]string{}, []error{}
+	for _, name := range texts {
+		value, err := replace(*u.text(name))
 		if err != nil {
-			return fmt.Errorf("%s: empty or unknown placeholder", name)
+			errs = append(errs, fmt.Errorf("%s: empty or unknown placeholder", name))
 		}
 		values[name] = value
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
 	}
 	directory, err := filepath.Abs(cmp.Or(values["data"], "./data"))
 	if err != nil {
@@ -116,12 +124,13 @@ func (u *Upstream) resolve(timezone string) error {
 		SignUp:   u.SignUp,
 		Check:    check,
 	}
+	u.secure = u.site.Secure()
 	return errors.Join(u.options.Validate(), u.site.Validate())
 }
 
 // replace replaces the placeholders of an option. An option of empty
 // variables is empty, so that it has its default. An empty part of an option
-// is a mistake, such as a password that is missing, and so is an empty file.
+// is an error, for example a missing password. An empty file is one too.
 func replace(option string) (string, error) {
 	repl := caddy.NewReplacer()
 	value, err := repl.ReplaceOrErr(option, false, true)
@@ -131,12 +140,15 @@ func replace(option string) (string, error) {
 	return repl.ReplaceOrErr(option, true, true)
 }
 
-// texts are the options with text, by name.
-func (u *Upstream) texts() map[string]*string {
+// texts are the names of the options with text.
+var texts = []string{"address", "data", "database", "timezone", "rates_history", "rates_daily"}
+
+// text returns an option with text, or nil if the name is no such option.
+func (u *Upstream) text(name string) *string {
 	return map[string]*string{
 		"address": &u.Address, "data": &u.Data, "database": &u.Database, "timezone": &u.Timezone,
 		"rates_history": &u.RatesHistory, "rates_daily": &u.RatesDaily,
-	}
+	}[name]
 }
 
 // ratesURL returns the URL of an option, or "" for off.
@@ -147,12 +159,10 @@ func ratesURL(option, fallback string) string {
 	return cmp.Or(option, fallback)
 }
 
-var errNotPassed = errors.New("the request did not pass the handler tollgate")
-
 // check accepts a request that the gate has passed for a purpose.
 func check(r *http.Request, purpose string) error {
 	if !caddymodule.Passed(r, purpose) {
-		return errNotPassed
+		return server.ErrNotPassed
 	}
 	return nil
 }
@@ -163,6 +173,11 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp
 	handler := u.handler.Load()
 	if handler == nil {
 		return caddyhttp.Error(http.StatusBadGateway, errNotOpen)
+	}
+	if r.TLS != nil && !u.secure {
+		u.insecure.Do(func() {
+			u.options.Logger.Warn("session cookies are sent without TLS too: set the option address to the https address of the site")
+		})
 	}
 	(*handler).ServeHTTP(w, r)
 	return nil

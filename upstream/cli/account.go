@@ -31,7 +31,7 @@ func accountCommand(gate Gate) *cobra.Command {
 an account is disabled. If the gate is unreachable, only set-password changes
 anything.
 
-The commands work while the server runs.`,
+The commands work while the currency API runs.`,
 		Args: cobra.NoArgs,
 		RunE: needCommand,
 	}
@@ -218,8 +218,8 @@ The password is the first line of standard input, 8 characters to 1024
 bytes long. With --generate the program creates one and prints it.
 
 If the gate is unreachable, the password is changed all the same, and a
-message on standard error says so. Older login tokens then work until the
-gate answers the server or another of these commands.`
+message on standard error says so. Older login tokens then work until
+the currency API or another of these commands reaches the gate.`
 	c.Flags().BoolVar(&generate, "generate", false, "create a password and print it")
 	return c
 }

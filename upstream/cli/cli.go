@@ -3,9 +3,7 @@
 // Run is the whole program bin/upstream. Add adds the commands that
 // administer accounts and rates to another program.
 //
-// The exit status is 0 after success, 1 after a failure and 2 for an invalid
-// command line. Results go to standard output, errors and logs to standard
-// error.
+// Results go to standard output, errors and logs to standard error.
 package cli
 
 import (
@@ -47,6 +45,7 @@ type Gate struct {
 
 // Add adds the commands account and rates to a command of another program.
 func Add(c *cobra.Command, gate Gate) {
+	c.Args, c.RunE = cobra.NoArgs, needCommand
 	c.AddCommand(accountCommand(gate), ratesCommand())
 }
 
@@ -58,7 +57,8 @@ func (e usageError) Unwrap() error { return e.error }
 
 func misuse(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// Run runs bin/upstream and returns its exit status.
+// Run runs bin/upstream and returns its exit status: 0 after success, 1 after
+// a failure, 2 for an invalid command line.
 func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
 		Use:                   "upstream COMMAND",
@@ -67,12 +67,10 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		SilenceErrors:         true,
 		SilenceUsage:          true,
 		DisableFlagsInUseLine: true,
-		Args:                  cobra.NoArgs,
-		RunE:                  needCommand,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(serveCommand())
-	Add(root, listener)
+	Add(root, controlListener)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)

@@ -28,7 +28,7 @@ opens a page.`,
 		RunE: func(c *cobra.Command, _ []string) error { return s.serve(c) },
 	}
 	s.withData(c)
-	listener.Flags(c)
+	controlListener.Flags(c)
 	s.withRates(c)
 	fromEnvironment(c, &s.listen, "upstream", "TOLLGATE_UPSTREAM", "127.0.0.1:9000", "`address` to listen on")
 	fromEnvironment(c, &s.address, "address", "TOLLGATE_ADDRESS", "http://localhost:8080", "public `URL` of the site; with https, session cookies are sent over TLS only")
@@ -41,7 +41,7 @@ func (s *settings) serve(c *cobra.Command) (err error) {
 	ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	options := s.options(c)
-	if options.Control, err = listener.Connect(c); err != nil {
+	if options.Control, err = controlListener.Connect(c); err != nil {
 		return err
 	}
 	secret, err := sharedSecret(c)
@@ -65,15 +65,15 @@ func (s *settings) serve(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	socket, err := new(net.ListenConfig).Listen(ctx, "tcp", s.listen)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.listen)
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
 	logger := options.Logger
-	logger.Info("listening", "address", socket.Addr().String())
+	logger.Info("listening", "address", listener.Addr().String())
 	// A second signal ends the process at once.
 	context.AfterFunc(ctx, stop)
-	err = server.Serve(ctx, socket, handler, logger)
+	err = server.Serve(ctx, listener, handler, logger)
 	logger.Info("stopped")
 	return err
 }

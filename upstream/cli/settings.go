@@ -44,9 +44,9 @@ func (s *settings) withData(c *cobra.Command) {
 	fromEnvironment(c, &s.data, "data", "TOLLGATE_DATA", "./data", "data `directory`")
 }
 
-// listener is the gate of another process: the commands call its control
-// listener with the secret.
-var listener = Gate{Flags: listenerFlags, Connect: connectListener}
+// controlListener is the gate of another process: the commands call its
+// control listener with the secret.
+var controlListener = Gate{Flags: listenerFlags, Connect: connectListener}
 
 func listenerFlags(c *cobra.Command) {
 	fromEnvironment(c, new(string), "control", "TOLLGATE_CONTROL", "127.0.0.1:8081", "`address` of the gate's control listener")

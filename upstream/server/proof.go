@@ -35,6 +35,7 @@ func newGatekeeper(check func(r *http.Request, purpose string) error, logger *sl
 	for _, reason := range reasons {
 		g.refused[reason] = outage.New(logger, slog.LevelWarn, "refused a request with unproven headers of the gate")
 	}
+	g.refused[ErrNotPassed] = outage.New(logger, slog.LevelWarn, "refused a request")
 	return g
 }
 
@@ -49,6 +50,10 @@ func (g *gatekeeper) require(purpose string, next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// ErrNotPassed is the error of a check in the gate's own process. It means a
+// wrong configuration: clients have no way around the gate.
+var ErrNotPassed = errors.New("the request did not pass the directive tollgate")
 
 var errAssertions = errors.New("the request does not have exactly one " + assertion.Header)
 
@@ -66,9 +71,13 @@ func CheckAssertion(verifier *assertion.Verifier) func(r *http.Request, purpose 
 }
 
 // warnUnproven logs a refused request that has headers of the gate: the
-// gate may have another secret or address, or the headers are forged. Each
-// reason is logged at most once a minute.
+// gate may have another secret or address, or the headers are forged. In the
+// gate's own process it logs each. Each reason is logged at most once a minute.
 func (g *gatekeeper) warnUnproven(r *http.Request, err error) {
+	if errors.Is(err, ErrNotPassed) {
+		g.refused[ErrNotPassed].Failed(slog.Any("error", err))
+		return
+	}
 	for name := range r.Header {
 		if !strings.HasPrefix(name, "Tollgate-") {
 			continue

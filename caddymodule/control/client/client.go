@@ -66,7 +66,7 @@ func New(base, secret string, options ...Option) (*Client, error) {
 			MaxIdleConnsPerHost: 64,
 			IdleConnTimeout:     90 * time.Second,
 		},
-		CheckRedirect: follow,
+		CheckRedirect: refuseRedirect,
 	}}
 	for _, option := range options {
 		option(c)
@@ -74,9 +74,9 @@ func New(base, secret string, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// follow follows no redirect: a gate does not redirect, and the secret must
-// not follow.
-func follow(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+// refuseRedirect follows no redirect: a gate sends none, and another server
+// must not get the secret.
+func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // do makes one call. It sends in as JSON unless it is nil, and decodes the
 // answer into out unless that is nil.

@@ -8,10 +8,10 @@ import (
 	"runtime/debug"
 )
 
-// InMemory returns a client of a gate in the same process: it calls the
+// InProcess returns a client of a gate in the same process: it calls the
 // handler of the control API and uses no connection.
-func InMemory(handler http.Handler) *Client {
-	return &Client{base: "http://localhost", http: &http.Client{Transport: memory{handler}, CheckRedirect: follow}}
+func InProcess(handler http.Handler) *Client {
+	return &Client{base: "http://localhost", http: &http.Client{Transport: memory{handler}, CheckRedirect: refuseRedirect}}
 }
 
 // memory is an http.RoundTripper that calls a handler.
@@ -26,7 +26,7 @@ func (m memory) RoundTrip(r *http.Request) (response *http.Response, err error) 
 		request.Body = http.NoBody
 	}
 	defer request.Body.Close()
-	// A call that has not begun is not made.
+	// Do not start a call whose context has ended.
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}

@@ -25,17 +25,17 @@ import (
 // answering returns a client of a handler, and the number of its requests.
 func answering(handler http.HandlerFunc) (*client.Client, *atomic.Int64) {
 	seen := new(atomic.Int64)
-	return client.InMemory(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return client.InProcess(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen.Add(1)
 		handler(w, r)
 	})), seen
 }
 
 // A client in memory gets the answers that one over a connection gets.
-func TestInMemory(t *testing.T) {
+func TestInProcess(t *testing.T) {
 	t.Parallel()
 	gate, ctx := controltest.New(t), t.Context()
-	memory := client.InMemory(control.New(gate, slog.New(slog.DiscardHandler)))
+	memory := client.InProcess(control.New(gate, slog.New(slog.DiscardHandler)))
 	network := connect(t, gate.Serve(t), controltest.Secret)
 	if _, err := memory.PutAccount(ctx, "acc_1", api.AccountChange{Plan: new("starter")}); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestInMemory(t *testing.T) {
 }
 
 // Body and headers pass in both directions.
-func TestInMemoryPassesAll(t *testing.T) {
+func TestInProcessPassesAll(t *testing.T) {
 	t.Parallel()
 	var got http.Request
 	var body []byte
@@ -110,7 +110,7 @@ func TestInMemoryPassesAll(t *testing.T) {
 }
 
 // A panic is an error with its stack, as it is over a connection.
-func TestInMemoryPanic(t *testing.T) {
+func TestInProcessPanic(t *testing.T) {
 	t.Parallel()
 	c, _ := answering(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNoContent) // is not an answer any more
@@ -125,7 +125,7 @@ func TestInMemoryPanic(t *testing.T) {
 func panicsHere() { panic("out of order") }
 
 // An ended context is an error, and a call that has not begun is not made.
-func TestInMemoryContext(t *testing.T) {
+func TestInProcessContext(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
 	c, seen := answering(func(w http.ResponseWriter, r *http.Request) {
@@ -149,7 +149,7 @@ func TestInMemoryContext(t *testing.T) {
 }
 
 // A gate does not redirect: the client follows nothing.
-func TestInMemoryRedirect(t *testing.T) {
+func TestInProcessRedirect(t *testing.T) {
 	t.Parallel()
 	c, seen := answering(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/tollgate/plans", http.StatusTemporaryRedirect)
@@ -160,7 +160,7 @@ func TestInMemoryRedirect(t *testing.T) {
 }
 
 // An answer that no gate gives is an error.
-func TestInMemoryNonsense(t *testing.T) {
+func TestInProcessNonsense(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]http.HandlerFunc{
 		"nothing":  func(http.ResponseWriter, *http.Request) {},
@@ -175,7 +175,7 @@ func TestInMemoryNonsense(t *testing.T) {
 }
 
 // Calls at the same time get their own answers, and leave no goroutine.
-func TestInMemoryConcurrently(t *testing.T) {
+func TestInProcessConcurrently(t *testing.T) {
 	ignored := goleak.IgnoreCurrent()
 	c, seen := answering(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"account":%q}`, strings.TrimPrefix(r.URL.Path, "/tollgate/accounts/"))

@@ -70,7 +70,7 @@ func OpenFile(ctx context.Context, directory string) (*Store, error) {
 // OpenURL opens a PostgreSQL database by a URL such as
 // postgres://user:password@host:5432/name?sslmode=verify-full.
 func OpenURL(ctx context.Context, address string) (*Store, error) {
-	if !strings.HasPrefix(address, "postgres://") && !strings.HasPrefix(address, "postgresql://") {
+	if !IsURL(address) {
 		return nil, errors.New("opening database: the URL does not begin with postgres://")
 	}
 	config, err := pgx.ParseConfig(address)
@@ -89,6 +89,11 @@ func OpenURL(ctx context.Context, address string) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("opening PostgreSQL database: %w", err), db.Close())
 	}
 	return &Store{db: db}, nil
+}
+
+// IsURL tells whether a text has the form of a URL for OpenURL.
+func IsURL(text string) bool {
+	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
 }
 
 // Close closes the database after all running statements.
