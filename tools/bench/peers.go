@@ -122,7 +122,9 @@ func peerRows(p peers) []row {
 		p.proxy.ratio("  nginx, Lua and Redis"+perSecond, target{}, rate, p.nginx),
 		p.proxy.ratio("  one process"+perSecond, target{}, rate, p.one.first),
 		p.one.between("one process against gate and proxy"+perSecond, atLeast(2.5), rate, p.one.first, p.gate),
+		p.one.between("  processor time per request", target{}, cpu, p.one.first, p.gate),
 		p.one.between("one process against nginx, Lua and Redis"+perSecond, atLeast(2), rate, p.one.first, p.nginx),
+		p.one.between("  processor time per request", target{}, cpu, p.one.first, p.nginx),
 		p.proxy.between("gate and proxy against nginx, Lua and Redis"+perSecond, target{}, rate, p.gate, p.nginx),
 	}
 }

@@ -101,7 +101,7 @@ func TestCaddyfileAndJSON(t *testing.T) {
 			strings.Contains(r.ask(t, "GET", "/", "").body, "Europe/Berlin"), slices.Collect(maps.Keys(caddyupstream.Apps()))))
 		r.stop(t)
 	}
-	if want := fmt.Sprint("303 __Host-", " ", true, []string{filepath.Join(data, "upstream") + "\n"}); results[0] != want || results[1] != want {
+	if want := fmt.Sprint("303 __Host-", " ", true, []string{filepath.Join(data, "upstream")}); results[0] != want || results[1] != want {
 		t.Errorf("from the Caddyfile %s\nfrom the JSON      %s\nwant               %s", results[0], results[1], want)
 	}
 }
@@ -119,8 +119,8 @@ func TestMistakes(t *testing.T) {
 		"address, empty part":   {`https://rates.example`, `https://{env.TOLLGATE_TEST_EMPTY}:1`, "address: empty or unknown placeholder"},
 		"zone":                  {`Europe/Berlin`, `Mars`, `invalid timezone "Mars"`},
 		"local zone":            {`Europe/Berlin`, `Local`, `invalid timezone "Local"`},
-		"history":               {`"rates_history":"off"`, `"rates_history":"ftp://u:hunter2@x"`, "invalid rates history"},
-		"daily":                 {`"rates_daily":"off"`, `"rates_daily":"rates.xml"`, "invalid rates daily"},
+		"history":               {`"rates_history":"off"`, `"rates_history":"ftp://u:hunter2@x"`, "invalid rates_history"},
+		"daily":                 {`"rates_daily":"off"`, `"rates_daily":"rates.xml"`, "invalid rates_daily"},
 		"file not there":        {`{env.TOLLGATE_TEST_NOT_SET}`, missing, "database: empty or unknown placeholder"},
 		"password not there":    {`{env.TOLLGATE_TEST_NOT_SET}`, "postgres://u:" + missing + "@127.0.0.1:1/x", "database: empty or unknown placeholder"},
 		"password empty":        {`{env.TOLLGATE_TEST_NOT_SET}`, "postgres://u:{env.TOLLGATE_TEST_EMPTY}@127.0.0.1:1/x", "database: empty or unknown placeholder"},

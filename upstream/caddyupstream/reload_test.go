@@ -154,14 +154,14 @@ func TestLogOfTheProcess(t *testing.T) {
 	dir := t.TempDir()
 	log := func(name string) string { return "log {\noutput file " + filepath.Join(dir, name) + "\n}" }
 	s := setup{data: filepath.Join(dir, "data"), global: log("first")}
-	s.site = s.handler() // without the gate, whose headers are then suspect
+	s.site = s.handler() // without the gate
 	r := start(t, s)
 	r.global = log("second")
 	if err := r.reload(); err != nil {
 		t.Fatal(err)
 	}
 	r.ask(t, "GET", convert, "", "Tollgate-Account: acc_1")
-	const warning = `"logger":"tollgate.upstream","msg":"refused a request with unproven headers of the gate"`
+	const warning = `"logger":"tollgate.upstream","msg":"refused a request","error":"the request did not pass the directive tollgate"`
 	if !strings.Contains(read(t, filepath.Join(dir, "second")), warning) || strings.Contains(read(t, filepath.Join(dir, "first")), warning) {
 		t.Errorf("the first log is %s\nthe second %s", read(t, filepath.Join(dir, "first")), read(t, filepath.Join(dir, "second")))
 	}
