@@ -22,11 +22,13 @@ func (c *Call) complete(h http.Header) {
 			delete(h, name)
 		}
 	}
+	c.keepPrivate(h, cacheControl, vary)
+	// New fields come last: a Go map of eight entries grows at any write, also
+	// to an entry that it has.
 	if len(c.limits) > 0 {
 		c.header(h, "Ratelimit-Policy", atQuotaPolicy, c.rateLimitPolicy())
 		c.header(h, "Ratelimit", atRateLimit, c.rateLimit())
 	}
-	c.keepPrivate(h, cacheControl, vary)
 }
 
 // isTargetedCacheControl recognises the variants of Cache-Control for single
