@@ -14,10 +14,11 @@ import (
 )
 
 // measureGarbage measures what a call allocates in one process, and what the
-// variable GOGC changes. Its default is 100.
+// variables of Go's garbage collector change. The default of GOGC is 100.
+// Caddy sets GOMEMLIMIT to nine tenths of the memory of the machine.
 func measureGarbage(ctx context.Context, b *bench) ([]row, error) {
 	var sides []*side
-	for _, variables := range [][]string{nil, nil, {"GOGC=200"}, {"GOGC=400"}, {"GOGC=800"}} {
+	for _, variables := range [][]string{nil, nil, {"GOGC=200"}, {"GOGC=400"}, {"GOGC=off", "GOMEMLIMIT=256MiB"}} {
 		one, err := b.startOne(ctx, variables...)
 		if err != nil {
 			return nil, err
@@ -34,7 +35,7 @@ func measureGarbage(ctx context.Context, b *bench) ([]row, error) {
 	var rows []row
 	usual := baseline{sides[0], sides[1]}
 	for _, s := range sides[2:] {
-		setting := s.variables[0]
+		setting := strings.Join(s.variables, " ")
 		rows = append(rows, usual.ratio("one process, "+setting+": requests/s", target{}, rate, s),
 			usual.ratio("  processor time per request", target{}, cpu, s),
 			usual.ratio("  p99", target{}, p99, s),
