@@ -21,7 +21,7 @@ func TestOneProcessReload(t *testing.T) {
 	stack.SkipInOneProcess(t, ownForm)
 	rounds := 4
 	if storetest.Long() {
-		rounds = 40
+		rounds = 51 // two of its four configurations load
 	}
 	s := stack.Start(t, stack.Shipped(t, "rates 1000\n", "rates unlimited\n", "per_client 5 1m", "per_client 1000 1s"), stack.OneProcess)
 	configurations := reloads(t, s)
@@ -65,8 +65,9 @@ func TestOneProcessReload(t *testing.T) {
 	eventually(t, "goroutines and files to end", func() error {
 		nowGoroutines, nowFiles := s.Resources()
 		t.Logf("%d goroutines and %d files, after the first round %d and %d", nowGoroutines, nowFiles, goroutines, files)
-		// Pools of connections grow a little.
-		if nowGoroutines > goroutines+rounds || nowFiles > files+rounds {
+		// Pools of connections grow a little. A leak of one for each reload is
+		// twice the rounds.
+		if slack := min(rounds, 10); nowGoroutines > goroutines+slack || nowFiles > files+slack {
 			return fmt.Errorf("%d goroutines and %d files, after the first round %d and %d", nowGoroutines, nowFiles, goroutines, files)
 		}
 		return nil
