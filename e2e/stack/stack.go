@@ -7,7 +7,6 @@ package stack
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -20,7 +19,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -52,12 +50,6 @@ type Stack struct {
 	caddy      *process
 	upstream   *process // nil in one process
 	log        *log
-}
-
-// process is a started program. ended is closed when it ends.
-type process struct {
-	*exec.Cmd
-	ended chan struct{}
 }
 
 // build builds the programs once per test process.
@@ -308,66 +300,6 @@ func dialLocal(ctx context.Context, network, address string) (net.Conn, error) {
 
 func binary(program string) string { return filepath.Join(Root(), "bin", program) }
 
-func (s *Stack) start(program string, args ...string) *process {
-	s.t.Helper()
-	p := &process{Cmd: exec.Command(binary(program), args...), ended: make(chan struct{})}
-	p.Env, p.Dir = s.env, filepath.Dir(s.Caddyfile)
-	p.Stdout, p.Stderr = s.log, s.log
-	if err := p.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	go func() {
-		defer close(p.ended)
-		_ = p.Wait() // the log has the reason
-	}()
-	return p
-}
-
-// stop stops a program as an operator does, and kills it if it does not end.
-func (s *Stack) stop(p *process) {
-	s.t.Helper()
-	if p == nil {
-		return
-	}
-	select {
-	case <-p.ended:
-		return
-	default:
-	}
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		s.t.Error(err)
-	}
-	select {
-	case <-p.ended:
-	case <-time.After(patience):
-		s.t.Errorf("%s did not end", p.Path)
-		_ = p.Process.Kill()
-		<-p.ended
-	}
-}
-
-// await waits until a URL answers with this status.
-func (s *Stack) await(name, url string, status int, p *process) {
-	s.t.Helper()
-	deadline := time.After(patience)
-	for {
-		response, err := client.Get(url)
-		if err == nil {
-			response.Body.Close()
-			if response.StatusCode == status {
-				return
-			}
-		}
-		select {
-		case <-p.ended:
-			s.t.Fatalf("%s ended: %s", name, s.log)
-		case <-deadline:
-			s.t.Fatalf("%s does not answer with %d: %v", name, status, err)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
 // FreePorts returns n unused ports. They lie below the ports that Linux gives
 // to outgoing connections: a program that restarts finds its port free.
 func FreePorts(t testing.TB, n int) []string {
@@ -390,24 +322,3 @@ func FreePorts(t testing.TB, n int) []string {
 	}
 	return ports
 }
-
-// log collects the output of the programs.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *log) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-// Log returns the output of the programs so far.
-func (s *Stack) Log() string { return s.log.String() }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -71,6 +72,25 @@ func (e *OptionError) Error() string {
 		return fmt.Sprintf("invalid %s: want %s", e.Option, e.Want)
 	}
 	return fmt.Sprintf("invalid %s %q: want %s", e.Option, e.Value, e.Want)
+}
+
+// The defaults of settings, for every program with an App.
+const (
+	DefaultAddress = "http://localhost:8080"
+	DefaultData    = "./data"
+)
+
+// Directory returns the directory of an App in a data directory, beside the
+// gate's.
+func Directory(data string) string { return filepath.Join(data, "upstream") }
+
+// RatesURL returns the URL of a setting: none for "off", and the fallback for
+// an empty setting.
+func RatesURL(setting, fallback string) string {
+	if setting == "off" {
+		return ""
+	}
+	return cmp.Or(setting, fallback)
 }
 
 // Validate returns an *OptionError if an option is invalid. It opens nothing.

@@ -226,8 +226,8 @@ func TestReloadKeepsNoConfiguration(t *testing.T) {
 	t.Error("the first configuration is still in memory")
 }
 
-// gateInForce is the gate of the running configuration, which it does not
-// keep in memory.
+// gateInForce returns a weak pointer to the gate of the running
+// configuration, so that the test does not keep it in memory.
 func gateInForce(t *testing.T) weak.Pointer[caddymodule.App] {
 	t.Helper()
 	running, err := caddy.ActiveContext().AppIfConfigured("tollgate")

@@ -106,20 +106,20 @@ func (u *Upstream) resolve(timezone string) error {
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	directory, err := filepath.Abs(cmp.Or(values["data"], "./data"))
+	directory, err := filepath.Abs(cmp.Or(values["data"], app.DefaultData))
 	if err != nil {
 		return fmt.Errorf("data: %w", err)
 	}
 	u.options = app.Options{
-		Directory:    filepath.Join(directory, "upstream"),
+		Directory:    app.Directory(directory),
 		Database:     values["database"],
-		RatesHistory: ratesURL(values["rates_history"], ecb.HistoryURL),
-		RatesDaily:   ratesURL(values["rates_daily"], ecb.DailyURL),
+		RatesHistory: app.RatesURL(values["rates_history"], ecb.HistoryURL),
+		RatesDaily:   app.RatesURL(values["rates_daily"], ecb.DailyURL),
 		Control:      caddymodule.ControlClient(),
 		Logger:       outage.Logger(caddymodule.ProcessLog("tollgate.upstream")),
 	}
 	u.site = app.Site{
-		Address:  cmp.Or(values["address"], "http://localhost:8080"),
+		Address:  cmp.Or(values["address"], app.DefaultAddress),
 		Timezone: cmp.Or(values["timezone"], timezone, "UTC"),
 		SignUp:   u.SignUp,
 		Check:    check,
@@ -149,14 +149,6 @@ func (u *Upstream) text(name string) *string {
 		"address": &u.Address, "data": &u.Data, "database": &u.Database, "timezone": &u.Timezone,
 		"rates_history": &u.RatesHistory, "rates_daily": &u.RatesDaily,
 	}[name]
-}
-
-// ratesURL returns the URL of an option, or "" for off.
-func ratesURL(option, fallback string) string {
-	if option == "off" {
-		return ""
-	}
-	return cmp.Or(option, fallback)
 }
 
 // check accepts a request that the gate has passed for a purpose.

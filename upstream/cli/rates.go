@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"text/tabwriter"
@@ -13,9 +12,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
 )
-
-// off is the value of a flag for a URL that is never fetched.
-const off = "off"
 
 func ratesCommand() *cobra.Command {
 	group := &cobra.Command{
@@ -37,13 +33,6 @@ A running server loads the changes of these commands at its next refresh.`,
 func (s *settings) withRates(c *cobra.Command) {
 	fromEnvironment(c, &s.history, "rates-history", "TOLLGATE_RATES_HISTORY", ecb.HistoryURL, "`URL` of the bank's whole history, or off")
 	fromEnvironment(c, &s.daily, "rates-daily", "TOLLGATE_RATES_DAILY", ecb.DailyURL, "`URL` of the bank's newest rates, or off")
-}
-
-func unlessOff(url string) string {
-	if url == off {
-		return ""
-	}
-	return url
 }
 
 // ratesState is the result of "rates status".
@@ -149,10 +138,11 @@ func ratesRefresh() *cobra.Command {
 		Short: "Fetch the bank's newest rates",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if cmp.Or(unlessOff(s.history), unlessOff(s.daily)) == "" {
+			options := s.options(c)
+			if options.RatesHistory == "" && options.RatesDaily == "" {
 				return misuse("both URLs are off")
 			}
-			provider, err := s.options(c).OpenRates()
+			provider, err := options.OpenRates()
 			if err != nil {
 				return err
 			}

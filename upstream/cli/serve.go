@@ -31,7 +31,7 @@ opens a page.`,
 	controlListener.Flags(c)
 	s.withRates(c)
 	fromEnvironment(c, &s.listen, "upstream", "TOLLGATE_UPSTREAM", "127.0.0.1:9000", "`address` to listen on")
-	fromEnvironment(c, &s.address, "address", "TOLLGATE_ADDRESS", "http://localhost:8080", "public `URL` of the site; with https, session cookies are sent over TLS only")
+	fromEnvironment(c, &s.address, "address", "TOLLGATE_ADDRESS", app.DefaultAddress, "public `URL` of the site; with https, session cookies are sent over TLS only")
 	fromEnvironment(c, &s.timezone, "timezone", "TOLLGATE_TIMEZONE", "UTC", "IANA `zone` whose midnight resets the quotas")
 	c.Flags().BoolVar(&s.signUp, "signup", false, "let strangers create an account, on the plan free")
 	return c

@@ -41,7 +41,7 @@ func fromEnvironment(c *cobra.Command, value *string, name, variable, fallback, 
 
 // withData declares the flag of commands that read or write data.
 func (s *settings) withData(c *cobra.Command) {
-	fromEnvironment(c, &s.data, "data", "TOLLGATE_DATA", "./data", "data `directory`")
+	fromEnvironment(c, &s.data, "data", "TOLLGATE_DATA", app.DefaultData, "data `directory`")
 }
 
 // controlListener is the gate of another process: the commands call its
@@ -102,10 +102,10 @@ func readSecret(path string) (string, error) {
 // options returns the options of an App without a client of the gate.
 func (s *settings) options(c *cobra.Command) app.Options {
 	return app.Options{
-		Directory:    filepath.Join(s.data, "upstream"),
+		Directory:    app.Directory(s.data),
 		Database:     os.Getenv("TOLLGATE_DATABASE"),
-		RatesHistory: unlessOff(s.history),
-		RatesDaily:   unlessOff(s.daily),
+		RatesHistory: app.RatesURL(s.history, ""),
+		RatesDaily:   app.RatesURL(s.daily, ""),
 		Logger:       slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil)),
 	}
 }
