@@ -43,6 +43,14 @@ type App struct {
 	// loaded.
 	Secret string `json:"secret,omitempty"`
 
+	// OldSecret also opens the control API, and the key set has its key, so
+	// that programs with the old secret work until they have the new one.
+	// Default: none.
+	OldSecret string `json:"old_secret,omitempty"`
+
+	// Webhook posts events to an HTTP server. Default: none.
+	Webhook *Webhook `json:"webhook,omitempty"`
+
 	// Proof "static" sends the header Tollgate-Proof as well, for services
 	// that do not verify Tollgate-Assertion yet: an HMAC under the secret,
 	// always the same for all services. It can appear in logs, and lets

@@ -21,8 +21,14 @@ import (
 //
 //	tollgate {
 //		store <module> <arguments...> { ... }
-//		secret <secret>
+//		secret <secret> [<old secret>]
 //		proof static
+//		mode enforce|shadow
+//		warn <percents...>
+//		webhook <url> {
+//			secret <whsec_...>
+//			events <names...>
+//		}
 //		timezone <zone>
 //		guard <prefixes...>
 //		login <method> <path> {
@@ -123,7 +129,10 @@ func (p *parser) options() map[string]option {
 	app := p.app
 	return map[string]option{
 		"store":     {syntax: "store <module> <arguments...>", args: someArgs, parse: p.store},
-		"secret":    {syntax: "secret <secret>", args: 1, parse: setText(&app.Secret)},
+		"secret":    {syntax: secretSyntax, args: someArgs, parse: p.secret},
+		"mode":      {syntax: "mode enforce|shadow", args: 1, parse: setText(&app.Mode)},
+		"warn":      {syntax: "warn <percents...>", args: someArgs, parse: p.warn},
+		"webhook":   {syntax: "webhook <url>", args: 1, parse: p.webhook},
 		"proof":     {syntax: "proof static", args: 1, parse: setText(&app.Proof)},
 		"timezone":  {syntax: "timezone <zone>", args: 1, parse: setText(&app.Timezone)},
 		"guard":     {syntax: "guard <prefixes...>", args: someArgs, repeats: true, parse: p.guard},
@@ -235,6 +244,31 @@ func (p *parser) store(args []string) error {
 	}
 	p.app.StoreRaw = caddyconfig.JSONModuleObject(module, "module", args[0], nil)
 	return refuseEmptyBlock(p.d) // which the module does not see
+}
+
+const secretSyntax = "secret <secret> [<old secret>]"
+
+func (p *parser) secret(args []string) error {
+	switch len(args) {
+	case 2:
+		p.app.OldSecret = args[1]
+	case 1:
+	default:
+		return p.d.Errf("wrong number of arguments: write %s", secretSyntax)
+	}
+	p.app.Secret = args[0]
+	return nil
+}
+
+func (p *parser) warn(args []string) error {
+	for _, text := range args {
+		percent, err := strconv.Atoi(strings.TrimSuffix(text, "%"))
+		if err != nil {
+			return p.d.Errf("invalid percentage %q of warn: use whole numbers from 1 to 100", text)
+		}
+		p.app.Warn = append(p.app.Warn, percent)
+	}
+	return nil
 }
 
 func (p *parser) guard(prefixes []string) error {

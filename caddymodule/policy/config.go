@@ -67,6 +67,19 @@ type Config struct {
 	// Plans lists the plans of accounts.
 	Plans []PlanConfig `json:"plans,omitempty"`
 
+	// Mode is what happens to calls that break a rule. "enforce" (the
+	// default) refuses them. "shadow" lets them pass, and reports what
+	// enforce would have refused: a call with a valid token passes as an
+	// admitted call and is not counted, any other request passes unchanged.
+	// Path checks, logins, usage, revoked and expired tokens and disabled
+	// accounts are enforced in both.
+	Mode Mode `json:"mode,omitempty"`
+
+	// Warn lists percentages of the limits of a day and a month, from 1 to
+	// 100. When an account reaches one, there is an event
+	// tollgate.quota_warning. Default: none.
+	Warn []int `json:"warn,omitempty"`
+
 	// Refund decides which failed calls are given back: "unreachable"
 	// (the default) calls that no upstream answered, "server_errors" also
 	// calls that an upstream answered with 5xx, "never" none.
@@ -189,6 +202,15 @@ type LoginThrottle struct {
 	// MaxWait is the longest wait. Default 15m.
 	MaxWait Duration `json:"max_wait,omitempty"`
 }
+
+// Mode is what happens to calls that break a rule.
+type Mode string
+
+// The modes.
+const (
+	Enforce Mode = "enforce"
+	Shadow  Mode = "shadow"
+)
 
 // Refund decides which failed calls are given back.
 type Refund string

@@ -46,6 +46,10 @@ type Policy struct {
 	LoginTTL time.Duration
 	// Refund decides which failed calls are given back.
 	Refund Refund
+	// Mode is what happens to calls that break a rule.
+	Mode Mode
+	// Warn has the percentages of limits that make a warning, ascending.
+	Warn []int
 
 	loginAliases []loginAlias
 	plans        map[string]*Plan
@@ -93,6 +97,8 @@ func New(c Config) (*Policy, error) {
 	p := &Policy{
 		LoginTTL: time.Duration(or(c.LoginTTL, Duration(24*time.Hour))),
 		Refund:   or(c.Refund, RefundUnreachable),
+		Mode:     or(c.Mode, Enforce),
+		Warn:     slices.Sorted(slices.Values(c.Warn)),
 		plans:    make(map[string]*Plan), limitNames: make(map[string]string),
 	}
 	err := errors.Join(
@@ -159,6 +165,17 @@ func (p *Policy) setLimits(c Config) error {
 	case RefundUnreachable, RefundServerErrors, RefundNever:
 	default:
 		errs = append(errs, mistake("refund", "%q is none of never, unreachable, server_errors", p.Refund))
+	}
+	if p.Mode != Enforce && p.Mode != Shadow {
+		errs = append(errs, mistake("mode", "%q is none of enforce, shadow", p.Mode))
+	}
+	for i, percent := range p.Warn {
+		if percent < 1 || percent > 100 {
+			errs = append(errs, mistake("warn", "%d is not a percentage from 1 to 100", percent))
+		}
+		if i > 0 && p.Warn[i-1] == percent {
+			errs = append(errs, mistake("warn", "duplicate percentage %d", percent))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -26,6 +26,12 @@ const (
 	// MaxOverrides is how many overrides an account may have.
 	MaxOverrides = 64
 
+	// MaxLabel is how long the label of an account may be, in characters.
+	MaxLabel = 200
+
+	// MaxBatch is how many accounts ChangeAccounts changes at most.
+	MaxBatch = 500
+
 	// MaxKeyLimits is how many limits of its own a key may have.
 	MaxKeyLimits = 32
 
@@ -135,6 +141,11 @@ type Store interface {
 	Keys
 	Usage
 	Health
+	Refusals
+	Audit
+	Events
+	Exporter
+	Overview
 }
 
 // Clock is the clock of a store that several gates share. If a store has this
@@ -283,8 +294,11 @@ type Counter interface {
 
 // Account is a customer of the API. Its calls count together.
 type Account struct {
-	ID        string
-	Plan      string
+	ID   string
+	Plan string
+	// Label is for people, such as an e-mail address or a company name. At
+	// most MaxLabel characters.
+	Label     string
 	Disabled  bool
 	CreatedAt time.Time
 	// Overrides has at most one for each endpoint and period, at most
@@ -307,6 +321,13 @@ type Accounts interface {
 	// an existing account as it is, ChangeAccount still makes the account
 	// durable, so that a caller can retry a failed change.
 	ChangeAccount(ctx context.Context, id string, change func(account *Account, exists bool) error) (Account, error)
+
+	// ChangeAccounts is ChangeAccount for up to MaxBatch accounts, with few
+	// writes. Each account changes in an atomic step of its own. The ids are
+	// distinct; i is the position of an id. accounts and errs have an element
+	// for each id; an account whose error is not nil has not changed, or it
+	// is not known whether it has, as after an error of ChangeAccount.
+	ChangeAccounts(ctx context.Context, ids []string, change func(i int, account *Account, exists bool) error) (accounts []Account, errs []error)
 
 	// Account returns one account or ErrNotFound.
 	Account(ctx context.Context, id string) (Account, error)
