@@ -1,8 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
@@ -30,6 +33,12 @@ type Refused struct {
 	Calls int64
 }
 
+// Compare orders rows by day, account, endpoint and code.
+func (r Refused) Compare(other Refused) int {
+	return cmp.Or(cmp.Compare(r.Day, other.Day), cmp.Compare(r.Account, other.Account),
+		cmp.Compare(r.Endpoint, other.Endpoint), cmp.Compare(r.Code, other.Code))
+}
+
 // Refusals keeps how many calls were refused, for ReportsFor days.
 type Refusals interface {
 	// AddRefused adds the Calls of each row to what the store has of the
@@ -46,10 +55,8 @@ type Refusals interface {
 
 // Entry is one change in the audit log. It has no secrets.
 type Entry struct {
-	// ID orders the entries: of two, the later one has the greater
-	// position. It is the Unix time in milliseconds and a number, such as
-	// "1795426000123-0". The store sets it.
-	ID string
+	// ID is the position of the entry, about at the time At. The store sets it.
+	ID EntryID
 	At time.Time
 	// ActorKind is "admin", "application" or "person".
 	ActorKind string
@@ -64,6 +71,42 @@ type Entry struct {
 	Before, After json.RawMessage
 }
 
+// EntryID is the position of an entry in the audit log.
+type EntryID struct {
+	Milliseconds int64 // since 1970
+	Number       int64 // of several in a millisecond
+}
+
+// ParseEntryID reads the text of an id.
+func ParseEntryID(text string) (id EntryID, err error) {
+	ms, number, found := strings.Cut(text, "-")
+	if id.Milliseconds, err = strconv.ParseInt(ms, 10, 64); err == nil {
+		id.Number, err = strconv.ParseInt(number, 10, 64)
+	}
+	if !found || err != nil || id.Milliseconds < 0 || id.Number < 0 || id.String() != text {
+		return EntryID{}, ErrNotFound
+	}
+	return id, nil
+}
+
+// String returns the text of the id.
+func (id EntryID) String() string {
+	return strconv.FormatInt(id.Milliseconds, 10) + "-" + strconv.FormatInt(id.Number, 10)
+}
+
+// Compare orders ids by their position.
+func (id EntryID) Compare(other EntryID) int {
+	return cmp.Or(cmp.Compare(id.Milliseconds, other.Milliseconds), cmp.Compare(id.Number, other.Number))
+}
+
+// Next returns the id of an entry at a time, greater than id.
+func (id EntryID) Next(at time.Time) EntryID {
+	if ms := at.UnixMilli(); ms > id.Milliseconds {
+		return EntryID{Milliseconds: ms}
+	}
+	return EntryID{id.Milliseconds, id.Number + 1}
+}
+
 // Audit keeps the changes of accounts and keys, for ReportsFor days.
 type Audit interface {
 	// AddEntries appends entries and sets their ids. They are durable when
@@ -71,9 +114,9 @@ type Audit interface {
 	AddEntries(ctx context.Context, entries []Entry) error
 
 	// ListEntries returns up to limit entries, oldest first: those since a
-	// time, after the entry with the id after unless that is empty, and of
-	// one account unless that is empty.
-	ListEntries(ctx context.Context, account string, since time.Time, after string, limit int) ([]Entry, error)
+	// time, after the position after, and of one account unless account is
+	// empty.
+	ListEntries(ctx context.Context, account string, since time.Time, after EntryID, limit int) ([]Entry, error)
 }
 
 // Event is something that others want to know, such as a used-up quota.

@@ -114,6 +114,7 @@ type Options struct {
 
 // Store is a store.Store in one directory.
 type Store struct {
+	scaffold
 	disk    *disk
 	archive *archive
 	journal *journal
@@ -160,7 +161,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
-	s := &Store{disk: disk, log: logger, seed: maphash.MakeSeed(), stop: make(chan struct{}), patience: closeWithin}
+	s := &Store{scaffold: newScaffold(), disk: disk, log: logger, seed: maphash.MakeSeed(), stop: make(chan struct{}), patience: closeWithin}
 	s.archive = &archive{db: db, durable: o.Sync, checkDisk: disk.checkOpen, sync: db.Sync}
 	if err := s.begin(o); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, errors.Join(err, abandon(db)))

@@ -25,6 +25,7 @@ type Store struct {
 	tokens     map[token.Hash]*store.Key
 	lastHandle store.Handle
 	start      time.Time // of the clock of the buckets, before all calls
+	reports
 }
 
 var _ store.Store = (*Store)(nil)
@@ -55,7 +56,7 @@ type pace struct {
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{accounts: map[string]*account{}, tokens: map[token.Hash]*store.Key{}, start: time.Now().AddDate(-1, 0, 0)}
+	return &Store{accounts: map[string]*account{}, tokens: map[token.Hash]*store.Key{}, start: time.Now().AddDate(-1, 0, 0), reports: newReports()}
 }
 
 func (s *Store) lock() (unlock func()) {
@@ -217,6 +218,15 @@ func (s *Store) ChangeAccount(_ context.Context, id string, change func(*store.A
 	}
 	a.Account = changed
 	return changed, nil
+}
+
+// ChangeAccounts implements store.Accounts.
+func (s *Store) ChangeAccounts(ctx context.Context, ids []string, change func(int, *store.Account, bool) error) ([]store.Account, []error) {
+	accounts, errs := make([]store.Account, len(ids)), make([]error, len(ids))
+	for i, id := range ids {
+		accounts[i], errs[i] = s.ChangeAccount(ctx, id, func(a *store.Account, exists bool) error { return change(i, a, exists) })
+	}
+	return accounts, errs
 }
 
 // Account implements store.Accounts.
