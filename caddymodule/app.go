@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
@@ -19,10 +17,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
-
-// minSecret is the shortest secret, in characters. In hexadecimal digits
-// that is 128 bits, which cannot be guessed.
-const minSecret = 32
 
 // App is the configuration of the gate: endpoints, plans, the store, the
 // secret. The handlers tollgate and tollgate_control and the admin endpoint
@@ -68,7 +62,7 @@ type App struct {
 
 	policy *policy.Policy
 	opener StoreOpener
-	key    *assertion.Key
+	keys   []*assertion.Key // of Secret, then of OldSecret
 	gate   *gate.Gate
 	// control serves the control listener and the admin endpoint.
 	control http.Handler
@@ -95,11 +89,8 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // that arrives before Start.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.log = ctx.Logger()
-	secret, err := caddy.NewReplacer().ReplaceOrErr(a.Secret, true, true)
-	if err != nil {
-		return &policy.Error{Subject: "secret", Err: errors.New("empty or unknown placeholder")}
-	}
-	errs := []error{checkSecret(secret), checkErrors(a.Errors), checkProof(a.Proof)}
+	secret, old, err := a.secrets()
+	errs := []error{err, checkErrors(a.Errors), checkProof(a.Proof)}
 	a.policy, err = policy.New(a.Config)
 	errs = append(errs, err)
 	if a.StoreRaw == nil {
@@ -113,7 +104,8 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("loading the store: %w", err)
 	}
 	a.opener = module.(StoreOpener)
-	a.Secret = secret
+	a.Secret, a.OldSecret = secret, old
+	a.warnOfWeakSecrets()
 	signer, err := a.newSigner()
 	if err != nil {
 		return err
@@ -166,30 +158,20 @@ func (a *App) staticProof() string {
 	return assertion.Proof(a.Secret)
 }
 
-// newSigner derives the app's key and returns a signer with it.
-func (a *App) newSigner() (signer *assertion.Signer, err error) {
-	if a.key, err = assertion.NewKey(a.Secret); err != nil {
-		return nil, err
+// newSigner derives the keys of the secrets, and returns a signer with the
+// first one.
+func (a *App) newSigner() (*assertion.Signer, error) {
+	for _, secret := range []string{a.Secret, a.OldSecret} {
+		if secret == "" {
+			continue
+		}
+		key, err := assertion.NewKey(secret)
+		if err != nil {
+			return nil, err
+		}
+		a.keys = append(a.keys, key)
 	}
-	return assertion.NewSigner(a.key)
-}
-
-// checkSecret validates the secret, which is sent in a header. Its errors
-// never contain the secret.
-func checkSecret(secret string) error {
-	var err error
-	unsendable := func(r rune) bool { return r < ' ' || r > '~' }
-	switch n := utf8.RuneCountInString(secret); {
-	case secret == "":
-		err = errors.New("required")
-	case n < minSecret:
-		err = fmt.Errorf("too short: %d characters, at least %d are required", n, minSecret)
-	case strings.ContainsFunc(secret, unsendable) || strings.TrimSpace(secret) != secret:
-		err = errors.New("use printable ASCII characters only, without a space at either end")
-	default:
-		return nil
-	}
-	return &policy.Error{Subject: "secret", Err: err}
+	return assertion.NewSigner(a.keys[0])
 }
 
 // Start opens the store, and then all that AtStart added. If that fails,
@@ -277,7 +259,7 @@ func (a *App) since(t time.Time) time.Duration { return a.clock().Since(t) }
 func (a *App) Policy() *policy.Policy { return a.policy }
 
 // PublicKeys returns the keys that verify assertions.
-func (a *App) PublicKeys() assertion.KeySet { return assertion.NewKeySet(a.key) }
+func (a *App) PublicKeys() assertion.KeySet { return assertion.NewKeySet(a.keys...) }
 
 // Store returns the store, or why there is none.
 func (a *App) Store() (store.Store, error) {

@@ -365,6 +365,9 @@ func (p *parser) validate() error {
 	if !strings.Contains(p.app.Secret, "{") {
 		errs = append(errs, checkSecret(p.app.Secret))
 	}
+	if old := p.app.OldSecret; old != "" && !strings.Contains(old, "{") {
+		errs = append(errs, checkSecret(old))
+	}
 	if p.app.StoreRaw == nil {
 		errs = append(errs, errNoStore)
 	}

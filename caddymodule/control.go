@@ -33,7 +33,7 @@ func (c *Control) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	c.handler = control.RequireSecret(app.Secret, app.control)
+	c.handler = control.RequireSecret(app.control, app.Secret, app.OldSecret)
 	return nil
 }
 

@@ -1,10 +1,13 @@
 package assertion
 
 import (
+	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -28,18 +31,25 @@ var (
 type Verifier struct {
 	accepts  func(host string) bool
 	now      func() time.Time
-	keys     map[string]ed25519.PublicKey
-	verified *cache[string, Claims] // by the assertion; the signature is checked once
+	own      map[string]ed25519.PublicKey                 // those of NewVerifier, by id
+	keys     atomic.Pointer[map[string]ed25519.PublicKey] // and those of the last fetch
+	verified *cache[string, Claims]                       // by the assertion; the signature is checked once
+
+	fetch    func(context.Context) (KeySet, error) // nil: own has all keys
+	failed   func(error)
+	fetching sync.Mutex // guards fetched
+	fetched  time.Time
 }
 
 // NewVerifier returns a Verifier for a service. accepts tells which hosts
 // it takes assertions for; services that accept one host can replay
 // assertions to each other.
 func NewVerifier(accepts func(host string) bool, now func() time.Time, keys ...*Key) *Verifier {
-	v := &Verifier{accepts: accepts, now: now, keys: make(map[string]ed25519.PublicKey), verified: newCache[string, Claims](maxCached)}
+	v := &Verifier{accepts: accepts, now: now, own: make(map[string]ed25519.PublicKey), verified: newCache[string, Claims](maxCached)}
 	for _, k := range keys {
-		v.keys[k.id] = k.public()
+		v.own[k.id] = k.public()
 	}
+	v.keys.Store(&v.own)
 	return v
 }
 
@@ -67,7 +77,7 @@ func (v *Verifier) open(text string) (claims Claims, err error) {
 		return claims, ErrMalformed
 	}
 	// The protected header only: the sender can add to another.
-	key, known := v.keys[object.Signatures[0].Protected.KeyID]
+	key, known := v.key(object.Signatures[0].Protected.KeyID)
 	if !known {
 		return claims, ErrKey
 	}

@@ -54,7 +54,7 @@ func (o over) Store() (control.Store, error) {
 func newGateOver(t *testing.T, wrap func(control.Store) control.Store) *gate {
 	t.Helper()
 	g := newGate(t)
-	g.handler = control.RequireSecret(controltest.Secret, control.New(over{g.Gate, wrap}, slog.New(slog.DiscardHandler)))
+	g.handler = control.RequireSecret(control.New(over{g.Gate, wrap}, slog.New(slog.DiscardHandler)), controltest.Secret)
 	return g
 }
 
@@ -212,7 +212,7 @@ func TestEveryCallNeedsTheSecret(t *testing.T) {
 // Threat: a gate whose secret got lost takes "Bearer" and nothing for it.
 func TestEmptySecretOpensNothing(t *testing.T) {
 	t.Parallel()
-	handler := control.RequireSecret("", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the request got through") }))
+	handler := control.RequireSecret(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the request got through") }), "", "")
 	for _, fields := range [][]string{nil, {""}, {"Bearer"}, {"Bearer "}, {"Bearer x"}} {
 		r := httptest.NewRequest(http.MethodGet, "/tollgate/plans", nil)
 		r.Header["Authorization"] = fields

@@ -66,9 +66,9 @@ func TestStoreBeingOpened(t *testing.T) {
 func TestPublicPaths(t *testing.T) {
 	t.Parallel()
 	var seen []string
-	handler := control.RequireSecret(controltest.Secret, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	handler := control.RequireSecret(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		seen = append(seen, r.Method+" "+r.RequestURI)
-	}))
+	}), controltest.Secret)
 	for _, target := range []string{
 		"/tollgate/health/live", "/tollgate/health/live?", "/tollgate/health/live/", "/tollgate/health/live/x", "/tollgate/health/live%2F..%2Fplans",
 		"/tollgate/health/live/..", "/tollgate/health%2Flive", "/tollgate/health/%6cive", "/tollgate/health//live", "/tollgate/health/LIVE",

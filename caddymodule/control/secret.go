@@ -25,19 +25,27 @@ func isPublic(r *http.Request) bool {
 	return public[r.URL.EscapedPath()] && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 }
 
-// RequireSecret passes requests for public paths, and requests with the
-// secret as a Bearer token (RFC 6750), to next. It compares digests in
-// constant time: the time reveals neither the secret nor its length. With
-// an empty secret, it refuses all others.
-func RequireSecret(secret string, next http.Handler) http.Handler {
-	want := sha256.Sum256([]byte(secret))
+// RequireSecret passes requests for public paths, and requests with one of
+// the secrets as a Bearer token (RFC 6750), to next. It compares digests in
+// constant time: the time reveals neither a secret nor its length. An empty
+// secret opens nothing.
+func RequireSecret(next http.Handler, secrets ...string) http.Handler {
+	var wanted [][sha256.Size]byte
+	for _, secret := range secrets {
+		if secret != "" {
+			wanted = append(wanted, sha256.Sum256([]byte(secret)))
+		}
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isPublic(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		got := sha256.Sum256([]byte(bearer(r)))
-		if secret == "" || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+		got, same := sha256.Sum256([]byte(bearer(r))), 0
+		for _, want := range wanted {
+			same |= subtle.ConstantTimeCompare(got[:], want[:])
+		}
+		if same != 1 {
 			apierror.CloseUnread(w, r)
 			// The client is gone if this fails; ignore the error.
 			_ = errUnauthenticated.Write(w)

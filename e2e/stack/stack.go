@@ -148,6 +148,12 @@ func (s *Stack) Configure(caddyfile string) {
 	}
 }
 
+// Set changes a setting of the programs that start from now on.
+func (s *Stack) Set(name, value string) { s.env = append(s.env, name+"="+value) }
+
+// IsOneProcess tells whether upstream is a handler of Caddy.
+func (s *Stack) IsOneProcess() bool { return s.oneProcess }
+
 // StartCaddy starts Caddy and waits until the site and the admin endpoint
 // answer. The admin endpoint knows the configuration a moment later than
 // the site.

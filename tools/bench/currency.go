@@ -52,7 +52,7 @@ func runCurrency(ctx context.Context, address, directory string) (err error) {
 	if err != nil {
 		return err
 	}
-	check, err := app.CheckAssertions(secret, site)
+	check, err := app.CheckAssertions(secret, site, control, logger)
 	if err != nil {
 		return err
 	}

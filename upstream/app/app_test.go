@@ -35,7 +35,11 @@ func newOptions(t *testing.T, gate *gatetest.Gate, transport http.RoundTripper) 
 
 func newSite(t *testing.T) app.Site {
 	t.Helper()
-	check, err := app.CheckAssertions(gatetest.Secret, "https://rates.example")
+	control, err := client.New("http://127.0.0.1:1", gatetest.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check, err := app.CheckAssertions(gatetest.Secret, "https://rates.example", control, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -139,8 +139,8 @@ func (s Site) Secure() bool {
 
 // CheckAssertions returns a check for a Site: it accepts a request with
 // one Tollgate-Assertion that the gate of this secret made for a host of
-// the address.
-func CheckAssertions(secret, address string) (func(r *http.Request, purpose string) error, error) {
+// the address. The gate may sign with a newer secret: it tells its keys.
+func CheckAssertions(secret, address string, gate *client.Client, logger *slog.Logger) (func(r *http.Request, purpose string) error, error) {
 	accepts, err := siteHosts(address)
 	if err != nil {
 		return nil, err
@@ -149,5 +149,9 @@ func CheckAssertions(secret, address string) (func(r *http.Request, purpose stri
 	if err != nil {
 		return nil, err
 	}
-	return server.CheckAssertion(assertion.NewVerifier(accepts, time.Now, key)), nil
+	verifier := assertion.NewVerifier(accepts, time.Now, key)
+	verifier.FetchKeys(gate.PublicKeys, func(err error) {
+		logger.Warn("an assertion has an unknown key", slog.Any("error", err))
+	})
+	return server.CheckAssertion(verifier), nil
 }

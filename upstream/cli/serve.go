@@ -48,7 +48,7 @@ func (s *settings) serve(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	check, err := app.CheckAssertions(secret, s.address)
+	check, err := app.CheckAssertions(secret, s.address, options.Control, options.Logger)
 	if err != nil {
 		return err
 	}

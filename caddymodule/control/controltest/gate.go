@@ -172,7 +172,7 @@ func (g *Gate) Readiness() api.Readiness {
 
 // Handler returns the control API, behind Secret.
 func (g *Gate) Handler() http.Handler {
-	return control.RequireSecret(Secret, control.New(g, slog.New(slog.NewTextHandler(g, nil))))
+	return control.RequireSecret(control.New(g, slog.New(slog.NewTextHandler(g, nil))), Secret)
 }
 
 // Serve listens on the loopback interface until the test ends, and

@@ -93,7 +93,7 @@ func Start(t testing.TB) *Gate {
 			t.Error(err)
 		}
 	})
-	api := control.RequireSecret(Secret, control.New(backend{rules, kept, newKey(t)}, slog.New(slog.DiscardHandler)))
+	api := control.RequireSecret(control.New(backend{rules, kept, newKey(t)}, slog.New(slog.DiscardHandler)), Secret)
 	g := &Gate{}
 	g.server = httptest.NewServer(g.failing(api))
 	t.Cleanup(g.server.Close)

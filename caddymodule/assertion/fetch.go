@@ -1,0 +1,76 @@
+package assertion
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+)
+
+const (
+	// fetchTimeout bounds a fetch of keys. Requests wait for it.
+	fetchTimeout = 2 * time.Second
+
+	// fetchPause is the time between two fetches, so that forged assertions
+	// do not keep the gate busy.
+	fetchPause = 2 * time.Second
+)
+
+// FetchKeys makes the verifier fetch the keys of the gate when an assertion
+// names a key that it does not know. So the gate can begin to sign with a new
+// secret while the service still has the old one. Call it before the first
+// Verify. failed gets the errors of fetch.
+func (v *Verifier) FetchKeys(fetch func(context.Context) (KeySet, error), failed func(error)) {
+	v.fetch, v.failed = fetch, failed
+}
+
+// key returns the public key of an id.
+func (v *Verifier) key(id string) (ed25519.PublicKey, bool) {
+	if key, known := (*v.keys.Load())[id]; known || v.fetch == nil || id == "" {
+		return key, known
+	}
+	v.fetching.Lock()
+	defer v.fetching.Unlock()
+	// Another request may have fetched it meanwhile.
+	if key, known := (*v.keys.Load())[id]; known || v.now().Sub(v.fetched).Abs() < fetchPause {
+		return key, known
+	}
+	if err := v.fetchNow(); err != nil {
+		v.failed(fmt.Errorf("fetching the keys of the gate: %w", err))
+	}
+	v.fetched = v.now()
+	key, known := (*v.keys.Load())[id]
+	return key, known
+}
+
+func (v *Verifier) fetchNow() error {
+	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
+	defer cancel()
+	set, err := v.fetch(ctx)
+	if err != nil {
+		return err
+	}
+	keys := maps.Clone(v.own)
+	for _, k := range set.Keys {
+		public, err := k.decode()
+		if err != nil {
+			return err
+		}
+		keys[k.ID] = public
+	}
+	v.keys.Store(&keys)
+	return nil
+}
+
+var errNotEd25519 = errors.New("a key is not an Ed25519 key")
+
+func (k *PublicKey) decode() (ed25519.PublicKey, error) {
+	public, err := base64.RawURLEncoding.DecodeString(k.X)
+	if k.Curve != "Ed25519" || err != nil || len(public) != ed25519.PublicKeySize {
+		return nil, errNotEd25519
+	}
+	return public, nil
+}
