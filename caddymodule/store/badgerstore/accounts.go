@@ -2,6 +2,7 @@ package badgerstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,34 +30,80 @@ func (s *Store) alter(account string, fn func() error) error {
 	return s.ledger.Use(fn)
 }
 
-// ChangeAccount implements store.Accounts. It also writes an account that
-// did not change: the write of an earlier change may have failed after it
-// reached the memory.
-func (s *Store) ChangeAccount(_ context.Context, id string, edit func(*store.Account, bool) error) (account store.Account, err error) {
-	err = s.alter(id, func() error {
-		old, err := s.account(id)
-		exists := err == nil
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return err
-		}
-		account = old
-		account.ID = id
-		if err := edit(&account, exists); err != nil {
-			return err
-		}
-		account.ID = id
-		if exists {
-			account.CreatedAt = old.CreatedAt
-		}
-		account.CreatedAt = account.CreatedAt.UTC()
-		for i := range account.Overrides {
-			o := &account.Overrides[i]
-			o.ExpiresAt, o.CreatedAt = o.ExpiresAt.UTC(), o.CreatedAt.UTC()
-		}
-		apply := func() { s.ledger.PutAccount(&account) }
-		return s.archive.writeDurably(apply, change{key: accountKey(id), value: encodeAccount(account)})
+// alterAll is alter for several accounts.
+func (s *Store) alterAll(ids []string, fn func() error) error {
+	var locks []int
+	for _, id := range ids {
+		locks = append(locks, int(maphash.String(s.seed, id)%stripes))
+	}
+	slices.Sort(locks) // always in the same order, so that no two callers wait for each other
+	for _, lock := range slices.Compact(locks) {
+		s.altering[lock].Lock()
+		defer s.altering[lock].Unlock()
+	}
+	return s.ledger.Use(fn)
+}
+
+// ChangeAccount implements store.Accounts.
+func (s *Store) ChangeAccount(ctx context.Context, id string, edit func(*store.Account, bool) error) (store.Account, error) {
+	accounts, errs := s.ChangeAccounts(ctx, []string{id}, func(_ int, account *store.Account, exists bool) error {
+		return edit(account, exists)
 	})
-	return account, err
+	return accounts[0], errs[0]
+}
+
+// ChangeAccounts implements store.Accounts. It also writes accounts that did
+// not change: the write of an earlier change may have failed after it reached
+// the memory.
+func (s *Store) ChangeAccounts(_ context.Context, ids []string, edit func(int, *store.Account, bool) error) ([]store.Account, []error) {
+	accounts, errs := make([]store.Account, len(ids)), make([]error, len(ids))
+	err := s.alterAll(ids, func() error {
+		var rows []change
+		var changed []*store.Account
+		for i, id := range ids {
+			accounts[i], errs[i] = s.edited(id, func(a *store.Account, exists bool) error { return edit(i, a, exists) })
+			if errs[i] == nil {
+				rows = append(rows, change{key: accountKey(id), value: encodeAccount(accounts[i])})
+				changed = append(changed, &accounts[i])
+			}
+		}
+		if len(rows) == 0 {
+			return nil
+		}
+		return s.archive.writeDurably(func() {
+			for _, account := range changed {
+				s.ledger.PutAccount(account)
+			}
+		}, rows...)
+	})
+	for i := range errs {
+		errs[i] = cmp.Or(errs[i], err)
+	}
+	return accounts, errs
+}
+
+// edited returns an account as edit leaves it.
+func (s *Store) edited(id string, edit func(*store.Account, bool) error) (store.Account, error) {
+	old, err := s.account(id)
+	exists := err == nil
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return store.Account{}, err
+	}
+	account := old
+	account.ID = id
+	if err := edit(&account, exists); err != nil {
+		return store.Account{}, err
+	}
+	account.ID = id
+	if exists {
+		account.CreatedAt = old.CreatedAt
+	}
+	account.CreatedAt = account.CreatedAt.UTC()
+	for i := range account.Overrides {
+		o := &account.Overrides[i]
+		o.ExpiresAt, o.CreatedAt = o.ExpiresAt.UTC(), o.CreatedAt.UTC()
+	}
+	return account, nil
 }
 
 // Account implements store.Accounts.
@@ -80,7 +127,6 @@ func (s *Store) account(id string) (store.Account, error) {
 // ListAccounts implements store.Accounts.
 func (s *Store) ListAccounts(_ context.Context, after string, limit int) ([]store.Account, error) {
 	var list []store.Account
-	errFull := errors.New("page is full")
 	err := s.ledger.Use(func() error {
 		// Ids have no NUL, so this is the first key after that of the id.
 		start := append(accountKey(after), 0)

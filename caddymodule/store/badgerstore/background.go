@@ -155,7 +155,7 @@ func (j *journal) archiveCounts(counts []ledger.Count, segment uint64) error {
 			return err
 		}
 	}
-	_, err := j.archive.writeRows(true, formatRows(segment))
+	_, err := j.archive.writeRows(true, j.archive.formatRows(segment))
 	return err
 }
 
@@ -163,6 +163,11 @@ func (j *journal) archiveCounts(counts []ledger.Count, segment uint64) error {
 func (j *journal) archiveEnded() error {
 	j.archiving.Lock()
 	defer j.archiving.Unlock()
+	return j.archiveSegments()
+}
+
+// archiveSegments is archiveEnded. j.archiving is held.
+func (j *journal) archiveSegments() error {
 	for segment := j.log.Ended(); segment != nil; segment = j.log.Ended() {
 		if err := j.archiveSegment(segment); err != nil {
 			return fmt.Errorf("writing counts to the archive: %w", err)
@@ -191,7 +196,7 @@ func (j *journal) archiveSegment(segment *wal.Segment) error {
 	if err := segment.Each(counts.read); err != nil {
 		return err
 	}
-	rows := append(counts.rows(), formatRows(segment.Number+1)...)
+	rows := append(counts.rows(), j.archive.formatRows(segment.Number+1)...)
 	for part := range slices.Chunk(rows, batchRows) {
 		if _, err := j.archive.writeRows(true, part); err != nil {
 			return err

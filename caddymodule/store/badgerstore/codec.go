@@ -26,6 +26,10 @@ import (
 //	c day holder NUL endpoint    the count of a day; the day is 4 bytes; see ledger.Holder
 //	r account NUL slot    up to recentPerSlot of the last calls
 //	l …                   a row of the login limiter
+//	x day account NUL endpoint NUL code    refused calls of a day
+//	e time number         an audit entry; time and number are 8 bytes each
+//	q event               a queued event
+//	n event               the id of an event that was added before
 const (
 	prefixMeta    = 'm'
 	prefixAccount = 'a'
@@ -34,11 +38,19 @@ const (
 	prefixCount   = 'c'
 	prefixRecent  = 'r'
 	prefixAttempt = 'l'
+	prefixRefused = 'x'
+	prefixEntry   = 'e'
+	prefixEvent   = 'q'
+	prefixKnown   = 'n'
 )
 
 // rowVersion is the first byte of every value with several fields. Slots begin
 // with packedSlot instead.
 const rowVersion = 1
+
+// labeledAccount is the first byte of an account with a label. Those of older
+// versions begin with rowVersion.
+const labeledAccount = 2
 
 // maxText is the limit of the text of an account, a key or a count, in bytes.
 // Valid ones are shorter.
@@ -235,10 +247,11 @@ func (d *decoder) end() error {
 }
 
 func encodeAccount(a store.Account) []byte {
-	e := newEncoder()
+	e := &encoder{buf: []byte{labeledAccount}}
 	e.string(a.Plan)
 	e.bool(a.Disabled)
 	e.time(a.CreatedAt)
+	e.string(a.Label)
 	for i := range a.Overrides {
 		o := &a.Overrides[i]
 		e.limit(&o.Limit)
@@ -250,8 +263,17 @@ func encodeAccount(a store.Account) []byte {
 }
 
 func decodeAccount(id string, value []byte) (store.Account, error) {
-	d := newDecoder(value)
+	labeled := len(value) > 0 && value[0] == labeledAccount
+	d := &decoder{}
+	if labeled {
+		d.buf = value[1:]
+	} else {
+		d = newDecoder(value)
+	}
 	a := store.Account{ID: id, Plan: d.string(), Disabled: d.bool(), CreatedAt: d.time()}
+	if labeled {
+		a.Label = d.string()
+	}
 	for d.more() {
 		a.Overrides = append(a.Overrides, store.Override{
 			Limit: d.limit(), ExpiresAt: d.time(), Reason: d.string(), CreatedAt: d.time(),

@@ -19,17 +19,27 @@ type format struct {
 
 // Versions of the format. The first had no log. The second had no numbers of
 // changes. The third had no overrides, no restrictions of keys and no counts
-// of keys; its rows are valid rows of the fourth.
+// of keys. The fourth had no labels and no reports. The rows of the third and
+// the fourth are valid rows of the fifth.
 const (
 	versionPlain        = "tollgate 1"
 	versionUnconfirmed  = "tollgate 2"
 	versionUnrestricted = "tollgate 3"
-	version             = "tollgate 4"
+	versionUnlabeled    = "tollgate 4"
+	version             = "tollgate 5"
+
+	// versionRestoring is the version of a database whose restore has not
+	// finished.
+	versionRestoring = "tollgate restore"
 )
 
 // hasLog tells whether a version has a log.
 func (f *format) hasLog() bool {
-	return f.version == version || f.version == versionUnrestricted || f.version == versionUnconfirmed
+	switch f.version {
+	case version, versionUnlabeled, versionUnrestricted, versionUnconfirmed:
+		return true
+	}
+	return false
 }
 
 var (
@@ -49,6 +59,8 @@ func (a *archive) format() (f format, err error) {
 		return f, fmt.Errorf("reading the format: %w", err)
 	case f.version == versionPlain:
 		return f, nil
+	case f.version == versionRestoring:
+		return f, errors.New("a restore into it has not finished: delete the directory, and restore again")
 	case !f.hasLog():
 		return f, fmt.Errorf("store has format %q, want %q", f.version, version)
 	}
@@ -82,9 +94,9 @@ func changesRow(number uint64) change {
 
 // formatRows are the rows for a database that has all counts of the segments
 // before this one.
-func formatRows(segment uint64) []change {
+func (a *archive) formatRows(segment uint64) []change {
 	return []change{
-		{key: versionKey, value: []byte(version)},
+		{key: versionKey, value: []byte(a.version)},
 		{key: segmentKey, value: binary.AppendUvarint(nil, segment)},
 	}
 }

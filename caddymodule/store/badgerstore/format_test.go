@@ -53,7 +53,7 @@ func writeFormat(t *testing.T, dir, version string) {
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	for version, known := range map[string]bool{
-		versionUnconfirmed: true, versionUnrestricted: true, version: true, "tollgate 5": false, "tollgate 40": false,
+		versionUnconfirmed: true, versionUnrestricted: true, versionUnlabeled: true, version: true, "tollgate 6": false, "tollgate 40": false,
 	} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
@@ -69,7 +69,7 @@ func TestFormats(t *testing.T) {
 			for range 2 {
 				s := openHere(t, dir, Options{})
 				format, err := s.archive.format()
-				if err != nil || format.version != "tollgate 4" || format.changes == 0 {
+				if err != nil || format.version != "tollgate 5" || format.changes == 0 {
 					t.Errorf("once it is open, the format is %+v, %v", format, err)
 				}
 				if got, err := s.Account(t.Context(), "acc_1"); err != nil || got.Plan != "starter" {

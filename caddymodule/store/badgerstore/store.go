@@ -91,8 +91,9 @@ const sweepEvery = 10 * time.Minute
 // the clock is right.
 const clockAhead = 48 * time.Hour
 
-// ErrInUse says that another process has the directory open.
-var ErrInUse = errors.New("directory is in use by another process")
+// ErrInUse says that another process has the directory open. It is a
+// store.ErrInUse.
+var ErrInUse = fmt.Errorf("%w: another process has the directory open", store.ErrInUse)
 
 // Options of a store. The zero value is the default.
 type Options struct {
@@ -104,6 +105,9 @@ type Options struct {
 	// writes are refused with store.ErrUnavailable until there is space again,
 	// because Badger does not survive a full disk. Zero means DefaultReserve.
 	Reserve uint64
+	// Committed gets the time of each write of a group of calls to the log,
+	// and how many calls it has. It must not block. Nil for none.
+	Committed func(took time.Duration, calls int)
 	// Logger receives errors of the background. Nil discards them.
 	Logger *zap.Logger
 
@@ -114,7 +118,6 @@ type Options struct {
 
 // Store is a store.Store in one directory.
 type Store struct {
-	scaffold
 	disk    *disk
 	archive *archive
 	journal *journal
@@ -123,7 +126,12 @@ type Store struct {
 	recent  *recorder
 
 	altering [stripes]sync.Mutex // see alter
-	seed     maphash.Seed
+	refusing sync.Mutex          // held to change the counts of refused calls
+
+	auditing  sync.Mutex    // held to append audit entries
+	lastEntry store.EntryID // of the audit log
+	events    eventQueue
+	seed      maphash.Seed
 
 	stop     chan struct{}
 	done     sync.WaitGroup
@@ -161,8 +169,8 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
-	s := &Store{scaffold: newScaffold(), disk: disk, log: logger, seed: maphash.MakeSeed(), stop: make(chan struct{}), patience: closeWithin}
-	s.archive = &archive{db: db, durable: o.Sync, checkDisk: disk.checkOpen, sync: db.Sync}
+	s := &Store{disk: disk, log: logger, seed: maphash.MakeSeed(), stop: make(chan struct{}), patience: closeWithin}
+	s.archive = &archive{db: db, version: version, durable: o.Sync, checkDisk: disk.checkOpen, sync: db.Sync}
 	if err := s.begin(o); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, errors.Join(err, abandon(db)))
 	}
@@ -187,7 +195,7 @@ func (s *Store) begin(o Options) (err error) {
 	}
 	s.ledger = ledger.New(s.journal)
 	s.journal.counts = s.ledger.Moved
-	if err := s.load(); err != nil {
+	if err := errors.Join(s.load(), s.loadLastEntry(), s.events.load(s.archive)); err != nil {
 		return errors.Join(err, s.journal.log.Close())
 	}
 	return nil

@@ -95,6 +95,16 @@ var tests = []test{
 	{"Counts", (*suite).counts},
 	{"ResetCounts", (*suite).resetCounts},
 	{"Check", (*suite).check},
+	{"Refusals", (*suite).refusals},
+	{"Audit", (*suite).audit},
+	{"Events", (*suite).events},
+	{"EventLimit", (*suite).eventLimit},
+	{"ClaimUnderConcurrency", (*suite).claimUnderConcurrency},
+	{"Labels", (*suite).labels},
+	{"ManyAccounts", (*suite).manyAccounts},
+	{"CountsOfDay", (*suite).countsOfDay},
+	{"FindKey", (*suite).findKey},
+	{"Totals", (*suite).totals},
 }
 
 // clockTests are the promises of a store without a store.Clock.
@@ -114,6 +124,13 @@ var embeddedTests = []test{
 	{"LastUse", (*suite).lastUse},
 	{"Attempts", (*suite).attempts},
 	{"Reopen", (*suite).reopened},
+	{"Refusals", (*suite).refusals},
+	{"Audit", (*suite).audit},
+	{"Events", (*suite).events},
+	{"Labels", (*suite).labels},
+	{"ManyAccounts", (*suite).manyAccounts},
+	{"CountsOfDay", (*suite).countsOfDay},
+	{"Totals", (*suite).totals},
 	{"Close", (*suite).closed},
 	{"CloseUnderLoad", (*suite).closeUnderLoad},
 }

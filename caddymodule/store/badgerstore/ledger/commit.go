@@ -15,6 +15,8 @@ const MaxGroup = 4096
 type Group struct {
 	// Counts holds the new value of each counter that changes.
 	Counts []Count
+	// Calls is how many changes the group has, such as calls.
+	Calls int
 	// Sync asks that the group has reached the disk, not only the
 	// operating system, before Append returns.
 	Sync bool
@@ -165,6 +167,7 @@ func (l *Ledger) lead(b *batch) {
 		l.counts.mu.Lock()
 		l.decide(part)
 		l.counts.mu.Unlock()
+		l.commits.group.Calls = len(part)
 		err := l.append()
 		l.counts.mu.Lock()
 		l.finish(part, err)
