@@ -210,7 +210,7 @@ func (c *Call) proxy(w http.ResponseWriter, r *http.Request, held headers, hash 
 	if err != nil || c.answer.body.fault() != nil {
 		c.gate.unmark(r)
 		if c.answer.status == 0 {
-			return c.fail(r, err)
+			return c.fail(err)
 		}
 	}
 	otherwise = http.StatusOK // as net/http, for a handler that wrote nothing
@@ -225,7 +225,7 @@ func (c *Call) proxy(w http.ResponseWriter, r *http.Request, held headers, hash 
 //
 // A call whose body is broken or too long stays counted: the upstream may
 // have worked for it, and a client could repeat it without limit.
-func (c *Call) fail(r *http.Request, err error) error {
+func (c *Call) fail(err error) error {
 	if fault := c.gate.fault(c.answer.body, err); fault != nil {
 		c.answer.begin(fault.Status)
 		return c.refuse(&c.answer, fault)
