@@ -156,9 +156,9 @@ func TestGRPC(t *testing.T) {
 	checkGRPCLog(t, logs)
 	after := s.outcomes(t)
 	for outcome, want := range map[string]int{
-		`endpoint="say",outcome="admitted"`: 2, `endpoint="say",outcome="malformed"`: 1, `endpoint="say",outcome="unauthenticated"`: 2,
-		`endpoint="say",outcome="not_entitled"`: 2, `endpoint="say",outcome="exhausted"`: 1, `endpoint="",outcome="malformed"`: 2,
-		`endpoint="",outcome="not_found"`: 2, `endpoint="shout",outcome="failed"`: 2, `endpoint="shout",outcome="unavailable"`: 1,
+		`endpoint="say",mode="enforce",outcome="admitted"`: 2, `endpoint="say",mode="enforce",outcome="malformed"`: 1, `endpoint="say",mode="enforce",outcome="unauthenticated"`: 2,
+		`endpoint="say",mode="enforce",outcome="not_entitled"`: 2, `endpoint="say",mode="enforce",outcome="exhausted"`: 1, `endpoint="",mode="enforce",outcome="malformed"`: 2,
+		`endpoint="",mode="enforce",outcome="not_found"`: 2, `endpoint="shout",mode="enforce",outcome="failed"`: 2, `endpoint="shout",mode="enforce",outcome="unavailable"`: 1,
 	} {
 		if got := after[outcome] - before[outcome]; got != want {
 			t.Errorf("%s: counted %d, want %d", outcome, got, want)

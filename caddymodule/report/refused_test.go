@@ -1,0 +1,129 @@
+package report_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/report"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest/memstore"
+)
+
+func newRefused(t *testing.T, to report.Store) (r *report.Refused, dropped *atomic.Int64) {
+	t.Helper()
+	dropped = new(atomic.Int64)
+	r = report.NewRefused(report.Options{Store: to, Dropped: func(n int64) { dropped.Add(n) }, Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(r.Close)
+	return r, dropped
+}
+
+func list(t *testing.T, s *memstore.Store) []store.Refused {
+	t.Helper()
+	rows, err := s.ListRefused(t.Context(), "", 0, 30000, store.Refused{}, 1_000_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// TestFlush: the store has all calls that were added before.
+func TestFlush(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	r, _ := newRefused(t, s)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 100 {
+				r.Add(store.Refused{Day: 1, Account: "acc_1", Endpoint: "convert", Code: "quota_exceeded", Calls: 1})
+				r.Add(store.Refused{Day: 1, Code: "not_found", Calls: 1})
+			}
+			if err := r.Flush(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	want := []store.Refused{
+		{Day: 1, Code: "not_found", Calls: 800}, {Day: 1, Account: "acc_1", Endpoint: "convert", Code: "quota_exceeded", Calls: 800},
+	}
+	if got := list(t, s); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestFlushBehind: the store gets the calls also without a Flush.
+func TestFlushBehind(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	r, _ := newRefused(t, s)
+	r.Add(store.Refused{Day: 1, Code: "not_found", Calls: 1})
+	for deadline := time.Now().Add(30 * time.Second); len(list(t, s)) == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the store got nothing")
+		}
+	}
+}
+
+// TestBound: calls of more accounts than fit count without an account.
+func TestBound(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	r, _ := newRefused(t, s)
+	for i := range report.MaxRows + 3 {
+		r.Add(store.Refused{Day: 1, Account: strconv.Itoa(i), Code: "quota_exceeded", Calls: 1})
+	}
+	if err := r.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if rows := list(t, s); len(rows) != report.MaxRows+1 || rows[0].Account != "" || rows[0].Calls != 3 {
+		t.Errorf("got %d rows, the first is %v", len(rows), rows[0])
+	}
+}
+
+// away is a store that fails.
+type away struct {
+	*memstore.Store
+	fails atomic.Bool
+}
+
+func (a *away) AddRefused(ctx context.Context, rows []store.Refused) error {
+	if a.fails.Load() {
+		return store.ErrUnavailable
+	}
+	return a.Store.AddRefused(ctx, rows)
+}
+
+// TestAway keeps calls while the store fails. Close tells how many are lost.
+func TestAway(t *testing.T) {
+	t.Parallel()
+	s := &away{Store: memstore.New()}
+	r, dropped := newRefused(t, s)
+	row := store.Refused{Day: 1, Account: "acc_1", Code: "quota_exceeded", Calls: 1}
+	s.fails.Store(true)
+	r.Add(row)
+	if err := r.Flush(t.Context()); err == nil {
+		t.Fatal("no error")
+	}
+	r.Add(row)
+	s.fails.Store(false)
+	if err := r.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := list(t, s.Store); len(got) != 1 || got[0].Calls != 2 {
+		t.Errorf("got %v, want 2 calls", got)
+	}
+	s.fails.Store(true)
+	r.Add(row)
+	r.Close()
+	r.Add(row)
+	if got := dropped.Load(); got != 2 {
+		t.Errorf("dropped %d, want 2", got)
+	}
+}
