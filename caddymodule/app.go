@@ -72,6 +72,7 @@ type App struct {
 	gate   *gate.Gate
 	// control serves the control listener and the admin endpoint.
 	control http.Handler
+	events  events
 	log     *zap.Logger
 
 	starts []func() error // see AtStart
@@ -99,7 +100,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return &policy.Error{Subject: "secret", Err: errors.New("empty or unknown placeholder")}
 	}
-	errs := []error{checkSecret(secret), checkErrors(a.Errors), checkProof(a.Proof)}
+	errs := []error{checkSecret(secret), checkErrors(a.Errors), checkProof(a.Proof), a.Webhook.resolve()}
 	a.policy, err = policy.New(a.Config)
 	errs = append(errs, err)
 	if a.StoreRaw == nil {
@@ -120,6 +121,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	m, err := newMeter(ctx, a.policy)
 	if err != nil {
+		return err
+	}
+	if err := a.provisionEvents(ctx); err != nil {
 		return err
 	}
 	a.control = control.New(controlBackend{a}, ctx.Slogger())
@@ -204,6 +208,7 @@ func (a *App) Start() error {
 			return err
 		}
 	}
+	a.events.start()
 	return nil
 }
 
@@ -221,6 +226,7 @@ func (a *App) openStore() error {
 // Stop keeps the store open for requests in flight. Cleanup releases it.
 func (a *App) Stop() error {
 	a.stopping()
+	a.events.stop()
 	return nil
 }
 

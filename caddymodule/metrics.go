@@ -39,6 +39,18 @@ func storeState(works bool) {
 	storeWorks.Set(value)
 }
 
+// deliveries counts posts of events to the webhook, from the start of the
+// process.
+var deliveries = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Namespace: "caddy",
+	Subsystem: "tollgate",
+	Name:      "webhook_deliveries_total",
+	Help:      "Posts of events to the webhook, by outcome.",
+}, []string{"outcome"})
+
+// countDelivery counts n events with an outcome of package event.
+func countDelivery(outcome string, n int) { deliveries.WithLabelValues(outcome).Add(float64(n)) }
+
 // meter counts outcomes. It resolves the labels once.
 type meter struct {
 	none      [gate.Outcomes]prometheus.Counter
@@ -46,7 +58,7 @@ type meter struct {
 }
 
 func newMeter(ctx caddy.Context, p *policy.Policy) (*meter, error) {
-	for _, collector := range []prometheus.Collector{requests, storeWorks} {
+	for _, collector := range []prometheus.Collector{requests, storeWorks, deliveries} {
 		var already prometheus.AlreadyRegisteredError
 		if err := ctx.GetMetricsRegistry().Register(collector); err != nil && !errors.As(err, &already) {
 			return nil, err
