@@ -129,7 +129,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.control = control.New(controlBackend{a}, ctx.Slogger())
 	a.gate = gate.New(gate.Options{
 		Policy: a.policy, Store: func() (gate.Store, error) { return a.Store() }, Limiter: a.Limiter, Assertions: signer, Proof: a.staticProof(),
-		PassErrors: a.Errors == errorsPass, Server: server{m}, Now: a.now, Since: a.since, Logger: a.log,
+		PassErrors: a.Errors == errorsPass, Server: server{m}, Reporter: reporter{a}, Now: a.now, Since: a.since, Logger: a.log,
 	})
 	a.began = time.Now()
 	enlist(a)

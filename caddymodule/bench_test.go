@@ -98,7 +98,7 @@ func newHandler(b *testing.B, db store.Store) *Gate {
 	app.state.Store(&state{Backend: Backend{Store: db}})
 	app.gate = gate.New(gate.Options{
 		Policy: p, Store: func() (gate.Store, error) { return app.Store() }, Limiter: app.Limiter, Assertions: signer,
-		Server: server{m}, Now: time.Now, Since: time.Since, Logger: zap.NewNop(),
+		Server: server{m}, Reporter: reporter{app}, Now: time.Now, Since: time.Since, Logger: zap.NewNop(),
 	})
 	return &Gate{app: app}
 }

@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -96,6 +97,12 @@ func (server) Status(err error) int {
 func (s server) Count(endpoint *policy.Endpoint, outcome gate.Outcome) {
 	s.meter.count(endpoint, outcome)
 }
+
+// CountLogin implements gate.Server.
+func (s server) CountLogin(outcome gate.LoginOutcome) { s.meter.countLogin(outcome) }
+
+// Decided implements gate.Server.
+func (s server) Decided(took time.Duration) { s.meter.decided(took) }
 
 // Interface guards.
 var (

@@ -60,6 +60,7 @@ func (a *App) readiness() api.Readiness {
 	if s := a.state.Load(); s != nil {
 		r = s.health.Readiness()
 	}
+	r.Mode = string(a.policy.Mode) // the monitor outlives a configuration
 	switch inForce, err := Configured(caddy.ActiveContext()); {
 	case caddy.Exiting() || a.stopped.Load() != nil:
 		return r.As(api.Stopping, a.stopping())

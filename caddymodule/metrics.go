@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"errors"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,55 +11,59 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
-// requests counts from the start of the process. Caddy makes a new registry
+// The metrics count from the start of the process. Caddy makes a new registry
 // for each configuration, so a counter per registry would start at zero at
-// each reload. Labels are endpoints and outcomes, never accounts, keys or
-// paths.
-var requests = prometheus.NewCounterVec(prometheus.CounterOpts{
-	Namespace: "caddy",
-	Subsystem: "tollgate",
-	Name:      "requests_total",
-	Help:      "Requests that the gate decided about, by endpoint and outcome. The endpoint is empty if the request has none.",
-}, []string{"endpoint", "outcome"})
+// each reload. Labels are endpoints, outcomes and modes, never accounts, keys,
+// paths or addresses.
+var (
+	requests = counters("requests_total",
+		"Requests that the gate decided about, by endpoint, mode and outcome. The endpoint is empty if the request has none.",
+		"endpoint", "mode", "outcome")
+	logins     = counters("logins_total", "Login attempts, by outcome.", "outcome")
+	deliveries = counters("webhook_deliveries_total", "Attempts to deliver an event to the webhook, and events that were given up, by outcome.", "outcome")
 
-// storeWorks tells whether the store of several gates works, 1 or 0. The store
-// reports it at each look at its server.
-var storeWorks = prometheus.NewGauge(prometheus.GaugeOpts{
-	Namespace: "caddy",
-	Subsystem: "tollgate",
-	Name:      "store_works",
-	Help:      "Whether the store of several gates works: 1 or 0. It is 0 also if the configuration has no such store.",
-})
+	refusedDropped = prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "refused_dropped_total",
+		Help: "Refused calls that are missing in the list of refused calls, because no store was open.",
+	})
 
-// storeState sets storeWorks.
-func storeState(works bool) {
-	value := 0.0
-	if works {
-		value = 1
-	}
-	storeWorks.Set(value)
+	decisionSeconds = histogram("decision_seconds", "The time from a metered request to the decision to pass or to refuse it.",
+		prometheus.ExponentialBuckets(1e-6, 4, 12)) // to 4 s
+	commitSeconds = histogram("commit_seconds", "The time that the store took to commit a group of calls.",
+		prometheus.ExponentialBuckets(4e-6, 4, 11)) // to 4 s
+	commitCalls = histogram("commit_calls", "The number of calls in a group that the store committed.",
+		prometheus.ExponentialBuckets(1, 2, 13)) // to 4096
+)
+
+const namespace, subsystem = "caddy", "tollgate"
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, labels)
 }
 
-// deliveries counts posts of events to the webhook, from the start of the
-// process.
-var deliveries = prometheus.NewCounterVec(prometheus.CounterOpts{
-	Namespace: "caddy",
-	Subsystem: "tollgate",
-	Name:      "webhook_deliveries_total",
-	Help:      "Posts of events to the webhook, by outcome.",
-}, []string{"outcome"})
+func histogram(name, help string, buckets []float64) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, Buckets: buckets})
+}
 
-// countDelivery counts n events with an outcome of package event.
+// deliveryOutcomes are the outcomes of countDelivery.
+var deliveryOutcomes = []string{"delivered", "failed", "expired", "dropped"}
+
+// countDelivery counts n deliveries to the webhook: attempts that were
+// "delivered" or "failed", and events that were given up, "expired" after too
+// many attempts or "dropped" because too many waited.
 func countDelivery(outcome string, n int) { deliveries.WithLabelValues(outcome).Add(float64(n)) }
 
-// meter counts outcomes. It resolves the labels once.
+// meter counts what one gate decides. It resolves the labels once.
 type meter struct {
 	none      [gate.Outcomes]prometheus.Counter
 	endpoints [][gate.Outcomes]prometheus.Counter // by Endpoint.Index
+	logins    [gate.LoginOutcomes]prometheus.Counter
 }
 
 func newMeter(ctx caddy.Context, p *policy.Policy) (*meter, error) {
-	for _, collector := range []prometheus.Collector{requests, storeWorks, deliveries} {
+	for _, collector := range []prometheus.Collector{
+		requests, logins, deliveries, refusedDropped, decisionSeconds, commitSeconds, commitCalls, storeGauges{},
+	} {
 		var already prometheus.AlreadyRegisteredError
 		if err := ctx.GetMetricsRegistry().Register(collector); err != nil && !errors.As(err, &already) {
 			return nil, err
@@ -67,10 +72,16 @@ func newMeter(ctx caddy.Context, p *policy.Policy) (*meter, error) {
 	m := &meter{endpoints: make([][gate.Outcomes]prometheus.Counter, len(p.Endpoints))}
 	for o := range gate.Outcomes {
 		label := gate.Outcome(o).String()
-		m.none[o] = requests.WithLabelValues("", label)
+		m.none[o] = requests.WithLabelValues("", string(p.Mode), label)
 		for i, e := range p.Endpoints {
-			m.endpoints[i][o] = requests.WithLabelValues(e.Name, label)
+			m.endpoints[i][o] = requests.WithLabelValues(e.Name, string(p.Mode), label)
 		}
+	}
+	for o := range gate.LoginOutcomes {
+		m.logins[o] = logins.WithLabelValues(gate.LoginOutcome(o).String())
+	}
+	for _, outcome := range deliveryOutcomes {
+		deliveries.WithLabelValues(outcome)
 	}
 	return m, nil
 }
@@ -82,3 +93,7 @@ func (m *meter) count(endpoint *policy.Endpoint, outcome gate.Outcome) {
 	}
 	m.endpoints[endpoint.Index][outcome].Inc()
 }
+
+func (m *meter) countLogin(outcome gate.LoginOutcome) { m.logins[outcome].Inc() }
+
+func (*meter) decided(took time.Duration) { decisionSeconds.Observe(took.Seconds()) }

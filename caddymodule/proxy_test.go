@@ -259,11 +259,11 @@ func TestMetrics(t *testing.T) {
 	}
 	after := s.ask(t, "GET", "/metrics", "").body
 	for series, want := range map[string]int{
-		`caddy_tollgate_requests_total{endpoint="convert",outcome="admitted"}`:        5,
-		`caddy_tollgate_requests_total{endpoint="convert",outcome="exhausted"}`:       1,
-		`caddy_tollgate_requests_total{endpoint="convert",outcome="unauthenticated"}`: 1,
-		`caddy_tollgate_requests_total{endpoint="",outcome="not_found"}`:              1,
-		`caddy_tollgate_requests_total{endpoint="rates",outcome="admitted"}`:          0,
+		`caddy_tollgate_requests_total{endpoint="convert",mode="enforce",outcome="admitted"}`:        5,
+		`caddy_tollgate_requests_total{endpoint="convert",mode="enforce",outcome="exhausted"}`:       1,
+		`caddy_tollgate_requests_total{endpoint="convert",mode="enforce",outcome="unauthenticated"}`: 1,
+		`caddy_tollgate_requests_total{endpoint="",mode="enforce",outcome="not_found"}`:              1,
+		`caddy_tollgate_requests_total{endpoint="rates",mode="enforce",outcome="admitted"}`:          0,
 	} {
 		if got := sample(after, series) - sample(before, series); got != want {
 			t.Errorf("%s rose by %d, want %d", series, got, want)

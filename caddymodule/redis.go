@@ -152,7 +152,6 @@ func (r *RedisStore) Settings() any {
 func (r *RedisStore) Open() (Backend, error) {
 	o := r.options
 	o.Logger = outage.Logger(ProcessLog("tollgate.store"))
-	o.State = storeState
 	s, err := redisstore.Open(o)
 	if err != nil {
 		return Backend{}, err

@@ -13,6 +13,8 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
 	"github.com/caddy-tollgate/tollgate/caddymodule/health"
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
+	"github.com/caddy-tollgate/tollgate/caddymodule/report"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
@@ -85,6 +87,8 @@ type state struct {
 	health   *health.Monitor
 	settings any
 	clock    store.Clock
+	figures  figures
+	refused  *report.Refused
 }
 
 // localClock is the clock of a store that has none.
@@ -108,11 +112,19 @@ func openState(opener StoreOpener) (*state, error) {
 		s.clock = clock
 	}
 	s.health = health.New(s.Store.Check, ProcessLog("tollgate.health"))
+	s.refused = report.NewRefused(report.Options{
+		Store: s.Store, Dropped: func(calls int64) { refusedDropped.Add(float64(calls)) },
+		Logger: outage.Logger(ProcessLog("tollgate.report")),
+	})
 	return s, nil
 }
 
-// Destruct closes the store. The closed store refuses later requests.
+// Destruct closes the store, after it has what is known about refused calls.
+// The closed store refuses later requests.
 func (s *state) Destruct() error {
+	if s.refused != nil {
+		s.refused.Close()
+	}
 	if s.Close == nil {
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
@@ -52,6 +53,11 @@ func (plain) Mark(*http.Request, *gate.Call)       {}
 func (plain) Passed(*http.Request) bool            { return false }
 func (plain) Status(error) int                     { return http.StatusBadGateway }
 func (plain) Count(*policy.Endpoint, gate.Outcome) {}
+func (plain) CountLogin(gate.LoginOutcome)         {}
+func (plain) Decided(time.Duration)                {}
+
+func (plain) Refused(string, *policy.Endpoint, string) {}
+func (plain) Reached(context.Context, event.Quota)     {}
 
 func newGate(t testing.TB, db store.Store, limit policy.Limit, more ...policy.LimitConfig) *gate.Gate {
 	t.Helper()
@@ -65,7 +71,7 @@ func newGate(t testing.TB, db store.Store, limit policy.Limit, more ...policy.Li
 	return gate.New(gate.Options{
 		Policy: p, Store: func() (gate.Store, error) { return db, nil },
 		Limiter:    func() (gate.LoginLimiter, error) { return login.NewLocal(nil), nil },
-		Assertions: newSigner(t), Server: plain{}, Now: time.Now, Since: time.Since, Logger: zap.NewNop(),
+		Assertions: newSigner(t), Server: plain{}, Reporter: plain{}, Now: time.Now, Since: time.Since, Logger: zap.NewNop(),
 	})
 }
 

@@ -51,6 +51,12 @@ type Call struct {
 	refunded bool
 	shared   bool // limits are those of the plan only
 
+	// shadow tells that the mode is shadow, and that the call is not to the
+	// gate's own endpoint.
+	shadow    bool
+	uncounted bool // shadow passes a call that enforce refuses
+	unsure    bool // the grant could not be renewed
+
 	values [9]string // of the headers that the gate sets
 	text   [32]byte  // the memory of the RateLimit field, if it fits
 }
@@ -132,7 +138,7 @@ func (c *Call) isOutdated(refusal *Refusal) bool {
 func (c *Call) renew(hash token.Hash, read func(context.Context, token.Hash, time.Time) (store.Grant, error)) *Refusal {
 	now := c.gate.Now()
 	grant, err := read(c.request.Context(), hash, now)
-	if err != nil {
+	if c.unsure = err != nil; c.unsure {
 		return c.gate.storeFailed(err)
 	}
 	c.grant, c.began, c.rooms = grant, now, nil
@@ -222,7 +228,7 @@ func (c *Call) proxy(w http.ResponseWriter, r *http.Request, held headers, hash 
 func (c *Call) fail(r *http.Request, err error) error {
 	if fault := c.gate.fault(c.answer.body, err); fault != nil {
 		c.answer.begin(fault.Status)
-		return c.gate.refuse(&c.answer, r, c.endpoint, fault)
+		return c.refuse(&c.answer, fault)
 	}
 	status := c.gate.Server.Status(err)
 	c.refundIfFailed(status, false)
@@ -230,11 +236,20 @@ func (c *Call) fail(r *http.Request, err error) error {
 	if refusal != nil {
 		failed(c.gate.outages.upstream[c.endpoint.Index], err, slog.Int("status", status))
 		if !c.gate.PassErrors {
-			return c.gate.refuse(&c.answer, r, c.endpoint, refusal)
+			return c.refuse(&c.answer, refusal)
 		}
 	}
 	c.answer.begin(status)
 	return err
+}
+
+// refuse refuses a call that was passed to the next handler. A call that
+// shadow passes is reported already.
+func (c *Call) refuse(w http.ResponseWriter, f *Refusal) error {
+	if c.uncounted && f.outcome != Failed {
+		return c.gate.write(w, c.request, c.endpoint, f)
+	}
+	return c.gate.refuse(w, c.request, c.grant.Account, c.endpoint, f)
 }
 
 // prepare sets the headers that tell the upstream which account calls, and
@@ -246,7 +261,7 @@ func (c *Call) prepare(r *http.Request, held headers, hash token.Hash) {
 	if held.cookie {
 		delete(h, "Cookie")
 	}
-	by := assertion.Caller{Account: c.grant.Account, Plan: c.grant.Plan, Key: c.grant.Key, Abilities: c.effective.Abilities}
+	by := assertion.Caller{Account: c.grant.Account, Plan: c.grant.Plan, Key: c.grant.Key, Abilities: c.abilities()}
 	c.header(h, "Tollgate-Account", atAccount, by.Account)
 	c.header(h, "Tollgate-Plan", atPlan, by.Plan)
 	c.header(h, "Tollgate-Key", atKey, by.Key)
@@ -257,6 +272,19 @@ func (c *Call) prepare(r *http.Request, held headers, hash token.Hash) {
 	}
 	c.gate.Server.Mark(r, c)
 	c.answer.body = watchBody(r)
+}
+
+// abilities returns those that token and plan have in common. In mode shadow,
+// a call may have been refused before they were found.
+func (c *Call) abilities() string {
+	if c.effective == nil {
+		plan := c.gate.Policy.Plan(c.grant.Plan)
+		if !plan.HasAccess() {
+			return ""
+		}
+		c.effective = plan.Effective(c.grant.Abilities)
+	}
+	return c.effective.Abilities
 }
 
 // statusClientGone is the status of Caddy's proxy if the client has closed
@@ -313,7 +341,7 @@ func (c *Call) serveUsage(w http.ResponseWriter, r *http.Request) error {
 	})
 	if err != nil {
 		c.refund() // the gate itself has failed
-		return c.gate.refuse(w, r, c.endpoint, c.gate.storeFailed(err))
+		return c.refuse(w, c.gate.storeFailed(err))
 	}
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)

@@ -28,16 +28,20 @@ func (c *Call) price(hash token.Hash) *Refusal {
 	c.cost = c.endpoint.Cost
 	if c.endpoint.CostMember != "" {
 		c.cost = 1
-		refusal := c.look()
-		if refusal == nil {
-			c.cost, refusal = bodyCost(c.request, c.endpoint)
+		if refusal := c.look(); refusal != nil {
+			return refusal
 		}
-		if refusal == nil {
-			refusal = c.restart(hash)
+		cost, refusal := bodyCost(c.request, c.endpoint)
+		if refusal != nil && !c.shadow {
+			return refusal
+		}
+		if again := c.restart(hash); refusal == nil || c.unsure {
+			refusal = again
 		}
 		if refusal != nil {
 			return refusal
 		}
+		c.cost = cost
 	}
 	return c.checkCost()
 }
@@ -65,20 +69,21 @@ func bodyCost(r *http.Request, e *policy.Endpoint) (int64, *Refusal) {
 		return 0, longCostBody(e)
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, e.CostBody+1))
-	if err != nil {
-		return 0, readFault(err)
-	}
-	if int64(len(body)) > e.CostBody {
+	if err != nil || int64(len(body)) > e.CostBody {
+		r.Body = &partBody{ReadCloser: r.Body, read: body, err: err}
+		if err != nil {
+			return 0, readFault(err)
+		}
 		return 0, longCostBody(e)
 	}
+	r.Body = readBody{bytes.NewReader(body)}
+	r.ContentLength = int64(len(body))
+	r.TransferEncoding, r.Trailer = nil, nil
 	cost, err := elements(body, e.CostMember)
 	if err != nil {
 		return 0, fixed(http.StatusBadRequest, "invalid_request", "The body must be one JSON object with the array "+strconv.Quote(e.CostMember)+
 			", without duplicate names, names that differ in case only, invalid UTF-8, and more than "+strconv.Itoa(maxNesting)+" levels of objects and arrays.", Malformed)
 	}
-	r.Body = readBody{bytes.NewReader(body)}
-	r.ContentLength = int64(len(body))
-	r.TransferEncoding, r.Trailer = nil, nil
 	return max(1, cost), nil
 }
 

@@ -27,9 +27,23 @@ func newForm(status int, contentType string, body []byte) form {
 	}}
 }
 
-// refuse writes a refusal. All refusals are written here.
-func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, f *Refusal) error {
+// refuse reports and writes a refusal. The account is empty if it is not known.
+func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, account string, e *policy.Endpoint, f *Refusal) error {
+	g.report(account, e, f)
+	return g.write(w, r, e, f)
+}
+
+// report counts a refusal. An answer for an upstream that has failed is no
+// refusal of the request.
+func (g *Gate) report(account string, e *policy.Endpoint, f *Refusal) {
 	g.Server.Count(e, f.outcome)
+	if f.outcome != Failed {
+		g.Reporter.Refused(account, e, f.Code)
+	}
+}
+
+// write writes a refusal. All refusals are written here.
+func (g *Gate) write(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, f *Refusal) error {
 	as := g.formOf(r, f)
 	f.setHeader(w.Header(), as, e != nil)
 	if b, watched := r.Body.(interface{ isWhole() bool }); !watched || !b.isWhole() {

@@ -55,6 +55,13 @@ type Server interface {
 
 	// Count counts an outcome; endpoint is nil if the request reached none.
 	Count(endpoint *policy.Endpoint, outcome Outcome)
+
+	// CountLogin counts the outcome of a login attempt.
+	CountLogin(outcome LoginOutcome)
+
+	// Decided tells how long the gate took to pass or refuse a metered
+	// request.
+	Decided(took time.Duration)
 }
 
 // Store is what the gate uses of a store. See package store for what the
@@ -92,6 +99,7 @@ type Options struct {
 	// with their headers set, instead of writing them.
 	PassErrors bool
 	Server     Server
+	Reporter   Reporter
 	Now        func() time.Time
 	// Since returns the time since an instant of Now. It need not read the
 	// date, which takes twice as long as time.Since does.
@@ -125,73 +133,98 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 	if g.Server.Passed(r) {
 		return next.ServeHTTP(w, r)
 	}
-	to, refusal := g.route(r)
+	began := g.Now()
+	to, refusal, always := g.route(r)
 	// Also of a refused request: an error route of the server may proxy it.
 	held := cleanHeaders(r, to)
 	switch {
 	case refusal != nil:
-		return g.refuse(w, r, nil, refusal)
+		if g.isShadow() && !always {
+			return g.overlook(w, r, nil, refusal, held, next)
+		}
+		return g.refuse(w, r, "", nil, refusal)
 	case to.Endpoint != nil:
-		return g.endpoint(w, r, to.Endpoint, held, next)
+		return g.endpoint(w, r, to.Endpoint, held, began, next)
 	case to.Login:
 		return g.login(w, r, next)
+	case g.isShadow():
+		return untouched(w, r, held, next)
 	}
 	return g.open(w, r, next)
 }
 
 // route checks the target of a request and finds its route. An open path
-// has the zero Route.
-func (g *Gate) route(r *http.Request) (policy.Route, *Refusal) {
+// has the zero Route. always tells that also shadow refuses the request.
+func (g *Gate) route(r *http.Request) (to policy.Route, refusal *Refusal, always bool) {
 	closed, err := g.Policy.Guard.CheckTarget(r.Method, g.Server.Target(r), r.URL)
 	switch {
 	case errors.Is(err, route.ErrBadMethod):
-		return policy.Route{}, methodNotAllowed(cmp.Or(g.Policy.Routes.Allow(r.URL.Path), anyMethod))
+		return to, methodNotAllowed(cmp.Or(g.Policy.Routes.Allow(r.URL.Path), anyMethod)), true
 	case err != nil:
-		return policy.Route{}, refuseBadPath
+		return to, refuseBadPath, true
 	}
 	to, found := g.Policy.Routes.Match(r.Method, r.URL.Path)
+	if found {
+		return to, nil, false
+	}
+	alias := (!closed || g.isShadow()) && g.Policy.IsLoginAlias(r.Method, r.URL.Path)
 	switch {
-	case found:
-		return to, nil
-	case !closed && g.Policy.IsLoginAlias(r.Method, r.URL.Path):
+	case !closed && alias:
 		g.Logger.Debug("refusing a path that a lenient server could serve as a login", zap.String("method", r.Method), zap.String("path", r.URL.Path))
-		return to, refuseNotFound
+		return to, refuseNotFound, true
 	case !closed:
-		return to, nil
+		return to, nil, false
 	}
 	if allow := g.Policy.Routes.Allow(r.URL.Path); allow != "" {
-		return to, methodNotAllowed(allow)
+		return to, methodNotAllowed(allow), alias
 	}
-	return to, refuseNotFound
+	return to, refuseNotFound, alias
 }
 
 // anyMethod is the Allow header of a path that is no route.
 const anyMethod = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 
-// endpoint serves a metered request.
-func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, held headers, next Handler) error {
-	if held.upgradeRefused {
-		return g.refuse(w, r, e, refuseUpgrade)
-	}
-	hash, refusal := bearer(held.authorization, r.URL.RawQuery)
+// endpoint serves a metered request that came at began.
+func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, held headers, began time.Time, next Handler) error {
+	shadow := g.isShadow() && !e.Usage
+	hash, refusal := g.credentials(r, held)
 	if refusal != nil {
-		return g.refuse(w, r, e, refusal)
+		g.Server.Decided(g.Since(began))
+		if shadow {
+			return g.overlook(w, r, e, refusal, held, next)
+		}
+		return g.refuse(w, r, "", e, refusal)
 	}
-	c, refusal := g.identify(r, e, hash)
+	c, refusal := g.identify(r, e, hash, began)
 	if refusal == nil {
 		refusal = c.decide(hash)
 	}
-	if refusal != nil {
-		return g.refuse(w, r, e, refusal)
+	g.Server.Decided(g.Since(began))
+	switch {
+	case refusal == nil:
+		g.outages.store.Worked()
+		g.Server.Count(e, Admitted)
+	case c == nil:
+		return g.refuse(w, r, "", e, refusal)
+	case !shadow || c.unsure:
+		return g.refuse(w, r, c.grant.Account, e, refusal)
+	default:
+		g.report(c.grant.Account, e, refusal)
+		c.uncounted = true
 	}
-	g.outages.store.Worked()
-	g.Server.Count(e, Admitted)
 	return c.proxy(w, r, held, hash, next)
 }
 
+// credentials returns the token of a request to an endpoint.
+func (g *Gate) credentials(r *http.Request, held headers) (token.Hash, *Refusal) {
+	if held.upgradeRefused {
+		return token.Hash{}, refuseUpgrade
+	}
+	return bearer(held.authorization, r.URL.RawQuery)
+}
+
 // identify returns the call of a request whose token the store knows.
-func (g *Gate) identify(r *http.Request, e *policy.Endpoint, hash token.Hash) (*Call, *Refusal) {
-	now := g.Now()
+func (g *Gate) identify(r *http.Request, e *policy.Endpoint, hash token.Hash, now time.Time) (*Call, *Refusal) {
 	db, err := g.Store()
 	if err != nil {
 		return nil, g.storeFailed(err)
@@ -202,7 +235,7 @@ func (g *Gate) identify(r *http.Request, e *policy.Endpoint, hash token.Hash) (*
 	}
 	c := &Call{
 		entitlement: &g.entitlements[len(g.Policy.Plans)][e.Index], grant: grant,
-		store: db, request: r, began: now, path: r.URL.Path, head: r.Method != e.Method,
+		store: db, request: r, began: now, path: r.URL.Path, head: r.Method != e.Method, shadow: g.isShadow() && !e.Usage,
 	}
 	g.Server.Identified(r, c)
 	return c, nil

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
@@ -41,6 +42,10 @@ type world struct {
 	next     handlerFunc
 	outcomes map[string]int
 	last     *gate.Call
+
+	decisions int
+	refused   []string // "account endpoint code"
+	reached   []event.Quota
 }
 
 // noon is later than the machine's clock: stores delete old calls by it.
@@ -108,7 +113,7 @@ func (w *world) configure(t testing.TB, c policy.Config) {
 	w.gate = gate.New(gate.Options{
 		Policy: p, Store: func() (gate.Store, error) { return w.store, nil },
 		Limiter:    func() (gate.LoginLimiter, error) { return limiter, nil },
-		Assertions: newSigner(t), Server: w, Now: w.clock, Since: func(t time.Time) time.Duration { return w.clock().Sub(t) }, Logger: zap.NewNop(),
+		Assertions: newSigner(t), Server: w, Reporter: w, Now: w.clock, Since: func(t time.Time) time.Duration { return w.clock().Sub(t) }, Logger: zap.NewNop(),
 	})
 }
 
@@ -182,7 +187,40 @@ func (w *world) Count(endpoint *policy.Endpoint, outcome gate.Outcome) {
 	w.outcomes[name+" "+outcome.String()]++
 }
 
-var _ gate.Server = (*world)(nil)
+func (w *world) CountLogin(outcome gate.LoginOutcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.outcomes["login "+outcome.String()]++
+}
+
+func (w *world) Decided(time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.decisions++
+}
+
+// Refused implements gate.Reporter.
+func (w *world) Refused(account string, endpoint *policy.Endpoint, code string) {
+	row := account + " "
+	if endpoint != nil {
+		row += endpoint.Name
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refused = append(w.refused, row+" "+code)
+}
+
+// Reached implements gate.Reporter.
+func (w *world) Reached(_ context.Context, quota event.Quota) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reached = append(w.reached, quota)
+}
+
+var (
+	_ gate.Server   = (*world)(nil)
+	_ gate.Reporter = (*world)(nil)
+)
 
 // account makes an account with a key to everything.
 func (w *world) account(t testing.TB, id string) (bearer string) {

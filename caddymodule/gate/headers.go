@@ -17,6 +17,10 @@ type headers struct {
 	authorization               []string
 	cookie, upgrade, connection bool
 	upgradeRefused              bool // the endpoint does not switch protocols
+
+	// The fields as the client sent them, unless the client asks for another
+	// HTTP, see protocols.
+	sentConnection, sentUpgrade []string
 }
 
 // cleanHeaders removes the headers that clients must not set: an identity,
@@ -78,9 +82,12 @@ func (g *Gate) unmark(r *http.Request) {
 // allowed outside the gate's routes and at an endpoint with the option
 // upgrade.
 func (held *headers) cleanConnection(h http.Header, to policy.Route) {
+	escapes, others := protocols(h["Upgrade"])
+	if !escapes {
+		held.sentConnection, held.sentUpgrade = h["Connection"], h["Upgrade"]
+	}
 	upgrade := held.upgrade && held.connection && httpguts.HeaderValuesContainsToken(h["Connection"], "upgrade")
 	if upgrade {
-		escapes, others := protocols(h["Upgrade"])
 		upgrade = others && !escapes && !to.Login && (to.Endpoint == nil || to.Endpoint.Upgrade)
 		held.upgradeRefused = others && !upgrade && to.Endpoint != nil
 	}

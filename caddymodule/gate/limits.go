@@ -92,6 +92,7 @@ func (c *Call) take() *Refusal {
 	if !admitted {
 		return c.refuseExceeded()
 	}
+	c.warn(false)
 	return nil
 }
 
@@ -130,6 +131,9 @@ func (c *Call) refund() {
 	}
 	c.refunded = true
 	c.gate.unmark(c.request)
+	if c.uncounted {
+		return
+	}
 	if err := c.store.GiveBack(context.WithoutCancel(c.request.Context()), c.counted()); err != nil {
 		failed(c.gate.outages.refund, err, slog.String("endpoint", c.endpoint.Name))
 		return

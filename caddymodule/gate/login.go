@@ -54,21 +54,24 @@ type loginAnswer struct {
 func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error {
 	email, refusal := loginAccount(w, r)
 	if refusal != nil {
-		return g.refuse(w, r, nil, refusal)
+		return g.refuse(w, r, "", nil, refusal)
 	}
 	limiter, err := g.Limiter()
 	if err != nil {
-		return g.refuse(w, r, nil, g.storeFailed(err))
+		g.Server.CountLogin(LoginUnavailable)
+		return g.refuse(w, r, "", nil, g.storeFailed(err))
 	}
 	client := login.ClientOf(g.Server.Client(r))
 	now := g.Now()
 	attempt, wait, err := limiter.Reserve(r.Context(), now, g.Policy.LoginLimits, client, login.AccountOf(email))
 	if err != nil {
 		failed(g.outages.attempts, err)
-		return g.refuse(w, r, nil, refuseUnavailable)
+		g.Server.CountLogin(LoginUnavailable)
+		return g.refuse(w, r, "", nil, refuseUnavailable)
 	}
 	if attempt == nil {
-		return g.refuse(w, r, nil, throttled(wait))
+		g.Server.CountLogin(LoginThrottled)
+		return g.refuse(w, r, "", nil, throttled(wait))
 	}
 	r.Header[assertion.Header] = []string{g.Assertions.Login(r.Host, now)}
 	if g.Proof != "" {
@@ -87,12 +90,12 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 		a.begin(status) // an error route will write the answer to a wrong password
 	}
 	if fault := g.fault(nil, err); fault != nil {
-		return g.refuse(a, r, nil, fault)
+		return g.refuse(a, r, "", nil, fault)
 	}
 	if refusal := unanswered(status); refusal != nil {
 		failed(g.outages.login, err, slog.Int("status", status))
 		if !g.PassErrors {
-			return g.refuse(a, r, nil, refusal)
+			return g.refuse(a, r, "", nil, refusal)
 		}
 	}
 	return err
@@ -109,10 +112,13 @@ func (l *loginAnswer) begun(status int) {
 	switch {
 	case status == http.StatusUnauthorized:
 		l.attempt.Failed()
+		l.gate.Server.CountLogin(LoginFailed)
 	case status >= 200 && status < 300 || status == http.StatusSeeOther:
 		err = l.attempt.Succeeded(ctx, l.gate.Now())
+		l.gate.Server.CountLogin(LoginSucceeded)
 	default:
 		err = l.attempt.Abandoned(ctx)
+		l.gate.Server.CountLogin(LoginAbandoned)
 	}
 	if err != nil {
 		failed(l.gate.outages.attempts, err)

@@ -25,7 +25,7 @@ func (g *Gate) open(w http.ResponseWriter, r *http.Request, next Handler) error 
 		return err
 	}
 	if fault := g.fault(a.body, err); fault != nil {
-		return g.refuse(a, r, nil, fault)
+		return g.refuse(a, r, "", nil, fault)
 	}
 	status := g.Server.Status(err)
 	refusal := unansweredOpen[status]
@@ -33,5 +33,5 @@ func (g *Gate) open(w http.ResponseWriter, r *http.Request, next Handler) error 
 		return err
 	}
 	failed(g.outages.open, err, slog.Int("status", status))
-	return g.refuse(a, r, nil, refusal)
+	return g.refuse(a, r, "", nil, refusal)
 }

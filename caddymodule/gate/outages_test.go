@@ -90,7 +90,7 @@ func newPatient(t *testing.T, more func(*gate.Options)) *patient {
 	}
 	limiter := login.NewLocal(p)
 	o := gate.Options{
-		Policy: compiled, Assertions: newSigner(t), Server: plain{}, Now: time.Now, Since: time.Since, Logger: zap.New(core),
+		Policy: compiled, Assertions: newSigner(t), Server: plain{}, Reporter: plain{}, Now: time.Now, Since: time.Since, Logger: zap.New(core),
 		Store: func() (gate.Store, error) {
 			if p.noStore.Load() {
 				return nil, errFull

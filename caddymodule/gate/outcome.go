@@ -27,3 +27,24 @@ var outcomes = [Outcomes]string{
 
 // String returns the outcome as a label.
 func (o Outcome) String() string { return outcomes[o] }
+
+// LoginOutcome is the result of a login attempt, for metrics.
+type LoginOutcome uint8
+
+// The outcomes of login attempts.
+const (
+	LoginSucceeded LoginOutcome = iota
+	LoginFailed
+	LoginAbandoned // the answer says nothing about the password
+	LoginThrottled
+	LoginUnavailable     // the limiter does not work
+	LoginOutcomes    int = iota
+)
+
+var loginOutcomes = [LoginOutcomes]string{
+	LoginSucceeded: "succeeded", LoginFailed: "failed", LoginAbandoned: "abandoned",
+	LoginThrottled: "throttled", LoginUnavailable: "unavailable",
+}
+
+// String returns the outcome as a label.
+func (o LoginOutcome) String() string { return loginOutcomes[o] }

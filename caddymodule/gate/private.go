@@ -25,7 +25,7 @@ func (c *Call) complete(h http.Header) {
 	c.keepPrivate(h, cacheControl, vary)
 	// New fields come last: a Go map of eight entries grows at any write, also
 	// to an entry that it has.
-	if len(c.limits) > 0 {
+	if len(c.limits) > 0 && c.rooms != nil { // shadow may not know the rooms
 		c.header(h, "Ratelimit-Policy", atQuotaPolicy, c.rateLimitPolicy())
 		c.header(h, "Ratelimit", atRateLimit, c.rateLimit())
 	}

@@ -18,6 +18,7 @@ var errSlow = errors.New("the store does not answer in time")
 
 // Report returns a Readiness for the error of a check. It does not contain
 // the error itself, because anyone can read it.
+// The caller sets the Mode, which is that of a configuration.
 func Report(err error, since time.Time) api.Readiness {
 	status, check := api.Unavailable, api.Check{Name: "store", OK: err == nil}
 	switch {
@@ -30,5 +31,5 @@ func Report(err error, since time.Time) api.Readiness {
 	default:
 		check.Message = "The store cannot admit calls."
 	}
-	return api.Readiness{Mode: api.ModeEnforce, Checks: []api.Check{check}}.As(status, since)
+	return api.Readiness{Checks: []api.Check{check}}.As(status, since)
 }

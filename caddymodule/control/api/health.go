@@ -13,8 +13,11 @@ const (
 	Stopping    Status = "stopping"    // its process or configuration ends
 )
 
-// ModeEnforce is the mode of a gate that enforces its plans.
-const ModeEnforce = "enforce"
+// The modes of a gate.
+const (
+	ModeEnforce = "enforce" // it enforces its plans
+	ModeShadow  = "shadow"  // it only reports what it would refuse
+)
 
 // Live is the status of a process that answers.
 const Live = "live"
@@ -27,7 +30,7 @@ type Liveness struct {
 // Readiness tells whether a gate can take calls.
 type Readiness struct {
 	Status Status `json:"status" enum:"ready,starting,unavailable,stopping" doc:"Only ready comes with the HTTP status 200."`
-	Mode   string `json:"mode" enum:"enforce" doc:"Whether the gate enforces its plans."`
+	Mode   string `json:"mode" enum:"enforce,shadow" doc:"Whether the gate enforces its plans, or only reports what it would refuse."`
 	// Since is when the gate noticed the last change of the status, in
 	// UTC.
 	Since  time.Time `json:"since" doc:"When the gate noticed the last change of the status."`

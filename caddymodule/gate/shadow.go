@@ -1,0 +1,107 @@
+package gate
+
+import (
+	"io"
+	"net/http"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+)
+
+// isShadow tells whether the gate only reports calls that break a rule.
+func (g *Gate) isShadow() bool { return g.Policy.Mode == policy.Shadow }
+
+// overlook reports a refusal and passes the request on, as if there were no
+// gate.
+func (g *Gate) overlook(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, f *Refusal, held headers, next Handler) error {
+	g.report("", e, f)
+	return untouched(w, r, held, next)
+}
+
+// untouched passes a request on, and changes neither the request nor its
+// answer. The headers that a client must not set stay removed: an identity,
+// another target, and another HTTP within the connection. Each of them would
+// bypass what shadow refuses. The request is not marked: it may still become a
+// login that a second gate checks.
+func untouched(w http.ResponseWriter, r *http.Request, held headers, next Handler) error {
+	if held.sentConnection != nil {
+		r.Header["Connection"] = held.sentConnection
+	}
+	if held.sentUpgrade != nil {
+		r.Header["Upgrade"] = held.sentUpgrade
+	}
+	if b := watchBody(r); b != nil {
+		u := &unread{ResponseWriter: w, body: b}
+		defer u.begin() // the server answers if the handler has not
+		w = u
+	}
+	return next.ServeHTTP(w, r)
+}
+
+// unread is the ResponseWriter of an untouched request with a body. Like an
+// answer, it closes the connection if the body was not read to its end.
+type unread struct {
+	http.ResponseWriter
+	body  *body
+	begun bool
+}
+
+// Unwrap gives http.ResponseController the writer below.
+func (u *unread) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+
+func (u *unread) begin() {
+	if u.begun {
+		return
+	}
+	u.begun = true
+	if !u.body.isWhole() {
+		apierror.CloseUnread(u.ResponseWriter, u.body.request)
+	}
+}
+
+// WriteHeader sees the beginning of the final answer.
+func (u *unread) WriteHeader(status int) {
+	if status >= 200 || status == http.StatusSwitchingProtocols {
+		u.begin()
+	}
+	u.ResponseWriter.WriteHeader(status)
+}
+
+// Write answers 200 if there is no status yet.
+func (u *unread) Write(b []byte) (int, error) {
+	u.begin()
+	return u.ResponseWriter.Write(b)
+}
+
+// ReadFrom lets the writer below copy the body in its fastest way.
+func (u *unread) ReadFrom(r io.Reader) (int64, error) {
+	u.begin()
+	return io.Copy(u.ResponseWriter, r)
+}
+
+// FlushError sends the headers, so it completes them first.
+func (u *unread) FlushError() error {
+	u.begin()
+	return http.NewResponseController(u.ResponseWriter).Flush()
+}
+
+// partBody is a body whose first part the gate has read, until err if that is
+// not nil.
+type partBody struct {
+	io.ReadCloser
+	read []byte
+	err  error
+}
+
+// Read returns what the gate has read, and then the rest.
+func (b *partBody) Read(p []byte) (int, error) {
+	if len(b.read) > 0 {
+		n := copy(p, b.read)
+		b.read = b.read[n:]
+		return n, nil
+	}
+	if b.err != nil {
+		return 0, b.err
+	}
+	return b.ReadCloser.Read(p)
+}

@@ -1,0 +1,167 @@
+// Package report collects what operators want to know about refused calls.
+package report
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+const (
+	// Every is how often refused calls are written to the store. The end of
+	// the process without Close, as by kill -9, loses those since then.
+	Every = 2 * time.Second
+
+	// MaxRows is how many rows with an account wait in memory. Further calls
+	// count without their account.
+	MaxRows = 10_000
+
+	// maxBatch is how many rows are written in one step.
+	maxBatch = 1000
+
+	// writeTimeout bounds a write in the background.
+	writeTimeout = 10 * time.Second
+)
+
+// Store is what Refused uses of a store.
+type Store interface {
+	AddRefused(ctx context.Context, rows []store.Refused) error
+}
+
+// Options configure a Refused. All are required.
+type Options struct {
+	Store Store
+	// Dropped is told how many calls will never be in the store.
+	Dropped func(calls int64)
+	Logger  *slog.Logger
+}
+
+// Refused sums up refused calls in memory, and adds them to the store every
+// few seconds. It is safe for concurrent use.
+type Refused struct {
+	options Options
+	outage  *outage.Log
+
+	mu       sync.Mutex
+	calls    map[store.Refused]int64 // by a row without Calls
+	accounts int                     // rows with an account
+	timer    *time.Timer             // of the next write; nil if there is none
+	closed   bool
+
+	writing sync.Mutex // held to write
+}
+
+// NewRefused returns a Refused. Close it before the store.
+func NewRefused(o Options) *Refused {
+	return &Refused{
+		options: o, outage: outage.New(o.Logger, slog.LevelError, "storing refused calls"),
+		calls: map[store.Refused]int64{},
+	}
+}
+
+// Add counts refused calls. It does not wait for the store.
+func (r *Refused) Add(row store.Refused) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		r.options.Dropped(row.Calls)
+		return
+	}
+	r.add(row)
+	if r.timer == nil {
+		r.timer = time.AfterFunc(Every, r.write)
+	}
+}
+
+// add counts a row. The caller holds mu. The rows without an account are few:
+// one for each day, endpoint and code.
+func (r *Refused) add(row store.Refused) {
+	calls := row.Calls
+	row.Calls = 0
+	_, found := r.calls[row]
+	switch {
+	case found || row.Account == "":
+	case r.accounts < MaxRows:
+		r.accounts++
+	default:
+		row.Account = ""
+	}
+	r.calls[row] += calls
+}
+
+// write flushes in the background.
+func (r *Refused) write() {
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	if err := r.Flush(ctx); err != nil {
+		r.outage.Failed(slog.Any("error", err))
+		return
+	}
+	r.outage.Worked()
+}
+
+// Flush writes all calls of Add that returned before to the store. If the
+// store fails, the calls are kept and written later. Some may then count
+// twice, because the store may have added a part of them.
+func (r *Refused) Flush(ctx context.Context) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	rows := r.take()
+	for batch := range slices.Chunk(rows, maxBatch) {
+		if err := r.options.Store.AddRefused(ctx, batch); err != nil {
+			r.restore(rows)
+			return err
+		}
+		rows = rows[len(batch):]
+	}
+	return nil
+}
+
+// take returns the rows in their order, and removes them.
+func (r *Refused) take() []store.Refused {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.timer != nil {
+		r.timer.Stop()
+		r.timer = nil
+	}
+	rows := make([]store.Refused, 0, len(r.calls))
+	for row, calls := range r.calls {
+		row.Calls = calls
+		rows = append(rows, row)
+	}
+	clear(r.calls)
+	r.accounts = 0
+	slices.SortFunc(rows, store.Refused.Compare)
+	return rows
+}
+
+// restore keeps rows that the store did not add.
+func (r *Refused) restore(rows []store.Refused) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, row := range rows {
+		r.add(row)
+	}
+	if r.timer == nil && !r.closed {
+		r.timer = time.AfterFunc(Every, r.write)
+	}
+}
+
+// Close writes what is left. Calls that are added later are dropped.
+func (r *Refused) Close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.write()
+	dropped := int64(0)
+	for _, row := range r.take() {
+		dropped += row.Calls
+	}
+	r.options.Dropped(dropped)
+}

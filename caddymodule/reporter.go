@@ -1,0 +1,45 @@
+package caddymodule
+
+import (
+	"context"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/event"
+	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// reporter is an App as a gate.Reporter.
+type reporter struct{ *App }
+
+// Refused implements gate.Reporter. The day is that of this configuration.
+// Without an open store, the call is dropped.
+func (r reporter) Refused(account string, endpoint *policy.Endpoint, code string) {
+	row := store.Refused{Day: r.policy.Calendar.At(r.now()).Day, Account: account, Code: code, Calls: 1}
+	if endpoint != nil {
+		row.Endpoint = endpoint.Name
+	}
+	if s := r.state.Load(); s != nil {
+		s.refused.Add(row)
+		return
+	}
+	refusedDropped.Inc()
+}
+
+// Reached implements gate.Reporter.
+func (r reporter) Reached(ctx context.Context, quota event.Quota) {
+	r.reached(context.WithoutCancel(ctx), quota) // the client may leave
+}
+
+// FlushRefused writes the refused calls that are in memory to the store, so
+// that ListRefused has all calls that this gate refused before.
+func (a *App) FlushRefused(ctx context.Context) error {
+	s := a.state.Load()
+	if s == nil {
+		return store.ErrOpening
+	}
+	return s.refused.Flush(ctx)
+}
+
+// Interface guards.
+var _ gate.Reporter = reporter{}
