@@ -66,6 +66,7 @@ type App struct {
 	gate   *gate.Gate
 	// control serves the control listener and the admin endpoint.
 	control http.Handler
+	events  events
 	log     *zap.Logger
 
 	starts []func() error // see AtStart
@@ -90,7 +91,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 func (a *App) Provision(ctx caddy.Context) error {
 	a.log = ctx.Logger()
 	secret, old, err := a.secrets()
-	errs := []error{err, checkErrors(a.Errors), checkProof(a.Proof)}
+	errs := []error{err, checkErrors(a.Errors), checkProof(a.Proof), a.Webhook.resolve()}
 	a.policy, err = policy.New(a.Config)
 	errs = append(errs, err)
 	if a.StoreRaw == nil {
@@ -112,6 +113,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	m, err := newMeter(ctx, a.policy)
 	if err != nil {
+		return err
+	}
+	if err := a.provisionEvents(ctx); err != nil {
 		return err
 	}
 	a.control = control.New(controlBackend{a}, ctx.Slogger())
@@ -186,6 +190,7 @@ func (a *App) Start() error {
 			return err
 		}
 	}
+	a.events.start()
 	return nil
 }
 
@@ -203,6 +208,7 @@ func (a *App) openStore() error {
 // Stop keeps the store open for requests in flight. Cleanup releases it.
 func (a *App) Stop() error {
 	a.stopping()
+	a.events.stop()
 	return nil
 }
 

@@ -91,7 +91,7 @@ func (b *BadgerStore) Settings() any {
 // in memory, with the store as the journal.
 func (b *BadgerStore) Open() (Backend, error) {
 	const timeout, pause = 2 * time.Second, 50 * time.Millisecond
-	o := badgerstore.Options{Sync: b.Sync, Reserve: b.Reserve, Logger: ProcessLog("tollgate.store")}
+	o := badgerstore.Options{Sync: b.Sync, Reserve: b.Reserve, Logger: ProcessLog("tollgate.store"), Committed: committed}
 	s, err := badgerstore.Open(b.directory, o)
 	for waited := time.Duration(0); errors.Is(err, badgerstore.ErrInUse) && waited < timeout; waited += pause {
 		time.Sleep(pause)

@@ -358,8 +358,8 @@ func refuseEmptyBlock(d *caddyfile.Dispenser) error {
 }
 
 // validate validates the configuration as Provision does, and adds the
-// position to each error. A secret with a placeholder is validated in
-// Provision only.
+// position to each error. A secret with a placeholder, that of the webhook
+// too, is validated in Provision only.
 func (p *parser) validate() error {
 	errs := []error{checkErrors(p.app.Errors), checkProof(p.app.Proof)}
 	if !strings.Contains(p.app.Secret, "{") {
@@ -371,6 +371,7 @@ func (p *parser) validate() error {
 	if p.app.StoreRaw == nil {
 		errs = append(errs, errNoStore)
 	}
+	errs = append(errs, p.app.Webhook.check())
 	_, err := policy.New(p.app.Config)
 	return p.locate(errors.Join(append(errs, err)...))
 }

@@ -53,6 +53,12 @@ var deliveryOutcomes = []string{"delivered", "failed", "expired", "dropped"}
 // many attempts or "dropped" because too many waited.
 func countDelivery(outcome string, n int) { deliveries.WithLabelValues(outcome).Add(float64(n)) }
 
+// committed measures a group of calls that a store committed.
+func committed(took time.Duration, calls int) {
+	commitSeconds.Observe(took.Seconds())
+	commitCalls.Observe(float64(calls))
+}
+
 // meter counts what one gate decides. It resolves the labels once.
 type meter struct {
 	none      [gate.Outcomes]prometheus.Counter

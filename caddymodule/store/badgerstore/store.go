@@ -93,7 +93,12 @@ const clockAhead = 48 * time.Hour
 
 // ErrInUse says that another process has the directory open. It is a
 // store.ErrInUse.
-var ErrInUse = fmt.Errorf("%w: another process has the directory open", store.ErrInUse)
+var ErrInUse error = inUseError{}
+
+type inUseError struct{}
+
+func (inUseError) Error() string        { return "directory is in use by another process" }
+func (inUseError) Is(target error) bool { return target == store.ErrInUse }
 
 // Options of a store. The zero value is the default.
 type Options struct {

@@ -1,0 +1,349 @@
+package event_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/event"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+)
+
+var key = bytes.Repeat([]byte("k"), 32)
+
+func open(t *testing.T) store.Store {
+	t.Helper()
+	db, err := badgerstore.Open(t.TempDir(), badgerstore.Options{Reserve: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func from(db store.Events) func() (store.Events, error) {
+	return func() (store.Events, error) { return db, nil }
+}
+
+// emitter returns an Emitter that sends the types of new events to the slice.
+func emitter(t *testing.T, stored func() (store.Events, error), emitted *[]string) *event.Emitter {
+	t.Helper()
+	var mu sync.Mutex
+	e, err := event.NewEmitter(event.EmitterOptions{
+		Store: stored, Queued: func(string) bool { return true }, Dropped: func(int) {}, Logger: zap.NewNop(),
+		Emit: func(kind string, _ map[string]any) {
+			mu.Lock()
+			defer mu.Unlock()
+			*emitted = append(*emitted, kind)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func quota(account string, threshold int) event.Quota {
+	start := time.Now().UTC().Truncate(24 * time.Hour)
+	return event.Quota{
+		Account: account, Plan: "starter", Endpoint: "convert", Period: store.Day, Limit: 10, Used: 8, Threshold: threshold,
+		Start: start, End: start.Add(24 * time.Hour), At: time.Now(),
+	}
+}
+
+// queued claims all events.
+func queued(t *testing.T, db store.Events) []store.Event {
+	t.Helper()
+	list, err := db.ClaimEvents(t.Context(), time.Now().Add(time.Hour), time.Nanosecond, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !condition(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never came: %s", what)
+		}
+	}
+}
+
+// TestOnce reports each state many times, also from a second gate on the same
+// store.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	var emitted []string
+	month, other := quota("acc_1", 80), quota("acc_1", 80)
+	month.Period, other.Endpoint = store.Month, store.All
+	quotas := []event.Quota{quota("acc_1", 80), quota("acc_1", 90), quota("acc_1", 0), quota("acc_2", 80), month, other}
+	var group sync.WaitGroup
+	for range 2 {
+		e := emitter(t, from(db), &emitted)
+		for range 5 {
+			for _, q := range quotas {
+				group.Go(func() { e.Reached(t.Context(), q) })
+			}
+		}
+		group.Wait()
+	}
+	if len(emitted) != len(quotas) || len(queued(t, db)) != len(quotas) {
+		t.Errorf("got %v, want %d events", emitted, len(quotas))
+	}
+}
+
+func TestID(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	q := event.Quota{
+		Account: "acc_1", Plan: "starter", Endpoint: "convert", Period: store.Day, Limit: 10, Used: 10,
+		Start: time.Unix(1_790_000_000, 0), End: time.Unix(1_790_086_400, 0).UTC(), At: time.Unix(1_790_000_100, 0),
+	}
+	var emitted []string
+	emitter(t, from(db), &emitted).Reached(t.Context(), q)
+	got := queued(t, db)[0]
+	// Ids must never change: receivers recognize repetitions by them.
+	if want := "evt_69e14f409cc1ebcac3817c6aa39e985b"; got.ID != want {
+		t.Errorf("got id %s, want %s", got.ID, want)
+	}
+	want := `{"type":"tollgate.quota_exceeded","timestamp":"2026-09-21T14:15:00Z","data":{"account":"acc_1","endpoint":"convert","limit":10,"period":"day","plan":"starter","resets_at":"2026-09-22T14:13:20Z","threshold":100,"used":10}}`
+	if string(got.Body) != want {
+		t.Errorf("got %s\nwant %s", got.Body, want)
+	}
+}
+
+func TestStoreFails(t *testing.T) {
+	t.Parallel()
+	db, failing := open(t), true
+	var emitted []string
+	e := emitter(t, func() (store.Events, error) {
+		if failing {
+			return nil, store.ErrOpening
+		}
+		return db, nil
+	}, &emitted)
+	e.Reached(t.Context(), quota("acc_1", 80))
+	failing = false
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel() // the client has gone
+	e.Reached(canceled, quota("acc_1", 80))
+	if len(emitted) != 1 || len(queued(t, db)) != 1 {
+		t.Errorf("got %v, want one event", emitted)
+	}
+}
+
+func TestChange(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	var emitted []string
+	e := emitter(t, from(db), &emitted)
+	e.Publish(t.Context(), event.Change{Type: event.KeyCreated, ID: "1-0", At: time.Now(), Account: "acc_1", Key: "key_1", KeyName: "ci"})
+	e.Publish(t.Context(), event.Change{Type: event.AccountChanged, ID: "2-0", At: time.Now(), Account: "acc_1", Plan: "free"})
+	list := queued(t, db)
+	for i, want := range []string{`"data":{"account":"acc_1","key":"key_1","name":"ci"}`, `"data":{"account":"acc_1","disabled":false,"plan":"free"}`} {
+		if !strings.Contains(string(list[i].Body), want) {
+			t.Errorf("got %s, want in it %s", list[i].Body, want)
+		}
+	}
+}
+
+// receiver remembers what it gets, and answers with a status.
+type receiver struct {
+	*httptest.Server
+	mu  sync.Mutex
+	ids map[string]int // posts, by webhook-id
+}
+
+func newReceiver(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, post int)) *receiver {
+	t.Helper()
+	r := &receiver{ids: map[string]int{}}
+	verifier, err := standardwebhooks.NewWebhookRaw(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		body, err := io.ReadAll(request.Body)
+		if err = errors.Join(err, verifier.Verify(body, request.Header)); err != nil || !json.Valid(body) {
+			t.Errorf("verifying %s: %v", body, err)
+		}
+		r.mu.Lock()
+		id := request.Header.Get("webhook-id")
+		r.ids[id]++
+		post := r.ids[id]
+		r.mu.Unlock()
+		answer(w, request, post)
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+// received returns how many events and posts came.
+func (r *receiver) received() (events, posts int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, n := range r.ids {
+		posts += n
+	}
+	return len(r.ids), posts
+}
+
+type counts struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+func (c *counts) add(outcome string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil {
+		c.of = map[string]int{}
+	}
+	c.of[outcome] += n
+}
+
+func (c *counts) get(outcome string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.of[outcome]
+}
+
+// sender starts a Sender until the test ends.
+func sender(t *testing.T, db store.Events, url string, now func() time.Time, logger *zap.Logger) (*event.Sender, *counts) {
+	t.Helper()
+	c := &counts{}
+	s, err := event.NewSender(event.SenderOptions{URL: url, Key: key, Store: from(db), Count: c.add, Now: now, Logger: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(s.Stop)
+	return s, c
+}
+
+func add(t *testing.T, db store.Events, n int) {
+	t.Helper()
+	var emitted []string
+	e := emitter(t, from(db), &emitted)
+	for i := range n {
+		e.Reached(t.Context(), quota("acc_"+strings.Repeat("x", i), 80))
+	}
+}
+
+func empty(t *testing.T, db store.Events) func() bool {
+	return func() bool {
+		n, err := db.QueuedEvents(t.Context())
+		return err == nil && n == 0
+	}
+}
+
+func ok(http.ResponseWriter, *http.Request, int) {}
+
+// TestTwoSenders: two gates on a store post each event once, also more than
+// they post at once.
+func TestTwoSenders(t *testing.T) {
+	t.Parallel()
+	db, r := open(t), newReceiver(t, ok)
+	add(t, db, 150)
+	for range 2 {
+		sender(t, db, r.URL, time.Now, zap.NewNop())
+	}
+	eventually(t, "all events", empty(t, db))
+	if events, posts := r.received(); events != 150 || posts != 150 {
+		t.Errorf("got %d events in %d posts, want 150 in 150", events, posts)
+	}
+}
+
+// TestFailures: what is not answered with 2xx is tried again, redirects are
+// not followed, and the log has neither the query of the URL nor the key.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	r := newReceiver(t, func(w http.ResponseWriter, request *http.Request, post int) {
+		if request.URL.Path != "/hook" {
+			t.Errorf("a redirect was followed to %s", request.URL)
+		}
+		switch post {
+		case 1:
+			http.Redirect(w, request, "/elsewhere", http.StatusTemporaryRedirect)
+		case 2:
+			w.WriteHeader(http.StatusInternalServerError)
+		case 3:
+			panic(http.ErrAbortHandler)
+		}
+	})
+	core, logs := observer.New(zap.DebugLevel)
+	add(t, db, 3)
+	s, c := sender(t, retrySoon{db}, r.URL+"/hook?token=hidden", time.Now, zap.New(core))
+	s.Wake()
+	eventually(t, "all events", empty(t, db))
+	if _, posts := r.received(); posts != 12 || c.get(event.Delivered) != 3 || c.get(event.Failed) != 9 {
+		t.Errorf("got %d posts and %v, want 12, 3 delivered and 9 failed", posts, c.of)
+	}
+	for _, line := range logs.All() {
+		if text, _ := json.Marshal(line.ContextMap()); bytes.Contains(text, []byte("hidden")) || bytes.Contains(text, key) {
+			t.Errorf("the log has a secret: %s", text)
+		}
+	}
+}
+
+// retrySoon makes failed events due at once.
+type retrySoon struct{ store.Events }
+
+func (r retrySoon) RetryEvent(ctx context.Context, id string, _ time.Time) error {
+	return r.Events.RetryEvent(ctx, id, time.Now())
+}
+
+// TestExpired: a failed event is given up a day after it happened.
+func TestExpired(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusBadGateway) })
+	q := quota("acc_1", 80)
+	q.At = time.Now().Add(-25 * time.Hour)
+	var emitted []string
+	emitter(t, from(db), &emitted).Reached(t.Context(), q)
+	_, c := sender(t, db, r.URL, time.Now, zap.NewNop())
+	eventually(t, "an empty queue", empty(t, db))
+	if c.get(event.Expired) != 1 {
+		t.Errorf("got %v, want one expired", c.of)
+	}
+}
+
+// TestStop: events that are being posted when a sender stops are due again at
+// once.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	release := make(chan struct{})
+	hanging := newReceiver(t, func(http.ResponseWriter, *http.Request, int) { <-release })
+	t.Cleanup(func() { close(release) })
+	add(t, db, 5)
+	first, _ := sender(t, db, hanging.URL, time.Now, zap.NewNop())
+	eventually(t, "all posts", func() bool { _, posts := hanging.received(); return posts == 5 })
+	first.Stop()
+	r := newReceiver(t, ok)
+	sender(t, db, r.URL, time.Now, zap.NewNop())
+	eventually(t, "an empty queue", empty(t, db))
+	if events, _ := r.received(); events != 5 {
+		t.Errorf("got %d events, want 5", events)
+	}
+}

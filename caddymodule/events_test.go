@@ -1,0 +1,92 @@
+package caddymodule_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyevents/eventsconfig"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+)
+
+// handled has what the event handlers of the tests got.
+var handled struct {
+	sync.Mutex
+	events []string
+}
+
+// eventHandler is an event handler of the operator.
+type eventHandler struct{}
+
+func (*eventHandler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "events.handlers.tollgate_test", New: func() caddy.Module { return new(eventHandler) }}
+}
+
+func (*eventHandler) UnmarshalCaddyfile(*caddyfile.Dispenser) error { return nil }
+
+func (*eventHandler) Handle(ctx context.Context, e caddy.Event) error {
+	handled.Lock()
+	defer handled.Unlock()
+	text := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer).ReplaceAll("{event.data.account} {event.data.threshold}", "")
+	handled.events = append(handled.events, e.Name()+" "+text)
+	return nil
+}
+
+func init() { caddy.RegisterModule(new(eventHandler)) }
+
+var _ caddyevents.Handler = (*eventHandler)(nil)
+
+// TestEvents crosses a warning and a limit, also over a reload. The handler
+// of the Caddyfile and the webhook get each event once.
+func TestEvents(t *testing.T) {
+	const key = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
+	verifier, err := standardwebhooks.NewWebhook(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	ids := map[string]int{}
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) // an error fails the verification
+		if err := verifier.Verify(body, r.Header); err != nil {
+			t.Errorf("verifying %s: %v", body, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		ids[r.Header.Get("webhook-id")]++
+	}))
+	t.Cleanup(receiver.Close)
+	s := start(t, setup{
+		zone: calmZone(), global: "events {\n\ton tollgate.quota_exceeded tollgate_test\n\ton tollgate.quota_warning tollgate_test\n}",
+		more: fmt.Sprintf("warn 80\nwebhook %s {\n\tsecret %s\n}", receiver.URL, key),
+	})
+	account, bearer := s.account(t, "small")
+	for range 4 {
+		for range 2 {
+			s.get(t, "/api/convert/USD/1/EUR", bearer)
+		}
+		if err := s.reload(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "both events", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		handled.Lock()
+		defer handled.Unlock()
+		return len(ids) == 2 && len(handled.events) == 2
+	})
+	want := []string{"tollgate.quota_warning " + account + " 80", "tollgate.quota_exceeded " + account + " 100"}
+	for i := range want {
+		if handled.events[i] != want[i] {
+			t.Errorf("the handler got %q, want %q", handled.events, want)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package e2e_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
+)
+
+const webhookSecret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
+
+// receiver has the ids of the events that it answered with 2xx.
+type receiver struct {
+	mu    sync.Mutex
+	posts int
+	ids   map[string]map[string]bool // by type, account and threshold
+}
+
+// ServeHTTP fails every second post.
+func (r *receiver) ServeHTTP(t *testing.T, w http.ResponseWriter, request *http.Request) {
+	body, err := io.ReadAll(request.Body)
+	if err != nil {
+		return // the gate was killed
+	}
+	verifier, err := standardwebhooks.NewWebhook(webhookSecret)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if err := verifier.Verify(body, request.Header); err != nil {
+		t.Errorf("verifying %s: %v", body, err)
+	}
+	e := decode[struct {
+		Type string
+		Data struct {
+			Account, Endpoint, Period string
+			Threshold                 int
+		}
+	}](t, string(body))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.posts++; r.posts%2 == 1 {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	name := fmt.Sprint(e.Type, " ", e.Data.Account, " ", e.Data.Endpoint, " ", e.Data.Period, " ", e.Data.Threshold)
+	if r.ids[name] == nil {
+		r.ids[name] = map[string]bool{}
+	}
+	r.ids[name][request.Header.Get("webhook-id")] = true
+}
+
+// withWebhook returns the shipped Caddyfile with a webhook.
+func withWebhook(t *testing.T, url string) string {
+	return stack.Shipped(t, "rates 1000\n", "rates 10\n", "guard /api/\n", fmt.Sprintf("guard /api/\nwarn 80\nwebhook %s {\nsecret %s\n"+
+		"events tollgate.quota_warning tollgate.quota_exceeded\n}\n", url, webhookSecret))
+}
+
+// accountsWithKeys makes accounts with a key each, and returns their tokens.
+func accountsWithKeys(t *testing.T, s *stack.Stack, n int) (tokens []string) {
+	t.Helper()
+	control, err := client.New(s.Control(), stack.Secret)
+	must(t, err)
+	for i := range n {
+		account := fmt.Sprintf("acc_%d", i)
+		_, err := control.PutAccount(t.Context(), account, api.AccountChange{Plan: new("starter")})
+		must(t, err)
+		key, err := control.CreateKey(t.Context(), account, api.KeyRequest{Name: "ci"})
+		must(t, err)
+		tokens = append(tokens, key.Token)
+	}
+	return tokens
+}
+
+// callAll calls with each token several times, from 8 goroutines.
+func callAll(s *stack.Stack, tokens []string, calls int) (counts map[int]int64) {
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	counts = map[int]int64{}
+	slots := make(chan struct{}, 8)
+	for _, token := range tokens {
+		group.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			for range calls {
+				status := noAnswer
+				if response, _, err := s.TryCall("GET", ratesPath, token, nil); err == nil {
+					status = response.StatusCode
+				}
+				mu.Lock()
+				counts[status]++
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	return counts
+}
+
+// TestWebhook crosses 80 % and 100 % of a limit with many accounts, while
+// Caddy is restarted twice and killed once, and the receiver fails half of
+// the time. Each event arrives, with one id, and no other does.
+func TestWebhook(t *testing.T) {
+	accounts := 20
+	if storetest.Long() {
+		accounts = 200
+	}
+	r := &receiver{ids: map[string]map[string]bool{}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) { r.ServeHTTP(t, w, request) }))
+	t.Cleanup(server.Close)
+	s := stack.Start(t, withWebhook(t, server.URL))
+	tokens := accountsWithKeys(t, s, accounts)
+	for _, interrupt := range []func(){
+		func() { s.StopCaddy() }, s.KillCaddy, func() { s.StopCaddy() },
+	} {
+		var group sync.WaitGroup
+		group.Go(func() { callAll(s, tokens, 3) })
+		interrupt()
+		group.Wait()
+		s.StartCaddy()
+	}
+	callAll(s, tokens, 12)
+	want := map[string]bool{}
+	for i := range accounts {
+		want[fmt.Sprintf("tollgate.quota_warning acc_%d rates day 80", i)] = true
+		want[fmt.Sprintf("tollgate.quota_exceeded acc_%d rates day 100", i)] = true
+	}
+	eventually(t, "all events", func() error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if len(r.ids) < len(want) {
+			return fmt.Errorf("%d of %d arrived", len(r.ids), len(want))
+		}
+		return nil
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, ids := range r.ids {
+		if !want[name] || len(ids) != 1 {
+			t.Errorf("got %s with the ids %v", name, ids)
+		}
+	}
+}
+
+// TestHangingWebhook calls while the receiver does not answer. No call fails.
+func TestHangingWebhook(t *testing.T) {
+	release := make(chan struct{})
+	posts := make(chan struct{}, 1000)
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		posts <- struct{}{}
+		<-release
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(release) })
+	s := stack.Start(t, withWebhook(t, server.URL))
+	tokens := accountsWithKeys(t, s, 20)
+	counts := callAll(s, tokens, 12)
+	<-posts
+	if counts[http.StatusOK] != 200 || counts[http.StatusTooManyRequests] != 40 {
+		t.Errorf("got %v, want 200 times 200 and 40 times 429", counts)
+	}
+	if log := s.Log(); strings.Contains(log, webhookSecret) {
+		t.Error("the log has the secret of the webhook")
+	}
+}
