@@ -1,0 +1,314 @@
+package backup_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/backup"
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// items is an exporter of these items.
+type items []store.Item
+
+func (all items) Export(_ context.Context, write func(store.Item) error) error {
+	for _, item := range all {
+		if err := write(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var at = time.Date(2026, 11, 23, 10, 0, 0, 123456789, time.UTC)
+
+func write(t testing.TB, all items) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := backup.Write(context.Background(), &out, at, all); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// read opens a file with this content and returns all items.
+func read(path string, content []byte) (all items, file *backup.File, err error) {
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		return nil, nil, err
+	}
+	if file, err = backup.Open(path); err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
+	for item, err := range file.Items() {
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, item)
+	}
+	return all, file, nil
+}
+
+var compared = cmp.Options{cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})}
+
+func TestRoundTrip(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "backup")
+	rapid.Check(t, func(t *rapid.T) {
+		want := items(rapid.SliceOf(anItem()).Draw(t, "items"))
+		var out bytes.Buffer
+		if err := backup.Write(context.Background(), &out, at, want); err != nil {
+			t.Fatal(err)
+		}
+		got, file, err := read(path, out.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, compared); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+		accounts, keys := int64(0), int64(0)
+		for _, item := range want {
+			if item.Account != nil {
+				accounts++
+			}
+			if item.Key != nil {
+				keys++
+			}
+		}
+		if !file.At.Equal(at) || file.Size != int64(out.Len()) || file.Rows != int64(len(want)) || file.Accounts != accounts || file.Keys != keys {
+			t.Fatalf("got %+v", file)
+		}
+	})
+}
+
+// anItem generates items of all kinds.
+func anItem() *rapid.Generator[store.Item] {
+	word := rapid.StringMatching(`[a-z0-9_.-]{1,20}`)
+	// With what is not UTF-8, control characters and what HTML escapes.
+	free := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
+		rapid.SampledFrom([]string{"\x00", "\x00ff", "</script>\u2028", "\xff"}))
+	instant := rapid.Custom(func(t *rapid.T) time.Time {
+		if rapid.Bool().Draw(t, "zero") {
+			return time.Time{}
+		}
+		return time.Unix(rapid.Int64Range(0, 1<<34).Draw(t, "seconds"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanoseconds")).UTC()
+	})
+	day := rapid.Custom(func(t *rapid.T) calendar.Day { return calendar.Day(rapid.Int32Range(-5000, 100_000).Draw(t, "day")) })
+	number := rapid.Int64Range(0, store.Unlimited)
+	limit := rapid.Custom(func(t *rapid.T) store.Limit {
+		return store.Limit{
+			Endpoint: word.Draw(t, "endpoint"), Period: store.Period(rapid.IntRange(1, 5).Draw(t, "period")),
+			Max: rapid.OneOf(number, rapid.Just(store.Unlimited)).Draw(t, "max"), OfKey: rapid.Bool().Draw(t, "of key"),
+		}
+	})
+	address := rapid.SampledFrom([]netip.Addr{{}, netip.MustParseAddr("203.0.113.7"), netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("::ffff:1.2.3.4")})
+	prefix := rapid.SampledFrom([]netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8::/32")})
+	override := rapid.Custom(func(t *rapid.T) store.Override {
+		return store.Override{Limit: limit.Draw(t, "limit"), ExpiresAt: instant.Draw(t, "expires"), Reason: free.Draw(t, "reason"), CreatedAt: instant.Draw(t, "created")}
+	})
+	document := rapid.SampledFrom([]json.RawMessage{nil, json.RawMessage(`{"plan": "free",  "label":"<&>"}`), json.RawMessage(`null`)})
+	return rapid.Custom(func(t *rapid.T) (item store.Item) {
+		id, account := word.Draw(t, "id"), word.Draw(t, "account")
+		switch rapid.IntRange(0, 6).Draw(t, "kind") {
+		case 0:
+			item.Account = &store.Account{
+				ID: id, Plan: word.Draw(t, "plan"), Label: free.Draw(t, "label"), Disabled: rapid.Bool().Draw(t, "disabled"),
+				CreatedAt: instant.Draw(t, "created"), Overrides: rapid.SliceOfN(override, 0, 3).Draw(t, "overrides"),
+			}
+		case 1:
+			item.Key = &store.StoredKey{Key: store.Key{
+				ID: id, Account: account, Kind: rapid.SampledFrom([]token.Kind{token.Key, token.Login}).Draw(t, "kind of key"), Name: free.Draw(t, "name"),
+				Abilities: rapid.SliceOfN(word, 0, 3).Draw(t, "abilities"), Hint: free.Draw(t, "hint"), CreatedAt: instant.Draw(t, "created"),
+				ExpiresAt: instant.Draw(t, "expires"), RevokedAt: instant.Draw(t, "revoked"), LastUsedAt: instant.Draw(t, "used"),
+				LastUsedFrom: address.Draw(t, "from"), Limits: rapid.SliceOfN(limit, 0, 3).Draw(t, "limits"),
+				Addresses: rapid.SliceOfN(prefix, 0, 3).Draw(t, "addresses"), Root: rapid.SampledFrom([]string{"", "key_root"}).Draw(t, "root"),
+			}}
+			copy(item.Key.Hash[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "hash"))
+		case 2:
+			item.Count = &store.StoredCount{Account: account, Key: rapid.SampledFrom([]string{"", "key_1"}).Draw(t, "key"),
+				Count: store.Count{Day: day.Draw(t, "day"), Endpoint: id, Used: number.Draw(t, "used")}}
+		case 3:
+			item.Call = &store.Record{
+				Account: account, Key: id, KeyName: free.Draw(t, "name"), At: instant.Draw(t, "at"), Endpoint: word.Draw(t, "endpoint"), Method: "GET",
+				Path: free.Draw(t, "path"), Status: rapid.IntRange(100, 599).Draw(t, "status"), Duration: time.Duration(number.Draw(t, "duration")),
+			}
+		case 4:
+			item.Refused = &store.Refused{Day: day.Draw(t, "day"), Account: account, Endpoint: id, Code: word.Draw(t, "code"), Calls: number.Draw(t, "calls")}
+		case 5:
+			item.Entry = &store.Entry{
+				ID: store.EntryID{Milliseconds: number.Draw(t, "ms"), Number: number.Draw(t, "number")}, At: instant.Draw(t, "at"), ActorKind: "admin",
+				ActorID: free.Draw(t, "actor"), Action: word.Draw(t, "action"), Account: account, Target: free.Draw(t, "target"),
+				Before: document.Draw(t, "before"), After: document.Draw(t, "after"),
+			}
+		case 6:
+			item.Event = &store.Event{
+				ID: id, Type: word.Draw(t, "type"), At: instant.Draw(t, "at"), Body: rapid.SliceOf(rapid.Byte()).Draw(t, "body"), Queued: rapid.Bool().Draw(t, "queued"),
+				Known: instant.Draw(t, "known"), Attempts: rapid.IntRange(0, 100).Draw(t, "attempts"), Due: instant.Draw(t, "due"),
+			}
+		}
+		return item
+	})
+}
+
+// sample is a backup of some items.
+func sample(t testing.TB) (items, []byte) {
+	t.Helper()
+	var all items
+	for n := range 300 {
+		all = append(all, anItem().Example(n))
+	}
+	return all, write(t, all)
+}
+
+// A disk or a person changes a file. Bits without a meaning exist in its
+// compressed form only: such a file has the same items.
+func TestDamagedFiles(t *testing.T) {
+	t.Parallel()
+	want, intact := sample(t)
+	path := filepath.Join(t.TempDir(), "backup")
+	positions := func(yield func(int) bool) {
+		for n := range intact {
+			// All of both ends, and a sample between.
+			if (n < 64 || n >= len(intact)-64 || n%41 == 0) && !yield(n) {
+				return
+			}
+		}
+	}
+	for n := range positions {
+		changed := slices.Clone(intact)
+		changed[n] ^= 0xff
+		if _, _, err := read(path, changed); !errors.Is(err, backup.ErrDamaged) && !errors.Is(err, backup.ErrVersion) {
+			t.Errorf("byte %d of %d flipped: got %v", n, len(intact), err)
+		}
+		changed[n] = intact[n] ^ 1<<(n%8)
+		if got, _, err := read(path, changed); err == nil && cmp.Diff(want, got, compared) != "" {
+			t.Errorf("one bit of byte %d of %d flipped: other items are accepted", n, len(intact))
+		}
+		if _, _, err := read(path, intact[:n]); !errors.Is(err, backup.ErrDamaged) {
+			t.Errorf("cut at byte %d of %d: got %v", n, len(intact), err)
+		}
+	}
+	for _, more := range []string{"\x00", "\n", "more", string(intact)} {
+		if _, _, err := read(path, append(slices.Clone(intact), more...)); !errors.Is(err, backup.ErrDamaged) {
+			t.Errorf("%d bytes appended: got %v", len(more), err)
+		}
+	}
+}
+
+// pack is a file with these lines, the last of which is made from the others
+// if it is "end".
+func pack(t *testing.T, lines ...string) []byte {
+	t.Helper()
+	if lines[len(lines)-1] == "end" {
+		text := strings.Join(lines[:len(lines)-1], "\n") + "\n"
+		lines[len(lines)-1] = fmt.Sprintf(`{"rows":%d,"sha256":"%x"}`, len(lines)-2, sha256.Sum256([]byte(text)))
+	}
+	var out bytes.Buffer
+	packed := gzip.NewWriter(&out)
+	if _, err := io.WriteString(packed, strings.Join(lines, "\n")+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := packed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestRefusedContent(t *testing.T) {
+	t.Parallel()
+	const first, row = `{"tollgate_backup":1,"at":"2026-11-23T10:00:00Z"}`, `{"account":{"id":"a","plan":"free"}}`
+	if got, _, err := read(filepath.Join(t.TempDir(), "backup"), pack(t, first, row, "end")); err != nil || len(got) != 1 || got[0].Account.ID != "a" {
+		t.Fatalf("got %v, %v", got, err)
+	}
+	for name, test := range map[string]struct {
+		lines []string
+		want  string
+	}{
+		"a newer version":     {[]string{`{"tollgate_backup":2,"at":"2026-11-23T10:00:00Z"}`, "end"}, "unknown version of the backup: 2; this program reads version 1"},
+		"not a backup":        {[]string{`{"some":"thing"}`}, "no header"},
+		"an unknown header":   {[]string{`{"tollgate_backup":1,"at":"2026-11-23T10:00:00Z","x":1}`, "end"}, "no valid header"},
+		"no last line":        {[]string{first, row}, "it has no end"},
+		"a wrong number":      {[]string{first, row, `{"rows":2,"sha256":""}`}, "it has 1 rows instead of 2"},
+		"a wrong checksum":    {[]string{first, row, `{"rows":1,"sha256":""}`}, "its checksum is wrong"},
+		"an unknown kind":     {[]string{first, `{"team":{}}`, "end"}, `row 1: json: unknown field "team"`},
+		"an unknown member":   {[]string{first, `{"account":{"id":"a","plan":"free","x":1}}`, "end"}, `unknown field "x"`},
+		"two kinds":           {[]string{first, `{"account":{"id":"a"},"count":{"day":"2026-11-23"}}`, "end"}, "not exactly one kind"},
+		"no kind":             {[]string{first, `{}`, "end"}, "not exactly one kind"},
+		"two values":          {[]string{first, row + row, "end"}, "more than one value"},
+		"an invalid hash":     {[]string{first, `{"key":{"id":"k","account":"a","kind":"key","hash":"00"}}`, "end"}, "invalid hash"},
+		"an unknown period":   {[]string{first, `{"account":{"id":"a","overrides":[{"endpoint":"x","period":"week","limit":1}]}}`, "end"}, `unknown period "week"`},
+		"an unknown key kind": {[]string{first, `{"key":{"id":"k","account":"a","kind":"x","hash":""}}`, "end"}, `unknown kind of key "x"`},
+		"an invalid day":      {[]string{first, `{"count":{"account":"a","day":"2026-02-30","endpoint":"x","used":1}}`, "end"}, `invalid day "2026-02-30"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, _, err := read(filepath.Join(t.TempDir(), "backup"), pack(t, test.lines...))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+	t.Run("a line after the last one", func(t *testing.T) {
+		t.Parallel()
+		end := fmt.Sprintf(`{"rows":0,"sha256":"%x"}`, sha256.Sum256([]byte(first+"\n")))
+		_, _, err := read(filepath.Join(t.TempDir(), "backup"), pack(t, first, end, row))
+		if err == nil || !strings.Contains(err.Error(), "a line follows") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// failing is an exporter that fails after its items.
+type failing struct{ items }
+
+var errFailed = errors.New("the disk failed")
+
+func (f failing) Export(ctx context.Context, write func(store.Item) error) error {
+	return errors.Join(f.items.Export(ctx, write), errFailed)
+}
+
+// An export that fails or is canceled never leaves a file that looks complete.
+func TestInterruptedExport(t *testing.T) {
+	t.Parallel()
+	all, _ := sample(t)
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, test := range map[string]struct {
+		ctx  context.Context
+		from store.Exporter
+		want error
+	}{
+		"failed":        {t.Context(), failing{all}, errFailed},
+		"canceled":      {canceled, all, context.Canceled},
+		"an empty item": {t.Context(), items{{}}, nil},
+	} {
+		var out bytes.Buffer
+		err := backup.Write(test.ctx, &out, at, test.from)
+		if err == nil || test.want != nil && !errors.Is(err, test.want) {
+			t.Errorf("%s: got %v, want %v", name, err, test.want)
+		}
+		if _, _, err := read(filepath.Join(t.TempDir(), "backup"), out.Bytes()); err == nil {
+			t.Errorf("%s: the file is accepted", name)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+// Package backup is the file format of a backup: all that a store keeps,
+// except paces and login attempts.
+//
+// A backup is gzip of JSON lines. The first line is a header with the version
+// of the format and the instant of the backup. Each further line is one
+// store.Item. The last line has the number of items, and the SHA-256 of all
+// lines before. A file without it is incomplete.
+//
+// A backup has no tokens, but their hashes, and names of customers. It is
+// private.
+package backup
+
+import "time"
+
+// version is the version of the format. A member or a kind of row that an
+// older gate would ignore needs a new version.
+const version = 1
+
+// maxLine is the maximum length of a line, in bytes. A row is some kilobytes
+// long.
+const maxLine = 16 << 20
+
+// gzipHeader is the beginning of each file. A decompressor ignores most of
+// these bytes, so Open compares them.
+var gzipHeader = [...]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff}
+
+// header is the first line.
+type header struct {
+	Version int       `json:"tollgate_backup"`
+	At      time.Time `json:"at"`
+}
+
+// trailer is the last line.
+type trailer struct {
+	Rows   int64  `json:"rows"`
+	SHA256 string `json:"sha256"`
+}

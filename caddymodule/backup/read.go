@@ -1,0 +1,221 @@
+package backup
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"iter"
+	"os"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// ErrDamaged means that a file is not a backup, is incomplete or was changed.
+var ErrDamaged = errors.New("the file is not a complete backup")
+
+// ErrVersion means that the file has another version of the format.
+var ErrVersion = errors.New("unknown version of the backup")
+
+// File is an open backup whose content was verified.
+type File struct {
+	// At is the instant of the backup: all calls admitted before it are in
+	// it.
+	At time.Time
+	// Size is the size of the file, in bytes.
+	Size int64
+	// Rows, Accounts and Keys are numbers of items. Keys includes login
+	// tokens, and keys that are revoked or expired.
+	Rows, Accounts, Keys int64
+
+	file *os.File
+}
+
+// Open opens a file and verifies all of it: the version, each row, the
+// checksum, the number of rows, and that nothing follows. The error wraps
+// ErrDamaged or ErrVersion if the file is not a backup that it can read.
+func Open(path string) (*File, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{file: file}
+	if err := f.verify(); err != nil {
+		return nil, errors.Join(fmt.Errorf("reading %s: %w", path, err), file.Close())
+	}
+	return f, nil
+}
+
+func (f *File) verify() error {
+	info, err := f.file.Stat()
+	if err != nil {
+		return err
+	}
+	f.Size = info.Size()
+	return f.read(func(item store.Item) bool {
+		f.Rows++
+		switch {
+		case item.Account != nil:
+			f.Accounts++
+		case item.Key != nil:
+			f.Keys++
+		}
+		return true
+	})
+}
+
+// Items returns all items, as Export wrote them. It reads and verifies the
+// file again; an error is the last element.
+func (f *File) Items() iter.Seq2[store.Item, error] {
+	return func(yield func(store.Item, error) bool) {
+		err := f.read(func(item store.Item) bool { return yield(item, nil) })
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(store.Item{}, err)
+		}
+	}
+}
+
+// Close closes the file.
+func (f *File) Close() error { return f.file.Close() }
+
+// errStopped ends a loop over the items early.
+var errStopped = errors.New("stopped")
+
+// read reads the file from its beginning and verifies it.
+func (f *File) read(yield func(store.Item) bool) error {
+	raw := bufio.NewReader(io.NewSectionReader(f.file, 0, f.Size))
+	beginning, err := raw.Peek(len(gzipHeader))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if !bytes.Equal(beginning, gzipHeader[:]) {
+		return damaged("it does not begin as one")
+	}
+	unpacked, err := gzip.NewReader(raw)
+	if err != nil {
+		return damaged("%w", err)
+	}
+	unpacked.Multistream(false)
+	lines := &reader{lines: bufio.NewScanner(unpacked), sum: sha256.New()}
+	lines.lines.Buffer(nil, maxLine)
+	if f.At, err = lines.header(); err != nil {
+		return err
+	}
+	if err := lines.rows(yield); err != nil {
+		return err
+	}
+	if lines.next() {
+		return damaged("a line follows its last one")
+	}
+	// The error has the checksum and the length of gzip.
+	if err := lines.lines.Err(); err != nil {
+		return damaged("%w", err)
+	}
+	if _, err := raw.ReadByte(); !errors.Is(err, io.EOF) {
+		return damaged("data follows its end")
+	}
+	return nil
+}
+
+// reader reads lines and sums them up.
+type reader struct {
+	lines *bufio.Scanner
+	sum   hash.Hash
+}
+
+// next reads a line, and returns whether there is one.
+func (r *reader) next() bool { return r.lines.Scan() }
+
+// add adds the line to the checksum.
+func (r *reader) add() {
+	r.sum.Write(r.lines.Bytes())
+	r.sum.Write([]byte{'\n'})
+}
+
+// header reads the first line.
+func (r *reader) header() (time.Time, error) {
+	var first header
+	if !r.next() || json.Unmarshal(r.lines.Bytes(), &first) != nil || first.Version == 0 {
+		return time.Time{}, r.damaged("it has no header")
+	}
+	if first.Version != version {
+		return time.Time{}, fmt.Errorf("%w: %d; this program reads version %d: use the version of Tollgate that wrote the file",
+			ErrVersion, first.Version, version)
+	}
+	// An unknown member needs a new version, so this file was changed.
+	if strict(r.lines.Bytes(), &first) != nil {
+		return time.Time{}, damaged("it has no valid header")
+	}
+	r.add()
+	return first.At, nil
+}
+
+// rows reads all rows and the last line.
+func (r *reader) rows(yield func(store.Item) bool) error {
+	for n := int64(0); r.next(); n++ {
+		line := r.lines.Bytes()
+		if bytes.HasPrefix(line, []byte(`{"rows":`)) {
+			return r.trailer(n)
+		}
+		var row row
+		if err := strict(line, &row); err != nil {
+			return damaged("row %d: %w", n+1, err)
+		}
+		item, err := row.item()
+		if err != nil {
+			return damaged("row %d: %w", n+1, err)
+		}
+		r.add()
+		if !yield(item) {
+			return errStopped
+		}
+	}
+	return r.damaged("it has no end")
+}
+
+// trailer verifies the last line, after n rows.
+func (r *reader) trailer(n int64) error {
+	var last trailer
+	if err := strict(r.lines.Bytes(), &last); err != nil {
+		return damaged("its last line is invalid")
+	}
+	if last.Rows != n {
+		return damaged("it has %d rows instead of %d", n, last.Rows)
+	}
+	if hex.EncodeToString(r.sum.Sum(nil)) != last.SHA256 {
+		return damaged("its checksum is wrong")
+	}
+	return nil
+}
+
+// damaged returns the error of reading, or else one that says what is wrong.
+func (r *reader) damaged(what string) error {
+	if err := r.lines.Err(); err != nil {
+		return damaged("%w", err)
+	}
+	return damaged("%s", what)
+}
+
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrDamaged, fmt.Errorf(format, args...))
+}
+
+// strict decodes one JSON value without unknown members.
+func strict(line []byte, value any) error {
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(value); err != nil {
+		return err
+	}
+	if decoder.More() {
+		return errors.New("more than one value in a line")
+	}
+	return nil
+}
