@@ -6,6 +6,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 )
 
 // Admin serves the control API below /tollgate/ on Caddy's admin endpoint,
@@ -20,7 +21,7 @@ func (*Admin) CaddyModule() caddy.ModuleInfo {
 
 // Routes implements caddy.AdminRouter.
 func (*Admin) Routes() []caddy.AdminRoute {
-	return []caddy.AdminRoute{{Pattern: "/tollgate/", Handler: caddy.AdminHandlerFunc(serveCurrent)}}
+	return []caddy.AdminRoute{{Pattern: "/tollgate/", Handler: caddy.AdminHandlerFunc(serveAdmin)}}
 }
 
 var (
@@ -30,6 +31,11 @@ var (
 	errNoConfiguration = apierror.New(http.StatusServiceUnavailable, "unavailable",
 		"Caddy is starting or stopping: no configuration is in force.").WithHeader("Retry-After", "5")
 )
+
+// serveAdmin is serveCurrent for an admin.
+func serveAdmin(w http.ResponseWriter, r *http.Request) error {
+	return serveCurrent(w, control.AsAdmin(r))
+}
 
 // serveCurrent answers with the control API of the app in force. It looks it
 // up for each request: Caddy keeps the admin routes of a configuration that

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"time"
 
@@ -78,6 +79,10 @@ func (b controlBackend) Readiness() api.Readiness {
 		}
 	}
 }
+
+// FlushReports implements control.Backend. Refused calls are not counted in
+// memory, so there is nothing to store.
+func (controlBackend) FlushReports(context.Context) error { return nil }
 
 // Interface guards.
 var (

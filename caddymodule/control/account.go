@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -31,8 +34,11 @@ type putAccountInput struct {
 }
 
 type listAccountsInput struct {
-	After string `query:"after" maxLength:"64" doc:"Lists the accounts after this id."`
-	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"The maximum number of accounts."`
+	Plan     string `query:"plan" maxLength:"64" doc:"Lists the accounts on this plan."`
+	Search   string `query:"search" maxLength:"200" doc:"Lists the accounts with this text in the id or the label, in upper or lower case."`
+	Disabled string `query:"disabled" enum:"true,false" doc:"Lists the accounts that are disabled, or that are not."`
+	After    string `query:"after" maxLength:"64" doc:"Lists the accounts after this id."`
+	Limit    int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"The maximum number of accounts."`
 }
 
 func (s *server) registerAccounts(router huma.API) {
@@ -40,7 +46,7 @@ func (s *server) registerAccounts(router huma.API) {
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "list-accounts", Method: http.MethodGet, Path: "/tollgate/accounts", Tags: []string{"accounts"},
 		Summary:     "List accounts",
-		Description: "In ascending order of their ids, one page at a time.",
+		Description: "In ascending order of their ids, one page at a time. A page can have fewer accounts than its limit, or none, and a next page.",
 	}), answer(s, s.listAccounts))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "get-account", Method: http.MethodGet, Path: path, Tags: []string{"accounts"},
@@ -59,21 +65,45 @@ func (s *server) registerAccounts(router huma.API) {
 	}, http.StatusNotFound), perform(s, s.deleteAccount))
 }
 
+// maxExamined is how many accounts one page of a list examines. A page can
+// therefore have fewer accounts than its limit and a next page.
+const maxExamined = 10_000
+
 func (s *server) listAccounts(ctx context.Context, with *session, in *listAccountsInput) (api.AccountPage, error) {
-	// One more than requested tells whether there is a next page.
-	found, err := with.store.ListAccounts(ctx, in.After, in.Limit+1)
-	if err != nil {
-		return api.AccountPage{}, err
-	}
 	page := api.AccountPage{Accounts: []api.Account{}}
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		page.Next = new(found[in.Limit-1].ID)
+	after := in.After
+	for examined := 0; ; {
+		// One more than requested tells whether there is a next page.
+		found, err := with.store.ListAccounts(ctx, after, in.Limit+1)
+		if err != nil {
+			return api.AccountPage{}, err
+		}
+		more := len(found) > in.Limit
+		for i, account := range found[:min(len(found), in.Limit)] {
+			after = account.ID
+			if in.selects(account) {
+				page.Accounts = append(page.Accounts, showAccount(account))
+			}
+			if len(page.Accounts) == in.Limit {
+				more = i+1 < len(found)
+				break
+			}
+		}
+		examined += len(found)
+		if more && (len(page.Accounts) == in.Limit || examined >= maxExamined) {
+			page.Next = &after
+		}
+		if !more || page.Next != nil {
+			return page, nil
+		}
 	}
-	for _, account := range found {
-		page.Accounts = append(page.Accounts, showAccount(account))
-	}
-	return page, nil
+}
+
+func (in *listAccountsInput) selects(account store.Account) bool {
+	search := strings.ToLower(in.Search)
+	return (in.Plan == "" || account.Plan == in.Plan) &&
+		(in.Disabled == "" || account.Disabled == (in.Disabled == "true")) &&
+		(strings.Contains(strings.ToLower(account.ID), search) || strings.Contains(strings.ToLower(account.Label), search))
 }
 
 func (s *server) getAccount(ctx context.Context, with *session, in *accountInput) (api.Account, error) {
@@ -87,9 +117,18 @@ func (s *server) putAccount(ctx context.Context, with *session, in *putAccountIn
 	if plan := in.Body.Plan; plan != nil && *plan != policy.FreePlan && with.policy.Plan(*plan) == nil {
 		return api.Account{}, unknownPlan(*plan, with.policy)
 	}
+	if in.Body.Label != nil && !validLabel(*in.Body.Label) {
+		return api.Account{}, errInvalidLabel
+	}
+	var before *store.Account
 	account, err := with.store.ChangeAccount(ctx, string(in.Account), func(account *store.Account, exists bool) error {
-		if !exists {
+		if before = nil; exists {
+			before = new(*account)
+		} else {
 			with.setDefaults(account)
+		}
+		if in.Body.Label != nil {
+			account.Label = *in.Body.Label
 		}
 		if in.Body.Plan != nil {
 			account.Plan = *in.Body.Plan
@@ -99,11 +138,24 @@ func (s *server) putAccount(ctx context.Context, with *session, in *putAccountIn
 		}
 		return nil
 	})
+	if err == nil {
+		err = with.audit(ctx, accountChange(before, account))
+	}
 	return showAccount(account), err
 }
 
 func (s *server) deleteAccount(ctx context.Context, with *session, in *accountInput) error {
-	return with.store.DeleteAccount(ctx, string(in.Account))
+	account, err := with.store.Account(ctx, string(in.Account))
+	if err != nil {
+		return err
+	}
+	if err := with.store.DeleteAccount(ctx, account.ID); err != nil {
+		return err
+	}
+	return with.audit(ctx, change{
+		action: api.AccountDelete, account: account.ID, before: showAccount(account),
+		event: &event.Change{Type: event.AccountChanged, Plan: account.Plan, Disabled: account.Disabled},
+	})
 }
 
 // ensureAccount returns an account. It creates an unknown one on plan free
@@ -117,12 +169,17 @@ func (with *session) ensureAccount(ctx context.Context, id string) (store.Accoun
 	case !with.policy.Plan(policy.FreePlan).HasAccess():
 		return account, errPlanRequired
 	}
-	return with.store.ChangeAccount(ctx, id, func(account *store.Account, exists bool) error {
-		if !exists {
+	created := false
+	account, err = with.store.ChangeAccount(ctx, id, func(account *store.Account, exists bool) error {
+		if created = !exists; created {
 			with.setDefaults(account)
 		}
 		return nil
 	})
+	if err == nil && created {
+		err = with.audit(ctx, accountChange(nil, account))
+	}
+	return account, err
 }
 
 // setDefaults puts a new account on plan free.
@@ -131,7 +188,13 @@ func (with *session) setDefaults(account *store.Account) {
 }
 
 func showAccount(a store.Account) api.Account {
-	return api.Account{Account: a.ID, Plan: a.Plan, Disabled: a.Disabled, CreatedAt: round(a.CreatedAt)}
+	return api.Account{Account: a.ID, Plan: a.Plan, Label: a.Label, Disabled: a.Disabled, CreatedAt: round(a.CreatedAt)}
+}
+
+// validLabel reports whether a label has at most store.MaxLabel characters,
+// none of them invisible.
+func validLabel(label string) bool {
+	return utf8.RuneCountInString(label) <= store.MaxLabel && utf8.ValidString(label) && !strings.ContainsFunc(label, isHidden)
 }
 
 // round converts a time to the precision of the API: UTC, in milliseconds.

@@ -27,7 +27,9 @@ func (s *server) changeKey(ctx context.Context, with *session, in *changeKeyInpu
 	if err != nil {
 		return api.Key{}, err
 	}
+	var before store.Key
 	key, err := with.store.ChangeKey(ctx, account.ID, in.ID, with.now, func(key *store.Key) error {
+		before = *key
 		if key.Kind != token.Key {
 			return errEnded
 		}
@@ -59,7 +61,9 @@ func (s *server) changeKey(ctx context.Context, with *session, in *changeKeyInpu
 	if err != nil {
 		return api.Key{}, err
 	}
-	return showKey(key), nil
+	return showKey(key), with.audit(ctx, change{
+		action: api.KeySet, account: key.Account, target: key.ID, before: showKey(before), after: showKey(key),
+	})
 }
 
 // wantedKey checks the members of a change that depend on no key, and returns

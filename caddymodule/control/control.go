@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -42,6 +43,11 @@ type Backend interface {
 	// Readiness tells whether the gate can take calls. It returns within
 	// about a second, also if the store hangs.
 	Readiness() api.Readiness
+	// Publish tells others about a change. It returns when the event is
+	// stored, or when that failed, which it logs.
+	Publish(ctx context.Context, change event.Change)
+	// FlushReports stores the refused calls that are counted in memory.
+	FlushReports(ctx context.Context) error
 }
 
 // Store is what the control API uses of a store.
@@ -49,6 +55,8 @@ type Store interface {
 	store.Accounts
 	store.Keys
 	usage.Source
+	store.Audit
+	store.Refusals
 	// ResetCounts is that of store.Usage.
 	ResetCounts(ctx context.Context, account, endpoint string, day calendar.Day) error
 }
@@ -64,6 +72,8 @@ type session struct {
 	policy *policy.Policy
 	store  Store
 	now    time.Time
+	// publish is that of the Backend.
+	publish func(context.Context, event.Change)
 }
 
 // New returns the handler of the control API, which serves the paths below
@@ -80,13 +90,22 @@ func New(backend Backend, logger *slog.Logger) http.Handler {
 	s.registerLimits(router)
 	s.registerKeys(router)
 	s.registerUsage(router)
+	s.registerAudit(router)
+	s.registerRefused(router)
 	s.registerHealth(router)
 	s.serveKeySet(mux, router)
 	serveDocument(mux, router)
 	handler := apierror.Mux(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
-		handler.ServeHTTP(w, r)
+		acting, refused := withActor(r)
+		if refused != nil {
+			apierror.CloseUnread(w, r)
+			// The client is gone if this fails; ignore the error.
+			_ = refused.Write(w)
+			return
+		}
+		handler.ServeHTTP(w, acting)
 	})
 }
 
@@ -95,7 +114,7 @@ func (s *server) open() (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &session{policy: s.backend.Policy(), store: opened, now: s.backend.Now()}, nil
+	return &session{policy: s.backend.Policy(), store: opened, now: s.backend.Now(), publish: s.backend.Publish}, nil
 }
 
 // reply is a response with a body.

@@ -38,6 +38,7 @@ func document() huma.Config {
 			{Name: "limits", Description: "Overrides: limits of one account that replace those of its plan."},
 			{Name: "keys", Description: "API keys that people create, and the tokens of logins."},
 			{Name: "usage", Description: "The counts of calls."},
+			{Name: "audit", Description: "Who changed what."},
 			{Name: "plans", Description: "The configuration of the gate."},
 			{Name: "health", Description: "Whether the gate works. These operations need no secret."},
 		},

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
@@ -110,9 +111,15 @@ func (s *server) createKey(ctx context.Context, with *session, in *createKeyInpu
 	if key.Abilities, err = grantable(account.Plan, plan.Abilities, in.Body.Abilities); err != nil {
 		return api.IssuedKey{}, err
 	}
-	return issue(key, func(key store.Key, hash token.Hash) (store.Key, error) {
+	issued, err := issue(key, func(key store.Key, hash token.Hash) (store.Key, error) {
 		return key, with.store.CreateKey(ctx, key, hash)
 	})
+	if err != nil {
+		return api.IssuedKey{}, err
+	}
+	made := keyChange(key.Kind, api.KeyCreate, api.LoginCreate, event.KeyCreated, issued.ID, issued.Name)
+	made.account, made.after = issued.Account, issued.Key
+	return issued, with.audit(ctx, made)
 }
 
 // fillKey sets the expiry, the limits and the addresses of a new key from a
@@ -208,11 +215,29 @@ func (s *server) listKeys(ctx context.Context, with *session, in *listKeysInput)
 }
 
 func (s *server) revokeKey(ctx context.Context, with *session, in *keyInput) error {
-	return with.store.RevokeKey(ctx, string(in.Account), in.ID, with.now)
+	account := string(in.Account)
+	before, err := with.store.Key(ctx, account, in.ID)
+	if err != nil {
+		return err
+	}
+	if err := with.store.RevokeKey(ctx, account, in.ID, with.now); err != nil {
+		return err
+	}
+	made := keyChange(before.Kind, api.KeyRevoke, api.LoginRevoke, event.KeyRevoked, before.ID, before.Name)
+	made.account, made.before = account, showKey(before)
+	after := before
+	if after.RevokedAt.IsZero() {
+		after.RevokedAt = with.now
+	}
+	made.after = showKey(after)
+	return with.audit(ctx, made)
 }
 
 func (s *server) endLogins(ctx context.Context, with *session, in *accountInput) error {
-	return with.store.EndLogins(ctx, string(in.Account), with.now)
+	if err := with.store.EndLogins(ctx, string(in.Account), with.now); err != nil {
+		return err
+	}
+	return with.audit(ctx, change{action: api.LoginEnd, account: string(in.Account)})
 }
 
 // rotateKey keeps all abilities of the old key. Those that the plan does
@@ -241,7 +266,7 @@ func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInpu
 		return api.IssuedKey{}, err
 	}
 	next := store.Key{Account: old.Account, Kind: old.Kind, CreatedAt: round(with.now)}
-	return issue(next, func(next store.Key, hash token.Hash) (store.Key, error) {
+	issued, err := issue(next, func(next store.Key, hash token.Hash) (store.Key, error) {
 		next, err := with.store.RotateKey(ctx, old.Account, old.ID, next, hash, next.CreatedAt.Add(overlap))
 		switch {
 		case errors.Is(err, store.ErrNotFound):
@@ -251,6 +276,12 @@ func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInpu
 		}
 		return next, err
 	})
+	if err != nil {
+		return api.IssuedKey{}, err
+	}
+	made := keyChange(old.Kind, api.KeyRotate, api.LoginRotate, event.KeyRotated, issued.ID, issued.Name)
+	made.account, made.before, made.after = issued.Account, showKey(old), issued.Key
+	return issued, with.audit(ctx, made)
 }
 
 func showKey(key store.Key) api.Key {

@@ -71,22 +71,40 @@ func (s *server) putOverride(ctx context.Context, with *session, in *putOverride
 	if err != nil {
 		return api.Override{}, err
 	}
-	err = with.changeOverrides(ctx, in.Account, override.Limit, func(others []store.Override, _ bool) ([]store.Override, error) {
+	before, err := with.changeOverrides(ctx, in.Account, override.Limit, func(others []store.Override, _ bool) ([]store.Override, error) {
 		if len(others) >= store.MaxOverrides {
 			return nil, errTooManyOverrides
 		}
 		return append(others, override), nil
 	})
-	return showOverride(&override), err
+	if err != nil {
+		return api.Override{}, err
+	}
+	shown := showOverride(&override)
+	return shown, with.audit(ctx, limitChange(api.LimitSet, in.Account, override.Limit, before, shown))
 }
 
 func (s *server) deleteOverride(ctx context.Context, with *session, in *overrideInput) error {
-	return with.changeOverrides(ctx, in.Account, limitOf(in.Endpoint, in.Period), func(others []store.Override, found bool) ([]store.Override, error) {
+	limit := limitOf(in.Endpoint, in.Period)
+	before, err := with.changeOverrides(ctx, in.Account, limit, func(others []store.Override, found bool) ([]store.Override, error) {
 		if !found {
 			return nil, errNoOverride
 		}
 		return others, nil
 	})
+	if err != nil {
+		return err
+	}
+	return with.audit(ctx, limitChange(api.LimitClear, in.Account, limit, before, nil))
+}
+
+// limitChange returns a change of an override.
+func limitChange(action string, account accountID, limit store.Limit, before *store.Override, after any) change {
+	c := change{action: action, account: string(account), target: limit.Endpoint + "/" + limit.Period.String(), after: after}
+	if before != nil {
+		c.before = showOverride(before)
+	}
+	return c
 }
 
 // override checks a request and returns the override that it describes.
@@ -110,16 +128,19 @@ func (with *session) override(in *putOverrideInput) (override store.Override, er
 
 // changeOverrides changes the overrides of an account in one step. It calls
 // change with those that have not ended and that are not of this limit, and
-// with whether there is one of this limit.
-func (with *session) changeOverrides(ctx context.Context, account accountID, limit store.Limit, change func(others []store.Override, found bool) ([]store.Override, error)) error {
-	_, err := with.store.ChangeAccount(ctx, string(account), func(account *store.Account, exists bool) error {
+// with whether there is one of this limit, which it returns.
+func (with *session) changeOverrides(ctx context.Context, account accountID, limit store.Limit, change func(others []store.Override, found bool) ([]store.Override, error)) (before *store.Override, err error) {
+	_, err = with.store.ChangeAccount(ctx, string(account), func(account *store.Account, exists bool) error {
 		if !exists {
 			return store.ErrNotFound
 		}
 		found := false
+		before = nil
 		others := slices.DeleteFunc(slices.Clone(account.Overrides), func(o store.Override) bool {
 			same, live := o.Same(limit), o.Live(with.now)
-			found = found || same && live
+			if same && live {
+				found, before = true, &o
+			}
 			return same || !live
 		})
 		changed, err := change(others, found)
@@ -128,7 +149,7 @@ func (with *session) changeOverrides(ctx context.Context, account accountID, lim
 		}
 		return err
 	})
-	return err
+	return before, err
 }
 
 // limitOf returns a limit without a Max. huma has checked the period.

@@ -24,6 +24,7 @@ var (
 	errPlanRequired    = apierror.New(http.StatusForbidden, "plan_required", "The account's plan gives no access to the API.")
 	errAccountDisabled = apierror.New(http.StatusForbidden, "account_disabled", "The account is disabled.")
 	errInvalidName     = apierror.New(http.StatusBadRequest, "invalid_name", "A key's name has 1 to 64 characters: at least one letter, digit, punctuation mark or symbol, and no invisible character.")
+	errInvalidLabel    = apierror.New(http.StatusBadRequest, "invalid_label", "A label has at most 200 characters, none of them invisible.")
 	errTwoExpiries     = apierror.New(http.StatusBadRequest, "invalid_expiry", "Set either expires_at or ttl, not both.")
 	errNoAbility       = apierror.New(http.StatusBadRequest, "invalid_request", "A key needs at least one ability.")
 	errUnavailable     = apierror.New(http.StatusServiceUnavailable, "unavailable", "The gate cannot do this now. Please try again shortly.").

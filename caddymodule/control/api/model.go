@@ -75,8 +75,10 @@ type Endpoint struct {
 
 // Account is one customer of the API.
 type Account struct {
-	Account   string    `json:"account" doc:"The account's id."`
-	Plan      string    `json:"plan"`
+	Account string `json:"account" doc:"The account's id."`
+	Plan    string `json:"plan"`
+	// Label is for people, such as an e-mail address. It may be empty.
+	Label     string    `json:"label" doc:"A text for people, such as an e-mail address. It may be empty."`
 	Disabled  bool      `json:"disabled" doc:"Whether the account's tokens are refused."`
 	CreatedAt time.Time `json:"created_at"`
 }
@@ -86,6 +88,28 @@ type Account struct {
 type AccountChange struct {
 	Plan     *string `json:"plan,omitempty" nullable:"true" doc:"The new plan. Default for a new account: free."`
 	Disabled *bool   `json:"disabled,omitempty" nullable:"true" doc:"Whether to refuse the account's tokens."`
+	// Label has at most 200 characters, none of them invisible.
+	Label *string `json:"label,omitempty" nullable:"true" doc:"A text for people, at most 200 characters, none of them invisible."`
+}
+
+// AccountLine is one line of an import: an account and what changes.
+type AccountLine struct {
+	Account string `json:"account" doc:"The account's id."`
+	AccountChange
+}
+
+// AccountResult is the answer to one line of an import.
+type AccountResult struct {
+	// Line is the number of the line. The first one is 1.
+	Line int `json:"line" doc:"The number of the line, from 1 on."`
+	// Account is empty if the line could not be read.
+	Account string `json:"account" doc:"The account's id. Empty if the line could not be read."`
+	// Status is 200 for a changed account and 201 for a new one. Otherwise
+	// the account is not changed, and Message and Code say why. With 503,
+	// the account may be changed; send the line again.
+	Status  int    `json:"status" doc:"200 for a changed account, 201 for a new one, otherwise the status of the refusal. With 503, the account may be changed; send the line again."`
+	Message string `json:"message,omitempty" doc:"Why the line was refused, for a person."`
+	Code    string `json:"code,omitempty" doc:"Why the line was refused, for a program."`
 }
 
 // AccountPage is one page of a list of accounts.

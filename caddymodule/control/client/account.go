@@ -37,15 +37,30 @@ func (c *Client) Account(ctx context.Context, account string) (result api.Accoun
 	return result, err
 }
 
+// AccountFilter selects accounts. Its zero value selects all.
+type AccountFilter struct {
+	Plan string
+	// Search is a part of the id or of the label, in upper or lower case.
+	Search string
+	// Disabled selects accounts that are disabled, or that are not. Nil
+	// selects both.
+	Disabled *bool
+}
+
 // Accounts returns up to limit accounts after an id, or the first ones for
 // "". Limit 0 is the default of the gate.
 func (c *Client) Accounts(ctx context.Context, after string, limit int) (page api.AccountPage, err error) {
-	query := url.Values{}
-	if after != "" {
-		query.Set("after", after)
-	}
-	if limit != 0 {
-		query.Set("limit", strconv.Itoa(limit))
+	return c.FindAccounts(ctx, AccountFilter{}, after, limit)
+}
+
+// FindAccounts is Accounts for those that a filter selects. A page can have
+// fewer than limit accounts, or none, and still have a next one.
+func (c *Client) FindAccounts(ctx context.Context, filter AccountFilter, after string, limit int) (page api.AccountPage, err error) {
+	query := pageQuery(after, limit)
+	setQuery(query, "plan", filter.Plan)
+	setQuery(query, "search", filter.Search)
+	if filter.Disabled != nil {
+		query.Set("disabled", strconv.FormatBool(*filter.Disabled))
 	}
 	err = c.do(ctx, http.MethodGet, "/accounts", query, nil, &page)
 	return page, err

@@ -140,6 +140,14 @@ func isAnswer(out any) bool {
 	switch out := out.(type) {
 	case *api.Plans:
 		return out.Plans != nil
+	case *api.AuditPage:
+		return out.Audit != nil
+	case *api.RefusedPage:
+		return out.Refused != nil
+	case *api.UsageCounts:
+		return out.Counts != nil
+	case *api.UsageTop:
+		return out.Busiest != nil && out.Nearest != nil
 	case *api.Account:
 		return out.Account != ""
 	case *api.AccountPage:
@@ -184,6 +192,9 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	request.Header.Set("Accept", "application/json")
 	if in != nil {
 		request.Header.Set("Content-Type", "application/json")
+	}
+	if id := actorOf(ctx); id != "" {
+		request.Header.Set(api.ActorHeader, id)
 	}
 	if c.secret != "" {
 		request.Header.Set("Authorization", "Bearer "+c.secret)

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -40,6 +42,7 @@ type Gate struct {
 	now    time.Time
 	down   error
 	log    bytes.Buffer
+	told   []event.Change
 }
 
 // New opens a store that is closed when the test ends.
@@ -169,6 +172,23 @@ func (g *Gate) Readiness() api.Readiness {
 	}
 	return health.Report(err, Start)
 }
+
+// Publish records a change.
+func (g *Gate) Publish(_ context.Context, change event.Change) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.told = append(g.told, change)
+}
+
+// Published returns what Publish recorded, oldest first.
+func (g *Gate) Published() []event.Change {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.told)
+}
+
+// FlushReports does nothing: a Gate counts no refused calls.
+func (*Gate) FlushReports(context.Context) error { return nil }
 
 // Handler returns the control API, behind Secret.
 func (g *Gate) Handler() http.Handler {

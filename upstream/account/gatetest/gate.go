@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -59,10 +60,12 @@ type backend struct {
 	key    *assertion.Key
 }
 
-func (b backend) Policy() *policy.Policy        { return b.policy }
-func (b backend) Store() (control.Store, error) { return b.store, nil }
-func (b backend) PublicKeys() assertion.KeySet  { return assertion.NewKeySet(b.key) }
-func (b backend) Now() time.Time                { return time.Now() }
+func (b backend) Policy() *policy.Policy              { return b.policy }
+func (b backend) Store() (control.Store, error)       { return b.store, nil }
+func (b backend) PublicKeys() assertion.KeySet        { return assertion.NewKeySet(b.key) }
+func (b backend) Now() time.Time                      { return time.Now() }
+func (backend) Publish(context.Context, event.Change) {}
+func (backend) FlushReports(context.Context) error    { return nil }
 func (b backend) Readiness() api.Readiness {
 	return health.Report(b.store.Check(context.Background()), time.Now())
 }

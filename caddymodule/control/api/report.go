@@ -1,0 +1,123 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// ActorHeader names the person who acts, in a request that changes something.
+const ActorHeader = "Tollgate-Actor"
+
+// MaxActor is how long the value of ActorHeader may be, in characters.
+const MaxActor = 200
+
+// The kinds of actors.
+const (
+	ActorAdmin       = "admin"       // on Caddy's admin endpoint
+	ActorApplication = "application" // with the secret, or in the process of the gate
+	ActorPerson      = "person"      // named by an application
+)
+
+// Actor is what made a change.
+type Actor struct {
+	Kind string `json:"kind" enum:"admin,application,person" doc:"admin acts on Caddy's admin endpoint, application with the secret. A person was named by an application."`
+	ID   string `json:"id" doc:"The value of Tollgate-Actor, or empty."`
+}
+
+// The actions of audit entries.
+const (
+	AccountCreate = "account.create"
+	AccountSet    = "account.set"
+	AccountDelete = "account.delete"
+	KeyCreate     = "key.create"
+	KeySet        = "key.set"
+	KeyRevoke     = "key.revoke"
+	KeyRotate     = "key.rotate"
+	LoginCreate   = "login.create"
+	LoginRotate   = "login.rotate"
+	LoginRevoke   = "login.revoke"
+	LoginEnd      = "login.end" // all login tokens of an account
+	LimitSet      = "limit.set"
+	LimitClear    = "limit.clear"
+	UsageReset    = "usage.reset"
+)
+
+// AuditEntry is one change. It has no secrets.
+type AuditEntry struct {
+	ID      string    `json:"id" doc:"The position of the entry in the audit log."`
+	At      time.Time `json:"at"`
+	Actor   Actor     `json:"actor"`
+	Action  string    `json:"action" enum:"account.create,account.set,account.delete,key.create,key.set,key.revoke,key.rotate,login.create,login.rotate,login.revoke,login.end,limit.set,limit.clear,usage.reset"`
+	Account string    `json:"account" doc:"The account's id."`
+	// Target is the id of a key, an endpoint and a period such as
+	// convert/day, an endpoint, or empty.
+	Target string `json:"target" doc:"What was changed besides the account: the id of a key, the endpoint and period of a limit such as convert/day, an endpoint, or empty."`
+	// Before and After are what was changed, as the control API shows it.
+	Before json.RawMessage `json:"before" doc:"What there was before the change; null if nothing."`
+	After  json.RawMessage `json:"after" doc:"What there is after the change; null if nothing."`
+}
+
+// AuditPage is one page of the audit log.
+type AuditPage struct {
+	Audit []AuditEntry `json:"audit" nullable:"false" doc:"Oldest first."`
+	Next  *string      `json:"next" doc:"The after of the next page; null on the last one."`
+}
+
+// MaxRefusedDays is the maximum number of days of refused calls.
+const MaxRefusedDays = 400
+
+// Refused is how many calls were refused, or would have been in mode shadow.
+type Refused struct {
+	Day      string `json:"day" format:"date"`
+	Account  string `json:"account" doc:"The account's id. Empty if it is not known."`
+	Endpoint string `json:"endpoint" doc:"The endpoint's name. Empty for a request to no endpoint."`
+	Code     string `json:"code" doc:"The code of the refusal."`
+	Calls    int64  `json:"calls"`
+}
+
+// RefusedPage is one page of refused calls.
+type RefusedPage struct {
+	Refused []Refused `json:"refused" nullable:"false" doc:"In ascending order of day, account, endpoint and code."`
+	Next    *string   `json:"next" doc:"The after of the next page; null on the last one."`
+}
+
+// UsageCount is what an account used of one endpoint on a day.
+type UsageCount struct {
+	Account  string `json:"account" doc:"The account's id."`
+	Endpoint string `json:"endpoint" doc:"The endpoint's name."`
+	Calls    int64  `json:"calls" doc:"The calls by their cost."`
+}
+
+// UsageCounts is one page of the counts of one day.
+type UsageCounts struct {
+	Day    string       `json:"day" format:"date"`
+	Counts []UsageCount `json:"counts" nullable:"false" doc:"In ascending order of account and endpoint. A page can be empty and have a next one."`
+	Next   *string      `json:"next" doc:"The after of the next page; null on the last one."`
+}
+
+// UsageTop has the accounts that an operator may want to look at.
+type UsageTop struct {
+	Busiest []BusyAccount  `json:"busiest" nullable:"false" doc:"The accounts with the most calls of the last days, most calls first."`
+	Nearest []NearestLimit `json:"nearest" nullable:"false" doc:"The limits of a day or a month that are nearest to be used up now, nearest first."`
+}
+
+// BusyAccount is what an account used of all endpoints.
+type BusyAccount struct {
+	Account string `json:"account" doc:"The account's id."`
+	Label   string `json:"label"`
+	Plan    string `json:"plan"`
+	Calls   int64  `json:"calls" doc:"The calls by their cost."`
+}
+
+// NearestLimit is a limit of a day or a month and what an account used of it.
+type NearestLimit struct {
+	Account   string    `json:"account" doc:"The account's id."`
+	Label     string    `json:"label"`
+	Plan      string    `json:"plan"`
+	Endpoint  string    `json:"endpoint" doc:"The endpoint's name, or all for all endpoints together."`
+	Period    string    `json:"period" enum:"day,month"`
+	Limit     int64     `json:"limit"`
+	Used      int64     `json:"used"`
+	Remaining int64     `json:"remaining"`
+	ResetsAt  time.Time `json:"resets_at"`
+}
