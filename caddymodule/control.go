@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"cmp"
-	"context"
 	"net/http"
 	"time"
 
@@ -79,10 +78,6 @@ func (b controlBackend) Readiness() api.Readiness {
 		}
 	}
 }
-
-// FlushReports implements control.Backend. Refused calls are not counted in
-// memory, so there is nothing to store.
-func (controlBackend) FlushReports(context.Context) error { return nil }
 
 // Interface guards.
 var (

@@ -76,7 +76,7 @@ func TestShadowIsTransparent(t *testing.T) {
 			t.Errorf("%s\n got %s\nwant %s", request, got, want)
 		}
 	}
-	if err := app(t).FlushRefused(t.Context()); err != nil {
+	if err := app(t).FlushReports(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	db, err := app(t).Store()
