@@ -20,16 +20,17 @@ func (s *Store) queueKeys() []string {
 	return []string{key + "b", key + "d", key + "t", key + "n"}
 }
 
-// eventRow is a queued store.Event without its id, attempts and due.
+// eventRow is a queued store.Event without its id, attempts and due. The body is
+// Base64, so that each byte is the same.
 type eventRow struct {
 	Type  string `json:"y"`
 	At    int64  `json:"t"`
-	Body  string `json:"b"`
+	Body  []byte `json:"b"`
 	Known int64  `json:"k"`
 }
 
 func encodeEvent(e *store.Event) (string, error) {
-	text, err := json.Marshal(eventRow{e.Type, nanos(e.At), string(e.Body), nanos(e.Known)})
+	text, err := json.Marshal(eventRow{e.Type, nanos(e.At), e.Body, nanos(e.Known)})
 	return string(text), err
 }
 
@@ -39,7 +40,7 @@ func decodeEvent(id, text string) (store.Event, error) {
 		return store.Event{}, damaged("event "+id, err)
 	}
 	return store.Event{
-		ID: id, Type: row.Type, At: fromNanos(row.At), Body: []byte(row.Body), Known: fromNanos(row.Known), Queued: true,
+		ID: id, Type: row.Type, At: fromNanos(row.At), Body: row.Body, Known: fromNanos(row.Known), Queued: true,
 	}, nil
 }
 
