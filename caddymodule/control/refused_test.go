@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -138,7 +139,7 @@ func TestReportRefusals(t *testing.T) {
 		"label":        label(strings.Repeat("ä", 201)),
 		"hidden label": label("a\u202eb"),
 	} {
-		if got, ok := err.(*apierror.Error); !ok || got.Status != http.StatusBadRequest {
+		if got := (*apierror.Error)(nil); !errors.As(err, &got) || got.Status != http.StatusBadRequest {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
