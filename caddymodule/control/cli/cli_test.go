@@ -135,7 +135,7 @@ ACCOUNT  PLAN      STATE   CREATED
 acc_2    business  active  2126-11-20 09:00:00Z
 `)
 	expect(t, s.ok(t, "account", "delete", "acc_1"), "Deleted acc_1.\n")
-	expect(t, s.ok(t, "account", "list", "--json"), `{"accounts":[{"account":"acc_2","plan":"business","disabled":false,"created_at":"2126-11-20T09:00:00Z"}],"next":null}`+"\n")
+	expect(t, s.ok(t, "account", "list", "--json"), `{"accounts":[{"account":"acc_2","plan":"business","label":"","disabled":false,"created_at":"2126-11-20T09:00:00Z"}],"next":null}`+"\n")
 	expect(t, s.ok(t, "account", "delete", "acc_2", "--json"), "")
 }
 
