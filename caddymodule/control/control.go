@@ -42,6 +42,8 @@ type Backend interface {
 	// Readiness tells whether the gate can take calls. It returns within
 	// about a second, also if the store hangs.
 	Readiness() api.Readiness
+	// Explain tells what the gate would answer to a request. It counts nothing.
+	Explain(ctx context.Context, question Question) (api.Explanation, error)
 }
 
 // Store is what the control API uses of a store.
@@ -49,6 +51,8 @@ type Store interface {
 	store.Accounts
 	store.Keys
 	usage.Source
+	// FindKey is that of store.Overview.
+	FindKey(ctx context.Context, id string) (store.Key, error)
 	// ResetCounts is that of store.Usage.
 	ResetCounts(ctx context.Context, account, endpoint string, day calendar.Day) error
 }
@@ -81,6 +85,7 @@ func New(backend Backend, logger *slog.Logger) http.Handler {
 	s.registerKeys(router)
 	s.registerUsage(router)
 	s.registerHealth(router)
+	s.registerExplain(router)
 	s.serveKeySet(mux, router)
 	serveDocument(mux, router)
 	handler := apierror.Mux(mux)

@@ -54,6 +54,8 @@ type Fault struct {
 
 // backend is what the control API is made over.
 type backend struct {
+	control.Backend // what upstream does not ask for
+
 	policy *policy.Policy
 	store  store.Store
 	key    *assertion.Key
@@ -93,7 +95,7 @@ func Start(t testing.TB) *Gate {
 			t.Error(err)
 		}
 	})
-	api := control.RequireSecret(Secret, control.New(backend{rules, kept, newKey(t)}, slog.New(slog.DiscardHandler)))
+	api := control.RequireSecret(Secret, control.New(backend{policy: rules, store: kept, key: newKey(t)}, slog.New(slog.DiscardHandler)))
 	g := &Gate{}
 	g.server = httptest.NewServer(g.failing(api))
 	t.Cleanup(g.server.Close)
