@@ -66,6 +66,7 @@ func (g *Gate) Explain(ctx context.Context, q Question) (api.Explanation, error)
 		return x.refused("path", refusal)
 	}
 	x.passed("path", "There is one way to read the path.")
+	x.passed("headers", "The gate removes headers that clients must not set.")
 	switch {
 	case refusal != nil:
 		return x.refused("route", refusal)
@@ -77,7 +78,6 @@ func (g *Gate) Explain(ctx context.Context, q Question) (api.Explanation, error)
 		return x.admitted("It passes to the service. An open path needs no token.")
 	}
 	x.passed("route", "The endpoint "+to.Endpoint.Name+".")
-	x.passed("headers", "The gate removes headers that clients must not set.")
 	return g.explainCall(r, to.Endpoint, x)
 }
 

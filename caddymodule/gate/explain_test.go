@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
@@ -198,5 +199,30 @@ func (e *explained) compare(q gate.Question, x api.Explanation, answer *httptest
 func (e *explained) check(err error) {
 	if err != nil {
 		e.Fatal(err)
+	}
+}
+
+// TestExplainInShadow checks that an explanation tells which refusals the
+// mode shadow lets pass.
+func TestExplainInShadow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *policy.Config) { c.Mode = policy.Shadow })
+	account := store.Account{ID: "acc_1", Plan: "gone"}
+	for _, test := range []struct {
+		target   string
+		disabled bool
+		want     string
+	}{
+		{convert, false, "The account's plan has no access to the API. The mode is shadow: it passes."},
+		{"/api/nothing", false, "There is nothing here. The mode is shadow: it passes."},
+		{"/api/usage", false, "The account's plan has no access to the API. The mode shadow refuses it too."},
+		{convert, true, "The token is not valid. It may be mistyped, expired or revoked. The mode shadow refuses it too."},
+		{"/api//convert", false, "The path can be read in more than one way. Send it in its plain form. The mode shadow refuses it too."},
+	} {
+		account.Disabled = test.disabled
+		got, err := w.gate.Explain(t.Context(), gate.Question{Method: "GET", Target: test.target, Account: &account})
+		if err != nil || got.Mode != "shadow" || got.Admitted || got.Message != test.want {
+			t.Errorf("%s: got %+v, %v, want %q", test.target, got, err, test.want)
+		}
 	}
 }

@@ -33,7 +33,7 @@ type ExplainedRequest struct {
 
 // ExplainedStep is the result of one step.
 type ExplainedStep struct {
-	Step    string `json:"step" enum:"path,route,headers,token,address,entitlement,cost,quota,proxy"`
+	Step    string `json:"step" enum:"path,headers,route,token,address,entitlement,cost,quota,proxy"`
 	OK      bool   `json:"ok"`
 	Message string `json:"message"`
 }
