@@ -41,7 +41,7 @@ func Add(parent *cobra.Command, connect Connect) {
 	key.AddCommand(t.createKey(), t.changeKey(), t.listKeys(), t.revokeKey(), t.rotateKey())
 	use := group("usage", "Shows and resets an account's usage")
 	use.AddCommand(t.showUsage(), t.resetUsage())
-	parent.AddCommand(t.plans(), account, limit, key, use, t.health(), t.jwks())
+	parent.AddCommand(t.plans(), account, limit, key, use, t.health(), t.jwks(), t.explain())
 }
 
 // group is a command that only has subcommands.
