@@ -115,6 +115,10 @@ func (e *explained) ask() {
 		From: netip.MustParseAddr(rapid.SampledFrom([]string{"203.0.113.9", "198.51.100.1", "2001:db8::1"}).Draw(e.T, "from")),
 		Cost: int64(rapid.IntRange(1, 9).Draw(e.T, "elements")),
 	}
+	if rapid.Bool().Draw(e.T, "endpoint") { // most others are refused early
+		request := rapid.SampledFrom([]string{"GET /api/convert", "GET /api/history", "POST /api/batch", "POST /api/batch", "GET /api/usage"}).Draw(e.T, "request")
+		q.Method, q.Target, _ = strings.Cut(request, " ")
+	}
 	body := `{"items":[` + strings.TrimSuffix(strings.Repeat("1,", int(q.Cost)), ",") + `]}`
 	r := marked(httptest.NewRequest(q.Method, q.Target, strings.NewReader(body)))
 	r.Header.Set("Content-Type", "application/json")
