@@ -21,7 +21,10 @@ func (*Admin) CaddyModule() caddy.ModuleInfo {
 
 // Routes implements caddy.AdminRouter.
 func (*Admin) Routes() []caddy.AdminRoute {
-	return []caddy.AdminRoute{{Pattern: "/tollgate/", Handler: caddy.AdminHandlerFunc(serveAdmin)}}
+	return []caddy.AdminRoute{
+		{Pattern: "/tollgate/backup", Handler: caddy.AdminHandlerFunc(serveBackup)},
+		{Pattern: "/tollgate/", Handler: caddy.AdminHandlerFunc(serveAdmin)},
+	}
 }
 
 var (

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 )
 
@@ -103,6 +105,11 @@ func (b *BadgerStore) Open() (Backend, error) {
 	limiter := login.NewLocal(s)
 	err = limiter.Restore(context.Background(), time.Now())
 	return Backend{Store: s, Limiter: limiter, Close: s.Close}, err
+}
+
+// Restore implements StoreOpener.
+func (b *BadgerStore) Restore(_ context.Context, items iter.Seq2[store.Item, error]) error {
+	return badgerstore.Restore(b.directory, badgerstore.Options{Reserve: b.Reserve, Logger: ProcessLog("tollgate.store")}, items)
 }
 
 // UnmarshalCaddyfile parses the store's part of the option store:

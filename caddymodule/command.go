@@ -28,7 +28,10 @@ if it is not the default. Write Unix sockets as unix//path.
 
 Prints tables, or the documents of the control API with --json. Prints errors
 to standard error, and exits with status 1.`,
-		CobraFunc: func(c *cobra.Command) { cli.Add(c, AdminClient) },
+		CobraFunc: func(c *cobra.Command) {
+			cli.Add(c, AdminClient)
+			c.AddCommand(backupCommand(), restoreCommand())
+		},
 	}
 }
 

@@ -1,8 +1,10 @@
 package caddymodule
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/url"
 	"strconv"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
 )
 
@@ -159,6 +162,13 @@ func (r *RedisStore) Open() (Backend, error) {
 	}
 	failures := outage.New(o.Logger, slog.LevelError, "asking redis about login attempts")
 	return Backend{Store: s, Limiter: login.NewShared(s.Attempts(), s.Timeout(), failures), Close: s.Close}, nil
+}
+
+// Restore implements StoreOpener.
+func (r *RedisStore) Restore(ctx context.Context, items iter.Seq2[store.Item, error]) error {
+	o := r.options
+	o.Logger = outage.Logger(ProcessLog("tollgate.store"))
+	return redisstore.Restore(ctx, o, items)
 }
 
 // UnmarshalCaddyfile parses the store's part of the option store:

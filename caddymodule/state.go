@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"sync"
 	"time"
@@ -30,6 +31,11 @@ type StoreOpener interface {
 	// Open opens the store. If it fails with something still open, it
 	// returns a Backend that has Close.
 	Open() (Backend, error)
+
+	// Restore writes items to a store that has no data and that no gate
+	// uses. The errors include store.ErrNotEmpty and store.ErrInUse. If it
+	// fails after it has begun to write, gates refuse the store.
+	Restore(ctx context.Context, items iter.Seq2[store.Item, error]) error
 }
 
 // Backend is an open store and the login limiter that belongs to it.

@@ -2,6 +2,7 @@ package caddymodule_test
 
 import (
 	"context"
+	"iter"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 )
 
@@ -66,6 +68,11 @@ func (testStoreModule) CaddyModule() caddy.ModuleInfo {
 
 func (m *testStoreModule) Key() string   { return "test:" + m.Name }
 func (m *testStoreModule) Settings() any { return nil }
+
+func (m *testStoreModule) Restore(_ context.Context, items iter.Seq2[store.Item, error]) error {
+	found, _ := testStores.Load(m.Name)
+	return badgerstore.Restore(found.(*testStore).dir, badgerstore.Options{}, items)
+}
 
 func (m *testStoreModule) Open() (caddymodule.Backend, error) {
 	found, _ := testStores.Load(m.Name)

@@ -1,0 +1,181 @@
+package caddymodule
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/backup"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+func backupCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "backup <file>", Short: "Writes a backup of the running gate's store to a file", Args: cobra.ExactArgs(1),
+		Long: `
+Writes accounts, keys, counts, recent calls, refused calls, the audit log and
+queued events to a new file, while the gate admits calls. Every call that was
+admitted before is in it. The file has no tokens, only their hashes, but it
+names all accounts: keep it private. Its mode is 0600.
+
+Paces and login attempts are not in it: they begin again after a restore.`,
+		Example: "caddy tollgate backup tollgate-2026-11-23.backup",
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			file, err := writeBackup(ctx, c.Flag("address").Value.String(), args[0])
+			if err != nil {
+				return err
+			}
+			return printBackup(c, file, "Backed up")
+		},
+	}
+}
+
+// writeBackup writes a backup to a new file. The file has its name only when
+// it is complete, verified and on the disk.
+func writeBackup(ctx context.Context, address, path string) (*backup.File, error) {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil {
+			err = fs.ErrExist
+		}
+		return nil, fmt.Errorf("writing %s: %w", path, err)
+	}
+	gate, err := AdminClient(address)
+	if err != nil {
+		return nil, err
+	}
+	// A temporary file has the mode 0600.
+	draft, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
+	if err != nil {
+		return nil, fmt.Errorf("writing %s: %w", path, err)
+	}
+	defer os.Remove(draft.Name()) //nolint:errcheck // it is gone after the rename
+	err = errors.Join(gate.Backup(ctx, draft), draft.Sync(), draft.Close())
+	if err != nil {
+		return nil, err
+	}
+	file, err := backup.Open(draft.Name())
+	if err != nil {
+		return nil, fmt.Errorf("verifying the backup: %w", err)
+	}
+	// Unlike a rename, a link replaces no file that was made meanwhile.
+	if err := errors.Join(file.Close(), os.Link(draft.Name(), path)); err != nil {
+		return nil, fmt.Errorf("writing %s: %w", path, err)
+	}
+	return file, nil
+}
+
+// printBackup prints what a file has.
+func printBackup(c *cobra.Command, file *backup.File, what string) error {
+	out := c.OutOrStdout()
+	if c.Flag("json").Value.String() == "true" {
+		return json.NewEncoder(out).Encode(map[string]any{"at": file.At, "accounts": file.Accounts, "keys": file.Keys, "rows": file.Rows, "bytes": file.Size})
+	}
+	_, err := fmt.Fprintf(out, "%s the state of %s: %s accounts, %s keys, %s rows, %s.\n", what, file.At.UTC().Format(time.RFC3339),
+		humanize.Comma(file.Accounts), humanize.Comma(file.Keys), humanize.Comma(file.Rows), humanize.IBytes(uint64(file.Size)))
+	return err
+}
+
+func restoreCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "restore <file> --config <file> [--adapter <name>]", Short: "Writes a backup to an empty store, while no gate runs on it", Args: cobra.ExactArgs(1),
+		Long: `
+Verifies a backup, and writes it to the store of a configuration. The store
+must be empty, and no gate may use it. It may be another store than that of the
+backup: so a gate moves from badger to redis, and back.
+
+The restored state is that of the backup: keys that were revoked after it work
+again, and changes after it are undone.`,
+		Example: "caddy tollgate restore tollgate-2026-11-23.backup --config /etc/caddy/Caddyfile",
+	}
+	config := c.Flags().String("config", "", "The configuration with the store")
+	adapter := c.Flags().String("adapter", "", "The adapter of the configuration, such as caddyfile")
+	if err := c.MarkFlagRequired("config"); err != nil {
+		panic(err) // the flag exists
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		file, err := restore(ctx, args[0], *config, *adapter)
+		if err != nil {
+			return err
+		}
+		if err := printBackup(c, file, "Restored"); err != nil {
+			return err
+		}
+		return remind(c.ErrOrStderr(), file.At)
+	}
+	return c
+}
+
+// remind says what a restore has undone.
+func remind(w io.Writer, at time.Time) error {
+	_, err := fmt.Fprintf(w, "Changes after %s are undone. Keys that were revoked since then work again: revoke them before clients can reach the gate.\n",
+		at.UTC().Format(time.RFC3339))
+	return err
+}
+
+// restore writes a backup to the store of a configuration.
+func restore(ctx context.Context, path, config, adapter string) (*backup.File, error) {
+	file, err := backup.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	opener, release, err := storeOf(config, adapter)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	err = opener.Restore(ctx, file.Items())
+	switch {
+	case errors.Is(err, store.ErrInUse):
+		return nil, fmt.Errorf("restoring: %w; stop all gates that use it", err)
+	case errors.Is(err, store.ErrNotEmpty):
+		return nil, fmt.Errorf("restoring: %w; a backup can only be restored to an empty store: choose another directory or prefix, or delete what is there", err)
+	case err != nil:
+		return nil, fmt.Errorf("restoring: %w", err)
+	}
+	return file, nil
+}
+
+// storeOf provisions the store of a configuration, and nothing else of it.
+func storeOf(config, adapter string) (opener StoreOpener, release func(), err error) {
+	text, _, _, err := caddycmd.LoadConfig(config, adapter)
+	if err != nil {
+		return nil, nil, err
+	}
+	var loaded struct {
+		Apps struct {
+			Tollgate *App `json:"tollgate"`
+		} `json:"apps"`
+	}
+	if err := json.Unmarshal(text, &loaded); err != nil {
+		return nil, nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	app := loaded.Apps.Tollgate
+	if app == nil || app.StoreRaw == nil {
+		return nil, nil, errors.New("the configuration has no global option tollgate with a store")
+	}
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
+	module, err := ctx.LoadModule(app, "StoreRaw")
+	if err != nil {
+		cancel()
+		return nil, nil, fmt.Errorf("loading the store: %w", err)
+	}
+	return module.(StoreOpener), cancel, nil
+}
