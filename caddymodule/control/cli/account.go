@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"io"
 
@@ -10,11 +11,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
-// pageSize is the number of accounts in one request.
-const pageSize = 1000
-
 func (t *tool) setAccount() *cobra.Command {
-	var plan string
+	var plan, label string
 	var disabled bool
 	c := &cobra.Command{
 		Use: "set <account>", Short: "Creates or changes an account", Args: cobra.ExactArgs(1),
@@ -24,7 +22,8 @@ func (t *tool) setAccount() *cobra.Command {
 	}
 	c.Flags().StringVar(&plan, "plan", "", "The new plan")
 	c.Flags().BoolVar(&disabled, "disabled", false, "Refuse the account's tokens")
-	c.MarkFlagsOneRequired("plan", "disabled")
+	c.Flags().StringVar(&label, "label", "", "A text for people, such as an e-mail address; empty removes it")
+	c.MarkFlagsOneRequired("plan", "disabled", "label")
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Account, error) {
 		var change api.AccountChange
 		if c.Flags().Changed("plan") {
@@ -33,29 +32,38 @@ func (t *tool) setAccount() *cobra.Command {
 		if c.Flags().Changed("disabled") {
 			change.Disabled = &disabled
 		}
+		if c.Flags().Changed("label") {
+			change.Label = &label
+		}
 		return gate.PutAccount(ctx, args[0], change)
 	}, showAccount)
 	return c
 }
 
 func (t *tool) listAccounts() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "Lists all accounts", Args: cobra.NoArgs,
-		RunE: query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.AccountPage, error) {
-			all := api.AccountPage{Accounts: []api.Account{}}
-			for after := ""; ; {
-				page, err := gate.Accounts(ctx, after, pageSize)
-				if err != nil {
-					return all, err
-				}
-				all.Accounts = append(all.Accounts, page.Accounts...)
-				if page.Next == nil {
-					return all, nil
-				}
-				after = *page.Next
-			}
-		}, func(table io.Writer, page api.AccountPage) { showAccounts(table, page.Accounts) }),
+	var filter client.AccountFilter
+	var disabled bool
+	c := &cobra.Command{
+		Use: "list", Short: "Lists all accounts, or those that the flags select", Args: cobra.NoArgs,
+		Example: "caddy tollgate account list --plan starter --search example.com",
 	}
+	c.Flags().StringVar(&filter.Plan, "plan", "", "List the accounts of this plan only")
+	c.Flags().StringVar(&filter.Search, "search", "", "List the accounts with this text in their id or label, in upper or lower case")
+	c.Flags().BoolVar(&disabled, "disabled", false, "List disabled accounts only; --disabled=false lists the others")
+	c.RunE = query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.AccountPage, error) {
+		if err := notEmpty(c, "plan", "search"); err != nil {
+			return api.AccountPage{}, err
+		}
+		if c.Flags().Changed("disabled") {
+			filter.Disabled = &disabled
+		}
+		accounts, err := collect(func(after string) ([]api.Account, *string, error) {
+			page, err := gate.FindAccounts(ctx, filter, after, pageSize)
+			return page.Accounts, page.Next, err
+		})
+		return api.AccountPage{Accounts: accounts}, err
+	}, func(table io.Writer, page api.AccountPage) { showAccounts(table, page.Accounts) })
+	return c
 }
 
 func (t *tool) showAccount() *cobra.Command {
@@ -81,12 +89,12 @@ func showAccount(table io.Writer, account api.Account) {
 }
 
 func showAccounts(table io.Writer, accounts []api.Account) {
-	row(table, "ACCOUNT", "PLAN", "STATE", "CREATED")
+	row(table, "ACCOUNT", "PLAN", "STATE", "CREATED", "LABEL")
 	for _, a := range accounts {
 		state := "active"
 		if a.Disabled {
 			state = "disabled"
 		}
-		row(table, a.Account, a.Plan, state, moment(a.CreatedAt))
+		row(table, a.Account, a.Plan, state, moment(a.CreatedAt), cmp.Or(a.Label, none))
 	}
 }

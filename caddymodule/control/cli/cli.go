@@ -39,9 +39,9 @@ func Add(parent *cobra.Command, connect Connect) {
 	limit.AddCommand(t.setLimit(), t.listLimits(), t.clearLimit())
 	key := group("key", "Creates, changes, lists and revokes an account's keys")
 	key.AddCommand(t.createKey(), t.changeKey(), t.listKeys(), t.revokeKey(), t.rotateKey())
-	use := group("usage", "Shows and resets an account's usage")
-	use.AddCommand(t.showUsage(), t.resetUsage())
-	parent.AddCommand(t.plans(), account, limit, key, use, t.health(), t.jwks())
+	use := group("usage", "Shows and resets what accounts used")
+	use.AddCommand(t.showUsage(), t.resetUsage(), t.refused())
+	parent.AddCommand(t.plans(), account, limit, key, use, t.audit(), t.health(), t.jwks())
 }
 
 // group is a command that only has subcommands.
@@ -75,7 +75,7 @@ func query[T any](t *tool, do func(ctx context.Context, gate *client.Client, arg
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(c.Context(), timeout)
+		ctx, cancel := context.WithTimeout(withOperator(c.Context()), timeout)
 		defer cancel()
 		result, err := do(ctx, gate, args)
 		if err != nil {
@@ -104,7 +104,7 @@ func perform(t *tool, do func(ctx context.Context, gate *client.Client, args []s
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(c.Context(), timeout)
+		ctx, cancel := context.WithTimeout(withOperator(c.Context()), timeout)
 		defer cancel()
 		done, err := do(ctx, gate, args)
 		if err == nil && !t.json {
