@@ -50,12 +50,12 @@ func checkAudit(c *cobra.Command, filter client.AuditFilter, limit int) error {
 		return err
 	}
 	if c.Flags().Changed("limit") && limit < 1 {
-		return fmt.Errorf("--limit %d is not a number of at least 1", limit)
+		return misuse("--limit %d is not a number of at least 1", limit)
 	}
 	_, noTime := time.Parse(time.RFC3339, filter.Since)
 	_, noDate := time.Parse(time.DateOnly, filter.Since)
 	if filter.Since != "" && noTime != nil && noDate != nil {
-		return fmt.Errorf("--since %q is neither a date such as 2026-11-01 nor a time such as 2026-11-01T18:00:00Z", filter.Since)
+		return misuse("--since %q is neither a date such as 2026-11-01 nor a time such as 2026-11-01T18:00:00Z", filter.Since)
 	}
 	return nil
 }

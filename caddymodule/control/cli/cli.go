@@ -4,7 +4,8 @@
 // It is a tree of cobra commands that use package client. Caddy adds it below
 // "caddy tollgate". The commands print tables, or with --json the JSON of
 // the API. Cobra prints their errors to standard error; main exits with
-// status 1.
+// status 1. An invalid command line is an error of cobra before the command
+// runs, or an error with the method Misuse.
 package cli
 
 import (
@@ -47,15 +48,6 @@ func Add(parent *cobra.Command, connect Connect) {
 // group is a command that only has subcommands.
 func group(name, short string) *cobra.Command {
 	return &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, RunE: missing}
-}
-
-// missing refuses a group without a subcommand or with an unknown one. Cobra
-// would print the help and succeed, which would mislead a script.
-func missing(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return fmt.Errorf("missing command of %q; see --help", c.CommandPath())
-	}
-	return fmt.Errorf("unknown command %q of %q; see --help", args[0], c.CommandPath())
 }
 
 // tool has the common flags.

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -16,9 +15,9 @@ import (
 )
 
 var (
-	errNoTTL     = errors.New("--ttl has no value; omit it for a key that never expires")
-	errEmptyTTL  = errors.New("--ttl has no value; use never for a key that never expires")
-	errNoOverlap = errors.New("--overlap has no value; omit it to end the old key at once")
+	errNoTTL     = misuse("--ttl has no value; omit it for a key that never expires")
+	errEmptyTTL  = misuse("--ttl has no value; use never for a key that never expires")
+	errNoOverlap = misuse("--overlap has no value; omit it to end the old key at once")
 )
 
 // The values of flags that remove what a key has.
@@ -126,7 +125,7 @@ func (t *tool) listKeys() *cobra.Command {
 			return api.KeyList{Keys: keys}, err
 		}, showKeys),
 	}
-	c.Flags().StringVar(&filter.Kind, "kind", "key", "key, or login for the tokens of logins")
+	addChoice(c, &filter.Kind, "kind", "key", "key, or login for the tokens of logins", "key", "login")
 	c.Flags().BoolVar(&filter.Revoked, "revoked", false, "Include revoked keys")
 	return c
 }

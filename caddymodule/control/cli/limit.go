@@ -78,14 +78,14 @@ func (t *tool) clearLimit() *cobra.Command {
 }
 
 func addPeriod(c *cobra.Command, period *string) {
-	c.Flags().StringVar(period, "period", defaultPeriod, "second, minute, hour, day or month")
+	addChoice(c, period, "period", defaultPeriod, "second, minute, hour, day or month", "second", "minute", "hour", "day", "month")
 }
 
 // parseCalls reads a number of calls. The gate checks its bounds.
 func parseCalls(text string) (int64, error) {
 	calls, err := strconv.ParseUint(text, 10, 63)
 	if err != nil {
-		return 0, fmt.Errorf("limit %q is neither a whole number from 0 to 10^15 nor unlimited", text)
+		return 0, misuse("limit %q is neither a whole number from 0 to 10^15 nor unlimited", text)
 	}
 	return int64(calls), nil
 }
@@ -98,7 +98,7 @@ func parseUntil(ctx context.Context, gate *client.Client, text string) (time.Tim
 	}
 	date, err := time.Parse(time.DateOnly, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("--until %q is neither a day such as 2026-12-31 nor a time such as 2026-12-31T18:00:00Z", text)
+		return time.Time{}, misuse("--until %q is neither a day such as 2026-12-31 nor a time such as 2026-12-31T18:00:00Z", text)
 	}
 	plans, err := gate.Plans(ctx)
 	if err != nil {
@@ -141,7 +141,7 @@ func parseLimits(texts []string) (limits []api.Limit, err error) {
 			words = append(words, defaultPeriod)
 		}
 		if len(words) != 3 {
-			return nil, fmt.Errorf(`--limit %q is not of the form "<endpoint>|all <number> [<period>]"`, text)
+			return nil, misuse(`--limit %q is not of the form "<endpoint>|all <number> [<period>]"`, text)
 		}
 		calls, err := parseCalls(words[1])
 		if err != nil {

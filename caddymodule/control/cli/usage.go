@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -13,7 +12,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
-var errNoEndpoint = errors.New("--endpoint has no value; omit it for all endpoints")
+var errNoEndpoint = misuse("--endpoint has no value; omit it for all endpoints")
 
 // shownCalls is the number of recent calls in a table; --json has all.
 const shownCalls = 10
@@ -23,10 +22,15 @@ func (t *tool) showUsage() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show <account>", Short: "Shows an account's usage of today", Args: cobra.ExactArgs(1),
 		Example: "caddy tollgate usage show acc_1 --days 30",
-		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.UsageDocument, error) {
-			return gate.Usage(ctx, args[0], days)
-		}, showUsage),
 	}
+	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.UsageDocument, error) {
+		if c.Flags().Changed("days") {
+			if err := between("days", days, 1, api.MaxUsageDays); err != nil {
+				return api.UsageDocument{}, err
+			}
+		}
+		return gate.Usage(ctx, args[0], days)
+	}, showUsage)
 	c.Flags().IntVar(&days, "days", 0, fmt.Sprintf("Add the history of this number of days, up to %d", api.MaxUsageDays))
 	return c
 }
