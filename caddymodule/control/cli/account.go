@@ -16,6 +16,7 @@ func (t *tool) setAccount() *cobra.Command {
 	var disabled bool
 	c := &cobra.Command{
 		Use: "set <account>", Short: "Creates or changes an account", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: t.complete(accounts),
 		Long: "Creates an account, or changes only what the flags set. A new account is on plan free and enabled. " +
 			"The change applies to the account's next call; today's counts do not change. --disabled=false enables it again.",
 		Example: "caddy tollgate account set acc_1 --plan starter",
@@ -23,6 +24,7 @@ func (t *tool) setAccount() *cobra.Command {
 	c.Flags().StringVar(&plan, "plan", "", "The new plan")
 	c.Flags().BoolVar(&disabled, "disabled", false, "Refuse the account's tokens")
 	c.Flags().StringVar(&label, "label", "", "A text for people, such as an e-mail address; empty removes it")
+	t.completeFlag(c, "plan", plans)
 	c.MarkFlagsOneRequired("plan", "disabled", "label")
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Account, error) {
 		var change api.AccountChange
@@ -50,6 +52,7 @@ func (t *tool) listAccounts() *cobra.Command {
 	c.Flags().StringVar(&filter.Plan, "plan", "", "List the accounts of this plan only")
 	c.Flags().StringVar(&filter.Search, "search", "", "List the accounts with this text in their id or label, in upper or lower case")
 	c.Flags().BoolVar(&disabled, "disabled", false, "List disabled accounts only; --disabled=false lists the others")
+	t.completeFlag(c, "plan", plans)
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.AccountPage, error) {
 		if err := notEmpty(c, "plan", "search"); err != nil {
 			return api.AccountPage{}, err
@@ -69,6 +72,7 @@ func (t *tool) listAccounts() *cobra.Command {
 func (t *tool) showAccount() *cobra.Command {
 	return &cobra.Command{
 		Use: "show <account>", Short: "Shows one account", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: t.complete(accounts),
 		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Account, error) {
 			return gate.Account(ctx, args[0])
 		}, showAccount),
@@ -78,6 +82,7 @@ func (t *tool) showAccount() *cobra.Command {
 func (t *tool) deleteAccount() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete <account>", Short: "Deletes an account with all its tokens and counts", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: t.complete(accounts),
 		RunE: perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
 			return "Deleted " + plain(args[0]) + ".", gate.DeleteAccount(ctx, args[0])
 		}),

@@ -29,6 +29,7 @@ func (t *tool) audit() *cobra.Command {
 	c.Flags().StringVar(&filter.Account, "account", "", "Show the changes of this account only")
 	c.Flags().StringVar(&filter.Since, "since", "", "Show the changes since a date in UTC, for example 2026-11-01, or a time in RFC 3339")
 	c.Flags().IntVar(&limit, "limit", 0, "Show only the last entries, at most this number (default: all)")
+	t.completeFlag(c, "account", accounts)
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.AuditPage, error) {
 		if err := checkAudit(c, filter, limit); err != nil {
 			return api.AuditPage{}, err

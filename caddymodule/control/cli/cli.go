@@ -47,7 +47,10 @@ func Add(parent *cobra.Command, connect Connect) {
 
 // group is a command that only has subcommands.
 func group(name, short string) *cobra.Command {
-	return &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, RunE: missing}
+	c := &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, RunE: missing}
+	// Few values are files; those say so. The commands below inherit it.
+	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	return c
 }
 
 // tool has the common flags.

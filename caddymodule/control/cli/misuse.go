@@ -59,6 +59,8 @@ type choice struct {
 func addChoice(c *cobra.Command, value *string, flag, preset, usage string, words ...string) {
 	*value = preset
 	c.Flags().Var(&choice{value, words}, flag, usage)
+	// The name of the flag is known, so this cannot fail.
+	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // Set implements pflag.Value.

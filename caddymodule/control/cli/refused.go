@@ -23,6 +23,7 @@ func (t *tool) refused() *cobra.Command {
 	}
 	c.Flags().IntVar(&days, "days", 7, fmt.Sprintf("The last days, today included, up to %d", api.MaxRefusedDays))
 	c.Flags().StringVar(&account, "account", "", "Show the calls of this account only")
+	t.completeFlag(c, "account", accounts)
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, _ []string) (page api.RefusedPage, err error) {
 		if err := cmp.Or(notEmpty(c, "account"), between("days", days, 1, api.MaxRefusedDays)); err != nil {
 			return page, err

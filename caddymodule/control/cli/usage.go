@@ -21,7 +21,8 @@ func (t *tool) showUsage() *cobra.Command {
 	var days int
 	c := &cobra.Command{
 		Use: "show <account>", Short: "Shows an account's usage of today", Args: cobra.ExactArgs(1),
-		Example: "caddy tollgate usage show acc_1 --days 30",
+		ValidArgsFunction: t.complete(accounts),
+		Example:           "caddy tollgate usage show acc_1 --days 30",
 	}
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.UsageDocument, error) {
 		if c.Flags().Changed("days") {
@@ -39,8 +40,10 @@ func (t *tool) resetUsage() *cobra.Command {
 	var endpoint string
 	c := &cobra.Command{
 		Use: "reset <account>", Short: "Resets today's counts", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: t.complete(accounts),
 	}
 	c.Flags().StringVar(&endpoint, "endpoint", "", "The endpoint whose count to reset (default: all)")
+	t.completeFlag(c, "endpoint", endpoints)
 	c.RunE = perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
 		what := "all endpoints"
 		if c.Flags().Changed("endpoint") {
