@@ -4,9 +4,11 @@ set -eu
 
 usage() {
 	cat <<'TEXT'
-usage: ./xcaddy.sh build | run [--one-process] | test [--long] | bench [<measurement>...]
+usage: ./xcaddy.sh build | package | run [--one-process] | test [--long] | bench [<measurement>...]
 
   build   build bin/caddy (Caddy with the modules) and bin/upstream
+  package build both, a Debian package and what a container is built from
+          into dist/
   run     build, start both with Caddyfile, make a demo account; Ctrl-C stops;
           --one-process starts bin/caddy alone, with the upstream inside
   test    install what the tests need, then vet, lint and test everything;
@@ -23,19 +25,47 @@ TEXT
 cd "$(dirname "$0")"
 
 # build leaves nothing to the network once the modules are there: xcaddy
-# resolves from the module cache, which go.sum has verified.
+# resolves from the module cache, which go.sum has verified. Its argument is
+# the directory of the programs, bin without one.
 build() {
+	bin=${1:-bin}
 	module=$(go list -m)
 	caddy=$(go list -m -f '{{.Version}}' github.com/caddyserver/caddy/v2)
 	go mod download
-	mkdir -p bin
+	mkdir -p "$bin"
 	GOPROXY="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)" GONOSUMDB='*' GOFLAGS=-buildvcs=false XCADDY_PRINT_VERSION=0 \
-		go tool xcaddy build "$caddy" --with "$module/caddymodule" --with "$module/upstream/caddyupstream" \
-		--replace "$module=." --output bin/caddy >bin/build.log 2>&1 || {
-		cat bin/build.log >&2
+		CGO_ENABLED=0 go tool xcaddy build "$caddy" --with "$module/caddymodule" --with "$module/upstream/caddyupstream" \
+		--replace "$module=." --output "$bin/caddy" >"$bin/build.log" 2>&1 || {
+		cat "$bin/build.log" >&2
 		exit 1
 	}
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/upstream ./upstream
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$bin/upstream" ./upstream
+}
+
+# package writes dist. The same commit and version of Go give the same files.
+# The version is TOLLGATE_VERSION, or the tag that git describe finds and the
+# commits since then, or the time of the commit. A version with + is above its
+# tag, and one with ~ is below the first release.
+package() {
+	export SOURCE_DATE_EPOCH VERSION GOARCH
+	SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+	VERSION=${TOLLGATE_VERSION:-$(
+		git describe --tags --match 'v[0-9]*' --abbrev=12 2>&- | sed 's/-\([0-9]*\)-g/+\1.g/' | grep . ||
+			TZ=UTC git log -1 --abbrev=12 --date=format-local:%Y%m%d%H%M%S --format=0~%cd.g%h
+	)}
+	VERSION=${VERSION#v}
+	GOARCH=$(go env GOARCH)
+	rm -rf dist
+	build dist
+	mkdir -p dist/container/data
+	sed 's|{env.TOLLGATE_SECRET}|{file./etc/tollgate/secret}|' Caddyfile >dist/Caddyfile
+	go tool -modfile=tools/nfpm/go.mod nfpm package --config packaging/nfpm.yaml --packager deb --target dist/ >dist/build.log
+	cp packaging/Containerfile dist/caddy dist/container
+	cp examples/one-process.Caddyfile dist/container/Caddyfile
+	mv dist/caddy "dist/tollgate-caddy_${VERSION}_linux_$GOARCH"
+	mv dist/upstream "dist/tollgate-upstream_${VERSION}_linux_$GOARCH"
+	rm dist/Caddyfile dist/build.log
+	(cd dist && sha256sum tollgate* >SHA256SUMS && cat SHA256SUMS)
 }
 
 # random prints 64 random hexadecimal digits.
@@ -218,8 +248,8 @@ timed_out() {
 # check tests everything; its argument bounds the tests of a package.
 check() {
 	mkdir -p bin .cache
-	debian ca-certificates chromium curl e2fsprogs gcc libc6-dev libnginx-mod-http-lua lua-nginx-redis mount nginx postgresql \
-		python3-cryptography python3-jwt redis-server wrk
+	debian buildah ca-certificates chromium curl dpkg e2fsprogs gcc libc-bin libc6-dev libnginx-mod-http-lua lua-nginx-redis mount nginx \
+		passwd postgresql prometheus python3-cryptography python3-jwt redis-server systemd util-linux wrk
 	command -v npm >/dev/null || debian nodejs npm
 	build
 	linter
@@ -240,6 +270,7 @@ check() {
 
 case "${1:-}" in
 build) build ;;
+package) package ;;
 run)
 	case "${2:-}${3:-}" in
 	'')

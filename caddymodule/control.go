@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
 )
 
 // Control serves the control API below /tollgate/ to applications that send
@@ -77,6 +79,11 @@ func (b controlBackend) Readiness() api.Readiness {
 			return r
 		}
 	}
+}
+
+// Explain implements control.Backend.
+func (b controlBackend) Explain(ctx context.Context, question control.Question) (api.Explanation, error) {
+	return b.gate.Explain(ctx, gate.Question(question))
 }
 
 // Interface guards.

@@ -152,6 +152,7 @@ func (r *RedisStore) Settings() any {
 func (r *RedisStore) Open() (Backend, error) {
 	o := r.options
 	o.Logger = outage.Logger(ProcessLog("tollgate.store"))
+	o.Committed = committed
 	s, err := redisstore.Open(o)
 	if err != nil {
 		return Backend{}, err

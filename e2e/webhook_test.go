@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -22,11 +23,11 @@ const webhookSecret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
 // receiver has the ids of the events that it answered with 2xx.
 type receiver struct {
 	mu    sync.Mutex
-	posts int
+	posts map[string]int             // by id
 	ids   map[string]map[string]bool // by type, account and threshold
 }
 
-// ServeHTTP fails every second post.
+// ServeHTTP fails every second post of an event, beginning with the first.
 func (r *receiver) ServeHTTP(t *testing.T, w http.ResponseWriter, request *http.Request) {
 	body, err := io.ReadAll(request.Body)
 	if err != nil {
@@ -49,7 +50,8 @@ func (r *receiver) ServeHTTP(t *testing.T, w http.ResponseWriter, request *http.
 	}](t, string(body))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.posts++; r.posts%2 == 1 {
+	id := request.Header.Get("webhook-id")
+	if r.posts[id]++; r.posts[id]%2 == 1 {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
@@ -57,7 +59,7 @@ func (r *receiver) ServeHTTP(t *testing.T, w http.ResponseWriter, request *http.
 	if r.ids[name] == nil {
 		r.ids[name] = map[string]bool{}
 	}
-	r.ids[name][request.Header.Get("webhook-id")] = true
+	r.ids[name][id] = true
 }
 
 // withWebhook returns the shipped Caddyfile with a webhook.
@@ -82,8 +84,10 @@ func accountsWithKeys(t *testing.T, s *stack.Stack, n int) (tokens []string) {
 	return tokens
 }
 
-// callAll calls with each token several times, from 8 goroutines.
-func callAll(s *stack.Stack, tokens []string, calls int) (counts map[int]int64) {
+// callAll calls with each token several times, from 8 goroutines. It calls
+// halfway, unless that is nil, when half of the calls are made.
+func callAll(s *stack.Stack, tokens []string, calls int, halfway func()) (counts map[int]int64) {
+	var made atomic.Int64
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	counts = map[int]int64{}
@@ -100,11 +104,30 @@ func callAll(s *stack.Stack, tokens []string, calls int) (counts map[int]int64) 
 				mu.Lock()
 				counts[status]++
 				mu.Unlock()
+				if made.Add(1) == int64(len(tokens)*calls/2) && halfway != nil {
+					halfway()
+				}
 			}
 		})
 	}
 	group.Wait()
 	return counts
+}
+
+// metric returns the value of a metric without labels.
+func metric(t *testing.T, s *stack.Stack, name string) string {
+	t.Helper()
+	response, err := http.Get(s.Admin() + "/metrics")
+	must(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	must(t, err)
+	for line := range strings.Lines(string(text)) {
+		if value, found := strings.CutPrefix(line, name+" "); found {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
 }
 
 // TestWebhook crosses 80 % and 100 % of a limit with many accounts, while
@@ -115,7 +138,7 @@ func TestWebhook(t *testing.T) {
 	if storetest.Long() {
 		accounts = 200
 	}
-	r := &receiver{ids: map[string]map[string]bool{}}
+	r := &receiver{posts: map[string]int{}, ids: map[string]map[string]bool{}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) { r.ServeHTTP(t, w, request) }))
 	t.Cleanup(server.Close)
 	s := stack.Start(t, withWebhook(t, server.URL))
@@ -123,13 +146,20 @@ func TestWebhook(t *testing.T) {
 	for _, interrupt := range []func(){
 		func() { s.StopCaddy() }, s.KillCaddy, func() { s.StopCaddy() },
 	} {
-		var group sync.WaitGroup
-		group.Go(func() { callAll(s, tokens, 3) })
-		interrupt()
-		group.Wait()
+		// The calls after the interrupt get no answer, or 503 while Caddy stops.
+		counts := callAll(s, tokens, 8, interrupt)
+		for status, n := range counts {
+			if status != http.StatusOK && status != http.StatusTooManyRequests && status != noAnswer {
+				t.Errorf("%d calls got %d", n, status)
+			}
+		}
 		s.StartCaddy()
 	}
-	callAll(s, tokens, 12)
+	for status, n := range callAll(s, tokens, 12, nil) {
+		if status != http.StatusOK && status != http.StatusTooManyRequests {
+			t.Errorf("%d calls got %d", n, status)
+		}
+	}
 	want := map[string]bool{}
 	for i := range accounts {
 		want[fmt.Sprintf("tollgate.quota_warning acc_%d rates day 80", i)] = true
@@ -140,6 +170,12 @@ func TestWebhook(t *testing.T) {
 		defer r.mu.Unlock()
 		if len(r.ids) < len(want) {
 			return fmt.Errorf("%d of %d arrived", len(r.ids), len(want))
+		}
+		return nil
+	})
+	eventually(t, "the end of the queue", func() error {
+		if queue := metric(t, s, "caddy_tollgate_webhook_queue"); queue != "0" {
+			return fmt.Errorf("%s events wait", queue)
 		}
 		return nil
 	})
@@ -164,7 +200,7 @@ func TestHangingWebhook(t *testing.T) {
 	t.Cleanup(func() { close(release) })
 	s := stack.Start(t, withWebhook(t, server.URL))
 	tokens := accountsWithKeys(t, s, 20)
-	counts := callAll(s, tokens, 12)
+	counts := callAll(s, tokens, 12, nil)
 	<-posts
 	if counts[http.StatusOK] != 200 || counts[http.StatusTooManyRequests] != 40 {
 		t.Errorf("got %v, want 200 times 200 and 40 times 429", counts)

@@ -72,7 +72,7 @@ func TestPutAccount(t *testing.T) {
 		{`{"plan":null,"disabled":null}`, "business", true},
 		{`{"plan":"free","disabled":false}`, "free", false},
 	} {
-		want := map[string]any{"account": "acc_1", "plan": step.plan, "disabled": step.disabled, "created_at": created}
+		want := map[string]any{"account": "acc_1", "plan": step.plan, "label": "", "disabled": step.disabled, "created_at": created}
 		got := g.must(t, http.StatusOK, "PUT", path, step.body)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("step %d %s (-want +got):\n%s", i, step.body, diff)

@@ -48,6 +48,8 @@ type Backend interface {
 	Publish(ctx context.Context, change event.Change)
 	// FlushReports stores the refused calls that are counted in memory.
 	FlushReports(ctx context.Context) error
+	// Explain tells what the gate would answer to a request. It counts nothing.
+	Explain(ctx context.Context, question Question) (api.Explanation, error)
 }
 
 // Store is what the control API uses of a store.
@@ -57,6 +59,8 @@ type Store interface {
 	usage.Source
 	store.Audit
 	store.Refusals
+	// FindKey is that of store.Overview.
+	FindKey(ctx context.Context, id string) (store.Key, error)
 	// ResetCounts is that of store.Usage.
 	ResetCounts(ctx context.Context, account, endpoint string, day calendar.Day) error
 }
@@ -93,6 +97,7 @@ func New(backend Backend, logger *slog.Logger) http.Handler {
 	s.registerAudit(router)
 	s.registerRefused(router)
 	s.registerHealth(router)
+	s.registerExplain(router)
 	s.serveKeySet(mux, router)
 	serveDocument(mux, router)
 	handler := apierror.Mux(mux)

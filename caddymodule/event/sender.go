@@ -35,7 +35,7 @@ const (
 	poll = time.Second
 	// firstRetry and maxRetry are the waits after the first failure and
 	// after many.
-	firstRetry, maxRetry = 5 * time.Second, time.Hour
+	firstRetry, maxRetry = time.Second, time.Hour
 	// deliverFor is how long after it happened an event is given up.
 	deliverFor = 24 * time.Hour
 	// maxAnswer is how much of an answer is read, so that its connection can
@@ -206,7 +206,7 @@ func (s *Sender) deliver(ctx context.Context, e store.Event) {
 // tried together.
 func retryAt(e store.Event, now time.Time) time.Time {
 	wait := maxRetry
-	if doubled := e.Attempts - 1; doubled < 10 {
+	if doubled := e.Attempts - 1; doubled < 12 {
 		wait = min(wait, firstRetry<<max(0, doubled))
 	}
 	at, last := now.Add(wait-rand.N(wait/4)), e.At.Add(deliverFor)

@@ -169,11 +169,15 @@ func (c *Call) entitle(r *http.Request) (refusal *Refusal) {
 
 // checkAddress refuses a client whose address the key does not allow.
 func (c *Call) checkAddress() *Refusal {
-	own := c.grant.Restriction
-	if own == nil || len(own.Addresses) == 0 {
+	if own := c.grant.Restriction; own == nil || len(own.Addresses) == 0 {
 		return nil
 	}
-	from := c.from()
+	return c.checkFrom(c.from())
+}
+
+// checkFrom refuses an address that the networks of the key do not include.
+func (c *Call) checkFrom(from netip.Addr) *Refusal {
+	own := c.grant.Restriction
 	if !slices.ContainsFunc(own.Addresses, func(network netip.Prefix) bool { return network.Contains(from) }) {
 		return refuseAddress
 	}

@@ -99,6 +99,28 @@ func Build(ctx context.Context, p *policy.Policy, source Source, q Query) (api.U
 	return document, nil
 }
 
+// Limits returns what was used of some limits of q.Account and, if they are
+// OfKey, of q.Key.
+func Limits(ctx context.Context, p *policy.Policy, source Source, q Query, limits []store.Limit) ([]api.UsageLimit, error) {
+	b := builder{Query: q, policy: p, source: source, today: p.Calendar.At(q.Now), month: p.Calendar.Month(q.Now)}
+	b.monthFirst, _ = b.today.Day.Month()
+	used, err := b.counts(ctx, "", b.monthFirst)
+	ofKey := counts{}
+	if err == nil && q.Key != nil {
+		ofKey, err = b.counts(ctx, q.Key.CountsAs(), b.monthFirst)
+	}
+	if err != nil {
+		return nil, err
+	}
+	shown := make([]api.UsageLimit, len(limits))
+	for i, limit := range limits {
+		if shown[i] = b.limit(limit, used); limit.OfKey {
+			shown[i] = b.limit(limit, ofKey)
+		}
+	}
+	return shown, nil
+}
+
 // counts are what was used, by day and endpoint.
 type counts map[calendar.Day]map[string]int64
 

@@ -45,6 +45,8 @@ func TestExitStatus(t *testing.T) {
 		{"tollgate usage show acc_1 --days 91", 2, "--days 91 is not a number from 1 to 90"},
 		{"tollgate usage refused --days 0", 2, "--days 0 is not a number from 1 to 400"},
 		{"tollgate usage reset acc_1 --endpoint=", 2, "--endpoint has no value"},
+		{"tollgate explain GET", 2, "accepts 2 arg(s), received 1"},
+		{"tollgate explain GET / --key=", 2, "--key has no value"},
 		{"tollgate audit --since soon", 2, `--since "soon" is neither a date`},
 		{"tollgate plans --address 127.0.0.1:1-9", 2, `"127.0.0.1:1-9" is not the address of an admin endpoint`},
 		{"tollgate plans" + nowhere, 1, "the gate is unreachable"},

@@ -42,7 +42,7 @@ func Add(parent *cobra.Command, connect Connect) {
 	key.AddCommand(t.createKey(), t.changeKey(), t.listKeys(), t.revokeKey(), t.rotateKey())
 	use := group("usage", "Shows and resets what accounts used")
 	use.AddCommand(t.showUsage(), t.resetUsage(), t.refused())
-	parent.AddCommand(t.plans(), account, limit, key, use, t.audit(), t.health(), t.jwks())
+	parent.AddCommand(t.plans(), account, limit, key, use, t.explain(), t.audit(), t.health(), t.jwks())
 }
 
 // group is a command that only has subcommands.

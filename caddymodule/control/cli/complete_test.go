@@ -73,6 +73,7 @@ func TestCompletion(t *testing.T) {
 		{"usage reset acc_1 --endpoint u|", "usage\tGET /api/usage"},
 		{"usage refused --account |", all},
 		{"audit --account b|", "bob"},
+		{"explain GET / --account b|", "bob"},
 		{"account show --address nowhere |", ""},
 	} {
 		args := strings.Split(strings.TrimSuffix(test.args, "|"), " ")

@@ -168,6 +168,8 @@ func isAnswer(out any) bool {
 		return out.Account != ""
 	case *api.Readiness:
 		return out.Status != ""
+	case *api.Explanation:
+		return out.Steps != nil
 	}
 	return false
 }

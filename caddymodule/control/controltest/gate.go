@@ -14,10 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/event"
+	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
 	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -189,6 +192,21 @@ func (g *Gate) Published() []event.Change {
 
 // FlushReports does nothing: a Gate counts no refused calls.
 func (*Gate) FlushReports(context.Context) error { return nil }
+
+// Explain explains with a real gate over the store.
+func (g *Gate) Explain(ctx context.Context, question control.Question) (api.Explanation, error) {
+	asked := gate.New(gate.Options{
+		Policy: g.Policy(), Store: func() (gate.Store, error) { return g.store, nil },
+		Server: server{}, Now: g.Now, Logger: zap.NewNop(),
+	})
+	return asked.Explain(ctx, gate.Question(question))
+}
+
+// server has what a gate uses of a server to explain a request.
+type server struct{ gate.Server }
+
+// Target returns the request target.
+func (server) Target(r *http.Request) string { return r.RequestURI }
 
 // Handler returns the control API, behind Secret.
 func (g *Gate) Handler() http.Handler {

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/redis/rueidis"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -38,6 +41,27 @@ func (s *Store) ChangeAccount(ctx context.Context, id string, change func(*store
 		return store.Account{}, err
 	}
 	return changed, nil
+}
+
+// ChangeAccounts implements store.Accounts. It calls change for one account at a
+// time.
+func (s *Store) ChangeAccounts(ctx context.Context, ids []string, change func(int, *store.Account, bool) error) ([]store.Account, []error) {
+	accounts, errs := make([]store.Account, len(ids)), make([]error, len(ids))
+	var changing sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(writers)
+	for i, id := range ids {
+		group.Go(func() error {
+			accounts[i], errs[i] = s.ChangeAccount(ctx, id, func(account *store.Account, exists bool) error {
+				changing.Lock()
+				defer changing.Unlock()
+				return change(i, account, exists)
+			})
+			return nil
+		})
+	}
+	_ = group.Wait() // each account has an error of its own
+	return accounts, errs
 }
 
 // listed is an account in the list of all accounts. With the handle, a deletion
@@ -74,7 +98,7 @@ func (s *Store) Account(ctx context.Context, id string) (store.Account, error) {
 }
 
 func (s *Store) getAccount(l *link, id string) rueidis.Completed {
-	return l.B().Hmget().Key(s.accountKey(id)).Field("i", "v", "p", "d", "c", "o").Build()
+	return l.B().Hmget().Key(s.accountKey(id)).Field("i", "v", "p", "d", "c", "o", "l").Build()
 }
 
 func accountOf(id string, reply rueidis.RedisMessage) (*state, error) {
@@ -225,4 +249,5 @@ func (s *Store) unlist(ctx context.Context, id string, l *loaded) {
 		s.client.options.Logger.Warn("deleting an account from the list of accounts", slog.Any("error", err))
 	}
 	s.forget(ctx, dead)
+	s.count(ctx, liveKeys{ended: slices.Collect(maps.Keys(l.tokens))})
 }

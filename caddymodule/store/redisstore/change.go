@@ -26,6 +26,8 @@ type loaded struct {
 	ring   keyring.Ring
 	tokens map[string]token.Hash // by id of the key
 	rows   map[string]string     // by id, as they are stored
+	// changed are the keys that save writes.
+	changed []*store.Key
 }
 
 // load reads an account and its keys.
@@ -33,6 +35,14 @@ func (s *Store) load(ctx context.Context, account string) (*loaded, error) {
 	reply, err := s.client.run(ctx, loadScript, s.stateKeys(account), nil)
 	if err != nil {
 		return nil, err
+	}
+	return decodeLoaded(account, reply)
+}
+
+// decodeLoaded reads the fields of an account, and those of its keys.
+func decodeLoaded(account string, reply []rueidis.RedisMessage) (*loaded, error) {
+	if len(reply) < 2 {
+		return nil, damaged("account "+account, errShort)
 	}
 	values, err := reply[0].ToArray()
 	if err != nil {
@@ -93,6 +103,7 @@ func (s *Store) change(ctx context.Context, account string, edit func(*loaded) e
 		err = s.save(ctx, account, before, l, dead)
 		if err == nil {
 			s.forget(ctx, dead)
+			s.count(ctx, l.changedKeys(dead))
 			return nil
 		}
 		if !errors.Is(err, errConflict) {
@@ -121,6 +132,7 @@ func (s *Store) save(ctx context.Context, account, before string, l *loaded, dea
 		}
 		if row != l.rows[k.ID] {
 			rows = append(rows, keyField(k.ID), row)
+			l.changed = append(l.changed, k)
 		}
 	}
 	args = append(append(args, strconv.Itoa(len(rows)/2)), rows...)

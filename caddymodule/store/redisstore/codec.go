@@ -90,13 +90,15 @@ func encodeAccount(s *state) ([]string, error) {
 	return []string{
 		"i", s.handle, "v", s.version, "p", s.account.Plan, "d", disabled,
 		"c", strconv.FormatInt(nanos(s.account.CreatedAt), 10), "o", string(overrides),
+		"l", s.account.Label,
 	}, nil
 }
 
-// decodeAccount reads the values of the fields i, v, p, d, c and o.
+// decodeAccount reads the values of the fields i, v, p, d, c, o and l. Rows
+// of earlier versions have no l.
 func decodeAccount(id string, values []rueidis.RedisMessage) (*state, error) {
 	s := &state{}
-	if len(values) != 6 {
+	if len(values) != 7 {
 		return nil, damaged("account "+id, errShort)
 	}
 	if values[0].IsNil() {
@@ -104,6 +106,9 @@ func decodeAccount(id string, values []rueidis.RedisMessage) (*state, error) {
 	}
 	text := make([]string, len(values))
 	for i := range values {
+		if i == len(values)-1 && values[i].IsNil() {
+			continue
+		}
 		var err error
 		if text[i], err = values[i].ToString(); err != nil {
 			return nil, damaged("account "+id, err)
@@ -118,7 +123,7 @@ func decodeAccount(id string, values []rueidis.RedisMessage) (*state, error) {
 		return nil, damaged("account "+id, err)
 	}
 	s.handle, s.version = text[0], text[1]
-	s.account = store.Account{ID: id, Plan: text[2], Disabled: text[3] == "1", CreatedAt: fromNanos(created)}
+	s.account = store.Account{ID: id, Plan: text[2], Label: text[6], Disabled: text[3] == "1", CreatedAt: fromNanos(created)}
 	for _, r := range rows {
 		s.account.Overrides = append(s.account.Overrides, store.Override{
 			Limit: store.Limit{Endpoint: r.Endpoint, Period: r.Period, Max: r.Max}, ExpiresAt: fromNanos(r.ExpiresAt),

@@ -45,7 +45,7 @@ func TestStoreTLS(t *testing.T) {
 	t.Parallel()
 	server, files := redistest.StartTLS(t, "user default off", "user gate on >secret ~t* resetchannels -@all "+
 		"+get +set +del +hgetall +hmget +zadd +zrem +zrangebylex +lrange +evalsha +eval +info "+
-		"+time +exists +hget +hset +hdel +hkeys +hincrby +hexists +expire +expireat +unlink +lpush +ltrim +hello +client +ping")
+		"+time +exists +hget +hset +hdel +hkeys +hexists +rpush +hincrby +pttl +xadd +xrange +xrevrange +xtrim +zcard +zcount +zlexcount +zmscore +zpopmin +zrange +zrangebyscore +zremrangebyscore +zscan +zscore +expire +expireat +unlink +lpush +ltrim +hello +client +ping")
 	conform(t, redisstore.Options{URL: userOf(t, server.URL(), "gate", "secret"), CA: files.CA, Cert: files.Cert, Key: files.Key})
 }
 

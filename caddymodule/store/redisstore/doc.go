@@ -9,7 +9,7 @@
 //	P:layout                 the number of the layout
 //	P:accounts               sorted set: ids and handles of all accounts
 //	P:{A}:a                  hash: the account A: i handle, v version, p plan,
-//	                         d disabled, c created, o overrides
+//	                         d disabled, c created, o overrides, l label
 //	P:{A}:k                  hash: keys (k:<id>) and their last uses (u:<id>)
 //	P:t:<hash of the token>  account and key of a token
 //	P:{A}:u:202611           hash: counts of a month, expires 400 days after it
@@ -17,11 +17,23 @@
 //	P:{A}:b:…                a bucket of a pace, expires when it is full
 //	P:{A}:r                  list: recent calls, expires 30 days after the last
 //	P:c:{…}, P:e:{…}         login attempts of a client, of an e-mail
+//	P:keys                   sorted set: ids of live keys by expiry, for Totals
+//	P:refused:{20261122}:i   sorted set: refused calls of a day, in order
+//	P:refused:{20261122}:n   hash: their numbers; both expire after 400 days
+//	P:audit                  stream: the audit log
+//	P:events:{events}:k      sorted set: known ids of events, by until when
+//	P:events:{events}:b      hash: events that wait; their times due (sorted
+//	                         set d), of happening (t), and attempts (hash n)
 //	P:check…, P:{A}:check    what Check and a second deletion write
 //
 // The counts of a month are four counters for each endpoint: "22:convert" for
 // its calls on the 22nd, "convert" for those of the month, and "22:*" and "*"
 // for all endpoints together. g is the generation: see Lost writes.
+//
+// Earlier versions do not know l, P:keys and the keys of reports, and ignore
+// them, so they work with the same data: the number of the layout is the same.
+// Keys that they make or revoke are not in P:keys. While a restore runs, and
+// after one that failed, the layout is no number, and no version uses the data.
 //
 // # A call
 //
@@ -52,6 +64,11 @@
 // seen, and sends them with each call: take.lua continues from them. A refund or
 // a reset lowers counts, and raises their generation. Counts of a smaller
 // generation are ignored.
+//
+// # Events
+//
+// One script adds an event, and one claims those that are due, so that each is
+// claimed by one gate. The clocks of the gates tell what is due.
 //
 // # Servers
 //

@@ -83,14 +83,14 @@ func (s *Store) hint(ctx context.Context, hash token.Hash) (hint, error) {
 
 // decodeGrant returns what a token grants by the reply of grantScript.
 func decodeGrant(of hint, hash token.Hash, reply []rueidis.RedisMessage, now time.Time) (store.Grant, error) {
-	if len(reply) < 8 || reply[7].IsNil() {
+	if len(reply) < 9 || reply[8].IsNil() {
 		return store.Grant{}, store.ErrNoGrant
 	}
-	state, err := decodeAccount(of.account, reply[1:7])
+	state, err := decodeAccount(of.account, reply[1:8])
 	if err != nil {
 		return store.Grant{}, err
 	}
-	text, err := reply[7].ToString()
+	text, err := reply[8].ToString()
 	if err != nil {
 		return store.Grant{}, damaged("key "+of.key, err)
 	}

@@ -76,6 +76,9 @@ func (c *client) maintain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.options.restore {
+		return nil
+	}
 	ctx, cancel := c.within(ctx)
 	defer cancel()
 	return c.ping(ctx)
@@ -130,20 +133,30 @@ const pings = 8
 // ping writes a key that expires soon, and reads the time of the server. In a
 // cluster, one server that works is enough.
 func (c *client) ping(ctx context.Context) error {
-	if !c.location.cluster {
-		return c.pingKey(ctx, c.options.Prefix+":check")
-	}
-	results := make(chan error, pings)
-	for i := range pings {
-		go func() { results <- c.pingKey(ctx, fmt.Sprintf("%s:check:{%d}", c.options.Prefix, i)) }()
+	keys := c.pingKeys()
+	results := make(chan error, len(keys))
+	for _, key := range keys {
+		go func() { results <- c.pingKey(ctx, key) }()
 	}
 	var err error
-	for range pings {
+	for range keys {
 		if err = <-results; err == nil {
 			return nil
 		}
 	}
 	return err
+}
+
+// pingKeys are the keys that ping writes. Restore sees by them that a gate
+// uses the data.
+func (c *client) pingKeys() (keys []string) {
+	if !c.location.cluster {
+		return []string{c.options.Prefix + ":check"}
+	}
+	for i := range pings {
+		keys = append(keys, fmt.Sprintf("%s:check:{%d}", c.options.Prefix, i))
+	}
+	return keys
 }
 
 func (c *client) pingKey(ctx context.Context, key string) error {

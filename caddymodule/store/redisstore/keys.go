@@ -47,13 +47,17 @@ func (s *Store) RotateKey(ctx context.Context, account, id string, next store.Ke
 // so it is written first.
 func (s *Store) enter(ctx context.Context, key *store.Key, hash token.Hash) error {
 	_, err := s.client.write(ctx, func(c rueidis.CoreClient) rueidis.RedisResult {
-		set := c.B().Set().Key(s.tokenKey(hash)).Value(key.Account + " " + key.ID)
-		if key.ExpiresAt.IsZero() {
-			return c.Do(ctx, set.Build())
-		}
-		return c.Do(ctx, set.PxatMillisecondsTimestamp(key.ExpiresAt.Add(expiredFor).UnixMilli()).Build())
+		return c.Do(ctx, s.setToken(c.B(), key, hash))
 	})
 	return err
+}
+
+func (s *Store) setToken(b rueidis.Builder, key *store.Key, hash token.Hash) rueidis.Completed {
+	set := b.Set().Key(s.tokenKey(hash)).Value(key.Account + " " + key.ID)
+	if key.ExpiresAt.IsZero() {
+		return set.Build()
+	}
+	return set.PxatMillisecondsTimestamp(key.ExpiresAt.Add(expiredFor).UnixMilli()).Build()
 }
 
 // Key implements store.Keys.
@@ -61,11 +65,20 @@ func (s *Store) Key(ctx context.Context, account, id string) (store.Key, error) 
 	ctx, cancel := s.client.within(ctx)
 	defer cancel()
 	reply, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
-		return l.Do(ctx, l.B().Hmget().Key(s.keysKey(account)).Field(keyField(id), useField(id)).Build())
+		return l.Do(ctx, s.getKey(l, account, id))
 	})
 	if err != nil {
 		return store.Key{}, err
 	}
+	return keyOf(account, id, reply)
+}
+
+func (s *Store) getKey(l *link, account, id string) rueidis.Completed {
+	return l.B().Hmget().Key(s.keysKey(account)).Field(keyField(id), useField(id)).Build()
+}
+
+// keyOf reads the fields of a key and of its last use.
+func keyOf(account, id string, reply rueidis.RedisMessage) (store.Key, error) {
 	values, err := reply.ToArray()
 	if err != nil || len(values) != 2 {
 		return store.Key{}, damaged("key "+id, err)

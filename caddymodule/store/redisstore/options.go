@@ -66,6 +66,12 @@ type Options struct {
 	// State is called with true when the server begins to work, and with
 	// false when it stops working. Nil is not called.
 	State func(works bool)
+	// Committed is called after each Take that the server answered, with the
+	// time of the round trip and 1. Nil is not called.
+	Committed func(took time.Duration, calls int)
+
+	// restore opens a client that leaves no traces of a gate.
+	restore bool
 }
 
 // errURL says which URLs there are. It never contains the URL, because that has
@@ -97,6 +103,9 @@ func (o Options) resolve() (Options, error) {
 	}
 	if o.State == nil {
 		o.State = func(bool) {}
+	}
+	if o.Committed == nil {
+		o.Committed = func(time.Duration, int) {}
 	}
 	_, err := parseURL(o.URL)
 	switch {

@@ -39,6 +39,24 @@ var attemptsReadLua string
 //go:embed lua/attempts_swap.lua
 var attemptsSwapLua string
 
+//go:embed lua/refused.lua
+var refusedLua string
+
+//go:embed lua/audit.lua
+var auditLua string
+
+//go:embed lua/event_add.lua
+var eventAddLua string
+
+//go:embed lua/event_claim.lua
+var eventClaimLua string
+
+//go:embed lua/event_remove.lua
+var eventRemoveLua string
+
+//go:embed lua/export.lua
+var exportLua string
+
 //go:embed lua/ping.lua
 var pingLua string
 
@@ -55,6 +73,12 @@ var (
 	recordScript   = newScript(recordLua)
 	pingScript     = newScript(pingLua)
 
+	refusedScript      = newScript(refusedLua)
+	auditScript        = newScript(auditLua)
+	eventAddScript     = newScript(eventAddLua)
+	eventClaimScript   = newScript(eventClaimLua)
+	eventRemoveScript  = newScript(eventRemoveLua)
+	exportScript       = newScript(exportLua)
 	attemptsReadScript = newScript(attemptsReadLua)
 	attemptsSwapScript = newScript(attemptsSwapLua)
 )

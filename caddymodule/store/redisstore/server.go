@@ -14,6 +14,10 @@ import (
 // layout is the number of the layout of the data.
 const layout = "1"
 
+// unfinished is the layout of data that a restore is writing, or has not
+// finished.
+const unfinished = "restore not finished"
+
 var (
 	// errRefused says that a server must not be used.
 	errRefused = errors.New("the server is not used")
@@ -139,7 +143,10 @@ func field(info, name string) string {
 
 // checkLayout refuses data of another layout, and marks an empty server.
 func (c *client) checkLayout(ctx context.Context, node rueidis.Client) error {
-	key := c.options.Prefix + ":layout"
+	if c.options.restore {
+		return nil
+	}
+	key := c.layoutKey()
 	found, err := node.Do(ctx, node.B().Get().Key(key).Build()).ToString()
 	if rueidis.IsRedisNil(err) {
 		if err = node.Do(ctx, node.B().Set().Key(key).Value(layout).Nx().Build()).Error(); err == nil || rueidis.IsRedisNil(err) {
@@ -149,8 +156,18 @@ func (c *client) checkLayout(ctx context.Context, node rueidis.Client) error {
 	if err != nil {
 		return err
 	}
+	if found == unfinished {
+		return fmt.Errorf("%w: %w", errRefused, c.errUnfinished())
+	}
 	if found != layout {
 		return fmt.Errorf("%w: its data has layout %q, this program knows layout %q", errRefused, found, layout)
 	}
 	return nil
+}
+
+func (c *client) layoutKey() string { return c.options.Prefix + ":layout" }
+
+// errUnfinished says what to do with data of a restore that has not finished.
+func (c *client) errUnfinished() error {
+	return fmt.Errorf("a restore of its data has not finished: wait for it, or delete all keys that begin with %q and restore again", c.options.Prefix+":")
 }

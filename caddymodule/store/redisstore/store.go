@@ -27,7 +27,6 @@ const (
 
 // Store is a store.Store on a server.
 type Store struct {
-	scaffold
 	client *client
 	prefix string
 	grants *lru.Cache[token.Hash, cachedGrant]
@@ -56,7 +55,7 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{scaffold: newScaffold(), client: c, prefix: o.Prefix, seed: maphash.MakeSeed()}
+	s := &Store{client: c, prefix: o.Prefix, seed: maphash.MakeSeed()}
 	s.grants = newCache[token.Hash, cachedGrant](maxGrants)
 	s.hints = newCache[token.Hash, hint](maxGrants)
 	s.seen = newCache[seenKey, *seen](maxSeen)

@@ -65,6 +65,9 @@ func (s *Store) send(ctx context.Context, t *taking, cost int64, rooms []store.R
 	if err != nil {
 		return false, err
 	}
+	if cost > 0 {
+		s.client.options.Committed(time.Since(sent), 1)
+	}
 	r := reader{reply: reply}
 	result, now := r.int(), r.int()
 	if r.err != nil {

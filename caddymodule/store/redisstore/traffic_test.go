@@ -141,7 +141,7 @@ func (f *fleet) use() {
 
 // TestKeysExpire: calls and logins create no key without a TTL, and all of an
 // account is in one slot. The account, its keys, its tokens without an expiry
-// and two keys for all accounts have none.
+// and three keys for all accounts have none.
 func TestKeysExpire(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -150,7 +150,7 @@ func TestKeysExpire(t *testing.T) {
 	check(t, f.gates[0].CreateKey(t.Context(), expiring, hashOf(expiring.ID)))
 	f.use()
 	forever := map[string]bool{
-		"tollgate:layout": true, "tollgate:accounts": true, "tollgate:{" + account + "}:a": true, "tollgate:{" + account + "}:k": true,
+		"tollgate:layout": true, "tollgate:accounts": true, "tollgate:keys": true, "tollgate:{" + account + "}:a": true, "tollgate:{" + account + "}:k": true,
 		fmt.Sprintf("tollgate:t:%x", f.hash): true,
 	}
 	kinds := map[string]int{}

@@ -33,14 +33,22 @@ func countsExpire(day calendar.Day) string {
 
 // allCountKeys are the hashes of counts that can exist of a holder.
 func (s *Store) allCountKeys(account, holder string) (keys []string) {
-	today := calendar.Day(s.Now().Unix() / int64(24*time.Hour/time.Second))
-	for day := today + 31; day > today-store.CountsFor-31; {
-		month, _ := dateOf(day)
+	for _, first := range s.allMonths() {
+		month, _ := dateOf(first)
 		keys = append(keys, s.countsKey(account, holder, month))
-		first, _ := day.Month()
-		day = first - 1
 	}
 	return keys
+}
+
+// allMonths are the first days of the months that can have counts.
+func (s *Store) allMonths() (months []calendar.Day) {
+	today := dayOf(s.Now())
+	for day := today + 31; day > today-store.CountsFor-31; {
+		first, _ := day.Month()
+		months = append(months, first)
+		day = first - 1
+	}
+	return months
 }
 
 // holders are the account ("") and those of its keys that may have counts.

@@ -55,6 +55,8 @@ type Fault struct {
 
 // backend is what the control API is made over.
 type backend struct {
+	control.Backend // what upstream does not ask for
+
 	policy *policy.Policy
 	store  store.Store
 	key    *assertion.Key
@@ -96,7 +98,7 @@ func Start(t testing.TB) *Gate {
 			t.Error(err)
 		}
 	})
-	api := control.RequireSecret(control.New(backend{rules, kept, newKey(t)}, slog.New(slog.DiscardHandler)), Secret)
+	api := control.RequireSecret(control.New(backend{policy: rules, store: kept, key: newKey(t)}, slog.New(slog.DiscardHandler)), Secret)
 	g := &Gate{}
 	g.server = httptest.NewServer(g.failing(api))
 	t.Cleanup(g.server.Close)

@@ -5,7 +5,7 @@
 -- Returns the time, the fields of the account, and the key.
 
 local time = redis.call('TIME')
-local reply = redis.call('HMGET', KEYS[1], 'i', 'v', 'p', 'd', 'c', 'o')
+local reply = redis.call('HMGET', KEYS[1], 'i', 'v', 'p', 'd', 'c', 'o', 'l')
 table.insert(reply, 1, time[1] * 1000000 + time[2])
-reply[8] = redis.call('HGET', KEYS[2], ARGV[1])
+reply[9] = redis.call('HGET', KEYS[2], ARGV[1])
 return reply

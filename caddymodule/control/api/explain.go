@@ -1,0 +1,51 @@
+package api
+
+import "time"
+
+// Explanation is what a gate would answer to a request, and why.
+type Explanation struct {
+	Request ExplainedRequest `json:"request"`
+	// Account, Plan and Key are empty if the request has no token.
+	Account string `json:"account"`
+	Plan    string `json:"plan"`
+	Key     string `json:"key" doc:"The key's id; empty for a key with all abilities of the plan."`
+	// Steps ends with the step that refuses the request, or with proxy.
+	Steps []ExplainedStep `json:"steps" nullable:"false" doc:"What the gate checks, in order, until one step refuses the request."`
+	// Admitted tells whether the request passes in the mode enforce.
+	Admitted bool `json:"admitted" doc:"Whether the gate passes the request to the service, or answers it as its own endpoint."`
+	// Status and Code are nil for a request that is admitted.
+	Status  *int    `json:"status" doc:"The status of the refusal; null if the request is admitted: the service decides."`
+	Code    *string `json:"code" doc:"The code of the refusal; null if the request is admitted."`
+	Message string  `json:"message"`
+	// RetryAfter is the header Retry-After; nil without one.
+	RetryAfter *int64 `json:"retry_after" doc:"The seconds of the header Retry-After; null without one."`
+	Mode       string `json:"mode" enum:"enforce,shadow" doc:"In the mode shadow, all other members say what enforce would do."`
+	// Limits are those that cover the call; empty if the request is refused
+	// before the gate looks at them.
+	Limits []ExplainedLimit `json:"limits" nullable:"false" doc:"The limits that cover the call."`
+}
+
+// ExplainedRequest is the request in question.
+type ExplainedRequest struct {
+	Method string `json:"method"`
+	Target string `json:"target"`
+}
+
+// ExplainedStep is the result of one step.
+type ExplainedStep struct {
+	Step    string `json:"step" enum:"path,headers,route,token,address,entitlement,cost,quota,proxy"`
+	OK      bool   `json:"ok"`
+	Message string `json:"message"`
+}
+
+// ExplainedLimit is what is left of a limit.
+type ExplainedLimit struct {
+	Endpoint  string     `json:"endpoint" doc:"The endpoint's name, or all for all endpoints together."`
+	Period    string     `json:"period" enum:"second,minute,hour,day,month"`
+	Limit     int64      `json:"limit"`
+	Of        string     `json:"of" enum:"account,key" doc:"Whose limit it is."`
+	Used      *int64     `json:"used" doc:"What is counted in this period; null for a pace."`
+	Remaining int64      `json:"remaining" doc:"What the limit still admits now."`
+	ResetsAt  *time.Time `json:"resets_at" doc:"When the period ends; null for a pace, which is refilled evenly."`
+	Refuses   bool       `json:"refuses" doc:"Whether the limit refuses the call."`
+}

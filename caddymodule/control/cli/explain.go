@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+)
+
+func (t *tool) explain() *cobra.Command {
+	var q client.Question
+	c := &cobra.Command{
+		Use: "explain <method> <target>", Short: "Explains what the gate would answer to a request", Args: cobra.ExactArgs(2),
+		Long:    "Explains what the gate would answer to a request: each step, the answer, and what is left of each limit. It counts nothing.",
+		Example: "caddy tollgate explain GET /api/convert/USD/1/EUR --account acc_1",
+	}
+	c.Flags().StringVar(&q.Key, "key", "", "The id of the key that calls")
+	c.Flags().StringVar(&q.Account, "account", "", "The account that calls; without --key, with all abilities of its plan")
+	c.Flags().StringVar(&q.From, "from", "", "The address of the client, for a key with addresses")
+	c.Flags().Int64Var(&q.Cost, "cost", 1, "The number of elements in the body, for an endpoint whose cost it is")
+	t.completeFlag(c, "account", accounts)
+	run := query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Explanation, error) {
+		q.Method, q.Target = args[0], args[1]
+		return gate.Explain(ctx, q)
+	}, showExplanation)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		// A script with an empty variable does not mean a request without it.
+		for _, name := range []string{"key", "account", "from"} {
+			if flag := c.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" {
+				return misuse("--%s has no value", name)
+			}
+		}
+		return run(c, args)
+	}
+	return c
+}
+
+func showExplanation(table io.Writer, x api.Explanation) {
+	row(table, "Request", x.Request.Method+" "+x.Request.Target)
+	if x.Account != "" {
+		row(table, "Account", x.Account)
+		row(table, "Plan", x.Plan)
+	}
+	if x.Key != "" {
+		row(table, "Key", x.Key)
+	}
+	row(table, "Mode", x.Mode)
+	row(table)
+	row(table, "STEP", "OK", "MESSAGE")
+	for _, step := range x.Steps {
+		row(table, step.Step, yes(step.OK), step.Message)
+	}
+	row(table)
+	if x.Status != nil && x.Code != nil {
+		row(table, "Answer", strconv.Itoa(*x.Status)+" "+*x.Code)
+	} else {
+		row(table, "Answer", "admitted")
+	}
+	row(table, "Message", x.Message)
+	if x.RetryAfter != nil {
+		row(table, "Retry after", strconv.FormatInt(*x.RetryAfter, 10)+" s")
+	}
+	if len(x.Limits) == 0 {
+		return
+	}
+	row(table)
+	row(table, "ENDPOINT", "OF", "PERIOD", "USED", "LIMIT", "REMAINING", "RESETS AT", "REFUSES")
+	for i := range x.Limits {
+		l := &x.Limits[i]
+		used, resets := none, none
+		if l.Used != nil && l.ResetsAt != nil {
+			used, resets = strconv.FormatInt(*l.Used, 10), zoned(*l.ResetsAt)
+		}
+		row(table, l.Endpoint, l.Of, l.Period, used, strconv.FormatInt(l.Limit, 10), strconv.FormatInt(l.Remaining, 10), resets, yes(l.Refuses))
+	}
+}
+
+func yes(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
+}

@@ -1,0 +1,145 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// maxEntries is how many entries one request reads or writes.
+const maxEntries = 500
+
+func (s *Store) auditKey() string { return s.prefix + ":audit" }
+
+// entryRow is a store.Entry without its id. Before and After are texts, since
+// JSON within JSON would be written anew.
+type entryRow struct {
+	At        int64  `json:"t"`
+	ActorKind string `json:"k"`
+	ActorID   string `json:"i,omitempty"`
+	Action    string `json:"a"`
+	Account   string `json:"c,omitempty"`
+	Target    string `json:"g,omitempty"`
+	Before    string `json:"b,omitempty"`
+	After     string `json:"f,omitempty"`
+}
+
+func encodeEntry(e *store.Entry) (string, error) {
+	text, err := json.Marshal(entryRow{nanos(e.At), e.ActorKind, e.ActorID, e.Action, e.Account, e.Target, string(e.Before), string(e.After)})
+	return string(text), err
+}
+
+func decodeEntry(found rueidis.XRangeEntry) (store.Entry, error) {
+	var row entryRow
+	id, err := store.ParseEntryID(found.ID)
+	if err == nil {
+		err = json.Unmarshal([]byte(found.FieldValues["e"]), &row)
+	}
+	if err != nil {
+		return store.Entry{}, damaged("entry "+found.ID+" of the audit log", err)
+	}
+	e := store.Entry{
+		ID: id, At: fromNanos(row.At), ActorKind: row.ActorKind, ActorID: row.ActorID,
+		Action: row.Action, Account: row.Account, Target: row.Target,
+	}
+	if row.Before != "" {
+		e.Before = json.RawMessage(row.Before)
+	}
+	if row.After != "" {
+		e.After = json.RawMessage(row.After)
+	}
+	return e, nil
+}
+
+// oldestEntry is the least time of entries that are kept.
+func (s *Store) oldestEntry() time.Time { return s.Now().AddDate(0, 0, -store.ReportsFor) }
+
+// AddEntries implements store.Audit.
+func (s *Store) AddEntries(ctx context.Context, entries []store.Entry) error {
+	for chunk := range slices.Chunk(entries, maxEntries) {
+		if err := s.addEntries(ctx, chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) addEntries(ctx context.Context, entries []store.Entry) error {
+	ctx, cancel := s.client.within(ctx)
+	defer cancel()
+	args := []string{decimal(s.oldestEntry().UnixMilli())}
+	for i := range entries {
+		row, err := encodeEntry(&entries[i])
+		if err != nil {
+			return err
+		}
+		args = append(args, decimal(entries[i].At.UnixMilli()), row)
+	}
+	reply, err := s.client.write(ctx, func(c rueidis.CoreClient) rueidis.RedisResult {
+		return auditScript.exec(ctx, c, []string{s.auditKey()}, args)
+	})
+	if err != nil {
+		return err
+	}
+	ids, err := reply.AsIntSlice()
+	if err != nil || len(ids) != 2*len(entries) {
+		return damaged("the audit log", orShort(err))
+	}
+	for i := range entries {
+		entries[i].ID = store.EntryID{Milliseconds: ids[2*i], Number: ids[2*i+1]}
+	}
+	return nil
+}
+
+// ListEntries implements store.Audit. An id is not before the time of its entry.
+func (s *Store) ListEntries(ctx context.Context, account string, since time.Time, after store.EntryID, limit int) (list []store.Entry, err error) {
+	first := max(0, since.UnixMilli(), s.oldestEntry().UnixMilli())
+	start := decimal(first)
+	if after.Milliseconds >= first {
+		start = "(" + after.String()
+	}
+	for {
+		page, err := s.entriesFrom(ctx, start)
+		if err != nil {
+			return nil, err
+		}
+		for _, found := range page {
+			if len(list) == limit {
+				return list, nil
+			}
+			e, err := decodeEntry(found)
+			if err != nil {
+				return nil, err
+			}
+			if !e.At.Before(since) && (account == "" || account == e.Account) {
+				list = append(list, e)
+			}
+		}
+		if len(page) < maxEntries || len(list) == limit {
+			return list, nil
+		}
+		start = "(" + page[len(page)-1].ID
+	}
+}
+
+// entriesFrom returns the next entries of the log.
+func (s *Store) entriesFrom(ctx context.Context, start string) ([]rueidis.XRangeEntry, error) {
+	ctx, cancel := s.client.within(ctx)
+	defer cancel()
+	reply, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
+		return l.Do(ctx, l.B().Xrange().Key(s.auditKey()).Start(start).End("+").Count(maxEntries).Build())
+	})
+	if err != nil {
+		return nil, err
+	}
+	page, err := reply.AsXRange()
+	if err != nil {
+		return nil, damaged("the audit log", err)
+	}
+	return page, nil
+}

@@ -1,0 +1,206 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// accountPage is how many accounts one request reads, of all accounts.
+const accountPage = 200
+
+// liveKeysKey has the ids of live keys by their expiry in milliseconds.
+func (s *Store) liveKeysKey() string { return s.prefix + ":keys" }
+
+// liveKeys are changes of the number of live keys.
+type liveKeys struct {
+	live  []*store.Key
+	ended []string // ids
+}
+
+// changedKeys are the keys that a change wrote and removed.
+func (l *loaded) changedKeys(dead []deadKey) (keys liveKeys) {
+	for _, k := range l.changed {
+		if k.RevokedAt.IsZero() {
+			keys.live = append(keys.live, k)
+		} else {
+			keys.ended = append(keys.ended, k.ID)
+		}
+	}
+	for _, k := range dead {
+		keys.ended = append(keys.ended, k.id)
+	}
+	return keys
+}
+
+// expiryScore is the score of a key in the set of live keys.
+func expiryScore(k *store.Key) float64 {
+	if k.ExpiresAt.IsZero() {
+		return math.Inf(1)
+	}
+	return float64(k.ExpiresAt.UnixMilli())
+}
+
+// count notes which keys live. Only Totals reads that, so an error is only
+// logged.
+func (s *Store) count(ctx context.Context, keys liveKeys) {
+	if len(keys.live)+len(keys.ended) == 0 {
+		return
+	}
+	_, err := s.client.doMulti(ctx, 2, func(l *link, i int) rueidis.Completed {
+		switch {
+		case i == 0:
+			return l.B().Zremrangebyscore().Key(s.liveKeysKey()).Min("-inf").Max(decimal(s.Now().UnixMilli())).Build()
+		case len(keys.live) == 0:
+			return l.B().Zrem().Key(s.liveKeysKey()).Member(keys.ended...).Build()
+		}
+		add := l.B().Zadd().Key(s.liveKeysKey()).ScoreMember()
+		for _, k := range keys.live {
+			add = add.ScoreMember(expiryScore(k), k.ID)
+		}
+		return add.Build()
+	})
+	if err != nil {
+		s.client.options.Logger.Warn("counting live keys", slog.Any("error", err))
+	}
+	if len(keys.live) > 0 && len(keys.ended) > 0 {
+		s.count(ctx, liveKeys{ended: keys.ended})
+	}
+}
+
+// Totals implements store.Overview. A key counts since it was created or changed
+// by this version or a later one: those of earlier versions are missing until
+// they change. After a lost write, the number can be wrong by the keys of it.
+func (s *Store) Totals(ctx context.Context) (store.Totals, error) {
+	ctx, cancel := s.client.within(ctx)
+	defer cancel()
+	replies, err := s.client.doMulti(ctx, 2, func(l *link, i int) rueidis.Completed {
+		if i == 0 {
+			return l.B().Zcard().Key(s.indexKey()).Build()
+		}
+		return l.B().Zcount().Key(s.liveKeysKey()).Min("(" + decimal(s.Now().UnixMilli())).Max("+inf").Build()
+	})
+	if err != nil {
+		return store.Totals{}, err
+	}
+	accounts, err := replies[0].AsInt64()
+	keys, err2 := replies[1].AsInt64()
+	if err := errors.Join(err, err2); err != nil {
+		return store.Totals{}, damaged("totals", err)
+	}
+	return store.Totals{Accounts: int(accounts), LiveKeys: int(keys)}, nil
+}
+
+// CountsOfDay implements store.Overview.
+func (s *Store) CountsOfDay(ctx context.Context, day calendar.Day, after string, limit int) (list []store.AccountCount, next string, err error) {
+	for limit > 0 {
+		size := min(limit, accountPage)
+		accounts, err := s.ListAccounts(ctx, after, size+1)
+		if err != nil {
+			return nil, "", err
+		}
+		more := len(accounts) > size
+		accounts = accounts[:min(size, len(accounts))]
+		found, err := s.countsOn(ctx, day, accounts)
+		if err != nil {
+			return nil, "", err
+		}
+		list = append(list, found...)
+		if !more {
+			return list, "", nil
+		}
+		limit -= size
+		after = accounts[size-1].ID
+	}
+	return list, after, nil
+}
+
+// countsOn reads the counts of accounts on a day.
+func (s *Store) countsOn(ctx context.Context, day calendar.Day, accounts []store.Account) (list []store.AccountCount, err error) {
+	if len(accounts) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := s.client.within(ctx)
+	defer cancel()
+	month, _ := dateOf(day)
+	first, _ := day.Month()
+	replies, err := s.client.doMulti(ctx, len(accounts), func(l *link, i int) rueidis.Completed {
+		return l.B().Hgetall().Key(s.countsKey(accounts[i].ID, "", month)).Build()
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, reply := range replies {
+		fields, err := reply.AsStrMap()
+		if err != nil {
+			return nil, damaged("counts of "+accounts[i].ID, err)
+		}
+		counts := appendCounts(nil, first, fields, day, day)
+		slices.SortFunc(counts, func(a, b store.Count) int { return cmp.Compare(a.Endpoint, b.Endpoint) })
+		for _, c := range counts {
+			list = append(list, store.AccountCount{Account: accounts[i].ID, Count: c})
+		}
+	}
+	return list, nil
+}
+
+// FindKey implements store.Overview. It asks all accounts.
+func (s *Store) FindKey(ctx context.Context, id string) (store.Key, error) {
+	after := ""
+	for {
+		members, err := s.listedPage(ctx, after)
+		if err != nil {
+			return store.Key{}, err
+		}
+		if len(members) == 0 {
+			return store.Key{}, store.ErrNotFound
+		}
+		key, err := s.keyAmong(ctx, members, id)
+		if !errors.Is(err, store.ErrNotFound) {
+			return key, err
+		}
+		after = members[len(members)-1]
+	}
+}
+
+// listedPage returns the next page of the list of all accounts.
+func (s *Store) listedPage(ctx context.Context, after string) ([]string, error) {
+	ctx, cancel := s.client.within(ctx)
+	defer cancel()
+	return s.listedAfter(ctx, after, accountPage)
+}
+
+// keyAmong looks for a key in some accounts.
+func (s *Store) keyAmong(ctx context.Context, members []string, id string) (store.Key, error) {
+	ctx, cancel := s.client.within(ctx)
+	defer cancel()
+	accounts := make([]string, len(members))
+	for i, member := range members {
+		accounts[i], _, _ = strings.Cut(member, " ")
+	}
+	replies, err := s.client.doMulti(ctx, len(accounts), func(l *link, i int) rueidis.Completed { return s.getKey(l, accounts[i], id) })
+	if err != nil {
+		return store.Key{}, err
+	}
+	for i, reply := range replies {
+		if key, err := keyOf(accounts[i], id, reply); !errors.Is(err, store.ErrNotFound) {
+			return key, err
+		}
+	}
+	return store.Key{}, store.ErrNotFound
+}
+
+// dayOf returns the day of an instant in UTC.
+func dayOf(at time.Time) calendar.Day {
+	return calendar.Day(at.Unix() / int64(24*time.Hour/time.Second))
+}

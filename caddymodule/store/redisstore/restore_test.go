@@ -1,0 +1,298 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+func dayOffset(n int) calendar.Day { return calendar.Day(n) }
+
+// items are the texts of all that a store exports, sorted.
+func items(t *testing.T, s *redisstore.Store) (list []store.Item, texts []string) {
+	t.Helper()
+	check(t, s.Export(t.Context(), func(item store.Item) error {
+		list = append(list, item)
+		texts = append(texts, text(item))
+		return nil
+	}))
+	slices.Sort(texts)
+	return list, texts
+}
+
+func text(item store.Item) string {
+	switch {
+	case item.Account != nil:
+		return fmt.Sprintf("account %+v", *item.Account)
+	case item.Key != nil:
+		return fmt.Sprintf("key %+v", *item.Key)
+	case item.Count != nil:
+		return fmt.Sprintf("count %+v", *item.Count)
+	case item.Call != nil:
+		return fmt.Sprintf("call %+v", *item.Call)
+	case item.Refused != nil:
+		return fmt.Sprintf("refused %+v", *item.Refused)
+	case item.Entry != nil:
+		return fmt.Sprintf("entry %+v", *item.Entry)
+	}
+	return fmt.Sprintf("event %+v", *item.Event)
+}
+
+// fill writes some of all that a store keeps, and returns a call of a key with
+// limits of its own.
+func fill(t *testing.T, s *redisstore.Store) store.Call {
+	t.Helper()
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	ids := make([]string, 300)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("acc_%d", i)
+	}
+	_, errs := s.ChangeAccounts(t.Context(), ids, func(i int, a *store.Account, _ bool) error {
+		a.Plan, a.Label, a.CreatedAt, a.Disabled = "starter", fmt.Sprintf("%d@example.org", i), now, i == 7
+		return nil
+	})
+	check(t, errors.Join(errs...))
+	key := store.Key{
+		ID: "key_1", Account: account, Kind: token.Key, Name: "one", Abilities: []string{"convert"}, Hint: "tgk_…", CreatedAt: now,
+		ExpiresAt: now.Add(time.Hour), Limits: []store.Limit{{Endpoint: "convert", Period: store.Day, Max: 9, OfKey: true}},
+	}
+	check(t, s.CreateKey(t.Context(), key, hashOf(key.ID)))
+	revoked := store.Key{ID: "key_2", Account: account, Kind: token.Key, Name: "two", CreatedAt: now}
+	check(t, s.CreateKey(t.Context(), revoked, hashOf(revoked.ID)))
+	check(t, s.RevokeKey(t.Context(), account, revoked.ID, now))
+	call := store.Call{Account: account, Endpoint: "convert", Key: key.ID, Day: today(), Cost: 2}
+	for _, c := range []store.Call{call, call, {Account: account, Endpoint: "rates", Day: today() - 40}, {Account: "acc_5", Endpoint: "rates", Day: today()}} {
+		_, err := s.Take(t.Context(), c, nil, nil)
+		check(t, err)
+	}
+	for i := range 3 {
+		s.Record(store.Record{Account: account, Key: key.ID, At: now.Add(time.Duration(i) * time.Second), Endpoint: "convert", Status: 200, From: netip.MustParseAddr("192.0.2.1")})
+	}
+	check(t, s.AddRefused(t.Context(), []store.Refused{{Day: today(), Code: "no_token", Calls: 4}, {Day: today() - 1, Account: account, Code: "quota_exceeded", Calls: 1}}))
+	check(t, s.AddEntries(t.Context(), []store.Entry{{At: now, ActorKind: "admin", Action: "key.create", Account: account, After: []byte("{}")}, {At: now, ActorKind: "admin", Action: "key.revoke"}}))
+	addEvent(t, s, event(1, now))
+	addEvent(t, s, event(2, now))
+	check(t, s.RetryEvent(t.Context(), "event_2", now.Add(time.Hour)))
+	known := event(3, now)
+	known.Queued = false
+	addEvent(t, s, known)
+	return call
+}
+
+// gone deletes the key that says that a gate uses the data.
+func gone(t *testing.T, server *redistest.Server, prefix string) {
+	t.Helper()
+	_, err := server.Do("DEL", prefix+":check")
+	check(t, err)
+}
+
+// TestRestore: a restored store exports what was exported, and counts on.
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	single, cluster := redistest.Start(t), redistest.StartCluster(t, 3)
+	for name, url := range map[string]string{"Single": single.URL(), "Cluster": cluster.URL()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := redisstore.Options{URL: url, Prefix: "from", Timeout: 10 * time.Second}
+			from := openStore(t, o)
+			call := fill(t, from)
+			list, want := items(t, from)
+			o.Prefix = "to"
+			check(t, redisstore.Restore(t.Context(), o, all(list, nil)))
+			to := openStore(t, o)
+			if _, got := items(t, to); !slices.Equal(got, want) {
+				t.Errorf("restored:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+			countsOn(t, to, call)
+			totals, err := to.Totals(t.Context())
+			if err != nil || totals != (store.Totals{Accounts: 300, LiveKeys: 1}) {
+				t.Errorf("totals: got %+v, %v", totals, err)
+			}
+			key, err := to.FindKey(t.Context(), "key_1")
+			if err != nil || key.Account != account || key.LastUsedFrom.String() != "192.0.2.1" {
+				t.Errorf("found %+v, %v", key, err)
+			}
+			if _, err := to.FindKey(t.Context(), "key_3"); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("a key that does not exist: got %v", err)
+			}
+			if grant, err := to.Grant(t.Context(), hashOf("key_1"), time.Now()); err != nil || grant.Account != account {
+				t.Errorf("grant: got %+v, %v", grant, err)
+			}
+			if _, err := to.Grant(t.Context(), hashOf("key_2"), time.Now()); !errors.Is(err, store.ErrNoGrant) {
+				t.Errorf("grant of a revoked key: got %v", err)
+			}
+		})
+	}
+}
+
+// countsOn checks that each limit continues from the restored counts.
+func countsOn(t *testing.T, s *redisstore.Store, call store.Call) {
+	t.Helper()
+	limits := []store.Limit{
+		{Endpoint: "convert", Period: store.Day, Max: 7}, {Endpoint: "convert", Period: store.Month, Max: 7},
+		{Endpoint: store.All, Period: store.Day, Max: 7}, {Endpoint: store.All, Period: store.Month, Max: 7},
+		{Endpoint: "convert", Period: store.Day, Max: 7, OfKey: true},
+	}
+	rooms := make([]store.Room, len(limits))
+	for _, want := range []bool{true, false} {
+		admitted, err := s.Take(t.Context(), call, limits, rooms)
+		check(t, err)
+		if admitted != want {
+			t.Errorf("admitted %t, want %t", admitted, want)
+		}
+		for i, room := range rooms {
+			if room.Remaining != 1 {
+				t.Errorf("%+v has room for %d, want 1", limits[i], room.Remaining)
+			}
+		}
+	}
+}
+
+// all yields items, and then an error if there is one.
+func all(list []store.Item, end error) iter.Seq2[store.Item, error] {
+	return func(yield func(store.Item, error) bool) {
+		for _, item := range list {
+			if !yield(item, nil) {
+				return
+			}
+		}
+		if end != nil {
+			yield(store.Item{}, end)
+		}
+	}
+}
+
+// TestRestoreRefusals: a restore touches neither a store that a gate uses nor
+// one with data, and no gate uses one that is not finished.
+func TestRestoreRefusals(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	o := redisstore.Options{URL: server.URL(), Prefix: "in"}
+	list := []store.Item{{Account: &store.Account{ID: account, Plan: "starter"}}}
+
+	t.Run("InUse", func(t *testing.T) {
+		t.Parallel()
+		o := o
+		o.Prefix = "used"
+		s := openStore(t, o)
+		if err := redisstore.Restore(t.Context(), o, all(list, nil)); !errors.Is(err, store.ErrInUse) {
+			t.Errorf("got %v, want %v", err, store.ErrInUse)
+		}
+		check(t, s.Check(t.Context()))
+		check(t, s.Close())
+		gone(t, server, o.Prefix)
+		check(t, redisstore.Restore(t.Context(), o, all(list, nil)))
+	})
+	t.Run("NotEmpty", func(t *testing.T) {
+		t.Parallel()
+		for name, write := range map[string]func(s *redisstore.Store) error{
+			"account": func(s *redisstore.Store) error { return putAccount(t, s) },
+			"entry":   func(s *redisstore.Store) error { return s.AddEntries(t.Context(), []store.Entry{{At: time.Now()}}) },
+			"refused": func(s *redisstore.Store) error {
+				return s.AddRefused(t.Context(), []store.Refused{{Day: today() - 300, Code: "no_token", Calls: 1}})
+			},
+			"event": func(s *redisstore.Store) error {
+				_, _, err := s.AddEvent(t.Context(), event(1, time.Now()))
+				return err
+			},
+		} {
+			o := o
+			o.Prefix = name
+			s := openStore(t, o)
+			check(t, write(s))
+			check(t, s.Close())
+			gone(t, server, name)
+			if err := redisstore.Restore(t.Context(), o, all(list, nil)); !errors.Is(err, store.ErrNotEmpty) {
+				t.Errorf("%s: got %v, want %v", name, err, store.ErrNotEmpty)
+			}
+			openStore(t, o)
+		}
+	})
+	t.Run("Unfinished", func(t *testing.T) {
+		t.Parallel()
+		o := o
+		o.Prefix = "unfinished"
+		bad := errors.New("damaged file")
+		if err := redisstore.Restore(t.Context(), o, all(list, bad)); !errors.Is(err, bad) {
+			t.Errorf("got %v, want %v", err, bad)
+		}
+		refuses(t, openAny(t, o), `delete all keys that begin with "unfinished:" and restore again`)
+		if err := redisstore.Restore(t.Context(), o, all(list, nil)); !errors.Is(err, store.ErrNotEmpty) {
+			t.Errorf("a second restore: got %v, want %v", err, store.ErrNotEmpty)
+		}
+		_, err := server.Do("DEL", "unfinished:layout", "unfinished:accounts", "unfinished:{"+account+"}:a")
+		check(t, err)
+		check(t, redisstore.Restore(t.Context(), o, all(list, nil)))
+	})
+}
+
+// TestRestoreMany restores many accounts with counts.
+func TestRestoreMany(t *testing.T) {
+	t.Parallel()
+	n := times(200_000)
+	many := func(yield func(store.Item, error) bool) {
+		for i := range n {
+			id := fmt.Sprintf("acc_%d", i)
+			for _, item := range []store.Item{
+				{Account: &store.Account{ID: id, Plan: "starter"}},
+				{Key: &store.StoredKey{Key: store.Key{ID: "key_" + id, Account: id, Kind: token.Key}, Hash: hashOf(id)}},
+				{Count: &store.StoredCount{Account: id, Count: store.Count{Day: today(), Endpoint: "convert", Used: 3}}},
+				{Count: &store.StoredCount{Account: id, Count: store.Count{Day: today() - 1, Endpoint: "convert", Used: 3}}},
+			} {
+				if !yield(item, nil) {
+					return
+				}
+			}
+		}
+	}
+	o := redisstore.Options{URL: redistest.Start(t).URL(), Timeout: 10 * time.Second}
+	began := time.Now()
+	check(t, redisstore.Restore(t.Context(), o, many))
+	t.Logf("restored %d items in %v", 4*n, time.Since(began))
+	s := openStore(t, o)
+	totals, err := s.Totals(t.Context())
+	if err != nil || totals.Accounts != n || totals.LiveKeys != n {
+		t.Errorf("totals: got %+v, %v, want %d of each", totals, err, n)
+	}
+	found := 0
+	for after, more := "", true; more; more = after != "" {
+		var page []store.AccountCount
+		page, after, err = s.CountsOfDay(t.Context(), today(), after, 300)
+		check(t, err)
+		found += len(page)
+	}
+	if found != n {
+		t.Errorf("%d accounts have counts of the day, want %d", found, n)
+	}
+}
+
+// TestLabelOfEarlierVersion: a row without a label is one with an empty label.
+func TestLabelOfEarlierVersion(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := openStore(t, redisstore.Options{URL: server.URL()})
+	_, err := storetest.PutAccount(t.Context(), s, store.Account{ID: account, Plan: "starter", Label: "one"})
+	check(t, err)
+	if a, err := s.Account(t.Context(), account); err != nil || a.Label != "one" {
+		t.Errorf("got %+v, %v", a, err)
+	}
+	_, err = server.Do("HDEL", accountKey, "l")
+	check(t, err)
+	if a, err := s.Account(t.Context(), account); err != nil || a.Label != "" || a.Plan != "starter" {
+		t.Errorf("an earlier row: got %+v, %v", a, err)
+	}
+	newKey(t, s, account, "key_1")
+	check(t, takeOne(t, s))
+}

@@ -1,0 +1,263 @@
+package storetest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// Export returns the items of a store as sorted texts, and checks that each
+// account comes before what belongs to it.
+func Export(t testing.TB, s store.Exporter) []string {
+	t.Helper()
+	var list []string
+	for _, item := range exportItems(t, s) {
+		list = append(list, describe(item))
+	}
+	slices.Sort(list)
+	return list
+}
+
+// exportItems returns copies of the items of a store.
+func exportItems(t testing.TB, s store.Exporter) (items []store.Item) {
+	t.Helper()
+	seen := map[string]bool{}
+	err := s.Export(context.Background(), func(item store.Item) error {
+		owner := ""
+		switch {
+		case item.Account != nil:
+			a := *item.Account
+			item.Account, seen[a.ID] = &a, true
+		case item.Key != nil:
+			k := *item.Key
+			item.Key, owner = &k, k.Account
+		case item.Count != nil:
+			c := *item.Count
+			item.Count, owner = &c, c.Account
+		case item.Call != nil:
+			c := *item.Call
+			item.Call, owner = &c, c.Account
+		case item.Refused != nil:
+			r := *item.Refused
+			item.Refused = &r
+		case item.Entry != nil:
+			e := *item.Entry
+			item.Entry = &e
+		case item.Event != nil:
+			e := *item.Event
+			item.Event = &e
+		default:
+			return errors.New("an item without a part")
+		}
+		if owner != "" && !seen[owner] {
+			return fmt.Errorf("%s comes before its account", describe(item))
+		}
+		items = append(items, item)
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("exporting: %v", err)
+	}
+	return items
+}
+
+// describe returns an item as text. When a known id is forgotten and the
+// claims of events may differ between two stores.
+func describe(item store.Item) string {
+	switch {
+	case item.Account != nil:
+		return fmt.Sprintf("account %+v", *item.Account)
+	case item.Key != nil:
+		return fmt.Sprintf("key %+v", *item.Key)
+	case item.Count != nil:
+		return fmt.Sprintf("count %+v", *item.Count)
+	case item.Call != nil:
+		return fmt.Sprintf("call %+v", *item.Call)
+	case item.Refused != nil:
+		return fmt.Sprintf("refused %+v", *item.Refused)
+	case item.Entry != nil:
+		return fmt.Sprintf("entry %+v", *item.Entry)
+	}
+	e := *item.Event
+	if !e.Queued {
+		return "known event " + e.ID
+	}
+	e.Attempts, e.Due, e.Known = 0, time.Time{}, time.Time{}
+	return fmt.Sprintf("event %+v", e)
+}
+
+// Fill puts something of each kind into an empty store.
+func Fill(t *testing.T, opened store.Store) { newSuite(t, opened).fill() }
+
+func (s *suite) fill() {
+	s.account("acc_1", "acc_2", "acc_empty", "acc_deleted")
+	_, err := PutAccount(s.Context(), s.store, store.Account{
+		ID: "acc_2", Plan: "business", Label: "Grace Hopper", Disabled: true,
+		Overrides: []store.Override{{Limit: store.Limit{Endpoint: "convert", Period: store.Day, Max: 7}, Reason: "trial", CreatedAt: s.now, ExpiresAt: s.now.Add(time.Hour)}},
+	})
+	s.must(err)
+	plain, limited, login := s.newKey("acc_1", "plain"), s.newKey("acc_1", "limited"), s.newKey("acc_2", "login")
+	limited.Limits = []store.Limit{{Endpoint: "convert", Period: store.Day, Max: 5}}
+	limited.Addresses = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")}
+	login.Kind, login.ExpiresAt = token.Login, s.now.Add(time.Hour)
+	revoked, rotated := s.newKey("acc_1", "revoked"), s.newKey("acc_2", "rotated")
+	for _, key := range []store.Key{plain, limited, login, revoked, rotated, s.newKey("acc_deleted", "gone")} {
+		s.create(key)
+	}
+	s.must(s.store.RevokeKey(s.Context(), "acc_1", revoked.ID, s.now))
+	s.must(s.replace(rotated.ID, s.successor(rotated, "key_next"), s.now.Add(time.Hour)))
+	call, ofKey := s.call("acc_1", "convert"), costing(s.call("acc_1", "convert"), 3)
+	ofKey.Key = limited.ID
+	for _, call := range []store.Call{call, ofKey, on(call, s.today-1), on(ofKey, s.today-40), s.call("acc_2", "rates"), s.call("acc_deleted", "rates")} {
+		s.takeList(call, nil, true)
+	}
+	for i := range 20 {
+		record := s.record("acc_1", i-20)
+		record.Key, record.From = plain.ID, netip.MustParseAddr("192.0.2.1")
+		s.store.Record(record)
+	}
+	s.must(s.store.DeleteAccount(s.Context(), "acc_deleted"))
+	s.must(s.store.AddRefused(s.Context(), []store.Refused{
+		{Day: s.today, Account: "acc_1", Endpoint: "convert", Code: "quota_exceeded", Calls: 4},
+		{Day: s.today - 300, Endpoint: "convert", Code: "invalid_token", Calls: 2},
+	}))
+	s.must(s.store.AddEntries(s.Context(), []store.Entry{s.entry("acc_1", -5), s.entry("acc_1", -5), s.entry("", -4)}))
+	queued, done, silent := s.event("evt_queued", -5), s.event("evt_done", -4), s.event("evt_silent", -3)
+	silent.Queued = false
+	for _, event := range []store.Event{queued, done, silent} {
+		s.addEvent(event, true)
+	}
+	s.must(s.store.RemoveEvent(s.Context(), done.ID))
+}
+
+// export: an export has everything that the store lists, and nothing of a
+// deleted account.
+func (s *suite) export() {
+	s.fill()
+	s.restart()
+	items := exportItems(s, s.store)
+	got := map[string][]string{} // by kind
+	for _, item := range items {
+		text := describe(item)
+		kind, _, _ := strings.Cut(text, " ")
+		got[kind] = append(got[kind], text)
+	}
+	for kind, want := range s.listed() {
+		slices.Sort(got[kind])
+		slices.Sort(want)
+		if !slices.Equal(got[kind], want) {
+			s.Errorf("%s:\n got %s\nwant %s", kind, strings.Join(got[kind], "\n     "), strings.Join(want, "\n     "))
+		}
+		delete(got, kind)
+	}
+	for kind := range got {
+		s.Errorf("unexpected %s", kind)
+	}
+	for _, item := range items {
+		if item.Key != nil && item.Key.Hash != hashOf(item.Key.ID) {
+			s.Errorf("key %s has the hash of another one", item.Key.ID)
+		}
+	}
+	stop, calls := errors.New("stop"), 0
+	err := s.store.Export(s.Context(), func(store.Item) error { calls++; return stop })
+	if s.wantError("an error of write", err, stop); calls != 1 {
+		s.Errorf("write was called %d times after an error", calls-1)
+	}
+}
+
+// listed returns what the store lists, by kind, as an export has it.
+func (s *suite) listed() map[string][]string {
+	want := map[string][]string{"known": {"known event evt_done", "known event evt_silent"}}
+	add := func(kind string, item store.Item) { want[kind] = append(want[kind], describe(item)) }
+	accounts, err := s.store.ListAccounts(s.Context(), "", 100)
+	s.must(err)
+	for _, a := range accounts {
+		add("account", store.Item{Account: &a})
+		keys, err := s.store.ListKeys(s.Context(), a.ID)
+		s.must(err)
+		for _, k := range keys {
+			add("key", store.Item{Key: &store.StoredKey{Key: k, Hash: hashOf(k.ID)}})
+		}
+		for _, key := range []string{"", "key_acc_1_limited"} {
+			counts, err := s.store.Counts(s.Context(), a.ID, key, s.today-100, s.today)
+			s.must(err)
+			for _, c := range counts {
+				add("count", store.Item{Count: &store.StoredCount{Account: a.ID, Key: key, Count: c}})
+			}
+		}
+		calls, err := s.store.Recent(s.Context(), a.ID, s.now)
+		s.must(err)
+		for _, c := range calls {
+			add("call", store.Item{Call: &c})
+		}
+	}
+	refused, err := s.store.ListRefused(s.Context(), "", s.today-400, s.today, store.Refused{}, 100)
+	s.must(err)
+	for _, r := range refused {
+		add("refused", store.Item{Refused: &r})
+	}
+	entries, err := s.store.ListEntries(s.Context(), "", time.Time{}, store.EntryID{}, 100)
+	s.must(err)
+	for _, e := range entries {
+		add("entry", store.Item{Entry: &e})
+	}
+	queued := s.event("evt_queued", -5)
+	add("event", store.Item{Event: &queued})
+	return want
+}
+
+// exportUnderLoad: an export has every call that was admitted before it, and
+// calls are admitted meanwhile.
+func (s *suite) exportUnderLoad() {
+	const callers, exports = 4, 5
+	accounts := []string{"acc_1", "acc_2", "acc_3"}
+	s.account(accounts...)
+	var admitted [3]atomic.Int64
+	var done atomic.Bool
+	s.together(callers+1, func(caller int) error {
+		if caller < callers {
+			for i := caller; !done.Load(); i++ {
+				ok, err := s.store.Take(s.Context(), s.call(accounts[i%3], "convert"), nil, nil)
+				if err != nil || !ok {
+					done.Store(true)
+					return cmp.Or(err, errors.New("a call without limits was refused"))
+				}
+				admitted[i%3].Add(1)
+			}
+			return nil
+		}
+		defer done.Store(true)
+		for range exports {
+			var least [3]int64
+			for i := range least {
+				least[i] = admitted[i].Load()
+			}
+			got := map[string]int64{}
+			err := s.store.Export(s.Context(), func(item store.Item) error {
+				if item.Count != nil {
+					got[item.Count.Account] += item.Count.Used
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			for i, account := range accounts {
+				if most := admitted[i].Load() + callers; got[account] < least[i] || got[account] > most {
+					return fmt.Errorf("%s: exported %d, want %d to %d", account, got[account], least[i], most)
+				}
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,291 @@
+package packaging_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
+)
+
+// patience limits every wait for a program.
+const patience = 60 * time.Second
+
+// units are the services of the package.
+var units = []string{"tollgate.service", "tollgate-upstream.service"}
+
+// TestDebian installs the package into a root of its own, starts its services
+// there as systemd does, calls them, and removes the package.
+func TestDebian(t *testing.T) {
+	t.Parallel()
+	need(t, "dpkg", "dpkg-query", "ldd")
+	deb, r := packaged(t, "tollgate_*.deb"), newRoot(t)
+	before := r.files(t)
+	r.dpkg(t, "--install", deb)
+	secret := r.read(t, "etc/tollgate/secret")
+	if !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(secret) {
+		t.Errorf("the secret has %d characters, want 64 hexadecimal digits", len(secret))
+	}
+	for file, want := range map[string]os.FileMode{"etc/tollgate/secret": 0o640, "etc/tollgate/tollgate.env": 0o640, "var/lib/tollgate": 0o750} {
+		if mode, group := r.mode(t, file); mode != want || group != "tollgate" {
+			t.Errorf("%s has the mode %o and the group %s, want %o and tollgate", file, mode, group, want)
+		}
+	}
+
+	address := r.configure(t)
+	stop := r.serve(t, address)
+	r.callThrough(t, address)
+	stop()
+
+	// An upgrade keeps the secret and what the operator changed.
+	configured := r.read(t, "etc/tollgate/tollgate.env")
+	r.dpkg(t, "--install", deb)
+	if r.read(t, "etc/tollgate/secret") != secret || r.read(t, "etc/tollgate/tollgate.env") != configured {
+		t.Error("an upgrade changed the secret or the settings")
+	}
+
+	r.dpkg(t, "--remove", "tollgate")
+	kept := []string{"/etc/tollgate", "/etc/tollgate/Caddyfile", "/etc/tollgate/secret", "/etc/tollgate/tollgate.env"}
+	if remains := r.remains(t, before); !slices.Equal(remains, kept) {
+		t.Errorf("beside the data, %q remain after remove, want %q", remains, kept)
+	}
+	r.dpkg(t, "--purge", "tollgate")
+	if remains := r.remains(t, before); len(remains) > 0 {
+		t.Errorf("beside the data, %q remain after purge", remains)
+	}
+	if _, err := os.Stat(r.path("var/lib/tollgate/upstream/accounts.db")); err != nil {
+		t.Errorf("purge deleted the accounts: %v", err)
+	}
+}
+
+// remains returns the files that are new since before, but for the data and
+// what systemd deletes when the services stop.
+func (r root) remains(t *testing.T, before []string) (remains []string) {
+	t.Helper()
+	for _, file := range r.files(t) {
+		if !slices.Contains(before, file) && !strings.HasPrefix(file, "/var/lib/tollgate") && !strings.HasPrefix(file, "/run/tollgate") {
+			remains = append(remains, file)
+		}
+	}
+	return remains
+}
+
+// configure gives free ports to the services as an operator does, and returns
+// the address of the site.
+func (r root) configure(t *testing.T) (address string) {
+	t.Helper()
+	ports := stack.FreePorts(t, 3)
+	address = "http://127.0.0.1:" + ports[0]
+	text := r.read(t, "etc/tollgate/tollgate.env")
+	for name, value := range map[string]string{
+		"ADDRESS": address, "CONTROL": "127.0.0.1:" + ports[1], "UPSTREAM": "127.0.0.1:" + ports[2],
+	} {
+		text = regexp.MustCompile(`(?m)^TOLLGATE_`+name+`=.*`).ReplaceAllString(text, "TOLLGATE_"+name+"="+value)
+	}
+	r.write(t, "etc/tollgate/tollgate.env", text+"TOLLGATE_RATES_HISTORY=off\nTOLLGATE_RATES_DAILY=off\n")
+	return address
+}
+
+// serve starts the commands of the units as their user, and waits until the
+// site answers. It returns what stops them.
+func (r root) serve(t *testing.T, address string) (stop func()) {
+	t.Helper()
+	// systemd makes it: RuntimeDirectory.
+	if err := os.Mkdir(r.path("run/tollgate"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	entry := r.path("var/lib/tollgate")
+	info, err := os.Stat(entry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := info.Sys().(*syscall.Stat_t)
+	if err := os.Chown(r.path("run/tollgate"), int(owner.Uid), int(owner.Gid)); err != nil {
+		t.Fatal(err)
+	}
+	var commands []*exec.Cmd
+	for _, unit := range units {
+		cmd := r.command(t, r.setting(t, unit, "User"), r.setting(t, unit, "ExecStart"))
+		run(t, cmd)
+		commands = append(commands, cmd)
+	}
+	await(t, address+"/healthz")
+	return func() {
+		t.Helper()
+		for _, cmd := range commands {
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Error(err)
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("%s: %v", cmd, err)
+			}
+		}
+	}
+}
+
+// setting returns a setting of an installed unit.
+func (r root) setting(t *testing.T, unit, name string) string {
+	t.Helper()
+	match := regexp.MustCompile(`(?m)^` + name + `=(.+)$`).FindStringSubmatch(r.read(t, "usr/lib/systemd/system/"+unit))
+	if match == nil {
+		t.Fatalf("%s has no %s", unit, name)
+	}
+	return match[1]
+}
+
+// callThrough makes an account as root, logs in, calls, and reloads.
+func (r root) callThrough(t *testing.T, address string) {
+	t.Helper()
+	add := r.command(t, "root", "/usr/bin/tollgate-upstream account add --email a@example.com --plan starter")
+	add.Stdin = strings.NewReader("a password of a test\n")
+	output(t, add)
+	logInAndCall(t, address, "a@example.com", "a password of a test")
+	output(t, r.command(t, "root", "/usr/bin/tollgate-caddy tollgate health"))
+	output(t, r.command(t, r.setting(t, "tollgate.service", "User"), r.setting(t, "tollgate.service", "ExecReload")))
+	logInAndCall(t, address, "a@example.com", "a password of a test")
+}
+
+// logInAndCall checks that the gate admits a call with a token of a login, and
+// refuses a call without.
+func logInAndCall(t *testing.T, address, email, password string) {
+	t.Helper()
+	status, body := call(t, http.MethodPost, address+"/api/login", "", fmt.Sprintf(`{"email":%q,"password":%q}`, email, password))
+	token := regexp.MustCompile(`"token":"([^"]+)"`).FindStringSubmatch(body)
+	if status != http.StatusOK || token == nil {
+		t.Fatalf("the login answers %d %s, want 200 and a token", status, body)
+	}
+	if status, body := call(t, http.MethodGet, address+"/api/convert/USD/100/EUR", token[1], ""); status != http.StatusOK || !strings.Contains(body, `"amount":100`) {
+		t.Errorf("a call answers %d %s, want 200 and the amount", status, body)
+	}
+	if status, body := call(t, http.MethodGet, address+"/api/convert/USD/100/EUR", "", ""); status != http.StatusUnauthorized {
+		t.Errorf("a call without a token answers %d %s, want 401", status, body)
+	}
+}
+
+func call(t *testing.T, method, url, token, body string) (status int, text string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(data)
+}
+
+// run starts a command, and kills it at the end of a test that did not stop
+// it. The output is logged if the test fails.
+func run(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%s: %v", cmd, err)
+	}
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+		if t.Failed() {
+			t.Logf("%s:\n%s", cmd, &out)
+		}
+	})
+}
+
+// output runs a command, and returns its output.
+func output(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+	return string(out)
+}
+
+// await waits until a URL answers with 200.
+func await(t *testing.T, url string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err == nil {
+			response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s does not answer with 200: %v", url, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// exposure is the highest exposure that systemd may find in a unit, in
+// tenths: from 0 to 100.
+var exposure = map[string]string{"tollgate.service": "20", "tollgate-upstream.service": "15"}
+
+// TestUnits checks the units with systemd.
+func TestUnits(t *testing.T) {
+	t.Parallel()
+	need(t, "dpkg", "dpkg-query", "ldd", "systemd-analyze")
+	r := newRoot(t)
+	r.dpkg(t, "--install", packaged(t, "tollgate_*.deb"))
+	for _, unit := range units {
+		file := r.path("usr/lib/systemd/system", unit)
+		if out := do(t, "systemd-analyze", "verify", "--man=no", "--recursive-errors=no", "--root="+string(r), "/usr/lib/systemd/system/"+unit); out != "" {
+			t.Errorf("systemd says about %s:\n%s", unit, out)
+		}
+		do(t, "systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold="+exposure[unit], file)
+	}
+}
+
+// TestUnitsNameTheirPrograms keeps the test of the units honest: systemd must
+// see a program that is missing.
+func TestUnitsNameTheirPrograms(t *testing.T) {
+	t.Parallel()
+	need(t, "systemd-analyze")
+	dir := t.TempDir()
+	text, err := os.ReadFile("tollgate.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "tollgate.service")
+	if err := os.WriteFile(file, bytes.ReplaceAll(text, []byte("/usr/bin/tollgate-caddy"), []byte("/usr/bin/absent")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", file).CombinedOutput(); err == nil || !bytes.Contains(out, []byte("/usr/bin/absent")) {
+		t.Errorf("systemd-analyze verify says %v %q about a missing program", err, out)
+	}
+}
