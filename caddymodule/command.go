@@ -27,10 +27,12 @@ global option tollgate. --address is its address, as for the command reload,
 if it is not the default. Write Unix sockets as unix//path.
 
 Prints tables, or the documents of the control API with --json. Prints errors
-to standard error, and exits with status 1.`,
+to standard error, and exits with status 1. Exits with status 2 if the command
+line is invalid.`,
 		CobraFunc: func(c *cobra.Command) {
 			cli.Add(c, AdminClient)
 			c.AddCommand(backupCommand(), restoreCommand())
+			ExitOnMisuse(c)
 		},
 	}
 }
@@ -45,7 +47,7 @@ func AdminClient(address string) (*client.Client, error) {
 	}
 	parsed, err := caddy.ParseNetworkAddress(address)
 	if err != nil || parsed.PortRangeSize() > 1 {
-		return nil, fmt.Errorf("%q is not the address of an admin endpoint", address)
+		return nil, misuseError{fmt.Errorf("%q is not the address of an admin endpoint", address)}
 	}
 	if !parsed.IsUnixNetwork() {
 		endpoint := parsed.JoinHostPort(0)

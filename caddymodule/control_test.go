@@ -301,7 +301,7 @@ func TestCommandOverTCP(t *testing.T) {
 		t.Errorf("a socket that is not there: got %d, %q", status, complaints)
 	}
 	c.admin = "localhost:2019-2020"
-	if _, complaints, status := c.command(t, "plans"); status != 1 || !strings.Contains(complaints, "is not the address of an admin endpoint") {
+	if _, complaints, status := c.command(t, "plans"); status != 2 || !strings.Contains(complaints, "is not the address of an admin endpoint") {
 		t.Errorf("a range of ports: got %d, %q", status, complaints)
 	}
 }

@@ -74,6 +74,10 @@ func (e *OptionError) Error() string {
 	return fmt.Sprintf("invalid %s %q: want %s", e.Option, e.Value, e.Want)
 }
 
+// Misuse marks the error as one of the command line, for programs that take
+// options from there.
+func (*OptionError) Misuse() {}
+
 // The defaults of settings, for every program with an App.
 const (
 	DefaultAddress = "http://localhost:8080"

@@ -23,8 +23,14 @@ options data and database.
 
 The commands below account also talk to the admin endpoint of the running
 Caddy. --address (or CADDY_ADMIN) is its address, if it is not the default.
-Write Unix sockets as unix//path.`,
-		CobraFunc: func(c *cobra.Command) { cli.Add(c, cli.Gate{Flags: flags, Connect: connect}) },
+Write Unix sockets as unix//path.
+
+Prints errors to standard error, and exits with status 1. Exits with status 2
+if the command line is invalid.`,
+		CobraFunc: func(c *cobra.Command) {
+			cli.Add(c, cli.Gate{Flags: flags, Connect: connect})
+			caddymodule.ExitOnMisuse(c)
+		},
 	}
 }
 

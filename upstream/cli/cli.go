@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/upstream/app"
 )
 
 const about = `upstream serves the currency API behind a Tollgate gate.
@@ -55,6 +54,9 @@ type usageError struct{ error }
 // Unwrap returns the cause.
 func (e usageError) Unwrap() error { return e.error }
 
+// Misuse marks the error, for Run and for the program of Add.
+func (usageError) Misuse() {}
+
 func misuse(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // Run runs bin/upstream and returns its exit status: 0 after success, 1 after
@@ -81,7 +83,7 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return 0
 	}
 	fmt.Fprintf(stderr, "upstream: %v\n", err)
-	if *started && !errors.As(err, new(usageError)) && !errors.As(err, new(*app.OptionError)) {
+	if *started && !errors.As(err, new(interface{ Misuse() })) {
 		return 1
 	}
 	fmt.Fprintf(stderr, "\nUsage: %s\n\nRun \"%s --help\" for help.\n", command.UseLine(), command.CommandPath())

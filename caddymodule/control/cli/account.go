@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"io"
 
@@ -10,21 +11,21 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
-// pageSize is the number of accounts in one request.
-const pageSize = 1000
-
 func (t *tool) setAccount() *cobra.Command {
-	var plan string
+	var plan, label string
 	var disabled bool
 	c := &cobra.Command{
 		Use: "set <account>", Short: "Creates or changes an account", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: t.complete(accounts),
 		Long: "Creates an account, or changes only what the flags set. A new account is on plan free and enabled. " +
 			"The change applies to the account's next call; today's counts do not change. --disabled=false enables it again.",
 		Example: "caddy tollgate account set acc_1 --plan starter",
 	}
 	c.Flags().StringVar(&plan, "plan", "", "The new plan")
 	c.Flags().BoolVar(&disabled, "disabled", false, "Refuse the account's tokens")
-	c.MarkFlagsOneRequired("plan", "disabled")
+	c.Flags().StringVar(&label, "label", "", "A text for people, such as an e-mail address; empty removes it")
+	t.completeFlag(c, "plan", plans)
+	c.MarkFlagsOneRequired("plan", "disabled", "label")
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Account, error) {
 		var change api.AccountChange
 		if c.Flags().Changed("plan") {
@@ -33,34 +34,45 @@ func (t *tool) setAccount() *cobra.Command {
 		if c.Flags().Changed("disabled") {
 			change.Disabled = &disabled
 		}
+		if c.Flags().Changed("label") {
+			change.Label = &label
+		}
 		return gate.PutAccount(ctx, args[0], change)
 	}, showAccount)
 	return c
 }
 
 func (t *tool) listAccounts() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "Lists all accounts", Args: cobra.NoArgs,
-		RunE: query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.AccountPage, error) {
-			all := api.AccountPage{Accounts: []api.Account{}}
-			for after := ""; ; {
-				page, err := gate.Accounts(ctx, after, pageSize)
-				if err != nil {
-					return all, err
-				}
-				all.Accounts = append(all.Accounts, page.Accounts...)
-				if page.Next == nil {
-					return all, nil
-				}
-				after = *page.Next
-			}
-		}, func(table io.Writer, page api.AccountPage) { showAccounts(table, page.Accounts) }),
+	var filter client.AccountFilter
+	var disabled bool
+	c := &cobra.Command{
+		Use: "list", Short: "Lists all accounts, or those that the flags select", Args: cobra.NoArgs,
+		Example: "caddy tollgate account list --plan starter --search example.com",
 	}
+	c.Flags().StringVar(&filter.Plan, "plan", "", "List the accounts of this plan only")
+	c.Flags().StringVar(&filter.Search, "search", "", "List the accounts with this text in their id or label, in upper or lower case")
+	c.Flags().BoolVar(&disabled, "disabled", false, "List disabled accounts only; --disabled=false lists the others")
+	t.completeFlag(c, "plan", plans)
+	c.RunE = query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.AccountPage, error) {
+		if err := notEmpty(c, "plan", "search"); err != nil {
+			return api.AccountPage{}, err
+		}
+		if c.Flags().Changed("disabled") {
+			filter.Disabled = &disabled
+		}
+		accounts, err := collect(func(after string) ([]api.Account, *string, error) {
+			page, err := gate.FindAccounts(ctx, filter, after, pageSize)
+			return page.Accounts, page.Next, err
+		})
+		return api.AccountPage{Accounts: accounts}, err
+	}, func(table io.Writer, page api.AccountPage) { showAccounts(table, page.Accounts) })
+	return c
 }
 
 func (t *tool) showAccount() *cobra.Command {
 	return &cobra.Command{
 		Use: "show <account>", Short: "Shows one account", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: t.complete(accounts),
 		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Account, error) {
 			return gate.Account(ctx, args[0])
 		}, showAccount),
@@ -70,6 +82,7 @@ func (t *tool) showAccount() *cobra.Command {
 func (t *tool) deleteAccount() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete <account>", Short: "Deletes an account with all its tokens and counts", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: t.complete(accounts),
 		RunE: perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
 			return "Deleted " + plain(args[0]) + ".", gate.DeleteAccount(ctx, args[0])
 		}),
@@ -81,12 +94,12 @@ func showAccount(table io.Writer, account api.Account) {
 }
 
 func showAccounts(table io.Writer, accounts []api.Account) {
-	row(table, "ACCOUNT", "PLAN", "STATE", "CREATED")
+	row(table, "ACCOUNT", "PLAN", "STATE", "CREATED", "LABEL")
 	for _, a := range accounts {
 		state := "active"
 		if a.Disabled {
 			state = "disabled"
 		}
-		row(table, a.Account, a.Plan, state, moment(a.CreatedAt))
+		row(table, a.Account, a.Plan, state, moment(a.CreatedAt), cmp.Or(a.Label, none))
 	}
 }

@@ -4,7 +4,8 @@
 // It is a tree of cobra commands that use package client. Caddy adds it below
 // "caddy tollgate". The commands print tables, or with --json the JSON of
 // the API. Cobra prints their errors to standard error; main exits with
-// status 1.
+// status 1. An invalid command line is an error of cobra before the command
+// runs, or an error with the method Misuse.
 package cli
 
 import (
@@ -39,23 +40,17 @@ func Add(parent *cobra.Command, connect Connect) {
 	limit.AddCommand(t.setLimit(), t.listLimits(), t.clearLimit())
 	key := group("key", "Creates, changes, lists and revokes an account's keys")
 	key.AddCommand(t.createKey(), t.changeKey(), t.listKeys(), t.revokeKey(), t.rotateKey())
-	use := group("usage", "Shows and resets an account's usage")
-	use.AddCommand(t.showUsage(), t.resetUsage())
-	parent.AddCommand(t.plans(), account, limit, key, use, t.health(), t.jwks(), t.explain())
+	use := group("usage", "Shows and resets what accounts used")
+	use.AddCommand(t.showUsage(), t.resetUsage(), t.refused())
+	parent.AddCommand(t.plans(), account, limit, key, use, t.explain(), t.audit(), t.health(), t.jwks())
 }
 
 // group is a command that only has subcommands.
 func group(name, short string) *cobra.Command {
-	return &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, RunE: missing}
-}
-
-// missing refuses a group without a subcommand or with an unknown one. Cobra
-// would print the help and succeed, which would mislead a script.
-func missing(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return fmt.Errorf("missing command of %q; see --help", c.CommandPath())
-	}
-	return fmt.Errorf("unknown command %q of %q; see --help", args[0], c.CommandPath())
+	c := &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, RunE: missing}
+	// Few values are files; those say so. The commands below inherit it.
+	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	return c
 }
 
 // tool has the common flags.
@@ -75,7 +70,7 @@ func query[T any](t *tool, do func(ctx context.Context, gate *client.Client, arg
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(c.Context(), timeout)
+		ctx, cancel := context.WithTimeout(withOperator(c.Context()), timeout)
 		defer cancel()
 		result, err := do(ctx, gate, args)
 		if err != nil {
@@ -104,7 +99,7 @@ func perform(t *tool, do func(ctx context.Context, gate *client.Client, args []s
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(c.Context(), timeout)
+		ctx, cancel := context.WithTimeout(withOperator(c.Context()), timeout)
 		defer cancel()
 		done, err := do(ctx, gate, args)
 		if err == nil && !t.json {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/cli"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
@@ -117,25 +118,48 @@ Days and months end at midnight in Europe/Berlin.
 func TestAccounts(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	expect(t, s.ok(t, "account", "list"), "ACCOUNT  PLAN  STATE  CREATED\n")
-	expect(t, s.ok(t, "account", "set", "acc_1", "--plan", "starter"), `
-ACCOUNT  PLAN     STATE   CREATED
-acc_1    starter  active  2126-11-20 09:00:00Z
+	expect(t, s.ok(t, "account", "list"), "ACCOUNT  PLAN  STATE  CREATED  LABEL\n")
+	expect(t, s.ok(t, "account", "set", "acc_1", "--plan", "starter", "--label", "ada@example.com"), `
+ACCOUNT  PLAN     STATE   CREATED               LABEL
+acc_1    starter  active  2126-11-20 09:00:00Z  ada@example.com
 `)
 	s.ok(t, "account", "set", "acc_2", "--plan", "free", "--disabled")
 	s.ok(t, "account", "set", "acc_2", "--plan", "business")
 	expect(t, s.ok(t, "account", "list"), `
-ACCOUNT  PLAN      STATE     CREATED
-acc_1    starter   active    2126-11-20 09:00:00Z
-acc_2    business  disabled  2126-11-20 09:00:00Z
+ACCOUNT  PLAN      STATE     CREATED               LABEL
+acc_1    starter   active    2126-11-20 09:00:00Z  ada@example.com
+acc_2    business  disabled  2126-11-20 09:00:00Z  -
 `)
+	for flags, want := range map[string]string{
+		"--plan starter":               "acc_1",
+		"--search ADA@":                "acc_1",
+		"--search acc_":                "acc_1 acc_2",
+		"--disabled":                   "acc_2",
+		"--disabled=false":             "acc_1",
+		"--plan starter --disabled":    "",
+		"--plan business --search c_2": "acc_2",
+	} {
+		var page api.AccountPage
+		out := s.ok(t, append([]string{"account", "list", "--json"}, strings.Fields(flags)...)...)
+		if err := json.Unmarshal([]byte(out), &page); err != nil {
+			t.Fatalf("%s: %v: %s", flags, err, out)
+		}
+		var got []string
+		for _, a := range page.Accounts {
+			got = append(got, a.Account)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: got %q, want %q", flags, got, want)
+		}
+	}
 	s.ok(t, "account", "set", "acc_2", "--disabled=false")
+	s.ok(t, "account", "set", "acc_1", "--label=")
 	expect(t, s.ok(t, "account", "show", "acc_2"), `
-ACCOUNT  PLAN      STATE   CREATED
-acc_2    business  active  2126-11-20 09:00:00Z
+ACCOUNT  PLAN      STATE   CREATED               LABEL
+acc_2    business  active  2126-11-20 09:00:00Z  -
 `)
+	expect(t, s.ok(t, "account", "list", "--plan", "starter", "--json"), `{"accounts":[{"account":"acc_1","plan":"starter","label":"","disabled":false,"created_at":"2126-11-20T09:00:00Z"}],"next":null}`+"\n")
 	expect(t, s.ok(t, "account", "delete", "acc_1"), "Deleted acc_1.\n")
-	expect(t, s.ok(t, "account", "list", "--json"), `{"accounts":[{"account":"acc_2","plan":"business","label":"","disabled":false,"created_at":"2126-11-20T09:00:00Z"}],"next":null}`+"\n")
 	expect(t, s.ok(t, "account", "delete", "acc_2", "--json"), "")
 }
 
@@ -266,6 +290,17 @@ func TestMistakes(t *testing.T) {
 		{"account set acc_1 --plan gold", `Unknown plan "gold". Plans: free, starter, business.`},
 		{"account set acc_1", "at least one of the flags"},
 		{"account set --plan starter", "accepts 1 arg"},
+		{"account list --plan=", "--plan has no value; omit it for all"},
+		{"account list --search=", "--search has no value; omit it for all"},
+		{"audit --account=", "--account has no value; omit it for all"},
+		{"audit --since=", "--since has no value; omit it for all"},
+		{"audit --since soon", `--since "soon" is neither a date such as`},
+		{"audit --limit 0", "--limit 0 is not a number of at least 1"},
+		{"audit --limit many", `invalid argument "many" for "--limit"`},
+		{"usage refused --days 0", "--days 0 is not a number from 1 to 400"},
+		{"usage refused --days 401", "--days 401 is not a number from 1 to 400"},
+		{"usage refused --account=", "--account has no value; omit it for all"},
+		{"usage refused acc_1", "unknown command"},
 		{"account delete stranger", "There is no such account or key."},
 		{"key create acc_1", `required flag(s) "name" not set`},
 		{"key create acc_1 --name ci", "A live key of the account already has this name."},
@@ -291,8 +326,8 @@ func TestMistakes(t *testing.T) {
 		{"limit set acc_1 convert 1000000000000001", "The request is not valid"},
 		{"limit set acc_1 other 5", `Unknown endpoint "other".`},
 		{"limit set acc_1 .. 5", "There is no such endpoint."},
-		{"limit set acc_1 convert 5 --period week", "The period is second, minute, hour, day or month."},
-		{"limit set acc_1 convert 5 --period=", "The period is second, minute, hour, day or month."},
+		{"limit set acc_1 convert 5 --period week", `invalid argument "week" for "--period" flag: allowed: second, minute, hour, day, month`},
+		{"limit set acc_1 convert 5 --period=", `invalid argument "" for "--period" flag`},
 		{"limit set acc_1 convert 0 --period second", "A limit for each second is at least 1."},
 		{"limit set acc_1 convert 5 --until soon", `--until "soon" is neither a day`},
 		{"limit set acc_1 convert 5 --until=", `--until "" is neither a day`},
@@ -306,8 +341,9 @@ func TestMistakes(t *testing.T) {
 		{"key rotate acc_1 key_x --overlap soon", "The overlap is not a duration such as 90m"},
 		{"key rotate acc_1 key_x --overlap=", "--overlap has no value"},
 		{"key rotate acc_1 key_x --overlap 7d", "There is no such account or key."},
-		{"key list acc_1 --kind admin", "The request is not valid"},
-		{"usage show acc_1 --days 91", "The request is not valid"},
+		{"key list acc_1 --kind admin", `invalid argument "admin" for "--kind" flag: allowed: key, login`},
+		{"usage show acc_1 --days 91", "--days 91 is not a number from 1 to 90"},
+		{"usage show acc_1 --days 0", "--days 0 is not a number from 1 to 90"},
 		{"usage reset acc_1 --endpoint=", "--endpoint has no value"},
 		{"usage reset acc_1 --endpoint other", `Unknown endpoint "other".`},
 		{"plans --address nowhere", "no such address: nowhere"},

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strconv"
 
@@ -23,6 +22,7 @@ func (t *tool) explain() *cobra.Command {
 	c.Flags().StringVar(&q.Account, "account", "", "The account that calls; without --key, with all abilities of its plan")
 	c.Flags().StringVar(&q.From, "from", "", "The address of the client, for a key with addresses")
 	c.Flags().Int64Var(&q.Cost, "cost", 1, "The number of elements in the body, for an endpoint whose cost it is")
+	t.completeFlag(c, "account", accounts)
 	run := query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Explanation, error) {
 		q.Method, q.Target = args[0], args[1]
 		return gate.Explain(ctx, q)
@@ -31,7 +31,7 @@ func (t *tool) explain() *cobra.Command {
 		// A script with an empty variable does not mean a request without it.
 		for _, name := range []string{"key", "account", "from"} {
 			if flag := c.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" {
-				return fmt.Errorf("--%s has no value", name)
+				return misuse("--%s has no value", name)
 			}
 		}
 		return run(c, args)

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -16,9 +15,9 @@ import (
 )
 
 var (
-	errNoTTL     = errors.New("--ttl has no value; omit it for a key that never expires")
-	errEmptyTTL  = errors.New("--ttl has no value; use never for a key that never expires")
-	errNoOverlap = errors.New("--overlap has no value; omit it to end the old key at once")
+	errNoTTL     = misuse("--ttl has no value; omit it for a key that never expires")
+	errEmptyTTL  = misuse("--ttl has no value; use never for a key that never expires")
+	errNoOverlap = misuse("--overlap has no value; omit it to end the old key at once")
 )
 
 // The values of flags that remove what a key has.
@@ -33,13 +32,15 @@ func (t *tool) createKey() *cobra.Command {
 	var limits []string
 	c := &cobra.Command{
 		Use: "create <account>", Short: "Creates a key and shows its token once", Args: cobra.ExactArgs(1),
-		Example: `caddy tollgate key create acc_1 --name ci --ability convert --ttl 720h --limit "convert 100 day" --from 203.0.113.0/24`,
+		ValidArgsFunction: t.complete(accounts),
+		Example:           `caddy tollgate key create acc_1 --name ci --ability convert --ttl 720h --limit "convert 100 day" --from 203.0.113.0/24`,
 	}
 	c.Flags().StringVar(&request.Name, "name", "", "The key's name, unique among the account's live keys")
 	c.Flags().StringArrayVar(&request.Abilities, "ability", nil, "What the key may do; repeatable (default: all abilities of the plan)")
 	c.Flags().StringVar(&request.TTL, "ttl", "", "The time until the key expires, for example 720h or 30d (default: never)")
 	c.Flags().StringArrayVar(&limits, "limit", nil, `A limit of the key itself, for example "convert 100 day"; repeatable (default period: day)`)
 	c.Flags().StringArrayVar(&request.Addresses, "from", nil, "A network or address that calls may come from, for example 203.0.113.0/24; repeatable (default: all)")
+	t.completeFlag(c, "ability", abilities)
 	// The name of the flag is known, so this cannot fail.
 	_ = c.MarkFlagRequired("name")
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.IssuedKey, error) {
@@ -66,6 +67,7 @@ func (t *tool) changeKey() *cobra.Command {
 	var flags keyFlags
 	c := &cobra.Command{
 		Use: "set <account> <key-id>", Short: "Changes a key; its token stays the same", Args: cobra.ExactArgs(2),
+		ValidArgsFunction: t.complete(accounts, keys),
 		Long: "Changes only what the flags set. The flags that are repeatable replace all abilities, limits or addresses of the key. " +
 			"The change applies to the key's next call.",
 		Example: `caddy tollgate key set acc_1 key_4kdm2Zq0yT1RbXc7 --limit "convert 100 day" --from 203.0.113.0/24`,
@@ -75,6 +77,7 @@ func (t *tool) changeKey() *cobra.Command {
 	c.Flags().StringVar(&flags.ttl, "ttl", "", "The time from now until the key expires, for example 720h or 30d, or never")
 	c.Flags().StringArrayVar(&flags.limits, "limit", nil, `A limit of the key itself, for example "convert 100 day"; repeatable; none removes all`)
 	c.Flags().StringArrayVar(&flags.addresses, "from", nil, "A network or address that calls may come from; repeatable; any removes all")
+	t.completeFlag(c, "ability", abilities)
 	c.MarkFlagsOneRequired("name", "ability", "ttl", "limit", "from")
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Key, error) {
 		change, err := flags.change(c.Flags().Changed)
@@ -121,12 +124,13 @@ func (t *tool) listKeys() *cobra.Command {
 	var filter client.KeyFilter
 	c := &cobra.Command{
 		Use: "list <account>", Short: "Lists an account's keys", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: t.complete(accounts),
 		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.KeyList, error) {
 			keys, err := gate.Keys(ctx, args[0], filter)
 			return api.KeyList{Keys: keys}, err
 		}, showKeys),
 	}
-	c.Flags().StringVar(&filter.Kind, "kind", "key", "key, or login for the tokens of logins")
+	addChoice(c, &filter.Kind, "kind", "key", "key, or login for the tokens of logins", "key", "login")
 	c.Flags().BoolVar(&filter.Revoked, "revoked", false, "Include revoked keys")
 	return c
 }
@@ -134,6 +138,7 @@ func (t *tool) listKeys() *cobra.Command {
 func (t *tool) revokeKey() *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke <account> <key-id>", Short: "Revokes a key", Args: cobra.ExactArgs(2),
+		ValidArgsFunction: t.complete(accounts, keys),
 		RunE: perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
 			return "Revoked " + plain(args[1]) + ".", gate.RevokeKey(ctx, args[0], args[1])
 		}),
@@ -144,7 +149,8 @@ func (t *tool) rotateKey() *cobra.Command {
 	var rotation api.Rotation
 	c := &cobra.Command{
 		Use: "rotate <account> <key-id>", Short: "Replaces a key with a new one, and shows its token once", Args: cobra.ExactArgs(2),
-		Example: "caddy tollgate key rotate acc_1 key_4kdm2Zq0yT1RbXc7 --overlap 24h",
+		ValidArgsFunction: t.complete(accounts, keys),
+		Example:           "caddy tollgate key rotate acc_1 key_4kdm2Zq0yT1RbXc7 --overlap 24h",
 		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.IssuedKey, error) {
 			if rotation.Overlap == "" {
 				return api.IssuedKey{}, errNoOverlap

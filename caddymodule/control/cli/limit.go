@@ -25,6 +25,7 @@ func (t *tool) setLimit() *cobra.Command {
 	var period, until, reason string
 	c := &cobra.Command{
 		Use: "set <account> <endpoint>|all <number>|unlimited", Short: "Overrides a limit of the account's plan, or adds one", Args: cobra.ExactArgs(3),
+		ValidArgsFunction: t.complete(accounts, limited),
 		Long: "Replaces the limit that the account's plan has for that endpoint and period, or adds one; all is the limit of all endpoints together. " +
 			"It applies to the account's next call. It gives no access to an endpoint that the plan does not list. " +
 			"--until is the last day of the override, in the gate's time zone, or the time at which it ends.",
@@ -57,6 +58,7 @@ func (t *tool) setLimit() *cobra.Command {
 func (t *tool) listLimits() *cobra.Command {
 	return &cobra.Command{
 		Use: "list <account>", Short: "Lists an account's overrides", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: t.complete(accounts),
 		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.OverrideList, error) {
 			limits, err := gate.Limits(ctx, args[0])
 			return api.OverrideList{Limits: limits}, err
@@ -68,6 +70,7 @@ func (t *tool) clearLimit() *cobra.Command {
 	var period string
 	c := &cobra.Command{
 		Use: "clear <account> <endpoint>|all", Short: "Removes an override, so that the limit of the plan applies", Args: cobra.ExactArgs(2),
+		ValidArgsFunction: t.complete(accounts, limited),
 		RunE: perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
 			return fmt.Sprintf("Removed the override of %s for each %s of %s.", plain(args[1]), plain(period), plain(args[0])),
 				gate.ClearLimit(ctx, args[0], args[1], period)
@@ -78,14 +81,14 @@ func (t *tool) clearLimit() *cobra.Command {
 }
 
 func addPeriod(c *cobra.Command, period *string) {
-	c.Flags().StringVar(period, "period", defaultPeriod, "second, minute, hour, day or month")
+	addChoice(c, period, "period", defaultPeriod, "second, minute, hour, day or month", "second", "minute", "hour", "day", "month")
 }
 
 // parseCalls reads a number of calls. The gate checks its bounds.
 func parseCalls(text string) (int64, error) {
 	calls, err := strconv.ParseUint(text, 10, 63)
 	if err != nil {
-		return 0, fmt.Errorf("limit %q is neither a whole number from 0 to 10^15 nor unlimited", text)
+		return 0, misuse("limit %q is neither a whole number from 0 to 10^15 nor unlimited", text)
 	}
 	return int64(calls), nil
 }
@@ -98,7 +101,7 @@ func parseUntil(ctx context.Context, gate *client.Client, text string) (time.Tim
 	}
 	date, err := time.Parse(time.DateOnly, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("--until %q is neither a day such as 2026-12-31 nor a time such as 2026-12-31T18:00:00Z", text)
+		return time.Time{}, misuse("--until %q is neither a day such as 2026-12-31 nor a time such as 2026-12-31T18:00:00Z", text)
 	}
 	plans, err := gate.Plans(ctx)
 	if err != nil {
@@ -141,7 +144,7 @@ func parseLimits(texts []string) (limits []api.Limit, err error) {
 			words = append(words, defaultPeriod)
 		}
 		if len(words) != 3 {
-			return nil, fmt.Errorf(`--limit %q is not of the form "<endpoint>|all <number> [<period>]"`, text)
+			return nil, misuse(`--limit %q is not of the form "<endpoint>|all <number> [<period>]"`, text)
 		}
 		calls, err := parseCalls(words[1])
 		if err != nil {

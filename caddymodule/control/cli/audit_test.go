@@ -1,0 +1,113 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/user"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// operator is the actor of the changes that a test makes.
+func operator(t *testing.T) string {
+	t.Helper()
+	current, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return current.Username
+}
+
+// TestAudit checks that a command leaves the name of the operating system's
+// user in the audit log, and that the log can be read.
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	expect(t, s.ok(t, "audit"), "AT  ACTOR  ACTION  ACCOUNT  TARGET  CHANGE\nThere are none.\n")
+	s.ok(t, "account", "set", "acc_1", "--plan", "starter")
+	s.Advance(24 * time.Hour)
+	s.ok(t, "account", "set", "acc_1", "--plan", "business", "--label", "red")
+	s.ok(t, "limit", "set", "acc_1", "convert", "5")
+	s.ok(t, "account", "set", "acc_2", "--plan", "free")
+	s.ok(t, "account", "delete", "acc_2")
+	table := strings.ReplaceAll(s.ok(t, "audit"), operator(t), "operator")
+	var got []string
+	for line := range strings.Lines(table) {
+		got = append(got, strings.Join(strings.Fields(line), " "))
+	}
+	expect(t, strings.Join(got, "\n")+"\n", `
+AT ACTOR ACTION ACCOUNT TARGET CHANGE
+2126-11-20 09:00:00Z person operator account.create acc_1 - -
+2126-11-21 09:00:00Z person operator account.set acc_1 - label: "" -> "red", plan: "starter" -> "business"
+2126-11-21 09:00:00Z person operator limit.set acc_1 convert/day -
+2126-11-21 09:00:00Z person operator account.create acc_2 - -
+2126-11-21 09:00:00Z person operator account.delete acc_2 - -
+`)
+	for flags, want := range map[string]string{
+		"":                   "account.create account.set limit.set account.create account.delete",
+		"--account acc_2":    "account.create account.delete",
+		"--since 2126-11-21": "account.set limit.set account.create account.delete",
+		"--since 2126-11-21T10:00:01+01:00 --account acc_1": "",
+		"--limit 2":                   "account.create account.delete",
+		"--account acc_1 --limit 1":   "limit.set",
+		"--account acc_1 --limit 100": "account.create account.set limit.set",
+	} {
+		var page api.AuditPage
+		out := s.ok(t, append([]string{"audit", "--json"}, strings.Fields(flags)...)...)
+		if err := json.Unmarshal([]byte(out), &page); err != nil {
+			t.Fatalf("%s: %v: %s", flags, err, out)
+		}
+		var actions []string
+		for _, e := range page.Audit {
+			actions = append(actions, e.Action)
+			if e.Actor.ID != operator(t) {
+				t.Errorf("the actor is %q, want the operating system's user", e.Actor.ID)
+			}
+		}
+		if strings.Join(actions, " ") != want {
+			t.Errorf("%s: got %q, want %q", flags, actions, want)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	today := s.Policy().Calendar.At(s.Now()).Day
+	expect(t, s.ok(t, "usage", "refused"), "DAY  ACCOUNT  ENDPOINT  CODE  CALLS\nThere are none.\n")
+	rows := []store.Refused{
+		{Day: today, Account: "acc_1", Endpoint: "convert", Code: "quota_exceeded", Calls: 3},
+		{Day: today, Code: "unknown_endpoint", Calls: 1},
+		{Day: today - 7, Account: "acc_2", Endpoint: "batch", Code: "plan_required", Calls: 2},
+	}
+	if err := s.Opened().AddRefused(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, s.ok(t, "usage", "refused"), `
+DAY         ACCOUNT  ENDPOINT  CODE              CALLS
+2126-11-20  -        -         unknown_endpoint  1
+2126-11-20  acc_1    convert   quota_exceeded    3
+`)
+	expect(t, s.ok(t, "usage", "refused", "--days", "8", "--account", "acc_2"), `
+DAY         ACCOUNT  ENDPOINT  CODE           CALLS
+2126-11-13  acc_2    batch     plan_required  2
+`)
+	expect(t, s.ok(t, "usage", "refused", "--account", "acc_1", "--json"),
+		`{"refused":[{"day":"2126-11-20","account":"acc_1","endpoint":"convert","code":"quota_exceeded","calls":3}],"next":null}`+"\n")
+
+	// More than a page.
+	rows = nil
+	for n := range 1001 {
+		rows = append(rows, store.Refused{Day: today, Account: fmt.Sprintf("many_%04d", n), Endpoint: "convert", Code: "quota_exceeded", Calls: 1})
+	}
+	if err := s.Opened().AddRefused(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(s.ok(t, "usage", "refused"), "many_"); got != 1001 {
+		t.Errorf("got %d rows, want 1001", got)
+	}
+}

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+)
+
+func (t *tool) refused() *cobra.Command {
+	var days int
+	var account string
+	c := &cobra.Command{
+		Use: "refused", Short: "Shows how many calls were refused, and why", Args: cobra.NoArgs,
+		Long:    "Shows for each day, account, endpoint and code how many calls were refused, or would have been in mode shadow.",
+		Example: "caddy tollgate usage refused --days 30 --account acc_1",
+	}
+	c.Flags().IntVar(&days, "days", 7, fmt.Sprintf("The last days, today included, up to %d", api.MaxRefusedDays))
+	c.Flags().StringVar(&account, "account", "", "Show the calls of this account only")
+	t.completeFlag(c, "account", accounts)
+	c.RunE = query(t, func(ctx context.Context, gate *client.Client, _ []string) (page api.RefusedPage, err error) {
+		if err := cmp.Or(notEmpty(c, "account"), between("days", days, 1, api.MaxRefusedDays)); err != nil {
+			return page, err
+		}
+		page.Refused, err = collect(func(after string) ([]api.Refused, *string, error) {
+			page, err := gate.Refused(ctx, days, account, after, pageSize)
+			return page.Refused, page.Next, err
+		})
+		return page, err
+	}, showRefused)
+	return c
+}
+
+func showRefused(table io.Writer, page api.RefusedPage) {
+	row(table, "DAY", "ACCOUNT", "ENDPOINT", "CODE", "CALLS")
+	for _, r := range page.Refused {
+		row(table, r.Day, cmp.Or(r.Account, none), cmp.Or(r.Endpoint, none), r.Code, strconv.FormatInt(r.Calls, 10))
+	}
+	if len(page.Refused) == 0 {
+		row(table, "There are none.")
+	}
+}

@@ -1,0 +1,92 @@
+package caddyupstream_test
+
+import (
+	"bytes"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestExitStatus runs Caddy as a process of its own. It exits with 2 if the
+// command line is invalid, and with 1 if no gate answers. Standard error has
+// one plain line.
+func TestExitStatus(t *testing.T) {
+	t.Parallel()
+	nowhere := " --address unix/" + filepath.Join(t.TempDir(), "admin.sock")
+	upstream := nowhere + " --data " + t.TempDir()
+	for _, test := range []struct {
+		args    string
+		status  int
+		message string
+	}{
+		{"tollgate", 2, `missing command of "caddy tollgate"`},
+		{"tollgate accounts", 2, `unknown command "accounts" of "caddy tollgate"`},
+		{"tollgate key", 2, "missing command"},
+		{"tollgate key make", 2, "unknown command"},
+		{"tollgate plans --colour", 2, "unknown flag: --colour"},
+		{"tollgate plans -x", 2, "unknown shorthand flag"},
+		{"tollgate plans extra", 2, "unknown command"},
+		{"tollgate account list --json=maybe", 2, `invalid argument "maybe" for "--json"`},
+		{"tollgate account show", 2, "accepts 1 arg(s), received 0"},
+		{"tollgate account show acc_1 acc_2", 2, "accepts 1 arg(s), received 2"},
+		{"tollgate account set acc_1", 2, "at least one of the flags in the group [plan disabled label] is required"},
+		{"tollgate account set acc_1 --plan", 2, "flag needs an argument: --plan"},
+		{"tollgate key create acc_1", 2, `required flag(s) "name" not set`},
+		{"tollgate key create acc_1 --name x --ttl=", 2, "--ttl has no value"},
+		{"tollgate key create acc_1 --name x --limit convert", 2, `--limit "convert" is not of the form`},
+		{"tollgate key rotate acc_1 key_x --overlap=", 2, "--overlap has no value"},
+		{"tollgate key list acc_1 --kind admin", 2, `invalid argument "admin" for "--kind"`},
+		{"tollgate limit set acc_1 convert many", 2, `limit "many" is neither a whole number`},
+		{"tollgate limit set acc_1 convert 5 --until soon", 2, `--until "soon" is neither a day`},
+		{"tollgate limit clear acc_1 convert --period week", 2, `invalid argument "week" for "--period"`},
+		{"tollgate usage show acc_1 --days many", 2, `invalid argument "many" for "--days"`},
+		{"tollgate usage show acc_1 --days 91", 2, "--days 91 is not a number from 1 to 90"},
+		{"tollgate usage refused --days 0", 2, "--days 0 is not a number from 1 to 400"},
+		{"tollgate usage reset acc_1 --endpoint=", 2, "--endpoint has no value"},
+		{"tollgate explain GET", 2, "accepts 2 arg(s), received 1"},
+		{"tollgate explain GET / --key=", 2, "--key has no value"},
+		{"tollgate audit --since soon", 2, `--since "soon" is neither a date`},
+		{"tollgate plans --address 127.0.0.1:1-9", 2, `"127.0.0.1:1-9" is not the address of an admin endpoint`},
+		{"tollgate plans" + nowhere, 1, "the gate is unreachable"},
+		{"tollgate health" + nowhere, 1, "the gate is unreachable"},
+		{"tollgate account set acc_1 --plan free" + nowhere, 1, "the gate is unreachable"},
+		{"tollgate account delete acc_1" + nowhere, 1, "the gate is unreachable"},
+		{"tollgate jwks" + nowhere, 1, "the gate is unreachable"},
+		{"tollgate --help", 0, ""},
+		{"tollgate key create --help", 0, ""},
+		{"upstream", 2, "caddy upstream needs a command: account, rates"},
+		{"upstream serve", 2, `unknown command "serve" for "caddy upstream"`},
+		{"upstream account", 2, "caddy upstream account needs a command: add, "},
+		{"upstream account list --colour", 2, "unknown flag: --colour"},
+		{"upstream account list --json=maybe", 2, `invalid argument "maybe" for "--json"`},
+		{"upstream account list extra", 2, "unknown command"},
+		{"upstream account add", 2, `required flag(s) "email", "plan" not set`},
+		{"upstream account add --email x --plan free --generate", 2, "--email: "},
+		{"upstream account delete", 2, "name one account, by its id or e-mail address"},
+		{"upstream account list --address 127.0.0.1:1-9", 2, "is not the address of an admin endpoint"},
+		{"upstream account list" + upstream, 1, "the gate is unreachable"},
+		{"upstream account list --help", 0, ""},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			t.Parallel()
+			var stdout, stderr bytes.Buffer
+			caddy := exec.CommandContext(t.Context(), "caddy", strings.Fields(test.args)...)
+			caddy.Stdout, caddy.Stderr = &stdout, &stderr
+			if err := caddy.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+				t.Fatal(err)
+			}
+			if got := caddy.ProcessState.ExitCode(); got != test.status {
+				t.Errorf("got status %d, want %d\n%s", got, test.status, &stderr)
+			}
+			lines := strings.Count(stderr.String(), "\n")
+			switch {
+			case test.status == 0 && (lines != 0 || stdout.Len() == 0),
+				test.status != 0 && (lines != 1 || stdout.Len() != 0 || !strings.HasPrefix(stderr.String(), "Error: ")),
+				!strings.Contains(stderr.String(), test.message):
+				t.Errorf("want %q\nstdout: %s\nstderr: %s", test.message, &stdout, &stderr)
+			}
+		})
+	}
+}
