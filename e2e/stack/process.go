@@ -2,10 +2,12 @@ package stack
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -97,3 +99,16 @@ func (l *log) String() string {
 
 // Log returns the output of the programs so far.
 func (s *Stack) Log() string { return s.log.String() }
+
+// Run runs commands of a shell beside the Caddyfile, with the built programs.
+func (s *Stack) Run(commands string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-euc", commands)
+	cmd.Dir = filepath.Dir(s.Caddyfile)
+	cmd.Env = append(slices.Clone(s.env), "PATH="+filepath.Join(Root(), "bin")+":"+os.Getenv("PATH"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.t.Errorf("running\n%s%v\n%s", commands, err, out)
+	}
+}

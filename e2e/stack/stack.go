@@ -47,6 +47,7 @@ type Stack struct {
 	control    string
 	listen     string
 	env        []string
+	secrets    []string // what the programs must not write; see checkSecrets
 	caddy      *process
 	upstream   *process // nil in one process
 	log        *log
@@ -104,6 +105,7 @@ func Start(t testing.TB, caddyfile string, settings ...string) *Stack {
 		control:   "127.0.0.1:" + ports[2],
 		listen:    "127.0.0.1:" + ports[3],
 		log:       &log{},
+		secrets:   []string{Secret},
 
 		oneProcess: inOneProcess() || slices.Contains(settings, OneProcess),
 	}
@@ -117,6 +119,7 @@ func Start(t testing.TB, caddyfile string, settings ...string) *Stack {
 	}
 	s.Configure(caddyfile)
 	t.Cleanup(func() {
+		s.checkSecrets()
 		s.Stop()
 		if t.Failed() {
 			t.Logf("the output of the programs:\n%s", s.log)
@@ -149,7 +152,12 @@ func (s *Stack) Configure(caddyfile string) {
 }
 
 // Set changes a setting of the programs that start from now on.
-func (s *Stack) Set(name, value string) { s.env = append(s.env, name+"="+value) }
+func (s *Stack) Set(name, value string) {
+	s.env = append(s.env, name+"="+value)
+	if name == "TOLLGATE_SECRET" {
+		s.secrets = append(s.secrets, value)
+	}
+}
 
 // IsOneProcess tells whether upstream is a handler of Caddy.
 func (s *Stack) IsOneProcess() bool { return s.oneProcess }
@@ -210,6 +218,9 @@ func (s *Stack) KillCaddy() {
 // upstream", with a standard input. It returns the standard output.
 func (s *Stack) Upstream(stdin string, args ...string) string {
 	s.t.Helper()
+	if password := strings.TrimSpace(stdin); password != "" {
+		s.secrets = append(s.secrets, password)
+	}
 	program := "upstream"
 	if s.oneProcess {
 		program, args = "caddy", append([]string{"upstream"}, args...)

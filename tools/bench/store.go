@@ -38,10 +38,11 @@ func measureSize(ctx context.Context, b *bench) ([]row, error) {
 		runtime.KeepAlive(l)
 	}
 	what := fmt.Sprintf("memory per account, %d with a key and a count", b.accounts)
-	return []row{
+	onDisk, err := measureDisk(ctx)
+	return append([]row{
 		{what: what, target: b.unlessQuick(atMost(300)), unit: asBytes, measured: perAccount},
 		{what: "  with a limit of the day and of the month", target: b.unlessQuick(atMost(350)), unit: asBytes, measured: withMonth},
-	}, nil
+	}, onDisk...), err
 }
 
 // unlessQuick returns a target of the large store, or none for a smaller

@@ -1,0 +1,155 @@
+package docs_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write options.md")
+
+// described are the types of the configuration, in the order of options.md.
+var described = []struct{ folder, name, title string }{
+	{"../caddymodule", "App", "The app `tollgate`"},
+	{"../caddymodule/policy", "Config", ""}, // its fields are those of the app
+	{"../caddymodule/policy", "LoginThrottle", "`login_throttle`"},
+	{"../caddymodule/policy", "EndpointConfig", "An element of `endpoints`"},
+	{"../caddymodule/policy", "PlanConfig", "An element of `plans`"},
+	{"../caddymodule/policy", "LimitConfig", "An element of `more_limits` of a plan"},
+	{"../caddymodule", "Webhook", "`webhook`"},
+	{"../caddymodule", "BadgerStore", "`store` with the module `badger`"},
+	{"../caddymodule", "RedisStore", "`store` with the module `redis`"},
+	{"../upstream/caddyupstream", "Upstream", "The handler `tollgate_upstream`"},
+}
+
+// TestOptions compares options.md with the comments of the types. Run it with
+// -update to write options.md.
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	b.WriteString("# Reference of all options\n\nThis page is made from the comments of the Go types, by `go test ./docs -run TestOptions -update`. " +
+		"The names are those of Caddy's JSON. [Configuration](configuration.md) explains the options of a Caddyfile, with examples.\n")
+	for _, d := range described {
+		doc, fields := structOf(t, d.folder, d.name)
+		if d.title != "" {
+			fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", d.title, doc)
+		}
+		for _, f := range fields {
+			fmt.Fprintf(&b, "- **`%s`** (%s): %s\n", f.name, f.kind, f.doc)
+		}
+	}
+	const page = "options.md"
+	if *update {
+		if err := os.WriteFile(page, b.Bytes(), 0o644); err != nil { //nolint:gosec // a page of the documentation
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, b.Bytes()) {
+		t.Error("options.md differs from the comments: run go test ./docs -run TestOptions -update")
+	}
+}
+
+// field is an option.
+type field struct{ name, kind, doc string }
+
+// structOf returns the comment of a struct and its options.
+func structOf(t *testing.T, folder, name string) (doc string, fields []field) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			group, ok := d.(*ast.GenDecl)
+			if !ok || group.Tok != token.TYPE {
+				continue
+			}
+			for _, spec := range group.Specs {
+				if s := spec.(*ast.TypeSpec); s.Name.Name == name {
+					return plain(group.Doc.Text()), options(t, s.Type.(*ast.StructType))
+				}
+			}
+		}
+	}
+	t.Fatalf("no type %s in %s", name, folder)
+	return "", nil
+}
+
+func options(t *testing.T, s *ast.StructType) (fields []field) {
+	t.Helper()
+	for _, f := range s.Fields.List {
+		if f.Tag == nil {
+			continue
+		}
+		tag, err := strconv.Unquote(f.Tag.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		if f.Doc == nil {
+			t.Errorf("the option %s has no comment", name)
+		}
+		fields = append(fields, field{name, kindOf(f.Type), named(plain(f.Doc.Text()), f.Names[0].Name, name)})
+	}
+	return fields
+}
+
+// named replaces the name of the Go field, with which a comment begins.
+func named(comment, goName, name string) string {
+	if rest, found := strings.CutPrefix(comment, goName+" "); found {
+		return "`" + name + "` " + rest
+	}
+	return comment
+}
+
+// kindOf names the JSON type of an option.
+func kindOf(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.ArrayType:
+		return "list of " + kindOf(e.Elt) + "s"
+	case *ast.MapType:
+		return "object"
+	case *ast.StarExpr:
+		return kindOf(e.X)
+	case *ast.SelectorExpr:
+		return kindOf(e.Sel)
+	case *ast.Ident:
+		switch e.Name {
+		case "string", "Refund", "Mode":
+			return "string"
+		case "bool":
+			return "true or false"
+		case "int", "int64", "uint64":
+			return "number"
+		case "Duration":
+			return "duration"
+		case "Limit":
+			return "number or \"unlimited\""
+		}
+	}
+	return "object"
+}
+
+// plain returns a comment as one paragraph.
+func plain(comment string) string { return strings.Join(strings.Fields(comment), " ") }

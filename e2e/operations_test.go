@@ -1,0 +1,49 @@
+package e2e_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
+)
+
+// blocks are the code blocks of a page of the documentation, with their
+// language.
+var blocks = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```")
+
+// command recognises a command outside of a block of the language sh.
+var command = regexp.MustCompile(`(?m)^(\$ |caddy |bin/|curl |tar |systemctl )`)
+
+// TestOperations runs each command of docs/operations.md, in their order.
+func TestOperations(t *testing.T) {
+	t.Parallel()
+	stack.SkipInOneProcess(t, "the page has commands of bin/upstream")
+	page, err := os.ReadFile(filepath.Join(stack.Root(), "docs", "operations.md"))
+	must(t, err)
+	s := stack.Start(t, stack.Shipped(t))
+	dir := filepath.Dir(s.Caddyfile)
+	must(t, os.Symlink(filepath.Join(stack.Root(), "bin"), filepath.Join(dir, "bin")))
+	restored := stack.Shipped(t, "{$TOLLGATE_DATA:./data}/gate", "./restored")
+	must(t, os.WriteFile(filepath.Join(dir, "restored.Caddyfile"), []byte(restored), 0o600))
+	ran := 0
+	for _, block := range blocks.FindAllStringSubmatch(string(page), -1) {
+		language, text := block[1], block[2]
+		if language != "sh" {
+			if found := command.FindString(text); found != "" {
+				t.Errorf("a command is not in a block of the language sh:\n%s", text)
+			}
+			continue
+		}
+		if strings.Contains(text, "$KEY") {
+			s.Set("KEY", newKey(t, s, "acc_1", "leaked").ID)
+		}
+		s.Run(text)
+		ran++
+	}
+	if ran < 10 {
+		t.Errorf("ran %d blocks of commands, want all of the page", ran)
+	}
+}

@@ -1,0 +1,48 @@
+package stack
+
+import (
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// tokens recognises tokens.
+var tokens = regexp.MustCompile(`tg[kl]_[0-9A-Za-z]{49}`)
+
+// checkSecrets fails the test if the programs wrote a token, a secret or a
+// password to their logs, the audit log or the metrics.
+func (s *Stack) checkSecrets() {
+	s.t.Helper()
+	written := map[string]string{"logs": s.log.String()}
+	for name, path := range map[string]string{"audit log": "/tollgate/audit?limit=1000", "metrics": "/metrics", "refused calls": "/tollgate/refused?limit=1000"} {
+		written[name] = s.fromAdmin(path)
+	}
+	for name, text := range written {
+		if found := tokens.FindString(text); found != "" {
+			s.t.Errorf("the %s have the token %s", name, found)
+		}
+		for _, secret := range s.secrets {
+			if strings.Contains(text, secret) {
+				s.t.Errorf("the %s have the secret or password %q", name, secret)
+			}
+		}
+	}
+}
+
+// fromAdmin reads from the admin endpoint. It returns nothing if Caddy does
+// not run, or refuses it.
+func (s *Stack) fromAdmin(path string) string {
+	client := http.Client{Timeout: 5 * time.Second}
+	response, err := client.Get(s.Admin() + path)
+	if err != nil {
+		return ""
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// diskAccounts and diskDays are how many accounts and days of counts are
+// measured on the disk.
+const diskAccounts, diskDays = 100_000, 10
+
+// measureDisk measures the directory of a store with accounts, with and
+// without counts of some days.
+func measureDisk(ctx context.Context) ([]row, error) {
+	empty, err := diskOf(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	counted, err := diskOf(ctx, diskDays)
+	if err != nil {
+		return nil, err
+	}
+	return []row{
+		{what: fmt.Sprintf("disk per account, %d with a key", diskAccounts), unit: asBytes, measured: values{float64(empty) / diskAccounts}},
+		{what: "disk per account, endpoint and day with a count", unit: asBytes, measured: values{float64(counted-empty) / diskAccounts / diskDays}},
+	}, nil
+}
+
+// diskOf returns the size of a closed store with counts of so many days.
+func diskOf(ctx context.Context, days int) (size int64, err error) {
+	dir, err := os.MkdirTemp("", "tollgate-bench-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	path := filepath.Join(dir, "gate")
+	if err := badgerstore.Restore(path, badgerstore.Options{}, diskItems(ctx, days)); err != nil {
+		return 0, err
+	}
+	err = filepath.WalkDir(path, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			size += info.Size()
+		}
+		return err
+	})
+	return size, err
+}
+
+func diskItems(ctx context.Context, days int) iter.Seq2[store.Item, error] {
+	return func(yield func(store.Item, error) bool) {
+		day, err := today()
+		for i := range diskAccounts {
+			if err == nil {
+				err = ctx.Err()
+			}
+			t, id, failed := newKey()
+			if err != nil || failed != nil {
+				yield(store.Item{}, fmt.Errorf("making account %d: %w", i, cmp.Or(err, failed)))
+				return
+			}
+			account := accountID(i)
+			key := store.Key{ID: id, Account: account, Kind: token.Key, Name: "bench", Abilities: []string{"convert"}, Hint: "tgk_…abcd", CreatedAt: time.Now()}
+			items := []store.Item{
+				{Account: &store.Account{ID: account, Plan: planAmple, Label: "somebody@example.com", CreatedAt: time.Now()}},
+				{Key: &store.StoredKey{Key: key, Hash: t.Hash()}},
+			}
+			for n := range days {
+				count := store.Count{Day: day - calendar.Day(n), Endpoint: "convert", Used: 1000}
+				items = append(items, store.Item{Count: &store.StoredCount{Account: account, Count: count}})
+			}
+			for _, item := range items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+		}
+	}
+}
