@@ -105,8 +105,21 @@ func TestLongExport(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	const accounts = 1500
+	var ids []string
 	for n := range accounts {
-		s.take(t, fmt.Sprintf("acc_%04d", n), "convert", int64(n+1))
+		ids = append(ids, fmt.Sprintf("acc_%04d", n))
+	}
+	for some := range slices.Chunk(ids, store.MaxBatch) {
+		_, errs := s.Opened().ChangeAccounts(t.Context(), some, func(_ int, account *store.Account, _ bool) error {
+			account.Plan = "starter"
+			return nil
+		})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, id := range ids {
+		s.take(t, id, "convert", int64(n+1))
 	}
 	rows, err := csv.NewReader(strings.NewReader(s.ok(t, "usage", "export", "--month", "2126-11"))).ReadAll()
 	if err != nil || len(rows) != accounts+1 || !slices.IsSortedFunc(rows[1:], slices.Compare[[]string]) {
