@@ -41,7 +41,7 @@ func Add(parent *cobra.Command, connect Connect) {
 	key := group("key", "Creates, changes, lists and revokes an account's keys")
 	key.AddCommand(t.createKey(), t.changeKey(), t.listKeys(), t.revokeKey(), t.rotateKey())
 	use := group("usage", "Shows and resets what accounts used")
-	use.AddCommand(t.showUsage(), t.resetUsage(), t.refused())
+	use.AddCommand(t.showUsage(), t.resetUsage(), t.refused(), t.topUsage(), t.exportUsage())
 	parent.AddCommand(t.plans(), account, limit, key, use, t.explain(), t.audit(), t.health(), t.jwks())
 }
 

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+)
+
+// countDays is for how many days a gate keeps counts.
+const countDays = 400
+
+// exported is what an account used of one endpoint on a day.
+type exported struct {
+	Day string `json:"day"`
+	api.UsageCount
+}
+
+func (t *tool) exportUsage() *cobra.Command {
+	var month, format, output string
+	c := &cobra.Command{
+		Use: "export --month <month>", Short: "Exports what all accounts used in a month, for billing", Args: cobra.NoArgs,
+		Long: "Writes one row for each day, account and endpoint with calls, in this order. Calls are counted by their cost. " +
+			"Days are those of the gate's time zone. The rows of today are not final.",
+		Example: "caddy tollgate usage export --month 2026-11 --output 2026-11.csv",
+	}
+	c.Flags().StringVar(&month, "month", "", "The month, for example 2026-11")
+	addChoice(c, &format, "format", "csv", "csv or json", "csv", "json")
+	c.Flags().StringVar(&output, "output", "", "The file to write when all rows are there (default: standard output)")
+	// The names of the flags are known, so these cannot fail.
+	_ = c.MarkFlagRequired("month")
+	_ = c.MarkFlagFilename("output")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		first, err := parseMonth(month)
+		if err != nil {
+			return err
+		}
+		if t.json && !c.Flags().Changed("format") {
+			format = "json"
+		}
+		gate, err := t.connect(t.address)
+		if err != nil {
+			return err
+		}
+		return write(c, output, func(w io.Writer) error {
+			var rows rowWriter = &csvRows{csv.NewWriter(w)}
+			if format == "json" {
+				rows = &jsonRows{w: bufio.NewWriter(w)}
+			}
+			return export(c.Context(), gate, first, rows)
+		})
+	}
+	return c
+}
+
+// parseMonth returns the first day of a month. It refuses one whose first days
+// the gate has deleted, because a bill needs all of them.
+func parseMonth(text string) (time.Time, error) {
+	first, err := time.Parse("2006-01", text)
+	switch {
+	case err != nil:
+		return first, misuse("--month %q is not a month such as 2026-11", text)
+	case first.Before(time.Now().AddDate(0, 0, 1-countDays)):
+		return first, misuse("--month %s is too long ago: the gate keeps counts for %d days", text, countDays)
+	}
+	return first, nil
+}
+
+// export writes the rows of the month that begins on a day. It keeps one page
+// in memory.
+func export(ctx context.Context, gate *client.Client, first time.Time, rows rowWriter) error {
+	if err := rows.begin(); err != nil {
+		return err
+	}
+	for day := first; day.Month() == first.Month(); day = day.AddDate(0, 0, 1) {
+		for after, more := "", true; more; {
+			page, err := countsOfDay(ctx, gate, day.Format(time.DateOnly), after)
+			if err != nil {
+				return err
+			}
+			for _, count := range page.Counts {
+				if err := rows.row(exported{page.Day, count}); err != nil {
+					return err
+				}
+			}
+			if more = page.Next != nil; more {
+				after = *page.Next
+			}
+		}
+	}
+	return rows.end()
+}
+
+// countsOfDay gets a page. Each page has a timeout of its own: an export of
+// many accounts takes long.
+func countsOfDay(ctx context.Context, gate *client.Client, day, after string) (api.UsageCounts, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return gate.CountsOfDay(ctx, day, after, pageSize)
+}
+
+// write calls do with standard output, or with a file that appears only if do
+// succeeds: nobody bills by a part of the rows.
+func write(c *cobra.Command, path string, do func(io.Writer) error) (err error) {
+	if !c.Flags().Changed("output") {
+		return do(c.OutOrStdout())
+	}
+	if info, err := os.Lstat(path); path == "" || (err == nil && !info.Mode().IsRegular()) {
+		return misuse("--output %q is not a file", path)
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".export-*")
+	if err != nil {
+		return fmt.Errorf("making --output %q: %w", path, err)
+	}
+	err = errors.Join(do(file), file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return nil
+}
+
+// rowWriter writes rows in a format.
+type rowWriter interface {
+	begin() error
+	row(exported) error
+	end() error
+}
+
+type csvRows struct{ *csv.Writer }
+
+func (c *csvRows) begin() error { return c.Write([]string{"day", "account", "endpoint", "calls"}) }
+
+func (c *csvRows) row(r exported) error {
+	return c.Write([]string{r.Day, r.Account, r.Endpoint, strconv.FormatInt(r.Calls, 10)})
+}
+
+func (c *csvRows) end() error {
+	c.Flush()
+	return c.Error()
+}
+
+// jsonRows writes an array with one row on each line.
+type jsonRows struct {
+	w     *bufio.Writer
+	comma string
+}
+
+func (j *jsonRows) begin() error {
+	_, err := j.w.WriteString("[")
+	return err
+}
+
+func (j *jsonRows) row(r exported) error {
+	text, err := json.Marshal(r)
+	if err == nil {
+		_, err = fmt.Fprintf(j.w, "%s\n%s", j.comma, text)
+	}
+	j.comma = ","
+	return err
+}
+
+func (j *jsonRows) end() error {
+	if _, err := j.w.WriteString("\n]\n"); err != nil {
+		return err
+	}
+	return j.w.Flush()
+}

@@ -1,0 +1,131 @@
+package cli_test
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// take counts one call on the day of the gate's clock.
+func (s *shell) take(t *testing.T, account, endpoint string, cost int64) {
+	t.Helper()
+	call := store.Call{Account: account, Endpoint: endpoint, Day: s.Policy().Calendar.At(s.Now()).Day, At: s.Now(), Cost: cost}
+	if ok, err := s.Opened().Take(t.Context(), call, nil, nil); !ok || err != nil {
+		t.Fatalf("taking a call: %v, %v", ok, err)
+	}
+}
+
+func TestTop(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.ok(t, "account", "set", "acc_1", "--plan", "starter", "--label", "ada@example.com")
+	s.ok(t, "account", "set", "acc_2", "--plan", "business")
+	s.take(t, "acc_2", "convert", 90)
+	s.Advance(24 * time.Hour)
+	s.take(t, "acc_1", "batch", 40)
+	s.take(t, "acc_2", "convert", 7)
+	expect(t, s.ok(t, "usage", "top"), `
+BUSIEST  PLAN      CALLS  LABEL
+acc_1    starter   40     ada@example.com
+acc_2    business  7      -
+
+NEAREST  PLAN      ENDPOINT  PERIOD  USED  LIMIT   REMAINING  RESETS AT                   LABEL
+acc_1    starter   batch     day     40    50      10         2126-11-22 00:00:00 +01:00  ada@example.com
+acc_2    business  convert   day     7     100000  99993      2126-11-22 00:00:00 +01:00  -
+`)
+	if out := s.ok(t, "usage", "top", "--days", "2", "--json"); !strings.HasPrefix(out, `{"busiest":[{"account":"acc_2","label":"","plan":"business","calls":97},`) {
+		t.Errorf("of two days: %s", out)
+	}
+}
+
+func TestExport(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	for _, account := range []string{"acc_2", "acc_1"} {
+		s.ok(t, "account", "set", account, "--plan", "starter")
+		s.take(t, account, "currencies", 1)
+		s.take(t, account, "batch", 5)
+		s.take(t, account, "batch", 2)
+	}
+	s.Advance(10 * 24 * time.Hour) // the last day of November
+	s.take(t, "acc_1", "convert", 3)
+	s.Advance(24 * time.Hour)
+	s.take(t, "acc_1", "convert", 4)
+	const november = `day,account,endpoint,calls
+2126-11-20,acc_1,batch,7
+2126-11-20,acc_1,currencies,1
+2126-11-20,acc_2,batch,7
+2126-11-20,acc_2,currencies,1
+2126-11-30,acc_1,convert,3
+`
+	expect(t, s.ok(t, "usage", "export", "--month", "2126-11"), november)
+	expect(t, s.ok(t, "usage", "export", "--month", "2126-12", "--format", "json"), `
+[
+{"day":"2126-12-01","account":"acc_1","endpoint":"convert","calls":4}
+]
+`)
+	expect(t, s.ok(t, "usage", "export", "--month", "2126-10"), "day,account,endpoint,calls\n")
+	if out := s.ok(t, "usage", "export", "--month", "2126-10", "--json"); !json.Valid([]byte(out)) {
+		t.Errorf("an empty month: %q", out)
+	}
+	if out := s.ok(t, "usage", "export", "--month", "2126-11", "--json", "--format", "csv"); out != november {
+		t.Errorf("--format wins over --json: %q", out)
+	}
+
+	path := filepath.Join(t.TempDir(), "2126-11.csv")
+	for range 2 { // also over an older file
+		expect(t, s.ok(t, "usage", "export", "--month", "2126-11", "--output", path), "")
+		if got, err := os.ReadFile(path); err != nil || string(got) != november {
+			t.Errorf("got %v, %q", err, got)
+		}
+	}
+	s.Break(errors.New("no store"))
+	if _, _, err := s.run(t, "usage", "export", "--month", "2126-12", "--output", path); err == nil {
+		t.Error("without a store: no error")
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != november {
+		t.Errorf("a failure changed the file: %v, %q", err, got)
+	}
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); err != nil || len(left) != 0 {
+		t.Errorf("a failure left %v, %v", left, err)
+	}
+}
+
+// TestLongExport exports more accounts than a page has.
+func TestLongExport(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	const accounts = 1500
+	var ids []string
+	for n := range accounts {
+		ids = append(ids, fmt.Sprintf("acc_%04d", n))
+	}
+	for some := range slices.Chunk(ids, store.MaxBatch) {
+		_, errs := s.Opened().ChangeAccounts(t.Context(), some, func(_ int, account *store.Account, _ bool) error {
+			account.Plan = "starter"
+			return nil
+		})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, id := range ids {
+		s.take(t, id, "convert", int64(n+1))
+	}
+	rows, err := csv.NewReader(strings.NewReader(s.ok(t, "usage", "export", "--month", "2126-11"))).ReadAll()
+	if err != nil || len(rows) != accounts+1 || !slices.IsSortedFunc(rows[1:], slices.Compare[[]string]) {
+		t.Fatalf("got %v, %d rows, want %d in order", err, len(rows), accounts+1)
+	}
+	if want := []string{"2126-11-20", "acc_1499", "convert", "1500"}; !slices.Equal(rows[accounts], want) {
+		t.Errorf("the last row is %q, want %q", rows[accounts], want)
+	}
+}

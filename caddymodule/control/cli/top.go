@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+)
+
+func (t *tool) topUsage() *cobra.Command {
+	var days int
+	c := &cobra.Command{
+		Use: "top", Short: "Shows the busiest accounts and those nearest to a limit", Args: cobra.NoArgs,
+		Example: "caddy tollgate usage top --days 7",
+	}
+	c.Flags().IntVar(&days, "days", 1, "The last days of the busiest accounts, today included")
+	c.RunE = query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.UsageTop, error) {
+		if err := between("days", days, 1, api.MaxUsageDays); err != nil {
+			return api.UsageTop{}, err
+		}
+		return gate.TopUsage(ctx, days, 0)
+	}, showTop)
+	return c
+}
+
+func showTop(table io.Writer, top api.UsageTop) {
+	row(table, "BUSIEST", "PLAN", "CALLS", "LABEL")
+	for _, b := range top.Busiest {
+		row(table, b.Account, b.Plan, strconv.FormatInt(b.Calls, 10), cmp.Or(b.Label, none))
+	}
+	row(table)
+	row(table, "NEAREST", "PLAN", "ENDPOINT", "PERIOD", "USED", "LIMIT", "REMAINING", "RESETS AT", "LABEL")
+	for _, n := range top.Nearest {
+		row(table, n.Account, n.Plan, n.Endpoint, n.Period, strconv.FormatInt(n.Used, 10), limit(&n.Limit), limit(&n.Remaining), zoned(n.ResetsAt), cmp.Or(n.Label, none))
+	}
+}
