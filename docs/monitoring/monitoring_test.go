@@ -21,7 +21,7 @@ func TestRules(t *testing.T) {
 		}
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"check", "rules", "rules.yml"}, {"test", "rules", "rules_test.yml"}} {
+	for _, args := range [][]string{{"check", "rules", "rules.yml"}, {"test", "rules", "rules_test.yml", "rules_days_test.yml"}} {
 		if out, err := exec.Command("promtool", args...).CombinedOutput(); err != nil {
 			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
@@ -38,7 +38,7 @@ var (
 // runbook leads, that it fires in one test, and that it does not in another.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
-	rules, tests := read(t, "rules.yml"), read(t, "rules_test.yml")
+	rules, tests := read(t, "rules.yml"), read(t, "rules_test.yml")+read(t, "rules_days_test.yml")
 	names := submatches(alert, rules)
 	if len(names) == 0 {
 		t.Fatal("rules.yml has no alerts")
@@ -61,7 +61,7 @@ func TestAlerts(t *testing.T) {
 		}
 		for what, want := range map[string]string{"fires": `\n *- exp_labels: `, "does not fire": ` \[\]\n`} {
 			if !regexp.MustCompile(`alertname: ` + name + `\n *exp_alerts:` + want).MatchString(tests) {
-				t.Errorf("rules_test.yml has no case in which %s %s", name, what)
+				t.Errorf("no test has a case in which %s %s", name, what)
 			}
 		}
 	}
