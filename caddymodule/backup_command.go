@@ -63,7 +63,7 @@ func writeBackup(ctx context.Context, address, path string) (*backup.File, error
 	if err != nil {
 		return nil, fmt.Errorf("writing %s: %w", path, err)
 	}
-	defer os.Remove(draft.Name()) //nolint:errcheck // it is gone after the rename
+	defer os.Remove(draft.Name())
 	err = errors.Join(gate.Backup(ctx, draft), draft.Sync(), draft.Close())
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func restore(ctx context.Context, path, config, adapter string) (*backup.File, e
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close() //nolint:errcheck // it was only read
+	defer file.Close()
 	opener, release, err := storeOf(config, adapter)
 	if err != nil {
 		return nil, err

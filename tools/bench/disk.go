@@ -43,7 +43,7 @@ func diskOf(ctx context.Context, days int) (size int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "gate")
 	if err := badgerstore.Restore(path, badgerstore.Options{}, diskItems(ctx, days)); err != nil {
 		return 0, err
