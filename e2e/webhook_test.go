@@ -14,7 +14,6 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
@@ -134,10 +133,7 @@ func metric(t *testing.T, s *stack.Stack, name string) string {
 // Caddy is restarted twice and killed once, and the receiver fails half of
 // the time. Each event arrives, with one id, and no other does.
 func TestWebhook(t *testing.T) {
-	accounts := 20
-	if storetest.Long() {
-		accounts = 200
-	}
+	const accounts = 200
 	r := &receiver{posts: map[string]int{}, ids: map[string]map[string]bool{}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) { r.ServeHTTP(t, w, request) }))
 	t.Cleanup(server.Close)
