@@ -1,6 +1,9 @@
 package calendar
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 const (
 	secondsPerDay = 24 * 60 * 60
@@ -11,6 +14,15 @@ const (
 // 1970-01-01. d+1 is the day after d, and d-29 is the first of the thirty
 // days that end with d.
 type Day int32
+
+// ParseDay reads a day that is written as YYYY-MM-DD.
+func ParseDay(text string) (Day, error) {
+	t, err := time.Parse(dayLayout, text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a date such as 2026-11-20", text)
+	}
+	return Day(t.Unix() / secondsPerDay), nil
+}
 
 // String returns the day as YYYY-MM-DD.
 func (d Day) String() string {

@@ -22,6 +22,14 @@ func TestDayNames(t *testing.T) {
 		if got := want.String(); got != name {
 			t.Errorf("name of day %d: got %s, want %s", want, got, name)
 		}
+		if got, err := calendar.ParseDay(name); got != want || err != nil {
+			t.Errorf("day %s: got %d, %v, want %d", name, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "2026-11-31", "2026-1-1", "20261120", "2026-11-20T00:00:00Z"} {
+		if got, err := calendar.ParseDay(text); err == nil {
+			t.Errorf("%q: got %d", text, got)
+		}
 	}
 }
 

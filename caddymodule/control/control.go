@@ -61,6 +61,8 @@ type Store interface {
 	store.Refusals
 	// FindKey is that of store.Overview.
 	FindKey(ctx context.Context, id string) (store.Key, error)
+	// CountsOfDay is that of store.Overview.
+	CountsOfDay(ctx context.Context, day calendar.Day, after string, limit int) (counts []store.AccountCount, next string, err error)
 	// ResetCounts is that of store.Usage.
 	ResetCounts(ctx context.Context, account, endpoint string, day calendar.Day) error
 }
@@ -94,6 +96,7 @@ func New(backend Backend, logger *slog.Logger) http.Handler {
 	s.registerLimits(router)
 	s.registerKeys(router)
 	s.registerUsage(router)
+	s.registerOverview(router)
 	s.registerAudit(router)
 	s.registerRefused(router)
 	s.registerHealth(router)
