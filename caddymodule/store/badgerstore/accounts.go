@@ -2,7 +2,6 @@ package badgerstore
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,62 +23,27 @@ const stripes = 64
 // changes them, so that fn can check before it changes. Only accounts that
 // share the lock wait.
 func (s *Store) alter(account string, fn func() error) error {
-	mu := &s.altering[maphash.String(s.seed, account)%stripes]
+	mu := &s.altering[s.stripe(account)]
 	mu.Lock()
 	defer mu.Unlock()
 	return s.ledger.Use(fn)
 }
 
-// alterAll is alter for several accounts.
-func (s *Store) alterAll(ids []string, fn func() error) error {
-	var locks []int
-	for _, id := range ids {
-		locks = append(locks, int(maphash.String(s.seed, id)%stripes))
-	}
-	slices.Sort(locks) // always in the same order, so that no two callers wait for each other
-	for _, lock := range slices.Compact(locks) {
-		s.altering[lock].Lock()
-		defer s.altering[lock].Unlock()
-	}
-	return s.ledger.Use(fn)
-}
+// stripe is the number of an account's lock.
+func (s *Store) stripe(account string) uint64 { return maphash.String(s.seed, account) % stripes }
 
-// ChangeAccount implements store.Accounts.
-func (s *Store) ChangeAccount(ctx context.Context, id string, edit func(*store.Account, bool) error) (store.Account, error) {
-	accounts, errs := s.ChangeAccounts(ctx, []string{id}, func(_ int, account *store.Account, exists bool) error {
-		return edit(account, exists)
-	})
-	return accounts[0], errs[0]
-}
-
-// ChangeAccounts implements store.Accounts. It also writes accounts that did
-// not change: the write of an earlier change may have failed after it reached
-// the memory.
-func (s *Store) ChangeAccounts(_ context.Context, ids []string, edit func(int, *store.Account, bool) error) ([]store.Account, []error) {
-	accounts, errs := make([]store.Account, len(ids)), make([]error, len(ids))
-	err := s.alterAll(ids, func() error {
-		var rows []change
-		var changed []*store.Account
-		for i, id := range ids {
-			accounts[i], errs[i] = s.edited(id, func(a *store.Account, exists bool) error { return edit(i, a, exists) })
-			if errs[i] == nil {
-				rows = append(rows, change{key: accountKey(id), value: encodeAccount(accounts[i])})
-				changed = append(changed, &accounts[i])
-			}
+// ChangeAccount implements store.Accounts. It also writes an account that
+// did not change: the write of an earlier change may have failed after it
+// reached the memory.
+func (s *Store) ChangeAccount(_ context.Context, id string, edit func(*store.Account, bool) error) (account store.Account, err error) {
+	err = s.alter(id, func() error {
+		if account, err = s.edited(id, edit); err != nil {
+			return err
 		}
-		if len(rows) == 0 {
-			return nil
-		}
-		return s.archive.writeDurably(func() {
-			for _, account := range changed {
-				s.ledger.PutAccount(account)
-			}
-		}, rows...)
+		apply := func() { s.ledger.PutAccount(&account) }
+		return s.archive.writeDurably(apply, change{key: accountKey(id), value: encodeAccount(account)})
 	})
-	for i := range errs {
-		errs[i] = cmp.Or(errs[i], err)
-	}
-	return accounts, errs
+	return account, err
 }
 
 // edited returns an account as edit leaves it.
@@ -104,6 +68,69 @@ func (s *Store) edited(id string, edit func(*store.Account, bool) error) (store.
 		o.ExpiresAt, o.CreatedAt = o.ExpiresAt.UTC(), o.CreatedAt.UTC()
 	}
 	return account, nil
+}
+
+// ChangeAccounts implements store.Accounts. All accounts are written at once.
+// Errors of the disk are those of all accounts that were to be written.
+func (s *Store) ChangeAccounts(_ context.Context, ids []string, edit func(int, *store.Account, bool) error) ([]store.Account, []error) {
+	accounts, errs := make([]store.Account, len(ids)), make([]error, len(ids))
+	defer s.lockAll(ids)()
+	err := s.ledger.Use(func() error {
+		var changes []change
+		for i, id := range ids {
+			accounts[i], errs[i] = s.edited(id, func(a *store.Account, exists bool) error { return edit(i, a, exists) })
+			if errs[i] == nil {
+				changes = append(changes, change{key: accountKey(id), value: encodeAccount(accounts[i])})
+			}
+		}
+		return s.archive.writeDurably(func() {
+			for i := range accounts {
+				if errs[i] == nil {
+					s.ledger.PutAccount(&accounts[i])
+				}
+			}
+		}, changes...)
+	})
+	for i := range errs {
+		if errs[i] == nil {
+			errs[i] = err
+		}
+	}
+	return accounts, errs
+}
+
+// lockAll takes the locks of alter for some accounts. Their order is the same
+// for all callers, so that none waits for another one in a circle.
+func (s *Store) lockAll(accounts []string) (unlock func()) {
+	var held [stripes]bool
+	for _, account := range accounts {
+		held[s.stripe(account)] = true
+	}
+	return s.lockStripes(held)
+}
+
+// lockEvery is lockAll for every account.
+func (s *Store) lockEvery() (unlock func()) {
+	var held [stripes]bool
+	for i := range held {
+		held[i] = true
+	}
+	return s.lockStripes(held)
+}
+
+func (s *Store) lockStripes(held [stripes]bool) (unlock func()) {
+	for i := range held {
+		if held[i] {
+			s.altering[i].Lock()
+		}
+	}
+	return func() {
+		for i := range held {
+			if held[i] {
+				s.altering[i].Unlock()
+			}
+		}
+	}
 }
 
 // Account implements store.Accounts.
@@ -139,10 +166,7 @@ func (s *Store) ListAccounts(_ context.Context, after string, limit int) ([]stor
 			return err
 		})
 	})
-	if errors.Is(err, errFull) {
-		err = nil
-	}
-	return list, err
+	return list, unlessFull(err)
 }
 
 // DeleteAccount implements store.Accounts. The account is removed from memory
@@ -267,7 +291,7 @@ func (s *Store) archivedCounters(account string, day calendar.Day) (calls []stor
 	end := append(slices.Clone(prefix), '\x02')
 	err = scanRange(s.archive.db, prefix, countsPrefix(day, account), end, func(key, _ []byte) error {
 		holder, endpoint, err := parseCountKey(key)
-		_, ofKey, _ := strings.Cut(holder, "\x01")
+		_, ofKey, _ := strings.Cut(holder, ledger.KeySeparator)
 		calls = append(calls, store.Call{Account: account, Key: ofKey, Endpoint: endpoint, Day: day})
 		return err
 	})

@@ -23,7 +23,6 @@ const maxValue = 64 << 10
 // lost its newest rows has a lower number than the log of the counts knows.
 type archive struct {
 	db      *badger.DB
-	version string       // of the format; see formatRows
 	durable bool         // every write is synced
 	sync    func() error // db.Sync
 	// checkDisk returns why Badger must not write now.
@@ -176,11 +175,4 @@ func add(txn *badger.Txn, c change) error {
 		e.ExpiresAt = uint64(c.expires.Unix()) + 1 // rounded up to Badger's whole seconds
 	}
 	return txn.SetEntry(e)
-}
-
-// setVersion changes the version that formatRows writes.
-func (a *archive) setVersion(version string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.version = version
 }

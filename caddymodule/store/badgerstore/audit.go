@@ -1,11 +1,11 @@
 package badgerstore
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/json"
-	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -13,105 +13,109 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// entryKey orders the entries by their ids.
-func entryKey(id store.EntryID) []byte {
-	key := binary.BigEndian.AppendUint64([]byte{prefixEntry}, uint64(id.Milliseconds))
-	return binary.BigEndian.AppendUint64(key, uint64(id.Number))
+// auditLog is the position in the audit log.
+type auditLog struct {
+	mu   sync.Mutex // held while entries are written, so that none appears before an earlier one
+	last store.EntryID
 }
 
-func parseEntryKey(key []byte) (store.EntryID, error) {
-	if len(key) != 1+8+8 {
-		return store.EntryID{}, fmt.Errorf("audit entry: %w", errCorrupt)
-	}
-	return store.EntryID{
-		Milliseconds: int64(binary.BigEndian.Uint64(key[1:])), Number: int64(binary.BigEndian.Uint64(key[9:])),
-	}, nil
-}
-
-func entryRow(entry store.Entry) change {
-	e := newEncoder()
-	e.time(entry.At)
-	for _, text := range []string{entry.ActorKind, entry.ActorID, entry.Action, entry.Account, entry.Target, string(entry.Before), string(entry.After)} {
-		e.string(text)
-	}
-	return change{key: entryKey(entry.ID), value: e.buf, expires: entry.At.AddDate(0, 0, store.ReportsFor)}
-}
-
-func decodeEntry(key, value []byte) (entry store.Entry, err error) {
-	if entry.ID, err = parseEntryKey(key); err != nil {
-		return entry, err
-	}
-	d := newDecoder(value)
-	entry.At = d.time()
-	entry.ActorKind, entry.ActorID, entry.Action, entry.Account, entry.Target = d.string(), d.string(), d.string(), d.string(), d.string()
-	entry.Before, entry.After = document(d.string()), document(d.string())
-	if err := d.end(); err != nil {
-		return entry, fmt.Errorf("audit entry %s: %w", entry.ID, err)
-	}
-	return entry, nil
-}
-
-// document returns a JSON document, nil if there is none.
-func document(text string) json.RawMessage {
-	if text == "" {
-		return nil
-	}
-	return json.RawMessage(text)
-}
-
-// loadLastEntry finds the id of the newest entry, so that the next one is
-// greater, also if the clock was set back.
-func (s *Store) loadLastEntry() error {
-	return s.archive.db.View(func(txn *badger.Txn) error {
+// loadAudit reads the position of the last entry.
+func (s *Store) loadAudit() error {
+	return s.archive.db.View(func(txn *badger.Txn) (err error) {
 		o := badger.DefaultIteratorOptions
-		o.Reverse, o.PrefetchValues = true, false
+		o.Prefix, o.PrefetchValues, o.Reverse = []byte{prefixEntry}, false, true
 		it := txn.NewIterator(o)
 		defer it.Close()
-		it.Seek([]byte{prefixEntry + 1})
-		if !it.ValidForPrefix([]byte{prefixEntry}) {
-			return nil
+		if it.Seek([]byte{prefixEntry + 1}); it.Valid() {
+			s.audit.last, err = parseEntryKey(it.Item().Key())
 		}
-		id, err := parseEntryKey(it.Item().Key())
-		s.lastEntry = id
 		return err
 	})
 }
 
-// AddEntries implements store.Audit.
+// AddEntries implements store.Audit. An id is not used again after an error:
+// its entry may be stored.
 func (s *Store) AddEntries(_ context.Context, entries []store.Entry) error {
+	s.audit.mu.Lock()
+	defer s.audit.mu.Unlock()
 	return s.ledger.Use(func() error {
-		// Held until the entries are written: a reader that continues after
-		// an entry must not miss one with a smaller id.
-		s.auditing.Lock()
-		defer s.auditing.Unlock()
+		if len(entries) == 0 {
+			return nil
+		}
 		changes := make([]change, len(entries))
 		for i := range entries {
-			s.lastEntry = s.lastEntry.Next(entries[i].At)
-			entries[i].ID = s.lastEntry
-			changes[i] = entryRow(entries[i])
+			e := &entries[i]
+			e.ID = s.audit.last.Next(e.At)
+			s.audit.last = e.ID
+			changes[i] = entryChange(e)
 		}
 		return s.archive.writeDurably(nil, changes...)
 	})
 }
 
-// ListEntries implements store.Audit.
+// ListEntries implements store.Audit. The id of an entry is never before its
+// time, so the scan begins at the id of since.
 func (s *Store) ListEntries(_ context.Context, account string, since time.Time, after store.EntryID, limit int) (list []store.Entry, err error) {
-	start := entryKey(after)
+	start := []byte{prefixEntry}
+	if after != (store.EntryID{}) {
+		start = append(entryKey(after), 0)
+	}
+	if first := entryKey(store.EntryID{Milliseconds: max(0, since.UnixMilli())}); bytes.Compare(first, start) > 0 {
+		start = first
+	}
 	err = s.ledger.Use(func() error {
-		err := s.archive.scanFrom([]byte{prefixEntry}, start, func(key, value []byte) error {
+		return s.archive.scanFrom([]byte{prefixEntry}, start, func(key, value []byte) error {
 			if len(list) >= limit {
 				return errFull
 			}
-			entry, err := decodeEntry(key, value)
-			if err == nil && entry.ID.Compare(after) > 0 && !entry.At.Before(since) && (account == "" || account == entry.Account) {
-				list = append(list, entry)
+			e, err := decodeEntry(key, value)
+			if err == nil && !e.At.Before(since) && (account == "" || account == e.Account) {
+				list = append(list, e)
 			}
 			return err
 		})
-		if errors.Is(err, errFull) {
-			err = nil
-		}
-		return err
 	})
-	return list, err
+	return list, unlessFull(err)
+}
+
+func entryKey(id store.EntryID) []byte {
+	key := binary.BigEndian.AppendUint64([]byte{prefixEntry}, uint64(id.Milliseconds))
+	return binary.BigEndian.AppendUint64(key, uint64(id.Number))
+}
+
+func parseEntryKey(key []byte) (id store.EntryID, err error) {
+	if len(key) != 1+8+8 {
+		return id, fmt.Errorf("audit entry %.40q: %w", key, errCorrupt)
+	}
+	id.Milliseconds = int64(binary.BigEndian.Uint64(key[1:]))
+	id.Number = int64(binary.BigEndian.Uint64(key[9:]))
+	return id, nil
+}
+
+// entryChange is the row of an audit entry.
+func entryChange(e *store.Entry) change {
+	v := newEncoder()
+	v.time(e.At)
+	for _, text := range []string{e.ActorKind, e.ActorID, e.Action, e.Account, e.Target} {
+		v.string(text)
+	}
+	v.bytes(e.Before)
+	v.bytes(e.After)
+	return change{key: entryKey(e.ID), value: v.buf, expires: time.UnixMilli(e.ID.Milliseconds).AddDate(0, 0, store.ReportsFor)}
+}
+
+func decodeEntry(key, value []byte) (store.Entry, error) {
+	id, err := parseEntryKey(key)
+	if err != nil {
+		return store.Entry{}, err
+	}
+	d := newDecoder(value)
+	e := store.Entry{
+		ID: id, At: d.time(), ActorKind: d.string(), ActorID: d.string(), Action: d.string(), Account: d.string(), Target: d.string(),
+		Before: bytes.Clone(d.bytes(d.uint())), After: bytes.Clone(d.bytes(d.uint())),
+	}
+	if err := d.end(); err != nil {
+		return store.Entry{}, fmt.Errorf("audit entry %s: %w", id, err)
+	}
+	return e, nil
 }

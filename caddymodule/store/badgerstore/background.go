@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"time"
+
+	"github.com/dgraph-io/badger/v4"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
@@ -155,7 +158,7 @@ func (j *journal) archiveCounts(counts []ledger.Count, segment uint64) error {
 			return err
 		}
 	}
-	_, err := j.archive.writeRows(true, j.archive.formatRows(segment))
+	_, err := j.archive.writeRows(true, formatRows(segment))
 	return err
 }
 
@@ -163,12 +166,13 @@ func (j *journal) archiveCounts(counts []ledger.Count, segment uint64) error {
 func (j *journal) archiveEnded() error {
 	j.archiving.Lock()
 	defer j.archiving.Unlock()
-	return j.archiveSegments()
+	return j.archiveUntil(math.MaxUint64)
 }
 
-// archiveSegments is archiveEnded. j.archiving is held.
-func (j *journal) archiveSegments() error {
-	for segment := j.log.Ended(); segment != nil; segment = j.log.Ended() {
+// archiveUntil writes the segments up to a number that have ended to the
+// archive. archiving is held.
+func (j *journal) archiveUntil(last uint64) error {
+	for segment := j.log.Ended(); segment != nil && segment.Number <= last; segment = j.log.Ended() {
 		if err := j.archiveSegment(segment); err != nil {
 			return fmt.Errorf("writing counts to the archive: %w", err)
 		}
@@ -196,7 +200,7 @@ func (j *journal) archiveSegment(segment *wal.Segment) error {
 	if err := segment.Each(counts.read); err != nil {
 		return err
 	}
-	rows := append(counts.rows(), j.archive.formatRows(segment.Number+1)...)
+	rows := append(counts.rows(), formatRows(segment.Number+1)...)
 	for part := range slices.Chunk(rows, batchRows) {
 		if _, err := j.archive.writeRows(true, part); err != nil {
 			return err
@@ -253,15 +257,37 @@ func expiry(d calendar.Day) time.Time {
 // finish writes all counts to the archive. Counts that cannot be written stay
 // in the log for the next start.
 func (j *journal) finish() error {
-	var err error
-	switch {
-	case j.log.Failed() != nil:
-		err = j.restore()
-	case !j.log.Empty():
-		err = j.log.Rotate()
-	}
+	err := j.endSegment()
 	if err == nil {
 		err = j.archiveEnded()
 	}
 	return err
+}
+
+// endSegment ends a segment that has records, or restores a log that failed.
+func (j *journal) endSegment() error {
+	switch {
+	case j.log.Failed() != nil:
+		return j.restore()
+	case !j.log.Empty():
+		return j.log.Rotate()
+	}
+	return nil
+}
+
+// snapshot writes all counts of now to the archive and returns a transaction
+// that reads them. No segment is being written then: the transaction would have
+// a part of its counts. Segments that end meanwhile are not waited for, because
+// under load there can always be another one.
+func (j *journal) snapshot() (*badger.Txn, error) {
+	last := j.log.Number()
+	if err := j.endSegment(); err != nil {
+		return nil, err
+	}
+	j.archiving.Lock()
+	defer j.archiving.Unlock()
+	if err := j.archiveUntil(last); err != nil {
+		return nil, err
+	}
+	return j.archive.db.NewTransaction(false), nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/klauspost/compress/s2"
@@ -107,4 +108,28 @@ func (d *decoder) unpack() {
 	if d.buf = plain; err != nil {
 		d.err = errCorrupt
 	}
+}
+
+// decodeSlots returns the calls of an account that are not too old, oldest
+// first.
+func decodeSlots(account string, slots []slotRow, now time.Time) (list []store.Record, err error) {
+	slices.SortFunc(slots, bySlot)
+	for _, slot := range slots {
+		calls, err := slot.calls.decode(account)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, calls...)
+	}
+	list = slices.DeleteFunc(list, func(r store.Record) bool { return now.Sub(r.At) > store.RecentFor })
+	slices.SortStableFunc(list, byTime)
+	return list[max(0, len(list)-store.MaxRecent):], nil
+}
+
+// cutPath returns the part of a path that is kept.
+func cutPath(path string) string {
+	if len(path) <= maxPath {
+		return path
+	}
+	return strings.ToValidUTF8(path[:maxPath], "")
 }

@@ -26,9 +26,9 @@ import (
 //	c day holder NUL endpoint    the count of a day; the day is 4 bytes; see ledger.Holder
 //	r account NUL slot    up to recentPerSlot of the last calls
 //	l …                   a row of the login limiter
-//	x day account NUL endpoint NUL code    refused calls of a day
-//	e time number         an audit entry; time and number are 8 bytes each
-//	q event               a queued event
+//	f day account NUL endpoint NUL code    refused calls of a day
+//	e milliseconds number                  an audit entry; 8 bytes each
+//	q event               an event that waits for delivery
 //	n event               the id of an event that was added before
 const (
 	prefixMeta    = 'm'
@@ -38,9 +38,9 @@ const (
 	prefixCount   = 'c'
 	prefixRecent  = 'r'
 	prefixAttempt = 'l'
-	prefixRefused = 'x'
+	prefixRefused = 'f'
 	prefixEntry   = 'e'
-	prefixEvent   = 'q'
+	prefixQueued  = 'q'
 	prefixKnown   = 'n'
 )
 
@@ -48,9 +48,9 @@ const (
 // with packedSlot instead.
 const rowVersion = 1
 
-// labeledAccount is the first byte of an account with a label. Those of older
-// versions begin with rowVersion.
-const labeledAccount = 2
+// labelledAccount is the first byte of the row of an account with a label.
+// Those of older versions begin with rowVersion.
+const labelledAccount = 2
 
 // maxText is the limit of the text of an account, a key or a count, in bytes.
 // Valid ones are shorter.
@@ -126,6 +126,8 @@ func (e *encoder) uint(v uint64)    { e.buf = binary.AppendUvarint(e.buf, v) }
 func (e *encoder) int(v int64)      { e.buf = binary.AppendVarint(e.buf, v) }
 func (e *encoder) string(s string)  { e.uint(uint64(len(s))); e.buf = append(e.buf, s...) }
 func (e *encoder) time(t time.Time) { e.int(nanos(t)) }
+
+func (e *encoder) bytes(b []byte) { e.uint(uint64(len(b))); e.buf = append(e.buf, b...) }
 
 func (e *encoder) bool(v bool) {
 	if v {
@@ -247,7 +249,7 @@ func (d *decoder) end() error {
 }
 
 func encodeAccount(a store.Account) []byte {
-	e := &encoder{buf: []byte{labeledAccount}}
+	e := &encoder{buf: []byte{labelledAccount}}
 	e.string(a.Plan)
 	e.bool(a.Disabled)
 	e.time(a.CreatedAt)
@@ -263,15 +265,13 @@ func encodeAccount(a store.Account) []byte {
 }
 
 func decodeAccount(id string, value []byte) (store.Account, error) {
-	labeled := len(value) > 0 && value[0] == labeledAccount
-	d := &decoder{}
-	if labeled {
-		d.buf = value[1:]
-	} else {
-		d = newDecoder(value)
+	labelled := len(value) > 0 && value[0] == labelledAccount
+	d := newDecoder(value)
+	if labelled {
+		d = &decoder{buf: value[1:]}
 	}
 	a := store.Account{ID: id, Plan: d.string(), Disabled: d.bool(), CreatedAt: d.time()}
-	if labeled {
+	if labelled {
 		a.Label = d.string()
 	}
 	for d.more() {

@@ -72,7 +72,7 @@ func TestRowsRoundTrip(t *testing.T) {
 	t.Parallel()
 	word := rapid.StringMatching(`[a-z]{1,8}`)
 	rapid.Check(t, func(t *rapid.T) {
-		account := store.Account{ID: word.Draw(t, "id"), Plan: rapid.String().Draw(t, "plan"), Disabled: rapid.Bool().Draw(t, "disabled"), CreatedAt: drawTime(t, "created"), Overrides: drawList(t, drawOverride)}
+		account := store.Account{ID: word.Draw(t, "id"), Plan: rapid.String().Draw(t, "plan"), Label: rapid.String().Draw(t, "label"), Disabled: rapid.Bool().Draw(t, "disabled"), CreatedAt: drawTime(t, "created"), Overrides: drawList(t, drawOverride)}
 		if got, err := decodeAccount(account.ID, encodeAccount(account)); err != nil || !reflect.DeepEqual(got, account) {
 			t.Errorf("account: got %+v, %v, want %+v", got, err, account)
 		}
@@ -233,6 +233,10 @@ func FuzzDecode(f *testing.F) {
 		_, _ = decodeKey(append([]byte{prefixKey}, value...), value)
 		_, _ = decodeUse("key_1", value)
 		_, _ = parseCount(value)
+		_, _ = decodeRefused(value, value)
+		_, _ = decodeEntry(entryKey(store.EntryID{}), value)
+		_, _ = decodeEvent(queuedKey("evt_1"), value)
+		_, _ = decodeKnown(knownKey("evt_1"), value)
 		_, _, _ = parseCountKey(value)
 	})
 }

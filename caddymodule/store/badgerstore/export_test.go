@@ -19,5 +19,8 @@ func (s *Store) FlushForTest() error {
 // SetPatience sets how long Close waits for the disk.
 func (s *Store) SetPatience(patience time.Duration) { s.patience = patience }
 
+// AwaitStop returns when Close has begun.
+func AwaitStop(s *Store) { <-s.stop }
+
 // Version is the version of the format that is written.
 const Version = version

@@ -19,24 +19,20 @@ type format struct {
 
 // Versions of the format. The first had no log. The second had no numbers of
 // changes. The third had no overrides, no restrictions of keys and no counts
-// of keys. The fourth had no labels and no reports. The rows of the third and
-// the fourth are valid rows of the fifth.
+// of keys. The fourth had no labels of accounts, no reports and no events. The
+// rows of the third and the fourth are valid rows of the fifth.
 const (
 	versionPlain        = "tollgate 1"
 	versionUnconfirmed  = "tollgate 2"
 	versionUnrestricted = "tollgate 3"
-	versionUnlabeled    = "tollgate 4"
+	versionUnlabelled   = "tollgate 4"
 	version             = "tollgate 5"
-
-	// versionRestoring is the version of a database whose restore has not
-	// finished.
-	versionRestoring = "tollgate restore"
 )
 
 // hasLog tells whether a version has a log.
 func (f *format) hasLog() bool {
 	switch f.version {
-	case version, versionUnlabeled, versionUnrestricted, versionUnconfirmed:
+	case version, versionUnlabelled, versionUnrestricted, versionUnconfirmed:
 		return true
 	}
 	return false
@@ -46,7 +42,12 @@ var (
 	versionKey = append([]byte{prefixMeta}, "format"...)
 	segmentKey = append([]byte{prefixMeta}, "log"...)
 	changesKey = append([]byte{prefixMeta}, "changes"...)
+	// restoringKey is a row while a restore is not finished.
+	restoringKey = append([]byte{prefixMeta}, "restoring"...)
 )
+
+// errUnfinished says that a restore runs or has failed.
+var errUnfinished = errors.New("a restore to it is not finished: delete the directory and restore again")
 
 // format reads the format. A database without a version is new and must be
 // empty.
@@ -59,10 +60,11 @@ func (a *archive) format() (f format, err error) {
 		return f, fmt.Errorf("reading the format: %w", err)
 	case f.version == versionPlain:
 		return f, nil
-	case f.version == versionRestoring:
-		return f, errors.New("a restore into it has not finished: delete the directory, and restore again")
 	case !f.hasLog():
 		return f, fmt.Errorf("store has format %q, want %q", f.version, version)
+	}
+	if err := a.get(restoringKey, func([]byte) error { return errUnfinished }); !errors.Is(err, store.ErrNotFound) {
+		return f, err
 	}
 	if f.segment, err = a.number(segmentKey); err != nil {
 		return f, damaged("the number of its log: %w", err)
@@ -94,9 +96,9 @@ func changesRow(number uint64) change {
 
 // formatRows are the rows for a database that has all counts of the segments
 // before this one.
-func (a *archive) formatRows(segment uint64) []change {
+func formatRows(segment uint64) []change {
 	return []change{
-		{key: versionKey, value: []byte(a.version)},
+		{key: versionKey, value: []byte(version)},
 		{key: segmentKey, value: binary.AppendUvarint(nil, segment)},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 	"go.uber.org/zap"
@@ -26,10 +27,18 @@ func writeFormat(t *testing.T, dir, version string) {
 	if err != nil {
 		t.Fatalf("opening the log alone: %v", err)
 	}
+	account := encodeAccount(store.Account{Plan: "starter"})
+	if version == versionUnlabelled || version == versionUnrestricted || version == versionUnconfirmed {
+		e := newEncoder()
+		e.string("starter")
+		e.bool(false)
+		e.time(time.Time{})
+		account = e.buf
+	}
 	rows := []change{
 		{key: versionKey, value: []byte(version)},
 		{key: segmentKey, value: binary.AppendUvarint(nil, log.Number())},
-		{key: accountKey("acc_1"), value: encodeAccount(store.Account{Plan: "starter"})},
+		{key: accountKey("acc_1"), value: account},
 		countRow(appendCountKey(nil, today, "acc_1", "convert"), 7),
 	}
 	if version != versionUnconfirmed {
@@ -53,7 +62,7 @@ func writeFormat(t *testing.T, dir, version string) {
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	for version, known := range map[string]bool{
-		versionUnconfirmed: true, versionUnrestricted: true, versionUnlabeled: true, version: true, "tollgate 6": false, "tollgate 40": false,
+		versionUnconfirmed: true, versionUnrestricted: true, versionUnlabelled: true, version: true, "tollgate 6": false, "tollgate 50": false,
 	} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()

@@ -35,9 +35,9 @@ type journal struct {
 	log     *wal.Log
 	sync    bool // every record is synced
 	logger  *zap.Logger
-	counts  func() []ledger.Count // that changed; see ledger.Moved
-
-	committed func(took time.Duration, calls int) // see Options; may be nil
+	// committed is Options.Committed, which may be nil.
+	committed func(took time.Duration, calls int)
+	counts    func() []ledger.Count // that changed; see ledger.Moved
 
 	// append writes a record and syncs it if sync is set. Tests replace it.
 	append    func(record []byte, sync bool) error
@@ -75,7 +75,7 @@ func openJournal(d *disk, a *archive, f format, o Options, logger *zap.Logger) (
 	if hasRecords && !f.hasLog() {
 		return nil, damaged("there is a log and nothing that it belongs to")
 	}
-	j := &journal{archive: a, disk: d, sync: o.Sync, committed: o.Committed, logger: logger, days: map[calendar.Day]uint64{}}
+	j := &journal{archive: a, disk: d, sync: o.Sync, logger: logger, committed: o.Committed, days: map[calendar.Day]uint64{}}
 	j.append = j.appendSynced
 	j.confirmed.Store(f.changes)
 	j.log, err = wal.Open(d.dir, f.segment, segments, wal.Options{
@@ -119,7 +119,7 @@ func (j *journal) archiveLeft(left []*wal.Segment) error {
 		}
 	}
 	if len(left) == 0 {
-		if _, err := j.archive.writeRows(true, j.archive.formatRows(j.log.Number())); err != nil {
+		if _, err := j.archive.writeRows(true, formatRows(j.log.Number())); err != nil {
 			return err
 		}
 	}
@@ -136,6 +136,18 @@ func (j *journal) archiveLeft(left []*wal.Segment) error {
 
 // Append implements ledger.Log.
 func (j *journal) Append(g *ledger.Group) error {
+	if j.committed == nil {
+		return j.appendGroup(g)
+	}
+	began := time.Now()
+	err := j.appendGroup(g)
+	if err == nil {
+		j.committed(time.Since(began), g.Changes)
+	}
+	return err
+}
+
+func (j *journal) appendGroup(g *ledger.Group) error {
 	if err := errors.Join(j.archive.failed(), j.hangs()); err != nil {
 		return err
 	}
@@ -148,12 +160,8 @@ func (j *journal) Append(g *ledger.Group) error {
 	for i := range g.Counts {
 		j.buf = appendCount(j.buf, &g.Counts[i])
 	}
-	began := time.Now()
 	if err := j.append(j.buf, g.Sync || j.sync); err != nil {
 		return fmt.Errorf("writing the log: %w", err)
-	}
-	if j.committed != nil {
-		j.committed(time.Since(began), g.Calls)
 	}
 	segment := j.log.Number()
 	for i := range g.Counts {

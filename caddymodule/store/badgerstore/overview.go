@@ -1,8 +1,9 @@
 package badgerstore
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -11,54 +12,63 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// errFull ends a scan whose result is complete.
-var errFull = errors.New("page is full")
-
-// CountsOfDay implements store.Overview.
+// CountsOfDay implements store.Overview. The counts of a day in memory come
+// from there. Those of other days come from one scan of the archive.
 func (s *Store) CountsOfDay(ctx context.Context, day calendar.Day, after string, limit int) (list []store.AccountCount, next string, err error) {
-	accounts, err := s.ListAccounts(ctx, after, limit)
-	if err != nil || len(accounts) == 0 {
+	accounts, err := s.ListAccounts(ctx, after, limit+1)
+	if err != nil {
 		return nil, "", err
 	}
-	ids := make([]string, len(accounts))
-	for i := range accounts {
-		ids[i] = accounts[i].ID
+	if len(accounts) > limit {
+		accounts = accounts[:limit]
+		next = accounts[limit-1].ID
 	}
-	if len(ids) == limit {
-		next = ids[limit-1]
-	}
-	err = s.ledger.Use(func() error {
-		for _, id := range ids {
-			counts, loaded := s.ledger.Counts(id, day)
-			if !loaded {
-				list, err = s.archivedCounts(day, ids)
-				return err
-			}
-			slices.SortFunc(counts, func(a, b store.Count) int { return strings.Compare(a.Endpoint, b.Endpoint) })
-			for _, count := range counts {
-				list = append(list, store.AccountCount{Account: id, Count: count})
-			}
+	err = s.ledger.Use(func() (err error) {
+		var loaded bool
+		if list, loaded = s.loadedCounts(day, accounts); !loaded {
+			list, err = s.archivedCounts(day, accounts)
 		}
-		return nil
+		return err
+	})
+	slices.SortFunc(list, func(a, b store.AccountCount) int {
+		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Endpoint, b.Endpoint))
 	})
 	return list, next, err
 }
 
-// archivedCounts returns the counts that the archive has of a day, of accounts
-// in ascending order.
-func (s *Store) archivedCounts(day calendar.Day, ids []string) (list []store.AccountCount, err error) {
+// loadedCounts returns the counts of accounts if their day is in memory.
+func (s *Store) loadedCounts(day calendar.Day, accounts []store.Account) (list []store.AccountCount, loaded bool) {
+	for _, a := range accounts {
+		counts, loaded := s.ledger.Counts(a.ID, day)
+		if !loaded {
+			return nil, false
+		}
+		for _, c := range counts {
+			list = append(list, store.AccountCount{Account: a.ID, Count: c})
+		}
+	}
+	return list, true
+}
+
+// archivedCounts returns the counts of accounts, which are sorted, on a day
+// that is not in memory.
+func (s *Store) archivedCounts(day calendar.Day, accounts []store.Account) (list []store.AccountCount, err error) {
+	if len(accounts) == 0 {
+		return nil, nil
+	}
 	if err := s.archive.readable(); err != nil {
 		return nil, err
 	}
-	// Counts of keys follow those of their account: see ledger.Holder.
-	end := append(dayPrefix(day), ids[len(ids)-1]+"\x01"...)
-	err = scanRange(s.archive.db, dayPrefix(day), countsPrefix(day, ids[0]), end, func(key, value []byte) error {
+	exists := make(map[string]bool, len(accounts))
+	for _, a := range accounts {
+		exists[a.ID] = true
+	}
+	start, end := countsPrefix(day, accounts[0].ID), countsPrefix(day, accounts[len(accounts)-1].ID)
+	end[len(end)-1]++ // behind the last endpoint
+	err = scanRange(s.archive.db, dayPrefix(day), start, end, func(key, value []byte) error {
 		holder, endpoint, err := parseCountKey(key)
-		if err != nil {
+		if err != nil || !exists[holder] {
 			return err
-		}
-		if _, found := slices.BinarySearch(ids, holder); !found {
-			return nil // of a key, or of a deleted account
 		}
 		used, err := parseCount(value)
 		list = append(list, store.AccountCount{Account: holder, Count: store.Count{Day: day, Endpoint: endpoint, Used: used}})
@@ -67,35 +77,33 @@ func (s *Store) archivedCounts(day calendar.Day, ids []string) (list []store.Acc
 	return list, err
 }
 
-// FindKey implements store.Overview. It reads all keys.
-func (s *Store) FindKey(_ context.Context, id string) (found store.Key, err error) {
-	err = s.ledger.Use(func() error {
-		err := s.archive.scan([]byte{prefixKey}, func(key, value []byte) error {
-			if !strings.HasSuffix(string(key), "\x00"+id) {
+// FindKey implements store.Overview. It scans all keys.
+func (s *Store) FindKey(ctx context.Context, id string) (store.Key, error) {
+	end := append([]byte{0}, id...)
+	account, found := "", false
+	err := s.ledger.Use(func() error {
+		return s.archive.scan([]byte{prefixKey}, func(key, _ []byte) error {
+			if !bytes.HasSuffix(key, end) {
 				return nil
 			}
-			k, err := decodeKey(key, value)
-			if err != nil {
-				return err
-			}
-			found = k.Key
+			account, _, _ = strings.Cut(string(key[1:]), "\x00")
+			found = true
 			return errFull
 		})
-		switch {
-		case errors.Is(err, errFull):
-			return s.readLastUse(&found)
-		case err == nil:
-			return store.ErrNotFound
-		}
-		return err
 	})
-	return found, err
+	if err = unlessFull(err); err != nil {
+		return store.Key{}, err
+	}
+	if !found {
+		return store.Key{}, store.ErrNotFound
+	}
+	return s.Key(ctx, account, id)
 }
 
-// Totals implements store.Overview.
+// Totals implements store.Overview. It reads the memory only.
 func (s *Store) Totals(context.Context) (totals store.Totals, err error) {
 	err = s.ledger.Use(func() error {
-		totals = s.ledger.Totals(time.Now())
+		totals = store.Totals{Accounts: s.ledger.Accounts(), LiveKeys: s.ledger.LiveTokens(time.Now())}
 		return nil
 	})
 	return totals, err

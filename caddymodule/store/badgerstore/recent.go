@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -142,9 +141,7 @@ func (r *recorder) drain() {
 		if r.size > maxPending || r.store.ledger.Deleted(record.Account, record.Handle) {
 			continue
 		}
-		if len(record.Path) > maxPath {
-			record.Path = strings.ToValidUTF8(record.Path[:maxPath], "")
-		}
+		record.Path = cutPath(record.Path)
 		p := r.pending[record.Account]
 		if p == nil {
 			p = &pending{}
@@ -297,6 +294,12 @@ func (p *pending) rows(account string, scan scanFunc) (rows []change, err error)
 			number++
 		}
 	}
+	return slotChanges(account, number, calls, last), nil
+}
+
+// slotChanges are the rows of calls from a slot on, of which the last one was
+// at a time.
+func slotChanges(account string, number uint64, calls []store.Record, last time.Time) (rows []change) {
 	for part := range slices.Chunk(calls, recentPerSlot) {
 		rows = append(rows, change{
 			key:   recentKey(account, byte(number%recentSlots)),
@@ -304,7 +307,7 @@ func (p *pending) rows(account string, scan scanFunc) (rows []change, err error)
 		})
 		number++
 	}
-	return rows, nil
+	return rows
 }
 
 func byTime(a, b store.Record) int { return a.At.Compare(b.At) }
@@ -316,9 +319,12 @@ func readSlots(account string, scan scanFunc) (slots []slotRow, err error) {
 		slots = append(slots, slot)
 		return err
 	})
-	slices.SortFunc(slots, func(a, b slotRow) int { return cmp.Compare(a.number, b.number) })
+	slices.SortFunc(slots, bySlot)
 	return slots, err
 }
+
+// bySlot sorts the oldest slot first.
+func bySlot(a, b slotRow) int { return cmp.Compare(a.number, b.number) }
 
 // usedRows returns the rows of the keys whose stored last use is too old.
 func (r *recorder) usedRows(keys []keyUse) (rows []change, err error) {
@@ -329,10 +335,15 @@ func (r *recorder) usedRows(keys []keyUse) (rows []change, err error) {
 		}
 		// A clock that was far ahead has stored a time in the future.
 		if since := u.at.Sub(stored.at); since >= usedEvery || since < -clockAhead {
-			rows = append(rows, change{key: usedKey(u.key), value: encodeUse(u), expires: u.at.Add(usedFor)})
+			rows = append(rows, useChange(u))
 		}
 	}
 	return rows, nil
+}
+
+// useChange is the row of a key's last use.
+func useChange(u keyUse) change {
+	return change{key: usedKey(u.key), value: encodeUse(u), expires: u.at.Add(usedFor)}
 }
 
 func encodeUse(u keyUse) []byte {
@@ -367,17 +378,11 @@ func (s *Store) Recent(_ context.Context, account string, now time.Time) (list [
 			return err
 		}
 		slots, err := readSlots(account, s.archive.scan)
-		for _, slot := range slots {
-			calls, failed := slot.calls.decode(account)
-			list, err = append(list, calls...), errors.Join(err, failed)
+		if err == nil {
+			list, err = decodeSlots(account, slots, now)
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	list = slices.DeleteFunc(list, func(r store.Record) bool { return now.Sub(r.At) > store.RecentFor })
-	slices.SortStableFunc(list, byTime)
 	slices.Reverse(list)
-	return list[:min(len(list), store.MaxRecent)], nil
+	return list, err
 }

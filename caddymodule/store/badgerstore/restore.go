@@ -11,134 +11,150 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 )
 
-// restoreRows is how many rows a restore writes at a time.
-const restoreRows = 4096
+// restoreBytes is about how large the rows are that a restore writes at once:
+// about as large as a transaction of Badger.
+const restoreBytes = 1 << 20
 
-// Restore writes items to a store that has no data, and creates a missing
-// directory. The errors are store.ErrInUse, store.ErrNotEmpty, that of an
-// item, or of the disk. If it fails after it has begun to write, Open refuses
-// the directory.
-func Restore(dir string, o Options, items iter.Seq2[store.Item, error]) (err error) {
+// Restore writes the items of an export to a directory that is missing or
+// empty, or to a store without data. The recent calls of an account follow each
+// other. The error is store.ErrNotEmpty if there is data, and ErrInUse if
+// another process has the directory open.
+//
+// Open refuses the directory until Restore has finished, also after an error.
+// Then delete it and restore again.
+func Restore(dir string, o Options, items iter.Seq2[store.Item, error]) error {
 	s, err := Open(dir, o)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := s.checkEmpty(); err != nil {
+	if err = s.restore(items); err != nil {
+		err = fmt.Errorf("restoring to %s: %w", dir, err)
+	}
+	return errors.Join(err, s.Close())
+}
+
+// restore writes the items between two changes of the row that makes Open
+// refuse the directory.
+func (s *Store) restore(items iter.Seq2[store.Item, error]) error {
+	err := s.archive.scan(nil, func(key, _ []byte) error {
+		if key[0] != prefixMeta && key[0] != prefixAttempt {
+			return store.ErrNotEmpty
+		}
+		return nil
+	})
+	if err != nil {
 		return err
 	}
-	// From here on, whatever writes the version writes this one.
-	s.archive.setVersion(versionRestoring)
-	if err := s.writeVersion(); err != nil {
+	if err := s.archive.writeDurably(nil, change{key: restoringKey, value: []byte{rowVersion}}); err != nil {
 		return err
 	}
-	r := &restorer{store: s}
+	w := &restorer{archive: s.archive, now: time.Now()}
 	for item, err := range items {
 		if err == nil {
-			err = r.add(item)
+			err = w.add(item)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(r.endCalls(), r.flush(0)); err != nil {
+	if err := errors.Join(w.endCalls(), w.flush()); err != nil {
 		return err
 	}
-	s.archive.setVersion(version)
-	return s.writeVersion()
+	return s.archive.writeDurably(nil, change{key: restoringKey})
 }
 
-// checkEmpty returns store.ErrNotEmpty if the store has data. Login attempts
-// are none.
-func (s *Store) checkEmpty() error {
-	for _, prefix := range []byte{prefixAccount, prefixKey, prefixCount, prefixRecent, prefixRefused, prefixEntry, prefixEvent, prefixKnown} {
-		err := s.archive.scan([]byte{prefix}, func([]byte, []byte) error { return store.ErrNotEmpty })
-		if err != nil {
+// restorer collects rows and writes many at once.
+type restorer struct {
+	archive *archive
+	now     time.Time
+	rows    []change
+	size    int
+	calls   []store.Record // of one account
+}
+
+// add adds the rows of an item.
+func (w *restorer) add(item store.Item) error {
+	switch {
+	case item.Account != nil:
+		return w.put(change{key: accountKey(item.Account.ID), value: encodeAccount(*item.Account)})
+	case item.Key != nil:
+		return w.addKey(item.Key)
+	case item.Count != nil:
+		c := item.Count
+		return w.put(countRow(appendCountKey(nil, c.Day, ledger.Holder(c.Account, c.Key), c.Endpoint), uint64(max(0, c.Used))))
+	case item.Call != nil:
+		return w.addCall(*item.Call)
+	case item.Refused != nil:
+		return w.put(refusedChange(*item.Refused))
+	case item.Entry != nil:
+		return w.put(entryChange(item.Entry))
+	case item.Event != nil:
+		return w.addEvent(item.Event)
+	}
+	return errors.New("an item of the export is empty")
+}
+
+func (w *restorer) addKey(k *store.StoredKey) error {
+	rows := []change{keyRow{Key: k.Key, hash: k.Hash}.change()}
+	if !k.LastUsedAt.IsZero() {
+		rows = append(rows, useChange(keyUse{key: k.ID, at: k.LastUsedAt, from: k.LastUsedFrom}))
+	}
+	return w.put(rows...)
+}
+
+// addCall keeps a call until all of its account are known.
+func (w *restorer) addCall(call store.Record) error {
+	if len(w.calls) > 0 && w.calls[0].Account != call.Account {
+		if err := w.endCalls(); err != nil {
 			return err
 		}
 	}
+	call.Path = cutPath(call.Path)
+	w.calls = append(w.calls, call)
 	return nil
 }
 
-// writeVersion writes the version of the format to the disk, after all rows
-// that were written before.
-func (s *Store) writeVersion() error {
-	return s.archive.writeDurably(nil, s.archive.formatRows(s.journal.log.Number())[0])
-}
-
-// restorer makes rows of items.
-type restorer struct {
-	store *Store
-	rows  []change
-
-	caller string // the account of calls
-	calls  []store.Record
-}
-
-func (r *restorer) add(item store.Item) error {
-	switch {
-	case item.Account != nil:
-		account := *item.Account
-		r.put(change{key: accountKey(account.ID), value: encodeAccount(account)})
-	case item.Key != nil:
-		k := keyRow{Key: item.Key.Key, hash: item.Key.Hash}
-		r.put(k.change())
-		if at := k.LastUsedAt; !at.IsZero() {
-			r.put(change{key: usedKey(k.ID), value: encodeUse(keyUse{k.ID, at, k.LastUsedFrom}), expires: at.Add(usedFor)})
-		}
-	case item.Count != nil:
-		c := item.Count
-		if c.Used < 0 {
-			return fmt.Errorf("count of %s: %w", c.Account, errCorrupt)
-		}
-		r.put(countRow(appendCountKey(nil, c.Day, ledger.Holder(c.Account, c.Key), c.Endpoint), uint64(c.Used)))
-	case item.Call != nil:
-		if item.Call.Account != r.caller {
-			if err := r.endCalls(); err != nil {
-				return err
-			}
-			r.caller = item.Call.Account
-		}
-		r.calls = append(r.calls, *item.Call)
-	case item.Refused != nil:
-		r.put(refusedRow(*item.Refused))
-	case item.Entry != nil:
-		r.put(entryRow(*item.Entry))
-	case item.Event != nil:
-		r.put(knownRow(item.Event.ID, item.Event.Known))
-		if item.Event.Queued {
-			r.put(eventRow(item.Event))
-		}
-	}
-	return r.flush(restoreRows)
-}
-
-func (r *restorer) put(row change) { r.rows = append(r.rows, row) }
-
-// flush writes the rows if there are more than some.
-func (r *restorer) flush(more int) error {
-	if len(r.rows) <= more {
+// endCalls adds the rows of the calls of one account.
+func (w *restorer) endCalls() error {
+	slices.SortStableFunc(w.calls, byTime)
+	calls := w.calls[max(0, len(w.calls)-store.MaxRecent):]
+	w.calls = nil
+	if len(calls) == 0 {
 		return nil
 	}
-	rows := r.rows
-	r.rows = nil
-	return r.store.archive.write(rows...)
+	return w.put(slotChanges(calls[0].Account, 0, calls, calls[len(calls)-1].At)...)
 }
 
-// endCalls makes the rows of an account's recent calls, which follow each
-// other.
-func (r *restorer) endCalls() error {
-	calls := r.calls
-	r.calls = nil
-	slices.SortStableFunc(calls, byTime)
-	calls = calls[max(0, len(calls)-store.MaxRecent):]
-	number := uint64(0)
-	for part := range slices.Chunk(calls, recentPerSlot) {
-		r.put(change{
-			key: recentKey(r.caller, byte(number)), value: encodeSlot(number, part),
-			expires: calls[len(calls)-1].At.Add(store.RecentFor + 24*time.Hour),
-		})
-		number++
+// addEvent adds the rows of an event. A queued event is known at least until
+// it is delivered.
+func (w *restorer) addEvent(e *store.Event) error {
+	rows := []change{knownChange(e)}
+	if e.Queued {
+		rows = append(rows, eventChange(e))
 	}
-	return nil
+	return w.put(rows...)
+}
+
+// put adds rows, and writes those before if they are many. A row that has
+// expired is not written.
+func (w *restorer) put(rows ...change) error {
+	for _, row := range rows {
+		if row.value == nil || !row.expires.IsZero() && row.expires.Before(w.now) {
+			continue
+		}
+		w.rows = append(w.rows, row)
+		w.size += len(row.key) + len(row.value)
+	}
+	if w.size < restoreBytes {
+		return nil
+	}
+	return w.flush()
+}
+
+// flush writes the rows and syncs them.
+func (w *restorer) flush() error {
+	_, err := w.archive.writeRows(true, w.rows)
+	clear(w.rows)
+	w.rows, w.size = w.rows[:0], 0
+	return err
 }

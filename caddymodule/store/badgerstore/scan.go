@@ -23,16 +23,30 @@ func (a *archive) get(key []byte, fn func(value []byte) error) error {
 	if err := a.readable(); err != nil {
 		return err
 	}
-	return a.db.View(func(txn *badger.Txn) error {
-		item, err := txn.Get(key)
-		if errors.Is(err, badger.ErrKeyNotFound) {
-			return store.ErrNotFound
-		}
-		if err != nil {
-			return err
-		}
-		return item.Value(fn)
-	})
+	return a.db.View(func(txn *badger.Txn) error { return getTxn(txn, key, fn) })
+}
+
+// getTxn is get in a transaction.
+func getTxn(txn *badger.Txn, key []byte, fn func(value []byte) error) error {
+	item, err := txn.Get(key)
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return store.ErrNotFound
+	}
+	if err != nil {
+		return err
+	}
+	return item.Value(fn)
+}
+
+// errFull ends a scan when it has what it looks for.
+var errFull = errors.New("page is full")
+
+// unlessFull returns the error of a scan that errFull may have ended.
+func unlessFull(err error) error {
+	if errors.Is(err, errFull) {
+		return nil
+	}
+	return err
 }
 
 // scan calls fn with every row below a prefix, in order.
@@ -123,24 +137,27 @@ func (a *archive) readable() error {
 // scanRange calls fn with the rows below a prefix from start to end, to the
 // last if end is nil.
 func scanRange(db *badger.DB, prefix, start, end []byte, fn visit) error {
-	return db.View(func(txn *badger.Txn) error {
-		o := badger.DefaultIteratorOptions
-		o.Prefix = prefix
-		o.PrefetchValues = false // the values are beside the keys
-		it := txn.NewIterator(o)
-		defer it.Close()
-		for it.Seek(start); it.Valid(); it.Next() {
-			item := it.Item()
-			if end != nil && bytes.Compare(item.Key(), end) >= 0 {
-				return nil
-			}
-			err := item.Value(func(value []byte) error { return fn(item.Key(), value) })
-			if err != nil {
-				return err
-			}
+	return db.View(func(txn *badger.Txn) error { return scanTxn(txn, prefix, start, end, fn) })
+}
+
+// scanTxn is scanRange in a transaction.
+func scanTxn(txn *badger.Txn, prefix, start, end []byte, fn visit) error {
+	o := badger.DefaultIteratorOptions
+	o.Prefix = prefix
+	o.PrefetchValues = false // the values are beside the keys
+	it := txn.NewIterator(o)
+	defer it.Close()
+	for it.Seek(start); it.Valid(); it.Next() {
+		item := it.Item()
+		if end != nil && bytes.Compare(item.Key(), end) >= 0 {
+			return nil
 		}
-		return nil
-	})
+		err := item.Value(func(value []byte) error { return fn(item.Key(), value) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // scanParallel calls fn with every row below a prefix from as many

@@ -31,7 +31,8 @@
 // Some damage looks like a crash or like an older store and is not detected:
 //   - the log of the counts has lost its end, after a complete record
 //   - a length in the last entry of a log of Badger has changed
-//   - recent calls and login attempts of the last second are lost
+//   - recent calls, login attempts, refused calls and events of the last second
+//     are lost
 //   - the whole directory comes from an older copy
 //   - of two logs of Badger, the older one is lost while Badger writes it to
 //     a table
@@ -93,12 +94,13 @@ const clockAhead = 48 * time.Hour
 
 // ErrInUse says that another process has the directory open. It is a
 // store.ErrInUse.
-var ErrInUse error = inUseError{}
+var ErrInUse error = errInUse{}
 
-type inUseError struct{}
+type errInUse struct{}
 
-func (inUseError) Error() string        { return "directory is in use by another process" }
-func (inUseError) Is(target error) bool { return target == store.ErrInUse }
+func (errInUse) Error() string { return "directory is in use by another process" }
+
+func (errInUse) Is(target error) bool { return target == store.ErrInUse }
 
 // Options of a store. The zero value is the default.
 type Options struct {
@@ -110,11 +112,12 @@ type Options struct {
 	// writes are refused with store.ErrUnavailable until there is space again,
 	// because Badger does not survive a full disk. Zero means DefaultReserve.
 	Reserve uint64
-	// Committed gets the time of each write of a group of calls to the log,
-	// and how many calls it has. It must not block. Nil for none.
-	Committed func(took time.Duration, calls int)
 	// Logger receives errors of the background. Nil discards them.
 	Logger *zap.Logger
+	// Committed is called after each group commit of counts, with its time
+	// and how many calls it had. It must be fast, because calls wait for it.
+	// Nil is not called.
+	Committed func(took time.Duration, calls int)
 
 	// For tests.
 	segmentSize int                  // of the log, in bytes
@@ -130,13 +133,12 @@ type Store struct {
 	log     *zap.Logger
 	recent  *recorder
 
-	altering [stripes]sync.Mutex // see alter
-	refusing sync.Mutex          // held to change the counts of refused calls
+	refusing sync.Mutex // held to add refused calls
+	audit    auditLog
+	events   eventQueue
 
-	auditing  sync.Mutex    // held to append audit entries
-	lastEntry store.EntryID // of the audit log
-	events    eventQueue
-	seed      maphash.Seed
+	altering [stripes]sync.Mutex // see alter
+	seed     maphash.Seed
 
 	stop     chan struct{}
 	done     sync.WaitGroup
@@ -175,7 +177,7 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
 	s := &Store{disk: disk, log: logger, seed: maphash.MakeSeed(), stop: make(chan struct{}), patience: closeWithin}
-	s.archive = &archive{db: db, version: version, durable: o.Sync, checkDisk: disk.checkOpen, sync: db.Sync}
+	s.archive = &archive{db: db, durable: o.Sync, checkDisk: disk.checkOpen, sync: db.Sync}
 	if err := s.begin(o); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, errors.Join(err, abandon(db)))
 	}
@@ -200,7 +202,7 @@ func (s *Store) begin(o Options) (err error) {
 	}
 	s.ledger = ledger.New(s.journal)
 	s.journal.counts = s.ledger.Moved
-	if err := errors.Join(s.load(), s.loadLastEntry(), s.events.load(s.archive)); err != nil {
+	if err := s.load(); err != nil {
 		return errors.Join(err, s.journal.log.Close())
 	}
 	return nil
@@ -326,8 +328,11 @@ func (s *Store) forget(now time.Time) {
 	s.ledger.RetainDays(func(d calendar.Day) bool { return d >= today-2 && d <= today+2 || s.journal.holds(d) })
 }
 
-// load reads accounts and keys.
+// load reads accounts, keys, queued events and the position in the audit log.
 func (s *Store) load() error {
+	if err := errors.Join(s.loadAudit(), s.loadEvents()); err != nil {
+		return err
+	}
 	err := scanParallel(s.archive.db, []byte{prefixAccount}, func(key, value []byte) error {
 		a, err := decodeAccount(string(key[1:]), value)
 		if err == nil {

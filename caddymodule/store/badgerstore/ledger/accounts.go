@@ -31,7 +31,8 @@ type accounts struct {
 	ids   arena
 
 	// overrides has those of the accounts whose state says so.
-	overriding sync.RWMutex // guards overrides, and the states of accounts with some
+	overriding sync.RWMutex // guards overrides, and the states of accounts with some; held to change any state
+	existing   int          // how many accounts exist; guarded by overriding
 	overrides  map[uint32][]store.Override
 }
 
@@ -217,7 +218,21 @@ func (t *accounts) set(number uint32, state accountState, overrides []store.Over
 		state |= stateOverridden
 		t.overrides[number] = slices.Clone(overrides)
 	}
-	t.at(number).row.state.Store(uint64(state))
+	row := t.at(number).row
+	if accountState(row.state.Load()).exists() {
+		t.existing--
+	}
+	if state.exists() {
+		t.existing++
+	}
+	row.state.Store(uint64(state))
+}
+
+// Accounts returns how many accounts exist.
+func (l *Ledger) Accounts() int {
+	l.accounts.overriding.RLock()
+	defer l.accounts.overriding.RUnlock()
+	return l.accounts.existing
 }
 
 // PutAccount sets an account's plan, whether it is disabled and its overrides,

@@ -15,8 +15,8 @@ const MaxGroup = 4096
 type Group struct {
 	// Counts holds the new value of each counter that changes.
 	Counts []Count
-	// Calls is how many changes the group has, such as calls.
-	Calls int
+	// Changes is how many changes the group decides, refused ones included.
+	Changes int
 	// Sync asks that the group has reached the disk, not only the
 	// operating system, before Append returns.
 	Sync bool
@@ -65,12 +65,15 @@ func (c *change) holder(limit *store.Limit) uint32 {
 	return c.account.number
 }
 
+// KeySeparator is between an account and a key in the name of a holder.
+const KeySeparator = "\x01"
+
 // Holder returns the holder of counters: an account, or one of its keys.
 func Holder(account, key string) string {
 	if key == "" {
 		return account
 	}
-	return account + "\x01" + key
+	return account + KeySeparator + key
 }
 
 // changes is memory for changes, so that a call allocates none.
@@ -166,8 +169,8 @@ func (l *Ledger) lead(b *batch) {
 	for part := range slices.Chunk(b.changes, MaxGroup/2) {
 		l.counts.mu.Lock()
 		l.decide(part)
+		l.commits.group.Changes = len(part)
 		l.counts.mu.Unlock()
-		l.commits.group.Calls = len(part)
 		err := l.append()
 		l.counts.mu.Lock()
 		l.finish(part, err)
