@@ -14,10 +14,15 @@ var notAcceptable = New(http.StatusNotAcceptable, "not_acceptable",
 // requests. Call it before any work: a client would repeat a change that
 // was made and answered with 406.
 func Negotiate(header http.Header) *Error {
-	if quality(header["Accept"], jsonType) > 0 {
+	if Accepts(header, jsonType) {
 		return nil
 	}
 	return notAcceptable
+}
+
+// Accepts reports whether the Accept header of a request allows a media type.
+func Accepts(header http.Header, mediaType string) bool {
+	return quality(header["Accept"], mediaType) > 0
 }
 
 // PrefersHTML reports whether the Accept header of a request prefers

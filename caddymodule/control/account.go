@@ -112,36 +112,50 @@ func (s *server) getAccount(ctx context.Context, with *session, in *accountInput
 }
 
 func (s *server) putAccount(ctx context.Context, with *session, in *putAccountInput) (api.Account, error) {
-	// Plan free always exists: every account starts on it. Without a plan
-	// free in the configuration, it gives no access.
-	if plan := in.Body.Plan; plan != nil && *plan != policy.FreePlan && with.policy.Plan(*plan) == nil {
-		return api.Account{}, unknownPlan(*plan, with.policy)
-	}
-	if in.Body.Label != nil && !validLabel(*in.Body.Label) {
-		return api.Account{}, errInvalidLabel
+	if err := with.checkChange(in.Body); err != nil {
+		return api.Account{}, err
 	}
 	var before *store.Account
 	account, err := with.store.ChangeAccount(ctx, string(in.Account), func(account *store.Account, exists bool) error {
-		if before = nil; exists {
-			before = new(*account)
-		} else {
-			with.setDefaults(account)
-		}
-		if in.Body.Label != nil {
-			account.Label = *in.Body.Label
-		}
-		if in.Body.Plan != nil {
-			account.Plan = *in.Body.Plan
-		}
-		if in.Body.Disabled != nil {
-			account.Disabled = *in.Body.Disabled
-		}
+		before = with.apply(in.Body, account, exists)
 		return nil
 	})
 	if err == nil {
 		err = with.audit(ctx, accountChange(before, account))
 	}
 	return showAccount(account), err
+}
+
+// checkChange checks what a change sets.
+func (with *session) checkChange(change api.AccountChange) error {
+	// Plan free always exists: every account starts on it. Without a plan
+	// free in the configuration, it gives no access.
+	if plan := change.Plan; plan != nil && *plan != policy.FreePlan && with.policy.Plan(*plan) == nil {
+		return unknownPlan(*plan, with.policy)
+	}
+	if change.Label != nil && !validLabel(*change.Label) {
+		return errInvalidLabel
+	}
+	return nil
+}
+
+// apply changes an account and returns what it was before, nil for a new one.
+func (with *session) apply(change api.AccountChange, account *store.Account, exists bool) (before *store.Account) {
+	if exists {
+		before = new(*account)
+	} else {
+		with.setDefaults(account)
+	}
+	if change.Label != nil {
+		account.Label = *change.Label
+	}
+	if change.Plan != nil {
+		account.Plan = *change.Plan
+	}
+	if change.Disabled != nil {
+		account.Disabled = *change.Disabled
+	}
+	return before
 }
 
 func (s *server) deleteAccount(ctx context.Context, with *session, in *accountInput) error {

@@ -52,6 +52,12 @@ func TestAudit(t *testing.T) {
 	check(c.ClearLimit(ctx, "acc_1", "convert", "day"))
 	check(c.ResetUsage(ctx, "acc_1", "convert"))
 	check(c.DeleteAccount(ctx, "acc_1"))
+	check(c.ImportAccounts(ctx, strings.NewReader(`{"account":"acc_1"}`), func(r api.AccountResult) error {
+		if r.Status != http.StatusCreated {
+			t.Errorf("importing: got %+v", r)
+		}
+		return nil
+	}))
 
 	var log []api.AuditEntry
 	for after := ""; ; {
@@ -67,7 +73,7 @@ func TestAudit(t *testing.T) {
 	for _, e := range log {
 		got = append(got, e.Action)
 	}
-	const actions = "account.create account.set key.create key.set key.rotate key.revoke login.create login.end limit.set limit.clear usage.reset account.delete"
+	const actions = "account.create account.set key.create key.set key.rotate key.revoke login.create login.end limit.set limit.clear usage.reset account.delete account.create"
 	if strings.Join(got, " ") != actions {
 		t.Fatalf("got %v, want %s", got, actions)
 	}
@@ -90,7 +96,7 @@ func TestAudit(t *testing.T) {
 	for _, e := range events {
 		types = append(types, strings.TrimPrefix(e.Type, "tollgate."))
 	}
-	if got, want := strings.Join(types, " "), "account_changed account_changed key_created key_rotated key_revoked account_changed"; got != want {
+	if got, want := strings.Join(types, " "), "account_changed account_changed key_created key_rotated key_revoked account_changed account_changed"; got != want {
 		t.Errorf("got events %s, want %s", got, want)
 	}
 	if e := events[2]; e.Type != event.KeyCreated || e.ID != log[2].ID || e.Key != key.ID || e.KeyName != "ci" {
@@ -114,6 +120,7 @@ func checkOperations(t *testing.T, handler http.Handler, seen []string) {
 		"put-account": "account.set", "delete-account": "account.delete", "create-key": "key.create", "change-key": "key.set",
 		"revoke-key": "key.revoke", "rotate-key": "key.rotate", "end-logins": "login.end", "put-limit": "limit.set",
 		"delete-limit": "limit.clear", "reset-usage": "usage.reset",
+		"import-accounts": "account.create",
 	}
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/tollgate/openapi.json", nil))

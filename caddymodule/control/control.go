@@ -101,6 +101,7 @@ func New(backend Backend, logger *slog.Logger) http.Handler {
 	s.registerRefused(router)
 	s.registerHealth(router)
 	s.registerExplain(router)
+	s.serveImport(mux, router)
 	s.serveKeySet(mux, router)
 	serveDocument(mux, router)
 	handler := apierror.Mux(mux)

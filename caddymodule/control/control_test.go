@@ -232,7 +232,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	}
 	for target, allow := range map[string]string{
 		"/tollgate/plans":                    "GET, HEAD",
-		"/tollgate/accounts":                 "GET, HEAD",
+		"/tollgate/accounts":                 "GET, HEAD, POST",
 		"/tollgate/accounts/a":               "DELETE, GET, HEAD, PUT",
 		"/tollgate/accounts/a/keys":          "GET, HEAD, POST",
 		"/tollgate/accounts/a/keys/k":        "DELETE, PATCH",

@@ -21,12 +21,12 @@ var strictJSON = huma.Format{
 		encoder.SetEscapeHTML(false)
 		return encoder.Encode(v)
 	},
-	Unmarshal: decode,
+	Unmarshal: func(data []byte, v any) error { return decode("the body", data, v) },
 }
 
 // decode reads one JSON value. It replaces the errors of the parser: they
-// name Go types.
-func decode(data []byte, v any) error {
+// name Go types. subject is what is read, for messages.
+func decode(subject string, data []byte, v any) error {
 	err := strict.Unmarshal(data, v, strict.RejectUnknownMembers(true))
 	var syntactic *jsontext.SyntacticError
 	var semantic *strict.SemanticError
@@ -36,12 +36,12 @@ func decode(data []byte, v any) error {
 	case errors.As(err, &syntactic) && errors.Is(err, jsontext.ErrDuplicateName):
 		return fmt.Errorf("duplicate member %q", shorten(syntactic.JSONPointer.LastToken()))
 	case errors.As(err, &syntactic):
-		return fmt.Errorf("the body is not valid JSON from byte %d on", syntactic.ByteOffset)
+		return fmt.Errorf("%s is not valid JSON from byte %d on", subject, syntactic.ByteOffset)
 	case errors.As(err, &semantic) && errors.Is(err, strict.ErrUnknownName):
 		return fmt.Errorf("unknown member %q", shorten(semantic.JSONPointer.LastToken()))
 	case errors.As(err, &semantic):
 		return fmt.Errorf("the value at %q has the wrong type", shorten(string(semantic.JSONPointer)))
 	default:
-		return errors.New("the body is not valid JSON")
+		return errors.New(subject + " is not valid JSON")
 	}
 }

@@ -60,6 +60,13 @@ func (s *server) refuse(ctx context.Context, err error) error {
 	return errUnavailable
 }
 
+// refusal is refuse for an error that is not nil.
+func (s *server) refusal(ctx context.Context, err error) *apierror.Error {
+	var refused *apierror.Error
+	errors.As(s.refuse(ctx, err), &refused)
+	return refused
+}
+
 func unknownPlan(name string, p *policy.Policy) error {
 	var known []string
 	for _, plan := range p.Plans {

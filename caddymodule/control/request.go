@@ -97,15 +97,21 @@ func checkMediaType(header http.Header) *apierror.Error {
 func readBody(from io.Reader) ([]byte, *apierror.Error) {
 	body, err := io.ReadAll(from)
 	var tooLong *http.MaxBytesError
-	var network net.Error
 	switch {
 	case errors.As(err, &tooLong):
 		return nil, apierror.New(http.StatusRequestEntityTooLarge, "body_too_large",
 			fmt.Sprintf("The body is longer than %d bytes.", tooLong.Limit))
-	case errors.As(err, &network) && network.Timeout():
-		return nil, apierror.New(http.StatusRequestTimeout, "request_timeout", "The body took too long to arrive.")
 	case err != nil:
-		return nil, invalidRequest("The body could not be read.")
+		return nil, unreadable(err)
 	}
 	return body, nil
+}
+
+// unreadable returns the refusal of a body that could not be read.
+func unreadable(err error) *apierror.Error {
+	var network net.Error
+	if errors.As(err, &network) && network.Timeout() {
+		return apierror.New(http.StatusRequestTimeout, "request_timeout", "The body took too long to arrive.")
+	}
+	return invalidRequest("The body could not be read.")
 }

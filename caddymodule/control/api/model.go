@@ -92,6 +92,15 @@ type AccountChange struct {
 	Label *string `json:"label,omitempty" nullable:"true" doc:"A text for people, at most 200 characters, none of them invisible."`
 }
 
+// MaxImport is how many lines an import has at most.
+const MaxImport = 100_000
+
+// The media types of JSON lines.
+const (
+	LinesType      = "application/jsonl"
+	OtherLinesType = "application/x-ndjson"
+)
+
 // AccountLine is one line of an import: an account and what changes.
 type AccountLine struct {
 	Account string `json:"account" doc:"The account's id."`

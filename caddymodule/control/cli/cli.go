@@ -1,5 +1,5 @@
 // Package cli is the operator's command line for a running gate: plans,
-// accounts, limits, keys, usage and health.
+// accounts, limits, keys, usage, the audit log and health.
 //
 // It is a tree of cobra commands that use package client. Caddy adds it below
 // "caddy tollgate". The commands print tables, or with --json the JSON of
@@ -35,7 +35,7 @@ func Add(parent *cobra.Command, connect Connect) {
 	parent.PersistentFlags().StringVar(&t.address, "address", "", "The address of the running Caddy's admin endpoint")
 	parent.PersistentFlags().BoolVar(&t.json, "json", false, "Print the API's JSON instead of tables")
 	account := group("account", "Shows and changes accounts")
-	account.AddCommand(t.setAccount(), t.listAccounts(), t.showAccount(), t.deleteAccount())
+	account.AddCommand(t.setAccount(), t.importAccounts(), t.listAccounts(), t.showAccount(), t.deleteAccount())
 	limit := group("limit", "Overrides limits of an account's plan")
 	limit.AddCommand(t.setLimit(), t.listLimits(), t.clearLimit())
 	key := group("key", "Creates, changes, lists and revokes an account's keys")

@@ -27,6 +27,8 @@ import (
 // gate is a usage document with a hundred long paths.
 const maxAnswer = 8 << 20
 
+const jsonType = "application/json"
+
 // ErrUnreachable is returned when no gate answers: nothing listens at the
 // address, the context ends, or another server answers. The gate may have
 // made a change whose answer was lost.
@@ -106,6 +108,11 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 		return got, unreachable(err)
 	}
 	defer response.Body.Close()
+	return read(response)
+}
+
+// read reads the whole body of a response.
+func read(response *http.Response) (got answer, err error) {
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	switch {
 	case err != nil:
@@ -175,14 +182,18 @@ func isAnswer(out any) bool {
 }
 
 func (c *Client) request(ctx context.Context, method, path string, query url.Values, in any) (*http.Request, error) {
-	var body io.Reader
-	if in != nil {
-		text, err := json.Marshal(in)
-		if err != nil {
-			return nil, fmt.Errorf("encoding the request: %w", err)
-		}
-		body = bytes.NewReader(text)
+	if in == nil {
+		return c.requestWith(ctx, method, path, query, nil, "")
 	}
+	text, err := json.Marshal(in)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the request: %w", err)
+	}
+	return c.requestWith(ctx, method, path, query, bytes.NewReader(text), jsonType)
+}
+
+// requestWith returns a request with a body of a media type, or without one.
+func (c *Client) requestWith(ctx context.Context, method, path string, query url.Values, body io.Reader, mediaType string) (*http.Request, error) {
 	target := c.base + "/tollgate" + path
 	if len(query) > 0 {
 		target += "?" + query.Encode()
@@ -191,9 +202,9 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	if err != nil {
 		return nil, fmt.Errorf("building the request: %w", err)
 	}
-	request.Header.Set("Accept", "application/json")
-	if in != nil {
-		request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", jsonType)
+	if mediaType != "" {
+		request.Header.Set("Content-Type", mediaType)
 	}
 	if id := actorOf(ctx); id != "" {
 		request.Header.Set(api.ActorHeader, id)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -483,5 +484,42 @@ func TestReadiness(t *testing.T) {
 			t.Errorf("%d %s: got %+v, %v, want %q", test.status, test.body, state, err, test.want)
 		}
 		server.Close()
+	}
+}
+
+// TestImportFails: an import tells whose failure it is.
+func TestImportFails(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	gate := controltest.New(t).Serve(t)
+	respond := func(media, body string) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.Header().Set("Content-Type", media)
+			w.Write([]byte(body))
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	const line = `{"account":"acc_1"}`
+	for name, test := range map[string]struct {
+		base, secret string
+		lines        io.Reader
+		each         error
+		want         error
+		code         string
+	}{
+		"the reader":       {gate, controltest.Secret, io.MultiReader(strings.NewReader(line), iotest.ErrReader(broken)), nil, broken, ""},
+		"the callback":     {gate, controltest.Secret, strings.NewReader(line), broken, broken, ""},
+		"the secret":       {gate, "wrong", strings.NewReader(line), nil, nil, "unauthenticated"},
+		"no gate":          {"http://127.0.0.1:1", "", strings.NewReader(line), nil, client.ErrUnreachable, ""},
+		"another server":   {respond("text/html", "hello"), "", strings.NewReader(line), nil, client.ErrUnreachable, ""},
+		"other lines":      {respond(api.LinesType, `{"line":2}`), "", strings.NewReader(line), nil, client.ErrUnreachable, ""},
+		"a part of a line": {respond(api.LinesType, `{"line":1,"acc`), "", strings.NewReader(line), nil, client.ErrUnreachable, ""},
+	} {
+		err := connect(t, test.base, test.secret).ImportAccounts(t.Context(), test.lines, func(api.AccountResult) error { return test.each })
+		if err == nil || test.want != nil && !errors.Is(err, test.want) || test.want == nil && code(err) != test.code {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+)
+
+// importTimeout is the maximum duration of an import.
+const importTimeout = 10 * time.Minute
+
+func (t *tool) importAccounts() *cobra.Command {
+	return &cobra.Command{
+		Use: "import <file>|-", Short: "Creates or changes many accounts", Args: cobra.ExactArgs(1),
+		Long: "Creates or changes the account of each line of a file, or of standard input for -. " +
+			"A line is JSON with the members account, plan, label and disabled; all but account are optional. " +
+			"A refused line does not stop the others. --json prints the result of each line. " +
+			"Exits with status 1 if a line was refused.",
+		Example: "caddy tollgate account import accounts.jsonl",
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveDefault
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			lines := c.InOrStdin()
+			if args[0] != "-" {
+				file, err := os.Open(args[0])
+				if err != nil {
+					return fmt.Errorf("opening the accounts: %w", err)
+				}
+				defer file.Close()
+				lines = file
+			}
+			gate, err := t.connect(t.address)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(withOperator(c.Context()), importTimeout)
+			defer cancel()
+			return t.runImport(ctx, gate, lines, c.OutOrStdout())
+		},
+	}
+}
+
+// runImport prints the refused lines and how many accounts were created,
+// changed and refused; with --json, the result of each line.
+func (t *tool) runImport(ctx context.Context, gate *client.Client, lines io.Reader, w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var created, changed, refused int
+	err := gate.ImportAccounts(ctx, lines, func(result api.AccountResult) error {
+		switch result.Status {
+		case http.StatusCreated:
+			created++
+		case http.StatusOK:
+			changed++
+		default:
+			refused++
+		}
+		switch {
+		case t.json:
+			return printJSON(w, result)
+		case result.Code == "":
+			return nil
+		case refused == 1:
+			row(table, "LINE", "ACCOUNT", "CODE", "MESSAGE")
+		}
+		row(table, strconv.Itoa(result.Line), result.Account, result.Code, result.Message)
+		return nil
+	})
+	if err == nil && !t.json {
+		row(table, fmt.Sprintf("Created %d, changed %d, refused %d.", created, changed, refused))
+		err = table.Flush()
+	}
+	if err == nil && refused > 0 {
+		err = fmt.Errorf("the gate refused %d of %d lines", refused, created+changed+refused)
+	}
+	return err
+}

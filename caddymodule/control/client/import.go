@@ -1,0 +1,85 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+)
+
+// ImportAccounts creates or changes the accounts in lines, each an
+// api.AccountLine as JSON, at most api.MaxImport. It calls each with the
+// result of each line, in their order, once the gate has read all lines. It
+// returns the first error of lines or of each.
+//
+// If it returns another error, accounts may be changed; the same lines can be
+// sent again.
+func (c *Client) ImportAccounts(ctx context.Context, lines io.Reader, each func(api.AccountResult) error) error {
+	source := &sourceReader{Reader: lines}
+	request, err := c.requestWith(ctx, http.MethodPost, "/accounts", nil, source, api.LinesType)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Accept", api.LinesType)
+	response, err := c.http.Do(request)
+	if err == nil {
+		err = readResults(response, each)
+		response.Body.Close()
+	} else {
+		err = unreachable(err)
+	}
+	if failed := source.failed.Load(); failed != nil {
+		return fmt.Errorf("reading the accounts: %w", *failed)
+	}
+	return err
+}
+
+// readResults calls each with the results in a response.
+func readResults(response *http.Response, each func(api.AccountResult) error) error {
+	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != api.LinesType {
+		got, err := read(response)
+		switch {
+		case err != nil:
+			return err
+		case got.status >= http.StatusBadRequest:
+			return got.refusal()
+		}
+		return unreachable(fmt.Errorf("unexpected answer with status %d", got.status))
+	}
+	decoder := json.NewDecoder(response.Body)
+	for line := 1; ; line++ {
+		var result api.AccountResult
+		switch err := decoder.Decode(&result); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return unreachable(err)
+		case result.Line != line:
+			return unreachable(errors.New("the answer is not that of a gate"))
+		}
+		if err := each(result); err != nil {
+			return err
+		}
+	}
+}
+
+// sourceReader keeps the error of a reader: the transport reports it as an
+// error of the request.
+type sourceReader struct {
+	io.Reader
+	failed atomic.Pointer[error]
+}
+
+// Read implements io.Reader.
+func (s *sourceReader) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.failed.Store(&err)
+	}
+	return n, err
+}
