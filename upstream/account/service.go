@@ -58,6 +58,17 @@ func NewService(store Store, gate *client.Client, hasher *Hasher, now func() tim
 // Add calls the gate first and writes the row last. A crash in between
 // leaves an account at the gate without a login and without a token.
 func (s *Service) Add(ctx context.Context, email Email, password, plan string) (Account, error) {
+	return s.add(ctx, newID(), email, password, plan)
+}
+
+// SignUp is Add for a person who signs up, on plan free. The audit log of the
+// gate names the new account as the person.
+func (s *Service) SignUp(ctx context.Context, email Email, password string) (Account, error) {
+	id := newID()
+	return s.add(client.WithActor(ctx, id), id, email, password, FreePlan)
+}
+
+func (s *Service) add(ctx context.Context, id string, email Email, password, plan string) (Account, error) {
 	hash, err := s.hasher.Hash(ctx, password)
 	if err != nil {
 		return Account{}, err
@@ -69,10 +80,10 @@ func (s *Service) Add(ctx context.Context, email Email, password, plan string) (
 		return Account{}, err
 	}
 	now := s.now().UTC().Truncate(time.Millisecond)
-	a := Account{ID: newID(), Email: email, CreatedAt: now, UpdatedAt: now}
+	a := Account{ID: id, Email: email, CreatedAt: now, UpdatedAt: now}
 	active := false
 	err = s.ask(ctx, func(ctx context.Context) error {
-		_, err := s.gate.PutAccount(ctx, a.ID, api.AccountChange{Plan: &plan, Disabled: &active})
+		_, err := s.gate.PutAccount(ctx, a.ID, api.AccountChange{Plan: &plan, Disabled: &active, Label: label(email)})
 		return err
 	})
 	if err == nil {
@@ -120,13 +131,22 @@ func (s *Service) SetDisabled(ctx context.Context, id string, disabled bool) err
 }
 
 func (s *Service) put(ctx context.Context, id string, change api.AccountChange) error {
-	if _, err := s.store.ByID(ctx, id); err != nil {
+	c, err := s.store.ByID(ctx, id)
+	if err != nil {
 		return err
 	}
+	// An account from before the gate had labels gets one here.
+	change.Label = label(c.Email)
 	return s.ask(ctx, func(ctx context.Context) error {
 		_, err := s.gate.PutAccount(ctx, id, change)
 		return err
 	})
+}
+
+// label returns the label of an account at the gate. It is in ASCII, so that
+// its bytes are characters.
+func label(email Email) *string {
+	return new(string(email[:min(len(email), api.MaxLabel)]))
 }
 
 // Delete removes an account from the gate, with its tokens and counts, and

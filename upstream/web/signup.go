@@ -42,7 +42,7 @@ func (s *site) signUp(w http.ResponseWriter, r *http.Request) error {
 	email, err := account.ParseEmail(view.Email)
 	var added account.Account
 	if err == nil {
-		added, err = s.Accounts.Add(r.Context(), email, form.Get("password"), account.FreePlan)
+		added, err = s.Accounts.SignUp(r.Context(), email, form.Get("password"))
 	}
 	switch {
 	case errors.Is(err, account.ErrEmail):

@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/web/session"
 )
@@ -90,7 +91,8 @@ func (s *site) visited(begin func(*http.Request) (*visit, error), h pageHandler)
 			err = s.sessions.Touch(r.Context(), v.session)
 		}
 		if err == nil {
-			err = h(w, r, v)
+			// The audit log of the gate names the person.
+			err = h(w, r.WithContext(client.WithActor(r.Context(), v.who.ID)), v)
 		}
 		if errors.Is(err, errSignedOut) || isRefusedAs(err, "account_disabled") {
 			err = s.askToSignIn(w, r)

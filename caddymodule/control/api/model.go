@@ -83,6 +83,9 @@ type Account struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
+// MaxLabel is how long the label of an account may be, in characters.
+const MaxLabel = 200
+
 // AccountChange changes an account. A nil member does not change. A new
 // account is enabled and on plan free.
 type AccountChange struct {

@@ -45,9 +45,9 @@ const (
 // AuditEntry is one change. It has no secrets.
 type AuditEntry struct {
 	ID      string    `json:"id" doc:"The position of the entry in the audit log."`
-	At      time.Time `json:"at"`
-	Actor   Actor     `json:"actor"`
-	Action  string    `json:"action" enum:"account.create,account.set,account.delete,key.create,key.set,key.revoke,key.rotate,login.create,login.rotate,login.revoke,login.end,limit.set,limit.clear,usage.reset"`
+	At      time.Time `json:"at" doc:"When the change was made."`
+	Actor   Actor     `json:"actor" doc:"Who made the change."`
+	Action  string    `json:"action" enum:"account.create,account.set,account.delete,key.create,key.set,key.revoke,key.rotate,login.create,login.rotate,login.revoke,login.end,limit.set,limit.clear,usage.reset" doc:"What was done."`
 	Account string    `json:"account" doc:"The account's id."`
 	// Target is the id of a key, an endpoint and a period such as
 	// convert/day, an endpoint, or empty.
@@ -68,11 +68,11 @@ const MaxRefusedDays = 400
 
 // Refused is how many calls were refused, or would have been in mode shadow.
 type Refused struct {
-	Day      string `json:"day" format:"date"`
+	Day      string `json:"day" format:"date" doc:"The day, in the time zone of the gate."`
 	Account  string `json:"account" doc:"The account's id. Empty if it is not known."`
 	Endpoint string `json:"endpoint" doc:"The endpoint's name. Empty for a request to no endpoint."`
 	Code     string `json:"code" doc:"The code of the refusal."`
-	Calls    int64  `json:"calls"`
+	Calls    int64  `json:"calls" doc:"How many calls were refused, or would have been in mode shadow."`
 }
 
 // RefusedPage is one page of refused calls.
@@ -90,7 +90,7 @@ type UsageCount struct {
 
 // UsageCounts is one page of the counts of one day.
 type UsageCounts struct {
-	Day    string       `json:"day" format:"date"`
+	Day    string       `json:"day" format:"date" doc:"The day of the counts."`
 	Counts []UsageCount `json:"counts" nullable:"false" doc:"In ascending order of account and endpoint. A page can be empty and have a next one."`
 	Next   *string      `json:"next" doc:"The after of the next page; null on the last one."`
 }
@@ -104,20 +104,20 @@ type UsageTop struct {
 // BusyAccount is what an account used of all endpoints.
 type BusyAccount struct {
 	Account string `json:"account" doc:"The account's id."`
-	Label   string `json:"label"`
-	Plan    string `json:"plan"`
+	Label   string `json:"label" doc:"The account's label."`
+	Plan    string `json:"plan" doc:"The account's plan."`
 	Calls   int64  `json:"calls" doc:"The calls by their cost."`
 }
 
 // NearestLimit is a limit of a day or a month and what an account used of it.
 type NearestLimit struct {
 	Account   string    `json:"account" doc:"The account's id."`
-	Label     string    `json:"label"`
-	Plan      string    `json:"plan"`
+	Label     string    `json:"label" doc:"The account's label."`
+	Plan      string    `json:"plan" doc:"The account's plan."`
 	Endpoint  string    `json:"endpoint" doc:"The endpoint's name, or all for all endpoints together."`
-	Period    string    `json:"period" enum:"day,month"`
-	Limit     int64     `json:"limit"`
-	Used      int64     `json:"used"`
-	Remaining int64     `json:"remaining"`
-	ResetsAt  time.Time `json:"resets_at"`
+	Period    string    `json:"period" enum:"day,month" doc:"The limit's period."`
+	Limit     int64     `json:"limit" doc:"The calls that are admitted."`
+	Used      int64     `json:"used" doc:"The calls of the period, by their cost."`
+	Remaining int64     `json:"remaining" doc:"The calls left in the period."`
+	ResetsAt  time.Time `json:"resets_at" doc:"When the period ends."`
 }

@@ -1,0 +1,39 @@
+package account_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/upstream/account"
+)
+
+// TestLabels: each change sets the e-mail as the label, also of an account
+// that has none.
+func TestLabels(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	long := account.Email("a@" + strings.Repeat(strings.Repeat("x", 60)+".", 4) + "example")
+	for _, email := range []account.Email{"ada@example.com", long} {
+		a := w.add(t, email, "starter")
+		want := string(email[:min(len(email), api.MaxLabel)])
+		if got, err := w.gate.Client.Account(t.Context(), a.ID); err != nil || got.Label != want {
+			t.Errorf("a new account: got %+v, %v, want the label %s", got, err, want)
+		}
+		for name, change := range map[string]func() error{
+			"plan":    func() error { return w.SetPlan(t.Context(), a.ID, "business") },
+			"disable": func() error { return w.SetDisabled(t.Context(), a.ID, true) },
+			"enable":  func() error { return w.SetDisabled(t.Context(), a.ID, false) },
+		} {
+			if _, err := w.gate.Client.PutAccount(t.Context(), a.ID, api.AccountChange{Label: new("")}); err != nil {
+				t.Fatal(err)
+			}
+			if err := change(); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if got, err := w.gate.Client.Account(t.Context(), a.ID); err != nil || got.Label != want {
+				t.Errorf("%s: got %+v, %v, want the label %s", name, got, err, want)
+			}
+		}
+	}
+}
