@@ -28,7 +28,7 @@ func (r reporter) Refused(account string, endpoint *policy.Endpoint, code string
 
 // Reached implements gate.Reporter.
 func (r reporter) Reached(ctx context.Context, quota event.Quota) {
-	r.reached(context.WithoutCancel(ctx), quota) // the client may leave
+	r.reached(ctx, quota)
 }
 
 // FlushReports writes the refused calls that are in memory to the store, so

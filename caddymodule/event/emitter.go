@@ -15,11 +15,19 @@ import (
 )
 
 const (
-	// remembered is how many events of quotas an Emitter remembers. It asks
-	// the store about others.
-	remembered = 1 << 16
+	// remembered is how many events of quotas an Emitter remembers, about 250
+	// bytes for each. It asks the store about others.
+	remembered = 1 << 17
 
-	// storing is how long a request waits for the store.
+	// patience is how long a call waits for its event to be stored. Usually
+	// that takes less than a millisecond, once for each event.
+	patience = 20 * time.Millisecond
+
+	// pause is how long later calls do not wait for an event after that. The
+	// store continues meanwhile.
+	pause = time.Second
+
+	// storing is how long a change waits for the store.
 	storing = time.Second
 
 	// storingAtMost is how long the store may take. The request continues
@@ -44,39 +52,44 @@ type EmitterOptions struct {
 // concurrent use.
 type Emitter struct {
 	EmitterOptions
-	stored  *lru.Cache[quotaKey, struct{}]
+	// tried has the zero time for an event that is stored, and otherwise when
+	// a call may try again.
+	tried   *lru.Cache[quotaKey, time.Time]
 	storing singleflight.Group // by the id of the event
 	outage  *outage.Log
 }
 
 // NewEmitter returns an Emitter.
 func NewEmitter(options EmitterOptions) (*Emitter, error) {
-	stored, err := lru.New[quotaKey, struct{}](remembered)
+	tried, err := lru.New[quotaKey, time.Time](remembered)
 	if err != nil {
 		return nil, fmt.Errorf("making the memory of events: %w", err)
 	}
 	log := outage.New(outage.Logger(options.Logger), slog.LevelError, "storing an event")
-	return &Emitter{EmitterOptions: options, stored: stored, outage: log}, nil
+	return &Emitter{EmitterOptions: options, tried: tried, outage: log}, nil
 }
 
-// Reached stores the event of a quota, unless it is stored already. After a
-// failure, the next call for the same event tries again.
+// Reached stores the event of a quota, unless it is stored already. It waits
+// at most 20 milliseconds. After a failure, a call for the same event tries
+// again a second later.
 func (e *Emitter) Reached(ctx context.Context, q Quota) {
 	k := q.key()
-	if e.stored.Contains(k) {
+	if next, known := e.tried.Get(k); known && (next.IsZero() || time.Now().Before(next)) {
 		return
 	}
-	if e.store(ctx, q.message()) {
-		e.stored.Add(k, struct{}{})
+	if e.store(ctx, q.message(), patience) {
+		e.tried.Add(k, time.Time{})
+	} else {
+		e.tried.Add(k, time.Now().Add(pause))
 	}
 }
 
 // Publish stores the event of a change.
-func (e *Emitter) Publish(ctx context.Context, c Change) { e.store(ctx, c.message()) }
+func (e *Emitter) Publish(ctx context.Context, c Change) { e.store(ctx, c.message(), storing) }
 
 // store stores an event and tells whether the store has it. Calls for the
 // same event store it once. It also ends while the store hangs.
-func (e *Emitter) store(ctx context.Context, m message) bool {
+func (e *Emitter) store(ctx context.Context, m message, patience time.Duration) bool {
 	done := e.storing.DoChan(m.id, func() (any, error) {
 		// The end of one request does not end what others wait for.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storingAtMost)
@@ -87,8 +100,8 @@ func (e *Emitter) store(ctx context.Context, m message) bool {
 	select {
 	case result := <-done:
 		err = result.Err
-	case <-time.After(storing):
-		err = fmt.Errorf("the store did not answer within %v", storing)
+	case <-time.After(patience):
+		err = fmt.Errorf("the store did not answer within %v", patience)
 	}
 	if err != nil {
 		e.outage.Failed(slog.String("event", m.id), slog.String("type", m.kind), slog.Any("error", err))

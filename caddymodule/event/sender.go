@@ -104,14 +104,24 @@ func (s *Sender) Start() {
 }
 
 // Stop ends posting. Events that are being posted are due again when it
-// returns: the next sender posts them. It does nothing if the sender does not
+// returns: the next sender posts them. It does not wait for a store that hangs:
+// then they are due after their lease. It does nothing if the sender does not
 // run.
 func (s *Sender) Stop() {
 	if s.stop == nil {
 		return
 	}
 	s.stop()
-	s.running.Wait()
+	ended := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(asking + time.Second):
+		s.Logger.Warn("stopping to post events although the store hangs")
+	}
 	s.transport.CloseIdleConnections()
 }
 
@@ -180,7 +190,11 @@ func (s *Sender) ask(ctx context.Context, use func(context.Context, store.Events
 
 // deliver posts an event once, and stores what comes of it.
 func (s *Sender) deliver(ctx context.Context, e store.Event) {
-	err := s.post(ctx, e)
+	err := errTooOld
+	// The last try is at the end of the time, or somewhat later.
+	if s.Now().Before(e.At.Add(deliverFor + posting)) {
+		err = s.post(ctx, e)
+	}
 	now := s.Now()
 	switch {
 	case err == nil:
@@ -200,6 +214,9 @@ func (s *Sender) deliver(ctx context.Context, e store.Event) {
 		s.remove(ctx, e)
 	}
 }
+
+// errTooOld is why an event is given up that waited without a sender.
+var errTooOld = errors.New("no gate posted it")
 
 // retryAt returns when to try again after a failure. The wait doubles with
 // each failure, less up to a quarter: events that failed together are not

@@ -24,6 +24,9 @@ const (
 	// maxBatch is how many rows are written in one step.
 	maxBatch = 1000
 
+	// closeTimeout bounds Close.
+	closeTimeout = 5 * time.Second
+
 	// writeTimeout bounds a write in the background.
 	writeTimeout = 10 * time.Second
 )
@@ -111,7 +114,7 @@ func (r *Refused) write() {
 func (r *Refused) Flush(ctx context.Context) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
-	rows := r.take()
+	rows := sorted(r.take())
 	for batch := range slices.Chunk(rows, maxBatch) {
 		if err := r.options.Store.AddRefused(ctx, batch); err != nil {
 			r.restore(rows)
@@ -122,21 +125,26 @@ func (r *Refused) Flush(ctx context.Context) error {
 	return nil
 }
 
-// take returns the rows in their order, and removes them.
-func (r *Refused) take() []store.Refused {
+// take returns the calls, and removes them.
+func (r *Refused) take() map[store.Refused]int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.timer != nil {
 		r.timer.Stop()
 		r.timer = nil
 	}
-	rows := make([]store.Refused, 0, len(r.calls))
-	for row, calls := range r.calls {
-		row.Calls = calls
+	calls := r.calls
+	r.calls, r.accounts = map[store.Refused]int64{}, 0
+	return calls
+}
+
+// sorted returns rows in their order.
+func sorted(calls map[store.Refused]int64) []store.Refused {
+	rows := make([]store.Refused, 0, len(calls))
+	for row, n := range calls {
+		row.Calls = n
 		rows = append(rows, row)
 	}
-	clear(r.calls)
-	r.accounts = 0
 	slices.SortFunc(rows, store.Refused.Compare)
 	return rows
 }
@@ -153,15 +161,24 @@ func (r *Refused) restore(rows []store.Refused) {
 	}
 }
 
-// Close writes what is left. Calls that are added later are dropped.
+// Close writes what is left. Calls that are added later are dropped. It does
+// not wait for a store that hangs.
 func (r *Refused) Close() {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
-	r.write()
+	written := make(chan struct{})
+	go func() {
+		r.write()
+		close(written)
+	}()
+	select {
+	case <-written:
+	case <-time.After(closeTimeout):
+	}
 	dropped := int64(0)
-	for _, row := range r.take() {
-		dropped += row.Calls
+	for _, calls := range r.take() {
+		dropped += calls
 	}
 	r.options.Dropped(dropped)
 }
