@@ -63,7 +63,7 @@ func writeBackup(ctx context.Context, address, path string) (*backup.File, error
 	if err != nil {
 		return nil, fmt.Errorf("writing %s: %w", path, err)
 	}
-	defer os.Remove(draft.Name()) //nolint:errcheck // it is gone after the rename
+	defer os.Remove(draft.Name()) //nolint:errcheck // the backup has its own name by then
 	err = errors.Join(gate.Backup(ctx, draft), draft.Sync(), draft.Close())
 	if err != nil {
 		return nil, err

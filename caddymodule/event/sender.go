@@ -178,7 +178,7 @@ func (s *Sender) ask(ctx context.Context, use func(context.Context, store.Events
 	s.store.Worked()
 }
 
-// deliver posts an event once, and stores what comes of it.
+// deliver posts an event once, and stores the outcome.
 func (s *Sender) deliver(ctx context.Context, e store.Event) {
 	err := s.post(ctx, e)
 	now := s.Now()
