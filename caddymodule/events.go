@@ -16,8 +16,8 @@ import (
 // maxNotices is how many events wait for Caddy's event handlers at most.
 const maxNotices = 1024
 
-// events tells others about quotas and changes: the handlers of Caddy's event
-// system, and the webhook.
+// events publishes quotas and changes: to the handlers of Caddy's event
+// system, and to the webhook.
 type events struct {
 	emitter *event.Emitter
 	sender  *event.Sender // nil without a webhook
@@ -106,12 +106,12 @@ func (e *events) stop() {
 	}
 }
 
-// Publish tells others about a change. It returns when the event is stored.
+// Publish publishes the event of a change. It returns when the event is stored.
 func (a *App) Publish(ctx context.Context, change event.Change) {
 	a.events.emitter.Publish(ctx, change)
 }
 
-// reached tells others about a quota. See gate.Reporter.
+// reached publishes the event of a quota. See gate.Reporter.
 func (a *App) reached(ctx context.Context, quota event.Quota) {
 	a.events.emitter.Reached(ctx, quota)
 }

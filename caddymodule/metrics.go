@@ -49,8 +49,8 @@ func histogram(name, help string, buckets []float64) prometheus.Histogram {
 var deliveryOutcomes = []string{"delivered", "failed", "expired", "dropped"}
 
 // countDelivery counts n deliveries to the webhook: attempts that were
-// "delivered" or "failed", and events that were given up, "expired" after too
-// many attempts or "dropped" because too many waited.
+// "delivered" or "failed", and events that were given up: "expired" after 24
+// hours, or "dropped" because too many waited.
 func countDelivery(outcome string, n int) { deliveries.WithLabelValues(outcome).Add(float64(n)) }
 
 // committed measures a group of calls that a store committed.

@@ -24,7 +24,7 @@ func exitOnMisuse(c *cobra.Command) {
 	if args := c.Args; args != nil {
 		c.Args = func(c *cobra.Command, given []string) error { return misused(c, args(c, given)) }
 	}
-	// Cobra does the same later, without a way to tell the error.
+	// Cobra checks the same later, but its error has no type of its own.
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		return misused(c, cmp.Or(c.ValidateRequiredFlags(), c.ValidateFlagGroups()))
 	}

@@ -125,7 +125,7 @@ func openState(opener StoreOpener) (*state, error) {
 	return s, nil
 }
 
-// Destruct closes the store, after it has what is known about refused calls.
+// Destruct writes the refused calls in memory to the store, and closes it.
 // The closed store refuses later requests.
 func (s *state) Destruct() error {
 	if s.refused != nil {

@@ -23,11 +23,11 @@ type change struct {
 	action, account, target string
 	// before and after are JSON values of package api, nil if there is none.
 	before, after any
-	// event is what others are told, nil for nothing.
+	// event is the event to publish, nil for none.
 	event *event.Change
 }
 
-// audit adds changes to the audit log and tells others about them. Call it
+// audit adds changes to the audit log and publishes their events. Call it
 // after each change and before its answer: an answered change is in the log.
 // It also finishes when the client is gone, because the change is made.
 func (with *session) audit(ctx context.Context, changes ...change) error {

@@ -43,7 +43,7 @@ type Backend interface {
 	// Readiness tells whether the gate can take calls. It returns within
 	// about a second, also if the store hangs.
 	Readiness() api.Readiness
-	// Publish tells others about a change. It returns when the event is
+	// Publish publishes the event of a change. It returns when the event is
 	// stored, or when that failed, which it logs.
 	Publish(ctx context.Context, change event.Change)
 	// FlushReports stores the refused calls that are counted in memory.

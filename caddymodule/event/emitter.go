@@ -41,7 +41,7 @@ type EmitterOptions struct {
 	Store func() (store.Events, error)
 	// Queued tells whether events of a type are delivered.
 	Queued func(kind string) bool
-	// Emit tells others about a new event. It does not block.
+	// Emit publishes a new event. It does not block.
 	Emit func(kind string, data map[string]any)
 	// Dropped counts events that the store dropped for newer ones.
 	Dropped func(n int)
@@ -111,7 +111,7 @@ func (e *Emitter) store(ctx context.Context, m message, patience time.Duration) 
 	return true
 }
 
-// add adds an event to the store. If it is new, it tells others.
+// add adds an event to the store, and publishes it if it is new.
 func (e *Emitter) add(ctx context.Context, m message) error {
 	body, err := m.body()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package event has what the gate tells others: that an account reaches a
-// limit, and that an account or a key changes.
+// Package event stores and posts events: an account reaches a limit, or an
+// account or a key changes.
 //
 // An event has an id that is derived from what happened, so that the same
 // event has the same id after a restart and on every gate.

@@ -188,7 +188,7 @@ func (s *Sender) ask(ctx context.Context, use func(context.Context, store.Events
 	s.store.Worked()
 }
 
-// deliver posts an event once, and stores what comes of it.
+// deliver posts an event once, and stores the outcome.
 func (s *Sender) deliver(ctx context.Context, e store.Event) {
 	err := errTooOld
 	// The last try is at the end of the time, or somewhat later.

@@ -32,8 +32,8 @@ type Question struct {
 	Key *store.Key
 	// From is the address of the client, if it is known.
 	From netip.Addr
-	// Cost is the number of elements in the body, for endpoints whose cost
-	// it is. Zero is 1.
+	// Cost is the number of elements in the body, for endpoints with
+	// cost json. 0 means 1.
 	Cost int64
 }
 
@@ -75,10 +75,10 @@ func (g *Gate) Explain(ctx context.Context, q Question) (api.Explanation, error)
 		return x.refused("route", refusal)
 	case to.Login:
 		x.passed("route", "A login. It needs no token; the limits of login attempts apply.")
-		return x.admitted("If the limits of login attempts admit it, it passes to the service, which checks the password.")
+		return x.admitted("If the limits of login attempts allow it, the request passes to the service. The service checks the password.")
 	case to.Endpoint == nil:
 		x.passed("route", "An open path: no login, no endpoint, and not below a guard.")
-		return x.admitted("It passes to the service. An open path needs no token.")
+		return x.admitted("The request passes to the service. An open path needs no token.")
 	}
 	x.passed("route", "The endpoint "+to.Endpoint.Name+".")
 	return g.explainCall(r, to.Endpoint, x)
@@ -130,7 +130,7 @@ func (g *Gate) explainCall(r *http.Request, e *policy.Endpoint, x *explaining) (
 	if e.Usage {
 		return x.admitted("The gate answers with the usage of the account.")
 	}
-	return x.admitted("It passes to the service.")
+	return x.admitted("The request passes to the service.")
 }
 
 // checkToken is bearer and Store.Grant for a known key.
@@ -282,7 +282,7 @@ func (x *explaining) refused(step string, f *Refusal) (api.Explanation, error) {
 func (x *explaining) inShadow(f *Refusal) string {
 	usage := x.call != nil && x.call.endpoint.Usage
 	if x.always || usage || f == refuseInvalidToken {
-		return "The mode shadow refuses it too."
+		return "The mode shadow also refuses the request."
 	}
-	return "The mode is shadow: it passes."
+	return "The mode is shadow: the request passes."
 }

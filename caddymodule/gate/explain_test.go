@@ -217,11 +217,11 @@ func TestExplainInShadow(t *testing.T) {
 		disabled bool
 		want     string
 	}{
-		{convert, false, "The account's plan has no access to the API. The mode is shadow: it passes."},
-		{"/api/nothing", false, "There is nothing here. The mode is shadow: it passes."},
-		{"/api/usage", false, "The account's plan has no access to the API. The mode shadow refuses it too."},
-		{convert, true, "The token is not valid. It may be mistyped, expired or revoked. The mode shadow refuses it too."},
-		{"/api//convert", false, "The path can be read in more than one way. Send it in its plain form. The mode shadow refuses it too."},
+		{convert, false, "The account's plan has no access to the API. The mode is shadow: the request passes."},
+		{"/api/nothing", false, "There is nothing here. The mode is shadow: the request passes."},
+		{"/api/usage", false, "The account's plan has no access to the API. The mode shadow also refuses the request."},
+		{convert, true, "The token is not valid. It may be mistyped, expired or revoked. The mode shadow also refuses the request."},
+		{"/api//convert", false, "The path can be read in more than one way. Send it in its plain form. The mode shadow also refuses the request."},
 	} {
 		account.Disabled = test.disabled
 		got, err := w.gate.Explain(t.Context(), gate.Question{Method: "GET", Target: test.target, Account: &account})

@@ -39,7 +39,7 @@ type Store interface {
 // Options configure a Refused. All are required.
 type Options struct {
 	Store Store
-	// Dropped is told how many calls will never be in the store.
+	// Dropped gets the number of calls that will never be in the store.
 	Dropped func(calls int64)
 	Logger  *slog.Logger
 }

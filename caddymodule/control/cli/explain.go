@@ -21,14 +21,14 @@ func (t *tool) explain() *cobra.Command {
 	c.Flags().StringVar(&q.Key, "key", "", "The id of the key that calls")
 	c.Flags().StringVar(&q.Account, "account", "", "The account that calls; without --key, with all abilities of its plan")
 	c.Flags().StringVar(&q.From, "from", "", "The address of the client, for a key with addresses")
-	c.Flags().Int64Var(&q.Cost, "cost", 1, "The number of elements in the body, for an endpoint whose cost it is")
+	c.Flags().Int64Var(&q.Cost, "cost", 1, "The number of elements in the body, for an endpoint with cost json")
 	t.completeFlag(c, "account", accounts)
 	run := query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Explanation, error) {
 		q.Method, q.Target = args[0], args[1]
 		return gate.Explain(ctx, q)
 	}, showExplanation)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		// A script with an empty variable does not mean a request without it.
+		// An empty variable in a script must not remove a condition.
 		for _, name := range []string{"key", "account", "from"} {
 			if flag := c.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" {
 				return misuse("--%s has no value", name)

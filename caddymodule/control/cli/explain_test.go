@@ -65,10 +65,10 @@ address      yes  The key may be used from any address.
 entitlement  yes  The plan has the endpoint, and the key has the ability currencies.
 cost         yes  The call costs 1.
 quota        yes  Each limit has room for the call.
-proxy        yes  It passes to the service.
+proxy        yes  The request passes to the service.
 
 Answer   admitted
-Message  It passes to the service.
+Message  The request passes to the service.
 
 ENDPOINT    OF       PERIOD  USED  LIMIT  REMAINING  RESETS AT                   REFUSES
 currencies  account  day     0     100    100        2126-11-21 00:00:00 +01:00  no

@@ -112,7 +112,7 @@ func countsOfDay(ctx context.Context, gate *client.Client, day, after string) (a
 }
 
 // write calls do with standard output, or with a file that appears only if do
-// succeeds: nobody bills by a part of the rows.
+// succeeds: a part of the rows is not enough for a bill.
 func write(c *cobra.Command, path string, do func(io.Writer) error) (err error) {
 	if !c.Flags().Changed("output") {
 		return do(c.OutOrStdout())

@@ -30,8 +30,8 @@ func missing(c *cobra.Command, args []string) error {
 	return misuse("unknown command %q of %q; see --help", args[0], c.CommandPath())
 }
 
-// notEmpty refuses flags that are set to nothing. A script with an empty
-// variable does not mean all.
+// notEmpty refuses flags that are set to nothing. An empty
+// variable in a script must not select all.
 func notEmpty(c *cobra.Command, flags ...string) error {
 	for _, name := range flags {
 		if flag := c.Flag(name); flag.Changed && flag.Value.String() == "" {

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"strconv"
 
@@ -18,7 +19,7 @@ func (t *tool) topUsage() *cobra.Command {
 		Use: "top", Short: "Shows the busiest accounts and those nearest to a limit", Args: cobra.NoArgs,
 		Example: "caddy tollgate usage top --days 7",
 	}
-	c.Flags().IntVar(&days, "days", 1, "The last days of the busiest accounts, today included")
+	c.Flags().IntVar(&days, "days", 1, fmt.Sprintf("Find the busiest accounts of this number of days, today included, up to %d", api.MaxUsageDays))
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.UsageTop, error) {
 		if err := between("days", days, 1, api.MaxUsageDays); err != nil {
 			return api.UsageTop{}, err

@@ -15,8 +15,8 @@ type Question struct {
 	Account, Key   string
 	// From is the address of the client.
 	From string
-	// Cost is the number of elements in the body, for endpoints whose cost
-	// it is; 0 for 1.
+	// Cost is the number of elements in the body, for endpoints with
+	// cost json. 0 means 1.
 	Cost int64
 }
 

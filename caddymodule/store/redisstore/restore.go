@@ -388,7 +388,7 @@ func (r *restore) sendBatch(ctx context.Context, l *link, batch []rueidis.Comple
 			errs[i] = r.client.hide(err)
 		}
 	}
-	// The first one says enough.
+	// One error is enough: the others often have the same cause.
 	if err := cmp.Or(errs...); err != nil {
 		return unavailable(err)
 	}

@@ -1,8 +1,8 @@
 #!lua
 -- Adds an event unless its id is known.
 --
--- KEYS: known ids by the end of that, bodies, times due, times of happening,
--- attempts.
+-- KEYS: known ids by the end of their time, bodies, times due, times of
+-- happening, attempts.
 -- ARGV: id; until when it is known, in milliseconds; the body, or nothing if it
 -- does not wait; when it happened, in microseconds; how many may wait.
 -- Returns 1 if it is new, and how many events were dropped.
@@ -11,7 +11,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local known = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if known and tonumber(known) > now or redis.call('HEXISTS', KEYS[2], ARGV[1]) == 1 then return {0, 0} end
--- Some at a time, since a script holds up all calls.
+-- Some at a time: a script blocks all calls while it runs.
 local old = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 100)
 if #old > 0 then redis.call('ZREM', KEYS[1], unpack(old)) end
 redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])
