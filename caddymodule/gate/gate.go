@@ -197,7 +197,7 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 	}
 	c, refusal := g.identify(r, e, hash, began)
 	if refusal == nil {
-		refusal = c.decide(hash)
+		refusal = c.confirm(hash, c.decide(hash))
 	}
 	g.Server.Decided(g.Since(began))
 	switch {
@@ -206,7 +206,7 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 		g.Server.Count(e, Admitted)
 	case c == nil:
 		return g.refuse(w, r, "", e, refusal)
-	case !shadow || c.unsure:
+	case !shadow || c.unsure || refusal == refuseInvalidToken:
 		return g.refuse(w, r, c.grant.Account, e, refusal)
 	default:
 		g.report(c.grant.Account, e, refusal)
