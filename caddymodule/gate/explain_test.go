@@ -221,6 +221,9 @@ func TestExplainInShadow(t *testing.T) {
 		{"/api/nothing", false, "There is nothing here. The mode is shadow: it passes."},
 		{"/api/usage", false, "The account's plan has no access to the API. The mode shadow refuses it too."},
 		{convert, true, "The token is not valid. It may be mistyped, expired or revoked. The mode shadow refuses it too."},
+		{convert + "?access_token=x", true, "The token is not valid. It may be mistyped, expired or revoked. The mode shadow refuses it too."},
+		{convert + "?access_token=x", false, "Send exactly one token, in the header Authorization and nowhere else. The mode is shadow: it passes."},
+		{"/api/usage?access_token=x", true, "Send exactly one token, in the header Authorization and nowhere else. The mode shadow refuses it too."},
 		{"/api//convert", false, "The path can be read in more than one way. Send it in its plain form. The mode shadow refuses it too."},
 	} {
 		account.Disabled = test.disabled

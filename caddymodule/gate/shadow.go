@@ -26,6 +26,17 @@ func (c *Call) confirm(hash token.Hash, refusal *Refusal) *Refusal {
 	return refusal
 }
 
+// overlook reports the refusal of a call that shadow passes. An upgrade passes
+// as at an endpoint that allows upgrades.
+func (c *Call) overlook(refusal *Refusal, held headers) {
+	c.gate.report(c.grant.Account, c.endpoint, refusal)
+	c.uncounted = true
+	if h := c.request.Header; refusal == refuseUpgrade && held.sentUpgrade != nil {
+		h["Connection"], h["Upgrade"] = held.sentConnection, held.sentUpgrade
+		keepConnection(h, true)
+	}
+}
+
 // overlook reports a refusal and passes the request on, as if there were no
 // gate.
 func (g *Gate) overlook(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, f *Refusal, held headers, next Handler) error {
