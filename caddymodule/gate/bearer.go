@@ -21,7 +21,23 @@ func bearer(fields []string, query string) (token.Hash, *Refusal) {
 	if len(fields) == 0 {
 		return token.Hash{}, refuseUnauthenticated
 	}
-	scheme, credentials, _ := strings.Cut(fields[0], " ")
+	return parseBearer(fields[0])
+}
+
+// ownToken returns the first token of the gate in the Authorization fields, also
+// of a request that bearer refuses. It may be revoked.
+func ownToken(fields []string) (hash token.Hash, found bool) {
+	for _, field := range fields {
+		if hash, refusal := parseBearer(field); refusal == nil {
+			return hash, true
+		}
+	}
+	return token.Hash{}, false
+}
+
+// parseBearer reads the token of one Authorization field.
+func parseBearer(field string) (token.Hash, *Refusal) {
+	scheme, credentials, _ := strings.Cut(field, " ")
 	credentials = strings.Trim(credentials, " ")
 	if !strings.EqualFold(scheme, "Bearer") || credentials == "" {
 		return token.Hash{}, refuseUnauthenticated

@@ -104,15 +104,19 @@ const maxDecisions = 20
 
 // decide checks what the call may do, and takes its cost from all limits. If
 // the grant was out of date, or a call is refused because of a cached grant,
-// it reads the grant again and decides again.
-func (c *Call) decide(hash token.Hash) *Refusal {
+// it reads the grant again and decides again. A fault of the request, if it is
+// not nil, refuses the call before that.
+func (c *Call) decide(hash token.Hash, fault *Refusal) *Refusal {
+	if fault != nil {
+		return c.confirm(hash, fault)
+	}
 	refusal := c.decideOnce(hash)
 	for n := 1; n < maxDecisions && c.isOutdated(refusal); n++ {
 		if refusal = c.renew(hash, c.store.Confirm); refusal == nil {
 			refusal = c.decideOnce(hash)
 		}
 	}
-	return refusal
+	return c.confirm(hash, refusal)
 }
 
 func (c *Call) decideOnce(hash token.Hash) *Refusal {

@@ -42,7 +42,7 @@ type Question struct {
 type explaining struct {
 	Question
 	call *Call
-	// always tells that the mode shadow refuses the route, too.
+	// always tells that the mode shadow refuses what enforce does.
 	always bool
 	api.Explanation
 }
@@ -107,6 +107,7 @@ func (g *Gate) explainCall(r *http.Request, e *policy.Endpoint, x *explaining) (
 	if err != nil {
 		return api.Explanation{}, err
 	}
+	x.always = x.always || e.Usage
 	now := g.Now()
 	if refusal := x.checkToken(r, now); refusal != nil {
 		return x.refused("token", refusal)
@@ -135,14 +136,22 @@ func (g *Gate) explainCall(r *http.Request, e *policy.Endpoint, x *explaining) (
 
 // checkToken is bearer and Store.Grant for a known key.
 func (x *explaining) checkToken(r *http.Request, now time.Time) *Refusal {
-	if _, refusal := bearer(nil, r.URL.RawQuery); x.Question.Account == nil || refusal == refuseRequest {
+	_, refusal := bearer(nil, r.URL.RawQuery)
+	if x.Question.Account == nil {
 		return refusal
 	}
-	if x.Question.Account.Disabled || x.Question.Key != nil && !x.Question.Key.Live(now) {
+	grants := !x.Question.Account.Disabled && (x.Question.Key == nil || x.Question.Key.Live(now))
+	switch {
+	case refusal == refuseRequest && (grants || x.always || !x.isShadow()):
+		return refusal
+	case !grants:
 		return refuseInvalidToken
 	}
 	return nil
 }
+
+// isShadow tells whether the mode is shadow.
+func (x *explaining) isShadow() bool { return x.Mode == string(policy.Shadow) }
 
 // grant is what the store returns for the token of the key.
 func (x *explaining) grant(p *policy.Policy) store.Grant {
@@ -272,7 +281,7 @@ func (x *explaining) refused(step string, f *Refusal) (api.Explanation, error) {
 		}
 		x.RetryAfter = &seconds
 	}
-	if x.Mode == string(policy.Shadow) {
+	if x.isShadow() {
 		x.Message += " " + x.inShadow(f)
 	}
 	return x.Explanation, nil
@@ -280,8 +289,7 @@ func (x *explaining) refused(step string, f *Refusal) (api.Explanation, error) {
 
 // inShadow tells what the mode shadow does with a refused request.
 func (x *explaining) inShadow(f *Refusal) string {
-	usage := x.call != nil && x.call.endpoint.Usage
-	if x.always || usage || f == refuseInvalidToken {
+	if x.always || f == refuseInvalidToken {
 		return "The mode shadow also refuses the request."
 	}
 	return "The mode is shadow: the request passes."

@@ -187,17 +187,22 @@ const anyMethod = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 // endpoint serves a metered request that came at began.
 func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, held headers, began time.Time, next Handler) error {
 	shadow := g.isShadow() && !e.Usage
-	hash, refusal := g.credentials(r, held)
-	if refusal != nil {
+	hash, fault := g.credentials(r, held)
+	known := fault == nil
+	if !known && shadow {
+		// A token that grants nothing is refused, whatever comes with it.
+		hash, known = ownToken(held.authorization)
+	}
+	if !known {
 		g.Server.Decided(g.Since(began))
 		if shadow {
-			return g.overlook(w, r, e, refusal, held, next)
+			return g.overlook(w, r, e, fault, held, next)
 		}
-		return g.refuse(w, r, "", e, refusal)
+		return g.refuse(w, r, "", e, fault)
 	}
 	c, refusal := g.identify(r, e, hash, began)
 	if refusal == nil {
-		refusal = c.decide(hash)
+		refusal = c.decide(hash, fault)
 	}
 	g.Server.Decided(g.Since(began))
 	switch {
@@ -206,11 +211,10 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 		g.Server.Count(e, Admitted)
 	case c == nil:
 		return g.refuse(w, r, "", e, refusal)
-	case !shadow || c.unsure:
+	case !shadow || c.unsure || refusal == refuseInvalidToken:
 		return g.refuse(w, r, c.grant.Account, e, refusal)
 	default:
-		g.report(c.grant.Account, e, refusal)
-		c.uncounted = true
+		c.overlook(refusal, held)
 	}
 	return c.proxy(w, r, held, hash, next)
 }

@@ -6,10 +6,36 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 // isShadow tells whether the gate only reports calls that break a rule.
 func (g *Gate) isShadow() bool { return g.Policy.Mode == policy.Shadow }
+
+// confirm returns the refusal of a call, or another one if shadow must not
+// overlook it: a cached grant may be of a key that is revoked, or of an account
+// that is disabled. If the store has returned rooms, it has checked the grant.
+func (c *Call) confirm(hash token.Hash, refusal *Refusal) *Refusal {
+	if refusal == nil || !c.shadow || c.unsure || !c.grant.Cached || c.rooms != nil {
+		return refusal
+	}
+	if failed := c.renew(hash, c.store.Confirm); failed != nil {
+		return failed
+	}
+	c.effective = nil // of the plan and the abilities of the old grant
+	return refusal
+}
+
+// overlook reports the refusal of a call that shadow passes. An upgrade passes
+// as at an endpoint that allows upgrades.
+func (c *Call) overlook(refusal *Refusal, held headers) {
+	c.gate.report(c.grant.Account, c.endpoint, refusal)
+	c.uncounted = true
+	if h := c.request.Header; refusal == refuseUpgrade && held.sentUpgrade != nil {
+		h["Connection"], h["Upgrade"] = held.sentConnection, held.sentUpgrade
+		keepConnection(h, true)
+	}
+}
 
 // overlook reports a refusal and passes the request on, as if there were no
 // gate.

@@ -43,7 +43,7 @@ func TestShadow(t *testing.T) {
 		"no token":               {target: convert, code: "unauthenticated", headers: []string{"Cookie: a=b"}},
 		"foreign token":          {target: convert, code: "invalid_token", headers: []string{junk, "Cookie: a=b"}},
 		"basic":                  {target: convert, code: "unauthenticated", headers: []string{"Authorization: Basic YTpi"}},
-		"two fields":             {target: convert, code: "invalid_request", headers: []string{junk, "Authorization: Bearer BEARER"}},
+		"two fields":             {target: convert, code: "invalid_request", headers: []string{junk, "Authorization: Basic YTpi"}},
 		"token in the query":     {target: convert + "?access_token=x", code: "invalid_request"},
 		"unknown path":           {target: "/api/nothing", code: "not_found", headers: []string{"Authorization: Bearer BEARER"}},
 		"method":                 {method: "DELETE", target: convert, code: "method_not_allowed"},
