@@ -124,21 +124,28 @@ func (r *Refused) Flush(ctx context.Context) error {
 
 // take returns the rows in their order, and removes them.
 func (r *Refused) take() []store.Refused {
+	// The rows are sorted without mu: Add must not wait for that.
+	all := r.swap()
+	rows := make([]store.Refused, 0, len(all))
+	for row, calls := range all {
+		row.Calls = calls
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, store.Refused.Compare)
+	return rows
+}
+
+// swap returns the calls, and begins without any.
+func (r *Refused) swap() map[store.Refused]int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.timer != nil {
 		r.timer.Stop()
 		r.timer = nil
 	}
-	rows := make([]store.Refused, 0, len(r.calls))
-	for row, calls := range r.calls {
-		row.Calls = calls
-		rows = append(rows, row)
-	}
-	clear(r.calls)
-	r.accounts = 0
-	slices.SortFunc(rows, store.Refused.Compare)
-	return rows
+	all := r.calls
+	r.calls, r.accounts = map[store.Refused]int64{}, 0
+	return all
 }
 
 // restore keeps rows that the store did not add.
