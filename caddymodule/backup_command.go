@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -72,11 +73,52 @@ func writeBackup(ctx context.Context, address, path string) (*backup.File, error
 	if err != nil {
 		return nil, fmt.Errorf("verifying the backup: %w", err)
 	}
-	// Unlike a rename, a link replaces no file that was made meanwhile.
-	if err := errors.Join(file.Close(), os.Link(draft.Name(), path)); err != nil {
+	if err = file.Close(); err == nil {
+		err = publish(draft.Name(), path)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("writing %s: %w", path, err)
 	}
 	return file, nil
+}
+
+// publish gives a draft its name. It replaces no file.
+func publish(draft, path string) error {
+	// Unlike a rename, a link replaces no file that was made meanwhile.
+	err := os.Link(draft, path)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		err = renameToNew(draft, path)
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// renameToNew is for file systems without hard links, such as FAT. An empty
+// file reserves the name; it remains only if the process is killed before the
+// rename.
+func renameToNew(draft, path string) error {
+	reserved, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(reserved.Close(), os.Rename(draft, path)); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// syncDir syncs the names in a directory. Windows cannot, and does not need it.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	opened, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(opened.Sync(), opened.Close())
 }
 
 // printBackup prints what a file has.

@@ -69,6 +69,55 @@ func TestDebian(t *testing.T) {
 	}
 }
 
+// TestDebianWithoutFiles: neither the scripts nor the programs need files that
+// an operator deleted.
+func TestDebianWithoutFiles(t *testing.T) {
+	t.Parallel()
+	need(t, "dpkg", "dpkg-query", "ldd")
+	deb, r := packaged(t, "tollgate_*.deb"), newRoot(t)
+	before := r.files(t)
+	r.dpkg(t, "--install", deb)
+	if err := os.Remove(r.path("etc/tollgate/tollgate.env")); err != nil {
+		t.Fatal(err)
+	}
+	r.dpkg(t, "--install", deb)
+	if _, err := os.Stat(r.path("etc/tollgate/tollgate.env")); !os.IsNotExist(err) {
+		t.Errorf("after an upgrade, the deleted settings: %v, want none", err)
+	}
+	output(t, r.command(t, "root", "/usr/bin/tollgate-caddy version"))
+	r.dpkg(t, "--remove", "tollgate")
+	if err := os.RemoveAll(r.path("etc/tollgate")); err != nil {
+		t.Fatal(err)
+	}
+	r.dpkg(t, "--purge", "tollgate")
+	if remains := r.remains(t, before); len(remains) > 0 {
+		t.Errorf("beside the data, %q remain after purge", remains)
+	}
+}
+
+// TestDebianWithoutRandom: without random digits, there is no secret, and the
+// package is not configured. It is when od works again.
+func TestDebianWithoutRandom(t *testing.T) {
+	t.Parallel()
+	need(t, "dpkg", "dpkg-query", "ldd")
+	deb, r := packaged(t, "tollgate_*.deb"), newRoot(t)
+	r.write(t, "usr/bin/od", "#!/bin/sh\necho 01 23\nexit 1\n")
+	out, err := exec.CommandContext(t.Context(), "dpkg", "--root="+string(r), "--install", deb).CombinedOutput()
+	if err == nil || !bytes.Contains(out, []byte("od read 4 of 64 digits")) {
+		t.Errorf("installing without random digits: %v\n%s", err, out)
+	}
+	for _, file := range []string{"secret", "secret.new"} {
+		if _, err := os.Stat(r.path("etc/tollgate", file)); !os.IsNotExist(err) {
+			t.Errorf("%s: %v, want none", file, err)
+		}
+	}
+	r.copy(t, "/usr/bin/od")
+	r.dpkg(t, "--configure", "tollgate")
+	if secret := r.read(t, "etc/tollgate/secret"); len(secret) != 64 {
+		t.Errorf("the secret has %d digits, want 64", len(secret))
+	}
+}
+
 // remains returns the files that are new since before, but for the data and
 // what systemd deletes when the services stop.
 func (r root) remains(t *testing.T, before []string) (remains []string) {

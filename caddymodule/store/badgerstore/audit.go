@@ -53,8 +53,9 @@ func (s *Store) AddEntries(_ context.Context, entries []store.Entry) error {
 	})
 }
 
-// ListEntries implements store.Audit. The id of an entry is never before its
-// time, so the scan begins at the id of since.
+// ListEntries implements store.Audit. The scan begins at the id of since: the
+// id of an entry is never before its time in milliseconds, also after the clock
+// was set back, so no earlier id has an entry since then.
 func (s *Store) ListEntries(_ context.Context, account string, since time.Time, after store.EntryID, limit int) (list []store.Entry, err error) {
 	start := []byte{prefixEntry}
 	if after != (store.EntryID{}) {

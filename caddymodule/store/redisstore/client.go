@@ -135,7 +135,6 @@ func (c *client) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.drop(store.ErrClosed)
-	c.options.State(false)
 }
 
 // drop closes the link. The caller holds the lock.

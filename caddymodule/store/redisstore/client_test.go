@@ -184,15 +184,13 @@ func TestAwayAtStart(t *testing.T) {
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
 	proxy.Refuse()
 	var log journal
-	states := make(chan bool, 10)
-	s := openAny(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Logger: log.logger(), State: func(works bool) { states <- works }})
-	if <-states || takeOne(t, s) == nil {
+	s := openAny(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Logger: log.logger()})
+	await(t, "a line about the server", func() bool { return log.has("redis does not work") })
+	if takeOne(t, s) == nil {
 		t.Error("the store works without a server")
 	}
 	check(t, proxy.Resume())
-	if !<-states {
-		t.Error("the store does not work")
-	}
+	await(t, "a line about the server", func() bool { return log.has("redis works") })
 	newAccount(t, s, account)
 	check(t, takeOne(t, s))
 	if got := log.count("redis does not work"); got != 1 {

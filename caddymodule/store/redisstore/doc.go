@@ -21,7 +21,8 @@
 //	P:refused:{20261122}:i   sorted set: refused calls of a day, in order
 //	P:refused:{20261122}:n   hash: their numbers; both expire after 400 days
 //	P:audit                  stream: the audit log
-//	P:events:{events}:k      sorted set: known ids of events, by until when
+//	P:events:{events}:k      sorted set: known ids of events, by until when;
+//	                         expires with the last of them
 //	P:events:{events}:b      hash: events that wait; their times due (sorted
 //	                         set d), of happening (t), and attempts (hash n)
 //	P:check…, P:{A}:check    what Check and a second deletion write
@@ -69,6 +70,11 @@
 //
 // One script adds an event, and one claims those that are due, so that each is
 // claimed by one gate. The clocks of the gates tell what is due.
+//
+// The queue never expires: an event waits until a gate removes it, or until
+// newer events exceed store.MaxQueued. A time to live would drop events while
+// their receiver is away. The audit log does not expire either: each write
+// removes its old entries.
 //
 // # Servers
 //

@@ -55,7 +55,6 @@ func (c *client) report(err error, first bool) {
 	works := err == nil
 	changed := works != c.works || first
 	c.works = works
-	c.options.State(works)
 	switch {
 	case !changed:
 	case works:

@@ -63,9 +63,6 @@ type Options struct {
 
 	// Logger gets changes of the state. Nil discards them.
 	Logger *slog.Logger
-	// State is called with true when the server begins to work, and with
-	// false when it stops working. Nil is not called.
-	State func(works bool)
 	// Committed is called after each Take that the server answered, with the
 	// time of the round trip and 1. Nil is not called.
 	Committed func(took time.Duration, calls int)
@@ -100,9 +97,6 @@ func (o Options) resolve() (Options, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.State == nil {
-		o.State = func(bool) {}
 	}
 	if o.Committed == nil {
 		o.Committed = func(time.Duration, int) {}

@@ -156,6 +156,32 @@ func addEvent(t *testing.T, s *redisstore.Store, e store.Event) (dropped int) {
 	return dropped
 }
 
+// TestKnownEventsExpire: the set of known ids lives until the last of them is
+// forgotten, also after a restore. The queue has no end.
+func TestKnownEventsExpire(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	o := redisstore.Options{URL: server.URL(), Prefix: "from", Timeout: 10 * time.Second}
+	s := openStore(t, o)
+	end := time.Now().Add(48 * time.Hour).Truncate(24 * time.Hour).Add(time.Millisecond)
+	for i, known := range []time.Time{end.Add(-time.Hour), end, end.Add(-2 * time.Hour)} {
+		e := event(i, time.Now())
+		e.Known = known
+		addEvent(t, s, e)
+	}
+	list, _ := items(t, s)
+	slices.SortFunc(list, func(a, b store.Item) int { return b.Event.Known.Compare(a.Event.Known) })
+	o.Prefix = "to"
+	check(t, redisstore.Restore(t.Context(), o, all(list, nil)))
+	for _, prefix := range []string{"from", "to"} {
+		for key, want := range map[string]int64{"k": end.Unix() + 1, "b": -1, "d": -1, "t": -1} {
+			if got, err := server.Do("EXPIRETIME", prefix+":events:{events}:"+key); err != nil || got != want {
+				t.Errorf("%s of %s expires at %v (%v), want %d", key, prefix, got, err, want)
+			}
+		}
+	}
+}
+
 // TestQueueIsBounded: one event above the bound drops the one that happened
 // first, whose id stays known.
 func TestQueueIsBounded(t *testing.T) {

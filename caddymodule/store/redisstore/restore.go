@@ -32,7 +32,7 @@ const (
 // delete all keys of the prefix, and restore again. No command is sent twice,
 // so each lost reply is such an error.
 func Restore(ctx context.Context, o Options, items iter.Seq2[store.Item, error]) error {
-	o.restore, o.State = true, nil
+	o.restore = true
 	o, err := o.resolve()
 	if err != nil {
 		return err
@@ -71,6 +71,7 @@ type restore struct {
 	counts map[countsOf]map[string]int64
 	// calls of one account wait to be sorted.
 	calls []store.Record
+	known int64 // until when an event is known, at most, in seconds since 1970
 }
 
 // countsOf is a key with counts, and when it expires.
@@ -331,7 +332,9 @@ func (r *restore) addEntry(b rueidis.Builder, e *store.Entry) error {
 }
 
 func (r *restore) addEvent(b rueidis.Builder, e *store.Event) error {
-	r.send(b.Zadd().Key(r.knownKey()).ScoreMember().ScoreMember(float64(knownUntil(e)), e.ID).Build())
+	r.known = max(r.known, knownUntil(e)/1000+1)
+	r.send(b.Zadd().Key(r.knownKey()).ScoreMember().ScoreMember(float64(knownUntil(e)), e.ID).Build(),
+		b.Expireat().Key(r.knownKey()).Timestamp(r.known).Build())
 	if !e.Queued {
 		return nil
 	}

@@ -114,7 +114,8 @@ func (s *suite) audit() {
 	s.wantEntries("acc_3", time.Time{}, nil)
 }
 
-// auditOfLateClock: entries after a clock went back follow those before.
+// auditOfLateClock: entries after a clock went back follow those before, and a
+// list since a time has those of both.
 func (s *suite) auditOfLateClock() {
 	var want []store.Entry
 	for _, seconds := range []int{-10, -300, -200, -10, -9} {
@@ -125,6 +126,8 @@ func (s *suite) auditOfLateClock() {
 	}
 	s.wantAscending(want)
 	s.wantEntries("", time.Time{}, want)
+	s.wantEntries("", s.now.Add(-200*time.Second), slices.Concat(want[:2], want[4:]))
+	s.wantEntries("acc_2", s.now.Add(-10*time.Second), []store.Entry{want[1], want[7], want[9]})
 }
 
 // auditUnderConcurrency: each entry gets an id of its own.

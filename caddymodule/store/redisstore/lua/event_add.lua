@@ -15,6 +15,10 @@ if known and tonumber(known) > now or redis.call('HEXISTS', KEYS[2], ARGV[1]) ==
 local old = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 100)
 if #old > 0 then redis.call('ZREM', KEYS[1], unpack(old)) end
 redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])
+-- The set expires with the id that is known longest. EXPIREAT needs no further
+-- right of the user.
+local last = tonumber(redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2])
+redis.call('EXPIREAT', KEYS[1], string.format('%.0f', math.ceil(last / 1000)))
 if ARGV[3] == '' then return {1, 0} end
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[3])
 redis.call('ZADD', KEYS[3], ARGV[4], ARGV[1])
