@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"time"
@@ -30,6 +31,7 @@ func serveBackup(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return errNoStoreNow.Write(w)
 	}
+	app.flushForBackup(r.Context())
 	sent := &begun{ResponseWriter: w}
 	w.Header().Set("Content-Type", "application/gzip")
 	w.Header().Set("Cache-Control", "no-store")
@@ -43,6 +45,19 @@ func serveBackup(w http.ResponseWriter, r *http.Request) error {
 		return errNoStoreNow.Write(w)
 	}
 	return nil
+}
+
+// flushTimeout bounds how long a backup waits for refused calls.
+const flushTimeout = 10 * time.Second
+
+// flushForBackup stores the refused calls that are counted in memory, so that
+// the backup has them. A backup without them is better than none.
+func (a *App) flushForBackup(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	if err := a.FlushReports(ctx); err != nil {
+		a.log.Warn("storing refused calls before a backup", zap.Error(err))
+	}
 }
 
 // begun is an http.ResponseWriter that knows whether anything was written.

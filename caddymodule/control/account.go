@@ -115,14 +115,10 @@ func (s *server) putAccount(ctx context.Context, with *session, in *putAccountIn
 	if err := with.checkChange(in.Body); err != nil {
 		return api.Account{}, err
 	}
-	var before *store.Account
-	account, err := with.store.ChangeAccount(ctx, string(in.Account), func(account *store.Account, exists bool) error {
-		before = with.apply(in.Body, account, exists)
-		return nil
+	account, err := with.changeAccount(ctx, string(in.Account), func(account *store.Account, exists bool) (change, error) {
+		before := with.apply(in.Body, account, exists)
+		return accountChange(before, *account), nil
 	})
-	if err == nil {
-		err = with.audit(ctx, accountChange(before, account))
-	}
 	return showAccount(account), err
 }
 
@@ -163,13 +159,18 @@ func (s *server) deleteAccount(ctx context.Context, with *session, in *accountIn
 	if err != nil {
 		return err
 	}
+	deletion := change{
+		action: api.AccountDelete, account: account.ID, before: encode(showAccount(account)),
+		event: &event.Change{Type: event.AccountChanged, Plan: account.Plan, Disabled: account.Disabled, Deleted: true},
+	}
+	if err := with.record(ctx, deletion); err != nil {
+		return err
+	}
 	if err := with.store.DeleteAccount(ctx, account.ID); err != nil {
 		return err
 	}
-	return with.audit(ctx, change{
-		action: api.AccountDelete, account: account.ID, before: showAccount(account),
-		event: &event.Change{Type: event.AccountChanged, Plan: account.Plan, Disabled: account.Disabled},
-	})
+	with.tell(ctx, deletion)
+	return nil
 }
 
 // ensureAccount returns an account. It creates an unknown one on plan free
@@ -183,17 +184,10 @@ func (with *session) ensureAccount(ctx context.Context, id string) (store.Accoun
 	case !with.policy.Plan(policy.FreePlan).HasAccess():
 		return account, errPlanRequired
 	}
-	created := false
-	account, err = with.store.ChangeAccount(ctx, id, func(account *store.Account, exists bool) error {
-		if created = !exists; created {
-			with.setDefaults(account)
-		}
-		return nil
+	return with.changeAccount(ctx, id, func(account *store.Account, exists bool) (change, error) {
+		before := with.apply(api.AccountChange{}, account, exists)
+		return accountChange(before, *account), nil
 	})
-	if err == nil && created {
-		err = with.audit(ctx, accountChange(nil, account))
-	}
-	return account, err
 }
 
 // setDefaults puts a new account on plan free.

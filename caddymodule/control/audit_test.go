@@ -99,6 +99,9 @@ func TestAudit(t *testing.T) {
 	if got, want := strings.Join(types, " "), "account_changed account_changed key_created key_rotated key_revoked account_changed account_changed"; got != want {
 		t.Errorf("got events %s, want %s", got, want)
 	}
+	if !events[5].Deleted || events[0].Deleted {
+		t.Errorf("got the deletion %+v and the creation %+v", events[5], events[0])
+	}
 	if e := events[2]; e.Type != event.KeyCreated || e.ID != log[2].ID || e.Key != key.ID || e.KeyName != "ci" {
 		t.Errorf("got event %+v", e)
 	}

@@ -3,9 +3,12 @@ package control_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -28,42 +31,169 @@ func (d deaf) AddEntries(ctx context.Context, entries []store.Entry) error {
 	return d.Store.AddEntries(ctx, entries)
 }
 
-// TestAuditFails: a change whose entry is not written is answered with 503 and
-// tells nobody. It is made; a client that sends it again sees its result, and
-// the log has that.
+// TestAuditFails: a change whose entry is not written is answered with 503, is
+// not made and tells nobody. A client that sends it again succeeds, and the log
+// has that once.
 func TestAuditFails(t *testing.T) {
 	t.Parallel()
 	fails := new(atomic.Bool)
 	g := newGateOver(t, func(s control.Store) control.Store { return deaf{s, fails} })
 	g.account(t, "acc_1", "starter")
-	g.must(t, http.StatusCreated, "POST", "/tollgate/accounts/acc_1/keys", `{"name":"ci"}`)
-	key := g.must(t, http.StatusOK, "GET", "/tollgate/accounts/acc_1/keys", "")["keys"].([]any)[0].(map[string]any)["id"].(string)
-	entries, events := g.entries(t), len(g.Published())
+	key := g.must(t, http.StatusCreated, "POST", "/tollgate/accounts/acc_1/keys", `{"name":"ci"}`)["id"].(string)
+	g.must(t, http.StatusCreated, "POST", "/tollgate/accounts/acc_1/keys", `{"kind":"login"}`)
+	entries := g.entries(t)
 
 	for _, call := range []struct {
 		name, method, target, body string
 		again                      int // the status of the second call
-		entries                    int // what the second call adds
+		events                     int // of the second call
 	}{
 		{"account", "PUT", "/tollgate/accounts/acc_1", `{"plan":"business"}`, http.StatusOK, 1},
-		{"limit", "PUT", "/tollgate/accounts/acc_1/limits/all/day", `{"limit":1}`, http.StatusOK, 1},
-		{"create", "POST", "/tollgate/accounts/acc_1/keys", `{"name":"cd"}`, http.StatusConflict, 0},
-		{"set", "PATCH", "/tollgate/accounts/acc_1/keys/" + key, `{"name":"ce"}`, http.StatusOK, 1},
-		{"revoke", "DELETE", "/tollgate/accounts/acc_1/keys/" + key, "", 0, -1},
-		{"delete", "DELETE", "/tollgate/accounts/acc_1", "", http.StatusNotFound, 0},
+		{"set limit", "PUT", "/tollgate/accounts/acc_1/limits/all/day", `{"limit":1}`, http.StatusOK, 0},
+		{"clear limit", "DELETE", "/tollgate/accounts/acc_1/limits/all/day", "", http.StatusNoContent, 0},
+		{"reset", "DELETE", "/tollgate/accounts/acc_1/usage", "", http.StatusNoContent, 0},
+		{"create", "POST", "/tollgate/accounts/acc_1/keys", `{"name":"cd"}`, http.StatusCreated, 1},
+		{"login", "POST", "/tollgate/accounts/acc_1/keys", `{"kind":"login"}`, http.StatusCreated, 0},
+		{"set", "PATCH", "/tollgate/accounts/acc_1/keys/" + key, `{"name":"ce"}`, http.StatusOK, 0},
+		{"rotate", "POST", "/tollgate/accounts/acc_1/keys/" + key + "/rotate", `{"overlap":"1h"}`, http.StatusCreated, 1},
+		{"revoke", "DELETE", "/tollgate/accounts/acc_1/keys/" + key, "", http.StatusNoContent, 1},
+		{"end logins", "DELETE", "/tollgate/accounts/acc_1/logins", "", http.StatusNoContent, 0},
+		{"delete", "DELETE", "/tollgate/accounts/acc_1", "", http.StatusNoContent, 1},
 	} {
+		before, events := g.state(t), len(g.Published())
 		fails.Store(true)
 		g.refused(t, http.StatusServiceUnavailable, "unavailable", call.method, call.target, call.body)
 		fails.Store(false)
-		if got := g.entries(t); got != entries || len(g.Published()) != events {
-			t.Errorf("%s: got %d entries and %d events, want %d and %d", call.name, got, len(g.Published()), entries, events)
+		if got := g.entries(t); got != entries || len(g.Published()) != events || g.state(t) != before {
+			t.Errorf("%s: got %d entries, %d events and %s, want %d, %d and %s", call.name, got, len(g.Published()), g.state(t), entries, events, before)
 		}
 		again := g.call(t, call.method, call.target, call.body).Code
-		added := g.entries(t) - entries
-		if call.again != 0 && again != call.again || call.entries >= 0 && added != call.entries {
-			t.Errorf("%s: sent again, got %d and %d entries, want %d and %d", call.name, again, added, call.again, call.entries)
+		if got := g.entries(t); again != call.again || got != entries+1 || len(g.Published()) != events+call.events {
+			t.Errorf("%s: sent again, got %d, %d entries and %d events, want %d, %d and %d",
+				call.name, again, got, len(g.Published()), call.again, entries+1, events+call.events)
 		}
-		entries, events = g.entries(t), len(g.Published())
+		entries = g.entries(t)
+	}
+}
+
+// state returns what acc_1 has.
+func (g *gate) state(t *testing.T) string {
+	t.Helper()
+	account, err := g.Opened().Account(t.Context(), "acc_1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := g.Opened().ListKeys(t.Context(), "acc_1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%+v %+v", account, keys)
+}
+
+// TestNothingChanges: a request that changes nothing, or that is refused, adds
+// no entry and tells nobody.
+func TestNothingChanges(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.account(t, "acc_1", "starter")
+	create := func(body string) string {
+		return keysPath + "/" + g.must(t, http.StatusCreated, "POST", keysPath, body)["id"].(string)
+	}
+	live, revoked, login := create(`{"name":"ci"}`), create(`{"name":"cd"}`), create(`{"kind":"login"}`)
+	for _, ended := range []string{revoked, login} {
+		g.call(t, "DELETE", ended, "")
+	}
+	entries, events := g.entries(t), len(g.Published())
+	for _, call := range []struct {
+		method, target, body string
+		status               int
+	}{
+		{"PUT", "/tollgate/accounts/acc_1", `{"plan":"starter","disabled":false}`, http.StatusOK},
+		{"PUT", "/tollgate/accounts/acc_1", `{}`, http.StatusOK},
+		{"PATCH", live, `{"name":"ci"}`, http.StatusOK},
+		{"DELETE", revoked, "", http.StatusNoContent},
+		{"DELETE", login, "", http.StatusNoContent},
+		{"POST", keysPath, `{"name":"ci"}`, http.StatusConflict},
+		{"POST", revoked + "/rotate", `{}`, http.StatusNotFound},
+		{"PATCH", revoked, `{"name":"ce"}`, http.StatusNotFound},
+		{"DELETE", "/tollgate/accounts/acc_1/limits/all/day", "", http.StatusNotFound},
+		{"DELETE", "/tollgate/accounts/acc_2", "", http.StatusNotFound},
+		{"DELETE", "/tollgate/accounts/acc_2/logins", "", http.StatusNotFound},
+	} {
+		if got := g.call(t, call.method, call.target, call.body).Code; got != call.status {
+			t.Errorf("%s %s %s: got %d, want %d", call.method, call.target, call.body, got, call.status)
+		}
+		if got, told := g.entries(t), len(g.Published()); got != entries || told != events {
+			t.Errorf("%s %s %s: got %d entries and %d events, want %d and %d", call.method, call.target, call.body, got, told, entries, events)
+		}
+	}
+}
+
+// hasty is a store with another writer, who is faster than the first change
+// that is recorded.
+type hasty struct {
+	control.Store
+	other *sync.Once
+	write func(control.Store)
+}
+
+func (h hasty) AddEntries(ctx context.Context, entries []store.Entry) error {
+	err := h.Store.AddEntries(ctx, entries)
+	h.other.Do(func() { h.write(h.Store) })
+	return err
+}
+
+// TestAuditRace: the entry of a change that was made has the state that the
+// change found.
+func TestAuditRace(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		body, key string // one of an account, or of a key
+		other     func(ctx context.Context, s control.Store, key string) error
+		before    string // of the last entry
+		entries   int
+	}{
+		"account": {body: `{"plan":"business"}`, before: `"label":"other"`, entries: 2, other: func(ctx context.Context, s control.Store, _ string) error {
+			_, err := s.ChangeAccount(ctx, "acc_1", func(a *store.Account, _ bool) error { a.Label = "other"; return nil })
+			return err
+		}},
+		"the same": {body: `{"plan":"business"}`, before: `"plan":"starter"`, entries: 1, other: func(ctx context.Context, s control.Store, _ string) error {
+			_, err := s.ChangeAccount(ctx, "acc_1", func(a *store.Account, _ bool) error { a.Plan = "business"; return nil })
+			return err
+		}},
+		"key": {key: `{"ttl":"1d"}`, before: `"name":"other"`, entries: 2, other: func(ctx context.Context, s control.Store, key string) error {
+			_, err := s.ChangeKey(ctx, "acc_1", key, controltest.Start, func(k *store.Key) error { k.Name = "other"; return nil })
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGate(t)
+			g.account(t, "acc_1", "starter")
+			key := g.must(t, http.StatusCreated, "POST", keysPath, `{"name":"ci"}`)["id"].(string)
+			entries, events := g.entries(t), len(g.Published())
+			once := new(sync.Once)
+			g.handler = control.RequireSecret(control.New(over{g.Gate, func(s control.Store) control.Store {
+				return hasty{s, once, func(s control.Store) {
+					if err := c.other(t.Context(), s, key); err != nil {
+						t.Error(err)
+					}
+				}}
+			}}, slog.New(slog.DiscardHandler)), controltest.Secret)
+			if c.key != "" {
+				g.must(t, http.StatusOK, "PATCH", keysPath+"/"+key, c.key)
+			} else {
+				g.must(t, http.StatusOK, "PUT", "/tollgate/accounts/acc_1", c.body)
+			}
+			list, err := g.Opened().ListEntries(t.Context(), "acc_1", controltest.Start.AddDate(0, 0, -1), store.EntryID{}, 1000)
+			if err != nil || len(list) != entries+c.entries || !strings.Contains(string(list[len(list)-1].Before), c.before) {
+				t.Fatalf("got %d entries, the last %s, %v; want %d and %s", len(list), list[len(list)-1].Before, err, entries+c.entries, c.before)
+			}
+			told := g.Published()[events:]
+			if want := map[string]int{"account": 1}[name]; len(told) != want || want == 1 && told[0].ID != list[len(list)-1].ID.String() {
+				t.Errorf("got events %+v, want %d", told, want)
+			}
+		})
 	}
 }
 
@@ -92,6 +222,9 @@ func TestImportAuditFails(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(w.Body.String()), "\n")
 	if w.Code != http.StatusOK || len(lines) != 3 || strings.Count(w.Body.String(), `"status":503`) != 2 || !strings.Contains(lines[2], `"status":400`) {
 		t.Errorf("got %d: %s", w.Code, w.Body)
+	}
+	if _, err := g.Opened().Account(t.Context(), "acc_1"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the account was made: %v", err)
 	}
 	if len(g.Published()) != 0 || g.entries(t) != 0 {
 		t.Errorf("got events %v and %d entries, want none", g.Published(), g.entries(t))

@@ -27,9 +27,7 @@ func (s *server) changeKey(ctx context.Context, with *session, in *changeKeyInpu
 	if err != nil {
 		return api.Key{}, err
 	}
-	var before store.Key
-	key, err := with.store.ChangeKey(ctx, account.ID, in.ID, with.now, func(key *store.Key) error {
-		before = *key
+	key, err := with.changeLiveKey(ctx, account.ID, in.ID, func(key *store.Key) error {
 		if key.Kind != token.Key {
 			return errEnded
 		}
@@ -58,12 +56,44 @@ func (s *server) changeKey(ctx context.Context, with *session, in *changeKeyInpu
 	case errors.Is(err, store.ErrReplaced):
 		err = errEnding
 	}
-	if err != nil {
-		return api.Key{}, err
+	return showKey(key), err
+}
+
+// changeLiveKey records a change and makes it in one step. edit may be called
+// more than once: first to find out what to record. If somebody else changes
+// the key after that, it is recorded and tried again.
+func (with *session) changeLiveKey(ctx context.Context, account, id string, edit func(*store.Key) error) (key store.Key, err error) {
+	var recorded, wanted change
+	describe := func(key *store.Key) error {
+		before := *key
+		err := edit(key)
+		wanted = keyChange(api.KeySet, "", "", &before, key)
+		return err
 	}
-	return showKey(key), with.audit(ctx, change{
-		action: api.KeySet, account: key.Account, target: key.ID, before: showKey(before), after: showKey(key),
-	})
+	for {
+		ring, err := with.ring(ctx, account)
+		if err != nil {
+			return key, err
+		}
+		if _, err := ring.Change(id, with.now, describe); err != nil {
+			return key, err
+		}
+		if !wanted.isNothing() {
+			if err := with.record(ctx, wanted); err != nil {
+				return key, err
+			}
+		}
+		recorded = wanted
+		key, err = with.store.ChangeKey(ctx, account, id, with.now, func(key *store.Key) error {
+			if err := describe(key); err != nil || wanted.isNothing() || wanted.isSame(recorded) {
+				return err
+			}
+			return errNotRecorded
+		})
+		if !errors.Is(err, errNotRecorded) {
+			return key, err
+		}
+	}
 }
 
 // wantedKey checks the members of a change that depend on no key, and returns

@@ -228,41 +228,29 @@ func (i *imported) flush(ctx context.Context) {
 	i.waitUntil(time.Now().Add(importPause))
 }
 
-// makeChanges makes the changes in one batch and adds them to the audit log.
-// If the store fails, the lines after them are refused: each could wait for
+// makeChanges makes the changes in one batch. If the store fails, the lines after them are refused: each could wait for
 // a timeout.
 func (i *imported) makeChanges(ctx context.Context) {
-	ids, before := make([]string, len(i.changes)), make([]*store.Account, len(i.changes))
+	ids, exist := make([]string, len(i.changes)), make([]bool, len(i.changes))
 	for n, c := range i.changes {
 		ids[n] = c.account
 	}
-	accounts, errs := i.store.ChangeAccounts(ctx, ids, func(n int, account *store.Account, exists bool) error {
-		before[n] = i.apply(i.changes[n].change, account, exists)
-		return nil
+	_, errs := i.changeAccounts(ctx, ids, func(n int, account *store.Account, exists bool) (change, error) {
+		exist[n] = exists
+		before := i.apply(i.changes[n].change, account, exists)
+		return accountChange(before, *account), nil
 	})
-	var made []change
 	for n, err := range errs {
 		if err != nil {
 			i.down = i.refusal(ctx, err)
 			refuseLine(&i.results[i.changes[n].result], i.down)
 			continue
 		}
-		made = append(made, accountChange(before[n], accounts[n]))
-		status := http.StatusOK
-		if before[n] == nil {
-			status = http.StatusCreated
+		status := http.StatusCreated
+		if exist[n] {
+			status = http.StatusOK
 		}
 		i.results[i.changes[n].result].Status = status
+		i.calls.Worked()
 	}
-	if len(made) == 0 {
-		return
-	}
-	if err := i.audit(ctx, made...); err != nil {
-		i.down = i.refusal(ctx, err)
-		for _, c := range i.changes {
-			refuseLine(&i.results[c.result], i.down)
-		}
-		return
-	}
-	i.calls.Worked()
 }

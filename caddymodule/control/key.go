@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/keyring"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -111,15 +112,34 @@ func (s *server) createKey(ctx context.Context, with *session, in *createKeyInpu
 	if key.Abilities, err = grantable(account.Plan, plan.Abilities, in.Body.Abilities); err != nil {
 		return api.IssuedKey{}, err
 	}
-	issued, err := issue(key, func(key store.Key, hash token.Hash) (store.Key, error) {
-		return key, with.store.CreateKey(ctx, key, hash)
-	})
+	ring, err := with.ring(ctx, account.ID)
 	if err != nil {
 		return api.IssuedKey{}, err
 	}
-	made := keyChange(key.Kind, api.KeyCreate, api.LoginCreate, event.KeyCreated, issued.ID, issued.Name)
-	made.account, made.after = issued.Account, issued.Key
-	return issued, with.audit(ctx, made)
+	return issue(key, func(key store.Key, hash token.Hash) (store.Key, error) {
+		if err := ring.Create(key); err != nil {
+			return key, err
+		}
+		creation := keyChange(api.KeyCreate, api.LoginCreate, event.KeyCreated, nil, &key)
+		if err := with.record(ctx, creation); err != nil {
+			return key, err
+		}
+		if err := with.store.CreateKey(ctx, key, hash); err != nil {
+			return key, err
+		}
+		with.tell(ctx, creation)
+		return key, nil
+	})
+}
+
+// ring returns the keys of an account. A change is tried on them first, so
+// that one that is refused is not recorded.
+func (with *session) ring(ctx context.Context, account string) (ring keyring.Ring, err error) {
+	keys, err := with.store.ListKeys(ctx, account)
+	for i := range keys {
+		ring = append(ring, &keys[i])
+	}
+	return ring, err
 }
 
 // fillKey sets the expiry, the limits and the addresses of a new key from a
@@ -220,24 +240,31 @@ func (s *server) revokeKey(ctx context.Context, with *session, in *keyInput) err
 	if err != nil {
 		return err
 	}
+	if !before.RevokedAt.IsZero() {
+		// Again: an earlier revocation may not be on the disk.
+		return with.store.RevokeKey(ctx, account, in.ID, with.now)
+	}
+	after := before
+	after.RevokedAt = with.now
+	revocation := keyChange(api.KeyRevoke, api.LoginRevoke, event.KeyRevoked, &before, &after)
+	if err := with.record(ctx, revocation); err != nil {
+		return err
+	}
 	if err := with.store.RevokeKey(ctx, account, in.ID, with.now); err != nil {
 		return err
 	}
-	made := keyChange(before.Kind, api.KeyRevoke, api.LoginRevoke, event.KeyRevoked, before.ID, before.Name)
-	made.account, made.before = account, showKey(before)
-	after := before
-	if after.RevokedAt.IsZero() {
-		after.RevokedAt = with.now
-	}
-	made.after = showKey(after)
-	return with.audit(ctx, made)
+	with.tell(ctx, revocation)
+	return nil
 }
 
 func (s *server) endLogins(ctx context.Context, with *session, in *accountInput) error {
-	if err := with.store.EndLogins(ctx, string(in.Account), with.now); err != nil {
+	if _, err := with.store.Account(ctx, string(in.Account)); err != nil {
 		return err
 	}
-	return with.audit(ctx, change{action: api.LoginEnd, account: string(in.Account)})
+	if err := with.record(ctx, change{action: api.LoginEnd, account: string(in.Account)}); err != nil {
+		return err
+	}
+	return with.store.EndLogins(ctx, string(in.Account), with.now)
 }
 
 // rotateKey keeps all abilities of the old key. Those that the plan does
@@ -267,21 +294,36 @@ func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInpu
 	}
 	next := store.Key{Account: old.Account, Kind: old.Kind, CreatedAt: round(with.now)}
 	issued, err := issue(next, func(next store.Key, hash token.Hash) (store.Key, error) {
-		next, err := with.store.RotateKey(ctx, old.Account, old.ID, next, hash, next.CreatedAt.Add(overlap))
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-			err = errEnded
-		case errors.Is(err, store.ErrTooManyKeys):
-			err = errNoOverlap
-		}
-		return next, err
+		return with.rotate(ctx, old, next, hash, next.CreatedAt.Add(overlap))
 	})
-	if err != nil {
-		return api.IssuedKey{}, err
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		err = errEnded
+	case errors.Is(err, store.ErrTooManyKeys):
+		err = errNoOverlap
 	}
-	made := keyChange(old.Kind, api.KeyRotate, api.LoginRotate, event.KeyRotated, issued.ID, issued.Name)
-	made.account, made.before, made.after = issued.Account, showKey(old), issued.Key
-	return issued, with.audit(ctx, made)
+	return issued, err
+}
+
+// rotate records and makes a rotation.
+func (with *session) rotate(ctx context.Context, old, next store.Key, hash token.Hash, oldEnds time.Time) (store.Key, error) {
+	ring, err := with.ring(ctx, old.Account)
+	if err != nil {
+		return next, err
+	}
+	after, err := ring.Rotate(old.ID, next, oldEnds)
+	if err != nil {
+		return next, err
+	}
+	rotation := keyChange(api.KeyRotate, api.LoginRotate, event.KeyRotated, &old, &after)
+	if err := with.record(ctx, rotation); err != nil {
+		return next, err
+	}
+	if next, err = with.store.RotateKey(ctx, old.Account, old.ID, next, hash, oldEnds); err != nil {
+		return next, err
+	}
+	with.tell(ctx, rotation)
+	return next, nil
 }
 
 func showKey(key store.Key) api.Key {

@@ -71,38 +71,33 @@ func (s *server) putOverride(ctx context.Context, with *session, in *putOverride
 	if err != nil {
 		return api.Override{}, err
 	}
-	before, err := with.changeOverrides(ctx, in.Account, override.Limit, func(others []store.Override, _ bool) ([]store.Override, error) {
+	err = with.changeOverrides(ctx, in.Account, override.Limit, &override, func(others []store.Override, _ bool) ([]store.Override, error) {
 		if len(others) >= store.MaxOverrides {
 			return nil, errTooManyOverrides
 		}
 		return append(others, override), nil
 	})
-	if err != nil {
-		return api.Override{}, err
-	}
-	shown := showOverride(&override)
-	return shown, with.audit(ctx, limitChange(api.LimitSet, in.Account, override.Limit, before, shown))
+	return showOverride(&override), err
 }
 
 func (s *server) deleteOverride(ctx context.Context, with *session, in *overrideInput) error {
 	limit := limitOf(in.Endpoint, in.Period)
-	before, err := with.changeOverrides(ctx, in.Account, limit, func(others []store.Override, found bool) ([]store.Override, error) {
+	return with.changeOverrides(ctx, in.Account, limit, nil, func(others []store.Override, found bool) ([]store.Override, error) {
 		if !found {
 			return nil, errNoOverride
 		}
 		return others, nil
 	})
-	if err != nil {
-		return err
-	}
-	return with.audit(ctx, limitChange(api.LimitClear, in.Account, limit, before, nil))
 }
 
-// limitChange returns a change of an override.
-func limitChange(action string, account accountID, limit store.Limit, before *store.Override, after any) change {
-	c := change{action: action, account: string(account), target: limit.Endpoint + "/" + limit.Period.String(), after: after}
+// limitChange returns a change of an override, which is removed without after.
+func limitChange(account string, limit store.Limit, before, after *store.Override) change {
+	c := change{action: api.LimitClear, account: account, target: limit.Endpoint + "/" + limit.Period.String()}
 	if before != nil {
-		c.before = showOverride(before)
+		c.before = encode(showOverride(before))
+	}
+	if after != nil {
+		c.action, c.after = api.LimitSet, encode(showOverride(after))
 	}
 	return c
 }
@@ -127,29 +122,30 @@ func (with *session) override(in *putOverrideInput) (override store.Override, er
 }
 
 // changeOverrides changes the overrides of an account in one step. It calls
-// change with those that have not ended and that are not of this limit, and
-// with whether there is one of this limit, which it returns.
-func (with *session) changeOverrides(ctx context.Context, account accountID, limit store.Limit, change func(others []store.Override, found bool) ([]store.Override, error)) (before *store.Override, err error) {
-	_, err = with.store.ChangeAccount(ctx, string(account), func(account *store.Account, exists bool) error {
+// edit with those that have not ended and that are not of this limit, and
+// with whether there is one of this limit. after is what edit makes of that,
+// nil if it removes it.
+func (with *session) changeOverrides(ctx context.Context, id accountID, limit store.Limit, after *store.Override, edit func(others []store.Override, found bool) ([]store.Override, error)) error {
+	_, err := with.changeAccount(ctx, string(id), func(account *store.Account, exists bool) (change, error) {
 		if !exists {
-			return store.ErrNotFound
+			return change{}, store.ErrNotFound
 		}
-		found := false
-		before = nil
+		var before *store.Override
 		others := slices.DeleteFunc(slices.Clone(account.Overrides), func(o store.Override) bool {
 			same, live := o.Same(limit), o.Live(with.now)
 			if same && live {
-				found, before = true, &o
+				before = &o
 			}
 			return same || !live
 		})
-		changed, err := change(others, found)
-		if err == nil {
-			account.Overrides = changed
+		changed, err := edit(others, before != nil)
+		if err != nil {
+			return change{}, err
 		}
-		return err
+		account.Overrides = changed
+		return limitChange(account.ID, limit, before, after), nil
 	})
-	return before, err
+	return err
 }
 
 // limitOf returns a limit without a Max. huma has checked the period.

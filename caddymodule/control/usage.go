@@ -55,8 +55,8 @@ func (s *server) resetUsage(ctx context.Context, with *session, in *resetUsageIn
 	if _, err := with.store.Account(ctx, string(in.Account)); err != nil {
 		return err
 	}
-	if err := with.store.ResetCounts(ctx, string(in.Account), in.Endpoint, with.policy.Calendar.At(with.now).Day); err != nil {
+	if err := with.record(ctx, change{action: api.UsageReset, account: string(in.Account), target: in.Endpoint}); err != nil {
 		return err
 	}
-	return with.audit(ctx, change{action: api.UsageReset, account: string(in.Account), target: in.Endpoint})
+	return with.store.ResetCounts(ctx, string(in.Account), in.Endpoint, with.policy.Calendar.At(with.now).Day)
 }

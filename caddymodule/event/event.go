@@ -55,6 +55,9 @@ type Change struct {
 	Plan    string // of the account; empty for a change of a key
 	// Disabled is that of the account, for AccountChanged.
 	Disabled bool
+	// Deleted tells that the account was deleted, for AccountChanged. Plan
+	// and Disabled are those that it had.
+	Deleted bool
 	// Key and KeyName are the id and the name of the key, or empty.
 	Key     string
 	KeyName string

@@ -162,8 +162,9 @@ func TestChange(t *testing.T) {
 	e := emitter(t, from(db), &emitted)
 	e.Publish(t.Context(), event.Change{Type: event.KeyCreated, ID: "1-0", At: time.Now(), Account: "acc_1", Key: "key_1", KeyName: "ci"})
 	e.Publish(t.Context(), event.Change{Type: event.AccountChanged, ID: "2-0", At: time.Now(), Account: "acc_1", Plan: "free"})
+	e.Publish(t.Context(), event.Change{Type: event.AccountChanged, ID: "3-0", At: time.Now(), Account: "acc_1", Plan: "free", Deleted: true})
 	list := queued(t, db)
-	for i, want := range []string{`"data":{"account":"acc_1","key":"key_1","name":"ci"}`, `"data":{"account":"acc_1","disabled":false,"plan":"free"}`} {
+	for i, want := range []string{`"data":{"account":"acc_1","key":"key_1","name":"ci"}`, `"data":{"account":"acc_1","disabled":false,"plan":"free"}`, `"data":{"account":"acc_1","deleted":true,"disabled":false,"plan":"free"}`} {
 		if !strings.Contains(string(list[i].Body), want) {
 			t.Errorf("got %s, want in it %s", list[i].Body, want)
 		}

@@ -75,6 +75,9 @@ func (c Change) message() message {
 	if c.Type == AccountChanged {
 		data["disabled"] = c.Disabled
 	}
+	if c.Deleted {
+		data["deleted"] = true
+	}
 	return message{newID(c.Type, c.ID), c.Type, c.At, c.At.Add(knownFor), data}
 }
 
