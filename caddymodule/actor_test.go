@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -30,11 +31,11 @@ func TestActors(t *testing.T) {
 		t.Fatal(err)
 	}
 	application, named := c.client(t, controlSecret), client.WithActor(t.Context(), "acc_7")
-	for _, call := range []struct {
+	for i, call := range []struct {
 		client *client.Client
 		ctx    context.Context
 	}{{admin, t.Context()}, {admin, named}, {application, t.Context()}, {application, named}} {
-		if _, err := call.client.PutAccount(call.ctx, "acc_1", api.AccountChange{Plan: new("starter")}); err != nil {
+		if _, err := call.client.PutAccount(call.ctx, "acc_1", api.AccountChange{Label: new(strconv.Itoa(i))}); err != nil {
 			t.Fatal(err)
 		}
 	}

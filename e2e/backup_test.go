@@ -135,6 +135,9 @@ func TestMoveBetweenStores(t *testing.T) {
 	dir := t.TempDir()
 	file := func(n int) string { return filepath.Join(dir, fmt.Sprintf("%d.backup", n)) }
 	s.Tollgate("backup", file(1))
+	if text := unzip(t, file(1)); !strings.Contains(text, `"refused":{`) || !strings.Contains(text, `"calls":3}`) {
+		t.Errorf("the backup has no calls that were refused just before it:\n%s", text)
+	}
 	s.StopCaddy()
 	must(t, restoreInto(t, s, file(1), inRedis))
 	s.Configure(inRedis)

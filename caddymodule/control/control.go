@@ -6,6 +6,10 @@
 // below its admin endpoint for the command line, which needs no secret.
 // Package api has the types, and package client is the client of both.
 //
+// The audit log has each change, because its entry is stored before the change
+// is made. An entry can be of a change that then failed. A request that
+// changes nothing adds no entry and tells nobody.
+//
 // Every refusal has the shape of package apierror. The OpenAPI document is
 // at GET /tollgate/openapi.json.
 package control
