@@ -230,6 +230,8 @@ func validate(t *testing.T, file, text string) {
 		t.Fatal(err)
 	}
 	t.Setenv("TOLLGATE_SECRET", secret)
+	t.Setenv("TOLLGATE_OLD_SECRET", secret)
+	t.Setenv("TOLLGATE_WEBHOOK_SECRET", "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz")
 	t.Setenv("REDIS_PASSWORD", "a password of thirty characters")
 	t.Setenv("CREDENTIALS_DIRECTORY", dir)
 	t.Setenv("TOLLGATE_DATA", filepath.Join(dir, "data"))

@@ -32,8 +32,8 @@ func (v *Verifier) key(id string) (ed25519.PublicKey, bool) {
 	if key, known := (*v.keys.Load())[id]; known || v.fetch == nil || id == "" {
 		return key, known
 	}
-	v.fetching.Lock()
-	defer v.fetching.Unlock()
+	v.fetching <- struct{}{}
+	defer func() { <-v.fetching }()
 	// Another request may have fetched it meanwhile.
 	if key, known := (*v.keys.Load())[id]; known || v.now().Sub(v.fetched).Abs() < fetchPause {
 		return key, known

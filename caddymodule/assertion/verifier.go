@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,7 +36,7 @@ type Verifier struct {
 
 	fetch    func(context.Context) (KeySet, error) // nil: own has all keys
 	failed   func(error)
-	fetching sync.Mutex // guards fetched
+	fetching chan struct{} // holds one element during a fetch; guards fetched
 	fetched  time.Time
 }
 
@@ -45,7 +44,7 @@ type Verifier struct {
 // it takes assertions for; services that accept one host can replay
 // assertions to each other.
 func NewVerifier(accepts func(host string) bool, now func() time.Time, keys ...*Key) *Verifier {
-	v := &Verifier{accepts: accepts, now: now, own: make(map[string]ed25519.PublicKey), verified: newCache[string, Claims](maxCached)}
+	v := &Verifier{accepts: accepts, now: now, own: make(map[string]ed25519.PublicKey), verified: newCache[string, Claims](maxCached), fetching: make(chan struct{}, 1)}
 	for _, k := range keys {
 		v.own[k.id] = k.public()
 	}
