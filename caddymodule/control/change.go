@@ -60,8 +60,8 @@ func (s *server) changeKey(ctx context.Context, with *session, in *changeKeyInpu
 }
 
 // changeLiveKey records a change and makes it in one step. edit may be called
-// more than once: first to find out what to record. If somebody else changes
-// the key after that, it is recorded and tried again.
+// more than once: first to find out what to record. If the key changes
+// after that, it records and tries again.
 func (with *session) changeLiveKey(ctx context.Context, account, id string, edit func(*store.Key) error) (key store.Key, err error) {
 	var recorded, wanted change
 	describe := func(key *store.Key) error {

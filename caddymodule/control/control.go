@@ -8,7 +8,7 @@
 //
 // The audit log has each change, because its entry is stored before the change
 // is made. An entry can be of a change that then failed. A request that
-// changes nothing adds no entry and tells nobody.
+// changes nothing adds no entry and no event.
 //
 // Every refusal has the shape of package apierror. The OpenAPI document is
 // at GET /tollgate/openapi.json.
@@ -48,7 +48,7 @@ type Backend interface {
 	// about a second, also if the store hangs.
 	Readiness() api.Readiness
 	// Publish publishes the event of a change. It returns when the event is
-	// stored, or when that failed, which it logs.
+	// stored. It logs a failure.
 	Publish(ctx context.Context, change event.Change)
 	// FlushReports stores the refused calls that are counted in memory.
 	FlushReports(ctx context.Context) error

@@ -60,7 +60,7 @@ func (with *session) record(ctx context.Context, changes ...change) error {
 	return nil
 }
 
-// tell tells others about changes that are recorded and made. It also
+// tell publishes the events of changes that are recorded and made. It also
 // finishes when the client is gone, because the changes are made.
 func (with *session) tell(ctx context.Context, changes ...change) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
@@ -87,10 +87,10 @@ func (with *session) changeAccount(ctx context.Context, id string, edit accountE
 }
 
 // changeAccounts records changes of different accounts, makes each in one
-// step, and tells others. It returns what ChangeAccounts of a store does. edit
-// may be called more than once: first to find out what to record. If somebody
-// else changes an account after that, it is recorded and tried again, so that
-// before and after of a change that was made are exact.
+// step, and publishes their events. It returns what ChangeAccounts of a store
+// does. edit may be called more than once: first to find out what to record. If
+// an account changes after that, it records and tries again, so that before and
+// after of a change that was made are exact.
 func (with *session) changeAccounts(ctx context.Context, ids []string, edit func(i int, account *store.Account, exists bool) (change, error)) ([]store.Account, []error) {
 	accounts, errs := make([]store.Account, len(ids)), make([]error, len(ids))
 	recorded, wanted := make([]change, len(ids)), make([]change, len(ids))

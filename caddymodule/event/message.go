@@ -59,7 +59,7 @@ func newID(parts ...string) string {
 
 func (q Quota) message() message {
 	k := q.key()
-	return message{k.id(), k.kind, q.At, q.End.Add(knownFor), map[string]any{
+	return message{k.id(), k.kind, q.At.Truncate(time.Millisecond), q.End.Add(knownFor), map[string]any{
 		"account": q.Account, "plan": q.Plan, "endpoint": q.Endpoint, "period": q.Period.String(), "limit": q.Limit,
 		"used": q.Used, "threshold": k.threshold, "resets_at": q.End,
 	}}

@@ -297,8 +297,8 @@ func (p *pending) rows(account string, scan scanFunc) (rows []change, err error)
 	return slotChanges(account, number, calls, last), nil
 }
 
-// slotChanges are the rows of calls from a slot on, of which the last one was
-// at a time.
+// slotChanges returns the rows of calls, from a slot on. last is the time of
+// the last call.
 func slotChanges(account string, number uint64, calls []store.Record, last time.Time) (rows []change) {
 	for part := range slices.Chunk(calls, recentPerSlot) {
 		rows = append(rows, change{
