@@ -53,7 +53,10 @@ func NewExt4(t *testing.T) *Ext4 {
 	}
 	d.run(t, 0, "mkfs.ext4", "-q", "-F", d.image)
 	d.mount(t)
-	t.Cleanup(func() { unmount(t, d.Dir) })
+	t.Cleanup(func() {
+		unmount(t, d.Dir)
+		d.awaitDetached(t) // the image keeps the tmpfs busy
+	})
 	return d
 }
 
@@ -103,8 +106,37 @@ func (d *Ext4) Repair(t *testing.T) {
 		t.Fatalf("allowing writes: %v", err)
 	}
 	unmount(t, d.Dir)
+	d.awaitDetached(t)
 	d.run(t, 1, "e2fsck", "-f", "-y", d.image) // 1: errors were corrected
 	d.mount(t)
+}
+
+// awaitDetached waits until no loop device has the image. A process that made
+// a mount namespace, such as buildah, has a copy of every mount until it ends.
+// While there is one, mounting the image again gives the broken file system.
+func (d *Ext4) awaitDetached(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(3 * time.Minute); d.attached(t); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s is still mounted in another mount namespace", d.image)
+		}
+	}
+}
+
+// attached tells whether a loop device has the image.
+func (d *Ext4) attached(t *testing.T) bool {
+	t.Helper()
+	devices, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, device := range devices {
+		file, err := os.ReadFile(device) // it is gone once the device is detached
+		if err == nil && strings.TrimSpace(string(file)) == d.image {
+			return true
+		}
+	}
+	return false
 }
 
 // Fill leaves no space in the file system, and returns a function that
