@@ -118,8 +118,18 @@ func New(backend Backend, logger *slog.Logger) http.Handler {
 			_ = refused.Write(w)
 			return
 		}
-		handler.ServeHTTP(w, acting)
+		handler.ServeHTTP(w, untilDone(acting))
 	})
+}
+
+// untilDone returns a request whose change does not end with its client: a
+// store could make it and not say so, and then its event would be missing.
+// Stores have timeouts of their own.
+func untilDone(r *http.Request) *http.Request {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return r
+	}
+	return r.WithContext(context.WithoutCancel(r.Context()))
 }
 
 func (s *server) open() (*session, error) {

@@ -6,16 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
-
-// tellTimeout bounds how long others are told after the client is gone.
-const tellTimeout = 10 * time.Second
 
 // change is a change of an account or of one of its keys.
 type change struct {
@@ -60,11 +56,8 @@ func (with *session) record(ctx context.Context, changes ...change) error {
 	return nil
 }
 
-// tell publishes the events of changes that are recorded and made. It also
-// finishes when the client is gone, because the changes are made.
+// tell publishes the events of changes that are recorded and made.
 func (with *session) tell(ctx context.Context, changes ...change) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
-	defer cancel()
 	for _, c := range changes {
 		if c.event != nil {
 			with.publish(ctx, *c.event)
