@@ -139,17 +139,17 @@ func TestStoreFails(t *testing.T) {
 		if failing {
 			return nil, store.ErrOpening
 		}
-		return db, nil
+		return remote{db}, nil
 	}, &emitted)
 	e.Reached(t.Context(), quota("acc_1", 80))
 	failing = false
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel() // the client has gone
 	// Later calls try again, after a pause.
-	for len(queued(t, db)) == 0 {
+	eventually(t, "the event", func() bool {
 		e.Reached(canceled, quota("acc_1", 80))
-		time.Sleep(10 * time.Millisecond)
-	}
+		return len(queued(t, db)) > 0
+	})
 	if n := len(queued(t, db)); n != 1 {
 		t.Errorf("got %d events, want one", n)
 	}

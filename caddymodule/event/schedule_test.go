@@ -1,0 +1,213 @@
+package event_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/event"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest/memstore"
+)
+
+// pipes is a listener in memory, because time does not pass in a test of
+// synctest while a goroutine waits for the network.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (p pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p pipes) Close() error { close(p.closed); return nil }
+
+func (pipes) Addr() net.Addr { return &net.UnixAddr{Net: "pipe"} }
+
+func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
+	client, server := net.Pipe()
+	p.conns <- server
+	return client, nil
+}
+
+// inMemory starts a Sender and a receiver that are connected in memory. Both
+// stop at the end of the test, which must be in a bubble of synctest.
+func inMemory(t *testing.T, db store.Events, answer http.HandlerFunc) (*event.Sender, *counts) {
+	t.Helper()
+	p := pipes{make(chan net.Conn), make(chan struct{})}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			t.Errorf("reading an event: %v", err)
+		}
+		answer(w, r)
+	})}
+	go func() { _ = server.Serve(p) }() // returns when the server is closed
+	c := &counts{}
+	s, err := event.NewSender(event.SenderOptions{
+		URL: "http://receiver.example/hook", Key: key, Store: from(db), Count: c.add, Now: time.Now, Logger: zap.NewNop(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.DialWith(p.dial)
+	s.Start()
+	t.Cleanup(func() {
+		s.Stop()
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, c
+}
+
+// TestPostTimesOut: a post ends after 15 seconds, and the next one comes
+// about a second later.
+func TestPostTimesOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, began := memstore.New(), time.Now()
+		add(t, db, 1)
+		var posts, ends []time.Duration
+		answered := make(chan struct{})
+		_, c := inMemory(t, db, func(_ http.ResponseWriter, r *http.Request) {
+			if posts = append(posts, time.Since(began)); len(posts) == 2 {
+				close(answered)
+				return
+			}
+			<-r.Context().Done()
+			ends = append(ends, time.Since(began))
+		})
+		<-answered
+		synctest.Wait()
+		if posts[0] != 0 || ends[0] != 15*time.Second || posts[1] < 15750*time.Millisecond || posts[1] > 17*time.Second {
+			t.Errorf("got posts at %v and the end of the first one at %v, want 0, 16s and 15s", posts, ends)
+		}
+		if c.get(event.Failed) != 1 || c.get(event.Delivered) != 1 || !empty(t, db)() {
+			t.Errorf("got %v, want one failed, one delivered and an empty queue", c.of)
+		}
+	})
+}
+
+// TestRetries: the first retry comes after about a second, the waits double up
+// to an hour, the last try is 24 hours after the event happened, and then the
+// event is given up.
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, began := memstore.New(), time.Now()
+		add(t, db, 1)
+		var posts []time.Duration
+		_, c := inMemory(t, db, func(w http.ResponseWriter, _ *http.Request) {
+			posts = append(posts, time.Since(began))
+			w.WriteHeader(http.StatusInternalServerError)
+		})
+		time.Sleep(26 * time.Hour)
+		synctest.Wait()
+		const day, poll = 24 * time.Hour, time.Second
+		last := len(posts) - 1
+		wait := time.Second
+		for i, at := range posts[1:last] {
+			if waited := at - posts[i]; waited < wait*3/4 || waited > wait+poll {
+				t.Errorf("retry %d came after %v, want about %v", i+1, waited, wait)
+			}
+			wait = min(2*wait, time.Hour)
+		}
+		if wait != time.Hour || posts[last] < day || posts[last] > day+poll || !slices.IsSorted(posts) {
+			t.Errorf("got posts at %v, want the last one after 24h", posts)
+		}
+		if c.get(event.Failed) != last || c.get(event.Expired) != 1 || c.get(event.Delivered) != 0 || !empty(t, db)() {
+			t.Errorf("got %v, want %d failed, one expired and an empty queue", c.of, last)
+		}
+	})
+}
+
+// remote is a store that does nothing for a context that has ended, as a store
+// over a network does.
+type remote struct{ store.Events }
+
+func (r remote) AddEvent(ctx context.Context, e store.Event) (isNew bool, dropped int, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, 0, err
+	}
+	return r.Events.AddEvent(ctx, e)
+}
+
+func (r remote) RetryEvent(ctx context.Context, id string, due time.Time) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return r.Events.RetryEvent(ctx, id, due)
+}
+
+// hesitant claims events and then waits.
+type hesitant struct {
+	store.Events
+	claimed, waits chan struct{}
+}
+
+func (h hesitant) ClaimEvents(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]store.Event, error) {
+	list, err := h.Events.ClaimEvents(ctx, now, lease, limit)
+	select {
+	case h.claimed <- struct{}{}:
+	default: // a later claim
+	}
+	<-h.waits
+	return list, err
+}
+
+// TestStopReleases: events that a sender has claimed are due when it has
+// stopped, for any process, and not only after their lease. Neither a post nor
+// a claim in progress keeps them.
+func TestStopReleases(t *testing.T) {
+	t.Parallel()
+	due := func(t *testing.T, db store.Events) {
+		t.Helper()
+		list, err := db.ClaimEvents(t.Context(), time.Now(), time.Minute, 10)
+		if err != nil || len(list) != 3 {
+			t.Errorf("got %d events, %v, want 3", len(list), err)
+		}
+	}
+	t.Run("posting", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			db, began := memstore.New(), time.Now()
+			add(t, db, 3)
+			s, c := inMemory(t, remote{db}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+			synctest.Wait() // all are being posted
+			s.Stop()
+			due(t, db)
+			if time.Since(began) > 0 || c.get(event.Failed) != 0 {
+				t.Errorf("stopping took %v, with %v", time.Since(began), c.of)
+			}
+		})
+	})
+	t.Run("claiming", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			db := memstore.New()
+			add(t, db, 3)
+			h := hesitant{remote{db}, make(chan struct{}, 1), make(chan struct{})}
+			s, _ := inMemory(t, h, func(http.ResponseWriter, *http.Request) { t.Error("an event was posted by a sender that stops") })
+			<-h.claimed
+			go func() {
+				time.Sleep(time.Second)
+				close(h.waits)
+			}()
+			s.Stop()
+			due(t, db)
+		})
+	})
+}
