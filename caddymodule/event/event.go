@@ -58,7 +58,8 @@ type Change struct {
 	// Deleted tells that the account was deleted, for AccountChanged. Plan
 	// and Disabled are those that it had.
 	Deleted bool
-	// Key and KeyName are the id and the name of the key, or empty.
+	// Key and KeyName are the id and the name of the key, or empty. A key has
+	// one event of each Type.
 	Key     string
 	KeyName string
 }

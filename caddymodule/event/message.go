@@ -65,6 +65,15 @@ func (q Quota) message() message {
 	}}
 }
 
+// id returns the id of the event. A key is created and revoked only once, so
+// requests that revoke it at the same time make one event.
+func (c Change) id() string {
+	if c.Key != "" {
+		return newID(c.Type, c.Account, c.Key)
+	}
+	return newID(c.Type, c.ID)
+}
+
 func (c Change) message() message {
 	data := map[string]any{"account": c.Account}
 	for name, value := range map[string]string{"plan": c.Plan, "key": c.Key, "name": c.KeyName} {
@@ -78,7 +87,7 @@ func (c Change) message() message {
 	if c.Deleted {
 		data["deleted"] = true
 	}
-	return message{newID(c.Type, c.ID), c.Type, c.At, c.At.Add(knownFor), data}
+	return message{c.id(), c.Type, c.At, c.At.Add(knownFor), data}
 }
 
 // body returns the JSON document to deliver.
