@@ -4,35 +4,42 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// maxNotices is how many events wait for Caddy's event handlers at most.
-const maxNotices = 1024
+const (
+	// maxNotices is how many events wait for Caddy's event handlers at most.
+	maxNotices = 1024
+
+	// draining is how long a configuration that stops waits for the handlers
+	// of its events. They do not run after that.
+	draining = 5 * time.Second
+)
 
 // events publishes quotas and changes: to the handlers of Caddy's event
 // system, and to the webhook.
 type events struct {
 	emitter *event.Emitter
 	sender  *event.Sender // nil without a webhook
-	notices chan notice
-}
-
-// notice is an event for Caddy's event system.
-type notice struct {
-	kind string
-	data map[string]any
+	// notices are the calls of Caddy's event handlers that wait.
+	notices chan func()
+	runs    atomic.Bool // whether notices run
+	log     *zap.Logger
 }
 
 // provisionEvents prepares the events of this configuration.
 func (a *App) provisionEvents(ctx caddy.Context) (err error) {
-	if err := a.notify(ctx); err != nil {
+	bus, err := a.notify(ctx)
+	if err != nil {
 		return err
 	}
 	stored := func() (store.Events, error) { return a.Store() }
@@ -52,7 +59,7 @@ func (a *App) provisionEvents(ctx caddy.Context) (err error) {
 				a.events.sender.Wake()
 			}
 			select {
-			case a.events.notices <- notice{kind, data}:
+			case a.events.notices <- func() { bus.Emit(ctx, kind, data) }:
 				full.Worked()
 			default:
 				full.Failed(slog.String("type", kind))
@@ -65,32 +72,37 @@ func (a *App) provisionEvents(ctx caddy.Context) (err error) {
 // notify starts to pass events to Caddy's event system once all apps are
 // started: until then, handlers may still subscribe. Handlers run one after
 // the other, and no request waits for them.
-func (a *App) notify(ctx caddy.Context) error {
+func (a *App) notify(ctx caddy.Context) (*caddyevents.App, error) {
 	module, err := ctx.App("events")
 	if err != nil {
-		return fmt.Errorf("finding the app events: %w", err)
+		return nil, fmt.Errorf("finding the app events: %w", err)
 	}
 	bus := module.(*caddyevents.App)
-	a.events.notices = make(chan notice, maxNotices)
-	run := func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case n := <-a.events.notices:
-				bus.Emit(ctx, n.kind, n.data)
-			}
+	a.events.notices, a.events.log = make(chan func(), maxNotices), a.log.Named("event")
+	return bus, bus.On("started", onStart(func() {
+		a.events.runs.Store(true)
+		go a.events.run(ctx)
+	}))
+}
+
+// run runs notices until ctx ends.
+func (e *events) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case notice := <-e.notices:
+			notice()
 		}
 	}
-	return bus.On("started", onStart(run))
 }
 
 // onStart is a handler of Caddy's event "started".
 type onStart func()
 
-// Handle starts the function.
+// Handle calls the function.
 func (run onStart) Handle(context.Context, caddy.Event) error {
-	go run()
+	run()
 	return nil
 }
 
@@ -103,6 +115,25 @@ func (e *events) start() {
 func (e *events) stop() {
 	if e.sender != nil {
 		e.sender.Stop()
+	}
+	if e.runs.Load() && !e.drain() {
+		e.log.Warn("stopping before the handlers of the app events have run: they miss the events that wait", zap.Duration("waited", draining))
+	}
+}
+
+// drain waits until the notices that wait have run, and tells whether they did
+// in time.
+func (e *events) drain() bool {
+	timeout, drained := time.After(draining), make(chan struct{})
+	for notices := e.notices; ; {
+		select {
+		case notices <- func() { close(drained) }:
+			notices = nil // sent
+		case <-drained:
+			return true
+		case <-timeout:
+			return false
+		}
 	}
 }
 

@@ -6,20 +6,25 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	_ "github.com/caddyserver/caddy/v2/modules/caddyevents/eventsconfig"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 )
 
 // handled has what the event handlers of the tests got.
 var handled struct {
 	sync.Mutex
 	events []string
+	takes  time.Duration // how long the handler takes
 }
 
 // eventHandler is an event handler of the operator.
@@ -34,6 +39,7 @@ func (*eventHandler) UnmarshalCaddyfile(*caddyfile.Dispenser) error { return nil
 func (*eventHandler) Handle(ctx context.Context, e caddy.Event) error {
 	handled.Lock()
 	defer handled.Unlock()
+	time.Sleep(handled.takes)
 	text := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer).ReplaceAll("{event.data.account} {event.data.threshold}", "")
 	handled.events = append(handled.events, e.Name()+" "+text)
 	return nil
@@ -88,5 +94,30 @@ func TestEvents(t *testing.T) {
 		if handled.events[i] != want[i] {
 			t.Errorf("the handler got %q, want %q", handled.events, want)
 		}
+	}
+}
+
+// TestEventsOverReload: the events that wait for handlers when a configuration
+// is replaced reach them.
+func TestEventsOverReload(t *testing.T) {
+	s := start(t, setup{zone: calmZone(), global: "events {\n\ton tollgate.account_changed tollgate_test\n}"})
+	set := func(takes time.Duration) {
+		handled.Lock()
+		defer handled.Unlock()
+		handled.events, handled.takes = nil, takes
+	}
+	set(50 * time.Millisecond)
+	defer set(0)
+	const changes = 10
+	for i := range changes {
+		app(t).Publish(t.Context(), event.Change{Type: event.AccountChanged, ID: strconv.Itoa(i), At: time.Now(), Account: "acc_1"})
+	}
+	if err := s.reload(); err != nil {
+		t.Fatal(err)
+	}
+	handled.Lock()
+	defer handled.Unlock()
+	if len(handled.events) != changes {
+		t.Errorf("the handler got %d events, want %d", len(handled.events), changes)
 	}
 }
