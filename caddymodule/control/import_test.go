@@ -12,8 +12,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -21,6 +23,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
@@ -281,5 +284,44 @@ func TestImportBrokenBody(t *testing.T) {
 	}
 	if _, err := g.Opened().Account(t.Context(), "acc_2"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the other line: %v", err)
+	}
+}
+
+// crowd is a backend that publishes no event before many are being published.
+type crowd struct {
+	*controltest.Gate
+	waiting  atomic.Int32
+	all      chan struct{}
+	patience context.Context // of the test
+}
+
+const crowdSize = 64
+
+func (c *crowd) Publish(ctx context.Context, change event.Change) {
+	if c.waiting.Add(1) == crowdSize {
+		close(c.all)
+	}
+	select {
+	case <-c.all:
+		c.Gate.Publish(ctx, change)
+	case <-c.patience.Done():
+	}
+}
+
+// TestImportPublishes: the events of a batch are published at once, not one
+// after the other, so that a store over a network is as fast.
+func TestImportPublishes(t *testing.T) {
+	t.Parallel()
+	patience, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	backend := &crowd{Gate: controltest.New(t), all: make(chan struct{}), patience: patience}
+	c := client.InProcess(control.New(backend, slog.New(slog.DiscardHandler)))
+	var body strings.Builder
+	for i := range crowdSize {
+		fmt.Fprintf(&body, `{"account":"acc_%d"}`+"\n", i)
+	}
+	results(t, c, body.String())
+	if n := len(backend.Published()); n != crowdSize {
+		t.Errorf("got %d events, want %d", n, crowdSize)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -56,13 +58,24 @@ func (with *session) record(ctx context.Context, changes ...change) error {
 	return nil
 }
 
-// tell publishes the events of changes that are recorded and made.
+// tellAtOnce is how many events are published at once, so that an import does
+// not wait for a store over a network line by line.
+const tellAtOnce = 64
+
+// tell publishes the events of changes that are recorded and made. The changes
+// are of different accounts, so their order does not matter.
 func (with *session) tell(ctx context.Context, changes ...change) {
+	var telling errgroup.Group
+	telling.SetLimit(tellAtOnce)
 	for _, c := range changes {
 		if c.event != nil {
-			with.publish(ctx, *c.event)
+			telling.Go(func() error {
+				with.publish(ctx, *c.event)
+				return nil
+			})
 		}
 	}
+	_ = telling.Wait() // no function fails
 }
 
 // errNotRecorded stops a change that is not in the audit log.
