@@ -3,6 +3,7 @@ package packaging_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -46,6 +47,7 @@ func TestDebian(t *testing.T) {
 	address := r.configure(t)
 	stop := r.serve(t, address)
 	r.callThrough(t, address)
+	r.nameOperators(t)
 	stop()
 
 	// An upgrade keeps the secret and what the operator changed.
@@ -203,6 +205,36 @@ func (r root) callThrough(t *testing.T, address string) {
 	output(t, r.command(t, "root", "/usr/bin/tollgate-caddy tollgate health"))
 	output(t, r.command(t, r.setting(t, "tollgate.service", "User"), r.setting(t, "tollgate.service", "ExecReload")))
 	logInAndCall(t, address, "a@example.com", "a password of a test")
+}
+
+// nameOperators checks that the audit log names who called a command, and not
+// the user of the services.
+func (r root) nameOperators(t *testing.T) {
+	t.Helper()
+	var want []string
+	for _, test := range []struct{ user, env, actor string }{
+		{"root", "", "root"},
+		{"root", "SUDO_USER=ada", "ada"},
+		{"tollgate", "SUDO_USER=bob", "bob"},
+		{"root", "TOLLGATE_ACTOR=deploy", "deploy"},
+	} {
+		line := "/usr/bin/tollgate-caddy tollgate account set operated --plan starter --label " + test.actor
+		output(t, r.command(t, test.user, line, test.env))
+		want = append(want, test.actor)
+	}
+	var page struct {
+		Audit []struct{ Actor struct{ ID string } }
+	}
+	if err := json.Unmarshal([]byte(output(t, r.command(t, "root", "/usr/bin/tollgate-caddy tollgate audit --account operated --json"))), &page); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, entry := range page.Audit {
+		got = append(got, entry.Actor.ID)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the audit log names %q, want %q", got, want)
+	}
 }
 
 // logInAndCall checks that the gate admits a call with a token of a login, and
