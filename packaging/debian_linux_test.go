@@ -121,6 +121,33 @@ func TestDebianWithoutRandom(t *testing.T) {
 	}
 }
 
+// TestDebianCallsSystemd: the operator starts the services, an upgrade
+// restarts them, and a removal stops them. An upgrade succeeds if a service
+// does not start.
+func TestDebianCallsSystemd(t *testing.T) {
+	t.Parallel()
+	need(t, "dpkg", "dpkg-query", "ldd")
+	deb, r := packaged(t, "tollgate_*.deb"), newRoot(t)
+	// systemd cannot run here.
+	if err := os.MkdirAll(r.path("run/systemd/system"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.write(t, "usr/bin/systemctl", "#!/bin/sh\necho \"$@\" >>/tmp/calls\n[ \"$1\" != try-restart ]\n")
+	if err := os.Chmod(r.path("usr/bin/systemctl"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.dpkg(t, "--install", deb)
+	if out := r.dpkg(t, "--install", deb); !strings.Contains(out, "a service did not restart") {
+		t.Errorf("an upgrade does not say that a service did not restart:\n%s", out)
+	}
+	r.dpkg(t, "--purge", "tollgate")
+	const both = " tollgate.service tollgate-upstream.service\n"
+	want := "daemon-reload\n" + "daemon-reload\ntry-restart" + both + "disable --now" + both + "daemon-reload\n"
+	if got := r.read(t, "tmp/calls"); got != want {
+		t.Errorf("the scripts call systemctl with\n%swant\n%s", got, want)
+	}
+}
+
 // remains returns the files that are new since before, but for the data and
 // what systemd deletes when the services stop.
 func (r root) remains(t *testing.T, before []string) (remains []string) {
