@@ -56,6 +56,9 @@ package() {
 	VERSION=${VERSION#v}
 	GOARCH=$(go env GOARCH)
 	rm -rf dist
+	# The flags of xcaddy, and a name for help and completion: caddy can be
+	# another package.
+	export XCADDY_GO_BUILD_FLAGS="-trimpath -tags nobadger,nomysql,nopgx -ldflags '-w -s -X github.com/caddyserver/caddy/v2.CustomBinaryName=tollgate-caddy'"
 	build dist
 	mkdir -p dist/container/data
 	sed 's|{env.TOLLGATE_SECRET}|{file./etc/tollgate/secret}|' Caddyfile >dist/Caddyfile
@@ -248,7 +251,7 @@ timed_out() {
 # check tests everything; its argument bounds the tests of a package.
 check() {
 	mkdir -p bin .cache
-	debian buildah ca-certificates chromium curl dpkg e2fsprogs gcc libc-bin libc6-dev libnginx-mod-http-lua lua-nginx-redis mount nginx \
+	debian bash-completion buildah ca-certificates chromium curl dpkg e2fsprogs gcc libc-bin libc6-dev libnginx-mod-http-lua lua-nginx-redis mount nginx \
 		passwd postgresql prometheus python3-cryptography python3-jwt redis-server systemd util-linux wrk
 	command -v npm >/dev/null || debian nodejs npm
 	build

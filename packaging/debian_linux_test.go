@@ -3,6 +3,7 @@ package packaging_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,7 +30,7 @@ var units = []string{"tollgate.service", "tollgate-upstream.service"}
 // there as systemd does, calls them, and removes the package.
 func TestDebian(t *testing.T) {
 	t.Parallel()
-	need(t, "dpkg", "dpkg-query", "ldd")
+	need(t, "bash", bashCompletion, "chroot", "dpkg", "dpkg-query", "ldd")
 	deb, r := packaged(t, "tollgate_*.deb"), newRoot(t)
 	before := r.files(t)
 	r.dpkg(t, "--install", deb)
@@ -46,6 +47,8 @@ func TestDebian(t *testing.T) {
 	address := r.configure(t)
 	stop := r.serve(t, address)
 	r.callThrough(t, address)
+	r.nameOperators(t)
+	r.complete(t)
 	stop()
 
 	// An upgrade keeps the secret and what the operator changed.
@@ -115,6 +118,33 @@ func TestDebianWithoutRandom(t *testing.T) {
 	r.dpkg(t, "--configure", "tollgate")
 	if secret := r.read(t, "etc/tollgate/secret"); len(secret) != 64 {
 		t.Errorf("the secret has %d digits, want 64", len(secret))
+	}
+}
+
+// TestDebianCallsSystemd: the operator starts the services, an upgrade
+// restarts them, and a removal stops them. An upgrade succeeds if a service
+// does not start.
+func TestDebianCallsSystemd(t *testing.T) {
+	t.Parallel()
+	need(t, "dpkg", "dpkg-query", "ldd")
+	deb, r := packaged(t, "tollgate_*.deb"), newRoot(t)
+	// systemd cannot run here.
+	if err := os.MkdirAll(r.path("run/systemd/system"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.write(t, "usr/bin/systemctl", "#!/bin/sh\necho \"$@\" >>/tmp/calls\n[ \"$1\" != try-restart ]\n")
+	if err := os.Chmod(r.path("usr/bin/systemctl"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.dpkg(t, "--install", deb)
+	if out := r.dpkg(t, "--install", deb); !strings.Contains(out, "a service did not restart") {
+		t.Errorf("an upgrade does not say that a service did not restart:\n%s", out)
+	}
+	r.dpkg(t, "--purge", "tollgate")
+	const both = " tollgate.service tollgate-upstream.service\n"
+	want := "daemon-reload\n" + "daemon-reload\ntry-restart" + both + "disable --now" + both + "daemon-reload\n"
+	if got := r.read(t, "tmp/calls"); got != want {
+		t.Errorf("the scripts call systemctl with\n%swant\n%s", got, want)
 	}
 }
 
@@ -203,6 +233,67 @@ func (r root) callThrough(t *testing.T, address string) {
 	output(t, r.command(t, "root", "/usr/bin/tollgate-caddy tollgate health"))
 	output(t, r.command(t, r.setting(t, "tollgate.service", "User"), r.setting(t, "tollgate.service", "ExecReload")))
 	logInAndCall(t, address, "a@example.com", "a password of a test")
+}
+
+// nameOperators checks that the audit log names who called a command, and not
+// the user of the services.
+func (r root) nameOperators(t *testing.T) {
+	t.Helper()
+	var want []string
+	for _, test := range []struct{ user, env, actor string }{
+		{"root", "", "root"},
+		{"root", "SUDO_USER=ada", "ada"},
+		{"tollgate", "SUDO_USER=bob", "bob"},
+		{"root", "TOLLGATE_ACTOR=deploy", "deploy"},
+	} {
+		line := "/usr/bin/tollgate-caddy tollgate account set operated --plan starter --label " + test.actor
+		output(t, r.command(t, test.user, line, test.env))
+		want = append(want, test.actor)
+	}
+	var page struct {
+		Audit []struct{ Actor struct{ ID string } }
+	}
+	if err := json.Unmarshal([]byte(output(t, r.command(t, "root", "/usr/bin/tollgate-caddy tollgate audit --account operated --json"))), &page); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, entry := range page.Audit {
+		got = append(got, entry.Actor.ID)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the audit log names %q, want %q", got, want)
+	}
+}
+
+// bashCompletion is what bash loads before completions.
+const bashCompletion = "/usr/share/bash-completion/bash_completion"
+
+// completer prints what bash offers for the last of its arguments. The first
+// one is the root of the package: bash itself needs more than is there.
+const completer = `
+root=$1
+shift
+/usr/lib/tollgate/caddy() { "$root/usr/lib/tollgate/caddy" "$@"; }
+tollgate-caddy() { chroot "$root" /usr/bin/tollgate-caddy "$@"; }
+. "$root/usr/share/bash-completion/completions/$1"
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE=$* COMP_POINT=${#COMP_LINE}
+[[ $(complete -p "$1") =~ -F\ ([^ ]+) ]] && "${BASH_REMATCH[1]}" 2>/dev/null
+echo "${COMPREPLY[@]}"
+`
+
+// complete checks that bash completes the command by its name in the package.
+func (r root) complete(t *testing.T) {
+	t.Helper()
+	for line, want := range map[string]string{
+		"tollgate-caddy tollg":                     "tollgate",
+		"tollgate-caddy tollgate account sh":       "show",
+		"tollgate-caddy tollgate account show ope": "operated",
+	} {
+		args := append([]string{"--norc", "-c", ". " + bashCompletion + completer, "bash", string(r)}, strings.Fields(line)...)
+		if got := do(t, "bash", args...); got != want+"\n" {
+			t.Errorf("%s: bash offers %q, want %q", line, got, want)
+		}
+	}
 }
 
 // logInAndCall checks that the gate admits a call with a token of a login, and

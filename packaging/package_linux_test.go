@@ -81,13 +81,18 @@ func TestBinaries(t *testing.T) {
 	}
 }
 
-// need fails a test in CI if it cannot run here, and skips it elsewhere.
-func need(t *testing.T, programs ...string) {
+// need fails a test in CI if it cannot run here, and skips it elsewhere. It
+// needs root, and programs or files with their paths.
+func need(t *testing.T, files ...string) {
 	t.Helper()
 	missing := ""
-	for _, program := range programs {
-		if _, err := exec.LookPath(program); err != nil {
-			missing = "the program " + program
+	for _, file := range files {
+		_, err := exec.LookPath(file)
+		if filepath.IsAbs(file) {
+			_, err = os.Stat(file)
+		}
+		if err != nil {
+			missing = file
 		}
 	}
 	if os.Geteuid() != 0 {

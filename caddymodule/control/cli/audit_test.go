@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/user"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +73,27 @@ AT ACTOR ACTION ACCOUNT TARGET CHANGE
 		if strings.Join(actions, " ") != want {
 			t.Errorf("%s: got %q, want %q", flags, actions, want)
 		}
+	}
+}
+
+// TestAuditNamesActor checks that a program can name the operator who called
+// it. A name that the gate would refuse is left out.
+func TestAuditNamesActor(t *testing.T) {
+	s := newShell(t)
+	for _, name := range []string{"ada", strings.Repeat("a", api.MaxActor+1), "a\nb"} {
+		t.Setenv("TOLLGATE_ACTOR", name)
+		s.ok(t, "account", "set", "acc_1", "--plan", "starter", "--label", strconv.Itoa(len(name)))
+	}
+	var page api.AuditPage
+	if err := json.Unmarshal([]byte(s.ok(t, "audit", "--json")), &page); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range page.Audit {
+		got = append(got, e.Actor.ID)
+	}
+	if want := []string{"ada", "", ""}; !slices.Equal(got, want) {
+		t.Errorf("the actors are %q, want %q", got, want)
 	}
 }
 
