@@ -55,11 +55,7 @@ func showExplanation(table io.Writer, x api.Explanation) {
 		row(table, step.Step, yes(step.OK), step.Message)
 	}
 	row(table)
-	if x.Status != nil && x.Code != nil {
-		row(table, "Answer", strconv.Itoa(*x.Status)+" "+*x.Code)
-	} else {
-		row(table, "Answer", "admitted")
-	}
+	row(table, "Answer", answer(x))
 	row(table, "Message", x.Message)
 	if x.RetryAfter != nil {
 		row(table, "Retry after", strconv.FormatInt(*x.RetryAfter, 10)+" s")
@@ -77,6 +73,18 @@ func showExplanation(table io.Writer, x api.Explanation) {
 		}
 		row(table, l.Endpoint, l.Of, l.Period, used, strconv.FormatInt(l.Limit, 10), strconv.FormatInt(l.Remaining, 10), resets, yes(l.Refuses))
 	}
+}
+
+// answer formats what the gate would answer, in its mode.
+func answer(x api.Explanation) string {
+	if x.Status == nil || x.Code == nil {
+		return "admitted"
+	}
+	refusal := strconv.Itoa(*x.Status) + " " + *x.Code
+	if x.Passes {
+		return "passes; the mode enforce would answer " + refusal
+	}
+	return refusal
 }
 
 func yes(is bool) string {
