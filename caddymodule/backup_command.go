@@ -20,12 +20,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/backup"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
 func backupCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "backup <file>", Short: "Writes a backup of the running gate's store to a file", Args: cobra.ExactArgs(1),
+		Use: "backup <file>", Short: "Writes a backup of the running gate's store to a file", Args: misuse.Arguments(1),
 		Long: `
 Writes accounts, keys, counts, recent calls, refused calls, the audit log and
 queued events to a new file, while the gate admits calls. Every call that was
@@ -134,7 +135,7 @@ func printBackup(c *cobra.Command, file *backup.File, what string) error {
 
 func restoreCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "restore <file> --config <file> [--adapter <name>]", Short: "Writes a backup to an empty store, while no gate runs on it", Args: cobra.ExactArgs(1),
+		Use: "restore <file> --config <file> [--adapter <name>]", Short: "Writes a backup to an empty store, while no gate runs on it", Args: misuse.Arguments(1),
 		Long: `
 Verifies a backup, and writes it to the store of a configuration. The store
 must be empty, and no gate may use it. It may be another store than that of the

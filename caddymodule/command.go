@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/cli"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
 // command is "caddy tollgate".
@@ -47,16 +48,25 @@ func AdminClient(address string) (*client.Client, error) {
 	}
 	parsed, err := caddy.ParseNetworkAddress(address)
 	if err != nil || parsed.PortRangeSize() > 1 {
-		return nil, misuseError{fmt.Errorf("%q is not the address of an admin endpoint", address)}
+		return nil, notAdmin(address)
 	}
 	if !parsed.IsUnixNetwork() {
 		endpoint := parsed.JoinHostPort(0)
-		return client.New("http://"+endpoint, "", client.WithTransport(newAdminTransport(parsed.Network, endpoint, "http://"+endpoint)))
+		gate, err := client.New("http://"+endpoint, "", client.WithTransport(newAdminTransport(parsed.Network, endpoint, "http://"+endpoint)))
+		if err != nil {
+			return nil, notAdmin(address)
+		}
+		return gate, nil
 	}
 	// The address of a socket can end with its permissions.
 	path, _, _ := strings.Cut(parsed.Host, "|")
 	// On a socket, the endpoint accepts no other host.
 	return client.New("http://127.0.0.1", "", client.WithTransport(newAdminTransport(parsed.Network, path, "")))
+}
+
+// notAdmin returns the error for an address that cannot be one.
+func notAdmin(address string) error {
+	return misuse.Errorf("%q is not the address of an admin endpoint, such as localhost:2019 or unix//run/caddy.sock", address)
 }
 
 // adminTransport sends requests to an admin endpoint. Over TCP, the endpoint

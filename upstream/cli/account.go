@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
@@ -80,11 +81,11 @@ func accountAdd(gate Gate) *cobra.Command {
 The password is the first line of standard input, 8 characters to 1024
 bytes long. With --generate the program creates one and prints it on a
 second line.`,
-		Args: cobra.NoArgs,
+		Args: misuse.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			address, err := account.ParseEmail(email)
 			if err != nil {
-				return misuse("--email: %w", err)
+				return misuse.Errorf("--email: %w", err)
 			}
 			password, err := choosePassword(c, generate)
 			if err != nil {
@@ -134,7 +135,7 @@ func accountList(gate Gate) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List accounts by their e-mail addresses",
-		Args:  cobra.NoArgs,
+		Args:  misuse.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return s.withAccounts(c, gate, func(accounts *account.Service) error {
 				all := []listed{}

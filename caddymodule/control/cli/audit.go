@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -15,22 +16,23 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
 func (t *tool) audit() *cobra.Command {
 	var filter client.AuditFilter
 	var limit int
 	c := &cobra.Command{
-		Use: "audit", Short: "Shows who changed what", Args: cobra.NoArgs,
+		Use: "audit", Short: "Shows who changed what", Args: misuse.Arguments(0),
 		Long:    "Shows the entries of the audit log, oldest first. The column CHANGE is shortened; --json has all, before and after.",
 		Example: "caddy tollgate audit --account acc_1 --since 2026-11-01",
 	}
 	c.Flags().StringVar(&filter.Account, "account", "", "Show the changes of this account only")
 	c.Flags().StringVar(&filter.Since, "since", "", "Show the changes since a date in UTC, for example 2026-11-01, or a time in RFC 3339")
-	c.Flags().IntVar(&limit, "limit", 0, "Show only the last entries, at most this number (default: all)")
+	addNumber(c, &limit, "limit", 0, 1, math.MaxInt32, "Show only the last entries, at most this number (default: all)")
 	t.completeFlag(c, "account", accounts)
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.AuditPage, error) {
-		if err := checkAudit(c, filter, limit); err != nil {
+		if err := checkAudit(c, filter); err != nil {
 			return api.AuditPage{}, err
 		}
 		entries, err := collect(func(after string) ([]api.AuditEntry, *string, error) {
@@ -45,17 +47,14 @@ func (t *tool) audit() *cobra.Command {
 	return c
 }
 
-func checkAudit(c *cobra.Command, filter client.AuditFilter, limit int) error {
+func checkAudit(c *cobra.Command, filter client.AuditFilter) error {
 	if err := notEmpty(c, "account", "since"); err != nil {
 		return err
-	}
-	if c.Flags().Changed("limit") && limit < 1 {
-		return misuse("--limit %d is not a number of at least 1", limit)
 	}
 	_, noTime := time.Parse(time.RFC3339, filter.Since)
 	_, noDate := time.Parse(time.DateOnly, filter.Since)
 	if filter.Since != "" && noTime != nil && noDate != nil {
-		return misuse("--since %q is neither a date such as 2026-11-01 nor a time such as 2026-11-01T18:00:00Z", filter.Since)
+		return misuse.Errorf("--since %q is neither a date such as 2026-11-01 nor a time such as 2026-11-01T18:00:00Z", filter.Since)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
 // countDays is for how many days a gate keeps counts.
@@ -31,7 +32,7 @@ type exported struct {
 func (t *tool) exportUsage() *cobra.Command {
 	var month, format, output string
 	c := &cobra.Command{
-		Use: "export --month <month>", Short: "Exports what all accounts used in a month, for billing", Args: cobra.NoArgs,
+		Use: "export --month <month>", Short: "Exports what all accounts used in a month, for billing", Args: misuse.Arguments(0),
 		Long: "Writes one row for each day, account and endpoint with calls, in this order. Calls are counted by their cost. " +
 			"Days are those of the gate's time zone. The rows of today are not final.",
 		Example: "caddy tollgate usage export --month 2026-11 --output 2026-11.csv",
@@ -71,9 +72,9 @@ func parseMonth(text string) (time.Time, error) {
 	first, err := time.Parse("2006-01", text)
 	switch {
 	case err != nil:
-		return first, misuse("--month %q is not a month such as 2026-11", text)
+		return first, misuse.Errorf("--month %q is not a month such as 2026-11", text)
 	case first.Before(time.Now().AddDate(0, 0, 1-countDays)):
-		return first, misuse("--month %s is too long ago: the gate keeps counts for %d days", text, countDays)
+		return first, misuse.Errorf("--month %s is too long ago: the gate keeps counts for %d days", text, countDays)
 	}
 	return first, nil
 }
@@ -118,7 +119,7 @@ func write(c *cobra.Command, path string, do func(io.Writer) error) (err error) 
 		return do(c.OutOrStdout())
 	}
 	if info, err := os.Lstat(path); path == "" || (err == nil && !info.Mode().IsRegular()) {
-		return misuse("--output %q is not a file", path)
+		return misuse.Errorf("--output %q is not a file", path)
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), ".export-*")
 	if err != nil {
