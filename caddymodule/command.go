@@ -21,11 +21,12 @@ func command() caddycmd.Command {
 	return caddycmd.Command{
 		Name:  "tollgate",
 		Usage: "<command> [--address <interface>] [--json]",
-		Short: "Administers the accounts, limits, keys and counts of a running gate",
+		Short: "Administers the accounts, limits, keys and counts of a gate",
 		Long: `
 Talks to the admin endpoint of a running Caddy whose configuration has the
 global option tollgate. --address is its address, as for the command reload,
-if it is not the default. Write Unix sockets as unix//path.
+if it is not the default. Write Unix sockets as unix//path. Only restore talks
+to no Caddy: it writes to the store of a configuration file.
 
 Prints tables, or the documents of the control API with --json. Prints errors
 to standard error, and exits with status 1. Exits with status 2 if the command
