@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -32,7 +33,7 @@ Prints tables, or the documents of the control API with --json. Prints errors
 to standard error, and exits with status 1. Exits with status 2 if the command
 line is invalid.`,
 		CobraFunc: func(c *cobra.Command) {
-			cli.Add(c, AdminClient)
+			cli.Add(c, AdminClient, time.Now)
 			c.AddCommand(backupCommand(), restoreCommand())
 			ExitOnMisuse(c)
 		},

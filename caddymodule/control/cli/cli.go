@@ -28,9 +28,9 @@ const timeout = 30 * time.Second
 // or at the default address for "".
 type Connect func(address string) (*client.Client, error)
 
-// Add adds the commands and their common flags to parent.
-func Add(parent *cobra.Command, connect Connect) {
-	t := &tool{connect: connect}
+// Add adds the commands and their common flags to parent. now is the clock.
+func Add(parent *cobra.Command, connect Connect, now func() time.Time) {
+	t := &tool{connect: connect, now: now}
 	parent.Args, parent.RunE = cobra.ArbitraryArgs, missing
 	parent.PersistentFlags().StringVar(&t.address, "address", "", "The address of the running Caddy's admin endpoint")
 	parent.PersistentFlags().BoolVar(&t.json, "json", false, "Print the API's JSON instead of tables")
@@ -56,6 +56,7 @@ func group(name, short string) *cobra.Command {
 // tool has the common flags.
 type tool struct {
 	connect Connect
+	now     func() time.Time
 	address string
 	json    bool
 }

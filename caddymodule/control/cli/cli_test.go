@@ -40,7 +40,7 @@ func (s *shell) run(t *testing.T, args ...string) (stdout, stderr string, err er
 			return nil, errors.New("no such address: " + address)
 		}
 		return client.New(s.base, controltest.Secret)
-	})
+	}, s.Now)
 	var out, complaints bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(&complaints)
@@ -308,6 +308,8 @@ func TestMistakes(t *testing.T) {
 		{"usage export --month 2026-11-01", `--month "2026-11-01" is not a month`},
 		{"usage export --month=", `--month "" is not a month`},
 		{"usage export --month 2020-01", "--month 2020-01 is too long ago: the gate keeps counts for 400 days"},
+		{"usage export --month 2126-12", "--month 2126-12 has not begun in the gate's time zone"},
+		{"usage export --month 2127-01 --output nowhere/x.csv", "--month 2127-01 has not begun in the gate's time zone"},
 		{"usage export --month 2126-11 --format xml", `invalid argument "xml" for "--format" flag: allowed: csv, json`},
 		{"usage export --month 2126-11 --output=", `--output "" is not a file`},
 		{"usage export --month 2126-11 --output /", `--output "/" is not a file`},

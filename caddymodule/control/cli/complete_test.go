@@ -94,7 +94,7 @@ func TestCompletionWithoutGate(t *testing.T) {
 	defer listener.Close()
 	var out, complaints strings.Builder
 	root := &cobra.Command{Use: "tollgate"}
-	cli.Add(root, func(string) (*client.Client, error) { return client.New("http://"+listener.Addr().String(), "") })
+	cli.Add(root, func(string) (*client.Client, error) { return client.New("http://"+listener.Addr().String(), "") }, time.Now)
 	root.SetOut(&out)
 	root.SetErr(&complaints)
 	root.SetArgs([]string{cobra.ShellCompRequestCmd, "account", "show", ""})

@@ -104,24 +104,31 @@ func parseUntil(ctx context.Context, gate *client.Client, text string) (time.Tim
 	if err != nil {
 		return time.Time{}, misuse.Errorf("--until %q is neither a day such as 2026-12-31 nor a time such as 2026-12-31T18:00:00Z", text)
 	}
-	plans, err := gate.Plans(ctx)
-	if err != nil {
-		return time.Time{}, err
-	}
-	zone, err := calendar.New(plans.Timezone)
+	zone, err := zoneOf(ctx, gate)
 	if err != nil {
 		return time.Time{}, err
 	}
 	return endOf(zone, date), nil
 }
 
+// zoneOf returns the calendar in the time zone of the gate.
+func zoneOf(ctx context.Context, gate *client.Client) (*calendar.Calendar, error) {
+	plans, err := gate.Plans(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return calendar.New(plans.Timezone)
+}
+
+// dayOf returns the day of a date in UTC.
+func dayOf(date time.Time) calendar.Day { return calendar.Day(date.Unix() / (24 * 60 * 60)) }
+
 // endOf returns the first instant whose date in the zone is later than a date
 // in UTC. A zone can skip midnight or the whole day.
 func endOf(zone *calendar.Calendar, date time.Time) time.Time {
 	const before = 48 * time.Hour // the day has begun in no zone
-	day := calendar.Day(date.Unix() / (24 * 60 * 60))
 	span := zone.At(date.Add(-before))
-	for span.Day <= day {
+	for span.Day <= dayOf(date) {
 		span = zone.At(span.End)
 	}
 	return span.Start
