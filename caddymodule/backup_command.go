@@ -26,7 +26,7 @@ import (
 )
 
 func backupCommand() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use: "backup <file>", Short: "Writes a backup of the running gate's store to a file", Args: misuse.Arguments(1),
 		Long: `
 Writes accounts, keys, counts, recent calls, refused calls, the audit log and
@@ -47,6 +47,8 @@ Paces and login attempts are not in it: they begin again after a restore.`,
 			return printBackup(c, file, "Backed up")
 		},
 	}
+	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault) // files
+	return c
 }
 
 // writeBackup writes a backup to a new file. The file has its name only when
@@ -155,6 +157,7 @@ The restored state is that of the backup: keys that were revoked after it work
 again, and changes after it are undone.`,
 		Example: "caddy tollgate restore tollgate-2026-11-23.backup --config /etc/caddy/Caddyfile",
 	}
+	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault) // files
 	config := c.Flags().String("config", "", "The configuration with the store")
 	adapter := c.Flags().String("adapter", "", "The adapter of the configuration, such as caddyfile")
 	// It hides the flag of the other commands.

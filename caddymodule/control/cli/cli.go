@@ -32,6 +32,8 @@ type Connect func(address string) (*client.Client, error)
 func Add(parent *cobra.Command, connect Connect, now func() time.Time) {
 	t := &tool{connect: connect, now: now}
 	parent.Args, parent.RunE = cobra.ArbitraryArgs, missing
+	// Few values are files; those say so. The commands below inherit it.
+	parent.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	parent.PersistentFlags().StringVar(&t.address, "address", "", "The address of the running Caddy's admin endpoint")
 	parent.PersistentFlags().BoolVar(&t.json, "json", false, "Print the API's JSON instead of tables")
 	account := group("account", "Shows and changes accounts")
@@ -47,10 +49,7 @@ func Add(parent *cobra.Command, connect Connect, now func() time.Time) {
 
 // group is a command that only has subcommands.
 func group(name, short string) *cobra.Command {
-	c := &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, RunE: missing}
-	// Few values are files; those say so. The commands below inherit it.
-	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	return c
+	return &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, RunE: missing}
 }
 
 // tool has the common flags.

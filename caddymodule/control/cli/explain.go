@@ -28,6 +28,12 @@ func (t *tool) explain() *cobra.Command {
 	c.Flags().StringVar(&q.From, "from", "", "The address of the client, for a key with addresses")
 	addNumber(c, &q.Cost, "cost", 1, 1, maxCost, "The number of elements in the body, for an endpoint with cost json")
 	t.completeFlag(c, "account", accounts)
+	t.completeFlag(c, "key", func(ctx context.Context, gate *client.Client, _ []string, typed string) ([]cobra.Completion, error) {
+		if q.Account == "" {
+			return nil, nil // keys are listed by their account
+		}
+		return keys(ctx, gate, []string{q.Account}, typed)
+	})
 	run := query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Explanation, error) {
 		q.Method, q.Target = args[0], args[1]
 		return gate.Explain(ctx, q)

@@ -47,7 +47,7 @@ func (t *tool) exportUsage() *cobra.Command {
 	c.Flags().StringVar(&output, "output", "", "The file to write when all rows are there (default: standard output)")
 	// The names of the flags are known, so these cannot fail.
 	_ = c.MarkFlagRequired("month")
-	_ = c.MarkFlagFilename("output")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		first, err := t.parseMonth(month)
 		if err != nil {
