@@ -49,7 +49,7 @@ func AdminClient(address string) (*client.Client, error) {
 		return nil, fmt.Errorf("finding the admin endpoint: %w", err)
 	}
 	parsed, err := caddy.ParseNetworkAddress(address)
-	if err != nil || parsed.PortRangeSize() > 1 {
+	if err != nil || parsed.PortRangeSize() > 1 || (parsed.StartPort == 0 && !parsed.IsUnixNetwork()) {
 		return nil, notAdmin(address)
 	}
 	if !parsed.IsUnixNetwork() {

@@ -64,6 +64,7 @@ func TestExitStatus(t *testing.T) {
 		{"tollgate restore gate.backup --config Caddyfile --address localhost:2019", 2, "--address has no meaning here"},
 		{"tollgate restore nowhere.backup --config Caddyfile", 1, "opening the backup: open nowhere.backup: "},
 		{"tollgate plans --address 127.0.0.1:1-9", 2, `"127.0.0.1:1-9" is not the address of an admin endpoint`},
+		{"tollgate plans --address localhost", 2, `"localhost" is not the address of an admin endpoint`},
 		{"tollgate plans" + nowhere, 1, "the gate is unreachable"},
 		{"tollgate health" + nowhere, 1, "the gate is unreachable"},
 		{"tollgate account set acc_1 --plan free" + nowhere, 1, "the gate is unreachable"},
