@@ -1,11 +1,10 @@
-package caddyupstream_test
+package caddymodule_test
 
 import (
 	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -38,7 +37,7 @@ func TestRestore(t *testing.T) {
 		}
 	}
 	var stdout, stderr bytes.Buffer
-	caddy := exec.CommandContext(t.Context(), "caddy", "tollgate", "restore", path, "--config", config)
+	caddy := process(t, "tollgate", "restore", path, "--config", config)
 	caddy.Stdout, caddy.Stderr = &stdout, &stderr
 	if err := caddy.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, &stderr)
