@@ -43,7 +43,7 @@ func TestArrows(t *testing.T) {
 			[]string{caddy, badger, redis, "caddymodule", "caddymodule/gate", "caddymodule/control/client", "caddymodule/control/cli", "caddymodule/store/badgerstore/...", "caddymodule/store/redisstore/..."},
 		},
 		{ // what services, clients and the gate share
-			[]string{"caddymodule/apierror", "caddymodule/assertion", "caddymodule/outage", "caddymodule/control/api"},
+			[]string{"caddymodule/apierror", "caddymodule/assertion", "caddymodule/outage", "caddymodule/misuse", "caddymodule/control/api"},
 			slices.Concat(gate, []string{caddy, huma, badger, "caddymodule", "caddymodule/control", "caddymodule/login", "caddymodule/store/...", "caddymodule/usage", "caddymodule/health", "caddymodule/token", "caddymodule/calendar"}),
 		},
 		{ // the gate knows no service

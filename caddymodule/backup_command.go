@@ -18,19 +18,22 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/backup"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
 func backupCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "backup <file>", Short: "Writes a backup of the running gate's store to a file", Args: cobra.ExactArgs(1),
+	c := &cobra.Command{
+		Use: "backup <file>", Short: "Writes a backup of the running gate's store to a file", Args: misuse.Arguments(1),
 		Long: `
 Writes accounts, keys, counts, recent calls, refused calls, the audit log and
 queued events to a new file, while the gate admits calls. Every call that was
 admitted before is in it. The file has no tokens, only their hashes, but it
-names all accounts: keep it private. Its mode is 0600.
+names all accounts: keep it private. Its mode is 0600. Each account, key, count
+and so on is one row of the file.
 
 Paces and login attempts are not in it: they begin again after a restore.`,
 		Example: "caddy tollgate backup tollgate-2026-11-23.backup",
@@ -44,6 +47,8 @@ Paces and login attempts are not in it: they begin again after a restore.`,
 			return printBackup(c, file, "Backed up")
 		},
 	}
+	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault) // files
+	return c
 }
 
 // writeBackup writes a backup to a new file. The file has its name only when
@@ -127,29 +132,43 @@ func printBackup(c *cobra.Command, file *backup.File, what string) error {
 	if c.Flag("json").Value.String() == "true" {
 		return json.NewEncoder(out).Encode(map[string]any{"at": file.At, "accounts": file.Accounts, "keys": file.Keys, "rows": file.Rows, "bytes": file.Size})
 	}
-	_, err := fmt.Fprintf(out, "%s the state of %s: %s accounts, %s keys, %s rows, %s.\n", what, file.At.UTC().Format(time.RFC3339),
-		humanize.Comma(file.Accounts), humanize.Comma(file.Keys), humanize.Comma(file.Rows), humanize.IBytes(uint64(file.Size)))
+	_, err := fmt.Fprintf(out, "%s the state of %s: %s and %s, %s in all, %s.\n", what, file.At.UTC().Format(time.RFC3339),
+		amount(file.Accounts, "account"), amount(file.Keys, "key"), amount(file.Rows, "row"), humanize.IBytes(uint64(file.Size)))
 	return err
+}
+
+// amount formats a number of things.
+func amount(n int64, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return humanize.Comma(n) + " " + thing
 }
 
 func restoreCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "restore <file> --config <file> [--adapter <name>]", Short: "Writes a backup to an empty store, while no gate runs on it", Args: cobra.ExactArgs(1),
+		Use: "restore <file> --config <file> [--adapter <name>]", Short: "Writes a backup to an empty store, while no gate runs on it", Args: misuse.Arguments(1),
 		Long: `
-Verifies a backup, and writes it to the store of a configuration. The store
-must be empty, and no gate may use it. It may be another store than that of the
-backup: so a gate moves from badger to redis, and back.
+Verifies a backup, and writes it to the store of a configuration. It talks to
+no Caddy: the store must be empty, and no gate may use it. It may be another
+store than that of the backup: so a gate moves from badger to redis, and back.
 
 The restored state is that of the backup: keys that were revoked after it work
 again, and changes after it are undone.`,
 		Example: "caddy tollgate restore tollgate-2026-11-23.backup --config /etc/caddy/Caddyfile",
 	}
+	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault) // files
 	config := c.Flags().String("config", "", "The configuration with the store")
 	adapter := c.Flags().String("adapter", "", "The adapter of the configuration, such as caddyfile")
-	if err := c.MarkFlagRequired("config"); err != nil {
-		panic(err) // the flag exists
+	// It hides the flag of the other commands.
+	c.Flags().String("address", "", "")
+	if err := errors.Join(c.MarkFlagRequired("config"), c.Flags().MarkHidden("address")); err != nil {
+		panic(err) // the flags exist
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if c.Flags().Changed("address") {
+			return misuse.Errorf("--address has no meaning here: restore talks to no Caddy, and writes to the store of --config")
+		}
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		file, err := restore(ctx, args[0], *config, *adapter)
@@ -195,9 +214,13 @@ func restore(ctx context.Context, path, config, adapter string) (*backup.File, e
 	return file, nil
 }
 
-// storeOf provisions the store of a configuration, and nothing else of it.
+// storeOf provisions the store of a configuration, and nothing else of it. From
+// then on, the process logs warnings and errors only: Caddy would log that it
+// loads the configuration.
 func storeOf(config, adapter string) (opener StoreOpener, release func(), err error) {
+	_, log, _ := caddy.BufferedLog()
 	text, _, _, err := caddycmd.LoadConfig(config, adapter)
+	caddy.UnbufferDefaultLogger(log.WithOptions(zap.IncreaseLevel(zap.WarnLevel)))
 	if err != nil {
 		return nil, nil, err
 	}

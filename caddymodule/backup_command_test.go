@@ -2,10 +2,14 @@ package caddymodule
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 // TestPublish: a draft gets a name that no file has, with hard links and
@@ -45,5 +49,23 @@ func TestPublishFails(t *testing.T) {
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the file: %v, want none", err)
+	}
+}
+
+// TestCompletionOfFiles checks that a shell completes the files of backup and
+// restore. The other commands take few files.
+func TestCompletionOfFiles(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"backup |": ":0", "restore |": ":0", "restore x --config |": ":0", "plans |": ":4",
+	} {
+		root, out := &cobra.Command{Use: "tollgate"}, new(strings.Builder)
+		command().CobraFunc(root)
+		root.SetOut(out)
+		root.SetErr(io.Discard)
+		root.SetArgs(append([]string{cobra.ShellCompRequestCmd}, strings.Split(strings.TrimSuffix(args, "|"), " ")...))
+		if err := root.Execute(); err != nil || !strings.HasSuffix(out.String(), want+"\n") {
+			t.Errorf("%s: got %v, %q, want the directive %s", args, err, out, want)
+		}
 	}
 }

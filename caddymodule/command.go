@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/cli"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
 // command is "caddy tollgate".
@@ -20,17 +22,18 @@ func command() caddycmd.Command {
 	return caddycmd.Command{
 		Name:  "tollgate",
 		Usage: "<command> [--address <interface>] [--json]",
-		Short: "Administers the accounts, limits, keys and counts of a running gate",
+		Short: "Administers the accounts, limits, keys and counts of a gate",
 		Long: `
 Talks to the admin endpoint of a running Caddy whose configuration has the
 global option tollgate. --address is its address, as for the command reload,
-if it is not the default. Write Unix sockets as unix//path.
+if it is not the default. Write Unix sockets as unix//path. Only restore talks
+to no Caddy: it writes to the store of a configuration file.
 
 Prints tables, or the documents of the control API with --json. Prints errors
 to standard error, and exits with status 1. Exits with status 2 if the command
 line is invalid.`,
 		CobraFunc: func(c *cobra.Command) {
-			cli.Add(c, AdminClient)
+			cli.Add(c, AdminClient, time.Now)
 			c.AddCommand(backupCommand(), restoreCommand())
 			ExitOnMisuse(c)
 		},
@@ -46,17 +49,26 @@ func AdminClient(address string) (*client.Client, error) {
 		return nil, fmt.Errorf("finding the admin endpoint: %w", err)
 	}
 	parsed, err := caddy.ParseNetworkAddress(address)
-	if err != nil || parsed.PortRangeSize() > 1 {
-		return nil, misuseError{fmt.Errorf("%q is not the address of an admin endpoint", address)}
+	if err != nil || parsed.PortRangeSize() > 1 || (parsed.StartPort == 0 && !parsed.IsUnixNetwork()) {
+		return nil, notAdmin(address)
 	}
 	if !parsed.IsUnixNetwork() {
 		endpoint := parsed.JoinHostPort(0)
-		return client.New("http://"+endpoint, "", client.WithTransport(newAdminTransport(parsed.Network, endpoint, "http://"+endpoint)))
+		gate, err := client.New("http://"+endpoint, "", client.WithTransport(newAdminTransport(parsed.Network, endpoint, "http://"+endpoint)))
+		if err != nil {
+			return nil, notAdmin(address)
+		}
+		return gate, nil
 	}
 	// The address of a socket can end with its permissions.
 	path, _, _ := strings.Cut(parsed.Host, "|")
 	// On a socket, the endpoint accepts no other host.
 	return client.New("http://127.0.0.1", "", client.WithTransport(newAdminTransport(parsed.Network, path, "")))
+}
+
+// notAdmin returns the error for an address that cannot be one.
+func notAdmin(address string) error {
+	return misuse.Errorf("%q is not the address of an admin endpoint, such as localhost:2019 or unix//run/caddy.sock", address)
 }
 
 // adminTransport sends requests to an admin endpoint. Over TCP, the endpoint

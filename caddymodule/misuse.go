@@ -2,10 +2,11 @@ package caddymodule
 
 import (
 	"cmp"
-	"errors"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
 // exitMisuse is the exit status for an invalid command line.
@@ -14,9 +15,10 @@ const exitMisuse = 2
 // ExitOnMisuse makes a command and those below it exit with status 2 if the
 // command line is invalid: an unknown command or flag, a wrong number of
 // arguments, an invalid value or a missing flag. A RunE says so by an error
-// with the method Misuse. Caddy exits with 1 after every other error.
+// of package misuse. Caddy exits with 1 after every other error.
 func ExitOnMisuse(c *cobra.Command) {
-	c.SetFlagErrorFunc(misused) // commands inherit it
+	// Commands inherit it.
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return misused(c, misuse.Flag(err)) })
 	exitOnMisuse(c)
 }
 
@@ -31,7 +33,7 @@ func exitOnMisuse(c *cobra.Command) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
 			err := run(c, args)
-			if errors.As(err, new(interface{ Misuse() })) {
+			if misuse.Is(err) {
 				return misused(c, err)
 			}
 			return err
@@ -52,12 +54,3 @@ func misused(c *cobra.Command, err error) error {
 	c.SilenceErrors = true
 	return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return exitMisuse, nil })(c, nil)
 }
-
-// misuseError is an invalid value of a flag.
-type misuseError struct{ error }
-
-// Misuse marks the error.
-func (misuseError) Misuse() {}
-
-// Unwrap returns the cause.
-func (e misuseError) Unwrap() error { return e.error }

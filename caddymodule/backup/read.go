@@ -44,7 +44,7 @@ type File struct {
 func Open(path string) (*File, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("opening the backup: %w", err)
 	}
 	f := &File{file: file}
 	if err := f.verify(); err != nil {

@@ -45,7 +45,7 @@ func TestExplain(t *testing.T) {
 		got := g.must(t, http.StatusOK, "GET", "/tollgate/explain?method=GET"+test.query, "")
 		steps := got["steps"].([]any)
 		last := steps[len(steps)-1].(map[string]any)
-		if got["status"] != test.status || got["code"] != test.code || last["step"] != test.step || last["ok"] != (test.status == nil) || got["admitted"] != last["ok"] {
+		if got["status"] != test.status || got["code"] != test.code || last["step"] != test.step || last["ok"] != (test.status == nil) || got["admitted"] != last["ok"] || got["passes"] != last["ok"] {
 			t.Errorf("%s: got %v, want %v %v at %s", test.query, got, test.status, test.code, test.step)
 		}
 	}

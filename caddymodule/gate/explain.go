@@ -264,7 +264,7 @@ func (x *explaining) passed(step, message string) {
 
 func (x *explaining) admitted(message string) (api.Explanation, error) {
 	x.passed("proxy", message)
-	x.Admitted, x.Message = true, message
+	x.Admitted, x.Passes, x.Message = true, true, message
 	return x.Explanation, nil
 }
 
@@ -282,15 +282,11 @@ func (x *explaining) refused(step string, f *Refusal) (api.Explanation, error) {
 		x.RetryAfter = &seconds
 	}
 	if x.isShadow() {
-		x.Message += " " + x.inShadow(f)
+		if x.Passes = !x.always && f != refuseInvalidToken; x.Passes {
+			x.Message += " The mode is shadow: the request passes."
+		} else {
+			x.Message += " The mode shadow also refuses the request."
+		}
 	}
 	return x.Explanation, nil
-}
-
-// inShadow tells what the mode shadow does with a refused request.
-func (x *explaining) inShadow(f *Refusal) string {
-	if x.always || f == refuseInvalidToken {
-		return "The mode shadow also refuses the request."
-	}
-	return "The mode is shadow: the request passes."
 }

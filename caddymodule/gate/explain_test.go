@@ -175,6 +175,9 @@ func (e *explained) state() (state struct {
 
 // compare checks an explanation against the answer of the gate.
 func (e *explained) compare(q gate.Question, x api.Explanation, answer *httptest.ResponseRecorder) {
+	if x.Passes != x.Admitted {
+		e.Fatalf("%s %s: passes is %t, want admitted: %+v", q.Method, q.Target, x.Passes, x)
+	}
 	if x.Admitted {
 		if answer.Code != http.StatusOK {
 			e.Fatalf("%s %s: got %d %s, want it admitted: %+v", q.Method, q.Target, answer.Code, answer.Body, x)
@@ -228,7 +231,7 @@ func TestExplainInShadow(t *testing.T) {
 	} {
 		account.Disabled = test.disabled
 		got, err := w.gate.Explain(t.Context(), gate.Question{Method: "GET", Target: test.target, Account: &account})
-		if err != nil || got.Mode != "shadow" || got.Admitted || got.Message != test.want {
+		if err != nil || got.Mode != "shadow" || got.Admitted || got.Message != test.want || got.Passes != strings.HasSuffix(test.want, "the request passes.") {
 			t.Errorf("%s: got %+v, %v, want %q", test.target, got, err, test.want)
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
@@ -42,8 +44,10 @@ The commands work while the currency API runs.`,
 
 // withAccounts opens the database, runs work and closes the database. If work
 // succeeds, the gate is reachable: it then ends login tokens that it did not
-// end when a password was changed.
+// end when a password was changed. From then on, the context of the command
+// names its operator for the audit log of the gate.
 func (s *settings) withAccounts(c *cobra.Command, gate Gate, work func(*account.Service) error) (err error) {
+	c.SetContext(client.WithOperator(c.Context()))
 	options := s.options(c)
 	if options.Control, err = gate.Connect(c); err != nil {
 		return err
@@ -80,11 +84,11 @@ func accountAdd(gate Gate) *cobra.Command {
 The password is the first line of standard input, 8 characters to 1024
 bytes long. With --generate the program creates one and prints it on a
 second line.`,
-		Args: cobra.NoArgs,
+		Args: misuse.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			address, err := account.ParseEmail(email)
 			if err != nil {
-				return misuse("--email: %w", err)
+				return misuse.Errorf("--email: %w", err)
 			}
 			password, err := choosePassword(c, generate)
 			if err != nil {
@@ -134,7 +138,7 @@ func accountList(gate Gate) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List accounts by their e-mail addresses",
-		Args:  cobra.NoArgs,
+		Args:  misuse.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return s.withAccounts(c, gate, func(accounts *account.Service) error {
 				all := []listed{}

@@ -7,7 +7,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
 const about = `upstream serves the currency API behind a Tollgate gate.
@@ -48,17 +48,6 @@ func Add(c *cobra.Command, gate Gate) {
 	c.AddCommand(accountCommand(gate), ratesCommand())
 }
 
-// usageError is an invalid command line.
-type usageError struct{ error }
-
-// Unwrap returns the cause.
-func (e usageError) Unwrap() error { return e.error }
-
-// Misuse marks the error, for Run and for the program of Add.
-func (usageError) Misuse() {}
-
-func misuse(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
 // Run runs bin/upstream and returns its exit status: 0 after success, 1 after
 // a failure, 2 for an invalid command line.
 func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -71,6 +60,7 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		DisableFlagsInUseLine: true,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse.Flag(err) })
 	root.AddCommand(serveCommand())
 	Add(root, controlListener)
 	root.SetArgs(args)
@@ -83,7 +73,7 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return 0
 	}
 	fmt.Fprintf(stderr, "upstream: %v\n", err)
-	if *started && !errors.As(err, new(interface{ Misuse() })) {
+	if *started && !misuse.Is(err) {
 		return 1
 	}
 	fmt.Fprintf(stderr, "\nUsage: %s\n\nRun \"%s --help\" for help.\n", command.UseLine(), command.CommandPath())
@@ -118,5 +108,5 @@ func needCommand(c *cobra.Command, _ []string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	return misuse("%s needs a command: %s", c.CommandPath(), strings.Join(names, ", "))
+	return misuse.Errorf("%s needs a command: %s", c.CommandPath(), strings.Join(names, ", "))
 }

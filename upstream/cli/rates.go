@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
@@ -89,7 +90,7 @@ func ratesStatus() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show how old the rates are",
-		Args:  cobra.NoArgs,
+		Args:  misuse.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			provider, err := s.options(c).OpenRates()
 			if err != nil {
@@ -136,11 +137,11 @@ func ratesRefresh() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "refresh",
 		Short: "Fetch the bank's newest rates",
-		Args:  cobra.NoArgs,
+		Args:  misuse.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			options := s.options(c)
 			if options.RatesHistory == "" && options.RatesDaily == "" {
-				return misuse("both URLs are off")
+				return misuse.Errorf("both URLs are off")
 			}
 			provider, err := options.OpenRates()
 			if err != nil {
@@ -164,7 +165,7 @@ func ratesImport() *cobra.Command {
 		Short: "Import a file of the bank",
 		Long: `Import a file that you downloaded from the bank: eurofxref-hist.zip,
 eurofxref-hist.csv or eurofxref-daily.xml.`,
-		Args: cobra.ExactArgs(1),
+		Args: misuse.Arguments(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			provider, err := s.options(c).OpenRates()
 			if err != nil {

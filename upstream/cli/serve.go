@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
 	"github.com/caddy-tollgate/tollgate/upstream/server"
 )
@@ -24,7 +25,7 @@ SIGTERM.
 
 You may start it before the gate. It calls the gate when a person logs in or
 opens a page.`,
-		Args: cobra.NoArgs,
+		Args: misuse.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error { return s.serve(c) },
 	}
 	s.withData(c)

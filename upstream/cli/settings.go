@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
 )
 
@@ -61,7 +62,7 @@ func connectListener(c *cobra.Command) (*client.Client, error) {
 	}
 	address := c.Flag("control").Value.String()
 	if _, _, err := net.SplitHostPort(address); err != nil {
-		return nil, misuse("invalid --control %q: want host:port", address)
+		return nil, misuse.Errorf("invalid --control %q: want host:port", address)
 	}
 	return client.New("http://"+address, secret)
 }

@@ -9,13 +9,14 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
 func (t *tool) setAccount() *cobra.Command {
 	var plan, label string
 	var disabled bool
 	c := &cobra.Command{
-		Use: "set <account>", Short: "Creates or changes an account", Args: cobra.ExactArgs(1),
+		Use: "set <account>", Short: "Creates or changes an account", Args: misuse.Arguments(1),
 		ValidArgsFunction: t.complete(accounts),
 		Long: "Creates an account, or changes only what the flags set. A new account is on plan free and enabled. " +
 			"The change applies to the account's next call; today's counts do not change. --disabled=false enables it again.",
@@ -46,7 +47,7 @@ func (t *tool) listAccounts() *cobra.Command {
 	var filter client.AccountFilter
 	var disabled bool
 	c := &cobra.Command{
-		Use: "list", Short: "Lists all accounts, or those that the flags select", Args: cobra.NoArgs,
+		Use: "list", Short: "Lists all accounts, or those that the flags select", Args: misuse.Arguments(0),
 		Example: "caddy tollgate account list --plan starter --search example.com",
 	}
 	c.Flags().StringVar(&filter.Plan, "plan", "", "List the accounts of this plan only")
@@ -71,7 +72,7 @@ func (t *tool) listAccounts() *cobra.Command {
 
 func (t *tool) showAccount() *cobra.Command {
 	return &cobra.Command{
-		Use: "show <account>", Short: "Shows one account", Args: cobra.ExactArgs(1),
+		Use: "show <account>", Short: "Shows one account", Args: misuse.Arguments(1),
 		ValidArgsFunction: t.complete(accounts),
 		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Account, error) {
 			return gate.Account(ctx, args[0])
@@ -81,7 +82,7 @@ func (t *tool) showAccount() *cobra.Command {
 
 func (t *tool) deleteAccount() *cobra.Command {
 	return &cobra.Command{
-		Use: "delete <account>", Short: "Deletes an account with all its tokens and counts", Args: cobra.ExactArgs(1),
+		Use: "delete <account>", Short: "Deletes an account with all its tokens and counts", Args: misuse.Arguments(1),
 		ValidArgsFunction: t.complete(accounts),
 		RunE: perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
 			return "Deleted " + plain(args[0]) + ".", gate.DeleteAccount(ctx, args[0])

@@ -5,9 +5,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -16,22 +16,23 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
 func (t *tool) audit() *cobra.Command {
 	var filter client.AuditFilter
 	var limit int
 	c := &cobra.Command{
-		Use: "audit", Short: "Shows who changed what", Args: cobra.NoArgs,
-		Long:    "Shows the entries of the audit log, oldest first. --json also has all of what was changed, before and after.",
+		Use: "audit", Short: "Shows who changed what", Args: misuse.Arguments(0),
+		Long:    "Shows the entries of the audit log, oldest first. The column CHANGE is shortened; --json has all, before and after.",
 		Example: "caddy tollgate audit --account acc_1 --since 2026-11-01",
 	}
 	c.Flags().StringVar(&filter.Account, "account", "", "Show the changes of this account only")
 	c.Flags().StringVar(&filter.Since, "since", "", "Show the changes since a date in UTC, for example 2026-11-01, or a time in RFC 3339")
-	c.Flags().IntVar(&limit, "limit", 0, "Show only the last entries, at most this number (default: all)")
+	addNumber(c, &limit, "limit", 0, 1, math.MaxInt32, "Show only the last entries, at most this number (default: all)")
 	t.completeFlag(c, "account", accounts)
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.AuditPage, error) {
-		if err := checkAudit(c, filter, limit); err != nil {
+		if err := checkAudit(c, filter); err != nil {
 			return api.AuditPage{}, err
 		}
 		entries, err := collect(func(after string) ([]api.AuditEntry, *string, error) {
@@ -46,17 +47,14 @@ func (t *tool) audit() *cobra.Command {
 	return c
 }
 
-func checkAudit(c *cobra.Command, filter client.AuditFilter, limit int) error {
+func checkAudit(c *cobra.Command, filter client.AuditFilter) error {
 	if err := notEmpty(c, "account", "since"); err != nil {
 		return err
-	}
-	if c.Flags().Changed("limit") && limit < 1 {
-		return misuse("--limit %d is not a number of at least 1", limit)
 	}
 	_, noTime := time.Parse(time.RFC3339, filter.Since)
 	_, noDate := time.Parse(time.DateOnly, filter.Since)
 	if filter.Since != "" && noTime != nil && noDate != nil {
-		return misuse("--since %q is neither a date such as 2026-11-01 nor a time such as 2026-11-01T18:00:00Z", filter.Since)
+		return misuse.Errorf("--since %q is neither a date such as 2026-11-01 nor a time such as 2026-11-01T18:00:00Z", filter.Since)
 	}
 	return nil
 }
@@ -72,23 +70,65 @@ func showAudit(table io.Writer, page api.AuditPage) {
 	}
 }
 
-// changed formats the members that differ. It is empty for what was created
-// or deleted: all members would not fit into a table.
+// The widths of the column CHANGE, in characters.
+const (
+	maxValue  = 40
+	maxChange = 160
+)
+
+// unshown has the members that the column CHANGE omits: the other columns
+// have them, or they follow from what is shown.
+var unshown = []string{"account", "created_at", "endpoint", "hint", "kind", "period"}
+
+// empty has values that are not worth a word in what is new or deleted.
+var empty = []string{none, `""`, "[]", "false"}
+
+// changed formats the members that differ: "name: value" for what is new, and
+// "name: before -> after" otherwise.
 func changed(e api.AuditEntry) string {
 	var before, after map[string]json.RawMessage
 	// A value that is not an object leaves its map nil, as null does.
 	_ = json.Unmarshal(e.Before, &before)
 	_ = json.Unmarshal(e.After, &after)
-	if before == nil || after == nil {
-		return ""
-	}
-	all := maps.Clone(before)
+	all := map[string]json.RawMessage{}
+	maps.Copy(all, before)
 	maps.Copy(all, after)
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if !bytes.Equal(before[name], after[name]) {
-			texts = append(texts, fmt.Sprintf("%s: %s -> %s", name, cmp.Or(string(before[name]), none), cmp.Or(string(after[name]), none)))
+		was, is := value(name, before[name]), value(name, after[name])
+		switch {
+		case bytes.Equal(before[name], after[name]) || slices.Contains(unshown, name):
+		case name == "id" && (before == nil || after == nil): // it is in TARGET
+		case before == nil && slices.Contains(empty, is), after == nil && slices.Contains(empty, was):
+		case before == nil:
+			texts = append(texts, name+": "+is)
+		default:
+			texts = append(texts, name+": "+was+" -> "+is)
 		}
 	}
-	return strings.Join(texts, ", ")
+	return shorten(strings.Join(texts, ", "), maxChange)
+}
+
+// value formats a member, which is nil if there is none.
+func value(name string, member json.RawMessage) string {
+	switch {
+	case name == "limit" && string(member) == "null":
+		return unlimited
+	case member == nil || string(member) == "null":
+		return none
+	case name == "limits":
+		var limits []api.Limit
+		if err := json.Unmarshal(member, &limits); err == nil {
+			member = json.RawMessage("[" + limitsOf(limits) + "]")
+		}
+	}
+	return shorten(string(member), maxValue)
+}
+
+// shorten cuts a text to a number of characters.
+func shorten(text string, length int) string {
+	if characters := []rune(text); len(characters) > length {
+		return string(characters[:length-1]) + "…"
+	}
+	return text
 }

@@ -1,14 +1,17 @@
 package cli_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/user"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -21,7 +24,7 @@ func operator(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return current.Username
+	return cmp.Or(os.Getenv("TOLLGATE_ACTOR"), os.Getenv("SUDO_USER"), current.Username)
 }
 
 // TestAudit checks that a command leaves the name of the operating system's
@@ -43,11 +46,11 @@ func TestAudit(t *testing.T) {
 	}
 	expect(t, strings.Join(got, "\n")+"\n", `
 AT ACTOR ACTION ACCOUNT TARGET CHANGE
-2126-11-20 09:00:00Z person operator account.create acc_1 - -
+2126-11-20 09:00:00Z person operator account.create acc_1 - plan: "starter"
 2126-11-21 09:00:00Z person operator account.set acc_1 - label: "" -> "red", plan: "starter" -> "business"
-2126-11-21 09:00:00Z person operator limit.set acc_1 convert/day -
-2126-11-21 09:00:00Z person operator account.create acc_2 - -
-2126-11-21 09:00:00Z person operator account.delete acc_2 - -
+2126-11-21 09:00:00Z person operator limit.set acc_1 convert/day limit: 5
+2126-11-21 09:00:00Z person operator account.create acc_2 - plan: "free"
+2126-11-21 09:00:00Z person operator account.delete acc_2 - plan: "free" -> -
 `)
 	for flags, want := range map[string]string{
 		"":                   "account.create account.set limit.set account.create account.delete",
@@ -95,6 +98,45 @@ func TestAuditNamesActor(t *testing.T) {
 	if want := []string{"ada", "", ""}; !slices.Equal(got, want) {
 		t.Errorf("the actors are %q, want %q", got, want)
 	}
+}
+
+// TestAuditChange checks that the column CHANGE has what people look for, and
+// is short.
+func TestAuditChange(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	label := strings.Repeat("ä", 200)
+	s.ok(t, "account", "set", "acc_1", "--plan", "starter", "--label", label)
+	s.ok(t, "limit", "set", "acc_1", "all", "unlimited", "--reason", "trade fair")
+	s.ok(t, "limit", "set", "acc_1", "all", "5", "--reason", "trade fair")
+	s.ok(t, "limit", "clear", "acc_1", "all")
+	id := ids.FindString(s.ok(t, "key", "create", "acc_1", "--name", "ci", "--ability", "convert"))
+	s.Advance(time.Hour)
+	next := ids.FindString(s.ok(t, "key", "rotate", "acc_1", id))
+	s.ok(t, "key", "set", "acc_1", next, "--limit", "convert 7", "--limit", "all 9 month", "--name", label[:90], "--from", "2001:db8:1111:2222::/64")
+	s.ok(t, "key", "set", "acc_1", next, "--limit", "convert 8", "--limit", "all 10 month", "--name", label[:92], "--from", "2001:db8:1111:3333::/64", "--ttl", "1h")
+	s.ok(t, "key", "revoke", "acc_1", next)
+	var got []string
+	for _, line := range strings.Split(strings.TrimSpace(s.ok(t, "audit")), "\n")[1:] {
+		_, change, _ := strings.Cut(line, operator(t))
+		got = append(got, strings.Join(strings.Fields(change), " "))
+	}
+	if length := utf8.RuneCountInString(got[7][strings.Index(got[7], "addresses:"):]); length != 160 {
+		t.Errorf("a long change has %d characters, want 160", length)
+	}
+	want := strings.Join([]string{
+		`account.create acc_1 - label: "` + strings.Repeat("ä", 38) + `…, plan: "starter"`,
+		`limit.set acc_1 all/day limit: unlimited, reason: "trade fair"`,
+		`limit.set acc_1 all/day limit: unlimited -> 5`,
+		`limit.clear acc_1 all/day limit: 5 -> -, reason: "trade fair" -> -`,
+		`key.create acc_1 ` + id + ` abilities: ["convert"], name: "ci"`,
+		`key.rotate acc_1 ` + next + ` id: "` + id + `" -> "` + next + `"`,
+		`key.set acc_1 ` + next + ` addresses: [] -> ["2001:db8:1111:2222::/64"], limits: [] -> [convert 7 day, all 9 month], name: "ci" -> "` + strings.Repeat("ä", 38) + `…`,
+		`key.set acc_1 ` + next + ` addresses: ["2001:db8:1111:2222::/64"] -> ["2001:db8:1111:3333::/64"], expires_at: - -> "2126-11-20T11:00:00Z", ` +
+			`limits: [convert 7 day, all 9 month] -> [conver…`,
+		`key.revoke acc_1 ` + next + ` revoked_at: - -> "2126-11-20T10:00:00Z"`,
+	}, "\n")
+	expect(t, strings.Join(got, "\n"), steady(want))
 }
 
 func TestRefused(t *testing.T) {

@@ -28,10 +28,12 @@ const timeout = 30 * time.Second
 // or at the default address for "".
 type Connect func(address string) (*client.Client, error)
 
-// Add adds the commands and their common flags to parent.
-func Add(parent *cobra.Command, connect Connect) {
-	t := &tool{connect: connect}
+// Add adds the commands and their common flags to parent. now is the clock.
+func Add(parent *cobra.Command, connect Connect, now func() time.Time) {
+	t := &tool{connect: connect, now: now}
 	parent.Args, parent.RunE = cobra.ArbitraryArgs, missing
+	// Few values are files; those say so. The commands below inherit it.
+	parent.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	parent.PersistentFlags().StringVar(&t.address, "address", "", "The address of the running Caddy's admin endpoint")
 	parent.PersistentFlags().BoolVar(&t.json, "json", false, "Print the API's JSON instead of tables")
 	account := group("account", "Shows and changes accounts")
@@ -47,15 +49,13 @@ func Add(parent *cobra.Command, connect Connect) {
 
 // group is a command that only has subcommands.
 func group(name, short string) *cobra.Command {
-	c := &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, RunE: missing}
-	// Few values are files; those say so. The commands below inherit it.
-	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	return c
+	return &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, RunE: missing}
 }
 
 // tool has the common flags.
 type tool struct {
 	connect Connect
+	now     func() time.Time
 	address string
 	json    bool
 }
@@ -70,7 +70,7 @@ func query[T any](t *tool, do func(ctx context.Context, gate *client.Client, arg
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(withOperator(c.Context()), timeout)
+		ctx, cancel := context.WithTimeout(client.WithOperator(c.Context()), timeout)
 		defer cancel()
 		result, err := do(ctx, gate, args)
 		if err != nil {
@@ -99,7 +99,7 @@ func perform(t *tool, do func(ctx context.Context, gate *client.Client, args []s
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(withOperator(c.Context()), timeout)
+		ctx, cancel := context.WithTimeout(client.WithOperator(c.Context()), timeout)
 		defer cancel()
 		done, err := do(ctx, gate, args)
 		if err == nil && !t.json {

@@ -13,18 +13,28 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
-// offered returns what a shell offers for the last argument.
+// offered returns what a shell offers for the last argument. It offers no
+// names of files.
 func (s *shell) offered(t *testing.T, args ...string) string {
+	t.Helper()
+	words, directive := s.completed(t, args...)
+	if directive != ":4" {
+		t.Errorf("%q: the directive is %s", args, directive)
+	}
+	return words
+}
+
+// completed returns what a shell gets for the last argument: the words and the
+// directive of cobra.
+func (s *shell) completed(t *testing.T, args ...string) (words, directive string) {
 	t.Helper()
 	out, _, err := s.run(t, append([]string{cobra.ShellCompRequestCmd}, args...)...)
 	if err != nil {
 		t.Fatalf("%q: %v", args, err)
 	}
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
-	if last := len(lines) - 1; lines[last] != ":4" { // no names of files
-		t.Errorf("%q: the directive is %s", args, lines[last])
-	}
-	return strings.Join(lines[:len(lines)-1], ", ")
+	last := len(lines) - 1
+	return strings.Join(lines[:last], ", "), lines[last]
 }
 
 func TestCompletion(t *testing.T) {
@@ -74,11 +84,28 @@ func TestCompletion(t *testing.T) {
 		{"usage refused --account |", all},
 		{"audit --account b|", "bob"},
 		{"explain GET / --account b|", "bob"},
+		{"explain GET / --key |", ""},
+		{"explain GET / --account acc_1 --key |", id + "\tci"},
+		{"explain GET / --from |", ""},
+		{"explain |", ""},
+		{"audit --since |", ""},
+		{"plans |", ""},
 		{"account show --address nowhere |", ""},
 	} {
 		args := strings.Split(strings.TrimSuffix(test.args, "|"), " ")
 		if got := s.offered(t, args...); got != test.want {
 			t.Errorf("%s: got %q, want %q", test.args, got, test.want)
+		}
+	}
+}
+
+// TestCompletionOfFiles checks the values that are files.
+func TestCompletionOfFiles(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	for _, args := range [][]string{{"account", "import", ""}, {"usage", "export", "--output", ""}} {
+		if words, directive := s.completed(t, args...); words != "" || directive != ":0" {
+			t.Errorf("%q: got %q, %s, want names of files", args, words, directive)
 		}
 	}
 }
@@ -94,7 +121,7 @@ func TestCompletionWithoutGate(t *testing.T) {
 	defer listener.Close()
 	var out, complaints strings.Builder
 	root := &cobra.Command{Use: "tollgate"}
-	cli.Add(root, func(string) (*client.Client, error) { return client.New("http://"+listener.Addr().String(), "") })
+	cli.Add(root, func(string) (*client.Client, error) { return client.New("http://"+listener.Addr().String(), "") }, time.Now)
 	root.SetOut(&out)
 	root.SetErr(&complaints)
 	root.SetArgs([]string{cobra.ShellCompRequestCmd, "account", "show", ""})

@@ -4,25 +4,36 @@ import (
 	"context"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
+
+// maxCost is the highest cost of a call.
+const maxCost = 1_000_000_000_000_000
 
 func (t *tool) explain() *cobra.Command {
 	var q client.Question
 	c := &cobra.Command{
-		Use: "explain <method> <target>", Short: "Explains what the gate would answer to a request", Args: cobra.ExactArgs(2),
+		Use: "explain <method> <target>", Short: "Explains what the gate would answer to a request", Args: misuse.Arguments(2),
 		Long:    "Explains what the gate would answer to a request: each step, the answer, and what is left of each limit. It counts nothing.",
 		Example: "caddy tollgate explain GET /api/convert/USD/1/EUR --account acc_1",
 	}
 	c.Flags().StringVar(&q.Key, "key", "", "The id of the key that calls")
 	c.Flags().StringVar(&q.Account, "account", "", "The account that calls; without --key, with all abilities of its plan")
 	c.Flags().StringVar(&q.From, "from", "", "The address of the client, for a key with addresses")
-	c.Flags().Int64Var(&q.Cost, "cost", 1, "The number of elements in the body, for an endpoint with cost json")
+	addNumber(c, &q.Cost, "cost", 1, 1, maxCost, "The number of elements in the body, for an endpoint with cost json")
 	t.completeFlag(c, "account", accounts)
+	t.completeFlag(c, "key", func(ctx context.Context, gate *client.Client, _ []string, typed string) ([]cobra.Completion, error) {
+		if q.Account == "" {
+			return nil, nil // keys are listed by their account
+		}
+		return keys(ctx, gate, []string{q.Account}, typed)
+	})
 	run := query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Explanation, error) {
 		q.Method, q.Target = args[0], args[1]
 		return gate.Explain(ctx, q)
@@ -31,8 +42,11 @@ func (t *tool) explain() *cobra.Command {
 		// An empty variable in a script must not remove a condition.
 		for _, name := range []string{"key", "account", "from"} {
 			if flag := c.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" {
-				return misuse("--%s has no value", name)
+				return misuse.Errorf("--%s has no value", name)
 			}
+		}
+		if target := args[1]; !strings.HasPrefix(target, "/") && target != "*" && !strings.Contains(target, "://") {
+			return misuse.Errorf("target %q is not a path: it must begin with /", target)
 		}
 		return run(c, args)
 	}
@@ -55,11 +69,7 @@ func showExplanation(table io.Writer, x api.Explanation) {
 		row(table, step.Step, yes(step.OK), step.Message)
 	}
 	row(table)
-	if x.Status != nil && x.Code != nil {
-		row(table, "Answer", strconv.Itoa(*x.Status)+" "+*x.Code)
-	} else {
-		row(table, "Answer", "admitted")
-	}
+	row(table, "Answer", answer(x))
 	row(table, "Message", x.Message)
 	if x.RetryAfter != nil {
 		row(table, "Retry after", strconv.FormatInt(*x.RetryAfter, 10)+" s")
@@ -77,6 +87,18 @@ func showExplanation(table io.Writer, x api.Explanation) {
 		}
 		row(table, l.Endpoint, l.Of, l.Period, used, strconv.FormatInt(l.Limit, 10), strconv.FormatInt(l.Remaining, 10), resets, yes(l.Refuses))
 	}
+}
+
+// answer formats what the gate would answer, in its mode.
+func answer(x api.Explanation) string {
+	if x.Status == nil || x.Code == nil {
+		return "admitted"
+	}
+	refusal := strconv.Itoa(*x.Status) + " " + *x.Code
+	if x.Passes {
+		return "passes; the mode enforce would answer " + refusal
+	}
+	return refusal
 }
 
 func yes(is bool) string {

@@ -2,9 +2,12 @@ package cli_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
@@ -74,7 +77,7 @@ ENDPOINT    OF       PERIOD  USED  LIMIT  REMAINING  RESETS AT                  
 currencies  account  day     0     100    100        2126-11-21 00:00:00 +01:00  no
 `)
 	expect(t, s.ok(t, "explain", "GET", "/api/currencies", "--json"), `
-{"request":{"method":"GET","target":"/api/currencies"},"account":"","plan":"","key":"","steps":[{"step":"path","ok":true,"message":"There is one way to read the path."},{"step":"headers","ok":true,"message":"The gate removes headers that clients must not set."},{"step":"route","ok":true,"message":"The endpoint currencies."},{"step":"token","ok":false,"message":"Send an API key as a Bearer token in the Authorization header."}],"admitted":false,"status":401,"code":"unauthenticated","message":"Send an API key as a Bearer token in the Authorization header.","retry_after":null,"mode":"enforce","limits":[]}
+{"request":{"method":"GET","target":"/api/currencies"},"account":"","plan":"","key":"","steps":[{"step":"path","ok":true,"message":"There is one way to read the path."},{"step":"headers","ok":true,"message":"The gate removes headers that clients must not set."},{"step":"route","ok":true,"message":"The endpoint currencies."},{"step":"token","ok":false,"message":"Send an API key as a Bearer token in the Authorization header."}],"admitted":false,"passes":false,"status":401,"code":"unauthenticated","message":"Send an API key as a Bearer token in the Authorization header.","retry_after":null,"mode":"enforce","limits":[]}
 `)
 
 	for _, args := range [][]string{
@@ -84,6 +87,33 @@ currencies  account  day     0     100    100        2126-11-21 00:00:00 +01:00 
 	} {
 		if out, _, err := s.run(t, args...); err == nil || out != "" {
 			t.Errorf("%q: got %q, want an error", args, out)
+		}
+	}
+}
+
+// TestExplainInShadow checks that the table and the JSON tell a refusal that
+// the mode shadow lets pass from one that it does not.
+func TestExplainInShadow(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	config := controltest.Config()
+	config.Mode = policy.Shadow
+	s.Configure(t, config)
+	for _, test := range []struct {
+		target, answer string
+		passes         bool
+	}{
+		{"/api/currencies", "Answer   passes; the mode enforce would answer 401 unauthenticated\n", true},
+		{"/api//currencies", "Answer   400 bad_path\n", false},
+		{"/elsewhere", "Answer   admitted\n", true},
+	} {
+		if out := s.ok(t, "explain", "GET", test.target); !strings.Contains(out, test.answer) {
+			t.Errorf("%s: got %s, want %q", test.target, out, test.answer)
+		}
+		var got struct{ Passes *bool }
+		out := s.ok(t, "explain", "GET", test.target, "--json")
+		if err := json.Unmarshal([]byte(out), &got); err != nil || got.Passes == nil || *got.Passes != test.passes {
+			t.Errorf("%s: got %v, %s, want passes %t", test.target, err, out, test.passes)
 		}
 	}
 }

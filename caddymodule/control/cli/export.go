@@ -9,15 +9,21 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
+
+// monthLayout is the form of --month.
+const monthLayout = "2006-01"
 
 // countDays is for how many days a gate keeps counts.
 const countDays = 400
@@ -31,9 +37,9 @@ type exported struct {
 func (t *tool) exportUsage() *cobra.Command {
 	var month, format, output string
 	c := &cobra.Command{
-		Use: "export --month <month>", Short: "Exports what all accounts used in a month, for billing", Args: cobra.NoArgs,
+		Use: "export --month <month>", Short: "Exports what all accounts used in a month, for billing", Args: misuse.Arguments(0),
 		Long: "Writes one row for each day, account and endpoint with calls, in this order. Calls are counted by their cost. " +
-			"Days are those of the gate's time zone. The rows of today are not final.",
+			"Days are those of the gate's time zone. The rows of today are not final. A month that has not begun is refused.",
 		Example: "caddy tollgate usage export --month 2026-11 --output 2026-11.csv",
 	}
 	c.Flags().StringVar(&month, "month", "", "The month, for example 2026-11")
@@ -41,9 +47,9 @@ func (t *tool) exportUsage() *cobra.Command {
 	c.Flags().StringVar(&output, "output", "", "The file to write when all rows are there (default: standard output)")
 	// The names of the flags are known, so these cannot fail.
 	_ = c.MarkFlagRequired("month")
-	_ = c.MarkFlagFilename("output")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		first, err := parseMonth(month)
+		first, err := t.parseMonth(month)
 		if err != nil {
 			return err
 		}
@@ -54,12 +60,15 @@ func (t *tool) exportUsage() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return write(c, output, func(w io.Writer) error {
+		if err := t.begun(c.Context(), gate, first); err != nil {
+			return err
+		}
+		return write(c, output, func(ctx context.Context, w io.Writer) error {
 			var rows rowWriter = &csvRows{csv.NewWriter(w)}
 			if format == "json" {
 				rows = &jsonRows{w: bufio.NewWriter(w)}
 			}
-			return export(c.Context(), gate, first, rows)
+			return export(ctx, gate, first, rows)
 		})
 	}
 	return c
@@ -67,15 +76,27 @@ func (t *tool) exportUsage() *cobra.Command {
 
 // parseMonth returns the first day of a month. It refuses one whose first days
 // the gate has deleted, because a bill needs all of them.
-func parseMonth(text string) (time.Time, error) {
-	first, err := time.Parse("2006-01", text)
+func (t *tool) parseMonth(text string) (time.Time, error) {
+	first, err := time.Parse(monthLayout, text)
 	switch {
 	case err != nil:
-		return first, misuse("--month %q is not a month such as 2026-11", text)
-	case first.Before(time.Now().AddDate(0, 0, 1-countDays)):
-		return first, misuse("--month %s is too long ago: the gate keeps counts for %d days", text, countDays)
+		return first, misuse.Errorf("--month %q is not a month such as 2026-11", text)
+	case first.Before(t.now().AddDate(0, 0, 1-countDays)):
+		return first, misuse.Errorf("--month %s is too long ago: the gate keeps counts for %d days", text, countDays)
 	}
 	return first, nil
+}
+
+// begun refuses a month that has not begun in the time zone of the gate: its
+// export would look like that of a month without calls.
+func (t *tool) begun(ctx context.Context, gate *client.Client, first time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	zone, err := zoneOf(ctx, gate)
+	if err == nil && zone.At(t.now()).Day < dayOf(first) {
+		return misuse.Errorf("--month %s has not begun in the gate's time zone", first.Format(monthLayout))
+	}
+	return err
 }
 
 // export writes the rows of the month that begins on a day. It keeps one page
@@ -113,18 +134,26 @@ func countsOfDay(ctx context.Context, gate *client.Client, day, after string) (a
 
 // write calls do with standard output, or with a file that appears only if do
 // succeeds: a part of the rows is not enough for a bill.
-func write(c *cobra.Command, path string, do func(io.Writer) error) (err error) {
+func write(c *cobra.Command, path string, do func(context.Context, io.Writer) error) (err error) {
 	if !c.Flags().Changed("output") {
-		return do(c.OutOrStdout())
+		return do(c.Context(), c.OutOrStdout())
 	}
 	if info, err := os.Lstat(path); path == "" || (err == nil && !info.Mode().IsRegular()) {
-		return misuse("--output %q is not a file", path)
+		return misuse.Errorf("--output %q is not a file", path)
 	}
+	// The first signal removes the temporary file, a second one ends the
+	// process.
+	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
 	file, err := os.CreateTemp(filepath.Dir(path), ".export-*")
 	if err != nil {
 		return fmt.Errorf("making --output %q: %w", path, err)
 	}
-	err = errors.Join(do(file), file.Close())
+	err = errors.Join(do(ctx, file), file.Close())
+	if ctx.Err() != nil {
+		err = fmt.Errorf("writing --output %q: %w", path, context.Cause(ctx))
+	}
 	if err == nil {
 		err = os.Rename(file.Name(), path)
 	}

@@ -5,13 +5,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/cli"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
@@ -97,6 +104,51 @@ func TestExport(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); err != nil || len(left) != 0 {
 		t.Errorf("a failure left %v, %v", left, err)
+	}
+}
+
+// TestExportOfNewMonth exports a month as soon as it has begun in the time zone
+// of the gate.
+func TestExportOfNewMonth(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.Advance(time.Date(2126, 11, 30, 22, 59, 59, 0, time.UTC).Sub(s.Now())) // an hour before it begins in UTC
+	if _, complaints, err := s.run(t, "usage", "export", "--month", "2126-12"); err == nil || !strings.Contains(complaints, "has not begun") {
+		t.Errorf("before the month: got %v, %s", err, complaints)
+	}
+	s.Advance(time.Second)
+	expect(t, s.ok(t, "usage", "export", "--month", "2126-12"), "day,account,endpoint,calls\n")
+}
+
+// TestExportInterrupted interrupts an export while it waits for the gate. It
+// leaves no file. It is not parallel, because the signal is for the process.
+func TestExportInterrupted(t *testing.T) {
+	process, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/tollgate/plans" {
+			fmt.Fprint(w, `{"plans":[],"endpoints":[],"timezone":"UTC"}`)
+			return
+		}
+		if err := process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		<-r.Context().Done()
+	}))
+	defer gate.Close()
+	dir := t.TempDir()
+	var complaints strings.Builder
+	root := &cobra.Command{Use: "tollgate", SilenceUsage: true}
+	cli.Add(root, func(string) (*client.Client, error) { return client.New(gate.URL, "") }, time.Now)
+	root.SetErr(&complaints)
+	root.SetArgs([]string{"usage", "export", "--month", time.Now().Format("2006-01"), "--output", filepath.Join(dir, "month.csv")})
+	if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(complaints.String(), "terminated") {
+		t.Errorf("got %v, %s", err, &complaints)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("an interrupted export left %v, %v", left, err)
 	}
 }
 

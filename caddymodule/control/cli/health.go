@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
 // healthTimeout is shorter than timeout: a gate that is ready answers within
@@ -25,7 +26,7 @@ func (t *tool) health() *cobra.Command {
 		return state, err
 	}, showHealth)
 	return &cobra.Command{
-		Use: "health", Short: "Tells whether the gate can take calls", Args: cobra.NoArgs,
+		Use: "health", Short: "Tells whether the gate can take calls", Args: misuse.Arguments(0),
 		Long: "Tells whether the gate can take calls. Exits with status 0 if it is ready, and with 1 if it is not or if Caddy does not answer.",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := show(c, args); err != nil {

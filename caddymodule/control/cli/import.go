@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
 // importTimeout is the maximum duration of an import.
@@ -21,7 +22,7 @@ const importTimeout = 10 * time.Minute
 
 func (t *tool) importAccounts() *cobra.Command {
 	return &cobra.Command{
-		Use: "import <file>|-", Short: "Creates or changes many accounts", Args: cobra.ExactArgs(1),
+		Use: "import <file>|-", Short: "Creates or changes many accounts", Args: misuse.Arguments(1),
 		Long: "Creates or changes the account of each line of a file, or of standard input for -. " +
 			"A line is JSON with the members account, plan, label and disabled; all but account are optional. " +
 			"A refused line does not stop the others. --json prints the result of each line. " +
@@ -47,7 +48,7 @@ func (t *tool) importAccounts() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(withOperator(c.Context()), importTimeout)
+			ctx, cancel := context.WithTimeout(client.WithOperator(c.Context()), importTimeout)
 			defer cancel()
 			return t.runImport(ctx, gate, lines, c.OutOrStdout())
 		},

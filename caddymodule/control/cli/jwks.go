@@ -4,12 +4,14 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
 // jwks always prints JSON: the set is for programs.
 func (t *tool) jwks() *cobra.Command {
 	return &cobra.Command{
-		Use: "jwks", Short: "Prints the public keys that verify Tollgate-Assertion, as a JWK Set", Args: cobra.NoArgs,
+		Use: "jwks", Short: "Prints the public keys that verify Tollgate-Assertion, as a JWK Set", Args: misuse.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			gate, err := t.connect(t.address)
 			if err != nil {

@@ -12,12 +12,13 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
 var (
-	errNoTTL     = misuse("--ttl has no value; omit it for a key that never expires")
-	errEmptyTTL  = misuse("--ttl has no value; use never for a key that never expires")
-	errNoOverlap = misuse("--overlap has no value; omit it to end the old key at once")
+	errNoTTL     = misuse.Errorf("--ttl has no value; omit it for a key that never expires")
+	errEmptyTTL  = misuse.Errorf("--ttl has no value; use never for a key that never expires")
+	errNoOverlap = misuse.Errorf("--overlap has no value; omit it to end the old key at once")
 )
 
 // The values of flags that remove what a key has.
@@ -31,7 +32,7 @@ func (t *tool) createKey() *cobra.Command {
 	var request api.KeyRequest
 	var limits []string
 	c := &cobra.Command{
-		Use: "create <account>", Short: "Creates a key and shows its token once", Args: cobra.ExactArgs(1),
+		Use: "create <account>", Short: "Creates a key and shows its token once", Args: misuse.Arguments(1),
 		ValidArgsFunction: t.complete(accounts),
 		Example:           `caddy tollgate key create acc_1 --name ci --ability convert --ttl 720h --limit "convert 100 day" --from 203.0.113.0/24`,
 	}
@@ -66,7 +67,7 @@ type keyFlags struct {
 func (t *tool) changeKey() *cobra.Command {
 	var flags keyFlags
 	c := &cobra.Command{
-		Use: "set <account> <key-id>", Short: "Changes a key; its token stays the same", Args: cobra.ExactArgs(2),
+		Use: "set <account> <key-id>", Short: "Changes a key; its token stays the same", Args: misuse.Arguments(2),
 		ValidArgsFunction: t.complete(accounts, keys),
 		Long: "Changes only what the flags set. The flags that are repeatable replace all abilities, limits or addresses of the key. " +
 			"The change applies to the key's next call.",
@@ -123,7 +124,7 @@ func (f *keyFlags) change(set func(flag string) bool) (change api.KeyChange, err
 func (t *tool) listKeys() *cobra.Command {
 	var filter client.KeyFilter
 	c := &cobra.Command{
-		Use: "list <account>", Short: "Lists an account's keys", Args: cobra.ExactArgs(1),
+		Use: "list <account>", Short: "Lists an account's keys", Args: misuse.Arguments(1),
 		ValidArgsFunction: t.complete(accounts),
 		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.KeyList, error) {
 			keys, err := gate.Keys(ctx, args[0], filter)
@@ -137,7 +138,7 @@ func (t *tool) listKeys() *cobra.Command {
 
 func (t *tool) revokeKey() *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke <account> <key-id>", Short: "Revokes a key", Args: cobra.ExactArgs(2),
+		Use: "revoke <account> <key-id>", Short: "Revokes a key", Args: misuse.Arguments(2),
 		ValidArgsFunction: t.complete(accounts, keys),
 		RunE: perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
 			return "Revoked " + plain(args[1]) + ".", gate.RevokeKey(ctx, args[0], args[1])
@@ -148,7 +149,7 @@ func (t *tool) revokeKey() *cobra.Command {
 func (t *tool) rotateKey() *cobra.Command {
 	var rotation api.Rotation
 	c := &cobra.Command{
-		Use: "rotate <account> <key-id>", Short: "Replaces a key with a new one, and shows its token once", Args: cobra.ExactArgs(2),
+		Use: "rotate <account> <key-id>", Short: "Replaces a key with a new one, and shows its token once", Args: misuse.Arguments(2),
 		ValidArgsFunction: t.complete(accounts, keys),
 		Example:           "caddy tollgate key rotate acc_1 key_4kdm2Zq0yT1RbXc7 --overlap 24h",
 		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.IssuedKey, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
 // defaultPeriod is the period of a limit that names none.
@@ -24,7 +25,7 @@ const unlimited = "unlimited"
 func (t *tool) setLimit() *cobra.Command {
 	var period, until, reason string
 	c := &cobra.Command{
-		Use: "set <account> <endpoint>|all <number>|unlimited", Short: "Overrides a limit of the account's plan, or adds one", Args: cobra.ExactArgs(3),
+		Use: "set <account> <endpoint>|all <number>|unlimited", Short: "Overrides a limit of the account's plan, or adds one", Args: misuse.Arguments(3),
 		ValidArgsFunction: t.complete(accounts, limited),
 		Long: "Replaces the limit that the account's plan has for that endpoint and period, or adds one; all is the limit of all endpoints together. " +
 			"It applies to the account's next call. It gives no access to an endpoint that the plan does not list. " +
@@ -57,7 +58,7 @@ func (t *tool) setLimit() *cobra.Command {
 
 func (t *tool) listLimits() *cobra.Command {
 	return &cobra.Command{
-		Use: "list <account>", Short: "Lists an account's overrides", Args: cobra.ExactArgs(1),
+		Use: "list <account>", Short: "Lists an account's overrides", Args: misuse.Arguments(1),
 		ValidArgsFunction: t.complete(accounts),
 		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.OverrideList, error) {
 			limits, err := gate.Limits(ctx, args[0])
@@ -69,7 +70,7 @@ func (t *tool) listLimits() *cobra.Command {
 func (t *tool) clearLimit() *cobra.Command {
 	var period string
 	c := &cobra.Command{
-		Use: "clear <account> <endpoint>|all", Short: "Removes an override, so that the limit of the plan applies", Args: cobra.ExactArgs(2),
+		Use: "clear <account> <endpoint>|all", Short: "Removes an override, so that the limit of the plan applies", Args: misuse.Arguments(2),
 		ValidArgsFunction: t.complete(accounts, limited),
 		RunE: perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
 			return fmt.Sprintf("Removed the override of %s for each %s of %s.", plain(args[1]), plain(period), plain(args[0])),
@@ -88,7 +89,7 @@ func addPeriod(c *cobra.Command, period *string) {
 func parseCalls(text string) (int64, error) {
 	calls, err := strconv.ParseUint(text, 10, 63)
 	if err != nil {
-		return 0, misuse("limit %q is neither a whole number from 0 to 10^15 nor unlimited", text)
+		return 0, misuse.Errorf("limit %q is neither a whole number from 0 to 10^15 nor unlimited", text)
 	}
 	return int64(calls), nil
 }
@@ -101,26 +102,33 @@ func parseUntil(ctx context.Context, gate *client.Client, text string) (time.Tim
 	}
 	date, err := time.Parse(time.DateOnly, text)
 	if err != nil {
-		return time.Time{}, misuse("--until %q is neither a day such as 2026-12-31 nor a time such as 2026-12-31T18:00:00Z", text)
+		return time.Time{}, misuse.Errorf("--until %q is neither a day such as 2026-12-31 nor a time such as 2026-12-31T18:00:00Z", text)
 	}
-	plans, err := gate.Plans(ctx)
-	if err != nil {
-		return time.Time{}, err
-	}
-	zone, err := calendar.New(plans.Timezone)
+	zone, err := zoneOf(ctx, gate)
 	if err != nil {
 		return time.Time{}, err
 	}
 	return endOf(zone, date), nil
 }
 
+// zoneOf returns the calendar in the time zone of the gate.
+func zoneOf(ctx context.Context, gate *client.Client) (*calendar.Calendar, error) {
+	plans, err := gate.Plans(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return calendar.New(plans.Timezone)
+}
+
+// dayOf returns the day of a date in UTC.
+func dayOf(date time.Time) calendar.Day { return calendar.Day(date.Unix() / (24 * 60 * 60)) }
+
 // endOf returns the first instant whose date in the zone is later than a date
 // in UTC. A zone can skip midnight or the whole day.
 func endOf(zone *calendar.Calendar, date time.Time) time.Time {
 	const before = 48 * time.Hour // the day has begun in no zone
-	day := calendar.Day(date.Unix() / (24 * 60 * 60))
 	span := zone.At(date.Add(-before))
-	for span.Day <= day {
+	for span.Day <= dayOf(date) {
 		span = zone.At(span.End)
 	}
 	return span.Start
@@ -144,7 +152,7 @@ func parseLimits(texts []string) (limits []api.Limit, err error) {
 			words = append(words, defaultPeriod)
 		}
 		if len(words) != 3 {
-			return nil, misuse(`--limit %q is not of the form "<endpoint>|all <number> [<period>]"`, text)
+			return nil, misuse.Errorf(`--limit %q is not of the form "<endpoint>|all <number> [<period>]"`, text)
 		}
 		calls, err := parseCalls(words[1])
 		if err != nil {

@@ -4,30 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
-
-// misuseError is an invalid command line that a command finds itself. It has
-// the method Misuse, by which the program tells it from a failure.
-type misuseError struct{ error }
-
-func misuse(format string, args ...any) error { return misuseError{fmt.Errorf(format, args...)} }
-
-// Unwrap returns the cause.
-func (e misuseError) Unwrap() error { return e.error }
-
-// Misuse marks the error.
-func (misuseError) Misuse() {}
 
 // missing refuses a group without a subcommand or with an unknown one. Cobra
 // would print the help and succeed, which would mislead a script.
 func missing(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return misuse("missing command of %q; see --help", c.CommandPath())
+		return misuse.Errorf("missing command of %q; see --help", c.CommandPath())
 	}
-	return misuse("unknown command %q of %q; see --help", args[0], c.CommandPath())
+	return misuse.Errorf("unknown command %q of %q; see --help", args[0], c.CommandPath())
 }
 
 // notEmpty refuses flags that are set to nothing. An empty
@@ -35,19 +26,39 @@ func missing(c *cobra.Command, args []string) error {
 func notEmpty(c *cobra.Command, flags ...string) error {
 	for _, name := range flags {
 		if flag := c.Flag(name); flag.Changed && flag.Value.String() == "" {
-			return misuse("--%s has no value; omit it for all", name)
+			return misuse.Errorf("--%s has no value; omit it for all", name)
 		}
 	}
 	return nil
 }
 
-// between refuses a number outside of its bounds.
-func between(flag string, n, low, high int) error {
-	if n < low || n > high {
-		return misuse("--%s %d is not a number from %d to %d", flag, n, low, high)
+// number is the value of a flag that has to be a whole number in bounds.
+type number[T int | int64] struct {
+	value     *T
+	low, high T
+}
+
+// addNumber adds a flag that has to be a whole number from low to high.
+func addNumber[T int | int64](c *cobra.Command, value *T, flag string, preset, low, high T, usage string) {
+	*value = preset
+	c.Flags().Var(&number[T]{value, low, high}, flag, usage)
+}
+
+// Set implements pflag.Value.
+func (n *number[T]) Set(text string) error {
+	got, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || got < int64(n.low) || got > int64(n.high) {
+		return fmt.Errorf("allowed: whole numbers from %d to %d", n.low, n.high)
 	}
+	*n.value = T(got)
 	return nil
 }
+
+// String implements pflag.Value.
+func (n *number[T]) String() string { return strconv.FormatInt(int64(*n.value), 10) }
+
+// Type implements pflag.Value.
+func (*number[T]) Type() string { return "int" }
 
 // choice is the value of a flag that has to be one of some words.
 type choice struct {

@@ -9,11 +9,12 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
 func (t *tool) plans() *cobra.Command {
 	return &cobra.Command{
-		Use: "plans", Short: "Shows the plans and endpoints of the configuration", Args: cobra.NoArgs,
+		Use: "plans", Short: "Shows the plans and endpoints of the configuration", Args: misuse.Arguments(0),
 		RunE: query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.Plans, error) {
 			return gate.Plans(ctx)
 		}, showPlans),

@@ -11,21 +11,22 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
 func (t *tool) refused() *cobra.Command {
 	var days int
 	var account string
 	c := &cobra.Command{
-		Use: "refused", Short: "Shows how many calls were refused, and why", Args: cobra.NoArgs,
+		Use: "refused", Short: "Shows how many calls were refused, and why", Args: misuse.Arguments(0),
 		Long:    "Shows for each day, account, endpoint and code how many calls were refused, or would have been in mode shadow.",
 		Example: "caddy tollgate usage refused --days 30 --account acc_1",
 	}
-	c.Flags().IntVar(&days, "days", 7, fmt.Sprintf("The last days, today included, up to %d", api.MaxRefusedDays))
+	addNumber(c, &days, "days", 7, 1, api.MaxRefusedDays, fmt.Sprintf("The last days, today included, up to %d", api.MaxRefusedDays))
 	c.Flags().StringVar(&account, "account", "", "Show the calls of this account only")
 	t.completeFlag(c, "account", accounts)
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, _ []string) (page api.RefusedPage, err error) {
-		if err := cmp.Or(notEmpty(c, "account"), between("days", days, 1, api.MaxRefusedDays)); err != nil {
+		if err := notEmpty(c, "account"); err != nil {
 			return page, err
 		}
 		page.Refused, err = collect(func(after string) ([]api.Refused, *string, error) {

@@ -11,19 +11,17 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
 func (t *tool) topUsage() *cobra.Command {
 	var days int
 	c := &cobra.Command{
-		Use: "top", Short: "Shows the busiest accounts and those nearest to a limit", Args: cobra.NoArgs,
+		Use: "top", Short: "Shows the busiest accounts and those nearest to a limit", Args: misuse.Arguments(0),
 		Example: "caddy tollgate usage top --days 7",
 	}
-	c.Flags().IntVar(&days, "days", 1, fmt.Sprintf("Find the busiest accounts of this number of days, today included, up to %d", api.MaxUsageDays))
+	addNumber(c, &days, "days", 1, 1, api.MaxUsageDays, fmt.Sprintf("Find the busiest accounts of this number of days, today included, up to %d", api.MaxUsageDays))
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.UsageTop, error) {
-		if err := between("days", days, 1, api.MaxUsageDays); err != nil {
-			return api.UsageTop{}, err
-		}
 		return gate.TopUsage(ctx, days, 0)
 	}, showTop)
 	return c

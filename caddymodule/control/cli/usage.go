@@ -10,9 +10,10 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
-var errNoEndpoint = misuse("--endpoint has no value; omit it for all endpoints")
+var errNoEndpoint = misuse.Errorf("--endpoint has no value; omit it for all endpoints")
 
 // shownCalls is the number of recent calls in a table; --json has all.
 const shownCalls = 10
@@ -20,26 +21,21 @@ const shownCalls = 10
 func (t *tool) showUsage() *cobra.Command {
 	var days int
 	c := &cobra.Command{
-		Use: "show <account>", Short: "Shows an account's usage of today", Args: cobra.ExactArgs(1),
+		Use: "show <account>", Short: "Shows an account's usage of today", Args: misuse.Arguments(1),
 		ValidArgsFunction: t.complete(accounts),
 		Example:           "caddy tollgate usage show acc_1 --days 30",
 	}
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.UsageDocument, error) {
-		if c.Flags().Changed("days") {
-			if err := between("days", days, 1, api.MaxUsageDays); err != nil {
-				return api.UsageDocument{}, err
-			}
-		}
 		return gate.Usage(ctx, args[0], days)
 	}, showUsage)
-	c.Flags().IntVar(&days, "days", 0, fmt.Sprintf("Add the history of this number of days, up to %d", api.MaxUsageDays))
+	addNumber(c, &days, "days", 0, 1, api.MaxUsageDays, fmt.Sprintf("Add the history of this number of days, up to %d", api.MaxUsageDays))
 	return c
 }
 
 func (t *tool) resetUsage() *cobra.Command {
 	var endpoint string
 	c := &cobra.Command{
-		Use: "reset <account>", Short: "Resets today's counts", Args: cobra.ExactArgs(1),
+		Use: "reset <account>", Short: "Resets today's counts", Args: misuse.Arguments(1),
 		ValidArgsFunction: t.complete(accounts),
 	}
 	c.Flags().StringVar(&endpoint, "endpoint", "", "The endpoint whose count to reset (default: all)")

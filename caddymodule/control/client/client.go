@@ -206,7 +206,7 @@ func (c *Client) requestWith(ctx context.Context, method, path string, query url
 	if mediaType != "" {
 		request.Header.Set("Content-Type", mediaType)
 	}
-	if id := actorOf(ctx); id != "" {
+	if id := actorOf(ctx); id != "" && method != http.MethodGet {
 		request.Header.Set(api.ActorHeader, id)
 	}
 	if c.secret != "" {

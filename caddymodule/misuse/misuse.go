@@ -1,0 +1,57 @@
+// Package misuse has the errors for invalid command lines. A program tells
+// them from failures by their method Misuse, and exits with status 2.
+package misuse
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// misuse is an error for an invalid command line.
+type misuse struct{ error }
+
+// Errorf returns an error for an invalid command line. It takes the
+// arguments of fmt.Errorf.
+func Errorf(format string, args ...any) error { return misuse{fmt.Errorf(format, args...)} }
+
+// Misuse marks the error.
+func (misuse) Misuse() {}
+
+// Unwrap returns the cause.
+func (m misuse) Unwrap() error { return m.error }
+
+// Is tells whether an error is for an invalid command line.
+func Is(err error) bool { return errors.As(err, new(interface{ Misuse() })) }
+
+// Arguments refuses another number of arguments. The words of Use after the
+// name of the command are their names. The errors of cobra have only numbers.
+func Arguments(count int) cobra.PositionalArgs {
+	return func(c *cobra.Command, given []string) error {
+		names := strings.Fields(c.Use)[1 : 1+count]
+		takes := "no arguments"
+		if count > 0 {
+			takes = strings.Join(names, " ")
+		}
+		switch {
+		case len(given) < count:
+			return Errorf("missing %s: %q takes %s", strings.Join(names[len(given):], " "), c.CommandPath(), takes)
+		case len(given) > count:
+			return Errorf("unexpected argument %q: %q takes %s", given[count], c.CommandPath(), takes)
+		}
+		return nil
+	}
+}
+
+// Flag returns the error of a flag with the values that are allowed: strconv
+// does not say which ones a Boolean has.
+func Flag(err error) error {
+	var cause *strconv.NumError
+	if errors.As(err, &cause) && cause.Func == "ParseBool" {
+		return Errorf("%sallowed: true, false", strings.TrimSuffix(err.Error(), cause.Error()))
+	}
+	return err
+}

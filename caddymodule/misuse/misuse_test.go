@@ -1,0 +1,57 @@
+package misuse_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
+)
+
+// TestMessages checks that an error names the argument or flag, what is
+// allowed, and what was got.
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		use, args, want string
+	}{
+		{"copy <from> <to>", "a b", ""},
+		{"copy <from> <to>", "", `missing <from> <to>: "copy" takes <from> <to>`},
+		{"copy <from> <to>", "a", `missing <to>: "copy" takes <from> <to>`},
+		{"copy <from> <to> --force", "a b c d", `unexpected argument "c": "copy" takes <from> <to>`},
+		{"list --force", "a", `unexpected argument "a": "list" takes no arguments`},
+		{"list", "--force=maybe", `invalid argument "maybe" for "--force" flag: allowed: true, false`},
+	} {
+		t.Run(test.use+" "+test.args, func(t *testing.T) {
+			t.Parallel()
+			c := &cobra.Command{Use: test.use, Args: misuse.Arguments(strings.Count(test.use, "<")), Run: func(*cobra.Command, []string) {}}
+			c.Flags().Bool("force", false, "")
+			c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse.Flag(err) })
+			c.SetOut(io.Discard)
+			c.SetErr(io.Discard)
+			c.SetArgs(strings.Fields(test.args))
+			err := c.Execute()
+			if got := strings.TrimPrefix(fmt.Sprint(err), "<nil>"); got != test.want || misuse.Is(err) != (test.want != "") {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestErrorf checks that an error keeps its cause, and that a wrapped one is
+// still found.
+func TestErrorf(t *testing.T) {
+	t.Parallel()
+	err := fmt.Errorf("command: %w", misuse.Errorf("--file: %w", fs.ErrNotExist))
+	if !misuse.Is(err) || !errors.Is(err, fs.ErrNotExist) || err.Error() != "command: --file: file does not exist" {
+		t.Errorf("got %v", err)
+	}
+	if misuse.Is(fs.ErrNotExist) {
+		t.Error("a failure is taken for an invalid command line")
+	}
+}
