@@ -2,9 +2,6 @@ package caddymodule_test
 
 import (
 	"context"
-	"net"
-	"net/http"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -21,16 +18,7 @@ func TestActors(t *testing.T) {
 	if err := c.load(t, c.gateApp("starter")); err != nil {
 		t.Fatal(err)
 	}
-	admin, err := client.New("http://localhost", "", client.WithTransport(&http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(c.dir, "admin.sock"))
-		},
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	application, named := c.client(t, controlSecret), client.WithActor(t.Context(), "acc_7")
+	admin, application, named := c.adminClient(t), c.client(t, controlSecret), client.WithActor(t.Context(), "acc_7")
 	for i, call := range []struct {
 		client *client.Client
 		ctx    context.Context

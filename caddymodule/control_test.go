@@ -107,10 +107,21 @@ func (c *controlledCaddy) config(t *testing.T, app object, listen ...string) []b
 // client speaks to the control listener.
 func (c *controlledCaddy) client(t *testing.T, secret string) *client.Client {
 	t.Helper()
+	return c.dial(t, "control.sock", "http://gate", secret)
+}
+
+// adminClient speaks to the admin endpoint.
+func (c *controlledCaddy) adminClient(t *testing.T) *client.Client {
+	t.Helper()
+	return c.dial(t, "admin.sock", "http://localhost", "")
+}
+
+func (c *controlledCaddy) dial(t *testing.T, socket, base, secret string) *client.Client {
+	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(c.dir, "control.sock"))
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(c.dir, socket))
 	}}
-	made, err := client.New("http://gate", secret, client.WithTransport(transport))
+	made, err := client.New(base, secret, client.WithTransport(transport))
 	if err != nil {
 		t.Fatal(err)
 	}

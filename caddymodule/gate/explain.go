@@ -63,7 +63,7 @@ func (g *Gate) Explain(ctx context.Context, q Question) (api.Explanation, error)
 	if q.Key != nil {
 		x.Explanation.Key = q.Key.ID
 	}
-	to, refusal, always := g.route(r)
+	to, refusal, always := g.route(r, r.RequestURI)
 	x.always = always
 	if refusal == refuseBadPath || refusal != nil && isTunnel(q.Method) {
 		return x.refused("path", refusal)

@@ -134,7 +134,7 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 		return next.ServeHTTP(w, r)
 	}
 	began := g.Now()
-	to, refusal, always := g.route(r)
+	to, refusal, always := g.route(r, g.Server.Target(r))
 	// Also of a refused request: an error route of the server may proxy it.
 	held := cleanHeaders(r, to)
 	switch {
@@ -153,10 +153,11 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 	return g.open(w, r, next)
 }
 
-// route checks the target of a request and finds its route. An open path
-// has the zero Route. always tells that also shadow refuses the request.
-func (g *Gate) route(r *http.Request) (to policy.Route, refusal *Refusal, always bool) {
-	closed, err := g.Policy.Guard.CheckTarget(r.Method, g.Server.Target(r), r.URL)
+// route checks the target of a request, as the client wrote it, and finds its
+// route. An open path has the zero Route. always tells that also shadow
+// refuses the request.
+func (g *Gate) route(r *http.Request, target string) (to policy.Route, refusal *Refusal, always bool) {
+	closed, err := g.Policy.Guard.CheckTarget(r.Method, target, r.URL)
 	switch {
 	case errors.Is(err, route.ErrBadMethod):
 		return to, methodNotAllowed(cmp.Or(g.Policy.Routes.Allow(r.URL.Path), anyMethod)), true

@@ -197,16 +197,10 @@ func (*Gate) FlushReports(context.Context) error { return nil }
 func (g *Gate) Explain(ctx context.Context, question control.Question) (api.Explanation, error) {
 	asked := gate.New(gate.Options{
 		Policy: g.Policy(), Store: func() (gate.Store, error) { return g.store, nil },
-		Server: server{}, Now: g.Now, Logger: zap.NewNop(),
+		Now: g.Now, Logger: zap.NewNop(),
 	})
 	return asked.Explain(ctx, gate.Question(question))
 }
-
-// server has what a gate uses of a server to explain a request.
-type server struct{ gate.Server }
-
-// Target returns the request target.
-func (server) Target(r *http.Request) string { return r.RequestURI }
 
 // Handler returns the control API, behind Secret.
 func (g *Gate) Handler() http.Handler {
