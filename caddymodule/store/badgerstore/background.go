@@ -81,14 +81,6 @@ func (j *journal) hangs() error {
 	return fmt.Errorf("syncing the log takes longer than %s", hangsAfter)
 }
 
-// syncNow does at once what the background does every second.
-func (j *journal) syncNow() error {
-	if err := j.syncArchive(); err != nil {
-		return err
-	}
-	return j.log.Sync()
-}
-
 // syncArchive syncs the archive and confirms its changes to the log. It
 // restores a log that failed.
 func (j *journal) syncArchive() error {
@@ -251,7 +243,7 @@ func countRow(key []byte, used uint64) change {
 
 // expiry is when the counts of a day expire.
 func expiry(d calendar.Day) time.Time {
-	return time.Unix((int64(d)+store.CountsFor+1)*int64(24*time.Hour/time.Second), 0)
+	return (d + store.CountsFor + 1).UTC()
 }
 
 // finish writes all counts to the archive. Counts that cannot be written stay

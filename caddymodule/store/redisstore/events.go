@@ -126,17 +126,8 @@ func (s *Store) RemoveEvent(ctx context.Context, id string) error {
 
 // QueuedEvents implements store.Events.
 func (s *Store) QueuedEvents(ctx context.Context) (int, error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
-	reply, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
-		return l.Do(ctx, l.B().Zcard().Key(s.queueKeys()[2]).Build())
-	})
-	if err != nil {
-		return 0, err
-	}
-	n, err := reply.AsInt64()
-	if err != nil {
-		return 0, damaged("the queue of events", err)
-	}
-	return int(n), nil
+	n, err := ask(ctx, s.client, "the queue of events", func(b rueidis.Builder) rueidis.Completed {
+		return b.Zcard().Key(s.queueKeys()[2]).Build()
+	}, (*rueidis.RedisMessage).AsInt64)
+	return int(n), err
 }

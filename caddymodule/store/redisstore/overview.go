@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -158,7 +157,7 @@ func (s *Store) countsOn(ctx context.Context, day calendar.Day, accounts []store
 func (s *Store) FindKey(ctx context.Context, id string) (store.Key, error) {
 	after := ""
 	for {
-		members, err := s.listedPage(ctx, after)
+		members, err := s.listedAfter(ctx, after, accountPage)
 		if err != nil {
 			return store.Key{}, err
 		}
@@ -171,13 +170,6 @@ func (s *Store) FindKey(ctx context.Context, id string) (store.Key, error) {
 		}
 		after = members[len(members)-1]
 	}
-}
-
-// listedPage returns the next page of the list of all accounts.
-func (s *Store) listedPage(ctx context.Context, after string) ([]string, error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
-	return s.listedAfter(ctx, after, accountPage)
 }
 
 // keyAmong looks for a key in some accounts.
@@ -198,9 +190,4 @@ func (s *Store) keyAmong(ctx context.Context, members []string, id string) (stor
 		}
 	}
 	return store.Key{}, store.ErrNotFound
-}
-
-// dayOf returns the day of an instant in UTC.
-func dayOf(at time.Time) calendar.Day {
-	return calendar.Day(at.Unix() / int64(24*time.Hour/time.Second))
 }

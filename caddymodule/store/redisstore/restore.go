@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
@@ -190,7 +191,7 @@ func (r *restore) checkEmpty(ctx context.Context) error {
 	ctx, cancel := r.client.within(ctx)
 	defer cancel()
 	keys := []string{r.indexKey(), r.liveKeysKey(), r.auditKey(), r.knownKey(), r.queueKeys()[0]}
-	today := dayOf(r.Now())
+	today := calendar.UTCDay(r.Now())
 	for day := today - store.ReportsFor - 1; day <= today+1; day++ {
 		keys = append(keys, r.refusedKeys(day)[0])
 	}

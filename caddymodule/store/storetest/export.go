@@ -21,15 +21,15 @@ import (
 func Export(t testing.TB, s store.Exporter) []string {
 	t.Helper()
 	var list []string
-	for _, item := range exportItems(t, s) {
+	for _, item := range Items(t, s) {
 		list = append(list, describe(item))
 	}
 	slices.Sort(list)
 	return list
 }
 
-// exportItems returns copies of the items of a store.
-func exportItems(t testing.TB, s store.Exporter) (items []store.Item) {
+// Items returns copies of the items of a store.
+func Items(t testing.TB, s store.Exporter) (items []store.Item) {
 	t.Helper()
 	seen := map[string]bool{}
 	err := s.Export(context.Background(), func(item store.Item) error {
@@ -145,7 +145,7 @@ func (s *suite) fill() {
 func (s *suite) export() {
 	s.fill()
 	s.restart()
-	items := exportItems(s, s.store)
+	items := Items(s, s.store)
 	got := map[string][]string{} // by kind
 	for _, item := range items {
 		text := describe(item)
