@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// tellTimeout bounds how long others are told after the client is gone.
+// tellTimeout bounds how long tell takes after the client is gone.
 const tellTimeout = 10 * time.Second
 
 // change is a change of an account or of one of its keys.
@@ -23,7 +23,7 @@ type change struct {
 	// before and after are values of package api in JSON, nil if there is
 	// none.
 	before, after json.RawMessage
-	// event is what others are told, nil for nothing.
+	// event is the event to publish, nil for none.
 	event *event.Change
 }
 
@@ -36,7 +36,7 @@ func (c change) isSame(other change) bool {
 }
 
 // record adds changes to the audit log. Call it before each change: then no
-// change is missing in the log, whatever fails afterwards.
+// change is missing in the log, also if a later step fails.
 func (with *session) record(ctx context.Context, changes ...change) error {
 	if len(changes) == 0 {
 		return nil

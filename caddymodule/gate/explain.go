@@ -42,7 +42,7 @@ type Question struct {
 type explaining struct {
 	Question
 	call *Call
-	// always tells that the mode shadow refuses what enforce does.
+	// always tells that mode shadow refuses the request too.
 	always bool
 	api.Explanation
 }
@@ -287,10 +287,10 @@ func (x *explaining) refused(step string, f *Refusal) (api.Explanation, error) {
 	return x.Explanation, nil
 }
 
-// inShadow tells what the mode shadow does with a refused request.
+// inShadow tells what mode shadow does with a refused request.
 func (x *explaining) inShadow(f *Refusal) string {
 	if x.always || f == refuseInvalidToken {
-		return "The mode shadow also refuses the request."
+		return "Mode shadow also refuses the request."
 	}
 	return "The mode is shadow: the request passes."
 }

@@ -11,7 +11,7 @@ type Explanation struct {
 	Key     string `json:"key" doc:"The key's id; empty for a key with all abilities of the plan."`
 	// Steps ends with the step that refuses the request, or with proxy.
 	Steps []ExplainedStep `json:"steps" nullable:"false" doc:"What the gate checks, in order, until one step refuses the request."`
-	// Admitted tells whether the request passes in the mode enforce.
+	// Admitted tells whether the request passes in mode enforce.
 	Admitted bool `json:"admitted" doc:"Whether the gate passes the request to the service, or answers it as its own endpoint."`
 	// Status and Code are nil for a request that is admitted.
 	Status  *int    `json:"status" doc:"The status of the refusal; null if the request is admitted: the service decides."`
@@ -19,7 +19,7 @@ type Explanation struct {
 	Message string  `json:"message"`
 	// RetryAfter is the header Retry-After; nil without one.
 	RetryAfter *int64 `json:"retry_after" doc:"The seconds of the header Retry-After; null without one."`
-	Mode       string `json:"mode" enum:"enforce,shadow" doc:"In the mode shadow, all other members say what enforce would do."`
+	Mode       string `json:"mode" enum:"enforce,shadow" doc:"In mode shadow, all other members say what enforce would do."`
 	// Limits are those that cover the call; empty if the request is refused
 	// before the gate looks at them.
 	Limits []ExplainedLimit `json:"limits" nullable:"false" doc:"The limits that cover the call."`

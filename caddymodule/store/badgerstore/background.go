@@ -267,10 +267,11 @@ func (j *journal) endSegment() error {
 	return nil
 }
 
-// snapshot writes all counts of now to the archive and returns a transaction
-// that reads them. No segment is being written then: the transaction would have
-// a part of its counts. Segments that end meanwhile are not waited for, because
-// under load there can always be another one.
+// snapshot writes all current counts to the archive and returns a transaction
+// that reads them. No segment is being written to the archive then: the
+// transaction would have only a part of its counts. It does not wait for
+// segments that end meanwhile, because under load there can always be another
+// one.
 func (j *journal) snapshot() (*badger.Txn, error) {
 	last := j.log.Number()
 	if err := j.endSegment(); err != nil {

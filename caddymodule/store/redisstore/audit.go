@@ -18,7 +18,7 @@ const maxEntries = 500
 func (s *Store) auditKey() string { return s.prefix + ":audit" }
 
 // entryRow is a store.Entry without its id. Before and After are texts, since
-// JSON within JSON would be written anew.
+// JSON within JSON would lose its white space.
 type entryRow struct {
 	At        int64  `json:"t"`
 	ActorKind string `json:"k"`

@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// knownKey has the ids of events, by until when they are known.
+// knownKey has the ids of events, by the time until which they are known.
 func (s *Store) knownKey() string { return s.prefix + ":events:{events}:k" }
 
 // queueKeys are the bodies of the events that wait, when they are due, when they
@@ -68,7 +68,8 @@ func (s *Store) AddEvent(ctx context.Context, event store.Event) (isNew bool, dr
 	return added == 1, int(removed), nil
 }
 
-// knownUntil is until when an event is known, in milliseconds, rounded up.
+// knownUntil is the time until which an event is known, in milliseconds,
+// rounded up.
 func knownUntil(e *store.Event) int64 { return e.Known.Add(time.Millisecond - 1).UnixMilli() }
 
 // ClaimEvents implements store.Events.

@@ -50,7 +50,7 @@ func expiryScore(k *store.Key) float64 {
 	return float64(k.ExpiresAt.UnixMilli())
 }
 
-// count notes which keys live. Only Totals reads that, so an error is only
+// count updates the set of live keys. Only Totals reads that, so an error is only
 // logged.
 func (s *Store) count(ctx context.Context, keys liveKeys) {
 	if len(keys.live)+len(keys.ended) == 0 {
@@ -79,7 +79,7 @@ func (s *Store) count(ctx context.Context, keys liveKeys) {
 
 // Totals implements store.Overview. A key counts since it was created or changed
 // by this version or a later one: those of earlier versions are missing until
-// they change. After a lost write, the number can be wrong by the keys of it.
+// they change. After a lost write, the number can be wrong by the keys of that write.
 func (s *Store) Totals(ctx context.Context) (store.Totals, error) {
 	ctx, cancel := s.client.within(ctx)
 	defer cancel()

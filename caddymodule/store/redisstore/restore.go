@@ -72,7 +72,7 @@ type restore struct {
 	counts map[countsOf]map[string]int64
 	// calls of one account wait to be sorted.
 	calls []store.Record
-	known int64 // until when an event is known, at most, in seconds since 1970
+	known int64 // when the last known event expires, in seconds since 1970
 }
 
 // countsOf is a key with counts, and when it expires.

@@ -58,7 +58,7 @@ func fill(t *testing.T, s *redisstore.Store) store.Call {
 	return call
 }
 
-// gone deletes the key that says that a gate uses the data.
+// gone deletes the key that tells that a gate uses the data.
 func gone(t *testing.T, server *redistest.Server, prefix string) {
 	t.Helper()
 	_, err := server.Do("DEL", prefix+":check")

@@ -71,8 +71,8 @@ func Items(t testing.TB, s store.Exporter) (items []store.Item) {
 	return items
 }
 
-// describe returns an item as text. When a known id is forgotten and the
-// claims of events may differ between two stores.
+// describe returns an item as text, without the claims of an event and the
+// end of a known id: these may differ between two stores.
 func describe(item store.Item) string {
 	switch {
 	case item.Account != nil:
@@ -96,7 +96,7 @@ func describe(item store.Item) string {
 	return fmt.Sprintf("event %+v", e)
 }
 
-// Fill puts something of each kind into an empty store.
+// Fill adds items of each kind to an empty store.
 func Fill(t *testing.T, opened store.Store) { newSuite(t, opened).fill() }
 
 func (s *suite) fill() {
