@@ -58,6 +58,3 @@ type misuseError struct{ error }
 
 // Misuse marks the error.
 func (misuseError) Misuse() {}
-
-// Unwrap returns the cause.
-func (e misuseError) Unwrap() error { return e.error }
