@@ -24,7 +24,7 @@ import (
 //		secret <secret> [<old secret>]
 //		proof static
 //		mode enforce|shadow
-//		warn <percents...>
+//		warn <percentages...>
 //		webhook <url> {
 //			secret <whsec_...>
 //			events <names...>
@@ -131,7 +131,7 @@ func (p *parser) options() map[string]option {
 		"store":     {syntax: "store <module> <arguments...>", args: someArgs, parse: p.store},
 		"secret":    {syntax: secretSyntax, args: someArgs, parse: p.secret},
 		"mode":      {syntax: "mode enforce|shadow", args: 1, parse: setText(&app.Mode)},
-		"warn":      {syntax: "warn <percents...>", args: someArgs, parse: p.warn},
+		"warn":      {syntax: "warn <percentages...>", args: someArgs, parse: p.warn},
 		"webhook":   {syntax: "webhook <url>", args: 1, parse: p.webhook},
 		"proof":     {syntax: "proof static", args: 1, parse: setText(&app.Proof)},
 		"timezone":  {syntax: "timezone <zone>", args: 1, parse: setText(&app.Timezone)},

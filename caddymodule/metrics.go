@@ -24,7 +24,8 @@ var (
 
 	refusedDropped = prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "refused_dropped_total",
-		Help: "Refused calls that are missing in the list of refused calls, because no store was open.",
+		Help: "Refused calls that the list of refused calls will never have, because no store was open, " +
+			"or because the store failed until it was closed.",
 	})
 
 	decisionSeconds = histogram("decision_seconds", "The time from a metered request to the decision to pass or to refuse it.",

@@ -61,8 +61,8 @@ type RedisStore struct {
 	AllowEviction bool `json:"allow_eviction,omitempty"`
 
 	// CAFile has the certificates that sign the certificate of the server.
-	// Default: those of the system. With CAFile or CertFile, Sentinel and
-	// Cluster use TLS.
+	// Default: those of the system. With this or cert, Sentinel and Cluster
+	// use TLS.
 	CAFile string `json:"ca,omitempty"`
 
 	// CertFile has the certificate of the gate, for a server that requires

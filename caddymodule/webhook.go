@@ -124,7 +124,7 @@ func (w *Webhook) wants(kind string) bool {
 //
 //	webhook <url> {
 //		secret <whsec_...>
-//		events <name>...
+//		events <names...>
 //	}
 func (p *parser) webhook(args []string) error {
 	w := &Webhook{URL: args[0]}

@@ -34,7 +34,7 @@ func startPrometheus(t *testing.T, dir string) *prometheus {
 	}
 	address := "127.0.0.1:" + stack.FreePorts(t, 1)[0]
 	cmd := exec.Command("prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address="+address)
-	var out output
+	var out stack.Output
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &out
 	must(t, cmd.Start())
 	ended := make(chan error, 1)

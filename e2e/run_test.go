@@ -9,31 +9,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
-
-// output collects the output of a program.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(b)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
 
 // TestRun starts everything as the README says, in both forms.
 func TestRun(t *testing.T) {
@@ -55,7 +36,7 @@ func run(t *testing.T, programs string, args ...string) {
 		"XDG_DATA_HOME="+filepath.Join(dir, "share"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	// Ctrl-C sends the signal to the whole process group of a terminal.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	var out output
+	var out stack.Output
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -115,7 +96,7 @@ func running(t *testing.T, group int) string {
 var curl = regexp.MustCompile(`(?m)^  ((?:TOKEN=|curl ).*)$`)
 
 // awaitLines waits for the printed lines.
-func awaitLines(t *testing.T, out *output, ended <-chan error) []string {
+func awaitLines(t *testing.T, out *stack.Output, ended <-chan error) []string {
 	t.Helper()
 	deadline := time.After(10 * time.Minute) // it builds first
 	for {

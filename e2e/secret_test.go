@@ -10,8 +10,8 @@ import (
 )
 
 // TestSecretRotation changes the secret while clients call: first the gate has
-// both, then upstream gets the new one, then the gate forgets the old one. No
-// call fails but while upstream restarts.
+// both, then upstream gets the new one, then the gate forgets the old one. Calls
+// fail only while upstream restarts.
 func TestSecretRotation(t *testing.T) {
 	t.Parallel()
 	const next = "8f1ba003ff11925cd407e9602db8437ec1953afa1e66840d5972abcf301ce24f"

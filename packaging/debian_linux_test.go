@@ -148,7 +148,7 @@ func TestDebianCallsSystemd(t *testing.T) {
 	}
 }
 
-// remains returns the files that are new since before, but for the data and
+// remains returns the files that are new since before, except the data and
 // what systemd deletes when the services stop.
 func (r root) remains(t *testing.T, before []string) (remains []string) {
 	t.Helper()

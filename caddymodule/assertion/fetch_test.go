@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// gateKeys are the keys that a gate tells, and how often it was asked.
+// gateKeys are the keys of a gate, and how often it was asked.
 type gateKeys struct {
 	secrets atomic.Pointer[[]string]
 	fail    atomic.Bool
@@ -69,7 +69,7 @@ func TestFetchKeys(t *testing.T) {
 }
 
 // Threat: forged assertions with unknown keys make a service flood the gate,
-// or are accepted while the gate is away.
+// or are accepted while the gate does not answer.
 func TestForgedKeys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

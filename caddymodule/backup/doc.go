@@ -6,7 +6,7 @@
 // store.Item. The last line has the number of items, and the SHA-256 of all
 // lines before. A file without it is incomplete.
 //
-// A backup has no tokens, but their hashes, and names of customers. It is
+// A backup has the hashes of tokens, and the labels of accounts: keep it
 // private.
 package backup
 

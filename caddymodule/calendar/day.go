@@ -24,14 +24,17 @@ func ParseDay(text string) (Day, error) {
 	return Day(t.Unix() / secondsPerDay), nil
 }
 
+// UTCDay returns the day of an instant in UTC.
+func UTCDay(at time.Time) Day { return dayOf(at.Unix(), 0) }
+
 // String returns the day as YYYY-MM-DD.
 func (d Day) String() string {
-	return d.time().Format(dayLayout)
+	return d.UTC().Format(dayLayout)
 }
 
 // Month returns the first and the last day of the month of d.
 func (d Day) Month() (first, last Day) {
-	t := d.time()
+	t := d.UTC()
 	next := time.Date(t.Year(), t.Month()+1, 1, 0, 0, 0, 0, time.UTC)
 	return d - Day(t.Day()-1), Day(next.Unix()/secondsPerDay) - 1
 }
@@ -41,8 +44,8 @@ func firstOfMonth(d Day) Day {
 	return first
 }
 
-// time returns the midnight of d in UTC.
-func (d Day) time() time.Time { return time.Unix(int64(d)*secondsPerDay, 0).UTC() }
+// UTC returns the midnight in UTC with which d begins.
+func (d Day) UTC() time.Time { return time.Unix(int64(d)*secondsPerDay, 0).UTC() }
 
 // dayOf returns the local day of an instant: sec is in seconds since 1970,
 // and offset in seconds east of UTC.

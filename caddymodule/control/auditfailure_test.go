@@ -32,7 +32,7 @@ func (d deaf) AddEntries(ctx context.Context, entries []store.Entry) error {
 }
 
 // TestAuditFails: a change whose entry is not written is answered with 503, is
-// not made and tells nobody. A client that sends it again succeeds, and the log
+// not made and makes no event. A client that sends it again succeeds, and the log
 // has that once.
 func TestAuditFails(t *testing.T) {
 	t.Parallel()
@@ -91,7 +91,7 @@ func (g *gate) state(t *testing.T) string {
 }
 
 // TestNothingChanges: a request that changes nothing, or that is refused, adds
-// no entry and tells nobody.
+// no entry and no event.
 func TestNothingChanges(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
@@ -129,7 +129,7 @@ func TestNothingChanges(t *testing.T) {
 	}
 }
 
-// hasty is a store with another writer, who is faster than the first change
+// hasty is a store with another writer, which is faster than the first change
 // that is recorded.
 type hasty struct {
 	control.Store

@@ -79,7 +79,7 @@ func checkImport(r *http.Request) *apierror.Error {
 }
 
 // importAccounts answers when the last line is applied, not while it reads:
-// many clients send the whole body before they read, and would wait for ever.
+// many clients send the whole body before they read, and would never end.
 func (s *server) importAccounts(w http.ResponseWriter, r *http.Request) {
 	var opened *session
 	refused := checkImport(r)
@@ -158,7 +158,7 @@ func (i *imported) read(ctx context.Context, body io.Reader) (complete bool) {
 	return complete
 }
 
-// waitUntil sets how long the connection waits for the body, zero for ever.
+// waitUntil sets how long the connection waits for the body, zero for no limit.
 // In the same process there is no connection and no timeout.
 func (i *imported) waitUntil(end time.Time) { _ = i.connection.SetReadDeadline(end) }
 

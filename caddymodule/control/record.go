@@ -21,7 +21,7 @@ type change struct {
 	// before and after are values of package api in JSON, nil if there is
 	// none.
 	before, after json.RawMessage
-	// event is what others are told, nil for nothing.
+	// event is the event to publish, nil for none.
 	event *event.Change
 }
 
@@ -34,7 +34,7 @@ func (c change) isSame(other change) bool {
 }
 
 // record adds changes to the audit log. Call it before each change: then no
-// change is missing in the log, whatever fails afterwards.
+// change is missing in the log, also if a later step fails.
 func (with *session) record(ctx context.Context, changes ...change) error {
 	if len(changes) == 0 {
 		return nil

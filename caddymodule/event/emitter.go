@@ -48,7 +48,7 @@ type EmitterOptions struct {
 	Logger  *zap.Logger
 }
 
-// Emitter stores events, and tells about those that are new. It is safe for
+// Emitter stores events, and publishes those that are new. It is safe for
 // concurrent use.
 type Emitter struct {
 	EmitterOptions

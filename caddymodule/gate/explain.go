@@ -42,7 +42,7 @@ type Question struct {
 type explaining struct {
 	Question
 	call *Call
-	// always tells that the mode shadow refuses what enforce does.
+	// always tells that mode shadow refuses the request too.
 	always bool
 	api.Explanation
 }
@@ -285,7 +285,7 @@ func (x *explaining) refused(step string, f *Refusal) (api.Explanation, error) {
 		if x.Passes = !x.always && f != refuseInvalidToken; x.Passes {
 			x.Message += " The mode is shadow: the request passes."
 		} else {
-			x.Message += " The mode shadow also refuses the request."
+			x.Message += " Mode shadow also refuses the request."
 		}
 	}
 	return x.Explanation, nil

@@ -222,12 +222,12 @@ func TestExplainInShadow(t *testing.T) {
 	}{
 		{convert, false, "The account's plan has no access to the API. The mode is shadow: the request passes."},
 		{"/api/nothing", false, "There is nothing here. The mode is shadow: the request passes."},
-		{"/api/usage", false, "The account's plan has no access to the API. The mode shadow also refuses the request."},
-		{convert, true, "The token is not valid. It may be mistyped, expired or revoked. The mode shadow also refuses the request."},
-		{convert + "?access_token=x", true, "The token is not valid. It may be mistyped, expired or revoked. The mode shadow also refuses the request."},
+		{"/api/usage", false, "The account's plan has no access to the API. Mode shadow also refuses the request."},
+		{convert, true, "The token is not valid. It may be mistyped, expired or revoked. Mode shadow also refuses the request."},
+		{convert + "?access_token=x", true, "The token is not valid. It may be mistyped, expired or revoked. Mode shadow also refuses the request."},
 		{convert + "?access_token=x", false, "Send exactly one token, in the header Authorization and nowhere else. The mode is shadow: the request passes."},
-		{"/api/usage?access_token=x", true, "Send exactly one token, in the header Authorization and nowhere else. The mode shadow also refuses the request."},
-		{"/api//convert", false, "The path can be read in more than one way. Send it in its plain form. The mode shadow also refuses the request."},
+		{"/api/usage?access_token=x", true, "Send exactly one token, in the header Authorization and nowhere else. Mode shadow also refuses the request."},
+		{"/api//convert", false, "The path can be read in more than one way. Send it in its plain form. Mode shadow also refuses the request."},
 	} {
 		account.Disabled = test.disabled
 		got, err := w.gate.Explain(t.Context(), gate.Question{Method: "GET", Target: test.target, Account: &account})

@@ -140,7 +140,7 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 	switch {
 	case refusal != nil:
 		if g.isShadow() && !always {
-			return g.overlook(w, r, nil, refusal, held, next)
+			return g.letPass(w, r, nil, refusal, held, next)
 		}
 		return g.refuse(w, r, "", nil, refusal)
 	case to.Endpoint != nil:
@@ -148,7 +148,7 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 	case to.Login:
 		return g.login(w, r, next)
 	case g.isShadow():
-		return untouched(w, r, held, next)
+		return passUnchanged(w, r, held, next)
 	}
 	return g.open(w, r, next)
 }
@@ -191,13 +191,13 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 	hash, fault := g.credentials(r, held)
 	known := fault == nil
 	if !known && shadow {
-		// A token that grants nothing is refused, whatever comes with it.
+		// An invalid token is refused, also in a request with another fault.
 		hash, known = ownToken(held.authorization)
 	}
 	if !known {
 		g.Server.Decided(g.Since(began))
 		if shadow {
-			return g.overlook(w, r, e, fault, held, next)
+			return g.letPass(w, r, e, fault, held, next)
 		}
 		return g.refuse(w, r, "", e, fault)
 	}
@@ -215,7 +215,7 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 	case !shadow || c.unsure || refusal == refuseInvalidToken:
 		return g.refuse(w, r, c.grant.Account, e, refusal)
 	default:
-		c.overlook(refusal, held)
+		c.letPass(refusal, held)
 	}
 	return c.proxy(w, r, held, hash, next)
 }

@@ -19,7 +19,7 @@ type headers struct {
 	upgradeRefused              bool // the endpoint does not switch protocols
 
 	// The fields as the client sent them, unless the client asks for another
-	// HTTP, see protocols.
+	// version of HTTP, see protocols.
 	sentConnection, sentUpgrade []string
 }
 

@@ -7,7 +7,7 @@ import (
 
 // warn reports the limits of the account that have reached a percentage of
 // the option warn, and those that have refused the call. Most calls are below
-// the lowest percentage and pay for a comparison.
+// the lowest percentage and cost one comparison.
 func (c *Call) warn(refused bool) {
 	percentages := c.gate.Policy.Warn
 	if len(percentages) == 0 && !refused {

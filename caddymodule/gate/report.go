@@ -7,11 +7,11 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
-// Reporter gets what operators want to know about calls. It is safe for
-// concurrent use.
+// Reporter gets the refused calls, and the limits that accounts reach. It is
+// safe for concurrent use.
 type Reporter interface {
 	// Refused reports that the gate refused a request, or would have refused
-	// it in the mode enforce. The account is empty if it is not known,
+	// it in mode enforce. The account is empty if it is not known,
 	// endpoint is nil if the request reached none. It does not block.
 	Refused(account string, endpoint *policy.Endpoint, code string)
 

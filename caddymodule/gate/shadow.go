@@ -13,7 +13,7 @@ import (
 func (g *Gate) isShadow() bool { return g.Policy.Mode == policy.Shadow }
 
 // confirm returns the refusal of a call, or another one if shadow must not
-// overlook it: a cached grant may be of a key that is revoked, or of an account
+// let it pass: a cached grant may be of a key that is revoked, or of an account
 // that is disabled. If the store has returned rooms, it has checked the grant.
 func (c *Call) confirm(hash token.Hash, refusal *Refusal) *Refusal {
 	if refusal == nil || !c.shadow || c.unsure || !c.grant.Cached || c.rooms != nil {
@@ -26,9 +26,9 @@ func (c *Call) confirm(hash token.Hash, refusal *Refusal) *Refusal {
 	return refusal
 }
 
-// overlook reports the refusal of a call that shadow passes. An upgrade passes
+// letPass reports the refusal of a call that shadow passes. An upgrade passes
 // as at an endpoint that allows upgrades.
-func (c *Call) overlook(refusal *Refusal, held headers) {
+func (c *Call) letPass(refusal *Refusal, held headers) {
 	c.gate.report(c.grant.Account, c.endpoint, refusal)
 	c.uncounted = true
 	if h := c.request.Header; refusal == refuseUpgrade && held.sentUpgrade != nil {
@@ -37,19 +37,19 @@ func (c *Call) overlook(refusal *Refusal, held headers) {
 	}
 }
 
-// overlook reports a refusal and passes the request on, as if there were no
+// letPass reports a refusal and passes the request on, as if there were no
 // gate.
-func (g *Gate) overlook(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, f *Refusal, held headers, next Handler) error {
+func (g *Gate) letPass(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, f *Refusal, held headers, next Handler) error {
 	g.report("", e, f)
-	return untouched(w, r, held, next)
+	return passUnchanged(w, r, held, next)
 }
 
-// untouched passes a request on, and changes neither the request nor its
+// passUnchanged passes a request on, and changes neither the request nor its
 // answer. The headers that a client must not set stay removed: an identity,
-// another target, and another HTTP within the connection. Each of them would
-// bypass what shadow refuses. The request is not marked: it may still become a
-// login that a second gate checks.
-func untouched(w http.ResponseWriter, r *http.Request, held headers, next Handler) error {
+// another target, and another version of HTTP within the connection. Each of
+// them would bypass what shadow refuses. The request is not marked: a second
+// gate may find that it is a login.
+func passUnchanged(w http.ResponseWriter, r *http.Request, held headers, next Handler) error {
 	if held.sentConnection != nil {
 		r.Header["Connection"] = held.sentConnection
 	}
@@ -64,7 +64,7 @@ func untouched(w http.ResponseWriter, r *http.Request, held headers, next Handle
 	return next.ServeHTTP(w, r)
 }
 
-// unread is the ResponseWriter of an untouched request with a body. Like an
+// unread is the ResponseWriter of an unchanged request with a body. Like an
 // answer, it closes the connection if the body was not read to its end.
 type unread struct {
 	http.ResponseWriter

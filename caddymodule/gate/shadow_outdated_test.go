@@ -40,8 +40,8 @@ func TestShadowConfirms(t *testing.T) {
 	for _, test := range []struct {
 		name          string
 		request       []string // method, target, body
-		disabled      bool     // behind the back of the cache
-		plan          string   // of the account, behind the back of the cache
+		disabled      bool     // and the cache does not know it
+		plan          string   // of the account; the cache does not know it
 		take, confirm error
 		status        int
 		code          string // as reported

@@ -13,9 +13,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// TestShadowForetells: enforce refuses the requests that shadow reported, and
+// TestShadowPredicts: enforce refuses the requests that shadow reported, and
 // no others, for the same reasons and with the same counts.
-func TestShadowForetells(t *testing.T) {
+func TestShadowPredicts(t *testing.T) {
 	t.Parallel()
 	worlds := map[policy.Mode]*world{policy.Shadow: newMode(t, policy.Shadow), policy.Enforce: newMode(t, policy.Enforce)}
 	round := 0

@@ -111,7 +111,7 @@ func TestShadow(t *testing.T) {
 				if c.known {
 					checkKnown(t, seen.Header, answer.Header())
 				} else {
-					checkUntouched(t, seen.Header, answer.Header(), headers)
+					checkUnchanged(t, seen.Header, answer.Header(), headers)
 				}
 			}
 		})
@@ -165,9 +165,9 @@ func checkKnown(t *testing.T, request, answer http.Header) {
 	}
 }
 
-// checkUntouched checks that the request has the headers of the client only,
+// checkUnchanged checks that the request has the headers of the client only,
 // and that the answer has none of the gate.
-func checkUntouched(t *testing.T, request, answer http.Header, sent []string) {
+func checkUnchanged(t *testing.T, request, answer http.Header, sent []string) {
 	t.Helper()
 	want := http.Header{}
 	for _, line := range sent {
@@ -184,7 +184,7 @@ func checkUntouched(t *testing.T, request, answer http.Header, sent []string) {
 	}
 }
 
-// TestShadowEscape: an upgrade to another HTTP stays removed. Otherwise, the
+// TestShadowEscape: an upgrade to another version of HTTP stays removed. Otherwise, the
 // requests inside would reach the service with forged identities.
 func TestShadowEscape(t *testing.T) {
 	t.Parallel()

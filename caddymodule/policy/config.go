@@ -89,7 +89,7 @@ type Config struct {
 // EndpointConfig is one metered endpoint.
 type EndpointConfig struct {
 	// Name identifies the endpoint in plans, counts and answers. It is
-	// also the ability that a token needs, unless Ability says otherwise.
+	// also the ability that a token needs, unless the endpoint sets one.
 	Name string `json:"name"`
 
 	// Method is the HTTP method. GET includes HEAD.
@@ -120,11 +120,11 @@ type EndpointConfig struct {
 	// not plain application/json with 415, and a body without the array, or
 	// one that parsers can read differently, with 400. Such a request counts
 	// nothing. The service gets the body unchanged. Default: none, the cost
-	// is Cost.
+	// is fixed.
 	CostMember string `json:"cost_member,omitempty"`
 
-	// CostBody is the maximum size of a body of an endpoint with CostMember,
-	// in bytes, at most 16 MiB. A longer body is refused with 413. The gate
+	// CostBody is the maximum size of a body whose elements are the cost, in
+	// bytes, at most 16 MiB. A longer body is refused with 413. The gate
 	// holds the body of each such request in memory. Default 65536 (64 KiB).
 	CostBody int64 `json:"cost_body,omitempty"`
 }
@@ -136,12 +136,12 @@ type PlanConfig struct {
 
 	// Limits has the calls per day of endpoints that the plan gives access
 	// to: a number, "unlimited", or null for no daily limit here. An endpoint
-	// that is neither here nor in MoreLimits is not accessible; a plan
-	// without endpoints gives no access at all.
+	// without a limit, here or among the further limits, is not accessible; a
+	// plan without endpoints gives no access at all.
 	Limits map[string]*Limit `json:"limits,omitempty"`
 
 	// MoreLimits has further limits, in the order of their items in the
-	// RateLimit headers. The items of Limits come first.
+	// RateLimit headers. The items of daily limits come first.
 	MoreLimits []LimitConfig `json:"more_limits,omitempty"`
 }
 
@@ -155,7 +155,7 @@ type LimitConfig struct {
 
 	// Period is "day" or "month", a period of the calendar in the
 	// configured zone, or "second", "minute" or "hour", a pace: a token
-	// bucket that admits Limit calls at once and is refilled evenly over the
+	// bucket that admits the limit at once and is refilled evenly over the
 	// period. A plan has one limit for each endpoint and period. Default
 	// "day".
 	Period string `json:"period,omitempty"`
@@ -185,7 +185,7 @@ func (l *LimitConfig) UnmarshalJSON(b []byte) error {
 // LoginThrottle limits login attempts, against password guessing.
 type LoginThrottle struct {
 	// PerClient is how many attempts one client (an IPv4 address or an
-	// IPv6 /64) may make in any Window. Default 5.
+	// IPv6 /64) may make in any window. Default 5.
 	PerClient int `json:"per_client,omitempty"`
 
 	// Window is the length of that window. Default 1m.

@@ -1,4 +1,4 @@
-// Package report collects what operators want to know about refused calls.
+// Package report sums up refused calls, and adds the sums to the store.
 package report
 
 import (

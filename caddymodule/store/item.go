@@ -81,8 +81,7 @@ type Overview interface {
 	// the following page, empty on the last one. A page may be empty.
 	CountsOfDay(ctx context.Context, day calendar.Day, after string, limit int) (counts []AccountCount, next string, err error)
 
-	// FindKey returns the key with an id, whatever its account is, or
-	// ErrNotFound.
+	// FindKey returns the key with an id, of any account, or ErrNotFound.
 	FindKey(ctx context.Context, id string) (Key, error)
 
 	// Totals returns numbers of the whole store. It is fast.

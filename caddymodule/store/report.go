@@ -119,7 +119,7 @@ type Audit interface {
 	ListEntries(ctx context.Context, account string, since time.Time, after EntryID, limit int) ([]Entry, error)
 }
 
-// Event is something that others want to know, such as a used-up quota.
+// Event is what the gate publishes, such as that a limit is used up.
 type Event struct {
 	// ID is the same for all repetitions of an event.
 	ID   string
@@ -130,7 +130,7 @@ type Event struct {
 	Body []byte
 	// Queued makes the event wait for delivery.
 	Queued bool
-	// Known is until when the store knows the ID, at least.
+	// Known is the time until which the store knows the ID, at least.
 	Known time.Time
 
 	// Attempts is how often the event was claimed. The store sets it.

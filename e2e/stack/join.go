@@ -19,7 +19,7 @@ func (s *Stack) Join() *Stack {
 	joined := *s
 	g := &joined
 	g.Address, g.admin, g.control = "http://127.0.0.1:"+ports[0], "127.0.0.1:"+ports[1], "127.0.0.1:"+ports[2]
-	g.Caddyfile, g.caddy, g.upstream, g.log = filepath.Join(dir, "Caddyfile"), nil, nil, &log{}
+	g.Caddyfile, g.caddy, g.upstream, g.log = filepath.Join(dir, "Caddyfile"), nil, nil, &Output{}
 	g.env = append(slices.Clone(s.env), g.own(dir)...)
 	g.Configure(string(caddyfile))
 	g.t.Cleanup(func() {

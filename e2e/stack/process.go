@@ -79,22 +79,22 @@ func (s *Stack) await(name, url string, status int, p *process) {
 	}
 }
 
-// log collects the output of the programs.
-type log struct {
+// Output collects the output of programs.
+type Output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (l *log) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
+func (o *Output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
 }
 
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 // Log returns the output of the programs so far.

@@ -50,7 +50,7 @@ type Stack struct {
 	secrets    []string // what the programs must not write; see checkSecrets
 	caddy      *process
 	upstream   *process // nil in one process
-	log        *log
+	log        *Output
 }
 
 // build builds the programs once per test process.
@@ -104,7 +104,7 @@ func Start(t testing.TB, caddyfile string, settings ...string) *Stack {
 		admin:     "127.0.0.1:" + ports[1],
 		control:   "127.0.0.1:" + ports[2],
 		listen:    "127.0.0.1:" + ports[3],
-		log:       &log{},
+		log:       &Output{},
 		secrets:   []string{Secret},
 
 		oneProcess: inOneProcess() || slices.Contains(settings, OneProcess),

@@ -96,7 +96,7 @@ func answer(x api.Explanation) string {
 	}
 	refusal := strconv.Itoa(*x.Status) + " " + *x.Code
 	if x.Passes {
-		return "passes; the mode enforce would answer " + refusal
+		return "passes; mode enforce would answer " + refusal
 	}
 	return refusal
 }

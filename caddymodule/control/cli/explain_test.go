@@ -92,7 +92,7 @@ currencies  account  day     0     100    100        2126-11-21 00:00:00 +01:00 
 }
 
 // TestExplainInShadow checks that the table and the JSON tell a refusal that
-// the mode shadow lets pass from one that it does not.
+// mode shadow lets pass from one that it does not.
 func TestExplainInShadow(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -103,7 +103,7 @@ func TestExplainInShadow(t *testing.T) {
 		target, answer string
 		passes         bool
 	}{
-		{"/api/currencies", "Answer   passes; the mode enforce would answer 401 unauthenticated\n", true},
+		{"/api/currencies", "Answer   passes; mode enforce would answer 401 unauthenticated\n", true},
 		{"/api//currencies", "Answer   400 bad_path\n", false},
 		{"/elsewhere", "Answer   admitted\n", true},
 	} {

@@ -81,14 +81,6 @@ func (j *journal) hangs() error {
 	return fmt.Errorf("syncing the log takes longer than %s", hangsAfter)
 }
 
-// syncNow does at once what the background does every second.
-func (j *journal) syncNow() error {
-	if err := j.syncArchive(); err != nil {
-		return err
-	}
-	return j.log.Sync()
-}
-
 // syncArchive syncs the archive and confirms its changes to the log. It
 // restores a log that failed.
 func (j *journal) syncArchive() error {
@@ -251,7 +243,7 @@ func countRow(key []byte, used uint64) change {
 
 // expiry is when the counts of a day expire.
 func expiry(d calendar.Day) time.Time {
-	return time.Unix((int64(d)+store.CountsFor+1)*int64(24*time.Hour/time.Second), 0)
+	return (d + store.CountsFor + 1).UTC()
 }
 
 // finish writes all counts to the archive. Counts that cannot be written stay
@@ -275,10 +267,11 @@ func (j *journal) endSegment() error {
 	return nil
 }
 
-// snapshot writes all counts of now to the archive and returns a transaction
-// that reads them. No segment is being written then: the transaction would have
-// a part of its counts. Segments that end meanwhile are not waited for, because
-// under load there can always be another one.
+// snapshot writes all current counts to the archive and returns a transaction
+// that reads them. No segment is being written to the archive then: the
+// transaction would have only a part of its counts. It does not wait for
+// segments that end meanwhile, because under load there can always be another
+// one.
 func (j *journal) snapshot() (*badger.Txn, error) {
 	last := j.log.Number()
 	if err := j.endSegment(); err != nil {

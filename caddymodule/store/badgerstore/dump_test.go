@@ -74,7 +74,7 @@ func TestRestore(t *testing.T) {
 			if err != nil || key.LastUsedAt.IsZero() || !key.LastUsedFrom.IsValid() {
 				t.Errorf("got key %+v, %v, want its last use", key, err)
 			}
-			for _, item := range items(t, from) {
+			for _, item := range storetest.Items(t, from) {
 				if item.Key == nil {
 					continue
 				}
@@ -97,21 +97,6 @@ func TestRestore(t *testing.T) {
 			}
 		})
 	}
-}
-
-func items(t *testing.T, from store.Exporter) (list []store.Item) {
-	t.Helper()
-	for item, err := range exported(t.Context(), from) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if item.Key != nil {
-			k := *item.Key
-			item.Key = &k
-		}
-		list = append(list, item)
-	}
-	return list
 }
 
 // TestRestoreRefusals: a restore needs a store without any data that no

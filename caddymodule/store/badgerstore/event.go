@@ -40,7 +40,7 @@ func (q *eventQueue) find(id string) int {
 	return slices.IndexFunc(q.list, func(e *store.Event) bool { return e.ID == id })
 }
 
-// use runs fn with the queue locked.
+// useEvents runs fn with the queue locked.
 func (s *Store) useEvents(fn func(q *eventQueue) error) error {
 	s.events.mu.Lock()
 	defer s.events.mu.Unlock()

@@ -70,33 +70,13 @@ func (e *export) run() error {
 		prefix byte
 		write  visit
 	}{
-		{prefixAccount, e.account}, {prefixKey, e.key}, {prefixCount, e.count},
+		{prefixAccount, e.account}, {prefixKey, e.key}, {prefixCount, e.count}, {prefixRefused, e.refused}, {prefixEntry, e.entry},
 	} {
 		if err := e.scan(part.prefix, part.write); err != nil {
 			return err
 		}
 	}
 	if err := e.recent(); err != nil {
-		return err
-	}
-	err := e.scan(prefixRefused, func(key, value []byte) error {
-		r, err := decodeRefused(key, value)
-		if err != nil {
-			return err
-		}
-		return e.write(store.Item{Refused: &r})
-	})
-	if err != nil {
-		return err
-	}
-	err = e.scan(prefixEntry, func(key, value []byte) error {
-		entry, err := decodeEntry(key, value)
-		if err != nil {
-			return err
-		}
-		return e.write(store.Item{Entry: &entry})
-	})
-	if err != nil {
 		return err
 	}
 	return e.events()
@@ -143,6 +123,22 @@ func (e *export) count(key, value []byte) error {
 	}
 	count := store.Count{Day: dayOf(key), Endpoint: endpoint, Used: used}
 	return e.write(store.Item{Count: &store.StoredCount{Account: account, Key: ofKey, Count: count}})
+}
+
+func (e *export) refused(key, value []byte) error {
+	r, err := decodeRefused(key, value)
+	if err != nil {
+		return err
+	}
+	return e.write(store.Item{Refused: &r})
+}
+
+func (e *export) entry(key, value []byte) error {
+	entry, err := decodeEntry(key, value)
+	if err != nil {
+		return err
+	}
+	return e.write(store.Item{Entry: &entry})
 }
 
 // recent writes the recent calls, one account after the other.

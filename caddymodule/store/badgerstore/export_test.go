@@ -16,6 +16,14 @@ func (s *Store) FlushForTest() error {
 	return errors.Join(s.recent.flush(), s.journal.syncNow())
 }
 
+// syncNow does at once what the background does every second.
+func (j *journal) syncNow() error {
+	if err := j.syncArchive(); err != nil {
+		return err
+	}
+	return j.log.Sync()
+}
+
 // SetPatience sets how long Close waits for the disk.
 func (s *Store) SetPatience(patience time.Duration) { s.patience = patience }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -108,8 +107,7 @@ func refusedKey(r store.Refused) []byte {
 
 // refusedChange is the row of refused calls.
 func refusedChange(r store.Refused) change {
-	ends := time.Unix((int64(r.Day)+store.ReportsFor+1)*int64(24*time.Hour/time.Second), 0)
-	return change{key: refusedKey(r), value: binary.AppendUvarint(nil, uint64(r.Calls)), expires: ends}
+	return change{key: refusedKey(r), value: binary.AppendUvarint(nil, uint64(r.Calls)), expires: (r.Day + store.ReportsFor + 1).UTC()}
 }
 
 func decodeRefused(key, value []byte) (store.Refused, error) {

@@ -324,7 +324,7 @@ func (s *Store) sweep() {
 // needed again.
 func (s *Store) forget(now time.Time) {
 	s.ledger.RemoveExpired(now.Add(-clockAhead))
-	today := calendar.Day(now.Unix() / int64(24*time.Hour/time.Second))
+	today := calendar.UTCDay(now)
 	s.ledger.RetainDays(func(d calendar.Day) bool { return d >= today-2 && d <= today+2 || s.journal.holds(d) })
 }
 

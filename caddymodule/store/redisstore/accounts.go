@@ -138,17 +138,9 @@ func (s *Store) listedAfter(ctx context.Context, after string, limit int) ([]str
 	if after != "" {
 		least = "(" + after
 	}
-	reply, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
-		return l.Do(ctx, l.B().Zrangebylex().Key(s.indexKey()).Min(least).Max("+").Limit(0, int64(limit)).Build())
-	})
-	if err != nil {
-		return nil, err
-	}
-	members, err := reply.AsStrSlice()
-	if err != nil {
-		return nil, damaged("the list of accounts", err)
-	}
-	return members, nil
+	return ask(ctx, s.client, "the list of accounts", func(b rueidis.Builder) rueidis.Completed {
+		return b.Zrangebylex().Key(s.indexKey()).Min(least).Max("+").Limit(0, int64(limit)).Build()
+	}, (*rueidis.RedisMessage).AsStrSlice)
 }
 
 // accountsOf reads the accounts of members of the list. Those that do not exist

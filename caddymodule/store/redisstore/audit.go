@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -17,7 +18,7 @@ const maxEntries = 500
 func (s *Store) auditKey() string { return s.prefix + ":audit" }
 
 // entryRow is a store.Entry without its id. Before and After are texts, since
-// JSON within JSON would be written anew.
+// JSON within JSON would lose its white space.
 type entryRow struct {
 	At        int64  `json:"t"`
 	ActorKind string `json:"k"`
@@ -88,7 +89,7 @@ func (s *Store) addEntries(ctx context.Context, entries []store.Entry) error {
 	}
 	ids, err := reply.AsIntSlice()
 	if err != nil || len(ids) != 2*len(entries) {
-		return damaged("the audit log", orShort(err))
+		return damaged("the audit log", cmp.Or(err, errShort))
 	}
 	for i := range entries {
 		entries[i].ID = store.EntryID{Milliseconds: ids[2*i], Number: ids[2*i+1]}
@@ -129,17 +130,7 @@ func (s *Store) ListEntries(ctx context.Context, account string, since time.Time
 
 // entriesFrom returns the next entries of the log.
 func (s *Store) entriesFrom(ctx context.Context, start string) ([]rueidis.XRangeEntry, error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
-	reply, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
-		return l.Do(ctx, l.B().Xrange().Key(s.auditKey()).Start(start).End("+").Count(maxEntries).Build())
-	})
-	if err != nil {
-		return nil, err
-	}
-	page, err := reply.AsXRange()
-	if err != nil {
-		return nil, damaged("the audit log", err)
-	}
-	return page, nil
+	return ask(ctx, s.client, "the audit log", func(b rueidis.Builder) rueidis.Completed {
+		return b.Xrange().Key(s.auditKey()).Start(start).End("+").Count(maxEntries).Build()
+	}, (*rueidis.RedisMessage).AsXRange)
 }

@@ -277,6 +277,22 @@ func (c *client) run(ctx context.Context, s *script, keys, args []string) ([]rue
 	return list, nil
 }
 
+// ask sends a command, and reads its reply. what names what it asks for.
+func ask[T any](
+	ctx context.Context, c *client, what string, command func(rueidis.Builder) rueidis.Completed, read func(*rueidis.RedisMessage) (T, error),
+) (value T, err error) {
+	ctx, cancel := c.within(ctx)
+	defer cancel()
+	reply, err := c.do(ctx, func(l *link) rueidis.RedisResult { return l.Do(ctx, command(l.B())) })
+	if err != nil {
+		return value, err
+	}
+	if value, err = read(&reply); err != nil {
+		return value, damaged(what, err)
+	}
+	return value, nil
+}
+
 // within limits the time of a request.
 func (c *client) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.options.Timeout)

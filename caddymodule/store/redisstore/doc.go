@@ -21,10 +21,10 @@
 //	P:refused:{20261122}:i   sorted set: refused calls of a day, in order
 //	P:refused:{20261122}:n   hash: their numbers; both expire after 400 days
 //	P:audit                  stream: the audit log
-//	P:events:{events}:k      sorted set: known ids of events, by until when;
-//	                         expires with the last of them
-//	P:events:{events}:b      hash: events that wait; their times due (sorted
-//	                         set d), of happening (t), and attempts (hash n)
+//	P:events:{events}:k      sorted set: known ids of events, by the time
+//	                         until which they are known; expires with the last
+//	P:events:{events}:b      hash: events that wait; when they are due (sorted
+//	                         set d) and happened (t), and attempts (hash n)
 //	P:check…, P:{A}:check    what Check and a second deletion write
 //
 // The counts of a month are four counters for each endpoint: "22:convert" for
@@ -34,7 +34,7 @@
 // Earlier versions do not know l, P:keys and the keys of reports, and ignore
 // them, so they work with the same data: the number of the layout is the same.
 // Keys that they make or revoke are not in P:keys. While a restore runs, and
-// after one that failed, the layout is no number, and no version uses the data.
+// after one that failed, the layout is not a number, and no version uses the data.
 //
 // # A call
 //
@@ -73,7 +73,7 @@
 //
 // The queue never expires: an event waits until a gate removes it, or until
 // newer events exceed store.MaxQueued. A time to live would drop events while
-// their receiver is away. The audit log does not expire either: each write
+// their receiver does not answer. The audit log does not expire either: each write
 // removes its old entries.
 //
 // # Servers

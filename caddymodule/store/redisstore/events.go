@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// knownKey has the ids of events, by until when they are known.
+// knownKey has the ids of events, by the time until which they are known.
 func (s *Store) knownKey() string { return s.prefix + ":events:{events}:k" }
 
 // queueKeys are the bodies of the events that wait, when they are due, when they
@@ -68,7 +68,8 @@ func (s *Store) AddEvent(ctx context.Context, event store.Event) (isNew bool, dr
 	return added == 1, int(removed), nil
 }
 
-// knownUntil is until when an event is known, in milliseconds, rounded up.
+// knownUntil is the time until which an event is known, in milliseconds,
+// rounded up.
 func knownUntil(e *store.Event) int64 { return e.Known.Add(time.Millisecond - 1).UnixMilli() }
 
 // ClaimEvents implements store.Events.
@@ -126,17 +127,8 @@ func (s *Store) RemoveEvent(ctx context.Context, id string) error {
 
 // QueuedEvents implements store.Events.
 func (s *Store) QueuedEvents(ctx context.Context) (int, error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
-	reply, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
-		return l.Do(ctx, l.B().Zcard().Key(s.queueKeys()[2]).Build())
-	})
-	if err != nil {
-		return 0, err
-	}
-	n, err := reply.AsInt64()
-	if err != nil {
-		return 0, damaged("the queue of events", err)
-	}
-	return int(n), nil
+	n, err := ask(ctx, s.client, "the queue of events", func(b rueidis.Builder) rueidis.Completed {
+		return b.Zcard().Key(s.queueKeys()[2]).Build()
+	}, (*rueidis.RedisMessage).AsInt64)
+	return int(n), err
 }

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -22,7 +23,7 @@ func (s *Store) Export(ctx context.Context, write func(store.Item) error) error 
 		return err
 	}
 	for after := ""; ; {
-		members, err := s.listedPage(ctx, after)
+		members, err := s.listedAfter(ctx, after, accountPage)
 		if err != nil {
 			return err
 		}
@@ -162,41 +163,34 @@ func decodeItems(id string, reply []rueidis.RedisMessage, counts []holderMonth) 
 const exportPage = 500
 
 func (s *Store) exportRefused(ctx context.Context, write func(store.Item) error) error {
-	today := dayOf(s.Now())
-	var after store.Refused
-	for {
-		rows, err := s.ListRefused(ctx, "", today-store.ReportsFor-1, today+1, after, exportPage)
-		if err != nil {
-			return err
-		}
-		for _, row := range rows {
-			if err := write(store.Item{Refused: &row}); err != nil {
-				return err
-			}
-		}
-		if len(rows) < exportPage {
-			return nil
-		}
-		after = rows[len(rows)-1]
-	}
+	today := calendar.UTCDay(s.Now())
+	return exportPages(func(after store.Refused) ([]store.Refused, error) {
+		return s.ListRefused(ctx, "", today-store.ReportsFor-1, today+1, after, exportPage)
+	}, func(row *store.Refused) error { return write(store.Item{Refused: row}) })
 }
 
 func (s *Store) exportEntries(ctx context.Context, write func(store.Item) error) error {
-	var after store.EntryID
-	for {
-		entries, err := s.ListEntries(ctx, "", time.Time{}, after, exportPage)
+	return exportPages(func(after store.Entry) ([]store.Entry, error) {
+		return s.ListEntries(ctx, "", time.Time{}, after.ID, exportPage)
+	}, func(e *store.Entry) error { return write(store.Item{Entry: e}) })
+}
+
+// exportPages exports the rows of all pages.
+func exportPages[T any](list func(after T) ([]T, error), write func(*T) error) error {
+	for after := *new(T); ; {
+		page, err := list(after)
 		if err != nil {
 			return err
 		}
-		for _, e := range entries {
-			if err := write(store.Item{Entry: &e}); err != nil {
+		for i := range page {
+			if err := write(&page[i]); err != nil {
 				return err
 			}
 		}
-		if len(entries) < exportPage {
+		if len(page) < exportPage {
 			return nil
 		}
-		after = entries[len(entries)-1].ID
+		after = page[len(page)-1]
 	}
 }
 
@@ -248,19 +242,9 @@ func (s *Store) exportEvents(ctx context.Context, write func(store.Item) error) 
 
 // queuedIDs returns the ids of the queue, in the order in which they happened.
 func (s *Store) queuedIDs(ctx context.Context) ([]string, error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
-	reply, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
-		return l.Do(ctx, l.B().Zrange().Key(s.queueKeys()[2]).Min("0").Max("-1").Build())
-	})
-	if err != nil {
-		return nil, err
-	}
-	ids, err := reply.AsStrSlice()
-	if err != nil {
-		return nil, damaged("the queue of events", err)
-	}
-	return ids, nil
+	return ask(ctx, s.client, "the queue of events", func(b rueidis.Builder) rueidis.Completed {
+		return b.Zrange().Key(s.queueKeys()[2]).Min("0").Max("-1").Build()
+	}, (*rueidis.RedisMessage).AsStrSlice)
 }
 
 // queuedItems reads events of the queue. Those that were removed are not in the
@@ -285,7 +269,7 @@ func (s *Store) queuedItems(ctx context.Context, ids []string) (items []store.It
 	attempts, err2 := replies[1].AsIntSlice()
 	due, err3 := replies[2].AsFloatSlice()
 	if err := errors.Join(err, err2, err3); err != nil || len(rows) != len(ids) || len(attempts) != len(ids) || len(due) != len(ids) {
-		return nil, damaged("the queue of events", orShort(err))
+		return nil, damaged("the queue of events", cmp.Or(err, errShort))
 	}
 	for i, id := range ids {
 		if rows[i].IsNil() {
@@ -316,17 +300,7 @@ func knownEvent(id, until string) (store.Event, error) {
 
 // knownPage returns some ids that are known, and until when.
 func (s *Store) knownPage(ctx context.Context, cursor uint64) (rueidis.ScanEntry, error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
-	reply, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
-		return l.Do(ctx, l.B().Zscan().Key(s.knownKey()).Cursor(cursor).Count(exportPage).Build())
-	})
-	if err != nil {
-		return rueidis.ScanEntry{}, err
-	}
-	page, err := reply.AsScanEntry()
-	if err != nil {
-		return page, damaged("known events", err)
-	}
-	return page, nil
+	return ask(ctx, s.client, "known events", func(b rueidis.Builder) rueidis.Completed {
+		return b.Zscan().Key(s.knownKey()).Cursor(cursor).Count(exportPage).Build()
+	}, (*rueidis.RedisMessage).AsScanEntry)
 }

@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -51,7 +50,7 @@ func expiryScore(k *store.Key) float64 {
 	return float64(k.ExpiresAt.UnixMilli())
 }
 
-// count notes which keys live. Only Totals reads that, so an error is only
+// count updates the set of live keys. Only Totals reads that, so an error is only
 // logged.
 func (s *Store) count(ctx context.Context, keys liveKeys) {
 	if len(keys.live)+len(keys.ended) == 0 {
@@ -80,7 +79,7 @@ func (s *Store) count(ctx context.Context, keys liveKeys) {
 
 // Totals implements store.Overview. A key counts since it was created or changed
 // by this version or a later one: those of earlier versions are missing until
-// they change. After a lost write, the number can be wrong by the keys of it.
+// they change. After a lost write, the number can be wrong by the keys of that write.
 func (s *Store) Totals(ctx context.Context) (store.Totals, error) {
 	ctx, cancel := s.client.within(ctx)
 	defer cancel()
@@ -158,7 +157,7 @@ func (s *Store) countsOn(ctx context.Context, day calendar.Day, accounts []store
 func (s *Store) FindKey(ctx context.Context, id string) (store.Key, error) {
 	after := ""
 	for {
-		members, err := s.listedPage(ctx, after)
+		members, err := s.listedAfter(ctx, after, accountPage)
 		if err != nil {
 			return store.Key{}, err
 		}
@@ -171,13 +170,6 @@ func (s *Store) FindKey(ctx context.Context, id string) (store.Key, error) {
 		}
 		after = members[len(members)-1]
 	}
-}
-
-// listedPage returns the next page of the list of all accounts.
-func (s *Store) listedPage(ctx context.Context, after string) ([]string, error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
-	return s.listedAfter(ctx, after, accountPage)
 }
 
 // keyAmong looks for a key in some accounts.
@@ -198,9 +190,4 @@ func (s *Store) keyAmong(ctx context.Context, members []string, id string) (stor
 		}
 	}
 	return store.Key{}, store.ErrNotFound
-}
-
-// dayOf returns the day of an instant in UTC.
-func dayOf(at time.Time) calendar.Day {
-	return calendar.Day(at.Unix() / int64(24*time.Hour/time.Second))
 }

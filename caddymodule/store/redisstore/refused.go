@@ -1,10 +1,10 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -28,7 +28,7 @@ func refusedRow(r store.Refused) string { return r.Account + "\x00" + r.Endpoint
 
 // refusedExpire is when the rows of a day are deleted, in seconds since 1970.
 func refusedExpire(day calendar.Day) int64 {
-	return (int64(day) + 1 + store.ReportsFor) * int64(24*time.Hour/time.Second)
+	return (day + 1 + store.ReportsFor).UTC().Unix()
 }
 
 // AddRefused implements store.Refusals.
@@ -94,7 +94,7 @@ func (s *Store) ListRefused(ctx context.Context, account string, first, last cal
 
 // refusedParts returns what to read of each day from first to last.
 func (s *Store) refusedParts(account string, first, last calendar.Day, after store.Refused) (parts []refusedPart) {
-	today := dayOf(s.Now())
+	today := calendar.UTCDay(s.Now())
 	first, last = max(first, after.Day, today-store.ReportsFor-1), min(last, today+31)
 	for day := first; day <= last; day++ {
 		part := refusedPart{day: day, min: "-", max: "+"}
@@ -129,7 +129,7 @@ func (s *Store) refusedOf(ctx context.Context, parts []refusedPart) (list []stor
 	rows := make([][]string, len(parts))
 	for i, reply := range replies {
 		if rows[i], err = reply.AsStrSlice(); err != nil || len(rows[i]) == 0 {
-			return nil, damaged("refused calls", orShort(err))
+			return nil, damaged("refused calls", cmp.Or(err, errShort))
 		}
 	}
 	replies, err = s.client.doMulti(ctx, len(parts), func(l *link, i int) rueidis.Completed {
@@ -141,7 +141,7 @@ func (s *Store) refusedOf(ctx context.Context, parts []refusedPart) (list []stor
 	for i, reply := range replies {
 		calls, err := reply.AsIntSlice()
 		if err != nil || len(calls) != len(rows[i]) {
-			return nil, damaged("refused calls", orShort(err))
+			return nil, damaged("refused calls", cmp.Or(err, errShort))
 		}
 		for n, row := range rows[i] {
 			fields := strings.Split(row, "\x00")
@@ -152,12 +152,4 @@ func (s *Store) refusedOf(ctx context.Context, parts []refusedPart) (list []stor
 		}
 	}
 	return list, nil
-}
-
-// orShort returns errShort if there is no other error.
-func orShort(err error) error {
-	if err == nil {
-		return errShort
-	}
-	return err
 }

@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // TestRefusedPages: pages have the order of the rows, and none twice.
@@ -18,11 +20,11 @@ func TestRefusedPages(t *testing.T) {
 	s := openStore(t, redisstore.Options{URL: redistest.Start(t).URL()})
 	day := today()
 	var want []store.Refused
-	for _, at := range []int{-400, -2, 0} {
+	for _, at := range []calendar.Day{-400, -2, 0} {
 		for _, account := range []string{"", "a", "a-b", "b"} {
 			for _, endpoint := range []string{"", "convert"} {
 				for _, code := range []string{"quota_exceeded", "rate_limited"} {
-					want = append(want, store.Refused{Day: day + dayOffset(at), Account: account, Endpoint: endpoint, Code: code, Calls: 2})
+					want = append(want, store.Refused{Day: day + at, Account: account, Endpoint: endpoint, Code: code, Calls: 2})
 				}
 			}
 		}
@@ -169,7 +171,7 @@ func TestKnownEventsExpire(t *testing.T) {
 		e.Known = known
 		addEvent(t, s, e)
 	}
-	list, _ := items(t, s)
+	list := storetest.Items(t, s)
 	slices.SortFunc(list, func(a, b store.Item) int { return b.Event.Known.Compare(a.Event.Known) })
 	o.Prefix = "to"
 	check(t, redisstore.Restore(t.Context(), o, all(list, nil)))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
@@ -71,7 +72,7 @@ type restore struct {
 	counts map[countsOf]map[string]int64
 	// calls of one account wait to be sorted.
 	calls []store.Record
-	known int64 // until when an event is known, at most, in seconds since 1970
+	known int64 // when the last known event expires, in seconds since 1970
 }
 
 // countsOf is a key with counts, and when it expires.
@@ -190,7 +191,7 @@ func (r *restore) checkEmpty(ctx context.Context) error {
 	ctx, cancel := r.client.within(ctx)
 	defer cancel()
 	keys := []string{r.indexKey(), r.liveKeysKey(), r.auditKey(), r.knownKey(), r.queueKeys()[0]}
-	today := dayOf(r.Now())
+	today := calendar.UTCDay(r.Now())
 	for day := today - store.ReportsFor - 1; day <= today+1; day++ {
 		keys = append(keys, r.refusedKeys(day)[0])
 	}

@@ -10,45 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
-
-func dayOffset(n int) calendar.Day { return calendar.Day(n) }
-
-// items are the texts of all that a store exports, sorted.
-func items(t *testing.T, s *redisstore.Store) (list []store.Item, texts []string) {
-	t.Helper()
-	check(t, s.Export(t.Context(), func(item store.Item) error {
-		list = append(list, item)
-		texts = append(texts, text(item))
-		return nil
-	}))
-	slices.Sort(texts)
-	return list, texts
-}
-
-func text(item store.Item) string {
-	switch {
-	case item.Account != nil:
-		return fmt.Sprintf("account %+v", *item.Account)
-	case item.Key != nil:
-		return fmt.Sprintf("key %+v", *item.Key)
-	case item.Count != nil:
-		return fmt.Sprintf("count %+v", *item.Count)
-	case item.Call != nil:
-		return fmt.Sprintf("call %+v", *item.Call)
-	case item.Refused != nil:
-		return fmt.Sprintf("refused %+v", *item.Refused)
-	case item.Entry != nil:
-		return fmt.Sprintf("entry %+v", *item.Entry)
-	}
-	return fmt.Sprintf("event %+v", *item.Event)
-}
 
 // fill writes some of all that a store keeps, and returns a call of a key with
 // limits of its own.
@@ -91,7 +58,7 @@ func fill(t *testing.T, s *redisstore.Store) store.Call {
 	return call
 }
 
-// gone deletes the key that says that a gate uses the data.
+// gone deletes the key that tells that a gate uses the data.
 func gone(t *testing.T, server *redistest.Server, prefix string) {
 	t.Helper()
 	_, err := server.Do("DEL", prefix+":check")
@@ -108,14 +75,18 @@ func TestRestore(t *testing.T) {
 			o := redisstore.Options{URL: url, Prefix: "from", Timeout: 10 * time.Second}
 			from := openStore(t, o)
 			call := fill(t, from)
-			list, want := items(t, from)
+			list, want := storetest.Items(t, from), storetest.Export(t, from)
 			o.Prefix = "to"
 			check(t, redisstore.Restore(t.Context(), o, all(list, nil)))
 			to := openStore(t, o)
-			if _, got := items(t, to); !slices.Equal(got, want) {
+			if got := storetest.Export(t, to); !slices.Equal(got, want) {
 				t.Errorf("restored:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
 			countsOn(t, to, call)
+			claimed, err := to.ClaimEvents(t.Context(), time.Now(), time.Minute, 9)
+			if err != nil || len(claimed) != 1 || claimed[0].ID != "event_1" {
+				t.Errorf("claimed %+v, %v, want the event that is due now", claimed, err)
+			}
 			totals, err := to.Totals(t.Context())
 			if err != nil || totals != (store.Totals{Accounts: 300, LiveKeys: 1}) {
 				t.Errorf("totals: got %+v, %v", totals, err)

@@ -28,7 +28,7 @@ func (s *Store) countsKey(account, holder, month string) string {
 // since 1970: store.CountsFor days after the month.
 func countsExpire(day calendar.Day) string {
 	_, last := day.Month()
-	return strconv.FormatInt((int64(last)+1+store.CountsFor)*int64(24*time.Hour/time.Second), 10)
+	return decimal((last + 1 + store.CountsFor).UTC().Unix())
 }
 
 // allCountKeys are the hashes of counts that can exist of a holder.
@@ -42,7 +42,7 @@ func (s *Store) allCountKeys(account, holder string) (keys []string) {
 
 // allMonths are the first days of the months that can have counts.
 func (s *Store) allMonths() (months []calendar.Day) {
-	today := dayOf(s.Now())
+	today := calendar.UTCDay(s.Now())
 	for day := today + 31; day > today-store.CountsFor-31; {
 		first, _ := day.Month()
 		months = append(months, first)
@@ -128,15 +128,11 @@ func (s *Store) Recent(ctx context.Context, account string, now time.Time) (list
 	if err := s.recent.flushOf(ctx, account); err != nil {
 		return nil, err
 	}
-	reply, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
-		return l.Do(ctx, l.B().Lrange().Key(s.recentKey(account)).Start(0).Stop(-1).Build())
-	})
+	rows, err := ask(ctx, s.client, "recent calls of "+account, func(b rueidis.Builder) rueidis.Completed {
+		return b.Lrange().Key(s.recentKey(account)).Start(0).Stop(-1).Build()
+	}, (*rueidis.RedisMessage).AsStrSlice)
 	if err != nil {
 		return nil, err
-	}
-	rows, err := reply.AsStrSlice()
-	if err != nil {
-		return nil, damaged("recent calls of "+account, err)
 	}
 	for _, row := range rows {
 		record, err := decodeRecord(account, row)

@@ -72,7 +72,7 @@ func (s *suite) accountBatchesUnderConcurrency() {
 	const callers, rounds = 8, 5
 	ids := []string{"acc_1", "acc_2", "acc_3", "acc_4", "acc_5"}
 	s.account(ids...)
-	longer := func(account *store.Account) error { account.Label += "x"; return nil }
+	longer := func(a *store.Account, _ bool) error { a.Label += "x"; return nil }
 	s.together(callers, func(caller int) error {
 		mine := slices.Clone(ids)
 		if caller%2 == 1 {
@@ -81,13 +81,13 @@ func (s *suite) accountBatchesUnderConcurrency() {
 		for range rounds {
 			if caller == 0 {
 				for _, id := range mine {
-					if _, err := s.store.ChangeAccount(s.Context(), id, func(a *store.Account, _ bool) error { return longer(a) }); err != nil {
+					if _, err := s.store.ChangeAccount(s.Context(), id, longer); err != nil {
 						return err
 					}
 				}
 				continue
 			}
-			_, errs := s.store.ChangeAccounts(s.Context(), mine, func(_ int, a *store.Account, _ bool) error { return longer(a) })
+			_, errs := s.store.ChangeAccounts(s.Context(), mine, func(_ int, a *store.Account, exists bool) error { return longer(a, exists) })
 			if err := errors.Join(errs...); err != nil {
 				return err
 			}

@@ -21,15 +21,15 @@ import (
 func Export(t testing.TB, s store.Exporter) []string {
 	t.Helper()
 	var list []string
-	for _, item := range exportItems(t, s) {
+	for _, item := range Items(t, s) {
 		list = append(list, describe(item))
 	}
 	slices.Sort(list)
 	return list
 }
 
-// exportItems returns copies of the items of a store.
-func exportItems(t testing.TB, s store.Exporter) (items []store.Item) {
+// Items returns copies of the items of a store.
+func Items(t testing.TB, s store.Exporter) (items []store.Item) {
 	t.Helper()
 	seen := map[string]bool{}
 	err := s.Export(context.Background(), func(item store.Item) error {
@@ -71,8 +71,8 @@ func exportItems(t testing.TB, s store.Exporter) (items []store.Item) {
 	return items
 }
 
-// describe returns an item as text. When a known id is forgotten and the
-// claims of events may differ between two stores.
+// describe returns an item as text, without the claims of an event and the
+// end of a known id: these may differ between two stores.
 func describe(item store.Item) string {
 	switch {
 	case item.Account != nil:
@@ -96,7 +96,7 @@ func describe(item store.Item) string {
 	return fmt.Sprintf("event %+v", e)
 }
 
-// Fill puts something of each kind into an empty store.
+// Fill adds items of each kind to an empty store.
 func Fill(t *testing.T, opened store.Store) { newSuite(t, opened).fill() }
 
 func (s *suite) fill() {
@@ -145,7 +145,7 @@ func (s *suite) fill() {
 func (s *suite) export() {
 	s.fill()
 	s.restart()
-	items := exportItems(s, s.store)
+	items := Items(s, s.store)
 	got := map[string][]string{} // by kind
 	for _, item := range items {
 		text := describe(item)

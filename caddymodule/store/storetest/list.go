@@ -178,7 +178,7 @@ func (s *suite) listMonths() {
 // different months.
 func (s *suite) listYearEnd() {
 	s.account("acc_1")
-	january := dayOf(time.Date(s.now.Year(), 1, 1, 0, 0, 0, 0, time.UTC))
+	january := calendar.UTCDay(time.Date(s.now.Year(), 1, 1, 0, 0, 0, 0, time.UTC))
 	call := on(s.call("acc_1", "convert"), january-1)
 	limits := []store.Limit{monthly(100), all(monthly(100))}
 	s.takeList(on(call, january-31), limits, true, 99, 99)

@@ -198,13 +198,8 @@ func newSuite(t *testing.T, opened store.Store) *suite {
 	_, ownClock := opened.(store.Clock)
 	return &suite{
 		T: t, store: opened, restart: func() {}, ownClock: ownClock, now: now,
-		today: dayOf(now),
+		today: calendar.UTCDay(now),
 	}
-}
-
-// dayOf returns the day of an instant in UTC.
-func dayOf(at time.Time) calendar.Day {
-	return calendar.Day(at.Unix() / int64(24*time.Hour/time.Second))
 }
 
 // must ends the test on an error that the test does not expect.

@@ -1,10 +1,11 @@
 #!lua
 -- Adds an event unless its id is known.
 --
--- KEYS: known ids by the end of their time, bodies, times due, times of
--- happening, attempts.
--- ARGV: id; until when it is known, in milliseconds; the body, or nothing if it
--- does not wait; when it happened, in microseconds; how many may wait.
+-- KEYS: known ids by the time until which they are known, bodies, when they
+-- are due, when they happened, attempts.
+-- ARGV: id; the time until which it is known, in milliseconds; the body, or
+-- nothing if it does not wait; when it happened, in microseconds; how many may
+-- wait.
 -- Returns 1 if it is new, and how many events were dropped.
 
 local time = redis.call('TIME')
@@ -15,8 +16,8 @@ if known and tonumber(known) > now or redis.call('HEXISTS', KEYS[2], ARGV[1]) ==
 local old = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 100)
 if #old > 0 then redis.call('ZREM', KEYS[1], unpack(old)) end
 redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])
--- The set expires with the id that is known longest. EXPIREAT needs no further
--- right of the user.
+-- The set expires with the id that is known longest. EXPIREAT needs no other
+-- permission of the user.
 local last = tonumber(redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2])
 redis.call('EXPIREAT', KEYS[1], string.format('%.0f', math.ceil(last / 1000)))
 if ARGV[3] == '' then return {1, 0} end

@@ -1,7 +1,7 @@
 #!lua
 -- Claims events that are due, in the order in which they happened.
 --
--- KEYS: bodies, times due, times of happening, attempts.
+-- KEYS: bodies, when they are due, when they happened, attempts.
 -- ARGV: now, and when the events are due again, in microseconds; how many.
 -- Returns id, body and attempts of each.
 

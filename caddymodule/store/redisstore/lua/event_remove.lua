@@ -1,7 +1,7 @@
 #!lua
 -- Removes an event from the queue.
 --
--- KEYS: bodies, times due, times of happening, attempts. ARGV: id.
+-- KEYS: bodies, when they are due, when they happened, attempts. ARGV: id.
 
 redis.call('HDEL', KEYS[1], ARGV[1])
 redis.call('ZREM', KEYS[2], ARGV[1])

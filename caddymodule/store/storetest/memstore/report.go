@@ -14,7 +14,7 @@ import (
 type reports struct {
 	refused map[store.Refused]int64 // by a row without Calls
 	entries []store.Entry           // oldest first
-	known   map[string]time.Time    // until when, by the id of the event
+	known   map[string]time.Time    // by the id of the event
 	queue   []*store.Event          // in the order in which they happened
 }
 
