@@ -49,7 +49,9 @@ type journal struct {
 	// Unix nanoseconds, 0 if it waits for none.
 	syncBegan atomic.Int64
 
-	archiving sync.Mutex // held while counts are written to the archive
+	// archiving is held to write counts to the archive, to restore a log
+	// that failed and to remove segments.
+	archiving sync.Mutex
 
 	mu   sync.Mutex
 	days map[calendar.Day]uint64 // the last segment with counts of a day that the archive lacks
