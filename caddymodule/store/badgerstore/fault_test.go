@@ -15,12 +15,7 @@ var errDisk = errors.New("input/output error")
 // openFaulty opens a store whose log fails to sync while faulty is true.
 func openFaulty(t *testing.T, dir string) (s *Store, faulty *atomic.Bool) {
 	faulty = new(atomic.Bool)
-	return openHere(t, dir, Options{dataSync: func(f *os.File) error {
-		if faulty.Load() {
-			return errDisk
-		}
-		return f.Sync()
-	}}), faulty
+	return openHere(t, dir, Options{}.WithFaults(faulty.Load)), faulty
 }
 
 // failLog makes the log of a store fail.

@@ -50,7 +50,10 @@ type journal struct {
 	syncBegan atomic.Int64
 
 	// archiving is held to write counts to the archive, to restore a log
-	// that failed and to remove segments.
+	// that failed, to remove segments, and to end one that is not full.
+	// Calls end a segment that is full, without archiving, and the end is on
+	// the disk before the next record. Only restore ends a segment without
+	// an end mark. No record follows until the archive does not need it.
 	archiving sync.Mutex
 
 	mu   sync.Mutex
