@@ -85,6 +85,8 @@ func (j *journal) hangs() error {
 // restores a log that failed.
 func (j *journal) syncArchive() error {
 	if j.log.Failed() != nil {
+		j.archiving.Lock()
+		defer j.archiving.Unlock()
 		return j.restore()
 	}
 	changes, err := j.archive.flush(j.confirmed.Load())
@@ -108,12 +110,16 @@ func (j *journal) check() error {
 // restore makes a log that failed usable again. The kernel may have dropped
 // pages whose write failed, so the log is not read back: every counter that
 // changed since the store was opened is written from memory to the archive
-// and synced before another call is admitted. No count changes meanwhile,
-// because the log refuses records.
+// and synced before another call is admitted. archiving is held.
+//
+// From Renew to Mend the log refuses records. So no count changes and no
+// segment ends, and the segment that failed needs no end. None of this is
+// true for a log that works, so restore does nothing then.
 func (j *journal) restore() error {
-	j.archiving.Lock()
-	defer j.archiving.Unlock()
 	failure := j.log.Failed()
+	if failure == nil {
+		return nil
+	}
 	if err := errors.Join(j.archive.failed(), j.archive.checkDisk()); err != nil {
 		return errors.Join(failure, err)
 	}
@@ -125,13 +131,12 @@ func (j *journal) restore() error {
 		return errors.Join(failure, err)
 	}
 	j.log.Mend()
-	if err := j.confirm(j.confirmed.Load()); err != nil {
-		return err
-	}
-	// Remove all ended segments: their values are older than those in the
-	// archive now. A file that cannot be deleted is ignored at the next
-	// start, because the log begins behind it.
-	for segment := j.log.Ended(); segment != nil; segment = j.log.Ended() {
+	// The segments before number are not read again, also if confirm fails:
+	// their values are older than those in the archive now. Later segments
+	// can have ended since Mend and have newer values. A file that cannot be
+	// deleted is ignored at the next start, because the log begins behind it.
+	err = j.confirm(j.confirmed.Load())
+	for segment := j.log.Ended(); segment != nil && segment.Number < number; segment = j.log.Ended() {
 		j.archived(segment.Number)
 		err = errors.Join(err, j.log.Remove())
 	}
@@ -158,11 +163,15 @@ func (j *journal) archiveCounts(counts []ledger.Count, segment uint64) error {
 func (j *journal) archiveEnded() error {
 	j.archiving.Lock()
 	defer j.archiving.Unlock()
+	if err := j.restore(); err != nil {
+		return err
+	}
 	return j.archiveUntil(math.MaxUint64)
 }
 
 // archiveUntil writes the segments up to a number that have ended to the
-// archive. archiving is held.
+// archive. archiving is held. The caller restores a log that failed first: the
+// segment that failed has ended, too, and must not be read.
 func (j *journal) archiveUntil(last uint64) error {
 	for segment := j.log.Ended(); segment != nil && segment.Number <= last; segment = j.log.Ended() {
 		if err := j.archiveSegment(segment); err != nil {
@@ -249,14 +258,16 @@ func expiry(d calendar.Day) time.Time {
 // finish writes all counts to the archive. Counts that cannot be written stay
 // in the log for the next start.
 func (j *journal) finish() error {
-	err := j.endSegment()
-	if err == nil {
-		err = j.archiveEnded()
+	j.archiving.Lock()
+	defer j.archiving.Unlock()
+	if err := j.endSegment(); err != nil {
+		return err
 	}
-	return err
+	return j.archiveUntil(math.MaxUint64)
 }
 
 // endSegment ends a segment that has records, or restores a log that failed.
+// archiving is held.
 func (j *journal) endSegment() error {
 	switch {
 	case j.log.Failed() != nil:
@@ -273,12 +284,12 @@ func (j *journal) endSegment() error {
 // segments that end meanwhile, because under load there can always be another
 // one.
 func (j *journal) snapshot() (*badger.Txn, error) {
+	j.archiving.Lock()
+	defer j.archiving.Unlock()
 	last := j.log.Number()
 	if err := j.endSegment(); err != nil {
 		return nil, err
 	}
-	j.archiving.Lock()
-	defer j.archiving.Unlock()
 	if err := j.archiveUntil(last); err != nil {
 		return nil, err
 	}

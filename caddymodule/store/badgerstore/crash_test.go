@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,14 +45,24 @@ func runChild(task, dir string) {
 	if task != "load" && task != "logins" {
 		o = o.WithSegments(smallSegments)
 	}
+	var faulty atomic.Bool
+	if task == "faults" {
+		o = o.WithFaults(func() bool { return faulty.Load() && rand.N(20) == 0 })
+	}
 	s, err := badgerstore.Open(dir, o)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	if task == "logins" {
+	switch task {
+	case "logins":
 		go endLogins(s)
-	} else {
+	case "faults":
+		faulty.Store(true)
+		go export(s)
+		go export(s)
+		fallthrough
+	default:
 		for i := range crashCallers {
 			go load(s, i)
 		}
@@ -60,29 +72,39 @@ func runChild(task, dir string) {
 	os.Exit(0)
 }
 
+// export exports a store and does the background work of a second, again and
+// again. The disk refuses some of it.
+func export(s *badgerstore.Store) {
+	for {
+		_ = s.Export(context.Background(), func(store.Item) error { return nil })
+		_ = s.FlushForTest()
+	}
+}
+
 // load takes calls, makes keys and revokes them, and acknowledges each
-// with a line on standard output, as a gate does with a request.
+// with a line on standard output, as a gate does with a request. What the
+// disk refuses it leaves out.
 func load(s *badgerstore.Store, caller int) {
 	ctx := context.Background()
 	for n := 0; ; n++ {
 		for _, counter := range []string{"shared", fmt.Sprint(caller)} {
-			if admitted, err := s.Take(ctx, crashCall(counter), nil, nil); err != nil || !admitted {
+			admitted, err := s.Take(ctx, crashCall(counter), nil, nil)
+			switch {
+			case admitted:
+				fmt.Println("take", counter)
+			case !errors.Is(err, store.ErrUnavailable):
 				return
 			}
-			fmt.Println("take", counter)
 		}
 		if n%20 != caller {
 			continue
 		}
 		id := fmt.Sprintf("%d_%d_%d", caller, os.Getpid(), n)
-		if s.CreateKey(ctx, crashKey(id), crashHash(id)) != nil {
-			return
+		if err := s.CreateKey(ctx, crashKey(id), crashHash(id)); err != nil {
+			continue
 		}
 		fmt.Println("key", id)
-		if n%40 == caller {
-			if s.RevokeKey(ctx, crashAccount(id), id, time.Now()) != nil {
-				return
-			}
+		if n%40 == caller && s.RevokeKey(ctx, crashAccount(id), id, time.Now()) == nil {
 			fmt.Println("revoke", id)
 		}
 	}
@@ -131,7 +153,8 @@ type acknowledged struct {
 
 // TestKill kills a process under load, over and over: the store opens,
 // every call that was acknowledged is counted, none is counted twice, no
-// key is lost and no revoked one is back.
+// key is lost and no revoked one is back. Some of the processes export their
+// store while syncs of its log fail.
 //
 // Tests that start processes do not run beside others: between fork and
 // exec a child has a copy of every lock that its parent holds.
@@ -151,7 +174,7 @@ func TestKill(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatalf("closing: %v", err)
 		}
-		task := []string{"load", "rotate", "load", "sync"}[round%4]
+		task := []string{"load", "rotate", "faults", "load", "sync"}[round%5]
 		acks.killed(t, task, dir, 50+round*31)
 		s = open(t, dir)
 		acks.check(t, s)

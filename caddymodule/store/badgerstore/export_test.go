@@ -2,12 +2,24 @@ package badgerstore
 
 import (
 	"errors"
+	"os"
 	"time"
 )
 
 // WithSegments sets the size of the log's segments, in bytes.
 func (o Options) WithSegments(size int) Options {
 	o.segmentSize = size
+	return o
+}
+
+// WithFaults makes syncs of the log fail while faulty returns true.
+func (o Options) WithFaults(faulty func() bool) Options {
+	o.dataSync = func(f *os.File) error {
+		if faulty() {
+			return errDisk
+		}
+		return f.Sync()
+	}
 	return o
 }
 

@@ -49,7 +49,12 @@ type journal struct {
 	// Unix nanoseconds, 0 if it waits for none.
 	syncBegan atomic.Int64
 
-	archiving sync.Mutex // held while counts are written to the archive
+	// archiving is held to write counts to the archive, to restore a log
+	// that failed, to remove segments, and to end one that is not full.
+	// Calls end a segment that is full, without archiving, and the end is on
+	// the disk before the next record. Only restore ends a segment without
+	// an end mark. No record follows until the archive does not need it.
+	archiving sync.Mutex
 
 	mu   sync.Mutex
 	days map[calendar.Day]uint64 // the last segment with counts of a day that the archive lacks

@@ -68,7 +68,7 @@ type Log struct {
 	file      *os.File // of the current segment
 	number    uint64
 	size      int
-	at        int    // where the next record goes
+	at        int    // where the next record goes; behind everything that was written
 	buf       []byte // of one record
 	next      uint64 // number of the next segment
 
@@ -145,11 +145,11 @@ func (l *Log) Append(record []byte) error {
 	}
 	l.buf = appendRecord(l.buf[:0], l.number, l.at, record)
 	_, err := l.file.WriteAt(l.buf, int64(l.at))
-	l.dirty.Store(true) // after an error, too: a part may be written
+	l.dirty.Store(true)
+	l.at += len(l.buf) // after an error, too: a part may be written
 	if err != nil {
 		return l.fail(fmt.Errorf("writing: %w", err))
 	}
-	l.at += len(l.buf)
 	return nil
 }
 
@@ -200,8 +200,13 @@ func (l *Log) rotate() error {
 	}
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
+	// A sync can have failed meanwhile. Then a sync that works proves nothing.
+	if err := l.Failed(); err != nil {
+		return errors.Join(err, next.Close())
+	}
 	end := binary.LittleEndian.AppendUint64(nil, word(l.number, l.at, endMark, nil))
 	_, err = l.file.WriteAt(end, int64(l.at))
+	l.at += len(end)
 	if err == nil {
 		err = l.DataSync(l.file)
 	}
@@ -238,11 +243,15 @@ func (l *Log) replace(next *os.File) error {
 
 // Renew begins an empty segment after a failure and returns its number. The
 // log still refuses records. The caller stores the content of the segments
-// before it in another place, then calls Mend.
+// before it in another place, then calls Mend. A log that works is refused:
+// its current segment would get no end, and records would follow.
 func (l *Log) Renew() (number uint64, err error) {
 	l.appending.Lock()
 	defer l.appending.Unlock()
-	if l.at == headerSize && !l.dirty.Load() {
+	if l.Failed() == nil {
+		return 0, errors.New("renewing a log that has not failed")
+	}
+	if l.at == headerSize {
 		return l.number, nil // this segment is empty and unused
 	}
 	next, err := l.prepare()

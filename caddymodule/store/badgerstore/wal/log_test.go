@@ -253,55 +253,6 @@ func TestFailedWriteIsFinal(t *testing.T) {
 	}
 }
 
-// TestRenew: a log that failed continues in an empty segment, after the caller
-// has stored its content in another place.
-func TestRenew(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	l, _ := openLog(t, dir, 0, options())
-	add(t, l, "lost")
-	l.DataSync = loses
-	if err := l.Sync(); !errors.Is(err, errLost) {
-		t.Fatalf("syncing: got %v", err)
-	}
-	l.DataSync = dataSync
-	for range 2 {
-		if number, err := l.Renew(); number != 2 || err != nil {
-			t.Fatalf("renewing: got %d, %v", number, err)
-		}
-		if err := l.Append([]byte("early")); !errors.Is(err, errLost) {
-			t.Errorf("before it was mended: got %v", err)
-		}
-	}
-	if s := l.Ended(); s == nil || s.Number != 1 {
-		t.Errorf("the segment that failed has not ended: %v", s)
-	}
-	l.Mend()
-	add(t, l, "after")
-	if _, left := openLog(t, dir, 2, options()); !slices.Equal(left, []string{"after"}) {
-		t.Errorf("got %q", left)
-	}
-}
-
-// TestRenewAfterPartOfARecord: a failed write of a segment's first record may
-// have left a part of it, so the segment is not used again.
-func TestRenewAfterPartOfARecord(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	l, _ := openLog(t, dir, 0, options())
-	readOnly, err := os.Open(segmentPath(dir, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.file = readOnly
-	if err := l.Append([]byte("refused")); err == nil {
-		t.Fatalf("a record was written to a file that is read-only")
-	}
-	if number, err := l.Renew(); number != 2 || err != nil {
-		t.Errorf("renewing: got segment %d, %v, want 2", number, err)
-	}
-}
-
 // TestSyncDelaysNoRecord: records are appended while a sync runs.
 func TestSyncDelaysNoRecord(t *testing.T) {
 	t.Parallel()
