@@ -23,7 +23,7 @@ func (s *server) registerAudit(router huma.API) {
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "list-audit", Method: http.MethodGet, Path: "/tollgate/audit", Tags: []string{"audit"},
 		Summary:     "List who changed what",
-		Description: fmt.Sprintf("Oldest first, one page at a time. No change over this API is missing in it: an entry is written before its change. An entry can be of a change that then failed. Entries are kept for %d days and have no secrets.", store.ReportsFor),
+		Description: fmt.Sprintf("Oldest first, one page at a time. No change over this API is missing in it: an entry is written before its change. A new login token is not a change. An entry can be of a change that then failed. Entries are kept for %d days and have no secrets.", store.ReportsFor),
 	}), answer(s, s.listAudit))
 }
 
