@@ -60,6 +60,29 @@ func (a *archive) scanFrom(prefix, start []byte, fn visit) error {
 	return scanRange(a.db, prefix, start, nil, fn)
 }
 
+// scanBack is scan in descending order, for the rows before end.
+func (a *archive) scanBack(prefix, end []byte, fn visit) error {
+	if err := a.readable(); err != nil {
+		return err
+	}
+	return a.db.View(func(txn *badger.Txn) error {
+		o := badger.DefaultIteratorOptions
+		o.Prefix, o.PrefetchValues, o.Reverse = prefix, false, true
+		it := txn.NewIterator(o)
+		defer it.Close()
+		for it.Seek(end); it.Valid(); it.Next() {
+			item := it.Item()
+			if bytes.Equal(item.Key(), end) {
+				continue
+			}
+			if err := item.Value(func(value []byte) error { return fn(item.Key(), value) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // scanFunc calls fn with every row below a prefix, in order.
 type scanFunc func(prefix []byte, fn visit) error
 

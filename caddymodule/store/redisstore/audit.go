@@ -96,15 +96,41 @@ func (s *Store) addEntries(ctx context.Context, entries []store.Entry) error {
 	return nil
 }
 
-// ListEntries implements store.Audit. An id is not before the time of its entry.
-func (s *Store) ListEntries(ctx context.Context, account string, since time.Time, after store.EntryID, limit int) (list []store.Entry, err error) {
-	first := max(0, since.UnixMilli(), s.oldestEntry().UnixMilli())
+// ListEntries implements store.Audit.
+func (s *Store) ListEntries(ctx context.Context, account string, since time.Time, after store.EntryID, limit int) ([]store.Entry, error) {
+	first := s.firstEntry(since)
 	start := decimal(first)
 	if after.Milliseconds >= first {
 		start = "(" + after.String()
 	}
+	return s.entries(ctx, account, since, start, limit, func(l *link, start string) rueidis.Completed {
+		return l.B().Xrange().Key(s.auditKey()).Start(start).End("+").Count(maxEntries).Build()
+	})
+}
+
+// LastEntries implements store.Audit.
+func (s *Store) LastEntries(ctx context.Context, account string, since time.Time, before store.EntryID, limit int) ([]store.Entry, error) {
+	first, end := decimal(s.firstEntry(since)), "+"
+	if before != (store.EntryID{}) {
+		end = "(" + before.String()
+	}
+	return s.entries(ctx, account, since, end, limit, func(l *link, end string) rueidis.Completed {
+		return l.B().Xrevrange().Key(s.auditKey()).End(end).Start(first).Count(maxEntries).Build()
+	})
+}
+
+// firstEntry is the least milliseconds of the ids of entries since a time: an
+// id is not before the time of its entry.
+func (s *Store) firstEntry(since time.Time) int64 {
+	return max(0, since.UnixMilli(), s.oldestEntry().UnixMilli())
+}
+
+// entries returns up to limit entries of the pages that read returns, the
+// first one from a position: those since a time, and of one account unless
+// account is empty.
+func (s *Store) entries(ctx context.Context, account string, since time.Time, from string, limit int, read func(l *link, from string) rueidis.Completed) (list []store.Entry, err error) {
 	for {
-		page, err := s.entriesFrom(ctx, start)
+		page, err := s.entryPage(ctx, func(l *link) rueidis.Completed { return read(l, from) })
 		if err != nil {
 			return nil, err
 		}
@@ -123,17 +149,15 @@ func (s *Store) ListEntries(ctx context.Context, account string, since time.Time
 		if len(page) < maxEntries || len(list) == limit {
 			return list, nil
 		}
-		start = "(" + page[len(page)-1].ID
+		from = "(" + page[len(page)-1].ID
 	}
 }
 
-// entriesFrom returns the next entries of the log.
-func (s *Store) entriesFrom(ctx context.Context, start string) ([]rueidis.XRangeEntry, error) {
+// entryPage reads some entries of the log.
+func (s *Store) entryPage(ctx context.Context, read func(l *link) rueidis.Completed) ([]rueidis.XRangeEntry, error) {
 	ctx, cancel := s.client.within(ctx)
 	defer cancel()
-	reply, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
-		return l.Do(ctx, l.B().Xrange().Key(s.auditKey()).Start(start).End("+").Count(maxEntries).Build())
-	})
+	reply, err := s.client.do(ctx, func(l *link) rueidis.RedisResult { return l.Do(ctx, read(l)) })
 	if err != nil {
 		return nil, err
 	}
