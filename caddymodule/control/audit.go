@@ -15,7 +15,8 @@ import (
 type listAuditInput struct {
 	Account string `query:"account" pattern:"^\\.{0,63}[A-Za-z0-9_@-][A-Za-z0-9._@-]*$" maxLength:"64" doc:"Lists the changes of this account only."`
 	Since   string `query:"since" maxLength:"64" doc:"Lists the changes since a time in RFC 3339, or since the beginning of a date in UTC, such as 2026-11-20."`
-	After   string `query:"after" maxLength:"64" doc:"Lists the changes after this id."`
+	Order   string `query:"order" enum:"asc,desc" default:"asc" doc:"Lists the oldest changes first, or with desc the newest."`
+	After   string `query:"after" maxLength:"64" doc:"Lists the changes that follow this id in the order."`
 	Limit   int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"The maximum number of changes."`
 }
 
@@ -23,7 +24,7 @@ func (s *server) registerAudit(router huma.API) {
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "list-audit", Method: http.MethodGet, Path: "/tollgate/audit", Tags: []string{"audit"},
 		Summary:     "List who changed what",
-		Description: fmt.Sprintf("Oldest first, one page at a time. No change over this API is missing in it: an entry is written before its change. An entry can be of a change that then failed. Entries are kept for %d days and have no secrets.", store.ReportsFor),
+		Description: fmt.Sprintf("One page at a time. No change over this API is missing in it: an entry is written before its change. A new login token is not a change. An entry can be of a change that then failed. Entries are kept for %d days and have no secrets.", store.ReportsFor),
 	}), answer(s, s.listAudit))
 }
 
@@ -38,7 +39,11 @@ func (s *server) listAudit(ctx context.Context, with *session, in *listAuditInpu
 			return api.AuditPage{}, invalidRequest("The parameter after is not the next of a page.")
 		}
 	}
-	entries, err := with.store.ListEntries(ctx, in.Account, since, after, in.Limit+1)
+	list := with.store.ListEntries
+	if in.Order == "desc" {
+		list = with.store.LastEntries
+	}
+	entries, err := list(ctx, in.Account, since, after, in.Limit+1)
 	if err != nil {
 		return api.AuditPage{}, err
 	}

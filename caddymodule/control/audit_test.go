@@ -6,8 +6,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -73,7 +76,22 @@ func TestAudit(t *testing.T) {
 	for _, e := range log {
 		got = append(got, e.Action)
 	}
-	const actions = "account.create account.set key.create key.set key.rotate key.revoke login.create login.end limit.set limit.clear usage.reset account.delete account.create"
+	var backwards []api.AuditEntry
+	for after := ""; ; {
+		page, err := c.Audit(ctx, client.AuditFilter{Account: "acc_1", Since: "2126-11-20", NewestFirst: true}, after, 5)
+		check(err)
+		backwards = append(backwards, page.Audit...)
+		if page.Next == nil {
+			break
+		}
+		after = *page.Next
+	}
+	slices.Reverse(backwards)
+	if diff := cmp.Diff(log, backwards); diff != "" {
+		t.Errorf("the newest first (-want +got):\n%s", diff)
+	}
+	// A login is not a change.
+	const actions = "account.create account.set key.create key.set key.rotate key.revoke login.end limit.set limit.clear usage.reset account.delete account.create"
 	if strings.Join(got, " ") != actions {
 		t.Fatalf("got %v, want %s", got, actions)
 	}

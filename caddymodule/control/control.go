@@ -65,8 +65,8 @@ type Store interface {
 	store.Refusals
 	// FindKey is that of store.Overview.
 	FindKey(ctx context.Context, id string) (store.Key, error)
-	// CountsOfDay is that of store.Overview.
-	CountsOfDay(ctx context.Context, day calendar.Day, after string, limit int) (counts []store.AccountCount, next string, err error)
+	// CountsOfAccounts is that of store.Overview.
+	CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) ([]store.AccountCount, error)
 	// ResetCounts is that of store.Usage.
 	ResetCounts(ctx context.Context, account, endpoint string, day calendar.Day) error
 }

@@ -1,8 +1,10 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -41,17 +43,29 @@ func (s *server) listCounts(ctx context.Context, with *session, in *countsInput)
 	if err != nil {
 		return api.UsageCounts{}, invalidRequest("The parameter day is not a date such as 2026-11-20.")
 	}
-	counts, next, err := with.store.CountsOfDay(ctx, day, in.After, in.Limit)
+	accounts, err := with.store.ListAccounts(ctx, in.After, in.Limit+1)
 	if err != nil {
 		return api.UsageCounts{}, err
 	}
-	page := api.UsageCounts{Day: day.String(), Counts: make([]api.UsageCount, len(counts))}
-	for i, c := range counts {
-		page.Counts[i] = api.UsageCount{Account: c.Account, Endpoint: c.Endpoint, Calls: c.Used}
+	page := api.UsageCounts{Day: day.String(), Counts: []api.UsageCount{}}
+	if len(accounts) > in.Limit {
+		accounts = accounts[:in.Limit]
+		page.Next = &accounts[in.Limit-1].ID
 	}
-	if next != "" {
-		page.Next = &next
+	ids := make([]string, len(accounts))
+	for i := range accounts {
+		ids[i] = accounts[i].ID
 	}
+	counts, err := with.store.CountsOfAccounts(ctx, ids, day, day)
+	if err != nil {
+		return api.UsageCounts{}, err
+	}
+	for _, c := range counts {
+		page.Counts = append(page.Counts, api.UsageCount{Account: c.Account, Endpoint: c.Endpoint, Calls: c.Used})
+	}
+	slices.SortFunc(page.Counts, func(a, b api.UsageCount) int {
+		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Endpoint, b.Endpoint))
+	})
 	return page, nil
 }
 

@@ -75,11 +75,11 @@ type Totals struct {
 // Overview answers questions about all accounts, for operators. Its methods
 // may read all of the store, except Totals.
 type Overview interface {
-	// CountsOfDay returns the counts above zero of one day, of up to limit
-	// accounts whose ids are greater than after, in ascending order of
-	// account and endpoint. It has no counts of keys. next is the after of
-	// the following page, empty on the last one. A page may be empty.
-	CountsOfDay(ctx context.Context, day calendar.Day, after string, limit int) (counts []AccountCount, next string, err error)
+	// CountsOfAccounts returns the counts above zero of some accounts, on
+	// the days from first to last, both included, in no order. It has no
+	// counts of keys. The ids are in ascending order, as ListAccounts lists
+	// them. All counts of these accounts and days are in memory at once.
+	CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) ([]AccountCount, error)
 
 	// FindKey returns the key with an id, of any account, or ErrNotFound.
 	FindKey(ctx context.Context, id string) (Key, error)

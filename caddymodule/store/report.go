@@ -117,6 +117,10 @@ type Audit interface {
 	// time, after the position after, and of one account unless account is
 	// empty.
 	ListEntries(ctx context.Context, account string, since time.Time, after EntryID, limit int) ([]Entry, error)
+
+	// LastEntries is ListEntries from the end: it returns entries newest
+	// first, those before a position. The zero EntryID is behind all entries.
+	LastEntries(ctx context.Context, account string, since time.Time, before EntryID, limit int) ([]Entry, error)
 }
 
 // Event is what the gate publishes, such as that a limit is used up.

@@ -22,8 +22,8 @@ const topPage = 200
 type TopSource interface {
 	// ListAccounts is that of store.Accounts.
 	ListAccounts(ctx context.Context, after string, limit int) ([]store.Account, error)
-	// CountsOfDay is that of store.Overview.
-	CountsOfDay(ctx context.Context, day calendar.Day, after string, limit int) (counts []store.AccountCount, next string, err error)
+	// CountsOfAccounts is that of store.Overview.
+	CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) ([]store.AccountCount, error)
 }
 
 // TopQuery is what Top needs to know.
@@ -58,8 +58,12 @@ func Top(ctx context.Context, p *policy.Policy, source TopSource, q TopQuery) (a
 		if len(accounts) == 0 {
 			return api.UsageTop{Busiest: t.busiest.list, Nearest: t.nearest.list}, nil
 		}
-		if err := t.addPage(ctx, accounts, after); err != nil {
+		if err := t.addPage(ctx, accounts); err != nil {
 			return api.UsageTop{}, err
+		}
+		// A store in memory or on a disk does not check the context.
+		if err := ctx.Err(); err != nil {
+			return api.UsageTop{}, fmt.Errorf("reading the counts of all accounts: %w", err)
 		}
 		after = accounts[len(accounts)-1].ID
 	}
@@ -74,21 +78,30 @@ type top struct {
 	nearest best[api.NearestLimit]
 }
 
-// addPage adds accounts that are the next ones after an id.
-func (t *top) addPage(ctx context.Context, accounts []store.Account, after string) error {
-	limits := make([][]store.Limit, len(accounts))
+// addPage adds some accounts. It reads the days of the month only if one of
+// them has a limit of a month.
+func (t *top) addPage(ctx context.Context, accounts []store.Account) error {
+	ids, limits := make([]string, len(accounts)), make([][]store.Limit, len(accounts))
 	first := t.first
 	for i := range accounts {
-		limits[i] = t.limitsOf(&accounts[i])
+		ids[i], limits[i] = accounts[i].ID, t.limitsOf(&accounts[i])
 		if slices.ContainsFunc(limits[i], func(l store.Limit) bool { return l.Period == store.Month }) {
 			first = min(t.first, t.monthFirst)
 		}
 	}
+	list, err := t.source.CountsOfAccounts(ctx, ids, first, t.today.Day)
+	if err != nil {
+		return fmt.Errorf("reading the counts of accounts: %w", err)
+	}
 	used := make(map[string]counts, len(accounts))
-	for day := first; day <= t.today.Day; day++ {
-		if err := t.addDay(ctx, used, day, after, accounts[len(accounts)-1].ID); err != nil {
-			return err
+	for _, c := range list {
+		if used[c.Account] == nil {
+			used[c.Account] = counts{}
 		}
+		if used[c.Account][c.Day] == nil {
+			used[c.Account][c.Day] = make(map[string]int64)
+		}
+		used[c.Account][c.Day][c.Endpoint] += c.Used
 	}
 	for i := range accounts {
 		if of := used[accounts[i].ID]; of != nil {
@@ -96,30 +109,6 @@ func (t *top) addPage(ctx context.Context, accounts []store.Account, after strin
 		}
 	}
 	return nil
-}
-
-// addDay adds the counts of a day, of the accounts after an id up to the last
-// one.
-func (t *top) addDay(ctx context.Context, used map[string]counts, day calendar.Day, after, last string) error {
-	for {
-		list, next, err := t.source.CountsOfDay(ctx, day, after, topPage)
-		if err != nil {
-			return fmt.Errorf("reading the counts of %s: %w", day, err)
-		}
-		for _, c := range list {
-			if used[c.Account] == nil {
-				used[c.Account] = counts{}
-			}
-			if used[c.Account][day] == nil {
-				used[c.Account][day] = make(map[string]int64)
-			}
-			used[c.Account][day][c.Endpoint] += c.Used
-		}
-		if next == "" || next >= last {
-			return nil
-		}
-		after = next
-	}
 }
 
 // limitsOf returns the limits of a day or a month that can refuse calls of an

@@ -2,6 +2,7 @@ package usage_test
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -203,4 +204,36 @@ func TestTopRefusals(t *testing.T) {
 	if err != nil || got.Busiest == nil || got.Nearest == nil {
 		t.Errorf("an empty store: got %+v, %v", got, err)
 	}
+}
+
+// TestTopWithoutClient: Top reads no further page when its client is gone.
+func TestTopWithoutClient(t *testing.T) {
+	t.Parallel()
+	p := compile(t, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &leaving{Store: open(t), leave: cancel}
+	for i := range 500 { // several pages
+		if _, err := s.ChangeAccount(t.Context(), fmt.Sprintf("acc_%d", i), func(a *store.Account, _ bool) error {
+			a.Plan = "starter"
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := usage.Top(ctx, p, s, usage.TopQuery{Now: now, Days: api.MaxUsageDays, Limit: 1}); !errors.Is(err, context.Canceled) || s.pages != 1 {
+		t.Errorf("got %v after %d pages, want %v after 1", err, s.pages, context.Canceled)
+	}
+}
+
+// leaving is a store whose client leaves while the first page is read.
+type leaving struct {
+	store.Store
+	leave context.CancelFunc
+	pages int
+}
+
+func (l *leaving) ListAccounts(ctx context.Context, after string, limit int) ([]store.Account, error) {
+	l.pages++
+	l.leave()
+	return l.Store.ListAccounts(ctx, after, limit)
 }

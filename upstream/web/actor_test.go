@@ -49,7 +49,7 @@ func TestActors(t *testing.T) {
 		got = append(got, e.Action+" "+strings.ReplaceAll(e.Actor.Kind+" "+e.Actor.ID, a.ID, "ada"))
 	}
 	want := []string{
-		"account.create person ada", "account.set application ", "login.create application ", "key.create person ada", "key.set person ada",
+		"account.create person ada", "account.set application ", "key.create person ada", "key.set person ada",
 		"key.rotate person ada", "key.revoke person ada", "login.end person ada",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {

@@ -33,7 +33,6 @@ const (
 	KeySet        = "key.set"
 	KeyRevoke     = "key.revoke"
 	KeyRotate     = "key.rotate"
-	LoginCreate   = "login.create"
 	LoginRotate   = "login.rotate"
 	LoginRevoke   = "login.revoke"
 	LoginEnd      = "login.end" // all login tokens of an account
@@ -48,7 +47,7 @@ type AuditEntry struct {
 	ID      string    `json:"id" doc:"The position of the entry in the audit log."`
 	At      time.Time `json:"at" doc:"When the change was requested."`
 	Actor   Actor     `json:"actor" doc:"Who made the change."`
-	Action  string    `json:"action" enum:"account.create,account.set,account.delete,key.create,key.set,key.revoke,key.rotate,login.create,login.rotate,login.revoke,login.end,limit.set,limit.clear,usage.reset" doc:"What was done."`
+	Action  string    `json:"action" enum:"account.create,account.set,account.delete,key.create,key.set,key.revoke,key.rotate,login.rotate,login.revoke,login.end,limit.set,limit.clear,usage.reset" doc:"What was done."`
 	Account string    `json:"account" doc:"The account's id."`
 	// Target is the id of a key, an endpoint and a period such as
 	// convert/day, an endpoint, or empty.

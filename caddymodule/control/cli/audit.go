@@ -24,7 +24,8 @@ func (t *tool) audit() *cobra.Command {
 	var limit int
 	c := &cobra.Command{
 		Use: "audit", Short: "Shows who changed what", Args: misuse.Arguments(0),
-		Long:    "Shows the entries of the audit log, oldest first. The column CHANGE is shortened; --json has all, before and after.",
+		Long: "Shows the entries of the audit log, oldest first. The column CHANGE is shortened; --json has all, before and after. " +
+			"The command fails if it has not read all of these entries within 30 seconds: use --limit or --since for a long log.",
 		Example: "caddy tollgate audit --account acc_1 --since 2026-11-01",
 	}
 	c.Flags().StringVar(&filter.Account, "account", "", "Show the changes of this account only")
@@ -35,16 +36,34 @@ func (t *tool) audit() *cobra.Command {
 		if err := checkAudit(c, filter); err != nil {
 			return api.AuditPage{}, err
 		}
+		if limit > 0 {
+			return lastEntries(ctx, gate, filter, limit)
+		}
 		entries, err := collect(func(after string) ([]api.AuditEntry, *string, error) {
 			page, err := gate.Audit(ctx, filter, after, pageSize)
 			return page.Audit, page.Next, err
 		})
-		if limit > 0 {
-			entries = entries[max(0, len(entries)-limit):]
-		}
 		return api.AuditPage{Audit: entries}, err
 	}, showAudit)
 	return c
+}
+
+// lastEntries reads from the end of the log, which can be long.
+func lastEntries(ctx context.Context, gate *client.Client, filter client.AuditFilter, limit int) (last api.AuditPage, err error) {
+	filter.NewestFirst = true
+	last.Audit = []api.AuditEntry{}
+	for after, more := "", true; more && len(last.Audit) < limit; {
+		page, err := gate.Audit(ctx, filter, after, min(pageSize, limit-len(last.Audit)))
+		if err != nil {
+			return last, err
+		}
+		last.Audit = append(last.Audit, page.Audit...)
+		if more = page.Next != nil; more {
+			after = *page.Next
+		}
+	}
+	slices.Reverse(last.Audit)
+	return last, nil
 }
 
 func checkAudit(c *cobra.Command, filter client.AuditFilter) error {

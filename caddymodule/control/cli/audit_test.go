@@ -4,11 +4,16 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/user"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -174,5 +179,48 @@ DAY         ACCOUNT  ENDPOINT  CODE           CALLS
 	}
 	if got := strings.Count(s.ok(t, "usage", "refused"), "many_"); got != 1001 {
 		t.Errorf("got %d rows, want 1001", got)
+	}
+}
+
+// TestAuditLimit: --limit reads the end of a long log, and no more.
+func TestAuditLimit(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	gate, err := url.Parse(s.base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requests atomic.Int64
+	proxy := httputil.NewSingleHostReverseProxy(gate)
+	counting := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(counting.Close)
+	s.base = counting.URL
+	entries := make([]store.Entry, 2500)
+	for i := range entries {
+		entries[i] = store.Entry{At: s.Now(), ActorKind: "application", Action: api.AccountSet, Account: "acc_1", Target: strconv.Itoa(i)}
+	}
+	if err := s.Opened().AddEntries(t.Context(), entries); err != nil {
+		t.Fatal(err)
+	}
+	for limit, want := range map[int]int64{1: 1, 20: 1, 1000: 1, 1001: 2, 2500: 3, 9999: 3} {
+		requests.Store(0)
+		var page api.AuditPage
+		out := s.ok(t, "audit", "--json", "--limit", strconv.Itoa(limit))
+		if err := json.Unmarshal([]byte(out), &page); err != nil || requests.Load() != want {
+			t.Errorf("--limit %d: got %v after %d requests, want %d", limit, err, requests.Load(), want)
+		}
+		var got, last []string
+		for _, e := range page.Audit {
+			got = append(got, e.Target)
+		}
+		for _, e := range entries[max(0, len(entries)-limit):] {
+			last = append(last, e.Target)
+		}
+		if !slices.Equal(got, last) {
+			t.Errorf("--limit %d: got %d entries %.40q, want %d: %.40q", limit, len(got), got, len(last), last)
+		}
 	}
 }

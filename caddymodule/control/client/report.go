@@ -14,14 +14,20 @@ type AuditFilter struct {
 	Account string
 	// Since is a time in RFC 3339 or a date, such as 2026-11-20.
 	Since string
+	// NewestFirst lists the newest entries first instead of the oldest.
+	NewestFirst bool
 }
 
-// Audit returns up to limit entries of the audit log after a position, oldest
-// first. Limit 0 is the default of the gate.
+// Audit returns up to limit entries of the audit log that follow a position,
+// oldest first unless the filter says otherwise. Limit 0 is the default of the
+// gate.
 func (c *Client) Audit(ctx context.Context, filter AuditFilter, after string, limit int) (page api.AuditPage, err error) {
 	query := pageQuery(after, limit)
 	setQuery(query, "account", filter.Account)
 	setQuery(query, "since", filter.Since)
+	if filter.NewestFirst {
+		query.Set("order", "desc")
+	}
 	err = c.do(ctx, http.MethodGet, "/audit", query, nil, &page)
 	return page, err
 }

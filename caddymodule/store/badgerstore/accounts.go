@@ -339,7 +339,7 @@ func (s *Store) Counts(_ context.Context, account, key string, first, last calen
 			}
 			list = append(list, counts...)
 		}
-		return s.archive.counts(holder, archived, func(c store.Count) { list = append(list, c) })
+		return s.archive.counts(holder, holder, archived, func(_ string, c store.Count) { list = append(list, c) })
 	})
 	return list, err
 }

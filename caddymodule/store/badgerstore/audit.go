@@ -2,13 +2,12 @@ package badgerstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/dgraph-io/badger/v4"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -21,16 +20,12 @@ type auditLog struct {
 
 // loadAudit reads the position of the last entry.
 func (s *Store) loadAudit() error {
-	return s.archive.db.View(func(txn *badger.Txn) (err error) {
-		o := badger.DefaultIteratorOptions
-		o.Prefix, o.PrefetchValues, o.Reverse = []byte{prefixEntry}, false, true
-		it := txn.NewIterator(o)
-		defer it.Close()
-		if it.Seek([]byte{prefixEntry + 1}); it.Valid() {
-			s.audit.last, err = parseEntryKey(it.Item().Key())
+	return unlessFull(s.archive.scanBack([]byte{prefixEntry}, []byte{prefixEntry + 1}, func(key, _ []byte) (err error) {
+		if s.audit.last, err = parseEntryKey(key); err == nil {
+			err = errFull
 		}
 		return err
-	})
+	}))
 }
 
 // AddEntries implements store.Audit. An id is not used again after an error:
@@ -53,19 +48,47 @@ func (s *Store) AddEntries(_ context.Context, entries []store.Entry) error {
 	})
 }
 
-// ListEntries implements store.Audit. The scan begins at the id of since: the
-// id of an entry is never before its time in milliseconds, also after the clock
-// was set back, so no earlier id has an entry since then.
-func (s *Store) ListEntries(_ context.Context, account string, since time.Time, after store.EntryID, limit int) (list []store.Entry, err error) {
-	start := []byte{prefixEntry}
+// ListEntries implements store.Audit.
+func (s *Store) ListEntries(ctx context.Context, account string, since time.Time, after store.EntryID, limit int) ([]store.Entry, error) {
+	start := firstEntry(since)
 	if after != (store.EntryID{}) {
-		start = append(entryKey(after), 0)
+		if behind := append(entryKey(after), 0); bytes.Compare(behind, start) > 0 {
+			start = behind
+		}
 	}
-	if first := entryKey(store.EntryID{Milliseconds: max(0, since.UnixMilli())}); bytes.Compare(first, start) > 0 {
-		start = first
+	return s.entries(ctx, account, since, limit, func(fn visit) error {
+		return s.archive.scanFrom([]byte{prefixEntry}, start, fn)
+	})
+}
+
+// LastEntries implements store.Audit.
+func (s *Store) LastEntries(ctx context.Context, account string, since time.Time, before store.EntryID, limit int) ([]store.Entry, error) {
+	first, end := firstEntry(since), []byte{prefixEntry + 1}
+	if before != (store.EntryID{}) {
+		end = entryKey(before)
 	}
+	return s.entries(ctx, account, since, limit, func(fn visit) error {
+		return s.archive.scanBack([]byte{prefixEntry}, end, func(key, value []byte) error {
+			if bytes.Compare(key, first) < 0 {
+				return errFull
+			}
+			return fn(key, value)
+		})
+	})
+}
+
+// firstEntry is where the entries since a time begin: the id of an entry is
+// never before its time in milliseconds, also after the clock was set back, so
+// no earlier id has an entry since then.
+func firstEntry(since time.Time) []byte {
+	return entryKey(store.EntryID{Milliseconds: max(0, since.UnixMilli())})
+}
+
+// entries returns up to limit entries of a scan: those since a time, and of one
+// account unless account is empty.
+func (s *Store) entries(ctx context.Context, account string, since time.Time, limit int, scan func(visit) error) (list []store.Entry, err error) {
 	err = s.ledger.Use(func() error {
-		return s.archive.scanFrom([]byte{prefixEntry}, start, func(key, value []byte) error {
+		return scan(func(key, value []byte) error {
 			if len(list) >= limit {
 				return errFull
 			}
@@ -73,7 +96,8 @@ func (s *Store) ListEntries(_ context.Context, account string, since time.Time, 
 			if err == nil && !e.At.Before(since) && (account == "" || account == e.Account) {
 				list = append(list, e)
 			}
-			return err
+			// The entries of one account can need a scan of all.
+			return cmp.Or(err, ctx.Err())
 		})
 	})
 	return list, unlessFull(err)

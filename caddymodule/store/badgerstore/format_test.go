@@ -140,7 +140,7 @@ func TestCountsOfDays(t *testing.T) {
 		{on(12, 15, 20, 40), 8},
 	} {
 		got := map[string]int64{}
-		err := s.archive.counts("acc_1", test.days, func(c store.Count) { got[c.Endpoint] += c.Used })
+		err := s.archive.counts("acc_1", "acc_1", test.days, func(_ string, c store.Count) { got[c.Endpoint] += c.Used })
 		if err != nil || got["convert"] != test.want || got["rates"] != test.want {
 			t.Errorf("days %v: got %v, %v, want %d", test.days, got, err, test.want)
 		}

@@ -286,7 +286,7 @@ func (j *journal) LoadDay(day calendar.Day, fn func(holder, endpoint string, use
 // LoadHolder implements ledger.Log. As in LoadDay, the archive has all counts
 // of days that are not in memory.
 func (j *journal) LoadHolder(holder string, days []calendar.Day, fn func(endpoint string, used int64)) error {
-	return j.archive.counts(holder, days, func(c store.Count) { fn(c.Endpoint, c.Used) })
+	return j.archive.counts(holder, holder, days, func(_ string, c store.Count) { fn(c.Endpoint, c.Used) })
 }
 
 // Clear implements ledger.Log.

@@ -60,6 +60,29 @@ func (a *archive) scanFrom(prefix, start []byte, fn visit) error {
 	return scanRange(a.db, prefix, start, nil, fn)
 }
 
+// scanBack is scan in descending order, for the rows before end.
+func (a *archive) scanBack(prefix, end []byte, fn visit) error {
+	if err := a.readable(); err != nil {
+		return err
+	}
+	return a.db.View(func(txn *badger.Txn) error {
+		o := badger.DefaultIteratorOptions
+		o.Prefix, o.PrefetchValues, o.Reverse = prefix, false, true
+		it := txn.NewIterator(o)
+		defer it.Close()
+		for it.Seek(end); it.Valid(); it.Next() {
+			item := it.Item()
+			if bytes.Equal(item.Key(), end) {
+				continue
+			}
+			if err := item.Value(func(value []byte) error { return fn(item.Key(), value) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // scanFunc calls fn with every row below a prefix, in order.
 type scanFunc func(prefix []byte, fn visit) error
 
@@ -86,10 +109,10 @@ func (a *archive) scanEach(prefix []byte, fn func(scanFunc) error) error {
 	})
 }
 
-// counts calls fn with the counts of a holder on some days, which ascend. It
-// seeks once for each of these days that has counts of any holder: the row
-// behind those of the holder shows which day is next.
-func (a *archive) counts(holder string, days []calendar.Day, fn func(store.Count)) error {
+// counts calls fn with the counts of the holders from first to last on some
+// days, which ascend. It seeks once for each of these days that has counts of
+// any holder: the row behind those of the holders shows which day is next.
+func (a *archive) counts(first, last string, days []calendar.Day, fn func(holder string, c store.Count)) error {
 	if err := a.readable(); err != nil {
 		return err
 	}
@@ -99,17 +122,12 @@ func (a *archive) counts(holder string, days []calendar.Day, fn func(store.Count
 		it := txn.NewIterator(o)
 		defer it.Close()
 		for len(days) > 0 {
-			prefix := countsPrefix(days[0], holder)
-			for it.Seek(prefix); it.ValidForPrefix(prefix); it.Next() {
-				count := store.Count{Day: days[0], Endpoint: string(it.Item().Key()[len(prefix):])}
-				err := it.Item().Value(func(value []byte) (err error) {
-					count.Used, err = parseCount(value)
-					return err
-				})
-				if err != nil {
+			end := countsPrefix(days[0], last)
+			end[len(end)-1]++ // behind the last endpoint
+			for it.Seek(countsPrefix(days[0], first)); it.Valid() && bytes.Compare(it.Item().Key(), end) < 0; it.Next() {
+				if err := visitCount(it.Item(), fn); err != nil {
 					return err
 				}
-				fn(count)
 			}
 			if !it.Valid() {
 				return nil
@@ -122,6 +140,21 @@ func (a *archive) counts(holder string, days []calendar.Day, fn func(store.Count
 			days = days[1+later:]
 		}
 		return nil
+	})
+}
+
+// visitCount calls fn with the count of a row.
+func visitCount(item *badger.Item, fn func(holder string, c store.Count)) error {
+	holder, endpoint, err := parseCountKey(item.Key())
+	if err != nil {
+		return err
+	}
+	return item.Value(func(value []byte) error {
+		used, err := parseCount(value)
+		if err == nil {
+			fn(holder, store.Count{Day: dayOf(item.Key()), Endpoint: endpoint, Used: used})
+		}
+		return err
 	})
 }
 

@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -100,54 +99,40 @@ func (s *Store) Totals(ctx context.Context) (store.Totals, error) {
 	return store.Totals{Accounts: int(accounts), LiveKeys: int(keys)}, nil
 }
 
-// CountsOfDay implements store.Overview.
-func (s *Store) CountsOfDay(ctx context.Context, day calendar.Day, after string, limit int) (list []store.AccountCount, next string, err error) {
-	for limit > 0 {
-		size := min(limit, accountPage)
-		accounts, err := s.ListAccounts(ctx, after, size+1)
-		if err != nil {
-			return nil, "", err
+// CountsOfAccounts implements store.Overview.
+func (s *Store) CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) (list []store.AccountCount, err error) {
+	for _, month := range monthsOf(first, last) {
+		for some := range slices.Chunk(accounts, accountPage) {
+			found, err := s.countsIn(ctx, month, some)
+			if err != nil {
+				return nil, err
+			}
+			for i, fields := range found {
+				for _, c := range appendCounts(nil, month, fields, first, last) {
+					list = append(list, store.AccountCount{Account: some[i], Count: c})
+				}
+			}
 		}
-		more := len(accounts) > size
-		accounts = accounts[:min(size, len(accounts))]
-		found, err := s.countsOn(ctx, day, accounts)
-		if err != nil {
-			return nil, "", err
-		}
-		list = append(list, found...)
-		if !more {
-			return list, "", nil
-		}
-		limit -= size
-		after = accounts[size-1].ID
 	}
-	return list, after, nil
+	return list, nil
 }
 
-// countsOn reads the counts of accounts on a day.
-func (s *Store) countsOn(ctx context.Context, day calendar.Day, accounts []store.Account) (list []store.AccountCount, err error) {
-	if len(accounts) == 0 {
-		return nil, nil
-	}
+// countsIn reads the hashes of some accounts in the month that begins on a
+// day.
+func (s *Store) countsIn(ctx context.Context, first calendar.Day, accounts []string) ([]map[string]string, error) {
 	ctx, cancel := s.client.within(ctx)
 	defer cancel()
-	month, _ := dateOf(day)
-	first, _ := day.Month()
+	month, _ := dateOf(first)
 	replies, err := s.client.doMulti(ctx, len(accounts), func(l *link, i int) rueidis.Completed {
-		return l.B().Hgetall().Key(s.countsKey(accounts[i].ID, "", month)).Build()
+		return l.B().Hgetall().Key(s.countsKey(accounts[i], "", month)).Build()
 	})
 	if err != nil {
 		return nil, err
 	}
+	list := make([]map[string]string, len(accounts))
 	for i, reply := range replies {
-		fields, err := reply.AsStrMap()
-		if err != nil {
-			return nil, damaged("counts of "+accounts[i].ID, err)
-		}
-		counts := appendCounts(nil, first, fields, day, day)
-		slices.SortFunc(counts, func(a, b store.Count) int { return cmp.Compare(a.Endpoint, b.Endpoint) })
-		for _, c := range counts {
-			list = append(list, store.AccountCount{Account: accounts[i].ID, Count: c})
+		if list[i], err = reply.AsStrMap(); err != nil {
+			return nil, damaged("counts of "+accounts[i], err)
 		}
 	}
 	return list, nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -194,4 +195,27 @@ func keysOf(t *testing.T, server *redistest.Server) (keys []string) {
 		keys = append(keys, key.(string))
 	}
 	return keys
+}
+
+// TestCountsTraffic: the counts of many days need one command for each account
+// and month, whether the accounts have counts or not.
+func TestCountsTraffic(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	f := newFleet(t, redisstore.Options{URL: server.URL(), Timeout: 10 * time.Second})
+	f.take(0, f.call(), nil)
+	watch := server.Monitor(t)
+	last := calendar.Day(20_000) // 2024-10-04
+	_, err := f.gates[0].CountsOfAccounts(t.Context(), []string{account, "acc_other"}, last-89, last)
+	check(t, err)
+	sent, _ := watch()
+	got := 0
+	for _, command := range sent {
+		if strings.Contains(command, "HGETALL") {
+			got++
+		}
+	}
+	if want := 2 * len([]string{"July", "August", "September", "October"}); got != want {
+		t.Errorf("%d commands, want %d:\n%s", got, want, strings.Join(sent, "\n"))
+	}
 }

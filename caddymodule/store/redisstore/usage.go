@@ -65,12 +65,7 @@ func (l *loaded) holders() []string {
 func (s *Store) Counts(ctx context.Context, account, key string, first, last calendar.Day) (list []store.Count, err error) {
 	ctx, cancel := s.client.within(ctx)
 	defer cancel()
-	var months []calendar.Day // their first days
-	for day, _ := first.Month(); day <= last; {
-		months = append(months, day)
-		_, end := day.Month()
-		day = end + 1
-	}
+	months := monthsOf(first, last)
 	replies, err := s.client.doMulti(ctx, len(months), func(l *link, i int) rueidis.Completed {
 		month, _ := dateOf(months[i])
 		return l.B().Hgetall().Key(s.countsKey(account, key, month)).Build()
@@ -86,6 +81,16 @@ func (s *Store) Counts(ctx context.Context, account, key string, first, last cal
 		list = appendCounts(list, months[i], fields, first, last)
 	}
 	return list, nil
+}
+
+// monthsOf are the first days of the months of the days from first to last.
+func monthsOf(first, last calendar.Day) (months []calendar.Day) {
+	for day, _ := first.Month(); day <= last; {
+		months = append(months, day)
+		_, end := day.Month()
+		day = end + 1
+	}
+	return months
 }
 
 // appendCounts appends the counts of days of a month.

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -10,9 +11,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// countsOfDay: the counts of a day are those of all accounts, in order and in
-// pages.
-func (s *suite) countsOfDay() {
+// countsOfAccounts: the counts of some accounts on a range of days are read,
+// whichever accounts and days are asked for together.
+func (s *suite) countsOfAccounts() {
 	s.account("acc_1", "acc_10", "acc_2", "acc_3", "acc_4")
 	old := s.today - 60
 	var want []store.AccountCount
@@ -22,8 +23,8 @@ func (s *suite) countsOfDay() {
 	}{{"acc_1", "convert", 5}, {"acc_1", "rates", 1}, {"acc_10", "convert", 2}, {"acc_3", "rates", 7}} {
 		for _, day := range []calendar.Day{s.today, s.today - 1, old} {
 			s.takeList(costing(on(s.call(c.account, c.endpoint), day), c.cost), nil, true)
+			want = append(want, store.AccountCount{Account: c.account, Count: store.Count{Day: day, Endpoint: c.endpoint, Used: c.cost}})
 		}
-		want = append(want, store.AccountCount{Account: c.account, Count: store.Count{Endpoint: c.endpoint, Used: c.cost}})
 	}
 	ofKey := s.call("acc_4", "convert")
 	ofKey.Key = "key_1"
@@ -32,40 +33,45 @@ func (s *suite) countsOfDay() {
 	s.takeList(s.call("acc_2", "rates"), nil, true)
 	s.must(s.store.DeleteAccount(s.Context(), "acc_2"))
 	for range 2 {
-		for _, day := range []calendar.Day{s.today, s.today - 1, old} {
-			s.wantCountsOfDay(day, want)
+		for _, days := range [][2]calendar.Day{
+			{s.today, s.today}, {s.today - 1, s.today - 1}, {old, old}, {s.today - 1, s.today}, {old, s.today - 1}, {old - 40, s.today},
+			{old - 1, old - 1}, {old + 1, s.today - 2}, {s.today, s.today - 1},
+		} {
+			s.wantCounts(days[0], days[1], want)
 		}
-		s.wantCountsOfDay(old-1, nil)
 		s.restart()
 	}
 	s.takeList(ofKey, nil, true)
-	want = append(want, store.AccountCount{Account: "acc_4", Count: store.Count{Endpoint: "convert", Used: 1}})
-	s.wantCountsOfDay(s.today, want)
+	want = append(want, store.AccountCount{Account: "acc_4", Count: store.Count{Day: s.today, Endpoint: "convert", Used: 1}})
+	s.wantCounts(old, s.today, want)
 }
 
-// wantCountsOfDay reads the counts in pages of several sizes.
-func (s *suite) wantCountsOfDay(day calendar.Day, want []store.AccountCount) {
+// wantCounts reads those of the counts that are of the days from first to
+// last, for several numbers of accounts at once.
+func (s *suite) wantCounts(first, last calendar.Day, want []store.AccountCount) {
 	s.Helper()
-	want = slices.Clone(want)
-	for i := range want {
-		want[i].Day = day
+	order := func(a, b store.AccountCount) int {
+		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Day, b.Day), cmp.Compare(a.Endpoint, b.Endpoint))
 	}
-	for _, limit := range []int{1, 2, 3, 100} {
-		var got []store.AccountCount
-		for after, pages := "", 0; after != "" || pages == 0; pages++ {
-			page, next, err := s.store.CountsOfDay(s.Context(), day, after, limit)
+	want = slices.DeleteFunc(slices.Clone(want), func(c store.AccountCount) bool { return c.Day < first || last < c.Day })
+	slices.SortFunc(want, order)
+	accounts, err := s.store.ListAccounts(s.Context(), "", 100)
+	s.must(err)
+	for size := 1; size <= len(accounts); size++ {
+		got, err := s.store.CountsOfAccounts(s.Context(), nil, first, last)
+		s.must(err)
+		for some := range slices.Chunk(accounts, size) {
+			ids := make([]string, len(some))
+			for i := range some {
+				ids[i] = some[i].ID
+			}
+			found, err := s.store.CountsOfAccounts(s.Context(), ids, first, last)
 			s.must(err)
-			accounts := map[string]bool{}
-			for _, c := range page {
-				accounts[c.Account] = true
-			}
-			if next != "" && next <= after || len(accounts) > limit {
-				s.Fatalf("page after %q: %d accounts, next %q", after, len(accounts), next)
-			}
-			got, after = append(got, page...), next
+			got = append(got, found...)
 		}
+		slices.SortFunc(got, order)
 		if !slices.Equal(got, want) {
-			s.Errorf("counts of %s, pages of %d:\n got %+v\nwant %+v", day, limit, got, want)
+			s.Errorf("counts from %s to %s, %d accounts at once:\n got %+v\nwant %+v", first, last, size, got, want)
 		}
 	}
 }

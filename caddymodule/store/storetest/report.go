@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -160,20 +161,30 @@ func (s *suite) wantAscending(list []store.Entry) {
 	}
 }
 
-// wantEntries reads entries in pages of several sizes.
+// wantEntries reads entries in pages of several sizes, from the first and from
+// the last one.
 func (s *suite) wantEntries(account string, since time.Time, want []store.Entry) {
 	s.Helper()
-	for _, limit := range []int{1, 3, 100} {
-		var got []store.Entry
-		for after := (store.EntryID{}); ; after = got[len(got)-1].ID {
-			page, err := s.store.ListEntries(s.Context(), account, since, after, limit)
-			s.must(err)
-			if got = append(got, page...); len(page) < limit {
-				break
+	backwards := slices.Clone(want)
+	slices.Reverse(backwards)
+	for name, c := range map[string]struct {
+		list func(context.Context, string, time.Time, store.EntryID, int) ([]store.Entry, error)
+		want []store.Entry
+	}{
+		"entries": {s.store.ListEntries, want}, "last entries": {s.store.LastEntries, backwards},
+	} {
+		for _, limit := range []int{1, 3, 100} {
+			var got []store.Entry
+			for at := (store.EntryID{}); ; at = got[len(got)-1].ID {
+				page, err := c.list(s.Context(), account, since, at, limit)
+				s.must(err)
+				if got = append(got, page...); len(page) < limit {
+					break
+				}
 			}
-		}
-		if !slices.EqualFunc(got, want, func(a, b store.Entry) bool { return same(a, b) }) {
-			s.Errorf("entries of %q since %v, pages of %d:\n got %+v\nwant %+v", account, since, limit, got, want)
+			if !slices.EqualFunc(got, c.want, func(a, b store.Entry) bool { return same(a, b) }) {
+				s.Errorf("%s of %q since %v, pages of %d:\n got %+v\nwant %+v", name, account, since, limit, got, c.want)
+			}
 		}
 	}
 }

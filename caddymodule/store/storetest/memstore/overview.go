@@ -1,7 +1,6 @@
 package memstore
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -12,27 +11,17 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// CountsOfDay implements store.Overview.
-func (s *Store) CountsOfDay(_ context.Context, day calendar.Day, after string, limit int) (list []store.AccountCount, next string, err error) {
+// CountsOfAccounts implements store.Overview.
+func (s *Store) CountsOfAccounts(_ context.Context, accounts []string, first, last calendar.Day) (list []store.AccountCount, err error) {
 	defer s.lock()()
-	for _, id := range slices.Sorted(maps.Keys(s.accounts)) {
-		if id <= after {
-			continue
-		}
-		if limit--; limit < 0 {
-			return list, next, nil
-		}
-		next = id
-		for c, used := range s.accounts[id].counts {
-			if used > 0 && c.key == "" && c.day == day {
-				list = append(list, store.AccountCount{Account: id, Count: store.Count{Day: day, Endpoint: c.endpoint, Used: used}})
+	for _, id := range accounts {
+		for c, used := range s.find(id, 0).counts {
+			if used > 0 && c.key == "" && first <= c.day && c.day <= last {
+				list = append(list, store.AccountCount{Account: id, Count: store.Count{Day: c.day, Endpoint: c.endpoint, Used: used}})
 			}
 		}
-		slices.SortStableFunc(list, func(a, b store.AccountCount) int {
-			return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Endpoint, b.Endpoint))
-		})
 	}
-	return list, "", nil
+	return list, nil
 }
 
 // FindKey implements store.Overview.

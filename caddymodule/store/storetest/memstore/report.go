@@ -71,6 +71,18 @@ func (s *Store) ListEntries(_ context.Context, account string, since time.Time, 
 	return list, nil
 }
 
+// LastEntries implements store.Audit.
+func (s *Store) LastEntries(_ context.Context, account string, since time.Time, before store.EntryID, limit int) (list []store.Entry, err error) {
+	defer s.lock()()
+	for _, e := range slices.Backward(s.entries) {
+		isBefore := before == (store.EntryID{}) || e.ID.Compare(before) < 0
+		if !e.At.Before(since) && isBefore && (account == "" || account == e.Account) && len(list) < limit {
+			list = append(list, e)
+		}
+	}
+	return list, nil
+}
+
 // AddEvent implements store.Events.
 func (s *Store) AddEvent(_ context.Context, event store.Event) (isNew bool, dropped int, err error) {
 	defer s.lock()()
