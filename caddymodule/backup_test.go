@@ -104,7 +104,7 @@ func TestReloadDuringBackup(t *testing.T) {
 	if err := os.WriteFile(path, content.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file, err := backup.Open(path)
+	file, err := backup.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

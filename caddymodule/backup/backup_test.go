@@ -55,11 +55,11 @@ func read(path string, content []byte) (all items, file *backup.File, err error)
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		return nil, nil, err
 	}
-	if file, err = backup.Open(path); err != nil {
+	if file, err = backup.Open(context.Background(), path); err != nil {
 		return nil, nil, err
 	}
 	defer file.Close()
-	for item, err := range file.Items() {
+	for item, err := range file.Items(context.Background()) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -276,6 +276,37 @@ func TestRefusedContent(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// A signal ends the verification of a file, and the reading of its items.
+func TestInterruptedReading(t *testing.T) {
+	t.Parallel()
+	_, content := sample(t)
+	path := filepath.Join(t.TempDir(), "backup")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	signal := errors.New("a signal")
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	file, err := backup.Open(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	for _, err = range file.Items(ctx) {
+		if read++; read == 10 {
+			interrupt(signal)
+		}
+	}
+	if !errors.Is(err, signal) || read != 11 {
+		t.Errorf("reading: got %d items and %v, want 10 and %v", read, err, signal)
+	}
+	if err := file.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := backup.Open(ctx, path); !errors.Is(err, signal) {
+		t.Errorf("opening: got %v, want %v", err, signal)
+	}
 }
 
 // failing is an exporter that fails after its items.

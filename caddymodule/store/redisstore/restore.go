@@ -113,7 +113,7 @@ func (r *restore) begin(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return errors.Join(err, r.setLayout(ctx, before))
+		return errors.Join(err, r.setLayout(context.WithoutCancel(ctx), before))
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (r *restore) mark(ctx context.Context) (before string, err error) {
 		return "", fmt.Errorf("%w: %w", store.ErrNotEmpty, r.client.errUnfinished())
 	}
 	err = fmt.Errorf("%w: its data has layout %q", store.ErrNotEmpty, before)
-	return "", errors.Join(err, r.setLayout(ctx, before))
+	return "", errors.Join(err, r.setLayout(context.WithoutCancel(ctx), before))
 }
 
 func (r *restore) setLayout(ctx context.Context, value string) error {
