@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -19,6 +20,10 @@ const (
 	// restoreBytes about how large they are in memory.
 	restoreBatch = 1000
 	restoreBytes = 4 << 20
+
+	// restorePath is how much of the path of a recent call a restore keeps, in
+	// bytes. Few servers accept longer ones.
+	restorePath = 64 << 10
 
 	// restoreWait is how long a restore waits for a connection, and for the
 	// reply to a batch.
@@ -242,9 +247,7 @@ func (r *restore) add(ctx context.Context, item store.Item) error {
 	case item.Count != nil:
 		r.addCount(item.Count)
 	case item.Call != nil:
-		if r.calls = append(r.calls, *item.Call); len(r.calls) > 2*store.MaxRecent {
-			r.dropCalls()
-		}
+		r.addCall(*item.Call)
 	case item.Refused != nil:
 		r.addRefused(b, item.Refused)
 	case item.Entry != nil:
@@ -308,6 +311,18 @@ func (r *restore) addCount(c *store.StoredCount) {
 	for _, field := range []string{day + ":" + c.Endpoint, c.Endpoint, day + ":*", "*"} {
 		r.counts[of][field] += c.Used
 		r.size += len(field)
+	}
+}
+
+// addCall keeps a call until all of its account are known. A file can have more
+// calls than are kept.
+func (r *restore) addCall(call store.Record) {
+	if len(call.Path) > restorePath {
+		call.Path = strings.Clone(strings.ToValidUTF8(call.Path[:restorePath], ""))
+	}
+	r.calls = append(r.calls, call)
+	if len(r.calls) > 2*store.MaxRecent {
+		r.dropCalls()
 	}
 }
 
