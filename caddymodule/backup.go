@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"net/http"
@@ -10,11 +11,27 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/backup"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// errNoStoreNow is for a backup while the store is not open.
-var errNoStoreNow = apierror.New(http.StatusServiceUnavailable, "unavailable", "The store is not open. Try again.").
-	WithHeader("Retry-After", "5")
+var (
+	// errNoStoreNow is for a backup while the store is not open.
+	errNoStoreNow = apierror.New(http.StatusServiceUnavailable, "unavailable", "The store is not open. Try again.").
+			WithHeader("Retry-After", "5")
+
+	// errNotRead is for a backup that fails before anything of it is sent.
+	errNotRead = apierror.New(http.StatusServiceUnavailable, "unavailable", "The gate cannot read its store now. Its log says why.").
+			WithHeader("Retry-After", "5")
+)
+
+const (
+	// backupBuffer is how much of a backup waits to be sent. A backup that
+	// fails earlier is answered with a status and a reason.
+	backupBuffer = 64 << 10
+
+	// backupPause is how long a client of a backup may read nothing.
+	backupPause = 30 * time.Second
+)
 
 // serveBackup sends a backup of the store in force. Only the admin endpoint
 // has it: it contains the hashes of all tokens, and all accounts.
@@ -27,22 +44,23 @@ func serveBackup(w http.ResponseWriter, r *http.Request) error {
 	if app == nil {
 		return serveCurrent(w, r) // which refuses it
 	}
-	opened, err := app.Store()
-	if err != nil {
+	opened := app.state.Load()
+	if opened == nil {
 		return errNoStoreNow.Write(w)
 	}
 	app.flushForBackup(r.Context())
-	sent := &begun{ResponseWriter: w}
 	w.Header().Set("Content-Type", "application/gzip")
 	w.Header().Set("Cache-Control", "no-store")
-	if err := backup.Write(r.Context(), sent, app.now().UTC().Truncate(time.Millisecond), opened); err != nil {
+	sent, release := newBackupSender(w, r, opened)
+	defer release()
+	if err := sent.send(app.now(), opened.Store); err != nil {
 		app.log.Error("writing a backup", zap.Error(err))
 		if sent.any {
 			// Without the end of the file, the client knows that it failed.
 			panic(http.ErrAbortHandler)
 		}
 		w.Header().Del("Content-Type")
-		return errNoStoreNow.Write(w)
+		return errNotRead.Write(w)
 	}
 	return nil
 }
@@ -60,16 +78,50 @@ func (a *App) flushForBackup(ctx context.Context) {
 	}
 }
 
-// begun is an http.ResponseWriter that knows whether anything was written.
-type begun struct {
+// backupSender sends a backup until the client reads nothing for too long, or
+// until the store closes: a store waits for its export.
+type backupSender struct {
 	http.ResponseWriter
-	any bool
+	connection *http.ResponseController
+	ctx        context.Context
+	any        bool // whether anything was sent
 }
 
-// Write implements io.Writer.
-func (b *begun) Write(p []byte) (int, error) {
-	b.any = true
-	n, err := b.ResponseWriter.Write(p)
+// newBackupSender returns a sender, and a function that releases it.
+func newBackupSender(w http.ResponseWriter, r *http.Request, from *state) (sent *backupSender, release func()) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	sent = &backupSender{w, http.NewResponseController(w), ctx, false}
+	stop := context.AfterFunc(from.closing, func() {
+		cancel(store.ErrClosed)
+		// It ends a Write that waits for the client. If it fails, the Write
+		// ends after backupPause.
+		_ = sent.connection.SetWriteDeadline(time.Unix(1, 0))
+	})
+	return sent, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// send sends a backup of all that the store has at a time.
+func (b *backupSender) send(at time.Time, from store.Exporter) error {
+	buffered := bufio.NewWriterSize(b, backupBuffer)
+	if err := backup.Write(b.ctx, buffered, at.UTC().Truncate(time.Millisecond), from); err != nil {
+		return err
+	}
+	return buffered.Flush()
+}
+
+// Write implements io.Writer. It checks whether the store closes after it has
+// set the deadline: the end of the store cancels first and sets a deadline then.
+func (b *backupSender) Write(p []byte) (n int, err error) {
+	if err = b.connection.SetWriteDeadline(time.Now().Add(backupPause)); err == nil {
+		err = context.Cause(b.ctx)
+	}
+	if err == nil {
+		b.any = true
+		n, err = b.ResponseWriter.Write(p)
+	}
 	if err != nil {
 		return n, fmt.Errorf("sending the backup: %w", err)
 	}

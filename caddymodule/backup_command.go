@@ -44,7 +44,7 @@ Paces and login attempts are not in it: they begin again after a restore.`,
 			if err != nil {
 				return err
 			}
-			return printBackup(c, file, "Backed up")
+			return printBackup(c, file, "Backed up", "")
 		},
 	}
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveDefault) // files
@@ -74,7 +74,7 @@ func writeBackup(ctx context.Context, address, path string) (*backup.File, error
 	if err != nil {
 		return nil, err
 	}
-	file, err := backup.Open(draft.Name())
+	file, err := backup.Open(ctx, draft.Name())
 	if err != nil {
 		return nil, fmt.Errorf("verifying the backup: %w", err)
 	}
@@ -126,14 +126,22 @@ func syncDir(dir string) error {
 	return errors.Join(opened.Sync(), opened.Close())
 }
 
-// printBackup prints what a file has.
-func printBackup(c *cobra.Command, file *backup.File, what string) error {
+// printBackup prints what a file has, and to which store it was restored, if
+// it was.
+func printBackup(c *cobra.Command, file *backup.File, what, to string) error {
 	out := c.OutOrStdout()
 	if c.Flag("json").Value.String() == "true" {
-		return json.NewEncoder(out).Encode(map[string]any{"at": file.At, "accounts": file.Accounts, "keys": file.Keys, "rows": file.Rows, "bytes": file.Size})
+		result := map[string]any{"at": file.At, "accounts": file.Accounts, "keys": file.Keys, "rows": file.Rows, "bytes": file.Size}
+		if to != "" {
+			result["store"] = to
+		}
+		return json.NewEncoder(out).Encode(result)
 	}
-	_, err := fmt.Fprintf(out, "%s the state of %s: %s and %s, %s in all, %s.\n", what, file.At.UTC().Format(time.RFC3339),
-		amount(file.Accounts, "account"), amount(file.Keys, "key"), amount(file.Rows, "row"), humanize.IBytes(uint64(file.Size)))
+	if to != "" {
+		to = " Store: " + to
+	}
+	_, err := fmt.Fprintf(out, "%s the state of %s: %s and %s, %s in all, %s.%s\n", what, file.At.UTC().Format(time.RFC3339),
+		amount(file.Accounts, "account"), amount(file.Keys, "key"), amount(file.Rows, "row"), humanize.IBytes(uint64(file.Size)), to)
 	return err
 }
 
@@ -171,11 +179,11 @@ again, and changes after it are undone.`,
 		}
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		file, err := restore(ctx, args[0], *config, *adapter)
+		file, to, err := restore(ctx, args[0], *config, *adapter)
 		if err != nil {
 			return err
 		}
-		if err := printBackup(c, file, "Restored"); err != nil {
+		if err := printBackup(c, file, "Restored", to); err != nil {
 			return err
 		}
 		return remind(c.ErrOrStderr(), file.At)
@@ -190,28 +198,31 @@ func remind(w io.Writer, at time.Time) error {
 	return err
 }
 
-// restore writes a backup to the store of a configuration.
-func restore(ctx context.Context, path, config, adapter string) (*backup.File, error) {
-	file, err := backup.Open(path)
-	if err != nil {
-		return nil, err
+// restore writes a backup to the store of a configuration, and returns the name
+// of the store.
+func restore(ctx context.Context, path, config, adapter string) (file *backup.File, to string, err error) {
+	if file, err = backup.Open(ctx, path); err != nil {
+		return nil, "", err
 	}
 	defer file.Close()
 	opener, release, err := storeOf(config, adapter)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer release()
-	err = opener.Restore(ctx, file.Items())
+	to = opener.Key()
+	err = opener.Restore(ctx, file.Items(ctx))
 	switch {
 	case errors.Is(err, store.ErrInUse):
-		return nil, fmt.Errorf("restoring: %w; stop all gates that use it", err)
+		err = fmt.Errorf("restoring: %w; stop all gates that use it", err)
 	case errors.Is(err, store.ErrNotEmpty):
-		return nil, fmt.Errorf("restoring: %w; a backup can only be restored to an empty store: choose another directory or prefix, or delete what is there", err)
+		err = fmt.Errorf("restoring: %w; a backup can only be restored to an empty store: choose another directory or prefix, or delete what is there", err)
+	case err != nil && ctx.Err() != nil:
+		err = fmt.Errorf("restoring to %s: %w", to, context.Cause(ctx))
 	case err != nil:
-		return nil, fmt.Errorf("restoring: %w", err)
+		err = fmt.Errorf("restoring: %w", err)
 	}
-	return file, nil
+	return file, to, err
 }
 
 // storeOf provisions the store of a configuration, and nothing else of it. From

@@ -3,49 +3,122 @@ package caddymodule_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/backup"
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
 )
 
-// oneAccount is a store with one account.
-type oneAccount struct{}
+// oneAccount is a store with one account that has counts of so many days.
+type oneAccount int
 
-func (oneAccount) Export(_ context.Context, write func(store.Item) error) error {
-	return write(store.Item{Account: &store.Account{ID: "acc_1", Plan: "free", CreatedAt: time.Unix(1, 0)}})
+func (counts oneAccount) Export(_ context.Context, write func(store.Item) error) error {
+	err := write(store.Item{Account: &store.Account{ID: "acc_1", Plan: "free", CreatedAt: time.Unix(1, 0)}})
+	for i := 0; i < int(counts) && err == nil; i++ {
+		err = write(store.Item{Count: &store.StoredCount{Account: "acc_1", Count: store.Count{Day: calendar.Day(i % 20_000), Endpoint: fmt.Sprint("e", i/20_000), Used: 1}}})
+	}
+	return err
 }
 
-// TestRestore runs Caddy as a process of its own. A restore prints what it
-// restored and what to do next, and no lines of the log.
-func TestRestore(t *testing.T) {
-	t.Parallel()
+// restoring is a process of its own that restores a store with one account to
+// the store of these arguments.
+func restoring(t *testing.T, from oneAccount, arguments string, flags ...string) (caddy *exec.Cmd, stdout, stderr *bytes.Buffer) {
+	t.Helper()
 	dir := t.TempDir()
 	var file bytes.Buffer
-	if err := backup.Write(t.Context(), &file, time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC), oneAccount{}); err != nil {
+	if err := backup.Write(t.Context(), &file, time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC), from); err != nil {
 		t.Fatal(err)
 	}
 	path, config := filepath.Join(dir, "gate.backup"), filepath.Join(dir, "Caddyfile")
-	for name, text := range map[string]string{path: file.String(), config: fmt.Sprintf("{\n\ttollgate {\n\t\tstore badger %q\n\t\tsecret %s\n\t\tplan free\n\t}\n}\n", filepath.Join(dir, "gate"), secret)} {
+	for name, text := range map[string]string{path: file.String(), config: fmt.Sprintf("{\n\ttollgate {\n\t\tstore %s\n\t\tsecret %s\n\t\tplan free\n\t}\n}\n", arguments, secret)} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	var stdout, stderr bytes.Buffer
-	caddy := process(t, "tollgate", "restore", path, "--config", config)
-	caddy.Stdout, caddy.Stderr = &stdout, &stderr
-	if err := caddy.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, &stderr)
+	caddy = process(t, append([]string{"tollgate", "restore", path, "--config", config}, flags...)...)
+	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
+	caddy.Stdout, caddy.Stderr = stdout, stderr
+	return caddy, stdout, stderr
+}
+
+// TestRestore runs Caddy as a process of its own. A restore prints what it
+// restored, to which store, and what to do next. It prints no lines of the log,
+// and no password.
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
-	if want := "Restored the state of 2026-11-23T10:00:00Z: 1 account and 0 keys, 1 row in all, "; !strings.HasPrefix(stdout.String(), want) || strings.Count(stdout.String(), "\n") != 1 {
-		t.Errorf("got %q, want one line that begins with %q", &stdout, want)
+	server := redistest.Start(t, "requirepass hush")
+	for arguments, to := range map[string]string{
+		fmt.Sprintf("badger %q", dir+"/gate"):                                     "badger:" + dir + "/gate",
+		"redis redis://:hush@" + server.Addr() + " {\n\t\t\tprefix second\n\t\t}": "redis://" + server.Addr() + " second",
+	} {
+		t.Run(to, func(t *testing.T) {
+			t.Parallel()
+			caddy, stdout, stderr := restoring(t, 0, arguments)
+			if err := caddy.Run(); err != nil {
+				t.Fatalf("%v\n%s", err, stderr)
+			}
+			want, end := "Restored the state of 2026-11-23T10:00:00Z: 1 account and 0 keys, 1 row in all, ", ". Store: "+to+"\n"
+			if got := stdout.String(); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, end) || strings.Count(got, "\n") != 1 {
+				t.Errorf("got %q, want one line that begins with %q and ends with %q", got, want, end)
+			}
+			if want := "Changes after 2026-11-23T10:00:00Z are undone. "; !strings.HasPrefix(stderr.String(), want) || strings.Count(stderr.String(), "\n") != 1 {
+				t.Errorf("standard error has %q, want one line that begins with %q", stderr, want)
+			}
+		})
 	}
-	if want := "Changes after 2026-11-23T10:00:00Z are undone. "; !strings.HasPrefix(stderr.String(), want) || strings.Count(stderr.String(), "\n") != 1 {
-		t.Errorf("standard error has %q, want one line that begins with %q", &stderr, want)
+	t.Run("json", func(t *testing.T) {
+		t.Parallel()
+		caddy, stdout, stderr := restoring(t, 0, fmt.Sprintf("badger %q", dir+"/json"), "--json")
+		if err := caddy.Run(); err != nil {
+			t.Fatalf("%v\n%s", err, stderr)
+		}
+		var got struct {
+			Accounts int
+			Store    string
+		}
+		if err := json.Unmarshal(stdout.Bytes(), &got); err != nil || got.Accounts != 1 || got.Store != "badger:"+dir+"/json" {
+			t.Errorf("got %s, %v", stdout, err)
+		}
+	})
+}
+
+// TestInterruptedRestore: a signal ends a restore, and the store says that the
+// restore is not finished.
+func TestInterruptedRestore(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "gate")
+	arguments := fmt.Sprintf("badger %q", dir)
+	caddy, _, stderr := restoring(t, 100_000, arguments)
+	if err := caddy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the first files of the store", func() bool {
+		logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
+		return err == nil && len(logs) > 0
+	})
+	if err := caddy.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = caddy.Wait() // its exit status follows
+	if status := caddy.ProcessState.ExitCode(); status != 1 || !strings.Contains(stderr.String(), "restoring to badger:"+dir+": terminated signal received") {
+		t.Errorf("after a signal: got status %d, %s", status, stderr)
+	}
+	caddy, _, stderr = restoring(t, 0, arguments)
+	if err := caddy.Run(); err == nil || !strings.Contains(stderr.String(), "a restore to it is not finished: ") {
+		t.Errorf("restoring again: got %v, %s", err, stderr)
 	}
 }

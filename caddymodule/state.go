@@ -95,6 +95,9 @@ type state struct {
 	clock    store.Clock
 	figures  figures
 	refused  *report.Refused
+	// closing ends before the store is closed. end ends it.
+	closing context.Context
+	end     context.CancelFunc
 }
 
 // localClock is the clock of a store that has none.
@@ -111,6 +114,7 @@ func openState(opener StoreOpener) (*state, error) {
 	}
 	backend, err := opener.Open()
 	s := &state{Backend: backend, key: key, settings: opener.Settings(), clock: localClock{}}
+	s.closing, s.end = context.WithCancel(context.Background())
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening store: %w", err), s.Destruct())
 	}
@@ -125,9 +129,10 @@ func openState(opener StoreOpener) (*state, error) {
 	return s, nil
 }
 
-// Destruct writes the refused calls in memory to the store, and closes it.
-// The closed store refuses later requests.
+// Destruct ends a backup, writes the refused calls in memory to the store, and
+// closes it. The closed store refuses later requests.
 func (s *state) Destruct() error {
+	s.end()
 	if s.refused != nil {
 		s.refused.Close()
 	}

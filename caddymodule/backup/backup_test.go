@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/backup"
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
@@ -55,11 +57,11 @@ func read(path string, content []byte) (all items, file *backup.File, err error)
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		return nil, nil, err
 	}
-	if file, err = backup.Open(path); err != nil {
+	if file, err = backup.Open(context.Background(), path); err != nil {
 		return nil, nil, err
 	}
 	defer file.Close()
-	for item, err := range file.Items() {
+	for item, err := range file.Items(context.Background()) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -101,68 +103,86 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// anItem generates items of all kinds.
+// anItem generates items of all kinds, with all values that a gate can write.
 func anItem() *rapid.Generator[store.Item] {
-	word := rapid.StringMatching(`[a-z0-9_.-]{1,20}`)
-	// With what is not UTF-8, control characters and what HTML escapes.
-	free := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
-		rapid.SampledFrom([]string{"\x00", "\x00ff", "</script>\u2028", "\xff"}))
+	word := rapid.StringMatching(`[A-Za-z][A-Za-z0-9_.-]{0,63}`)
+	accountID := rapid.OneOf(rapid.StringMatching(`[A-Za-z0-9_@-][A-Za-z0-9._@-]{0,63}`), rapid.SampledFrom([]string{"..a", "-", "ada@example.com"}))
+	optional := func(g *rapid.Generator[string]) *rapid.Generator[string] { return rapid.OneOf(rapid.Just(""), g) }
+	// With control characters and what HTML escapes.
+	text := func(most int) *rapid.Generator[string] {
+		return rapid.OneOf(rapid.StringN(0, most, -1), rapid.SampledFrom([]string{"\x00", "\x00ff", "</script>\u2028", strings.Repeat("\U0001f600", most)}))
+	}
+	path := rapid.OneOf(text(200), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }), rapid.Just("\xff"))
 	instant := rapid.Custom(func(t *rapid.T) time.Time {
 		if rapid.Bool().Draw(t, "zero") {
 			return time.Time{}
 		}
-		return time.Unix(rapid.Int64Range(0, 1<<34).Draw(t, "seconds"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanoseconds")).UTC()
+		return time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "seconds"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanoseconds")).UTC()
 	})
-	day := rapid.Custom(func(t *rapid.T) calendar.Day { return calendar.Day(rapid.Int32Range(-5000, 100_000).Draw(t, "day")) })
-	number := rapid.Int64Range(0, store.Unlimited)
+	day := rapid.Custom(func(t *rapid.T) calendar.Day { return calendar.Day(rapid.Int32Range(-1, 100_000).Draw(t, "day")) })
+	number := rapid.Int64Range(0, math.MaxInt64)
 	limit := rapid.Custom(func(t *rapid.T) store.Limit {
-		return store.Limit{
-			Endpoint: word.Draw(t, "endpoint"), Period: store.Period(rapid.IntRange(1, 5).Draw(t, "period")),
-			Max: rapid.OneOf(number, rapid.Just(store.Unlimited)).Draw(t, "max"), OfKey: rapid.Bool().Draw(t, "of key"),
+		l := store.Limit{Endpoint: word.Draw(t, "endpoint"), Period: store.Period(rapid.IntRange(1, 5).Draw(t, "period"))}
+		least := int64(0)
+		if l.Period.IsPace() {
+			least = 1
 		}
+		l.Max = rapid.OneOf(rapid.Int64Range(least, policy.MaxLimit), rapid.Just(store.Unlimited)).Draw(t, "max")
+		return l
 	})
+	limits := func(most int) *rapid.Generator[[]store.Limit] {
+		return rapid.SliceOfNDistinct(limit, 0, most, func(l store.Limit) string { return l.Endpoint + l.Period.String() })
+	}
 	address := rapid.SampledFrom([]netip.Addr{{}, netip.MustParseAddr("203.0.113.7"), netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("::ffff:1.2.3.4")})
 	prefix := rapid.SampledFrom([]netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8::/32")})
-	override := rapid.Custom(func(t *rapid.T) store.Override {
-		return store.Override{Limit: limit.Draw(t, "limit"), ExpiresAt: instant.Draw(t, "expires"), Reason: free.Draw(t, "reason"), CreatedAt: instant.Draw(t, "created")}
-	})
 	document := rapid.SampledFrom([]json.RawMessage{nil, json.RawMessage(`{"plan": "free",  "label":"<&>"}`), json.RawMessage(`null`)})
 	return rapid.Custom(func(t *rapid.T) (item store.Item) {
-		id, account := word.Draw(t, "id"), word.Draw(t, "account")
+		id, account := word.Draw(t, "id"), accountID.Draw(t, "account")
 		switch rapid.IntRange(0, 6).Draw(t, "kind") {
 		case 0:
 			item.Account = &store.Account{
-				ID: id, Plan: word.Draw(t, "plan"), Label: free.Draw(t, "label"), Disabled: rapid.Bool().Draw(t, "disabled"),
-				CreatedAt: instant.Draw(t, "created"), Overrides: rapid.SliceOfN(override, 0, 3).Draw(t, "overrides"),
+				ID: account, Plan: word.Draw(t, "plan"), Label: text(200).Draw(t, "label"), Disabled: rapid.Bool().Draw(t, "disabled"), CreatedAt: instant.Draw(t, "created"),
+			}
+			for _, l := range limits(rapid.SampledFrom([]int{3, store.MaxOverrides}).Draw(t, "overrides")).Draw(t, "limits") {
+				item.Account.Overrides = append(item.Account.Overrides, store.Override{
+					Limit: l, ExpiresAt: instant.Draw(t, "expires"), Reason: text(200).Draw(t, "reason"), CreatedAt: instant.Draw(t, "created"),
+				})
 			}
 		case 1:
 			item.Key = &store.StoredKey{Key: store.Key{
-				ID: id, Account: account, Kind: rapid.SampledFrom([]token.Kind{token.Key, token.Login}).Draw(t, "kind of key"), Name: free.Draw(t, "name"),
-				Abilities: rapid.SliceOfN(word, 0, 3).Draw(t, "abilities"), Hint: free.Draw(t, "hint"), CreatedAt: instant.Draw(t, "created"),
+				ID: id, Account: account, Kind: rapid.SampledFrom([]token.Kind{token.Key, token.Login}).Draw(t, "kind of key"), Name: text(64).Draw(t, "name"),
+				Abilities: rapid.SliceOfN(word, 0, 3).Draw(t, "abilities"), Hint: token.Hint(""), CreatedAt: instant.Draw(t, "created"),
 				ExpiresAt: instant.Draw(t, "expires"), RevokedAt: instant.Draw(t, "revoked"), LastUsedAt: instant.Draw(t, "used"),
-				LastUsedFrom: address.Draw(t, "from"), Limits: rapid.SliceOfN(limit, 0, 3).Draw(t, "limits"),
-				Addresses: rapid.SliceOfN(prefix, 0, 3).Draw(t, "addresses"), Root: rapid.SampledFrom([]string{"", "key_root"}).Draw(t, "root"),
+				LastUsedFrom: address.Draw(t, "from"), Limits: limits(3).Draw(t, "limits"),
+				Addresses: rapid.SliceOfN(prefix, 0, store.MaxAddresses).Draw(t, "addresses"), Root: optional(word).Draw(t, "root"),
 			}}
+			for i := range item.Key.Limits {
+				item.Key.Limits[i].OfKey = true
+			}
 			copy(item.Key.Hash[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "hash"))
 		case 2:
-			item.Count = &store.StoredCount{Account: account, Key: rapid.SampledFrom([]string{"", "key_1"}).Draw(t, "key"),
+			item.Count = &store.StoredCount{Account: account, Key: optional(word).Draw(t, "key"),
 				Count: store.Count{Day: day.Draw(t, "day"), Endpoint: id, Used: number.Draw(t, "used")}}
 		case 3:
 			item.Call = &store.Record{
-				Account: account, Key: id, KeyName: free.Draw(t, "name"), At: instant.Draw(t, "at"), Endpoint: word.Draw(t, "endpoint"), Method: "GET",
-				Path: free.Draw(t, "path"), Status: rapid.IntRange(100, 599).Draw(t, "status"), Duration: time.Duration(number.Draw(t, "duration")),
+				Account: account, Key: optional(word).Draw(t, "key"), KeyName: text(64).Draw(t, "name"), At: instant.Draw(t, "at"), Endpoint: word.Draw(t, "endpoint"),
+				Method: "GET", Path: path.Draw(t, "path"), Status: rapid.IntRange(100, 999).Draw(t, "status"), Duration: time.Duration(rapid.Int64().Draw(t, "duration")),
 			}
 		case 4:
-			item.Refused = &store.Refused{Day: day.Draw(t, "day"), Account: account, Endpoint: id, Code: word.Draw(t, "code"), Calls: number.Draw(t, "calls")}
+			item.Refused = &store.Refused{
+				Day: day.Draw(t, "day"), Account: optional(accountID).Draw(t, "account"), Endpoint: optional(word).Draw(t, "endpoint"),
+				Code: word.Draw(t, "code"), Calls: number.Draw(t, "calls"),
+			}
 		case 5:
 			item.Entry = &store.Entry{
-				ID: store.EntryID{Milliseconds: number.Draw(t, "ms"), Number: number.Draw(t, "number")}, At: instant.Draw(t, "at"), ActorKind: "admin",
-				ActorID: free.Draw(t, "actor"), Action: word.Draw(t, "action"), Account: account, Target: free.Draw(t, "target"),
+				ID: store.EntryID{Milliseconds: rapid.Int64Range(0, 1<<43).Draw(t, "ms"), Number: rapid.Int64Range(1, 1<<52).Draw(t, "number")},
+				At: instant.Draw(t, "at"), ActorKind: rapid.SampledFrom([]string{"admin", "application", "person"}).Draw(t, "kind of actor"),
+				ActorID: text(200).Draw(t, "actor"), Action: word.Draw(t, "action"), Account: optional(accountID).Draw(t, "account"), Target: text(200).Draw(t, "target"),
 				Before: document.Draw(t, "before"), After: document.Draw(t, "after"),
 			}
 		case 6:
 			item.Event = &store.Event{
-				ID: id, Type: word.Draw(t, "type"), At: instant.Draw(t, "at"), Body: rapid.SliceOf(rapid.Byte()).Draw(t, "body"), Queued: rapid.Bool().Draw(t, "queued"),
+				ID: id, Type: optional(word).Draw(t, "type"), At: instant.Draw(t, "at"), Body: rapid.SliceOf(rapid.Byte()).Draw(t, "body"), Queued: rapid.Bool().Draw(t, "queued"),
 				Known: instant.Draw(t, "known"), Attempts: rapid.IntRange(0, 100).Draw(t, "attempts"), Due: instant.Draw(t, "due"),
 			}
 		}
@@ -186,10 +206,11 @@ func TestDamagedFiles(t *testing.T) {
 	t.Parallel()
 	want, intact := sample(t)
 	path := filepath.Join(t.TempDir(), "backup")
+	step := max(1, len(intact)/300)
 	positions := func(yield func(int) bool) {
 		for n := range intact {
 			// All of both ends, and a sample between.
-			if (n < 64 || n >= len(intact)-64 || n%41 == 0) && !yield(n) {
+			if (n < 64 || n >= len(intact)-64 || n%step == 0) && !yield(n) {
 				return
 			}
 		}
@@ -236,7 +257,7 @@ func pack(t *testing.T, lines ...string) []byte {
 
 func TestRefusedContent(t *testing.T) {
 	t.Parallel()
-	const first, row = `{"tollgate_backup":1,"at":"2026-11-23T10:00:00Z"}`, `{"account":{"id":"a","plan":"free"}}`
+	const row = `{"account":{"id":"a","plan":"free"}}`
 	if got, _, err := read(filepath.Join(t.TempDir(), "backup"), pack(t, first, row, "end")); err != nil || len(got) != 1 || got[0].Account.ID != "a" {
 		t.Fatalf("got %v, %v", got, err)
 	}
@@ -276,6 +297,37 @@ func TestRefusedContent(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// A signal ends the verification of a file, and the reading of its items.
+func TestInterruptedReading(t *testing.T) {
+	t.Parallel()
+	_, content := sample(t)
+	path := filepath.Join(t.TempDir(), "backup")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	signal := errors.New("a signal")
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	file, err := backup.Open(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	for _, err = range file.Items(ctx) {
+		if read++; read == 10 {
+			interrupt(signal)
+		}
+	}
+	if !errors.Is(err, signal) || read != 11 {
+		t.Errorf("reading: got %d items and %v, want 10 and %v", read, err, signal)
+	}
+	if err := file.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := backup.Open(ctx, path); !errors.Is(err, signal) {
+		t.Errorf("opening: got %v, want %v", err, signal)
+	}
 }
 
 // failing is an exporter that fails after its items.

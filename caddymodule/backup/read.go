@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -41,25 +42,25 @@ type File struct {
 // Open opens a file and verifies all of it: the version, each row, the
 // checksum, the number of rows, and that nothing follows. The error wraps
 // ErrDamaged or ErrVersion if the file is not a backup that it can read.
-func Open(path string) (*File, error) {
+func Open(ctx context.Context, path string) (*File, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("opening the backup: %w", err)
 	}
 	f := &File{file: file}
-	if err := f.verify(); err != nil {
+	if err := f.verify(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("reading %s: %w", path, err), file.Close())
 	}
 	return f, nil
 }
 
-func (f *File) verify() error {
+func (f *File) verify(ctx context.Context) error {
 	info, err := f.file.Stat()
 	if err != nil {
 		return err
 	}
 	f.Size = info.Size()
-	return f.read(func(item store.Item) bool {
+	return f.read(ctx, func(item store.Item) bool {
 		f.Rows++
 		switch {
 		case item.Account != nil:
@@ -72,10 +73,10 @@ func (f *File) verify() error {
 }
 
 // Items returns all items, as Export wrote them. It reads and verifies the
-// file again; an error is the last element.
-func (f *File) Items() iter.Seq2[store.Item, error] {
+// file again; an error is the last element, as when the context ends.
+func (f *File) Items(ctx context.Context) iter.Seq2[store.Item, error] {
 	return func(yield func(store.Item, error) bool) {
-		err := f.read(func(item store.Item) bool { return yield(item, nil) })
+		err := f.read(ctx, func(item store.Item) bool { return yield(item, nil) })
 		if err != nil && !errors.Is(err, errStopped) {
 			yield(store.Item{}, err)
 		}
@@ -89,7 +90,7 @@ func (f *File) Close() error { return f.file.Close() }
 var errStopped = errors.New("stopped")
 
 // read reads the file from its beginning and verifies it.
-func (f *File) read(yield func(store.Item) bool) error {
+func (f *File) read(ctx context.Context, yield func(store.Item) bool) error {
 	raw := bufio.NewReader(io.NewSectionReader(f.file, 0, f.Size))
 	beginning, err := raw.Peek(len(gzipHeader))
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -108,7 +109,7 @@ func (f *File) read(yield func(store.Item) bool) error {
 	if f.At, err = lines.header(); err != nil {
 		return err
 	}
-	if err := lines.rows(yield); err != nil {
+	if err := lines.rows(ctx, yield); err != nil {
 		return err
 	}
 	if lines.next() {
@@ -158,8 +159,12 @@ func (r *reader) header() (time.Time, error) {
 }
 
 // rows reads all rows and the last line.
-func (r *reader) rows(yield func(store.Item) bool) error {
+func (r *reader) rows(ctx context.Context, yield func(store.Item) bool) error {
+	queued := 0
 	for n := int64(0); r.next(); n++ {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
 		line := r.lines.Bytes()
 		if bytes.HasPrefix(line, []byte(`{"rows":`)) {
 			return r.trailer(n)
@@ -171,6 +176,12 @@ func (r *reader) rows(yield func(store.Item) bool) error {
 		item, err := row.item()
 		if err != nil {
 			return damaged("row %d: %w", n+1, err)
+		}
+		if item.Event != nil && item.Event.Queued {
+			queued++
+		}
+		if queued > store.MaxQueued {
+			return damaged("row %d: more than %d events wait", n+1, store.MaxQueued)
 		}
 		r.add()
 		if !yield(item) {

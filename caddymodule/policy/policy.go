@@ -27,6 +27,9 @@ const FreePlan = "free"
 // a URL.
 var names = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
 
+// ValidName reports whether a plan, an endpoint or an ability can have a name.
+func ValidName(name string) bool { return names.MatchString(name) }
+
 // Policy is a compiled configuration. It is immutable.
 type Policy struct {
 	// Calendar has the days of the configured zone.
@@ -268,9 +271,9 @@ func (p *Policy) addEndpoints(c Config) error {
 func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
 	ability := or(e.Ability, e.Name)
 	switch {
-	case !names.MatchString(e.Name):
+	case !ValidName(e.Name):
 		return fmt.Errorf("%q is not a name: a letter, then up to 63 letters, digits, dots, dashes or underscores", e.Name)
-	case !names.MatchString(ability):
+	case !ValidName(ability):
 		return fmt.Errorf("ability %q is not a name", ability)
 	case e.Name == store.All:
 		return fmt.Errorf("the name %q is reserved for limits of all endpoints together: use another name", e.Name)
@@ -318,7 +321,7 @@ func (p *Policy) addPlans(c Config) error {
 	for _, pc := range c.Plans {
 		subject := "plan " + pc.Name
 		switch {
-		case !names.MatchString(pc.Name):
+		case !ValidName(pc.Name):
 			errs = append(errs, mistake(subject, "%q is not a name: a letter, then up to 63 letters, digits, dots, dashes or underscores", pc.Name))
 			continue
 		case p.plans[pc.Name] != nil:

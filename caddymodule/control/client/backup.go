@@ -2,10 +2,13 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 )
+
+var errEndedEarly = errors.New("the gate ended the backup early; its log says why")
 
 // Backup writes a backup of the store to w. Only the admin endpoint of a
 // running gate sends one. A backup whose end is missing is invalid: package
@@ -28,7 +31,11 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) error {
 		}
 		return answer{response.StatusCode, response.Header, body}.refusal()
 	}
-	if _, err := io.Copy(w, response.Body); err != nil {
+	_, err = io.Copy(w, response.Body)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errEndedEarly
+	case err != nil:
 		return fmt.Errorf("reading the backup: %w", err)
 	}
 	return nil

@@ -296,6 +296,21 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
+// A gate that ends a backup in the middle breaks the answer off. The gate is not
+// unreachable.
+func TestBackupThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, strings.Repeat("x", 64<<10))
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(server.Close)
+	err := connect(t, server.URL, "").Backup(t.Context(), io.Discard)
+	if want := "the gate ended the backup early; its log says why"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 func TestContextEndsTheWait(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})

@@ -196,6 +196,18 @@ func TestUnfinishedRestore(t *testing.T) {
 	}
 }
 
+// A file that was changed has many calls of one account. It is small when it is
+// compressed.
+func TestRestoreOfManyCalls(t *testing.T) {
+	dir := t.TempDir()
+	storetest.RestoreManyCalls(t, func(calls iter.Seq2[store.Item, error]) store.Store {
+		if err := badgerstore.Restore(dir, badgerstore.Options{}, calls); err != nil {
+			t.Fatal(err)
+		}
+		return open(t, dir)
+	})
+}
+
 // TestRestoreUnderLoad: every call that was admitted before an export is in
 // the store that is restored from it.
 func TestRestoreUnderLoad(t *testing.T) {

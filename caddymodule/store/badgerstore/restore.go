@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -69,7 +70,8 @@ type restorer struct {
 	now     time.Time
 	rows    []change
 	size    int
-	calls   []store.Record // of one account
+	// calls are the newest of one account, a few more than are kept.
+	calls []store.Record
 }
 
 // add adds the rows of an item.
@@ -102,23 +104,34 @@ func (w *restorer) addKey(k *store.StoredKey) error {
 	return w.put(rows...)
 }
 
-// addCall keeps a call until all of its account are known.
+// addCall keeps a call until all of its account are known. A file can have
+// more calls than are kept.
 func (w *restorer) addCall(call store.Record) error {
 	if len(w.calls) > 0 && w.calls[0].Account != call.Account {
 		if err := w.endCalls(); err != nil {
 			return err
 		}
 	}
-	call.Path = cutPath(call.Path)
+	// Without the clone, a part of a long path uses the memory of all of it.
+	call.Path = strings.Clone(cutPath(call.Path))
 	w.calls = append(w.calls, call)
+	if len(w.calls) > 2*store.MaxRecent {
+		w.dropCalls()
+	}
 	return nil
+}
+
+// dropCalls drops the calls that are too many, the oldest first.
+func (w *restorer) dropCalls() {
+	slices.SortStableFunc(w.calls, byTime)
+	w.calls = slices.Delete(w.calls, 0, max(0, len(w.calls)-store.MaxRecent))
 }
 
 // endCalls adds the rows of the calls of one account.
 func (w *restorer) endCalls() error {
-	slices.SortStableFunc(w.calls, byTime)
-	calls := w.calls[max(0, len(w.calls)-store.MaxRecent):]
-	w.calls = nil
+	w.dropCalls()
+	calls := w.calls
+	w.calls = w.calls[:0]
 	if len(calls) == 0 {
 		return nil
 	}

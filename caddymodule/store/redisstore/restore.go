@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -16,8 +17,14 @@ import (
 )
 
 const (
-	// restoreBatch is how many commands a restore sends at once.
+	// restoreBatch is how many commands a restore sends at once, and
+	// restoreBytes about how large they are in memory.
 	restoreBatch = 1000
+	restoreBytes = 4 << 20
+
+	// restorePath is how much of the path of a recent call a restore keeps, in
+	// bytes. Few servers accept longer ones.
+	restorePath = 64 << 10
 
 	// restoreWait is how long a restore waits for a connection, and for the
 	// reply to a batch.
@@ -70,7 +77,9 @@ type restore struct {
 	commands []rueidis.Completed
 	// counts wait to be added, so that rows of one month need few commands.
 	counts map[countsOf]map[string]int64
-	// calls of one account wait to be sorted.
+	size   int // of commands and counts, about, in bytes
+	// calls are the newest of one account, a few more than are kept. They
+	// wait to be sorted.
 	calls []store.Record
 	known int64 // when the last known event expires, in seconds since 1970
 }
@@ -110,7 +119,7 @@ func (r *restore) begin(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return errors.Join(err, r.setLayout(ctx, before))
+		return errors.Join(err, r.setLayout(context.WithoutCancel(ctx), before))
 	}
 	return nil
 }
@@ -135,7 +144,7 @@ func (r *restore) mark(ctx context.Context) (before string, err error) {
 		return "", fmt.Errorf("%w: %w", store.ErrNotEmpty, r.client.errUnfinished())
 	}
 	err = fmt.Errorf("%w: its data has layout %q", store.ErrNotEmpty, before)
-	return "", errors.Join(err, r.setLayout(ctx, before))
+	return "", errors.Join(err, r.setLayout(context.WithoutCancel(ctx), before))
 }
 
 func (r *restore) setLayout(ctx context.Context, value string) error {
@@ -217,7 +226,7 @@ func (r *restore) builder() (rueidis.Builder, error) {
 
 // add adds an item to the next batch.
 func (r *restore) add(ctx context.Context, item store.Item) error {
-	if len(r.commands)+len(r.counts) >= restoreBatch {
+	if len(r.commands)+len(r.counts) >= restoreBatch || r.size >= restoreBytes {
 		if err := r.flush(ctx); err != nil {
 			return err
 		}
@@ -239,7 +248,7 @@ func (r *restore) add(ctx context.Context, item store.Item) error {
 	case item.Count != nil:
 		r.addCount(item.Count)
 	case item.Call != nil:
-		r.calls = append(r.calls, *item.Call)
+		r.addCall(*item.Call)
 	case item.Refused != nil:
 		r.addRefused(b, item.Refused)
 	case item.Entry != nil:
@@ -250,7 +259,14 @@ func (r *restore) add(ctx context.Context, item store.Item) error {
 	return nil
 }
 
-func (r *restore) send(commands ...rueidis.Completed) { r.commands = append(r.commands, commands...) }
+func (r *restore) send(commands ...rueidis.Completed) {
+	r.commands = append(r.commands, commands...)
+	for _, command := range commands {
+		for _, part := range command.Commands() {
+			r.size += len(part)
+		}
+	}
+}
 
 func (r *restore) addAccount(b rueidis.Builder, account *store.Account) error {
 	handle := newNumber()
@@ -295,13 +311,33 @@ func (r *restore) addCount(c *store.StoredCount) {
 	}
 	for _, field := range []string{day + ":" + c.Endpoint, c.Endpoint, day + ":*", "*"} {
 		r.counts[of][field] += c.Used
+		r.size += len(field)
 	}
+}
+
+// addCall keeps a call until all of its account are known. A file can have more
+// calls than are kept.
+func (r *restore) addCall(call store.Record) {
+	if len(call.Path) > restorePath {
+		call.Path = strings.Clone(strings.ToValidUTF8(call.Path[:restorePath], ""))
+	}
+	r.calls = append(r.calls, call)
+	if len(r.calls) > 2*store.MaxRecent {
+		r.dropCalls()
+	}
+}
+
+// dropCalls sorts the calls, the newest first, and drops those that are too
+// many.
+func (r *restore) dropCalls() {
+	slices.SortStableFunc(r.calls, func(a, b store.Record) int { return b.At.Compare(a.At) })
+	r.calls = slices.Delete(r.calls, min(len(r.calls), store.MaxRecent), len(r.calls))
 }
 
 // addCalls writes the recent calls of an account, the newest first.
 func (r *restore) addCalls(b rueidis.Builder) error {
-	slices.SortStableFunc(r.calls, func(a, b store.Record) int { return b.At.Compare(a.At) })
-	rows := make([]string, min(len(r.calls), store.MaxRecent))
+	r.dropCalls()
+	rows := make([]string, len(r.calls))
 	for i := range rows {
 		var err error
 		if rows[i], err = encodeRecord(&r.calls[i]); err != nil {
@@ -374,7 +410,7 @@ func (r *restore) flush(ctx context.Context) error {
 	}
 	clear(r.counts)
 	commands := r.commands
-	r.commands = nil
+	r.commands, r.size = nil, 0
 	for batch := range slices.Chunk(commands, restoreBatch) {
 		if err := r.sendBatch(ctx, l, batch); err != nil {
 			return err

@@ -248,6 +248,46 @@ func TestRestoreMany(t *testing.T) {
 	}
 }
 
+// A file that was changed has many calls of one account. It is small when it is
+// compressed.
+func TestRestoreOfManyCalls(t *testing.T) {
+	o := redisstore.Options{URL: redistest.Start(t).URL()}
+	storetest.RestoreManyCalls(t, func(calls iter.Seq2[store.Item, error]) store.Store {
+		check(t, redisstore.Restore(t.Context(), o, calls))
+		return openStore(t, o)
+	})
+}
+
+// A file that was changed has large rows of all kinds, or many counts of one
+// account. Commands are sent before they take much memory.
+func TestRestoreOfLargeRows(t *testing.T) {
+	large := strings.Repeat("x", 1<<20)
+	for name, item := range map[string]func(n int) store.Item{
+		"entries": func(n int) store.Item {
+			return store.Item{Entry: &store.Entry{ID: store.EntryID{Milliseconds: 1, Number: int64(n)}, At: time.Now(), Target: large}}
+		},
+		"counts": func(n int) store.Item {
+			return store.Item{Count: &store.StoredCount{Account: account, Count: store.Count{Day: today(), Endpoint: fmt.Sprint(n, large[:1<<10]), Used: 1}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, most := map[string]int{"entries": 100, "counts": 20_000}[name], 30<<20
+			o := redisstore.Options{URL: redistest.Start(t).URL()}
+			check(t, redisstore.Restore(t.Context(), o, func(yield func(store.Item, error) bool) {
+				before := storetest.Heap()
+				for i := range n {
+					if !yield(item(i), nil) {
+						return
+					}
+				}
+				if used := storetest.Heap() - before; used > int64(most) {
+					t.Errorf("%d rows take %d bytes of the heap, want at most %d", n, used, most)
+				}
+			}))
+		})
+	}
+}
+
 // TestLabelOfEarlierVersion: a row without a label is one with an empty label.
 func TestLabelOfEarlierVersion(t *testing.T) {
 	t.Parallel()

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -214,6 +216,48 @@ func (s *suite) listed() map[string][]string {
 	queued := s.event("evt_queued", -5)
 	add("event", store.Item{Event: &queued})
 	return want
+}
+
+// RestoreManyCalls checks that a restore of many calls of one account, in no
+// order, keeps the newest of them and needs little memory. It measures the
+// heap: do not run it in parallel with other tests.
+func RestoreManyCalls(t *testing.T, restore func(items iter.Seq2[store.Item, error]) store.Store) {
+	t.Helper()
+	const calls, step, most = 200_000, 7919, 8 << 20 // all together have some 40 MB
+	now := time.Now().UTC().Truncate(time.Second)
+	call := func(n int) store.Record {
+		return store.Record{Account: "acc_1", At: now.Add(-time.Duration(n) * time.Millisecond), Endpoint: "convert", Method: "GET", Path: fmt.Sprint("/", n), Status: 200}
+	}
+	s := restore(func(yield func(store.Item, error) bool) {
+		if !yield(store.Item{Account: &store.Account{ID: "acc_1", Plan: "free"}}, nil) {
+			return
+		}
+		before := Heap()
+		for i := range calls {
+			if record := call(i * step % calls); !yield(store.Item{Call: &record}, nil) {
+				return
+			}
+		}
+		if used := Heap() - before; used > most {
+			t.Errorf("%d calls take %d bytes of the heap, want at most %d", calls, used, most)
+		}
+	})
+	got, err := s.Recent(t.Context(), "acc_1", now)
+	var want []store.Record
+	for n := range store.MaxRecent {
+		want = append(want, call(n))
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("recent calls: got %d, %v, %+v\nwant %d, %+v", len(got), err, got, len(want), want)
+	}
+}
+
+// Heap returns how much of the heap is in use.
+func Heap() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
 }
 
 // exportUnderLoad: an export has every call that was admitted before it, and

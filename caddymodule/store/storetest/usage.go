@@ -14,7 +14,7 @@ func (s *suite) record(account string, i int) store.Record {
 	return store.Record{
 		Account: account, Key: "key_1", KeyName: "ci", At: s.now.Add(time.Duration(i) * time.Second),
 		Endpoint: "convert", Method: "GET", Path: fmt.Sprintf("/api/convert/EUR/%d/USD", i),
-		Status: 200 + i%2*229, Duration: time.Duration(i) * time.Microsecond,
+		Status: 200 + i&1*229, Duration: time.Duration(i) * time.Microsecond,
 	}
 }
 

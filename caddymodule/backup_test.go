@@ -1,0 +1,140 @@
+package caddymodule_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/backup"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
+)
+
+// stalledBackup starts a backup of more than the buffers between a gate and its
+// client hold, and waits until the gate waits for the client.
+func stalledBackup(t *testing.T, c *controlledCaddy) *http.Response {
+	t.Helper()
+	db, err := app(t).Store()
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := make([]byte, 25_000) // cannot be compressed
+	for range 20 {
+		entries := make([]store.Entry, 5)
+		for i := range entries {
+			_, _ = rand.Read(random) // never fails
+			entries[i] = store.Entry{At: time.Now(), ActorKind: "admin", Action: "account.set", Target: hex.EncodeToString(random)}
+		}
+		if err := db.AddEntries(t.Context(), entries); err != nil {
+			t.Fatal(err)
+		}
+	}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", strings.TrimPrefix(c.admin, "unix/"))
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	response, err := (&http.Client{Transport: transport}).Get("http://127.0.0.1/tollgate/backup")
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("got %v, %v", response, err)
+	}
+	t.Cleanup(func() { response.Body.Close() })
+	eventually(t, "a backup that waits for its client", func() bool {
+		stacks := make([]byte, 1<<20)
+		for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+			if strings.Contains(stack, "[IO wait") && strings.Contains(stack, "caddymodule.serveBackup") {
+				return true
+			}
+		}
+		return false
+	})
+	return response
+}
+
+// A client that asks for a backup and does not read it must not keep the gate
+// from closing its store.
+func TestStopDuringBackup(t *testing.T) {
+	c := newControlledCaddy(t)
+	if err := c.load(t, c.gateApp("starter")); err != nil {
+		t.Fatal(err)
+	}
+	response := stalledBackup(t, c)
+	if err := caddy.Stop(); err != nil {
+		t.Errorf("stopping: %v", err)
+	}
+	db, err := badgerstore.Open(filepath.Join(c.dir, "gate"), badgerstore.Options{Reserve: 1 << 20})
+	if err != nil {
+		t.Fatalf("opening the store after the stop: %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := io.Copy(io.Discard, response.Body); err == nil {
+		t.Error("a backup that was ended looks complete")
+	}
+}
+
+// A reload keeps the store open, and ends no backup.
+func TestReloadDuringBackup(t *testing.T) {
+	c := newControlledCaddy(t)
+	if err := c.load(t, c.gateApp("starter")); err != nil {
+		t.Fatal(err)
+	}
+	response := stalledBackup(t, c)
+	if err := c.load(t, c.gateApp("gold")); err != nil {
+		t.Fatal(err)
+	}
+	var content bytes.Buffer
+	if _, err := content.ReadFrom(response.Body); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "backup")
+	if err := os.WriteFile(path, content.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := backup.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil || file.Rows != 100 {
+		t.Errorf("got %d rows, %v, want 100", file.Rows, err)
+	}
+}
+
+// A backup that fails at its beginning is an answer with a reason, and leaves
+// no file.
+func TestFailedBackup(t *testing.T) {
+	c, server := newControlledCaddy(t), redistest.Start(t)
+	config := c.gateApp("starter")
+	config["store"] = object{"module": "redis", "url": server.URL()}
+	if err := c.load(t, config); err != nil {
+		t.Fatal(err)
+	}
+	awaitStore(t)
+	if err := server.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	_, stderr, status := c.command(t, "backup", filepath.Join(dir, "backup"))
+	if err := server.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if want := "The gate cannot read its store now. Its log says why."; status != 1 || !strings.Contains(stderr, want) {
+		t.Errorf("got %d, %q, want 1 and %q", status, stderr, want)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("the command leaves %v, %v", left, err)
+	}
+}
