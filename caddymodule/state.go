@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
 	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
@@ -95,6 +96,7 @@ type state struct {
 	clock    store.Clock
 	figures  figures
 	refused  *report.Refused
+	backlog  event.Backlog
 }
 
 // localClock is the clock of a store that has none.
@@ -125,9 +127,10 @@ func openState(opener StoreOpener) (*state, error) {
 	return s, nil
 }
 
-// Destruct writes the refused calls in memory to the store, and closes it.
-// The closed store refuses later requests.
+// Destruct writes the events and the refused calls in memory to the store, and
+// closes it. The closed store refuses later requests.
 func (s *state) Destruct() error {
+	s.backlog.Close()
 	if s.refused != nil {
 		s.refused.Close()
 	}

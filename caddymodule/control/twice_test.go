@@ -60,7 +60,7 @@ func TestAtTheSameTime(t *testing.T) {
 			var mu sync.Mutex
 			var emitted []string
 			emitter, err := event.NewEmitter(event.EmitterOptions{
-				Store: func() (store.Events, error) { return g.Opened(), nil }, Queued: func(string) bool { return true },
+				Store: func() (store.Events, error) { return g.Opened(), nil }, Backlog: func() *event.Backlog { return nil }, Queued: func(string) bool { return true },
 				Emit: func(kind string, _ map[string]any) {
 					mu.Lock()
 					defer mu.Unlock()
