@@ -30,6 +30,8 @@ const (
 type events struct {
 	emitter *event.Emitter
 	sender  *event.Sender // nil without a webhook
+	// emit wakes the sender, and adds to notices. It does not block.
+	emit func(kind string, data map[string]any)
 	// notices are the calls of Caddy's event handlers that wait.
 	notices chan func()
 	runs    atomic.Bool // whether notices run
@@ -52,21 +54,33 @@ func (a *App) provisionEvents(ctx caddy.Context) (err error) {
 		}
 	}
 	full := outage.New(outage.Logger(a.log), slog.LevelWarn, "passing an event to the handlers of the app events, which are too slow")
+	a.events.emit = func(kind string, data map[string]any) {
+		if a.Webhook.wants(kind) {
+			a.events.sender.Wake()
+		}
+		select {
+		case a.events.notices <- func() { bus.Emit(ctx, kind, data) }:
+			full.Worked()
+		default:
+			full.Failed(slog.String("type", kind))
+		}
+	}
 	a.events.emitter, err = event.NewEmitter(event.EmitterOptions{
-		Store: stored, Queued: a.Webhook.wants, Dropped: func(n int) { countDelivery(event.Dropped, n) }, Logger: a.log.Named("event"),
-		Emit: func(kind string, data map[string]any) {
-			if a.Webhook.wants(kind) {
-				a.events.sender.Wake()
-			}
-			select {
-			case a.events.notices <- func() { bus.Emit(ctx, kind, data) }:
-				full.Worked()
-			default:
-				full.Failed(slog.String("type", kind))
-			}
-		},
+		Store: stored, Backlog: func() *event.Backlog { return &a.state.Load().backlog }, // events come from users of the open store
+		Queued: a.Webhook.wants, Emit: a.emit, Dropped: func(n int) { countDelivery(event.Dropped, n) }, Logger: a.log.Named("event"),
 	})
 	return err
+}
+
+// emit tells the configuration in force about a new event. Requests and the
+// events of a Backlog can outlive their configuration.
+func (a *App) emit(kind string, data map[string]any) {
+	if a.stopped.Load() != nil {
+		if next := current(); next != nil {
+			a = next
+		}
+	}
+	a.events.emit(kind, data)
 }
 
 // notify starts to pass events to Caddy's event system once all apps are
@@ -137,7 +151,7 @@ func (e *events) drain() bool {
 	}
 }
 
-// Publish publishes the event of a change. It returns when the event is stored.
+// Publish publishes the event of a change. See control.Backend.
 func (a *App) Publish(ctx context.Context, change event.Change) {
 	a.events.emitter.Publish(ctx, change)
 }

@@ -2,6 +2,8 @@ package caddymodule_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -120,4 +122,40 @@ func TestEventsOverReload(t *testing.T) {
 	if len(handled.events) != changes {
 		t.Errorf("the handler got %d events, want %d", len(handled.events), changes)
 	}
+}
+
+// TestFailedEventsOverReload: an event that the store did not take before a
+// reload is stored after it, and the handlers of the new configuration get it.
+func TestFailedEventsOverReload(t *testing.T) {
+	c, s := newControlledCaddy(t), newTestStore(t, nil)
+	var config object
+	if err := json.Unmarshal(c.config(t, s.use(t, c.gateApp("starter"))), &config); err != nil {
+		t.Fatal(err)
+	}
+	config["apps"].(object)["events"] = object{"subscriptions": []object{{
+		"events": []string{event.AccountChanged}, "handlers": []object{{"handler": "tollgate_test"}},
+	}}}
+	text, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := func() {
+		t.Helper()
+		if err := caddy.Load(text, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load()
+	handled.Lock()
+	handled.events = nil
+	handled.Unlock()
+	s.fail(errors.New("no space left on device"))
+	app(t).Publish(t.Context(), event.Change{Type: event.AccountChanged, ID: "1", At: time.Now(), Account: "acc_1"})
+	load()
+	s.mend()
+	eventually(t, "the event", func() bool {
+		handled.Lock()
+		defer handled.Unlock()
+		return len(handled.events) == 1
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
 	"github.com/caddy-tollgate/tollgate/caddymodule/health"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
@@ -95,6 +96,7 @@ type state struct {
 	clock    store.Clock
 	figures  figures
 	refused  *report.Refused
+	backlog  event.Backlog
 	// closing ends before the store is closed. end ends it.
 	closing context.Context
 	end     context.CancelFunc
@@ -129,10 +131,11 @@ func openState(opener StoreOpener) (*state, error) {
 	return s, nil
 }
 
-// Destruct ends a backup, writes the refused calls in memory to the store, and
-// closes it. The closed store refuses later requests.
+// Destruct ends a backup, writes the events and the refused calls in memory to
+// the store, and closes it. The closed store refuses later requests.
 func (s *state) Destruct() error {
 	s.end()
+	s.backlog.Close()
 	if s.refused != nil {
 		s.refused.Close()
 	}

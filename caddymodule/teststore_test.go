@@ -17,7 +17,7 @@ import (
 )
 
 // testStore is a Badger store that a test holds up when it is opened, and
-// whose check a test makes fail. As a module it is found by its name.
+// whose check and events a test makes fail. As a module it is found by its name.
 type testStore struct {
 	dir     string
 	opening func() error // called before the store is opened
@@ -53,6 +53,13 @@ func (s openTestStore) Check(ctx context.Context) error {
 		return *err
 	}
 	return s.Store.Check(ctx)
+}
+
+func (s openTestStore) AddEvent(ctx context.Context, e store.Event) (isNew bool, dropped int, err error) {
+	if err := s.test.broken.Load(); err != nil {
+		return false, 0, *err
+	}
+	return s.Store.AddEvent(ctx, e)
 }
 
 // testStoreModule is the module that finds a testStore.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -116,6 +117,7 @@ func TestNothingChanges(t *testing.T) {
 	for _, ended := range []string{revoked, login} {
 		g.call(t, "DELETE", ended, "")
 	}
+	g.Advance(24 * time.Hour) // before that, see TestRevokeAgain
 	entries, events := g.entries(t), len(g.Published())
 	for _, call := range []struct {
 		method, target, body string

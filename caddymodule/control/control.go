@@ -48,7 +48,7 @@ type Backend interface {
 	// about a second, also if the store hangs.
 	Readiness() api.Readiness
 	// Publish publishes the event of a change. It returns when the event is
-	// stored. It logs a failure.
+	// stored, or after a second. It logs a failure, and tries again later.
 	Publish(ctx context.Context, change event.Change)
 	// FlushReports stores the refused calls that are counted in memory.
 	FlushReports(ctx context.Context) error

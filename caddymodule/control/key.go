@@ -249,7 +249,10 @@ func (s *server) revokeKey(ctx context.Context, with *session, in *keyInput) err
 	}
 	if !before.RevokedAt.IsZero() {
 		// Again: an earlier revocation may not be on the disk.
-		return with.store.RevokeKey(ctx, account, in.ID, with.now)
+		if err := with.store.RevokeKey(ctx, account, in.ID, with.now); err != nil {
+			return err
+		}
+		return with.tellAgain(ctx, before)
 	}
 	after := before
 	after.RevokedAt = with.now

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -76,6 +78,32 @@ func (with *session) tell(ctx context.Context, changes ...change) {
 		}
 	}
 	_ = telling.Wait() // no function fails
+}
+
+// tellingAgain is how long after a revocation a repeated one publishes its
+// event. The store must still know the id of the event. A webhook gets no
+// event that is older than a day.
+const tellingAgain = 24 * time.Hour
+
+// tellAgain publishes the event of a key that an earlier request revoked: the
+// answer of the store to that request may have been lost, and then nothing was
+// published. The event has the same id, so others get it once.
+func (with *session) tellAgain(ctx context.Context, key store.Key) error {
+	if with.now.Sub(key.RevokedAt) >= tellingAgain {
+		return nil
+	}
+	ring, err := with.ring(ctx, key.Account)
+	if err != nil {
+		return err
+	}
+	rotated := slices.ContainsFunc(ring, func(k *store.Key) bool { return k.Replaces(&key) && k.CreatedAt.Equal(key.RevokedAt) })
+	revocation := keyChange(api.KeyRevoke, api.LoginRevoke, event.KeyRevoked, nil, &key)
+	if rotated || revocation.event == nil {
+		return nil
+	}
+	revocation.event.At, revocation.event.Account = round(key.RevokedAt), key.Account
+	with.tell(ctx, revocation)
+	return nil
 }
 
 // errNotRecorded stops a change that is not in the audit log.

@@ -23,15 +23,11 @@ const (
 	// that takes less than a millisecond, once for each event.
 	patience = 20 * time.Millisecond
 
-	// pause is how long later calls do not wait for an event after that. The
-	// store continues meanwhile.
-	pause = time.Second
-
 	// storing is how long a change waits for the store.
 	storing = time.Second
 
 	// storingAtMost is how long the store may take. The request continues
-	// before that, and the next one waits for the same result.
+	// before that, and the Backlog waits for the same result.
 	storingAtMost = 10 * time.Second
 )
 
@@ -39,11 +35,14 @@ const (
 type EmitterOptions struct {
 	// Store returns the store, or why there is none.
 	Store func() (store.Events, error)
+	// Backlog returns that of the store, for the events that it did not take.
+	Backlog func() *Backlog
 	// Queued tells whether events of a type are delivered.
 	Queued func(kind string) bool
 	// Emit publishes a new event. It does not block.
 	Emit func(kind string, data map[string]any)
-	// Dropped counts events that the store dropped for newer ones.
+	// Dropped counts events for delivery that were dropped: by the store for
+	// newer ones, or because it did not take them.
 	Dropped func(n int)
 	Logger  *zap.Logger
 }
@@ -52,40 +51,54 @@ type EmitterOptions struct {
 // concurrent use.
 type Emitter struct {
 	EmitterOptions
-	// tried has the zero time for an event that is stored, and otherwise when
-	// a call may try again.
-	tried   *lru.Cache[quotaKey, time.Time]
-	storing singleflight.Group // by the id of the event
+
+	known   *lru.Cache[quotaKey, struct{}] // those that are stored, or in the Backlog
+	storing singleflight.Group             // by the id of the event
 	outage  *outage.Log
+	drops   *outage.Log
 }
 
 // NewEmitter returns an Emitter.
 func NewEmitter(options EmitterOptions) (*Emitter, error) {
-	tried, err := lru.New[quotaKey, time.Time](remembered)
+	known, err := lru.New[quotaKey, struct{}](remembered)
 	if err != nil {
 		return nil, fmt.Errorf("making the memory of events: %w", err)
 	}
-	log := outage.New(outage.Logger(options.Logger), slog.LevelError, "storing an event")
-	return &Emitter{EmitterOptions: options, tried: tried, outage: log}, nil
+	log := outage.Logger(options.Logger)
+	return &Emitter{
+		EmitterOptions: options, known: known, outage: outage.New(log, slog.LevelError, "storing an event"),
+		drops: outage.New(log, slog.LevelError, "dropping an event that the store did not take"),
+	}, nil
 }
 
 // Reached stores the event of a quota, unless it is stored already. It waits
-// at most 20 milliseconds. After a failure, a call for the same event tries
-// again a second later.
+// at most 20 milliseconds. After that or a failure, the Backlog has the event.
 func (e *Emitter) Reached(ctx context.Context, q Quota) {
 	k := q.key()
-	if next, known := e.tried.Get(k); known && (next.IsZero() || time.Now().Before(next)) {
+	if _, found := e.known.Get(k); found {
 		return
 	}
-	if e.store(ctx, q.message(), patience) {
-		e.tried.Add(k, time.Time{})
-	} else {
-		e.tried.Add(k, time.Now().Add(pause))
+	e.known.Add(k, struct{}{})
+	e.publish(ctx, q.message(), patience)
+}
+
+// Publish stores the event of a change. It waits at most a second. After that
+// or a failure, the Backlog has the event.
+func (e *Emitter) Publish(ctx context.Context, c Change) { e.publish(ctx, c.message(), storing) }
+
+func (e *Emitter) publish(ctx context.Context, m message, patience time.Duration) {
+	if !e.store(ctx, m, patience) {
+		e.Backlog().add(late{m, e})
 	}
 }
 
-// Publish stores the event of a change.
-func (e *Emitter) Publish(ctx context.Context, c Change) { e.store(ctx, c.message(), storing) }
+// lost counts an event that will never be in the store.
+func (e *Emitter) lost(m message) {
+	e.drops.Failed(slog.String("event", m.id), slog.String("type", m.kind))
+	if e.Queued(m.kind) {
+		e.Dropped(1)
+	}
+}
 
 // store stores an event and tells whether the store has it. Calls for the
 // same event store it once. It also ends while the store hangs.

@@ -45,9 +45,18 @@ func from(db store.Events) func() (store.Events, error) {
 // emitter returns an Emitter that sends the types of new events to the slice.
 func emitter(t *testing.T, stored func() (store.Events, error), emitted *[]string) *event.Emitter {
 	t.Helper()
+	backlog := new(event.Backlog)
+	t.Cleanup(backlog.Close)
+	return emitterWith(t, stored, backlog, emitted, new(counts))
+}
+
+// emitterWith also has a Backlog, and counts what is dropped.
+func emitterWith(t *testing.T, stored func() (store.Events, error), backlog *event.Backlog, emitted *[]string, c *counts) *event.Emitter {
+	t.Helper()
 	var mu sync.Mutex
 	e, err := event.NewEmitter(event.EmitterOptions{
-		Store: stored, Queued: func(string) bool { return true }, Dropped: func(int) {}, Logger: zap.NewNop(),
+		Store: stored, Backlog: func() *event.Backlog { return backlog }, Queued: func(string) bool { return true },
+		Dropped: func(n int) { c.add(event.Dropped, n) }, Logger: zap.NewNop(),
 		Emit: func(kind string, _ map[string]any) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -128,30 +137,6 @@ func TestID(t *testing.T) {
 	want := `{"type":"tollgate.quota_exceeded","timestamp":"2026-09-21T14:15:00Z","data":{"account":"acc_1","endpoint":"convert","limit":10,"period":"day","plan":"starter","resets_at":"2026-09-22T14:13:20Z","threshold":100,"used":10}}`
 	if string(got.Body) != want {
 		t.Errorf("got %s\nwant %s", got.Body, want)
-	}
-}
-
-func TestStoreFails(t *testing.T) {
-	t.Parallel()
-	db, failing := open(t), true
-	var emitted []string
-	e := emitter(t, func() (store.Events, error) {
-		if failing {
-			return nil, store.ErrOpening
-		}
-		return remote{db}, nil
-	}, &emitted)
-	e.Reached(t.Context(), quota("acc_1", 80))
-	failing = false
-	canceled, cancel := context.WithCancel(t.Context())
-	cancel() // the client has gone
-	// Later calls try again, after a pause.
-	eventually(t, "the event", func() bool {
-		e.Reached(canceled, quota("acc_1", 80))
-		return len(queued(t, db)) > 0
-	})
-	if n := len(queued(t, db)); n != 1 {
-		t.Errorf("got %d events, want one", n)
 	}
 }
 

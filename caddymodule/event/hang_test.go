@@ -35,13 +35,7 @@ func TestHungStoreHoldsNoCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := hung{released: make(chan struct{})}
 		defer close(h.released)
-		e, err := event.NewEmitter(event.EmitterOptions{
-			Store: from(h), Queued: func(string) bool { return true }, Emit: func(string, map[string]any) {},
-			Dropped: func(int) {}, Logger: zap.NewNop(),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := emitter(t, from(h), new([]string))
 		began := time.Now()
 		for range 1000 {
 			e.Reached(t.Context(), quota("acc_1", 80))

@@ -39,7 +39,8 @@ const (
 	// deliverFor is how long after it happened an event is given up.
 	deliverFor = 24 * time.Hour
 	// maxAnswer is how much of an answer is read, so that its connection can
-	// be used again.
+	// be used again. Its headers have the same limit: the receiver may be
+	// hostile, and 64 posts run at once.
 	maxAnswer = 64 << 10
 )
 
@@ -88,6 +89,7 @@ func NewSender(options SenderOptions) (*Sender, error) {
 	// reverse_proxy uses, too.
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = atOnce
+	transport.MaxResponseHeaderBytes = maxAnswer
 	log := outage.Logger(options.Logger)
 	return &Sender{
 		SenderOptions: options, signer: signer, transport: transport, wake: make(chan struct{}, 1),

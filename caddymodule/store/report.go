@@ -153,8 +153,9 @@ type Events interface {
 	AddEvent(ctx context.Context, event Event) (isNew bool, dropped int, err error)
 
 	// ClaimEvents returns up to limit queued events that are due at now,
-	// those that happened first before the others. They are due again after
-	// lease, so that no other gate claims them meanwhile.
+	// those that happened first before the others; of many that are due, a
+	// store may look only at those that are due longest. They are due again
+	// after lease, so that no other gate claims them meanwhile.
 	ClaimEvents(ctx context.Context, now time.Time, lease time.Duration, limit int) ([]Event, error)
 
 	// RetryEvent makes a queued event due at another time. It does nothing

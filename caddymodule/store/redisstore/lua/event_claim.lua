@@ -1,25 +1,25 @@
 #!lua
--- Claims events that are due, in the order in which they happened.
+-- Claims events that are due: of the 256 that are due longest, those that
+-- happened first. More would block all calls while the script runs: 10,000
+-- events can wait.
 --
 -- KEYS: bodies, when they are due, when they happened, attempts.
 -- ARGV: now, and when the events are due again, in microseconds; how many.
 -- Returns id, body and attempts of each.
 
-local now, most = tonumber(ARGV[1]), tonumber(ARGV[3])
-most = math.min(most, redis.call('ZCOUNT', KEYS[2], '-inf', ARGV[1]))
-local reply, first = {}, 0
-while most > 0 do
-	local ids = redis.call('ZRANGE', KEYS[3], first, first + 99)
-	if #ids == 0 then return reply end
-	for n, due in ipairs(redis.call('ZMSCORE', KEYS[2], unpack(ids))) do
-		if due and tonumber(due) <= now and most > 0 then
-			most = most - 1
-			redis.call('ZADD', KEYS[2], ARGV[2], ids[n])
-			reply[#reply + 1] = ids[n]
-			reply[#reply + 1] = redis.call('HGET', KEYS[1], ids[n])
-			reply[#reply + 1] = redis.call('HINCRBY', KEYS[4], ids[n], 1)
-		end
-	end
-	first = first + #ids
+local ids = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ARGV[1], 'LIMIT', 0, 256)
+if #ids == 0 then return {} end
+local happened = {}
+for n, at in ipairs(redis.call('ZMSCORE', KEYS[3], unpack(ids))) do happened[ids[n]] = tonumber(at or 0) end
+table.sort(ids, function(a, b)
+	if happened[a] == happened[b] then return a < b end
+	return happened[a] < happened[b]
+end)
+local reply = {}
+for n = 1, math.min(#ids, tonumber(ARGV[3])) do
+	redis.call('ZADD', KEYS[2], ARGV[2], ids[n])
+	reply[#reply + 1] = ids[n]
+	reply[#reply + 1] = redis.call('HGET', KEYS[1], ids[n])
+	reply[#reply + 1] = redis.call('HINCRBY', KEYS[4], ids[n], 1)
 end
 return reply

@@ -1,0 +1,169 @@
+package event_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/event"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest/memstore"
+)
+
+// shaky is a store whose next calls of AddEvent fail. It can still have added
+// the event: then only the reply is lost.
+type shaky struct {
+	store.Events
+	fails   *atomic.Int64
+	replies bool
+}
+
+func newShaky(fails int64) shaky {
+	s := shaky{Events: remote{memstore.New()}, fails: new(atomic.Int64)}
+	s.fails.Store(fails)
+	return s
+}
+
+func (s shaky) AddEvent(ctx context.Context, e store.Event) (isNew bool, dropped int, err error) {
+	if s.fails.Add(-1) < 0 {
+		return s.Events.AddEvent(ctx, e)
+	}
+	if s.replies {
+		_, _, err = s.Events.AddEvent(ctx, e)
+	}
+	return false, 0, errors.Join(store.ErrUnavailable, err)
+}
+
+// always is more calls than a test makes.
+const always = 1 << 40
+
+func changed(i int) event.Change {
+	return event.Change{Type: event.AccountChanged, ID: strconv.Itoa(i), At: time.Now(), Account: "acc_1"}
+}
+
+// TestStoreFails: an event that the store did not take is stored once when the
+// store works, without another call.
+func TestStoreFails(t *testing.T) {
+	t.Parallel()
+	for name, replies := range map[string]bool{"no event": false, "lost reply": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				db, emitted := newShaky(always), []string{}
+				db.replies = replies
+				canceled, cancel := context.WithCancel(t.Context())
+				cancel() // the client has gone
+				e := emitter(t, from(db), &emitted)
+				for range 3 {
+					e.Reached(canceled, quota("acc_1", 80))
+				}
+				e.Publish(canceled, changed(1))
+				time.Sleep(time.Minute)
+				db.fails.Store(0)
+				time.Sleep(2 * time.Second)
+				if n := len(queued(t, db)); n != 2 {
+					t.Errorf("got %d events, want 2", n)
+				}
+				if !replies && len(emitted) != 2 {
+					t.Errorf("got %v, want both once", emitted)
+				}
+			})
+		})
+	}
+}
+
+// TestStoreHangs: an event that the store takes late is stored and emitted
+// once.
+func TestStoreHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, emitted := slow{remote{memstore.New()}}, []string{}
+		began := time.Now()
+		emitter(t, from(db), &emitted).Publish(t.Context(), changed(1))
+		if waited := time.Since(began); waited > time.Second {
+			t.Errorf("the change waited %s", waited)
+		}
+		time.Sleep(time.Minute)
+		if n := len(queued(t, db)); n != 1 || len(emitted) != 1 {
+			t.Errorf("got %d events and %v, want one", n, emitted)
+		}
+	})
+}
+
+// slow is a store that takes five seconds.
+type slow struct{ store.Events }
+
+func (s slow) AddEvent(ctx context.Context, e store.Event) (isNew bool, dropped int, err error) {
+	time.Sleep(5 * time.Second)
+	return s.Events.AddEvent(ctx, e)
+}
+
+// TestBacklogFull: of too many events that wait for the store, the oldest are
+// dropped and counted.
+func TestBacklogFull(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, c, backlog, emitted := newShaky(always), new(counts), new(event.Backlog), []string{}
+		e := emitterWith(t, from(db), backlog, &emitted, c)
+		for i := range store.MaxQueued + 2 {
+			e.Publish(t.Context(), changed(i))
+			time.Sleep(time.Millisecond) // also while the oldest one is tried
+		}
+		db.fails.Store(0)
+		backlog.Close()
+		n, err := db.QueuedEvents(t.Context())
+		if err != nil || n != store.MaxQueued || c.get(event.Dropped) != 2 {
+			t.Fatalf("got %d events, %v, and %d dropped; want %d and 2", n, err, c.get(event.Dropped), store.MaxQueued)
+		}
+		first, err := db.ClaimEvents(t.Context(), time.Now(), time.Minute, 1)
+		if err != nil || len(first) != 1 || time.Since(first[0].At) != store.MaxQueued*time.Millisecond {
+			t.Errorf("the oldest one is %+v, %v; want the third", first, err)
+		}
+	})
+}
+
+// TestBacklogClose: what waits is stored before the store is closed. What the
+// store does not take within seconds is counted as dropped, and so is what
+// comes later.
+func TestBacklogClose(t *testing.T) {
+	t.Parallel()
+	const waiting = 3
+	for name, c := range map[string]struct {
+		during func(s shaky) store.Events // the store during Close
+		stored int
+	}{
+		"works": {func(s shaky) store.Events { return s.Events }, waiting},
+		"fails": {func(s shaky) store.Events { return s }, 0},
+		"hangs": {func(s shaky) store.Events { return slow{slow{s}} }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var db store.Events
+				failing, count, backlog, emitted := newShaky(always), new(counts), new(event.Backlog), []string{}
+				db = failing
+				e := emitterWith(t, func() (store.Events, error) { return db, nil }, backlog, &emitted, count)
+				for i := range waiting {
+					e.Publish(t.Context(), changed(i))
+				}
+				db = c.during(failing)
+				began := time.Now()
+				backlog.Close()
+				if took := time.Since(began); took > 5*time.Second {
+					t.Errorf("closing took %s", took)
+				}
+				db = failing
+				e.Publish(t.Context(), changed(waiting))
+				time.Sleep(time.Minute)
+				n, err := failing.QueuedEvents(t.Context())
+				if dropped := waiting + 1 - c.stored; err != nil || n != c.stored || count.get(event.Dropped) != dropped {
+					t.Errorf("got %d events, %v, and %d dropped; want %d and %d", n, err, count.get(event.Dropped), c.stored, dropped)
+				}
+			})
+		})
+	}
+}

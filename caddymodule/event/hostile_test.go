@@ -1,0 +1,63 @@
+package event_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/event"
+)
+
+// The threat: a receiver sends so much that many posts at once use up the
+// memory of the gate.
+
+// TestLargeHeaders: an answer with headers of more than 64 KiB is a failure.
+func TestLargeHeaders(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		size int
+		want string
+	}{
+		"large":     {32 << 10, event.Delivered},
+		"too large": {128 << 10, event.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := open(t)
+			r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+				w.Header().Set("X-Large", strings.Repeat("x", c.size))
+			})
+			add(t, db, 1)
+			_, outcomes := sender(t, db, r.URL, time.Now, zap.NewNop())
+			eventually(t, "an outcome", func() bool { return outcomes.get(event.Delivered)+outcomes.get(event.Failed) > 0 })
+			if outcomes.get(c.want) == 0 {
+				t.Errorf("headers of %d bytes: want %s", c.size, c.want)
+			}
+		})
+	}
+}
+
+// TestEndlessBody: a body is read only in part.
+func TestEndlessBody(t *testing.T) {
+	t.Parallel()
+	db, written := open(t), make(chan int, 1)
+	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		chunk, sent := make([]byte, 64<<10), 0
+		for sent < 64<<20 { // the buffers of a connection have less
+			n, err := w.Write(chunk)
+			if sent += n; err != nil {
+				break
+			}
+		}
+		written <- sent
+	})
+	add(t, db, 1)
+	_, outcomes := sender(t, db, r.URL, time.Now, zap.NewNop())
+	eventually(t, "the delivery", func() bool { return outcomes.get(event.Delivered) == 1 })
+	if sent := <-written; sent >= 64<<20 {
+		t.Errorf("the sender read %d bytes", sent)
+	}
+}
