@@ -60,7 +60,7 @@ func (s *Store) FindKey(ctx context.Context, id string) (store.Key, error) {
 	err := s.ledger.Use(func() error {
 		return s.archive.scan([]byte{prefixKey}, func(key, _ []byte) error {
 			if !bytes.HasSuffix(key, end) {
-				return nil
+				return ctx.Err()
 			}
 			account, _, _ = strings.Cut(string(key[1:]), "\x00")
 			found = true

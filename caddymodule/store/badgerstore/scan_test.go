@@ -1,7 +1,9 @@
 package badgerstore
 
 import (
+	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/dgraph-io/badger/v4/options"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 // compact does at once what Badger does in time: it sorts the tables, and
@@ -77,6 +80,46 @@ func TestManyRows(t *testing.T) {
 			if n.Load() != accounts {
 				t.Errorf("%d rows of %c in %d parts, want %d", n.Load(), prefix, len(bounds)-1, accounts)
 			}
+		}
+	}
+}
+
+// TestScanWithoutClient: the scans that one request can need end when its
+// client is gone.
+func TestScanWithoutClient(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	s := openWith(t, now, "acc_1")
+	key := store.Key{ID: "key_1", Account: "acc_1", Kind: token.Key, Name: "ci", CreatedAt: now}
+	if err := s.CreateKey(t.Context(), key, sha256.Sum256([]byte("ci"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AddEntries(t.Context(), []store.Entry{{At: now, Account: "acc_1"}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, scan := range map[string]func(context.Context) error{
+		"entries": func(ctx context.Context) error {
+			_, err := s.ListEntries(ctx, "acc_2", time.Time{}, store.EntryID{}, 1)
+			return err
+		},
+		"last entries": func(ctx context.Context) error {
+			_, err := s.LastEntries(ctx, "acc_2", time.Time{}, store.EntryID{}, 1)
+			return err
+		},
+		"keys": func(ctx context.Context) error {
+			if _, err := s.FindKey(ctx, "key_2"); !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+			return nil
+		},
+	} {
+		gone, leave := context.WithCancel(t.Context())
+		if err := scan(gone); err != nil {
+			t.Errorf("%s: got %v", name, err)
+		}
+		leave()
+		if err := scan(gone); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s without a client: got %v, want %v", name, err, context.Canceled)
 		}
 	}
 }
