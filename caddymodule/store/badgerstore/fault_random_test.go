@@ -23,7 +23,8 @@ const (
 	// own and all of one account.
 	faultCallers = 4
 
-	// faultImages is how many times a round copies the directory.
+	// faultImages is how many times a round copies the directory, or more
+	// until an export succeeds.
 	faultImages = 6
 
 	// faultChanges ends a round before Badger writes its first table. A
@@ -152,9 +153,13 @@ func (r *faultRun) fails(oneIn int) bool {
 	return true
 }
 
-// syncLog fails sometimes. It does not wait for the disk, as the machine does
-// not crash.
+// syncLog fails sometimes, and is slow sometimes, so that a segment is full
+// when it returns. It does not wait for the disk, as the machine does not
+// crash.
 func (r *faultRun) syncLog(*os.File) error {
+	if rand.N(5) == 0 {
+		time.Sleep(time.Duration(rand.N(5000)) * time.Microsecond)
+	}
 	if r.fails(30) {
 		return errDisk
 	}
@@ -170,7 +175,7 @@ func (r *faultRun) crash() {
 	r.s.journal.appending.Lock()
 	defer r.s.journal.appending.Unlock()
 	r.images <- image{r.copyDir(), r.promised()}
-	if r.copied++; r.copied == faultImages || r.s.archive.changes >= faultChanges {
+	if r.copied++; r.copied >= faultImages && r.exports.Load() > 0 || r.s.archive.changes >= faultChanges {
 		r.ended.Store(true)
 		close(r.images)
 	}
