@@ -309,6 +309,7 @@ func TestInterruptedReading(t *testing.T) {
 	}
 	signal := errors.New("a signal")
 	ctx, interrupt := context.WithCancelCause(t.Context())
+	defer interrupt(nil)
 	file, err := backup.Open(ctx, path)
 	if err != nil {
 		t.Fatal(err)
