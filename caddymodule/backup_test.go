@@ -36,7 +36,7 @@ func stalledBackup(t *testing.T, c *controlledCaddy) *http.Response {
 		entries := make([]store.Entry, 5)
 		for i := range entries {
 			_, _ = rand.Read(random) // never fails
-			entries[i] = store.Entry{At: time.Now(), ActorKind: "admin", Action: "account.set", Target: hex.EncodeToString(random)}
+			entries[i] = store.Entry{At: time.Now(), ActorKind: "admin", Action: "account.set", After: []byte(`"` + hex.EncodeToString(random) + `"`)}
 		}
 		if err := db.AddEntries(t.Context(), entries); err != nil {
 			t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -266,129 +265,6 @@ func (r *restore) send(commands ...rueidis.Completed) {
 			r.size += len(part)
 		}
 	}
-}
-
-func (r *restore) addAccount(b rueidis.Builder, account *store.Account) error {
-	handle := newNumber()
-	fields, err := encodeAccount(&state{handle: handle, version: newNumber(), account: *account})
-	if err != nil {
-		return err
-	}
-	set := b.Hset().Key(r.accountKey(account.ID)).FieldValue()
-	for pair := range slices.Chunk(fields, 2) {
-		set = set.FieldValue(pair[0], pair[1])
-	}
-	r.send(set.Build(), b.Zadd().Key(r.indexKey()).ScoreMember().ScoreMember(0, listed(account.ID, handle)).Build())
-	return nil
-}
-
-func (r *restore) addKey(b rueidis.Builder, k *store.StoredKey) error {
-	row, err := encodeKey(&k.Key, k.Hash)
-	if err != nil {
-		return err
-	}
-	set := b.Hset().Key(r.keysKey(k.Account)).FieldValue().FieldValue(keyField(k.ID), row)
-	if !k.LastUsedAt.IsZero() {
-		from := ""
-		if k.LastUsedFrom.IsValid() {
-			from = k.LastUsedFrom.String()
-		}
-		set = set.FieldValue(useField(k.ID), decimal(k.LastUsedAt.UnixMicro())+" "+from)
-	}
-	r.send(set.Build(), r.setToken(b, &k.Key, k.Hash))
-	if k.Live(r.Now()) {
-		r.send(b.Zadd().Key(r.liveKeysKey()).ScoreMember().ScoreMember(expiryScore(&k.Key), k.ID).Build())
-	}
-	return nil
-}
-
-// addCount adds to the four counters of a call.
-func (r *restore) addCount(c *store.StoredCount) {
-	month, day := dateOf(c.Day)
-	of := countsOf{r.countsKey(c.Account, c.Key, month), countsExpire(c.Day)}
-	if r.counts[of] == nil {
-		r.counts[of] = map[string]int64{}
-	}
-	for _, field := range []string{day + ":" + c.Endpoint, c.Endpoint, day + ":*", "*"} {
-		r.counts[of][field] += c.Used
-		r.size += len(field)
-	}
-}
-
-// addCall keeps a call until all of its account are known. A file can have more
-// calls than are kept.
-func (r *restore) addCall(call store.Record) {
-	if len(call.Path) > restorePath {
-		call.Path = strings.Clone(strings.ToValidUTF8(call.Path[:restorePath], ""))
-	}
-	r.calls = append(r.calls, call)
-	if len(r.calls) > 2*store.MaxRecent {
-		r.dropCalls()
-	}
-}
-
-// dropCalls sorts the calls, the newest first, and drops those that are too
-// many.
-func (r *restore) dropCalls() {
-	slices.SortStableFunc(r.calls, func(a, b store.Record) int { return b.At.Compare(a.At) })
-	r.calls = slices.Delete(r.calls, min(len(r.calls), store.MaxRecent), len(r.calls))
-}
-
-// addCalls writes the recent calls of an account, the newest first.
-func (r *restore) addCalls(b rueidis.Builder) error {
-	r.dropCalls()
-	rows := make([]string, len(r.calls))
-	for i := range rows {
-		var err error
-		if rows[i], err = encodeRecord(&r.calls[i]); err != nil {
-			return err
-		}
-	}
-	key := r.recentKey(r.calls[0].Account)
-	r.calls = r.calls[:0]
-	r.send(b.Rpush().Key(key).Element(rows...).Build(), b.Expire().Key(key).Seconds(int64(store.RecentFor/time.Second)).Build())
-	return nil
-}
-
-func (r *restore) addRefused(b rueidis.Builder, row *store.Refused) {
-	keys, member := r.refusedKeys(row.Day), refusedRow(*row)
-	r.send(b.Zadd().Key(keys[0]).ScoreMember().ScoreMember(0, member).Build(), b.Hincrby().Key(keys[1]).Field(member).Increment(row.Calls).Build())
-	for _, key := range keys {
-		r.send(b.Expireat().Key(key).Timestamp(refusedExpire(row.Day)).Build())
-	}
-}
-
-// addEntry keeps the id of an entry.
-func (r *restore) addEntry(b rueidis.Builder, e *store.Entry) error {
-	row, err := encodeEntry(e)
-	if err != nil {
-		return err
-	}
-	r.send(b.Xadd().Key(r.auditKey()).Id(e.ID.String()).FieldValue().FieldValue("e", row).Build())
-	return nil
-}
-
-func (r *restore) addEvent(b rueidis.Builder, e *store.Event) error {
-	r.known = max(r.known, knownUntil(e)/1000+1)
-	r.send(b.Zadd().Key(r.knownKey()).ScoreMember().ScoreMember(float64(knownUntil(e)), e.ID).Build(),
-		b.Expireat().Key(r.knownKey()).Timestamp(r.known).Build())
-	if !e.Queued {
-		return nil
-	}
-	row, err := encodeEvent(e)
-	if err != nil {
-		return err
-	}
-	due := e.Due
-	if due.IsZero() {
-		due = e.At
-	}
-	keys := r.queueKeys()
-	r.send(b.Hset().Key(keys[0]).FieldValue().FieldValue(e.ID, row).Build(),
-		b.Zadd().Key(keys[1]).ScoreMember().ScoreMember(float64(due.UnixMicro()), e.ID).Build(),
-		b.Zadd().Key(keys[2]).ScoreMember().ScoreMember(float64(e.At.UnixMicro()), e.ID).Build(),
-		b.Hset().Key(keys[3]).FieldValue().FieldValue(e.ID, decimal(int64(e.Attempts))).Build())
-	return nil
 }
 
 // flush sends what was added.
