@@ -51,7 +51,7 @@ var deliveryOutcomes = []string{"delivered", "failed", "expired", "dropped"}
 
 // countDelivery counts n deliveries to the webhook: attempts that were
 // "delivered" or "failed", and events that were given up: "expired" after 24
-// hours, or "dropped" because too many waited.
+// hours, or "dropped" because too many waited or the store did not take them.
 func countDelivery(outcome string, n int) { deliveries.WithLabelValues(outcome).Add(float64(n)) }
 
 // committed measures a group of calls that a store committed.

@@ -1,8 +1,8 @@
 package event
 
 import (
+	"container/list"
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -22,7 +22,7 @@ const (
 // Backlog is ready. It is safe for concurrent use.
 type Backlog struct {
 	mu     sync.Mutex
-	list   []late      // the oldest first
+	list   list.List   // of late, the oldest first
 	timer  *time.Timer // of the next try; nil if there is none
 	closed bool
 
@@ -36,23 +36,24 @@ type late struct {
 	emitter *Emitter
 }
 
-// add keeps an event. If too many wait, it drops the oldest.
+// add keeps an event.
 func (b *Backlog) add(l late) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.insert(len(b.list), l)
+	b.keep(l, b.list.PushBack)
 }
 
-// insert keeps an event at a place of the list. The caller holds mu.
-func (b *Backlog) insert(at int, l late) {
+// keep puts an event into the list. If too many wait, it drops the oldest. The
+// caller holds mu.
+func (b *Backlog) keep(l late, put func(any) *list.Element) {
 	if b.closed {
 		l.emitter.lost(l.message)
 		return
 	}
-	b.list = slices.Insert(b.list, at, l)
-	if len(b.list) > store.MaxQueued {
-		b.list[0].emitter.lost(b.list[0].message)
-		b.list = slices.Delete(b.list, 0, 1)
+	put(l)
+	if b.list.Len() > store.MaxQueued {
+		oldest := b.list.Remove(b.list.Front()).(late)
+		oldest.emitter.lost(oldest.message)
 	}
 	if b.timer == nil {
 		b.timer = time.AfterFunc(again, b.flush)
@@ -63,13 +64,12 @@ func (b *Backlog) insert(at int, l late) {
 func (b *Backlog) take() (oldest late, found bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.list) == 0 {
+	front := b.list.Front()
+	if front == nil {
 		b.timer = nil
 		return late{}, false
 	}
-	oldest = b.list[0]
-	b.list = slices.Delete(b.list, 0, 1)
-	return oldest, true
+	return b.list.Remove(front).(late), true
 }
 
 // flush stores events until one fails.
@@ -81,7 +81,7 @@ func (b *Backlog) flush() {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.timer = nil
-			b.insert(0, l)
+			b.keep(l, b.list.PushFront)
 			return
 		}
 	}

@@ -65,6 +65,7 @@ func TestStoreFails(t *testing.T) {
 				time.Sleep(time.Minute)
 				db.fails.Store(0)
 				time.Sleep(2 * time.Second)
+				synctest.Wait()
 				if n := len(queued(t, db)); n != 2 {
 					t.Errorf("got %d events, want 2", n)
 				}
@@ -88,6 +89,7 @@ func TestStoreHangs(t *testing.T) {
 			t.Errorf("the change waited %s", waited)
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if n := len(queued(t, db)); n != 1 || len(emitted) != 1 {
 			t.Errorf("got %d events and %v, want one", n, emitted)
 		}
@@ -102,26 +104,38 @@ func (s slow) AddEvent(ctx context.Context, e store.Event) (isNew bool, dropped 
 	return s.Events.AddEvent(ctx, e)
 }
 
+// added has the events that it got. A queue of that length would be slow.
+type added struct {
+	store.Events
+	list []store.Event
+}
+
+func (a *added) AddEvent(_ context.Context, e store.Event) (isNew bool, dropped int, err error) {
+	a.list = append(a.list, e)
+	return true, 0, nil
+}
+
 // TestBacklogFull: of too many events that wait for the store, the oldest are
 // dropped and counted.
 func TestBacklogFull(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db, c, backlog, emitted := newShaky(always), new(counts), new(event.Backlog), []string{}
-		e := emitterWith(t, from(db), backlog, &emitted, c)
+		db, got, c, backlog, began := newShaky(always), new(added), new(counts), new(event.Backlog), time.Now()
+		db.Events = got
+		e := emitterWith(t, from(db), backlog, new([]string), c)
 		for i := range store.MaxQueued + 2 {
 			e.Publish(t.Context(), changed(i))
 			time.Sleep(time.Millisecond) // also while the oldest one is tried
 		}
 		db.fails.Store(0)
 		backlog.Close()
-		n, err := db.QueuedEvents(t.Context())
-		if err != nil || n != store.MaxQueued || c.get(event.Dropped) != 2 {
-			t.Fatalf("got %d events, %v, and %d dropped; want %d and 2", n, err, c.get(event.Dropped), store.MaxQueued)
+		if len(got.list) != store.MaxQueued || c.get(event.Dropped) != 2 {
+			t.Fatalf("got %d events and %d dropped, want %d and 2", len(got.list), c.get(event.Dropped), store.MaxQueued)
 		}
-		first, err := db.ClaimEvents(t.Context(), time.Now(), time.Minute, 1)
-		if err != nil || len(first) != 1 || time.Since(first[0].At) != store.MaxQueued*time.Millisecond {
-			t.Errorf("the oldest one is %+v, %v; want the third", first, err)
+		for i, e := range got.list {
+			if at := e.At.Sub(began); at != time.Duration(i+2)*time.Millisecond {
+				t.Fatalf("event %d happened after %v: want the newest, in their order", i, at)
+			}
 		}
 	})
 }
@@ -143,22 +157,24 @@ func TestBacklogClose(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var db store.Events
-				failing, count, backlog, emitted := newShaky(always), new(counts), new(event.Backlog), []string{}
-				db = failing
-				e := emitterWith(t, func() (store.Events, error) { return db, nil }, backlog, &emitted, count)
+				failing, count, backlog := newShaky(always), new(counts), new(event.Backlog)
+				var db atomic.Value // of func() (store.Events, error)
+				db.Store(from(failing))
+				stored := func() (store.Events, error) { return db.Load().(func() (store.Events, error))() }
+				e := emitterWith(t, stored, backlog, new([]string), count)
 				for i := range waiting {
 					e.Publish(t.Context(), changed(i))
 				}
-				db = c.during(failing)
+				db.Store(from(c.during(failing)))
 				began := time.Now()
 				backlog.Close()
 				if took := time.Since(began); took > 5*time.Second {
 					t.Errorf("closing took %s", took)
 				}
-				db = failing
+				db.Store(from(failing))
 				e.Publish(t.Context(), changed(waiting))
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				n, err := failing.QueuedEvents(t.Context())
 				if dropped := waiting + 1 - c.stored; err != nil || n != c.stored || count.get(event.Dropped) != dropped {
 					t.Errorf("got %d events, %v, and %d dropped; want %d and %d", n, err, count.get(event.Dropped), c.stored, dropped)

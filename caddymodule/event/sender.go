@@ -49,7 +49,7 @@ const (
 	Delivered = "delivered"
 	Failed    = "failed" // it is tried again
 	Expired   = "expired"
-	Dropped   = "dropped" // for newer ones, because too many wait
+	Dropped   = "dropped" // for newer ones, because too many wait, or by a Backlog
 )
 
 // SenderOptions are what a Sender uses.
