@@ -11,11 +11,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -267,7 +270,8 @@ func TestReadyDuringReloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := c.expectHealth(t, "admin", api.Ready)
-	admin := new(caddymodule.Admin).Routes()[0]
+	routes := new(caddymodule.Admin).Routes()
+	admin := routes[slices.IndexFunc(routes, func(r caddy.AdminRoute) bool { return r.Pattern == "/tollgate/" })]
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -279,7 +283,7 @@ func TestReadyDuringReloads(t *testing.T) {
 			}
 			w := httptest.NewRecorder()
 			err := admin.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/tollgate/health/ready", nil))
-			if err != nil || w.Code != http.StatusOK {
+			if err != nil || w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"status":"ready"`) {
 				t.Errorf("got %d %s, %v", w.Code, w.Body, err)
 				return
 			}

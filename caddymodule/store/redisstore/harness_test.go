@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -57,9 +58,11 @@ func openAny(t testing.TB, o redisstore.Options) *redisstore.Store {
 	return s
 }
 
-// openStore opens a store and waits until it works.
+// openStore opens a store and waits until it works. Without a timeout it has a
+// long one, for slow machines.
 func openStore(t testing.TB, o redisstore.Options) *redisstore.Store {
 	t.Helper()
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	s := openAny(t, o)
 	await(t, "the store to work", func() bool { return s.Check(t.Context()) == nil })
 	return s
