@@ -211,18 +211,18 @@ func restore(ctx context.Context, path, config, adapter string) (file *backup.Fi
 	}
 	defer release()
 	to = opener.Key()
-	err = opener.Restore(ctx, file.Items(ctx))
+	if err = opener.Restore(ctx, file.Items(ctx)); err == nil {
+		return file, to, nil
+	}
 	switch {
 	case errors.Is(err, store.ErrInUse):
-		err = fmt.Errorf("restoring: %w; stop all gates that use it", err)
+		err = fmt.Errorf("%w; stop all gates that use it", err)
 	case errors.Is(err, store.ErrNotEmpty):
-		err = fmt.Errorf("restoring: %w; a backup can only be restored to an empty store: choose another directory or prefix, or delete what is there", err)
-	case err != nil && ctx.Err() != nil:
-		err = fmt.Errorf("restoring to %s: %w", to, context.Cause(ctx))
-	case err != nil:
-		err = fmt.Errorf("restoring: %w", err)
+		err = fmt.Errorf("%w; a backup can only be restored to an empty store: choose another directory or prefix, or delete what is there", err)
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
 	}
-	return file, to, err
+	return nil, "", fmt.Errorf("restoring to %s: %w", to, err)
 }
 
 // storeOf provisions the store of a configuration, and nothing else of it. From

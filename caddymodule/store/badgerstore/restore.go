@@ -2,7 +2,6 @@ package badgerstore
 
 import (
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -28,10 +27,7 @@ func Restore(dir string, o Options, items iter.Seq2[store.Item, error]) error {
 	if err != nil {
 		return err
 	}
-	if err = s.restore(items); err != nil {
-		err = fmt.Errorf("restoring to %s: %w", dir, err)
-	}
-	return errors.Join(err, s.Close())
+	return errors.Join(s.restore(items), s.Close())
 }
 
 // restore writes the items between two changes of the row that makes Open

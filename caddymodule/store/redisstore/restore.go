@@ -61,11 +61,11 @@ func Restore(ctx context.Context, o Options, items iter.Seq2[store.Item, error])
 			err = r.add(ctx, item)
 		}
 		if err != nil {
-			return fmt.Errorf("restoring: %w", err)
+			return err
 		}
 	}
 	if err := r.flush(ctx); err != nil {
-		return fmt.Errorf("restoring: %w", err)
+		return err
 	}
 	return r.setLayout(ctx, layout)
 }
