@@ -17,7 +17,7 @@ import (
 
 const first = `{"tollgate_backup":1,"at":"2026-11-23T10:00:00Z"}`
 
-// Rows of a file that somebody changed: no gate has written such values, and a
+// Rows of a file that was changed: no gate has written such values, and a
 // restored store could be unable to read them.
 func TestRefusedValues(t *testing.T) {
 	t.Parallel()
