@@ -52,8 +52,9 @@ func serveBackup(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/gzip")
 	w.Header().Set("Cache-Control", "no-store")
 	sent, release := newBackupSender(w, r, opened)
-	defer release()
-	if err := sent.send(app.now(), opened.Store); err != nil {
+	err := sent.send(app.now(), opened.Store)
+	release()
+	if err != nil {
 		app.log.Error("writing a backup", zap.Error(err))
 		if sent.any {
 			// Without the end of the file, the client knows that it failed.
@@ -100,6 +101,9 @@ func newBackupSender(w http.ResponseWriter, r *http.Request, from *state) (sent 
 	return sent, func() {
 		stop()
 		cancel(nil)
+		// The connection can have more requests. If it fails, the connection
+		// is broken, and the client notices it.
+		_ = sent.connection.SetWriteDeadline(time.Time{})
 	}
 }
 

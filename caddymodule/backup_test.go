@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -136,5 +137,32 @@ func TestFailedBackup(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("the command leaves %v, %v", left, err)
+	}
+}
+
+// deadlines records the deadlines of the answer.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	set []time.Time
+}
+
+func (d *deadlines) SetWriteDeadline(end time.Time) error {
+	d.set = append(d.set, end)
+	return nil
+}
+
+// The deadline of a backup does not remain for later requests of its connection.
+func TestBackupResetsDeadline(t *testing.T) {
+	c := newControlledCaddy(t)
+	if err := c.load(t, c.gateApp("starter")); err != nil {
+		t.Fatal(err)
+	}
+	answer := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+	request := httptest.NewRequest(http.MethodGet, "/tollgate/backup", nil)
+	if err := adminRoute("/tollgate/backup").ServeHTTP(answer, request); err != nil || answer.Code != http.StatusOK {
+		t.Fatalf("got %d, %v", answer.Code, err)
+	}
+	if n := len(answer.set); n < 2 || answer.set[0].Before(time.Now()) || !answer.set[n-1].IsZero() {
+		t.Errorf("the deadlines are %v, want some and then none", answer.set)
 	}
 }

@@ -261,6 +261,12 @@ func TestHealthWithoutSecret(t *testing.T) {
 	c.expectHealth(t, "control", api.Ready)
 }
 
+// adminRoute returns the handler of a route of the admin endpoint.
+func adminRoute(pattern string) caddy.AdminHandler {
+	routes := new(caddymodule.Admin).Routes()
+	return routes[slices.IndexFunc(routes, func(r caddy.AdminRoute) bool { return r.Pattern == pattern })].Handler
+}
+
 // TestReadyDuringReloads: a reload changes neither the status nor since
 // when it is.
 func TestReadyDuringReloads(t *testing.T) {
@@ -270,8 +276,7 @@ func TestReadyDuringReloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := c.expectHealth(t, "admin", api.Ready)
-	routes := new(caddymodule.Admin).Routes()
-	admin := routes[slices.IndexFunc(routes, func(r caddy.AdminRoute) bool { return r.Pattern == "/tollgate/" })]
+	admin := adminRoute("/tollgate/")
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -282,7 +287,7 @@ func TestReadyDuringReloads(t *testing.T) {
 			default:
 			}
 			w := httptest.NewRecorder()
-			err := admin.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/tollgate/health/ready", nil))
+			err := admin.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/tollgate/health/ready", nil))
 			if err != nil || w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"status":"ready"`) {
 				t.Errorf("got %d %s, %v", w.Code, w.Body, err)
 				return

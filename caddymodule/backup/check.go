@@ -37,7 +37,7 @@ const (
 var (
 	firstTime = time.Unix(0, 0)
 	lastTime  = time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC)
-	lastDay   = calendar.Day(lastTime.Unix() / (24 * 60 * 60))
+	lastDay   = calendar.UTCDay(lastTime)
 )
 
 // check refuses an item with values that no gate has written: a store can be

@@ -318,7 +318,7 @@ func (d *day) UnmarshalText(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("invalid day %q", text)
 	}
-	*d = day(at.Unix() / (24 * 60 * 60))
+	*d = day(calendar.UTCDay(at))
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
@@ -93,7 +94,7 @@ func (t *tool) begun(ctx context.Context, gate *client.Client, first time.Time) 
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	zone, err := zoneOf(ctx, gate)
-	if err == nil && zone.At(t.now()).Day < dayOf(first) {
+	if err == nil && zone.At(t.now()).Day < calendar.UTCDay(first) {
 		return misuse.Errorf("--month %s has not begun in the gate's time zone", first.Format(monthLayout))
 	}
 	return err

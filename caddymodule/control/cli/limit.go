@@ -120,15 +120,12 @@ func zoneOf(ctx context.Context, gate *client.Client) (*calendar.Calendar, error
 	return calendar.New(plans.Timezone)
 }
 
-// dayOf returns the day of a date in UTC.
-func dayOf(date time.Time) calendar.Day { return calendar.Day(date.Unix() / (24 * 60 * 60)) }
-
 // endOf returns the first instant whose date in the zone is later than a date
 // in UTC. A zone can skip midnight or the whole day.
 func endOf(zone *calendar.Calendar, date time.Time) time.Time {
 	const before = 48 * time.Hour // the day has begun in no zone
 	span := zone.At(date.Add(-before))
-	for span.Day <= dayOf(date) {
+	for span.Day <= calendar.UTCDay(date) {
 		span = zone.At(span.End)
 	}
 	return span.Start

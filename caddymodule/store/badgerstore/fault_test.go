@@ -28,6 +28,18 @@ func failLog(t *testing.T, s *Store, faulty *atomic.Bool) {
 	faulty.Store(false)
 }
 
+// openFailed opens a store with one call, whose log has failed. It keeps the
+// background from restoring the log: the test unlocks archiving.
+func openFailed(t *testing.T) (s *Store, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	s, faulty := openFaulty(t, dir)
+	take(t, s, call("convert", today))
+	s.journal.archiving.Lock()
+	failLog(t, s, faulty)
+	return s, dir
+}
+
 // appendWith replaces a store's way to write to its log.
 func appendWith(s *Store, write func(record []byte, durable bool) error) {
 	s.journal.appending.Lock()
@@ -56,11 +68,7 @@ func wantAfterCrash(t *testing.T, dir string, want int64) {
 // a log that works, and does not restore it again.
 func TestRestoreOnce(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	s, faulty := openFaulty(t, dir)
-	take(t, s, call("convert", today))
-	s.journal.archiving.Lock()
-	failLog(t, s, faulty)
+	s, dir := openFailed(t)
 	for range 2 {
 		if err := s.journal.restore(); err != nil {
 			t.Errorf("restoring: %v", err)
@@ -78,11 +86,7 @@ func TestRestoreOnce(t *testing.T) {
 // again has newer counts than the archive, so restore does not remove it.
 func TestSegmentEndsDuringRestore(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	s, faulty := openFaulty(t, dir)
-	take(t, s, call("convert", today))
-	s.journal.archiving.Lock()
-	failLog(t, s, faulty)
+	s, dir := openFailed(t)
 	write := s.journal.append
 	appendWith(s, func(record []byte, durable bool) error {
 		s.journal.append = write
@@ -133,11 +137,7 @@ func TestConfirmFailsAfterRestore(t *testing.T) {
 // export failed to restore the log.
 func TestFailedSegmentIsNotRead(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	s, faulty := openFaulty(t, dir)
-	s.journal.archiving.Lock()
-	take(t, s, call("convert", today))
-	failLog(t, s, faulty)
+	s, dir := openFailed(t)
 	checks, works := 0, s.archive.checkDisk
 	checkDiskWith(s, func() error {
 		if checks++; checks > 2 { // in restore, and in Renew

@@ -49,9 +49,8 @@ type journal struct {
 	// Unix nanoseconds, 0 if it waits for none.
 	syncBegan atomic.Int64
 
-	// archiving is held to write counts to the archive, to restore a log
-	// that failed, to remove segments, and to end one that is not full.
-	// Calls end a segment that is full, without archiving, and the end is on
+	// Lock archiving before you write counts to the archive, restore a log that
+	// failed, remove segments, or end one that is not full. Calls end a segment that is full, without archiving, and the end is on
 	// the disk before the next record. Only restore ends a segment without
 	// an end mark. No record follows until the archive does not need it.
 	archiving sync.Mutex
