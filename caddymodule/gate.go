@@ -76,9 +76,17 @@ func (server) Identified(r *http.Request, call *gate.Call) {
 	}
 }
 
-// Mark implements gate.Server.
+// Mark implements gate.Server. It sets the variable once and then changes
+// what the variable points to: a proxy that dials in the background may read
+// the variables of a request after its answer, and Go ends a program that
+// reads and writes a map at once.
 func (server) Mark(r *http.Request, call *gate.Call) {
-	caddyhttp.SetVar(r.Context(), passedVar, call)
+	m := markOf(r)
+	if m == nil {
+		m = new(mark)
+		caddyhttp.SetVar(r.Context(), markVar, m)
+	}
+	m.call.Store(call)
 }
 
 // Passed implements gate.Server.

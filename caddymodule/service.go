@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -47,15 +48,26 @@ func Passed(r *http.Request, purpose string) bool {
 	return false
 }
 
-// passedVar is the variable of an admitted request that holds its call.
-// Handlers and the configuration can write variables of a request, clients
-// cannot.
-const passedVar = "tollgate.call"
+// markVar is the variable of a request that holds its mark. Handlers and the
+// configuration can write variables of a request, clients cannot.
+const markVar = "tollgate.call"
+
+// mark has the call of a request that the gate has passed, or nil after the
+// call has failed.
+type mark struct{ call atomic.Pointer[gate.Call] }
+
+// markOf returns the mark of a request, or nil before its first one.
+func markOf(r *http.Request) *mark {
+	m, _ := caddyhttp.GetVar(r.Context(), markVar).(*mark)
+	return m
+}
 
 // passed returns the call of a request that the gate has passed, or nil.
 func passed(r *http.Request) *gate.Call {
-	call, _ := caddyhttp.GetVar(r.Context(), passedVar).(*gate.Call)
-	return call
+	if m := markOf(r); m != nil {
+		return m.call.Load()
+	}
+	return nil
 }
 
 // ControlClient returns a client of the control API of the gate in force in

@@ -168,3 +168,30 @@ func TestControlClient(t *testing.T) {
 	}
 	want("after the stop", "unavailable")
 }
+
+// TestMarkBesideReader: a proxy that dials in the background reads the
+// variables of a request until after its answer. The gate must not write to
+// their map then: Go would end Caddy. The race detector finds such a write.
+func TestMarkBesideReader(t *testing.T) {
+	status := 0
+	service.answer = func(w http.ResponseWriter, r *http.Request) error {
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			caddyhttp.GetVar(r.Context(), "any")
+		}()
+		w.WriteHeader(status)
+		<-read
+		return nil
+	}
+	s := start(t, setup{zone: calmZone(), behind: "test_service", more: "refund server_errors"})
+	_, bearer := s.account(t, "small")
+	for _, status = range []int{200, 500} {
+		if got := s.ask(t, "GET", convert, "", "Authorization: Bearer "+bearer); got.status != status {
+			t.Errorf("call: got %d %s, want %d", got.status, got.body, status)
+		}
+		if got := s.ask(t, "POST", "/api/login", `{"email":"ada@example.com","password":"x"}`, "Content-Type: application/json"); got.status != status {
+			t.Errorf("login: got %d %s, want %d", got.status, got.body, status)
+		}
+	}
+}
