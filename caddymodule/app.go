@@ -42,6 +42,12 @@ type App struct {
 	// Default: none.
 	OldSecret string `json:"old_secret,omitempty"`
 
+	// IntrospectionSecret opens token introspection (RFC 7662) at POST
+	// /tollgate/introspect of the control listener, and nothing else. At
+	// least 32 characters, and another secret than the others. Placeholders
+	// are resolved as in Secret. Default: none, there is no introspection.
+	IntrospectionSecret string `json:"introspection_secret,omitempty"`
+
 	// Webhook posts events to an HTTP server. Default: none.
 	Webhook *Webhook `json:"webhook,omitempty"`
 
@@ -91,7 +97,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 func (a *App) Provision(ctx caddy.Context) error {
 	a.log = ctx.Logger()
 	secret, old, err := a.secrets()
-	errs := []error{err, checkErrors(a.Errors), checkProof(a.Proof), a.Webhook.resolve()}
+	errs := []error{err, a.resolveIntrospection(secret, old), checkErrors(a.Errors), checkProof(a.Proof), a.Webhook.resolve()}
 	a.policy, err = policy.New(a.Config)
 	errs = append(errs, err)
 	if a.StoreRaw == nil {

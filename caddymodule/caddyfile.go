@@ -12,7 +12,6 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
-	"github.com/dustin/go-humanize"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
@@ -37,9 +36,17 @@ import (
 //		}
 //		login_ttl <duration>
 //		usage <method> <path>
+//		cors <origins...> {
+//			max_age <duration>
+//		}
+//		token_header <name>
+//		foreign_keys on|off
+//		identity <placeholder> [plan <plan>] [prefix <text>]
+//		introspection_secret <secret>
 //		endpoint <name> <method> <path> {
 //			ability <name>
 //			upgrade
+//			keep <headers...>
 //			cost <number>|json <member> [<size>]
 //		}
 //		plan <name> {
@@ -141,8 +148,14 @@ func (p *parser) options() map[string]option {
 		"usage":     {syntax: "usage <method> <path>", args: 2, parse: p.usage},
 		"endpoint":  {syntax: "endpoint <name> <method> <path>", args: 3, repeats: true, parse: p.endpoint},
 		"plan":      {syntax: "plan <name>", args: 1, repeats: true, parse: p.plan},
+		"cors":      {syntax: "cors <origins...>", args: someArgs, parse: p.cors},
+		"identity":  {syntax: identitySyntax, args: someArgs, parse: p.identity},
 		"refund":    {syntax: "refund never|unreachable|server_errors", args: 1, parse: setText(&app.Refund)},
 		"errors":    {syntax: "errors json|pass", args: 1, parse: setText(&app.Errors)},
+
+		"token_header":         {syntax: "token_header <name>", args: 1, parse: setText(&app.TokenHeader)},
+		"foreign_keys":         setSwitch(p.d, "foreign_keys", &app.ForeignKeys),
+		"introspection_secret": {syntax: "introspection_secret <secret>", args: 1, parse: setText(&app.IntrospectionSecret)},
 	}
 }
 
@@ -300,48 +313,6 @@ func (p *parser) usage(args []string) error {
 	return nil
 }
 
-func (p *parser) endpoint(args []string) error {
-	e := policy.EndpointConfig{Name: args[0], Method: args[1], Path: args[2]}
-	subject := "endpoint " + e.Name
-	if err := p.once(subject, "endpoint", e.Name); err != nil {
-		return err
-	}
-	err := p.block(subject+" ", map[string]option{
-		"ability": {syntax: "ability <name>", args: 1, parse: setText(&e.Ability)},
-		"upgrade": {syntax: "upgrade", parse: func([]string) error { e.Upgrade = true; return nil }},
-		"cost":    {syntax: costSyntax, args: someArgs, parse: func(args []string) error { return p.cost(args, &e) }},
-	})
-	p.app.Endpoints = append(p.app.Endpoints, e)
-	return err
-}
-
-const costSyntax = "cost <number>|json <member> [<size>]"
-
-// cost parses a constant cost, or the array whose number of elements is the
-// cost.
-func (p *parser) cost(args []string, e *policy.EndpointConfig) (err error) {
-	switch {
-	case args[0] != "json" && len(args) == 1:
-		if e.Cost, err = strconv.ParseInt(args[0], 10, 64); err != nil || e.Cost < 1 {
-			return p.d.Errf("invalid cost %q: use a whole number from 1 to %d, or json <member>", args[0], policy.MaxCost)
-		}
-		return nil
-	case args[0] != "json" || len(args) < 2 || len(args) > 3:
-		return p.d.Errf("wrong number of arguments: write %s", costSyntax)
-	case args[1] == "":
-		return p.d.Err("empty member: name an array of the JSON body")
-	}
-	e.CostMember = args[1]
-	if len(args) == 3 {
-		size, err := humanize.ParseBytes(args[2])
-		if err != nil || size == 0 || size > policy.MaxCostBody {
-			return p.d.Errf("invalid size %q of cost: use a size up to 16MiB, such as 256KiB", args[2])
-		}
-		e.CostBody = int64(size)
-	}
-	return nil
-}
-
 // refuseEmptyBlock refuses a block without lines, which is a mistake:
 // defaults would apply silently. NextBlock treats it as no block, and stops
 // at its closing brace.
@@ -367,6 +338,9 @@ func (p *parser) validate() error {
 	}
 	if old := p.app.OldSecret; old != "" && !strings.Contains(old, "{") {
 		errs = append(errs, checkSecret(old))
+	}
+	if s := p.app.IntrospectionSecret; s != "" && !strings.Contains(s, "{") {
+		errs = append(errs, checkIntrospectionSecret(s, p.app.Secret, p.app.OldSecret))
 	}
 	if p.app.StoreRaw == nil {
 		errs = append(errs, errNoStore)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -54,6 +55,37 @@ func checkSecret(secret string) error {
 		return nil
 	}
 	return &policy.Error{Subject: "secret", Err: err}
+}
+
+// resolveIntrospection replaces the placeholders of the introspection secret,
+// and validates it.
+func (a *App) resolveIntrospection(others ...string) error {
+	if a.IntrospectionSecret == "" {
+		return nil
+	}
+	resolved, err := caddy.NewReplacer().ReplaceOrErr(a.IntrospectionSecret, true, true)
+	if err != nil {
+		return introspectionMistake("empty or unknown placeholder")
+	}
+	a.IntrospectionSecret = resolved
+	return checkIntrospectionSecret(resolved, others...)
+}
+
+// checkIntrospectionSecret validates the introspection secret: the others open
+// more.
+func checkIntrospectionSecret(secret string, others ...string) error {
+	if slices.Contains(others, secret) {
+		return introspectionMistake("the same as another secret: it must open nothing else")
+	}
+	var invalid *policy.Error
+	if errors.As(checkSecret(secret), &invalid) {
+		return introspectionMistake(invalid.Err.Error())
+	}
+	return nil
+}
+
+func introspectionMistake(text string) error {
+	return &policy.Error{Subject: "introspection_secret", Err: errors.New(text)}
 }
 
 // warnOfWeakSecrets logs which secrets are not random by their form.

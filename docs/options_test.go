@@ -22,6 +22,8 @@ var described = []struct{ folder, name, title string }{
 	{"../caddymodule", "App", "The app `tollgate`"},
 	{"../caddymodule/policy", "Config", ""}, // its fields are those of the app
 	{"../caddymodule/policy", "LoginThrottle", "`login_throttle`"},
+	{"../caddymodule/policy", "CORSConfig", "`cors`"},
+	{"../caddymodule/policy", "IdentityConfig", "`identity`"},
 	{"../caddymodule/policy", "EndpointConfig", "An element of `endpoints`"},
 	{"../caddymodule/policy", "PlanConfig", "An element of `plans`"},
 	{"../caddymodule/policy", "LimitConfig", "An element of `more_limits` of a plan"},

@@ -69,6 +69,7 @@ type Server interface {
 type Store interface {
 	Grant(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error)
 	Confirm(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error)
+	GrantAccount(ctx context.Context, account string, fresh bool) (store.Grant, error)
 	Take(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (admitted bool, err error)
 	Rooms(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room) error
 	GiveBack(ctx context.Context, call store.Call) error

@@ -80,6 +80,24 @@ type Config struct {
 	// tollgate.quota_warning. Default: none.
 	Warn []int `json:"warn,omitempty"`
 
+	// CORS lets pages of other origins call the API from a browser. Default:
+	// none may, and the service's own CORS headers go to clients unchanged.
+	CORS *CORSConfig `json:"cors,omitempty"`
+
+	// TokenHeader is a second header for tokens, for example "X-Api-Key". Its
+	// value is the token alone. A request with a token in both is refused.
+	// The service does not get the header. Caddy's logs show it unless a
+	// filter removes it. Default: none.
+	TokenHeader string `json:"token_header,omitempty"`
+
+	// ForeignKeys accepts tokens that the gate did not make: those that were
+	// imported with caddy tollgate key import. Default: off.
+	ForeignKeys bool `json:"foreign_keys,omitempty"`
+
+	// Identity makes accounts of users that another handler in front of the
+	// gate has authenticated. Default: none.
+	Identity *IdentityConfig `json:"identity,omitempty"`
+
 	// Refund decides which failed calls are given back: "unreachable"
 	// (the default) calls that no upstream answered, "server_errors" also
 	// calls that an upstream answered with 5xx, "never" none.
@@ -108,6 +126,12 @@ type EndpointConfig struct {
 	// is used up. Default: off, such a request is refused with 400.
 	// HTTP/2 and TLS are never switched to.
 	Upgrade bool `json:"upgrade,omitempty"`
+
+	// Keep lists headers that go on to the service: "Authorization",
+	// "Cookie" or both, for services with sessions or tokens of their own.
+	// The service then gets the token of the gate too, if the client sends it
+	// in Authorization. Default: none goes on.
+	Keep []string `json:"keep,omitempty"`
 
 	// Cost is what a call counts in each limit, from 1 to 10,000. Default 1.
 	// A call that costs more than the room of a limit is refused and counts

@@ -53,6 +53,15 @@ type Policy struct {
 	Mode Mode
 	// Warn has the percentages of limits that make a warning, ascending.
 	Warn []int
+	// CORS says which pages of other origins may call the API. It is nil if
+	// the gate leaves that to the service.
+	CORS *CORS
+	// TokenHeader is the second header for tokens in canonical form, or "".
+	TokenHeader string
+	// ForeignKeys accepts tokens that the gate did not make.
+	ForeignKeys bool
+	// Identity is nil if all calls need a token.
+	Identity *Identity
 
 	loginAliases []loginAlias
 	plans        map[string]*Plan
@@ -66,34 +75,6 @@ type Route struct {
 	Endpoint *Endpoint
 }
 
-// Endpoint is one metered endpoint.
-type Endpoint struct {
-	Name    string
-	Method  string
-	Path    string
-	Ability string
-	// Index is the endpoint's position in Policy.Endpoints.
-	Index int
-	// Usage marks the endpoint that the gate answers itself.
-	Usage bool
-	// Upgrade lets clients switch to another protocol.
-	Upgrade bool
-	// Cost is the cost of a call, at least 1. It does not apply with
-	// CostMember.
-	Cost int64
-	// CostMember is the member of the body whose number of elements is the
-	// cost, or "".
-	CostMember string
-	// CostBody is the maximum size of that body, in bytes.
-	CostBody int64
-}
-
-// Covered tells whether a limit covers the calls to the endpoint. Limits of
-// all endpoints do not cover the gate's own one.
-func (e *Endpoint) Covered(l store.Limit) bool {
-	return l.Endpoint == e.Name || l.Endpoint == store.All && !e.Usage
-}
-
 // New checks a configuration and compiles it. It returns all mistakes
 // joined, each of them an *Error.
 func New(c Config) (*Policy, error) {
@@ -101,13 +82,15 @@ func New(c Config) (*Policy, error) {
 		LoginTTL: time.Duration(or(c.LoginTTL, Duration(24*time.Hour))),
 		Refund:   or(c.Refund, RefundUnreachable),
 		Mode:     or(c.Mode, Enforce),
-		Warn:     slices.Sorted(slices.Values(c.Warn)),
-		plans:    make(map[string]*Plan), limitNames: make(map[string]string),
+		Warn:     slices.Sorted(slices.Values(c.Warn)), ForeignKeys: c.ForeignKeys,
+		plans: make(map[string]*Plan), limitNames: make(map[string]string),
 	}
-	err := errors.Join(
-		p.setCalendar(c), p.setGuard(c), p.setLimits(c), p.addLogins(c), p.reserveLimitNames(store.All), p.addEndpoints(c),
+	var err error
+	p.CORS, err = newCORS(c.CORS)
+	err = errors.Join(
+		p.setCalendar(c), p.setGuard(c), p.setLimits(c), p.addLogins(c), p.reserveLimitNames(store.All), p.addEndpoints(c), err, p.setTokenHeader(c.TokenHeader),
 	)
-	return p, errors.Join(err, p.addPlans(c))
+	return p, errors.Join(err, p.addPlans(c), p.setIdentity(c.Identity))
 }
 
 func or[T comparable](value, fallback T) T {
@@ -239,65 +222,6 @@ func (p *Policy) addLoginAlias(method, path string) error {
 	return nil
 }
 
-// endpoints returns the endpoints of a configuration. The gate's own usage
-// endpoint is the last one.
-func endpoints(c Config) []EndpointConfig {
-	if c.Usage == "" {
-		return c.Endpoints
-	}
-	method, path, _ := strings.Cut(c.Usage, " ")
-	return append(slices.Clone(c.Endpoints), EndpointConfig{Name: UsageEndpoint, Method: method, Path: path})
-}
-
-func (p *Policy) addEndpoints(c Config) error {
-	all := endpoints(c)
-	var errs []error
-	for i, e := range all {
-		usage := c.Usage != "" && i == len(all)-1
-		subject := "endpoint " + e.Name
-		if usage {
-			subject = "usage"
-		}
-		if err := p.addEndpoint(e, usage); err != nil {
-			errs = append(errs, &Error{subject, err})
-		}
-		if err := checkCost(e); err != nil {
-			errs = append(errs, &Error{subject + " cost", err})
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
-	ability := or(e.Ability, e.Name)
-	switch {
-	case !ValidName(e.Name):
-		return fmt.Errorf("%q is not a name: a letter, then up to 63 letters, digits, dots, dashes or underscores", e.Name)
-	case !ValidName(ability):
-		return fmt.Errorf("ability %q is not a name", ability)
-	case e.Name == store.All:
-		return fmt.Errorf("the name %q is reserved for limits of all endpoints together: use another name", e.Name)
-	case e.Name == UsageEndpoint && !usage:
-		return fmt.Errorf("the name %q is reserved for the gate's own endpoint: use the option usage", e.Name)
-	case p.Endpoint(e.Name) != nil:
-		return errors.New("duplicate endpoint")
-	case usage && e.Method != http.MethodGet:
-		return fmt.Errorf("the method of usage must be GET, not %q", e.Method)
-	}
-	if err := p.reserveLimitNames(e.Name); err != nil {
-		return err
-	}
-	endpoint := &Endpoint{
-		Name: e.Name, Method: e.Method, Path: e.Path, Ability: ability, Index: len(p.Endpoints), Usage: usage, Upgrade: e.Upgrade,
-		Cost: or(e.Cost, 1), CostMember: e.CostMember, CostBody: or(e.CostBody, DefaultCostBody),
-	}
-	if err := p.addRoute(e.Method, e.Path, Route{Endpoint: endpoint}); err != nil {
-		return err
-	}
-	p.Endpoints = append(p.Endpoints, endpoint)
-	return nil
-}
-
 // addRoute adds a route. It refuses an endpoint outside the guard: paths
 // that a lenient server treats as the same would be open.
 func (p *Policy) addRoute(method, path string, r Route) error {
@@ -378,23 +302,4 @@ func (p *Policy) Except() string {
 		return p.Endpoints[last].Name
 	}
 	return ""
-}
-
-// checkCost checks the cost of an endpoint.
-func checkCost(e EndpointConfig) error {
-	switch {
-	case e.Cost < 0 || e.Cost > MaxCost:
-		return fmt.Errorf("cost %d is not from 1 to %d", e.Cost, MaxCost)
-	case e.CostMember == "" && e.CostBody != 0:
-		return errors.New("cost_body requires cost_member")
-	case e.CostMember == "":
-		return nil
-	case e.Cost != 0:
-		return errors.New("both cost and cost_member: use one of them")
-	case !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, e.Method):
-		return fmt.Errorf("the member %q requires the method POST, PUT or PATCH, not %q", e.CostMember, e.Method)
-	case e.CostBody < 0 || e.CostBody > MaxCostBody:
-		return fmt.Errorf("cost_body %d is not from 1 to %d bytes", e.CostBody, MaxCostBody)
-	}
-	return nil
 }

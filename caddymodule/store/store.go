@@ -159,6 +159,12 @@ type Grants interface {
 	// Confirm is Grant without a cache. Use it before you refuse a request
 	// because of a Cached grant.
 	Confirm(ctx context.Context, hash token.Hash, now time.Time) (Grant, error)
+
+	// GrantAccount returns what an account grants without a token: a Grant
+	// whose Key, KeyName and Abilities are empty. It returns ErrNoGrant if
+	// the account is disabled, and ErrNotFound if there is none; neither is
+	// from a cache. Unless fresh is set, the Grant may be Cached.
+	GrantAccount(ctx context.Context, account string, fresh bool) (Grant, error)
 }
 
 // Grant is the account, the plan and the key of a valid token.

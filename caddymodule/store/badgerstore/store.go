@@ -289,6 +289,11 @@ func (s *Store) Confirm(ctx context.Context, hash token.Hash, now time.Time) (st
 	return s.Grant(ctx, hash, now)
 }
 
+// GrantAccount implements store.Grants.
+func (s *Store) GrantAccount(_ context.Context, account string, _ bool) (store.Grant, error) {
+	return s.ledger.GrantAccount(account)
+}
+
 // Take implements store.Counter.
 func (s *Store) Take(_ context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
 	return s.ledger.Take(call, limits, rooms)

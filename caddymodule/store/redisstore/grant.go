@@ -12,7 +12,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// hint says which account and key a token belongs to. It never changes.
+// hint says which account and key a token belongs to. It never changes. The
+// key is empty for an account without a token.
 type hint struct{ account, key string }
 
 // cachedGrant is a grant as it was read, and the epoch of its account before.
@@ -23,12 +24,18 @@ type cachedGrant struct {
 
 // Grant implements store.Grants.
 func (s *Store) Grant(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
-	cached, found := s.grants.Get(hash)
-	if found && cached.epoch == s.epoch(cached.Account).Load() && (cached.Until.IsZero() || now.Before(cached.Until)) {
-		cached.Cached = true
-		return cached.Grant, nil
+	if grant, found := s.cachedGrant(hash); found && (grant.Until.IsZero() || now.Before(grant.Until)) {
+		return grant, nil
 	}
 	return s.Confirm(ctx, hash, now)
+}
+
+// cachedGrant returns the grant of a token or of token.OfAccount, unless this
+// gate has changed the account since it was read.
+func (s *Store) cachedGrant(hash token.Hash) (grant store.Grant, found bool) {
+	cached, found := s.grants.Get(hash)
+	cached.Cached = true
+	return cached.Grant, found && cached.epoch == s.epoch(cached.Account).Load()
 }
 
 // Confirm implements store.Grants.
@@ -39,6 +46,22 @@ func (s *Store) Confirm(ctx context.Context, hash token.Hash, now time.Time) (st
 	if err != nil {
 		return store.Grant{}, err
 	}
+	return s.readGrant(ctx, of, hash, now)
+}
+
+// GrantAccount implements store.Grants.
+func (s *Store) GrantAccount(ctx context.Context, account string, fresh bool) (store.Grant, error) {
+	hash := token.OfAccount(account)
+	if grant, found := s.cachedGrant(hash); found && !fresh {
+		return grant, nil
+	}
+	ctx, cancel := s.client.within(ctx)
+	defer cancel()
+	return s.readGrant(ctx, hint{account: account}, hash, time.Time{})
+}
+
+// readGrant reads a grant and keeps it in the cache.
+func (s *Store) readGrant(ctx context.Context, of hint, hash token.Hash, now time.Time) (store.Grant, error) {
 	epoch := s.epoch(of.account).Load()
 	sent := time.Now()
 	reply, err := s.client.run(ctx, grantScript, s.stateKeys(of.account), []string{keyField(of.key)})
@@ -81,14 +104,31 @@ func (s *Store) hint(ctx context.Context, hash token.Hash) (hint, error) {
 	return known, nil
 }
 
-// decodeGrant returns what a token grants by the reply of grantScript.
+// decodeGrant returns what a token or an account grants by the reply of
+// grantScript.
 func decodeGrant(of hint, hash token.Hash, reply []rueidis.RedisMessage, now time.Time) (store.Grant, error) {
-	if len(reply) < 9 || reply[8].IsNil() {
-		return store.Grant{}, store.ErrNoGrant
+	if len(reply) < 8 {
+		return store.Grant{}, damaged("account "+of.account, errShort)
 	}
 	state, err := decodeAccount(of.account, reply[1:8])
 	if err != nil {
 		return store.Grant{}, err
+	}
+	switch {
+	case !state.exists() && of.key == "":
+		return store.Grant{}, store.ErrNotFound
+	case !state.exists() || state.account.Disabled:
+		return store.Grant{}, store.ErrNoGrant
+	}
+	grant := store.Grant{Account: of.account, Plan: state.account.Plan, Overrides: state.account.Overrides}
+	if grant.Handle, grant.Version, err = state.numbers(); err != nil {
+		return store.Grant{}, err
+	}
+	if of.key == "" {
+		return grant, nil
+	}
+	if len(reply) < 9 || reply[8].IsNil() {
+		return store.Grant{}, store.ErrNoGrant
 	}
 	text, err := reply[8].ToString()
 	if err != nil {
@@ -98,20 +138,22 @@ func decodeGrant(of hint, hash token.Hash, reply []rueidis.RedisMessage, now tim
 	if err != nil {
 		return store.Grant{}, err
 	}
-	if !state.exists() || state.account.Disabled || written != hash || !key.Live(now) {
+	if written != hash || !key.Live(now) {
 		return store.Grant{}, store.ErrNoGrant
 	}
-	handle, err := strconv.ParseUint(state.handle, 10, 64)
-	if err != nil {
-		return store.Grant{}, damaged("account "+of.account, err)
+	grant.Key, grant.KeyName, grant.Abilities = key.ID, key.Name, strings.Join(key.Abilities, " ")
+	grant.Restriction, grant.Until = key.Restriction(), key.ExpiresAt
+	return grant, nil
+}
+
+// numbers returns the random numbers of the account.
+func (s *state) numbers() (handle store.Handle, version uint64, err error) {
+	number, err := strconv.ParseUint(s.handle, 10, 64)
+	if err == nil {
+		version, err = strconv.ParseUint(s.version, 10, 64)
 	}
-	version, err := strconv.ParseUint(state.version, 10, 64)
 	if err != nil {
-		return store.Grant{}, damaged("account "+of.account, err)
+		return 0, 0, damaged("account "+s.account.ID, err)
 	}
-	return store.Grant{
-		Account: of.account, Plan: state.account.Plan, Key: key.ID, KeyName: key.Name,
-		Abilities: strings.Join(key.Abilities, " "), Overrides: state.account.Overrides,
-		Restriction: key.Restriction(), Until: key.ExpiresAt, Handle: store.Handle(handle), Version: version,
-	}, nil
+	return store.Handle(number), version, nil
 }

@@ -67,6 +67,60 @@ func (s *suite) grantAfterDisabling() {
 	s.wantGrant(hash, key, "starter")
 }
 
+// grantAccount: an account without a token has the grant of its tokens, but no
+// key. Its calls count together with theirs.
+func (s *suite) grantAccount() {
+	want := func(what string, fresh bool, plan string, wanted error) store.Grant {
+		s.Helper()
+		got, err := s.store.GrantAccount(s.Context(), "acc_1", fresh)
+		switch {
+		case wanted != nil:
+			s.wantError(what, err, wanted)
+		case err != nil || got.Account != "acc_1" || got.Plan != plan || got.Key+got.KeyName+got.Abilities != "" || got.Cached && fresh:
+			s.Errorf("%s: got %+v, %v, want plan %s without a key", what, got, err, plan)
+		}
+		return got
+	}
+	want("an unknown account", false, "", store.ErrNotFound)
+	s.account("acc_1")
+	before := want("a new account", false, "starter", nil)
+	hash := s.create(s.newKey("acc_1", "ci"))
+	byToken, err := s.store.Confirm(s.Context(), hash, s.now)
+	s.must(err)
+	granted := want("beside a key", true, "starter", nil)
+	if granted.Handle != byToken.Handle || granted.Handle != before.Handle || granted.Version != byToken.Version {
+		s.Errorf("got %+v, want handle and version of %+v", granted, byToken)
+	}
+	call := s.call("acc_1", "convert")
+	call.Handle, call.Version = granted.Handle, granted.Version
+	s.take(call, 10, 1, true)
+	s.take(s.call("acc_1", "convert"), 10, 2, true)
+	s.store.Record(store.Record{Account: "acc_1", At: s.now, Endpoint: "convert", Handle: granted.Handle})
+	if recent, err := s.store.Recent(s.Context(), "acc_1", s.now); err != nil || len(recent) != 1 || recent[0].Key != "" {
+		s.Errorf("recent calls: got %+v, %v, want one without a key", recent, err)
+	}
+
+	for _, plan := range []string{"business", "starter"} {
+		_, err := PutAccount(s.Context(), s.store, store.Account{ID: "acc_1", Plan: plan})
+		s.must(err)
+		want("after a change", false, plan, nil)
+		want("after a change, fresh", true, plan, nil)
+	}
+	_, err = PutAccount(s.Context(), s.store, store.Account{ID: "acc_1", Plan: "starter", Disabled: true})
+	s.must(err)
+	want("a disabled account", false, "", store.ErrNoGrant)
+	s.must(s.store.DeleteAccount(s.Context(), "acc_1"))
+	want("a deleted account", false, "", store.ErrNotFound)
+	if _, err := s.store.Take(s.Context(), call, nil, nil); call.Handle != 0 {
+		s.wantError("a call with the grant of the deleted account", err, store.ErrNoGrant)
+	}
+	s.restart()
+	want("a deleted account after a restart", false, "", store.ErrNotFound)
+	s.account("acc_1")
+	s.restart()
+	want("an account after a restart", false, "starter", nil)
+}
+
 // confirm: Confirm returns what is true now. A call with a grant from before a
 // change is refused with ErrChanged, or decided by the new state.
 func (s *suite) confirm() {

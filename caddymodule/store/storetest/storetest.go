@@ -42,6 +42,7 @@ var tests = []test{
 	{"Confirm", (*suite).confirm},
 	{"GrantExpires", (*suite).grantExpires},
 	{"GrantAfterDisabling", (*suite).grantAfterDisabling},
+	{"GrantAccount", (*suite).grantAccount},
 	{"DeletedAccount", (*suite).deletedAccount},
 	{"DeletedUnderLoad", (*suite).deletedUnderLoad},
 	{"Limit", (*suite).limit},

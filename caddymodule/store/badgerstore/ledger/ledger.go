@@ -123,3 +123,28 @@ func (l *Ledger) Grant(hash *token.Hash, now time.Time) (store.Grant, error) {
 		Handle:      newHandle(number, state.generation()),
 	}, nil
 }
+
+// GrantAccount returns what an account opens without a token. See
+// store.Grants.
+func (l *Ledger) GrantAccount(id string) (store.Grant, error) {
+	if l.closed.Load() {
+		return store.Grant{}, store.ErrClosed
+	}
+	number, found := l.accounts.find(id)
+	if !found {
+		return store.Grant{}, store.ErrNotFound
+	}
+	state, overrides := l.accounts.state(number)
+	switch {
+	case !state.exists():
+		return store.Grant{}, store.ErrNotFound
+	case state.disabled():
+		return store.Grant{}, store.ErrNoGrant
+	}
+	return store.Grant{
+		Account:   l.accounts.at(number).id,
+		Plan:      l.plans.at(state.plan()),
+		Overrides: overrides,
+		Handle:    newHandle(number, state.generation()),
+	}, nil
+}

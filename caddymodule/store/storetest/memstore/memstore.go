@@ -94,6 +94,19 @@ func (s *Store) Confirm(ctx context.Context, hash token.Hash, now time.Time) (st
 	return s.Grant(ctx, hash, now)
 }
 
+// GrantAccount implements store.Grants.
+func (s *Store) GrantAccount(_ context.Context, account string, _ bool) (store.Grant, error) {
+	defer s.lock()()
+	a := s.accounts[account]
+	switch {
+	case a == nil:
+		return store.Grant{}, store.ErrNotFound
+	case a.Disabled:
+		return store.Grant{}, store.ErrNoGrant
+	}
+	return store.Grant{Account: a.ID, Plan: a.Plan, Overrides: a.Overrides, Handle: a.handle}, nil
+}
+
 // Take implements store.Counter.
 func (s *Store) Take(_ context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
 	defer s.lock()()

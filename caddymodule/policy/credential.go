@@ -1,0 +1,92 @@
+package policy
+
+import (
+	"errors"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// IdentityConfig makes accounts of the users that another Caddy handler in
+// front of the gate has authenticated. It applies to requests without a token
+// of the gate.
+type IdentityConfig struct {
+	// Placeholder holds the id of the user, for example
+	// "{http.auth.user.id}" after basic_auth. A placeholder of the request
+	// ("{http.request.…}") is refused, because clients write those.
+	// Required. A request for which it is empty needs a token.
+	Placeholder string `json:"placeholder,omitempty"`
+
+	// Plan is the plan of an account that the gate does not know yet.
+	// Default "free".
+	Plan string `json:"plan,omitempty"`
+
+	// Prefix is put in front of the id, so that users and other accounts do
+	// not mix. The account must be 1 to 64 of A-Za-z0-9._@-; another one is
+	// refused with 403. Default: none.
+	Prefix string `json:"prefix,omitempty"`
+}
+
+// Identity is the compiled IdentityConfig.
+type Identity struct {
+	Placeholder, Plan, Prefix string
+}
+
+var (
+	// placeholder is one placeholder of Caddy.
+	placeholder = regexp.MustCompile(`^\{[^{}\s]+\}$`)
+	// accountText is text that an account id may have.
+	accountText = regexp.MustCompile(`^[A-Za-z0-9._@-]{0,63}$`)
+)
+
+func (p *Policy) setIdentity(c *IdentityConfig) error {
+	if c == nil {
+		return nil
+	}
+	i := &Identity{c.Placeholder, or(c.Plan, FreePlan), c.Prefix}
+	var errs []error
+	switch {
+	case !placeholder.MatchString(i.Placeholder):
+		errs = append(errs, mistake("identity", "%q is not a placeholder such as {http.auth.user.id}", i.Placeholder))
+	case strings.HasPrefix(i.Placeholder, "{http.request."):
+		errs = append(errs, mistake("identity", "clients write the placeholder %s: use one that an authenticating handler sets, such as {http.auth.user.id}", i.Placeholder))
+	case !strings.HasPrefix(i.Placeholder, "{http."):
+		errs = append(errs, mistake("identity", "%q is not a placeholder of a handler: write its full name, such as {http.auth.user.id}", i.Placeholder))
+	}
+	if c.Plan != "" && p.plans[c.Plan] == nil {
+		errs = append(errs, mistake("identity", "unknown plan %q", c.Plan))
+	}
+	if !accountText.MatchString(i.Prefix) {
+		errs = append(errs, mistake("identity", "the prefix %q is not up to 63 of A-Za-z0-9._@-", i.Prefix))
+	}
+	p.Identity = i
+	return errors.Join(errs...)
+}
+
+// noTokenHeaders are headers with another meaning.
+var noTokenHeaders = []string{
+	"Accept", "Authorization", "Connection", "Cookie", "Date", "Expect", "Forwarded", "From", "Host", "Keep-Alive", "Link", "Origin",
+	"Pragma", "Priority", "Range", "Referer", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent", "Via",
+}
+
+// noTokenPrefixes are prefixes of headers with another meaning.
+var noTokenPrefixes = []string{"Accept-", "Access-Control-", "Cache-", "Content-", "If-", "Proxy-", "Sec-", "Tollgate-", "X-Forwarded-"}
+
+func (p *Policy) setTokenHeader(name string) error {
+	if name == "" {
+		return nil
+	}
+	p.TokenHeader = http.CanonicalHeaderKey(name)
+	reserved := slices.Contains(noTokenHeaders, p.TokenHeader) ||
+		slices.ContainsFunc(noTokenPrefixes, func(prefix string) bool { return strings.HasPrefix(p.TokenHeader, prefix) })
+	switch {
+	case !httpguts.ValidHeaderFieldName(name) || strings.ContainsAny(name, "_."):
+		return mistake("token_header", "%q is not the name of a header: use letters, digits and dashes, such as X-Api-Key", name)
+	case reserved:
+		return mistake("token_header", "the header %s has another meaning: use one of its own, such as X-Api-Key", p.TokenHeader)
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// Endpoint is one metered endpoint.
+type Endpoint struct {
+	Name    string
+	Method  string
+	Path    string
+	Ability string
+	// Index is the endpoint's position in Policy.Endpoints.
+	Index int
+	// Usage marks the endpoint that the gate answers itself.
+	Usage bool
+	// Upgrade lets clients switch to another protocol.
+	Upgrade bool
+	// KeepAuthorization and KeepCookie let these headers go on to the
+	// service.
+	KeepAuthorization, KeepCookie bool
+	// Cost is the cost of a call, at least 1. It does not apply with
+	// CostMember.
+	Cost int64
+	// CostMember is the member of the body whose number of elements is the
+	// cost, or "".
+	CostMember string
+	// CostBody is the maximum size of that body, in bytes.
+	CostBody int64
+}
+
+// Covered tells whether a limit covers the calls to the endpoint. Limits of
+// all endpoints do not cover the gate's own one.
+func (e *Endpoint) Covered(l store.Limit) bool {
+	return l.Endpoint == e.Name || l.Endpoint == store.All && !e.Usage
+}
+
+// endpoints returns the endpoints of a configuration. The gate's own usage
+// endpoint is the last one.
+func endpoints(c Config) []EndpointConfig {
+	if c.Usage == "" {
+		return c.Endpoints
+	}
+	method, path, _ := strings.Cut(c.Usage, " ")
+	return append(slices.Clone(c.Endpoints), EndpointConfig{Name: UsageEndpoint, Method: method, Path: path})
+}
+
+func (p *Policy) addEndpoints(c Config) error {
+	all := endpoints(c)
+	var errs []error
+	for i, e := range all {
+		usage := c.Usage != "" && i == len(all)-1
+		subject := "endpoint " + e.Name
+		if usage {
+			subject = "usage"
+		}
+		if err := p.addEndpoint(e, usage); err != nil {
+			errs = append(errs, &Error{subject, err})
+		}
+		if err := checkCost(e); err != nil {
+			errs = append(errs, &Error{subject + " cost", err})
+		}
+		if added := p.Endpoint(e.Name); added != nil {
+			errs = append(errs, added.setKeep(e.Keep))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
+	ability := or(e.Ability, e.Name)
+	switch {
+	case !ValidName(e.Name):
+		return fmt.Errorf("%q is not a name: a letter, then up to 63 letters, digits, dots, dashes or underscores", e.Name)
+	case !ValidName(ability):
+		return fmt.Errorf("ability %q is not a name", ability)
+	case e.Name == store.All:
+		return fmt.Errorf("the name %q is reserved for limits of all endpoints together: use another name", e.Name)
+	case e.Name == UsageEndpoint && !usage:
+		return fmt.Errorf("the name %q is reserved for the gate's own endpoint: use the option usage", e.Name)
+	case p.Endpoint(e.Name) != nil:
+		return errors.New("duplicate endpoint")
+	case usage && e.Method != http.MethodGet:
+		return fmt.Errorf("the method of usage must be GET, not %q", e.Method)
+	}
+	if err := p.reserveLimitNames(e.Name); err != nil {
+		return err
+	}
+	endpoint := &Endpoint{
+		Name: e.Name, Method: e.Method, Path: e.Path, Ability: ability, Index: len(p.Endpoints), Usage: usage, Upgrade: e.Upgrade,
+		Cost: or(e.Cost, 1), CostMember: e.CostMember, CostBody: or(e.CostBody, DefaultCostBody),
+	}
+	if err := p.addRoute(e.Method, e.Path, Route{Endpoint: endpoint}); err != nil {
+		return err
+	}
+	p.Endpoints = append(p.Endpoints, endpoint)
+	return nil
+}
+
+// setKeep sets the headers that go on to the service.
+func (e *Endpoint) setKeep(names []string) error {
+	for _, name := range names {
+		var kept *bool
+		switch http.CanonicalHeaderKey(name) {
+		case "Authorization":
+			kept = &e.KeepAuthorization
+		case "Cookie":
+			kept = &e.KeepCookie
+		}
+		switch {
+		case kept == nil:
+			return mistake("endpoint "+e.Name+" keep", "%q is neither Authorization nor Cookie: the gate removes no other header of a service", name)
+		case *kept:
+			return mistake("endpoint "+e.Name+" keep", "duplicate header %q", name)
+		}
+		*kept = true
+	}
+	return nil
+}
+
+// checkCost checks the cost of an endpoint.
+func checkCost(e EndpointConfig) error {
+	switch {
+	case e.Cost < 0 || e.Cost > MaxCost:
+		return fmt.Errorf("cost %d is not from 1 to %d", e.Cost, MaxCost)
+	case e.CostMember == "" && e.CostBody != 0:
+		return errors.New("cost_body requires cost_member")
+	case e.CostMember == "":
+		return nil
+	case e.Cost != 0:
+		return errors.New("both cost and cost_member: use one of them")
+	case !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, e.Method):
+		return fmt.Errorf("the member %q requires the method POST, PUT or PATCH, not %q", e.CostMember, e.Method)
+	case e.CostBody < 0 || e.CostBody > MaxCostBody:
+		return fmt.Errorf("cost_body %d is not from 1 to %d bytes", e.CostBody, MaxCostBody)
+	}
+	return nil
+}
