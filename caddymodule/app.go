@@ -115,6 +115,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.opener = module.(StoreOpener)
 	a.Secret, a.OldSecret = secret, old
 	a.warnOfWeakSecrets()
+	a.warnOfTokensInLogs(ctx)
 	signer, err := a.newSigner()
 	if err != nil {
 		return err
