@@ -5,14 +5,20 @@ import (
 	"net/http"
 	"strconv"
 	"testing"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
-// size is the length of a body, and growth the most memory that Caddy may
-// need for one.
-const (
-	size   = 1 << 30
-	growth = 64 << 20
-)
+// growth is how much more memory Caddy may need for a large body.
+const growth = 64 << 20
+
+// large is the length of a large body: 1 GiB in long tests.
+func large() int64 {
+	if storetest.Long() {
+		return 1 << 30
+	}
+	return 128 << 20
+}
 
 // zeros is an endless body.
 type zeros struct{}
@@ -24,6 +30,7 @@ func (zeros) Read(p []byte) (int, error) {
 
 // transfers are large bodies, up and down.
 func transfers(t *testing.T) protocol {
+	size := large()
 	return protocol{
 		endpoints: []endpoint{
 			{name: "up", method: "POST", path: "/api/up", behind: serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -34,7 +41,8 @@ func transfers(t *testing.T) protocol {
 				io.WriteString(w, strconv.FormatInt(n, 10))
 			})},
 			{name: "down", method: "GET", path: "/api/down", behind: serve(t, func(w http.ResponseWriter, _ *http.Request) {
-				for part, n := make([]byte, 1<<20), 0; n < size; n += len(part) {
+				part := make([]byte, 1<<20)
+				for n := int64(0); n < size; n += int64(len(part)) {
 					if _, err := w.Write(part); err != nil {
 						t.Errorf("writing the body: %v", err)
 						return
@@ -47,7 +55,7 @@ func transfers(t *testing.T) protocol {
 			before, _ := s.Memory()
 			t.Run("up", func(t *testing.T) {
 				response, text := a.call(t, s.plain(), "POST", "/api/up", io.LimitReader(zeros{}, size))
-				if response.StatusCode != http.StatusOK || text != strconv.Itoa(size) {
+				if response.StatusCode != http.StatusOK || text != strconv.FormatInt(size, 10) {
 					t.Errorf("got %d %s", response.StatusCode, text)
 				}
 			})
