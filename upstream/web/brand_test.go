@@ -43,7 +43,7 @@ func TestBrand(t *testing.T) {
 		{stranger, "/", 200, []string{"<title>Weather &amp; &lt;b&gt;More&lt;/b&gt;</title>", "<h1>Weather &amp; &lt;b&gt;More", `href="/signup"`, "(UTC)"}},
 		{stranger, "/login", 200, []string{"<title>Sign in · Weather &amp; &lt;b&gt;More&lt;/b&gt;</title>"}},
 		{stranger, "/signup", 200, nil},
-		{stranger, "/docs", 404, []string{"contact " + operator}},
+		{stranger, "/docs", 404, []string{"Need help? Contact " + operator}},
 		{ada, "/settings/keys", 200, []string{"Ask " + operator + " to change your plan"}},
 		{ada, "/settings/keys/new", 200, []string{"Ask " + operator + " to change your plan"}},
 		{ada, "/settings/plan", 200, []string{"Ask " + operator + " to change your plan"}},
