@@ -55,7 +55,7 @@ func TestAudit(t *testing.T) {
 	check(c.ClearLimit(ctx, "acc_1", "convert", "day"))
 	check(c.ResetUsage(ctx, "acc_1", "convert"))
 	check(c.DeleteAccount(ctx, "acc_1"))
-	check(c.ImportAccounts(ctx, strings.NewReader(`{"account":"acc_1"}`), func(r api.AccountResult) error {
+	check(c.ImportAccounts(ctx, strings.NewReader(`{"account":"acc_1"}`), func(r api.LineResult) error {
 		if r.Status != http.StatusCreated {
 			t.Errorf("importing: got %+v", r)
 		}

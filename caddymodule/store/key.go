@@ -78,8 +78,10 @@ func (k *Key) EndedAt() time.Time {
 type Keys interface {
 	// CreateKey stores a new key under the hash of its token. It returns
 	// ErrNotFound for an unknown account. A token.Key is compared with the
-	// keys that are live at key.CreatedAt: the errors are ErrNameTaken and
-	// ErrTooManyKeys. A token.Login has neither error: if the account has
+	// keys that the store still has: the error is ErrExists if one has the
+	// same id, so that no import makes a revoked key live again. It is also
+	// compared with the keys that are live at key.CreatedAt: the errors are
+	// ErrNameTaken and ErrTooManyKeys. A token.Login has neither error: if the account has
 	// MaxLiveLogins live login tokens, the oldest is revoked at
 	// key.CreatedAt in the same step.
 	CreateKey(ctx context.Context, key Key, hash token.Hash) error

@@ -19,7 +19,7 @@ import (
 //
 // If it returns another error, accounts may be changed; the same lines can be
 // sent again.
-func (c *Client) ImportAccounts(ctx context.Context, lines io.Reader, each func(api.AccountResult) error) error {
+func (c *Client) ImportAccounts(ctx context.Context, lines io.Reader, each func(api.LineResult) error) error {
 	source := &sourceReader{Reader: lines}
 	request, err := c.requestWith(ctx, http.MethodPost, "/accounts", nil, source, api.LinesType)
 	if err != nil {
@@ -40,7 +40,7 @@ func (c *Client) ImportAccounts(ctx context.Context, lines io.Reader, each func(
 }
 
 // readResults calls each with the results in a response.
-func readResults(response *http.Response, each func(api.AccountResult) error) error {
+func readResults(response *http.Response, each func(api.LineResult) error) error {
 	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != api.LinesType {
 		got, err := read(response)
 		switch {
@@ -53,7 +53,7 @@ func readResults(response *http.Response, each func(api.AccountResult) error) er
 	}
 	decoder := json.NewDecoder(response.Body)
 	for line := 1; ; line++ {
-		var result api.AccountResult
+		var result api.LineResult
 		switch err := decoder.Decode(&result); {
 		case errors.Is(err, io.EOF):
 			return nil

@@ -67,6 +67,9 @@ func checkKey(key store.Key, keys []keyRow, replaces keyRow, overlap bool) (exce
 	var ended []keyRow
 	live := 0
 	for _, k := range keys {
+		if k.ID == key.ID {
+			return nil, store.ErrExists
+		}
 		if !k.Live(key.CreatedAt.Add(-clockAhead)) {
 			ended = append(ended, k)
 		}

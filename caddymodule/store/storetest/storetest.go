@@ -75,6 +75,7 @@ var tests = []test{
 	{"AccountBatchesUnderConcurrency", (*suite).accountBatchesUnderConcurrency},
 	{"Overrides", (*suite).overrides},
 	{"Keys", (*suite).keys},
+	{"KeyIDs", (*suite).keyIDs},
 	{"KeyNames", (*suite).keyNames},
 	{"KeyLimit", (*suite).keyLimit},
 	{"KeyChanges", (*suite).keyChanges},
