@@ -120,33 +120,18 @@ type importedKey struct {
 	creation change
 }
 
-// accountsAtOnce is how many accounts an import reads and writes at once.
-const accountsAtOnce = 64
-
-func eachHolder(holders []*holder, do func(*holder)) {
-	var all errgroup.Group
-	all.SetLimit(accountsAtOnce)
-	for _, h := range holders {
-		all.Go(func() error {
-			do(h)
-			return nil
-		})
-	}
-	_ = all.Wait() // no function fails
-}
-
-// apply imports the keys of a batch: it plans all, records all, and then makes
-// them. The keys of one account are made one after the other.
+// apply imports the keys of a batch: it plans all, creates their accounts,
+// records all, and then creates them.
 func (k *keyImporter) apply(ctx context.Context, i *imported[api.KeyLine]) {
 	holders, errs := k.group(i), make([]error, len(i.changes))
 	for _, c := range i.changes {
 		i.results[c.result].Status = http.StatusOK
 	}
-	eachHolder(holders, func(h *holder) { k.plan(ctx, i, h, errs) })
+	k.planAll(ctx, i, holders, errs)
 	if !k.dryRun {
 		i.createHolders(ctx, holders)
 		i.recordKeys(ctx, holders)
-		eachHolder(holders, func(h *holder) { h.create(ctx, i.store, errs) })
+		i.createKeys(ctx, holders, errs)
 	}
 	var made []change
 	for _, h := range holders {
@@ -191,6 +176,22 @@ func (k *keyImporter) group(i *imported[api.KeyLine]) (holders []*holder) {
 		h.lines = append(h.lines, n)
 	}
 	return holders
+}
+
+// accountsAtOnce is how many accounts an import reads at once.
+const accountsAtOnce = 64
+
+// planAll decides about all lines.
+func (k *keyImporter) planAll(ctx context.Context, i *imported[api.KeyLine], holders []*holder, errs []error) {
+	var all errgroup.Group
+	all.SetLimit(accountsAtOnce)
+	for _, h := range holders {
+		all.Go(func() error {
+			k.plan(ctx, i, h, errs)
+			return nil
+		})
+	}
+	_ = all.Wait() // no function fails
 }
 
 // plan reads an account and decides about its lines.
@@ -334,11 +335,18 @@ func (i *imported[L]) recordKeys(ctx context.Context, holders []*holder) {
 	}
 }
 
-// create creates the keys of an account.
-func (h *holder) create(ctx context.Context, in Store, errs []error) {
-	for _, key := range h.keys {
-		if errs[key.line] = h.err; h.err == nil {
-			errs[key.line] = in.CreateKey(ctx, key.Key, key.hash)
+// createKeys creates the keys, and sets the errors of their lines.
+func (i *imported[L]) createKeys(ctx context.Context, holders []*holder, errs []error) {
+	var keys []store.StoredKey
+	var lines []int
+	for _, h := range holders {
+		for _, key := range h.keys {
+			if errs[key.line] = h.err; h.err == nil {
+				keys, lines = append(keys, store.StoredKey{Key: key.Key, Hash: key.hash}), append(lines, key.line)
+			}
 		}
+	}
+	for n, err := range i.store.CreateKeys(ctx, keys) {
+		errs[lines[n]] = err
 	}
 }

@@ -86,6 +86,13 @@ type Keys interface {
 	// key.CreatedAt in the same step.
 	CreateKey(ctx context.Context, key Key, hash token.Hash) error
 
+	// CreateKeys is CreateKey for up to MaxBatch keys of the kind token.Key,
+	// with few writes. They are created in their order, each in an atomic step
+	// of its own. There is an error or nil for each key; a key with an error
+	// is not created, or it is not known whether it is, as after an error of
+	// CreateKey.
+	CreateKeys(ctx context.Context, keys []StoredKey) []error
+
 	// Key returns one key of the account or ErrNotFound.
 	Key(ctx context.Context, account, id string) (Key, error)
 

@@ -76,6 +76,7 @@ var tests = []test{
 	{"Overrides", (*suite).overrides},
 	{"Keys", (*suite).keys},
 	{"KeyIDs", (*suite).keyIDs},
+	{"KeyBatches", (*suite).keyBatches},
 	{"KeyNames", (*suite).keyNames},
 	{"KeyLimit", (*suite).keyLimit},
 	{"KeyChanges", (*suite).keyChanges},
