@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -113,6 +115,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.opener = module.(StoreOpener)
 	a.Secret, a.OldSecret = secret, old
 	a.warnOfWeakSecrets()
+	a.warnOfTokensInLogs(ctx)
 	signer, err := a.newSigner()
 	if err != nil {
 		return err
@@ -126,7 +129,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	a.control = control.New(controlBackend{a}, ctx.Slogger())
 	a.gate = gate.New(gate.Options{
-		Policy: a.policy, Store: func() (gate.Store, error) { return a.Store() }, Limiter: a.Limiter, Assertions: signer, Proof: a.staticProof(),
+		Policy: a.policy, Store: func() (gate.Store, error) { return a.Store() }, Limiter: a.Limiter, Guesses: guesses, Enrol: a.enrol, Assertions: signer, Proof: a.staticProof(),
 		PassErrors: a.Errors == errorsPass, Server: server{m}, Reporter: reporter{a}, Now: a.now, Since: a.since, Logger: a.log,
 	})
 	a.began = time.Now()
@@ -135,6 +138,15 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	return nil
+}
+
+// guesses limits the unknown tokens of clients. It outlives configurations,
+// so that a reload gives no client new guesses.
+var guesses = login.NewGuesses()
+
+// enrol implements gate.Options.Enrol.
+func (a *App) enrol(ctx context.Context, account, plan string) error {
+	return control.Enrol(ctx, controlBackend{a}, account, plan)
 }
 
 // errorsPass is the value of App.Errors for handle_errors.

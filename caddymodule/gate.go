@@ -69,6 +69,15 @@ func (server) Client(r *http.Request) string {
 	return client
 }
 
+// Identity implements gate.Server.
+func (server) Identity(r *http.Request, placeholder string) string {
+	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return ""
+	}
+	return repl.ReplaceAll(placeholder, "")
+}
+
 // Identified implements gate.Server.
 func (server) Identified(r *http.Request, call *gate.Call) {
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {

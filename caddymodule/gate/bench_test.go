@@ -46,15 +46,16 @@ func (m memory) Record(store.Record) {}
 // plain is a server without metrics or placeholders.
 type plain struct{}
 
-func (plain) Target(r *http.Request) string        { return r.RequestURI }
-func (plain) Client(r *http.Request) string        { return r.RemoteAddr }
-func (plain) Identified(*http.Request, *gate.Call) {}
-func (plain) Mark(*http.Request, *gate.Call)       {}
-func (plain) Passed(*http.Request) bool            { return false }
-func (plain) Status(error) int                     { return http.StatusBadGateway }
-func (plain) Count(*policy.Endpoint, gate.Outcome) {}
-func (plain) CountLogin(gate.LoginOutcome)         {}
-func (plain) Decided(time.Duration)                {}
+func (plain) Target(r *http.Request) string         { return r.RequestURI }
+func (plain) Client(r *http.Request) string         { return r.RemoteAddr }
+func (plain) Identified(*http.Request, *gate.Call)  {}
+func (plain) Mark(*http.Request, *gate.Call)        {}
+func (plain) Identity(*http.Request, string) string { return "" }
+func (plain) Passed(*http.Request) bool             { return false }
+func (plain) Status(error) int                      { return http.StatusBadGateway }
+func (plain) Count(*policy.Endpoint, gate.Outcome)  {}
+func (plain) CountLogin(gate.LoginOutcome)          {}
+func (plain) Decided(time.Duration)                 {}
 
 func (plain) Refused(string, *policy.Endpoint, string) {}
 func (plain) Reached(context.Context, event.Quota)     {}

@@ -2,7 +2,6 @@ package gate
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -19,7 +18,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 )
 
@@ -30,6 +28,7 @@ import (
 type Call struct {
 	*entitlement // without a plan until the call is entitled
 	answer       answer
+	credential   credential
 	grant        store.Grant
 	store        Store
 	request      *http.Request
@@ -50,6 +49,7 @@ type Call struct {
 	head     bool  // a HEAD request to an endpoint with GET
 	refunded bool
 	shared   bool // limits are those of the plan only
+	protocol bool // the client offers gateProtocol
 
 	// shadow tells that the mode is shadow, and that the call is not to the
 	// gate's own endpoint.
@@ -106,26 +106,26 @@ const maxDecisions = 20
 // the grant was out of date, or a call is refused because of a cached grant,
 // it reads the grant again and decides again. A fault of the request, if it is
 // not nil, refuses the call before that.
-func (c *Call) decide(hash token.Hash, fault *Refusal) *Refusal {
+func (c *Call) decide(fault *Refusal) *Refusal {
 	if fault != nil {
-		return c.confirm(hash, fault)
+		return c.confirm(fault)
 	}
-	refusal := c.decideOnce(hash)
+	refusal := c.decideOnce()
 	for n := 1; n < maxDecisions && c.isOutdated(refusal); n++ {
-		if refusal = c.renew(hash, c.store.Confirm); refusal == nil {
-			refusal = c.decideOnce(hash)
+		if refusal = c.renew(true); refusal == nil {
+			refusal = c.decideOnce()
 		}
 	}
-	return c.confirm(hash, refusal)
+	return c.confirm(refusal)
 }
 
-func (c *Call) decideOnce(hash token.Hash) *Refusal {
+func (c *Call) decideOnce() *Refusal {
 	refusal := c.checkAddress()
 	if refusal == nil {
 		refusal = c.entitle(c.request)
 	}
 	if refusal == nil {
-		refusal = c.price(hash)
+		refusal = c.price()
 	}
 	if refusal == nil {
 		refusal = c.take()
@@ -138,17 +138,6 @@ func (c *Call) isOutdated(refusal *Refusal) bool {
 	return refusal == refuseChanged || refusal != nil && c.grant.Cached && refusal.Status == http.StatusForbidden
 }
 
-// renew reads the grant again, and makes the call begin now.
-func (c *Call) renew(hash token.Hash, read func(context.Context, token.Hash, time.Time) (store.Grant, error)) *Refusal {
-	now := c.gate.Now()
-	grant, err := read(c.request.Context(), hash, now)
-	if c.unsure = err != nil; c.unsure {
-		return c.gate.storeFailed(err)
-	}
-	c.grant, c.began, c.rooms = grant, now, nil
-	return nil
-}
-
 // entitle looks up the limits of the endpoint on the account's current
 // plan, and checks the token's abilities.
 func (c *Call) entitle(r *http.Request) (refusal *Refusal) {
@@ -159,7 +148,7 @@ func (c *Call) entitle(r *http.Request) (refusal *Refusal) {
 	if !plan.Lists(c.endpoint) {
 		return refuseEntitlement
 	}
-	effective := plan.Effective(c.grant.Abilities)
+	effective := plan.Effective(c.held(plan))
 	if !effective.Includes(c.endpoint) {
 		return insufficientScope(c.endpoint)
 	}
@@ -169,6 +158,14 @@ func (c *Call) entitle(r *http.Request) (refusal *Refusal) {
 		c.history, refusal = usageDays(r)
 	}
 	return refusal
+}
+
+// held returns the abilities of the token. An identity has those of its plan.
+func (c *Call) held(plan *policy.Plan) string {
+	if c.credential.isIdentity() {
+		return plan.All
+	}
+	return c.grant.Abilities
 }
 
 // checkAddress refuses a client whose address the key does not allow.
@@ -199,7 +196,7 @@ func (c *Call) from() netip.Addr {
 }
 
 // proxy passes an admitted call on, and records it when it ends.
-func (c *Call) proxy(w http.ResponseWriter, r *http.Request, held headers, hash token.Hash, next Handler) error {
+func (c *Call) proxy(w http.ResponseWriter, r *http.Request, held headers, next Handler) error {
 	c.answer = answer{ResponseWriter: w, owner: c}
 	// Deferred, because a proxy panics if its upstream breaks off in the
 	// middle of an answer. Before the answer, a panic is a server error.
@@ -213,7 +210,7 @@ func (c *Call) proxy(w http.ResponseWriter, r *http.Request, held headers, hash 
 	if c.endpoint.Usage {
 		return c.serveUsage(&c.answer, r)
 	}
-	c.prepare(r, held, hash)
+	c.prepare(r, held)
 	err := next.ServeHTTP(&c.answer, r)
 	if err != nil || c.answer.body.fault() != nil {
 		c.gate.unmark(r)
@@ -262,19 +259,17 @@ func (c *Call) refuse(w http.ResponseWriter, f *Refusal) error {
 
 // prepare sets the headers that tell the upstream which account calls, and
 // removes those that it must not see.
-func (c *Call) prepare(r *http.Request, held headers, hash token.Hash) {
+func (c *Call) prepare(r *http.Request, held headers) {
 	h := r.Header
-	// Deleted first: a map of up to eight fields is small.
-	delete(h, "Authorization")
-	if held.cookie {
-		delete(h, "Cookie")
-	}
+	c.takeCredentials(h, held)
 	by := assertion.Caller{Account: c.grant.Account, Plan: c.grant.Plan, Key: c.grant.Key, Abilities: c.abilities()}
 	c.header(h, "Tollgate-Account", atAccount, by.Account)
 	c.header(h, "Tollgate-Plan", atPlan, by.Plan)
-	c.header(h, "Tollgate-Key", atKey, by.Key)
+	if by.Key != "" {
+		c.header(h, "Tollgate-Key", atKey, by.Key)
+	}
 	c.header(h, "Tollgate-Abilities", atAbilities, by.Abilities)
-	c.header(h, assertion.Header, atAssertion, c.gate.Assertions.Call(hash, r.Host, by, c.began))
+	c.header(h, assertion.Header, atAssertion, c.gate.Assertions.Call(c.credential.hash, r.Host, by, c.began))
 	if c.gate.Proof != "" {
 		h[assertion.ProofHeader] = []string{c.gate.Proof}
 	}
@@ -290,7 +285,7 @@ func (c *Call) abilities() string {
 		if !plan.HasAccess() {
 			return ""
 		}
-		c.effective = plan.Effective(c.grant.Abilities)
+		c.effective = plan.Effective(c.held(plan))
 	}
 	return c.effective.Abilities
 }
@@ -305,6 +300,7 @@ func (c *Call) begun(status int) {
 	c.refundIfFailed(status, true)
 	c.complete(c.answer.Header())
 	if status == http.StatusSwitchingProtocols {
+		c.answerProtocol(c.answer.Header())
 		c.record(status) // the connection may stay open for days
 	}
 }
@@ -340,7 +336,10 @@ func (c *Call) record(status int) {
 
 // serveUsage answers the gate's own endpoint.
 func (c *Call) serveUsage(w http.ResponseWriter, r *http.Request) error {
-	key := &store.Key{ID: c.grant.Key, Name: c.grant.KeyName}
+	var key *store.Key // an identity has none
+	if !c.credential.isIdentity() {
+		key = &store.Key{ID: c.grant.Key, Name: c.grant.KeyName}
+	}
 	if own := c.grant.Restriction; own != nil {
 		key.Root, key.Limits = own.CountsAs, own.Limits
 	}

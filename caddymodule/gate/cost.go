@@ -13,7 +13,6 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
-	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 // maxNesting is the maximum depth of objects and arrays in a body.
@@ -24,7 +23,7 @@ var refuseCostType = fixed(http.StatusUnsupportedMediaType, "unsupported_media_t
 
 // price finds the cost of the call. It reads a body only if each limit has
 // room for at least 1.
-func (c *Call) price(hash token.Hash) *Refusal {
+func (c *Call) price() *Refusal {
 	c.cost = c.endpoint.Cost
 	if c.endpoint.CostMember != "" {
 		c.cost = 1
@@ -35,7 +34,7 @@ func (c *Call) price(hash token.Hash) *Refusal {
 		if refusal != nil && !c.shadow {
 			return refusal
 		}
-		if again := c.restart(hash); refusal == nil || c.unsure {
+		if again := c.restart(); refusal == nil || c.unsure {
 			refusal = again
 		}
 		if refusal != nil {
@@ -49,8 +48,8 @@ func (c *Call) price(hash token.Hash) *Refusal {
 // restart makes the call begin now, and checks token, address and plan again. A
 // client can send a body as slowly as it likes. Without this, it could save up
 // calls of a pace and make them at once, or with a revoked key.
-func (c *Call) restart(hash token.Hash) *Refusal {
-	refusal := c.renew(hash, c.store.Grant)
+func (c *Call) restart() *Refusal {
+	refusal := c.renew(false)
 	if refusal == nil {
 		refusal = c.checkAddress()
 	}

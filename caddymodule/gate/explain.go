@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -134,11 +135,11 @@ func (g *Gate) explainCall(r *http.Request, e *policy.Endpoint, x *explaining) (
 	return x.admitted("The request passes to the service.")
 }
 
-// checkToken is bearer and Store.Grant for a known key.
+// checkToken is credentials and Store.Grant for a known key.
 func (x *explaining) checkToken(r *http.Request, now time.Time) *Refusal {
-	_, refusal := bearer(nil, r.URL.RawQuery)
+	refusal := checkQuery(r.URL.RawQuery)
 	if x.Question.Account == nil {
-		return refusal
+		return cmp.Or(refusal, refuseUnauthenticated)
 	}
 	grants := !x.Question.Account.Disabled && (x.Question.Key == nil || x.Question.Key.Live(now))
 	switch {
@@ -159,7 +160,7 @@ func (x *explaining) grant(p *policy.Policy) store.Grant {
 	grant := store.Grant{Account: account.ID, Plan: account.Plan, Overrides: account.Overrides}
 	if key == nil {
 		if plan := p.Plan(account.Plan); plan != nil {
-			grant.Abilities = strings.Join(slices.Sorted(slices.Values(plan.Abilities)), " ")
+			grant.Abilities = plan.All
 		}
 		return grant
 	}

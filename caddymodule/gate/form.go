@@ -44,8 +44,11 @@ func (g *Gate) report(account string, e *policy.Endpoint, f *Refusal) {
 
 // write writes a refusal. All refusals are written here.
 func (g *Gate) write(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, f *Refusal) error {
-	as := g.formOf(r, f)
-	f.setHeader(w.Header(), as, e != nil)
+	as, vary := g.formOf(r, f), ""
+	if e != nil {
+		vary = g.vary
+	}
+	f.setHeader(w.Header(), as, vary)
 	if b, watched := r.Body.(interface{ isWhole() bool }); !watched || !b.isWhole() {
 		apierror.CloseUnread(w, r)
 	}
@@ -81,7 +84,7 @@ func (g *Gate) formOf(r *http.Request, f *Refusal) form {
 
 // setHeader sets the headers of a refusal, as copies for this answer:
 // servers have handlers that change the values of headers in place.
-func (f *Refusal) setHeader(h http.Header, as form, gated bool) {
+func (f *Refusal) setHeader(h http.Header, as form, vary string) {
 	values := make([]string, 0, len(f.header)+len(as.header)+1)
 	for _, lines := range [...][]field{f.header, as.header} {
 		for _, line := range lines {
@@ -90,12 +93,12 @@ func (f *Refusal) setHeader(h http.Header, as form, gated bool) {
 		}
 	}
 	switch {
-	case !gated:
+	case vary == "":
 	case len(h["Vary"]) == 0:
-		values = append(values, varyAuthorization)
+		values = append(values, vary)
 		h["Vary"] = values[len(values)-1 : len(values) : len(values)]
 	default:
-		varyBy(h, varyAuthorization)
+		varyBy(h, vary)
 	}
 	if as.negotiated {
 		varyBy(h, "Accept")

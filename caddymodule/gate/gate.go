@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/route"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -35,6 +36,9 @@ type Server interface {
 	// Client returns the IP address of the client, by the server's rules
 	// about trusted proxies.
 	Client(r *http.Request) string
+
+	// Identity returns the value of a placeholder of the server, or "".
+	Identity(r *http.Request, placeholder string) string
 
 	// Identified tells the server the account and key of a request, before
 	// the gate checks what they may call. The server may keep the call as
@@ -84,13 +88,18 @@ type Handler interface {
 	ServeHTTP(w http.ResponseWriter, r *http.Request) error
 }
 
-// Options configure a Gate. All but Proof are required.
+// Options configure a Gate. All but Proof are required; Guesses only with
+// foreign keys, and Enrol only with identities.
 type Options struct {
 	Policy *policy.Policy
 	// Store returns the store, or why there is none.
 	Store func() (Store, error)
 	// Limiter returns the login limiter, or why there is none.
 	Limiter func() (LoginLimiter, error)
+	// Guesses limits unknown foreign tokens.
+	Guesses *login.Guesses
+	// Enrol creates an account on a plan, unless it exists.
+	Enrol func(ctx context.Context, account, plan string) error
 	// Assertions proves to the upstream which account calls.
 	Assertions *assertion.Signer
 	// Proof is the static proof, which upstreams get as well unless it is
@@ -113,6 +122,7 @@ type Options struct {
 type Gate struct {
 	Options
 
+	vary         string // the headers that have tokens, separated by ", "
 	outages      *outages
 	entitlements [][]entitlement // by Plan.Index and Endpoint.Index; the last are those without a plan
 }
@@ -120,6 +130,10 @@ type Gate struct {
 // New returns a gate.
 func New(o Options) *Gate {
 	g := &Gate{Options: o, outages: newOutages(o.Logger, o.Policy.Endpoints)}
+	g.vary = "Authorization"
+	if name := o.Policy.TokenHeader; name != "" {
+		g.vary += ", " + name
+	}
 	for _, plan := range o.Policy.Plans {
 		g.entitlements = append(g.entitlements, g.entitlementsOf(plan))
 	}
@@ -189,11 +203,11 @@ const anyMethod = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 // endpoint serves a metered request that came at began.
 func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, held headers, began time.Time, next Handler) error {
 	shadow := g.isShadow() && !e.Usage
-	hash, fault := g.credentials(r, held)
+	shown, fault := g.credentials(r, e, held)
 	known := fault == nil
 	if !known && shadow {
 		// An invalid token is refused, also in a request with another fault.
-		hash, known = ownToken(held.authorization)
+		shown, known = ownToken(held.authorization)
 	}
 	if !known {
 		g.Server.Decided(g.Since(began))
@@ -202,15 +216,17 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 		}
 		return g.refuse(w, r, "", e, fault)
 	}
-	c, refusal := g.identify(r, e, hash, began)
+	c, refusal := g.identify(r, e, shown, began)
 	if refusal == nil {
-		refusal = c.decide(hash, fault)
+		refusal = c.decide(fault)
 	}
 	g.Server.Decided(g.Since(began))
 	switch {
 	case refusal == nil:
 		g.outages.store.Worked()
 		g.Server.Count(e, Admitted)
+	case c == nil && shadow && shown.mayBeServices(refusal):
+		return g.letPass(w, r, e, refusal, held, next)
 	case c == nil:
 		return g.refuse(w, r, "", e, refusal)
 	case !shadow || c.unsure || refusal == refuseInvalidToken:
@@ -218,29 +234,21 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 	default:
 		c.letPass(refusal, held)
 	}
-	return c.proxy(w, r, held, hash, next)
+	return c.proxy(w, r, held, next)
 }
 
-// credentials returns the token of a request to an endpoint.
-func (g *Gate) credentials(r *http.Request, held headers) (token.Hash, *Refusal) {
-	if held.upgradeRefused {
-		return token.Hash{}, refuseUpgrade
-	}
-	return bearer(held.authorization, r.URL.RawQuery)
-}
-
-// identify returns the call of a request whose token the store knows.
-func (g *Gate) identify(r *http.Request, e *policy.Endpoint, hash token.Hash, now time.Time) (*Call, *Refusal) {
+// identify returns the call of a request whose credential the store knows.
+func (g *Gate) identify(r *http.Request, e *policy.Endpoint, by credential, now time.Time) (*Call, *Refusal) {
 	db, err := g.Store()
 	if err != nil {
 		return nil, g.storeFailed(err)
 	}
-	grant, err := db.Grant(r.Context(), hash, now)
-	if err != nil {
-		return nil, g.storeFailed(err)
+	grant, refusal := g.find(r, db, &by, now)
+	if refusal != nil {
+		return nil, refusal
 	}
 	c := &Call{
-		entitlement: &g.entitlements[len(g.Policy.Plans)][e.Index], grant: grant,
+		entitlement: &g.entitlements[len(g.Policy.Plans)][e.Index], credential: by, grant: grant,
 		store: db, request: r, began: now, path: r.URL.Path, head: r.Method != e.Method, shadow: g.isShadow() && !e.Usage,
 	}
 	g.Server.Identified(r, c)

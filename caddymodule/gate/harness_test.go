@@ -44,6 +44,8 @@ type world struct {
 	last     *gate.Call
 
 	decisions int
+	identity  string   // of a user whom another handler has authenticated
+	enrolled  []string // "account plan"
 	refused   []string // "account endpoint code"
 	reached   []event.Quota
 }
@@ -112,7 +114,8 @@ func (w *world) configure(t testing.TB, c policy.Config) {
 	limiter := login.NewLocal(w.store.(login.Journal))
 	w.gate = gate.New(gate.Options{
 		Policy: p, Store: func() (gate.Store, error) { return w.store, nil },
-		Limiter:    func() (gate.LoginLimiter, error) { return limiter, nil },
+		Limiter: func() (gate.LoginLimiter, error) { return limiter, nil },
+		Guesses: login.NewGuesses(), Enrol: w.enrol,
 		Assertions: newSigner(t), Server: w, Reporter: w, Now: w.clock, Since: func(t time.Time) time.Duration { return w.clock().Sub(t) }, Logger: zap.NewNop(),
 	})
 }
@@ -157,6 +160,21 @@ func (*world) Mark(r *http.Request, call *gate.Call) {
 	if mark, ok := r.Context().Value(marks{}).(**gate.Call); ok {
 		*mark = call
 	}
+}
+
+func (w *world) Identity(*http.Request, string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.identity
+}
+
+// enrol creates an account, as the control API does.
+func (w *world) enrol(ctx context.Context, account, plan string) error {
+	w.mu.Lock()
+	w.enrolled = append(w.enrolled, account+" "+plan)
+	w.mu.Unlock()
+	_, err := storetest.PutAccount(ctx, w.store, store.Account{ID: account, Plan: plan, CreatedAt: noon})
+	return err
 }
 
 func (*world) Passed(r *http.Request) bool {

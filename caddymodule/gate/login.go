@@ -215,11 +215,11 @@ func formEmail(body []byte) (string, bool) {
 	return email, utf8.ValidString(email)
 }
 
-// credentials are the fields of a login form in any spelling that some
-// server reads: in any case, with space around.
-type credentials struct{ email, password []string }
+// loginForm has the fields of a login form in any spelling that some server
+// reads: in any case, with space around.
+type loginForm struct{ email, password []string }
 
-func readForm(text string) (f credentials, err error) {
+func readForm(text string) (f loginForm, err error) {
 	values, err := url.ParseQuery(text)
 	for name, fields := range values {
 		switch strings.ToLower(strings.TrimSpace(name)) {
@@ -233,4 +233,4 @@ func readForm(text string) (f credentials, err error) {
 }
 
 // any tells whether the form has one of the fields.
-func (f credentials) any() bool { return len(f.email)+len(f.password) > 0 }
+func (f loginForm) any() bool { return len(f.email)+len(f.password) > 0 }

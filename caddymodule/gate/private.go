@@ -37,10 +37,7 @@ func isTargetedCacheControl(name string) bool {
 	return strings.HasSuffix(name, "-Cache-Control") || name == "Surrogate-Control" || name == "Edge-Control" || name == "X-Accel-Expires"
 }
 
-const (
-	noStore           = "no-store"
-	varyAuthorization = "Authorization"
-)
+const noStore = "no-store"
 
 // keepPrivate sets Cache-Control and Vary so that no shared cache sends the
 // answer to another account.
@@ -52,14 +49,20 @@ func (c *Call) keepPrivate(h http.Header, cacheControl, vary []string) {
 		c.header(h, "Cache-Control", atCacheControl, private(cacheControl))
 	}
 	if len(vary) == 0 {
-		c.header(h, "Vary", atVary, varyAuthorization)
+		c.header(h, "Vary", atVary, c.gate.vary)
 		return
 	}
-	varyBy(h, varyAuthorization)
+	varyBy(h, c.gate.vary)
 }
 
-// varyBy adds a field of the request to Vary.
-func varyBy(h http.Header, name string) {
+// varyBy adds a list of request headers to Vary.
+func varyBy(h http.Header, names string) {
+	for name := range strings.SplitSeq(names, ", ") {
+		varyByOne(h, name)
+	}
+}
+
+func varyByOne(h http.Header, name string) {
 	for _, value := range h["Vary"] {
 		for field := range strings.SplitSeq(value, ",") {
 			if field = strings.TrimSpace(field); field == "*" || strings.EqualFold(field, name) {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
-	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 // isShadow tells whether the gate only reports calls that break a rule.
@@ -15,11 +14,11 @@ func (g *Gate) isShadow() bool { return g.Policy.Mode == policy.Shadow }
 // confirm returns the refusal of a call, or another one if shadow must not
 // let it pass: a cached grant may be of a key that is revoked, or of an account
 // that is disabled. If the store has returned rooms, it has checked the grant.
-func (c *Call) confirm(hash token.Hash, refusal *Refusal) *Refusal {
+func (c *Call) confirm(refusal *Refusal) *Refusal {
 	if refusal == nil || !c.shadow || c.unsure || !c.grant.Cached || c.rooms != nil {
 		return refusal
 	}
-	if failed := c.renew(hash, c.store.Confirm); failed != nil {
+	if failed := c.renew(true); failed != nil {
 		return failed
 	}
 	c.effective = nil // of the plan and the abilities of the old grant

@@ -23,6 +23,8 @@ type Plan struct {
 	Index int
 	// Abilities lists the abilities of the plan's endpoints, sorted.
 	Abilities []string
+	// All is Abilities, separated by spaces.
+	All string
 	// Limits has all limits in the order of the configuration, including
 	// unlimited ones.
 	Limits []store.Limit
@@ -67,6 +69,7 @@ func newPlan(c PlanConfig, endpoints []*Endpoint, declared []string) (*Plan, err
 	}
 	slices.Sort(p.Abilities)
 	p.Abilities = slices.Compact(p.Abilities)
+	p.All = strings.Join(p.Abilities, " ")
 	return p, err
 }
 

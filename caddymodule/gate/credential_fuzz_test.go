@@ -2,10 +2,12 @@ package gate
 
 import (
 	"crypto/rand"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -33,14 +35,14 @@ func TestCarriesToken(t *testing.T) {
 	}
 }
 
-// FuzzBearer holds the reading of a token to what others read: one that
+// FuzzCredentials holds the reading of a token to what others read: one that
 // is accepted is well-formed, the only one, and not in the query.
-func FuzzBearer(f *testing.F) {
+func FuzzCredentials(f *testing.F) {
 	tok, err := token.New(token.Key, rand.Reader)
 	if err != nil {
 		f.Fatal(err)
 	}
-	good := tok.Reveal()
+	good, g := tok.Reveal(), &Gate{Options: Options{Policy: new(policy.Policy)}}
 	f.Add("Bearer "+good, "", "")
 	f.Add("bearer   "+good+"  ", "Basic x", "date=1")
 	f.Add("Bearer", "", "access_token="+good)
@@ -50,7 +52,8 @@ func FuzzBearer(f *testing.F) {
 		if second != "" {
 			fields = append(fields, second)
 		}
-		hash, refusal := bearer(fields, query)
+		r := &http.Request{URL: &url.URL{RawQuery: query}, Header: http.Header{}}
+		found, refusal := g.credentials(r, new(policy.Endpoint), headers{authorization: fields})
 		values, _ := url.ParseQuery(query)
 		named := false
 		for name := range values {
@@ -60,8 +63,8 @@ func FuzzBearer(f *testing.F) {
 			t.Fatalf("a token in the query: got %v", refusal)
 		}
 		if refusal != nil {
-			if hash != (token.Hash{}) {
-				t.Fatalf("a refusal with a hash")
+			if found != (credential{}) {
+				t.Fatalf("a refusal with a credential")
 			}
 			return
 		}
@@ -69,7 +72,7 @@ func FuzzBearer(f *testing.F) {
 		if second != "" || len(fields) != 2 || !strings.EqualFold(fields[0], "bearer") {
 			t.Fatalf("accepted %q, %q", first, second)
 		}
-		if want, _, err := token.Parse(fields[1]); err != nil || want != hash {
+		if want, _, err := token.Parse(fields[1]); err != nil || want != found.hash {
 			t.Fatalf("accepted %q (%v)", first, err)
 		}
 	})

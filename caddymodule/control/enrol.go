@@ -1,0 +1,30 @@
+package control
+
+import (
+	"context"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// enrolling is who creates the account of an identity, in the audit log.
+const enrolling = "identity"
+
+// Enrol creates the account of an identity on a plan, unless it exists.
+func Enrol(ctx context.Context, backend Backend, id, plan string) error {
+	with, err := (&server{backend: backend}).open()
+	if err != nil {
+		return err
+	}
+	// The account is for later calls too, also if this one has gone.
+	ctx = context.WithValue(context.WithoutCancel(ctx), actorKey{}, api.Actor{Kind: api.ActorApplication, ID: enrolling})
+	_, err = with.changeAccount(ctx, id, func(account *store.Account, exists bool) (change, error) {
+		var wanted api.AccountChange
+		if !exists {
+			wanted.Plan = &plan
+		}
+		before := with.apply(wanted, account, exists)
+		return accountChange(before, *account), nil
+	})
+	return err
+}

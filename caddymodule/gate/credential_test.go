@@ -1,0 +1,348 @@
+package gate_test
+
+import (
+	"context"
+	"net/http"
+
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+const convertTarget = "/api/convert/EUR/10/USD"
+
+// received is what the service got of a request.
+type received struct {
+	header http.Header
+}
+
+// fronting makes a world in front of an existing service, and what the service
+// received last.
+func fronting(t testing.TB, change func(*policy.Config)) (*world, *received) {
+	w := newWorld(t, func(c *policy.Config) {
+		c.TokenHeader, c.ForeignKeys = "X-Api-Key", true
+		c.Endpoints[1].Keep = []string{"Authorization", "Cookie"}
+		c.Endpoints[1].Upgrade = true
+		if change != nil {
+			change(c)
+		}
+	})
+	got := &received{}
+	w.next = func(rw http.ResponseWriter, r *http.Request) error {
+		got.header = r.Header.Clone()
+		status := http.StatusOK
+		if r.Header.Get("Upgrade") != "" {
+			status = http.StatusSwitchingProtocols
+		}
+		rw.WriteHeader(status)
+		return nil
+	}
+	return w, got
+}
+
+// foreignKey stores a key whose token has this hash.
+func (w *world) foreignKey(t testing.TB, account, id string, hash token.Hash) {
+	t.Helper()
+	key := store.Key{ID: id, Account: account, Kind: token.Key, Name: id, Abilities: []string{"convert", "rates"}, CreatedAt: w.clock()}
+	if err := w.store.CreateKey(t.Context(), key, hash); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTokenPlaces: a request shows one token in one place.
+func TestTokenPlaces(t *testing.T) {
+	t.Parallel()
+	w, got := fronting(t, nil)
+	own := w.account(t, "acc_1")
+	const foreign, split = "an old token with 30 chars", "12|the old token of a session"
+	plain, split2 := strings.ReplaceAll(foreign, " ", "-"), strings.ReplaceAll(split, " ", "-")
+	w.foreignKey(t, "acc_1", "key_plain", token.Foreign(plain))
+	w.foreignKey(t, "acc_1", "key_split", token.Prefixed("12", token.Foreign("the-old-token-of-a-session")))
+	w.foreignKey(t, "acc_1", "key_whole", token.Foreign("7|a-token-with-a-bar-in-it"))
+	upgrade := []string{"Connection: Upgrade", "Upgrade: websocket"}
+	for _, c := range []struct {
+		name, target string
+		headers      []string
+		status       int
+		code         string
+	}{
+		{"own in Authorization", convertTarget, []string{"Authorization: Bearer " + own}, 200, ""},
+		{"own in the token header", convertTarget, []string{"X-Api-Key: " + own}, 200, ""},
+		{"foreign in Authorization", convertTarget, []string{"Authorization: bearer  " + plain}, 200, ""},
+		{"foreign in the token header", convertTarget, []string{"X-Api-Key: " + plain}, 200, ""},
+		{"with a prefix", convertTarget, []string{"Authorization: Bearer " + split2}, 200, ""},
+		{"stored whole, with a bar", convertTarget, []string{"Authorization: Bearer 7|a-token-with-a-bar-in-it"}, 200, ""},
+		{"with another prefix", convertTarget, []string{"Authorization: Bearer 13|the-old-token-of-a-session"}, 401, "invalid_token"},
+		{"without its prefix", convertTarget, []string{"Authorization: Bearer the-old-token-of-a-session"}, 401, "invalid_token"},
+		{"both places", convertTarget, []string{"Authorization: Bearer " + own, "X-Api-Key: " + own}, 400, "invalid_request"},
+		{"another scheme and the token header", convertTarget, []string{"Authorization: Basic YTpi", "X-Api-Key: " + own}, 400, "invalid_request"},
+		{"two token headers", convertTarget, []string{"X-Api-Key: " + own, "X-Api-Key: " + own}, 400, "invalid_request"},
+		{"an empty token header", convertTarget, []string{"X-Api-Key: "}, 401, "unauthenticated"},
+		{"a scheme in the token header", convertTarget, []string{"X-Api-Key: Bearer " + own}, 401, "invalid_token"},
+		{"nothing", convertTarget, nil, 401, "unauthenticated"},
+		{"in the query", convertTarget + "?api_key=x", []string{"X-Api-Key: " + own}, 400, "invalid_request"},
+		{"a subprotocol without upgrade in the endpoint", convertTarget, []string{"Sec-WebSocket-Protocol: tollgate.bearer." + own}, 401, "unauthenticated"},
+		{"the service's own Authorization", "/api/rates/EUR", []string{"Authorization: Bearer of-the-service", "X-Api-Key: " + own}, 200, ""},
+		{"two own tokens", "/api/rates/EUR", []string{"Authorization: Bearer " + own, "X-Api-Key: " + own}, 400, "invalid_request"},
+		{"a subprotocol", "/api/rates/EUR", append(upgrade, "Sec-WebSocket-Protocol: chat, tollgate.bearer."+own), 101, ""},
+		{"a subprotocol and the token header", "/api/rates/EUR", append(upgrade, "Sec-WebSocket-Protocol: tollgate.bearer."+own, "X-Api-Key: "+own), 400, "invalid_request"},
+		{"two subprotocols", "/api/rates/EUR", append(upgrade, "Sec-WebSocket-Protocol: tollgate.bearer."+own+",tollgate.bearer."+own), 400, "invalid_request"},
+	} {
+		got.header = nil
+		if err := w.store.ResetCounts(t.Context(), "acc_1", "", w.gate.Policy.Calendar.At(noon).Day); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := w.ask("GET", c.target, "", c.headers...)
+		if err != nil || answer.Code != c.status || c.code != "" && !strings.Contains(answer.Body.String(), `"`+c.code+`"`) {
+			t.Errorf("%s: got %d %s, %v, want %d %s", c.name, answer.Code, answer.Body, err, c.status, c.code)
+		}
+		if vary := strings.Join(answer.Header().Values("Vary"), ", "); vary != "Authorization, X-Api-Key" {
+			t.Errorf("%s: got Vary %q", c.name, vary)
+		}
+		sent := strings.Join(got.header.Values("X-Api-Key"), "") + strings.Join(got.header.Values("Sec-WebSocket-Protocol"), "")
+		if strings.Contains(sent, "tg") || c.target == convertTarget && got.header.Get("Authorization") != "" {
+			t.Errorf("%s: the service got %v", c.name, got.header)
+		}
+	}
+}
+
+// TestKeep: the headers that an endpoint keeps go on to the service, and no
+// others.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	w, got := fronting(t, nil)
+	bearer := w.account(t, "acc_1")
+	for target, want := range map[string]string{convertTarget: " ", "/api/rates/EUR": "Bearer " + bearer + " id=1"} {
+		if answer, err := w.ask("GET", target, "", "Authorization: Bearer "+bearer, "Cookie: id=1"); err != nil || answer.Code != 200 {
+			t.Fatalf("%s: got %d, %v", target, answer.Code, err)
+		}
+		if sent := got.header.Get("Authorization") + " " + got.header.Get("Cookie"); sent != want {
+			t.Errorf("%s: the service got %q, want %q", target, sent, want)
+		}
+	}
+}
+
+// TestSubprotocol: a token as a subprotocol goes no further. The gate chooses
+// its own subprotocol only if the client offers it and the service chooses
+// none.
+func TestSubprotocol(t *testing.T) {
+	t.Parallel()
+	w, got := fronting(t, nil)
+	bearer := "tollgate.bearer." + w.account(t, "acc_1")
+	for _, c := range []struct{ offered, sent, chosen, answered string }{
+		{"chat, " + bearer + ", v2", "chat, v2", "chat", "chat"},
+		{bearer, "", "", ""},
+		{"tollgate, " + bearer, "", "", "tollgate"},
+		{"tollgate, " + bearer + ", chat", "chat", "chat", "chat"},
+	} {
+		w.next = func(rw http.ResponseWriter, r *http.Request) error {
+			got.header = r.Header.Clone()
+			if c.chosen != "" {
+				rw.Header().Set("Sec-WebSocket-Protocol", c.chosen)
+			}
+			rw.WriteHeader(http.StatusSwitchingProtocols)
+			return nil
+		}
+		answer, err := w.ask("GET", "/api/rates/EUR", "", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Protocol: "+c.offered)
+		if err != nil || answer.Code != 101 {
+			t.Fatalf("%s: got %d %s, %v", c.offered, answer.Code, answer.Body, err)
+		}
+		if sent, answered := got.header.Get("Sec-WebSocket-Protocol"), answer.Header().Get("Sec-WebSocket-Protocol"); sent != c.sent || answered != c.answered {
+			t.Errorf("%s: the service got %q, the client %q", c.offered, sent, answered)
+		}
+	}
+}
+
+// TestForeignKeysOff: without the option, a stored foreign token is malformed.
+func TestForeignKeysOff(t *testing.T) {
+	t.Parallel()
+	w, _ := fronting(t, func(c *policy.Config) { c.ForeignKeys = false })
+	w.account(t, "acc_1")
+	const text = "an-old-token-of-another-gate"
+	w.foreignKey(t, "acc_1", "key_old", token.Foreign(text))
+	if answer, _ := w.ask("GET", convertTarget, "", "Authorization: Bearer "+text); answer.Code != 401 {
+		t.Errorf("got %d %s, want 401", answer.Code, answer.Body)
+	}
+}
+
+// TestForeignGuesses: a client sends 20 unknown tokens in a minute. Then no
+// foreign token of it is looked up, also not a right one. Tokens of the gate,
+// and other clients, are not held up.
+func TestForeignGuesses(t *testing.T) {
+	t.Parallel()
+	w, _ := fronting(t, nil)
+	own := w.account(t, "acc_1")
+	const right = "an-old-token-of-another-gate"
+	w.foreignKey(t, "acc_1", "key_old", token.Foreign(right))
+	ask := func(bearer string, status int) {
+		t.Helper()
+		answer, err := w.ask("GET", convertTarget, "", "Authorization: Bearer "+bearer)
+		if err != nil || answer.Code != status {
+			t.Fatalf("%s: got %d %s, %v, want %d", bearer, answer.Code, answer.Body, err, status)
+		}
+		if status == http.StatusTooManyRequests && (answer.Header().Get("Retry-After") != "60" || !strings.Contains(answer.Body.String(), "too_many_attempts")) {
+			t.Errorf("got %v %s", answer.Header(), answer.Body)
+		}
+	}
+	for range 20 {
+		ask("a-wrong-guess-of-a-token", 401)
+	}
+	ask("a-wrong-guess-of-a-token", 429)
+	ask(right, 429)
+	ask(own, 200)
+	w.set(noon.Add(time.Minute))
+	ask(right, 200)
+}
+
+// TestParallelGuess: a right guess among many wrong ones at once is refused if
+// 20 wrong ones were found before it.
+func TestParallelGuess(t *testing.T) {
+	t.Parallel()
+	w, _ := fronting(t, nil)
+	w.account(t, "acc_1")
+	const right = "an-old-token-of-another-gate"
+	w.foreignKey(t, "acc_1", "key_old", token.Foreign(right))
+	slow := &slowGrants{Store: w.store, hash: token.Foreign(right), looking: make(chan struct{}), resume: make(chan struct{})}
+	w.store = slow
+	done := make(chan int)
+	go func() {
+		answer, _ := w.ask("GET", convertTarget, "", "Authorization: Bearer "+right)
+		done <- answer.Code
+	}()
+	<-slow.looking
+	for range 20 {
+		if answer, _ := w.ask("GET", convertTarget, "", "Authorization: Bearer a-wrong-guess-of-a-token"); answer.Code != 401 {
+			t.Fatalf("got %d", answer.Code)
+		}
+	}
+	close(slow.resume)
+	if status := <-done; status != 429 {
+		t.Errorf("the right guess: got %d, want 429", status)
+	}
+}
+
+// TestIdentity: whoever another handler has authenticated is an account. What
+// a client writes changes nothing.
+func TestIdentity(t *testing.T) {
+	t.Parallel()
+	w, got := fronting(t, func(c *policy.Config) {
+		c.Identity = &policy.IdentityConfig{Placeholder: "{http.auth.user.id}", Plan: "small", Prefix: "staff."}
+	})
+	own := w.account(t, "acc_1")
+	disabled := store.Account{ID: "staff.gone", Plan: "small", Disabled: true}
+	if _, err := storetest.PutAccount(t.Context(), w.store, disabled); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, identity string
+		headers        []string
+		status         int
+		account, code  string
+	}{
+		{name: "of nobody", status: 401, code: "unauthenticated"},
+		{name: "claimed by headers", headers: []string{"Tollgate-Account: staff.ann", "X-User: ann", "Authorization: Basic YW5uOng="}, status: 401, code: "unauthenticated"},
+		{name: "of a user", identity: "ann", status: 200, account: "staff.ann"},
+		{name: "with another Authorization", identity: "ann", headers: []string{"Authorization: Basic YW5uOng="}, status: 200, account: "staff.ann"},
+		{name: "with another claim", identity: "ann", headers: []string{"Tollgate-Account: acc_1", "Authorization: Bearer a-token-of-the-service"}, status: 200, account: "staff.ann"},
+		{name: "with a token of the gate", identity: "ann", headers: []string{"Authorization: Bearer " + own}, status: 200, account: "acc_1"},
+		{name: "with a wrong token of the gate", identity: "ann", headers: []string{"Authorization: Bearer tgk_x"}, status: 401, code: "invalid_token"},
+		{name: "of a disabled account", identity: "gone", status: 401, code: "invalid_token"},
+		{name: "with a space", identity: "ann lee", status: 403, code: "invalid_identity"},
+		{name: "too long", identity: strings.Repeat("a", 59), status: 403, code: "invalid_identity"},
+		{name: "with a token in the query", identity: "ann", status: 400, code: "invalid_request"},
+	} {
+		w.mu.Lock()
+		w.identity = c.identity
+		w.mu.Unlock()
+		got.header = nil
+		target := convertTarget
+		if c.status == 400 {
+			target += "?access_token=x"
+		}
+		answer, err := w.ask("GET", target, "", c.headers...)
+		if err != nil || answer.Code != c.status || c.code != "" && !strings.Contains(answer.Body.String(), `"`+c.code+`"`) {
+			t.Errorf("%s: got %d %s, %v, want %d %s", c.name, answer.Code, answer.Body, err, c.status, c.code)
+		}
+		if account := got.header.Get("Tollgate-Account"); account != c.account {
+			t.Errorf("%s: the service got account %q, want %q", c.name, account, c.account)
+		}
+		if _, hasKey := got.header["Tollgate-Key"]; c.account != "" && hasKey != (c.account == "acc_1") {
+			t.Errorf("%s: the service got Tollgate-Key %v", c.name, got.header["Tollgate-Key"])
+		}
+		if c.account == "staff.ann" && got.header.Get("Tollgate-Abilities") != "convert rates usage" {
+			t.Errorf("%s: the service got abilities %q", c.name, got.header.Get("Tollgate-Abilities"))
+		}
+	}
+	if len(w.enrolled) != 1 || w.enrolled[0] != "staff.ann small" {
+		t.Errorf("enrolled %q, want staff.ann once", w.enrolled)
+	}
+	w.mu.Lock()
+	w.identity = "ann"
+	w.mu.Unlock()
+	for _, status := range []int{200, 200, 429} { // 3 calls were admitted before
+		if answer, _ := w.ask("GET", convertTarget, ""); answer.Code != status {
+			t.Errorf("got %d, want %d", answer.Code, status)
+		}
+	}
+	if answer, _ := w.ask("GET", "/api/usage", ""); answer.Code != 200 || !strings.Contains(answer.Body.String(), `"account":"staff.ann"`) {
+		t.Errorf("usage: got %d %s", answer.Code, answer.Body)
+	}
+}
+
+// TestIdentityWithoutAccess: no account is made for a plan without access.
+func TestIdentityWithoutAccess(t *testing.T) {
+	t.Parallel()
+	w, _ := fronting(t, func(c *policy.Config) {
+		c.Identity = &policy.IdentityConfig{Placeholder: "{http.auth.user.id}"}
+	})
+	w.identity = "ann"
+	if answer, _ := w.ask("GET", convertTarget, ""); answer.Code != 403 || !strings.Contains(answer.Body.String(), "plan_required") {
+		t.Errorf("got %d %s", answer.Code, answer.Body)
+	}
+	if len(w.enrolled) != 0 {
+		t.Errorf("enrolled %q", w.enrolled)
+	}
+}
+
+// TestShadowOfService: shadow passes what may be a credential of the service
+// unchanged, and removes nothing from it.
+func TestShadowOfService(t *testing.T) {
+	t.Parallel()
+	w, got := fronting(t, func(c *policy.Config) { c.Mode = policy.Shadow })
+	own := w.account(t, "acc_1")
+	for _, line := range []string{"X-Api-Key: a-token-of-the-service", "Authorization: Bearer a-token-of-the-service"} {
+		got.header = nil
+		answer, err := w.ask("GET", convertTarget, "", line)
+		name, value, _ := strings.Cut(line, ": ")
+		if err != nil || answer.Code != 200 || got.header.Get(name) != value {
+			t.Errorf("%s: got %d, %v; the service got %v", line, answer.Code, err, got.header)
+		}
+	}
+	if answer, _ := w.ask("GET", convertTarget, "", "X-Api-Key: "+own); answer.Code != 200 || got.header.Get("Tollgate-Account") != "acc_1" || got.header.Get("X-Api-Key") != "" {
+		t.Errorf("a valid token: got %d; the service got %v", answer.Code, got.header)
+	}
+	if want := []string{" convert invalid_token", " convert invalid_token"}; strings.Join(w.refused, ",") != strings.Join(want, ",") {
+		t.Errorf("reported %q, want %q", w.refused, want)
+	}
+}
+
+// slowGrants waits before it returns one grant.
+type slowGrants struct {
+	store.Store
+	hash            token.Hash
+	looking, resume chan struct{}
+}
+
+// Grant implements store.Grants.
+func (s *slowGrants) Grant(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
+	if hash == s.hash {
+		close(s.looking)
+		<-s.resume
+	}
+	return s.Store.Grant(ctx, hash, now)
+}
