@@ -42,6 +42,7 @@ func TestTokensInLogs(t *testing.T) {
 			site := address(t)
 			gate := load(t, file, site, strings.TrimPrefix(address(t), "http://"), func(config map[string]any) {
 				member(config, "logging", "logs", "default")["writer"] = map[string]any{"output": "file", "filename": logs}
+				member(config, "apps", "tollgate")["errors"] = "pass" // then Caddy logs the request of an error
 			})
 			token := newKey(t, gate, "acc_1", "starter")
 			header := strings.Split(strings.ReplaceAll(strings.Join(at.header, "\n"), "TOKEN", token), "\n")

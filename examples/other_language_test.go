@@ -41,6 +41,8 @@ func TestOtherLanguage(t *testing.T) {
 		t.Errorf("GET /books/2: got %v", got)
 	}
 	wantStatus(t, 404, "GET", site+"/books/9", "", key...) // json-server's
+	wantStatus(t, 200, "GET", site+"/books/1", "", "X-Api-Key", token)
+	wantStatus(t, 400, "GET", site+"/books/1", "", append(key, "X-Api-Key", token)...)
 	post := append(key, "Content-Type", "application/json", "X-HTTP-Method-Override", "DELETE")
 	if got := decode[book](t, wantStatus(t, 201, "POST", site+"/books", `{"title": "Walden"}`, post...)); got != (book{3, "Walden"}) {
 		t.Errorf("POST /books: got %v", got)
@@ -50,7 +52,7 @@ func TestOtherLanguage(t *testing.T) {
 	wantStatus(t, 404, "GET", site+"/", "", key...)
 	wantStatus(t, 405, "DELETE", site+"/books/1", "", key...)
 
-	for endpoint, want := range map[string]int64{"list": 1, "book": 2, "add": 1} {
+	for endpoint, want := range map[string]int64{"list": 1, "book": 3, "add": 1} {
 		if got := used(t, gate, "acc_1", endpoint); got != want {
 			t.Errorf("%s has %d calls, want %d", endpoint, got, want)
 		}

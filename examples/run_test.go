@@ -48,7 +48,7 @@ func load(t *testing.T, file, site, service string, change func(config map[strin
 	if err := json.Unmarshal(adapt(t, file, read(t, file)), &config); err != nil {
 		t.Fatal(err)
 	}
-	config["admin"] = map[string]any{"disabled": true}
+	member(config, "admin")["disabled"] = true
 	change(config)
 	text, err := json.Marshal(config)
 	if err != nil {
