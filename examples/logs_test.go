@@ -15,6 +15,7 @@ var tokens = map[string]struct {
 	header []string
 }{
 	"other-language.Caddyfile": {"/books", []string{"X-Api-Key", "TOKEN"}},
+	"php.Caddyfile":            {"/v1/cart", []string{"X-Api-Key", "TOKEN"}},
 	"websocket-sse.Caddyfile": {"/v1/chat", []string{
 		"Sec-WebSocket-Protocol", "chat, tollgate.bearer.TOKEN", "Connection", "Upgrade", "Upgrade", "websocket",
 		"Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==",
@@ -47,7 +48,9 @@ func TestTokensInLogs(t *testing.T) {
 			token := newKey(t, gate, "acc_1", "starter")
 			header := strings.Split(strings.ReplaceAll(strings.Join(at.header, "\n"), "TOKEN", token), "\n")
 			wantStatus(t, 502, "GET", site+at.path, "", header...)
-			eventually(t, "both logs", func() bool { return loggers(t, logs, token)["http.log.access"] && loggers(t, logs, token)["http.log.error"] })
+			eventually(t, "both logs", func() bool {
+				return loggers(t, logs, token)["http.log.access"] && loggers(t, logs, token)["http.log.error"]
+			})
 		})
 	}
 }
