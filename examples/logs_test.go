@@ -14,6 +14,7 @@ var tokens = map[string]struct {
 	path   string
 	header []string
 }{
+	"kong.Caddyfile":           {"/shop/orders", []string{"apikey", "TOKEN"}},
 	"other-language.Caddyfile": {"/books", []string{"X-Api-Key", "TOKEN"}},
 	"php.Caddyfile":            {"/v1/cart", []string{"X-Api-Key", "TOKEN"}},
 	"websocket-sse.Caddyfile": {"/v1/chat", []string{
