@@ -79,7 +79,7 @@ type side struct {
 // the normalisations, the order of fields and the chunks of a body.
 func TestOneProcessAnswersAlike(t *testing.T) {
 	stack.SkipInOneProcess(t, ownForm)
-	zone := calmZone()
+	zone := stack.CalmZone()
 	two, one := newSide(t, zone), newSide(t, zone, stack.OneProcess)
 	for _, r := range alike {
 		t.Run(r.name, func(t *testing.T) {

@@ -47,7 +47,7 @@ func startGates(t *testing.T, oldnew ...string) *gates {
 	})
 	const badger = `store badger "{$TOLLGATE_DATA:./data}/gate"`
 	caddyfile := stack.Shipped(t, append([]string{badger, "store redis redis://:{env.REDIS_PASSWORD}@" + g.proxy.Addr() + " {\n\t\t\ttimeout 500ms\n\t\t}"}, oldnew...)...)
-	g.add(t, stack.Start(t, caddyfile, "REDIS_PASSWORD="+redisPassword, "TOLLGATE_TIMEZONE="+calmZone()))
+	g.add(t, stack.Start(t, caddyfile, "REDIS_PASSWORD="+redisPassword, "TOLLGATE_TIMEZONE="+stack.CalmZone()))
 	for range 2 {
 		g.add(t, g.all[0].Join())
 	}
@@ -64,16 +64,6 @@ func (g *gates) add(t *testing.T, s *stack.Stack) {
 		t.Fatal(err)
 	}
 	g.all, g.control = append(g.all, s), append(g.control, control)
-}
-
-// calmZone is a zone in which it is around noon, so that no test runs over
-// midnight.
-func calmZone() string {
-	hours := 12 - time.Now().UTC().Hour() // to be added to UTC
-	if hours == 0 {
-		return "UTC"
-	}
-	return fmt.Sprintf("Etc/GMT%+d", -hours) // POSIX counts westwards
 }
 
 // eventually waits until a condition returns no error.

@@ -150,6 +150,14 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 	}
 	began := g.Now()
 	to, refusal, always := g.route(r, g.Server.Target(r))
+	if g.Policy.CORS != nil && g.sharesAnswers(r, to) {
+		a := g.newCORSAnswer(w, r)
+		defer a.begin() // the server answers if no handler has
+		if refusal != refuseBadPath && g.preflight(a, r) {
+			return nil
+		}
+		w = a
+	}
 	// Also of a refused request: an error route of the server may proxy it.
 	held := cleanHeaders(r, to)
 	switch {

@@ -16,13 +16,14 @@ const (
 	Malformed
 	Unavailable
 	Failed
-	Outcomes int = iota
+	Preflight     // a browser asked what a page may do, see preflight
+	Outcomes  int = iota
 )
 
 var outcomes = [Outcomes]string{
 	Admitted: "admitted", Refunded: "refunded", Exhausted: "exhausted", RateLimited: "rate_limited", Throttled: "throttled",
 	Unauthenticated: "unauthenticated", NotEntitled: "not_entitled", NotFound: "not_found",
-	Malformed: "malformed", Unavailable: "unavailable", Failed: "failed",
+	Malformed: "malformed", Unavailable: "unavailable", Failed: "failed", Preflight: "preflight",
 }
 
 // String returns the outcome as a label.

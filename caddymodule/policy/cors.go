@@ -93,7 +93,7 @@ func checkOrigin(origin string) error {
 		return fmt.Errorf("write only scheme, host and port: %s://%s", u.Scheme, u.Host)
 	case strings.ContainsFunc(origin, func(r rune) bool { return r > '~' || 'A' <= r && r <= 'Z' }):
 		return errors.New("browsers send it in lower case, and a host in other scripts as xn--")
-	case u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80":
+	case strings.HasSuffix(u.Host, ":") || u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80":
 		return errors.New("browsers do not send the default port")
 	}
 	return nil

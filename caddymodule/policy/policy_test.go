@@ -142,6 +142,9 @@ func TestMistakes(t *testing.T) {
 		"limit":            {func(c *policy.Config) { c.Plans[1].Limits["convert"] = new(policy.Limit(-1)) }, "plan starter convert"},
 		"large limit":      {func(c *policy.Config) { c.Plans[1].Limits["convert"] = new(policy.Limit(policy.MaxLimit + 1)) }, "plan starter convert"},
 		"refund":           {func(c *policy.Config) { c.Refund = "always" }, "refund"},
+		"no origin":        {func(c *policy.Config) { c.CORS = &policy.CORSConfig{} }, "cors"},
+		"origin":           {func(c *policy.Config) { c.CORS = &policy.CORSConfig{Origins: []string{"example.com"}} }, "cors"},
+		"short max_age":    {func(c *policy.Config) { c.CORS = &policy.CORSConfig{Origins: []string{"*"}, MaxAge: 1} }, "cors max_age"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+
+	"github.com/prometheus/procfs"
 )
 
 // Resources returns how many goroutines and open files Caddy has. It first
@@ -24,4 +26,19 @@ func (s *Stack) Resources() (goroutines, files int) {
 		s.t.Fatal(err)
 	}
 	return goroutines, len(open)
+}
+
+// Memory returns the resident memory of Caddy in bytes, and the most that it
+// has had.
+func (s *Stack) Memory() (now, peak uint64) {
+	s.t.Helper()
+	process, err := procfs.NewProc(s.caddy.Process.Pid)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	status, err := process.NewStatus()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return status.VmRSS, status.VmHWM
 }

@@ -91,6 +91,29 @@ func Shipped(t testing.TB, oldnew ...string) string {
 // OneProcess replaces the upstream and the proxy by a handler of Caddy.
 func Start(t testing.TB, caddyfile string, settings ...string) *Stack {
 	t.Helper()
+	s := newStack(t, settings)
+	s.oneProcess = inOneProcess() || slices.Contains(settings, OneProcess)
+	s.Configure(caddyfile)
+	if !s.oneProcess {
+		s.StartUpstream()
+	}
+	s.StartCaddy()
+	return s
+}
+
+// StartGate is like Start without the upstream: the Caddyfile proxies to
+// services of the test. Its endpoint of the usage is GET /api/usage.
+func StartGate(t testing.TB, caddyfile string, settings ...string) *Stack {
+	t.Helper()
+	s := newStack(t, settings)
+	s.Configure(caddyfile)
+	s.StartCaddy()
+	return s
+}
+
+// newStack builds the programs, and stops them at the end of the test.
+func newStack(t testing.TB, settings []string) *Stack {
+	t.Helper()
 	if err := build(); err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +129,6 @@ func Start(t testing.TB, caddyfile string, settings ...string) *Stack {
 		listen:    "127.0.0.1:" + ports[3],
 		log:       &Output{},
 		secrets:   []string{Secret},
-
-		oneProcess: inOneProcess() || slices.Contains(settings, OneProcess),
 	}
 	s.env = append(os.Environ(), "TOLLGATE_UPSTREAM="+s.listen, "TOLLGATE_DATA="+s.Data, "TOLLGATE_SECRET="+Secret,
 		"TOLLGATE_RATES_HISTORY=off", "TOLLGATE_RATES_DAILY=off")
@@ -117,7 +138,6 @@ func Start(t testing.TB, caddyfile string, settings ...string) *Stack {
 			s.Address, _, _ = strings.Cut(sites, ",")
 		}
 	}
-	s.Configure(caddyfile)
 	t.Cleanup(func() {
 		s.checkSecrets()
 		s.Stop()
@@ -125,10 +145,6 @@ func Start(t testing.TB, caddyfile string, settings ...string) *Stack {
 			t.Logf("the output of the programs:\n%s", s.log)
 		}
 	})
-	if !s.oneProcess {
-		s.StartUpstream()
-	}
-	s.StartCaddy()
 	return s
 }
 

@@ -112,6 +112,9 @@ func TestDocument(t *testing.T) {
 	if got, want := a.header.Get("Content-Type"), "application/json"; a.status != http.StatusOK || got != want {
 		t.Fatalf("got %d %s, want 200 %s", a.status, got, want)
 	}
+	if got := a.header.Get("Access-Control-Allow-Origin"); got != "*" {
+		t.Errorf("Access-Control-Allow-Origin = %q: pages of other sites cannot read the document", got)
+	}
 	golden(t, "testdata/openapi.json", append(a.body, '\n'))
 	document := s.document(t)
 	if err := document.Validate(t.Context()); err != nil {

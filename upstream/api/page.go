@@ -44,7 +44,8 @@ func newPages(document *huma.OpenAPI, site *url.URL, shown []*huma.Operation) (m
 	policy := "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 	return map[string]http.Handler{
-		"/openapi.json": page(text, http.Header{"Content-Type": {mediaType}}),
+		// Pages of other sites, such as tools for APIs, may read the document.
+		"/openapi.json": page(text, http.Header{"Content-Type": {mediaType}, "Access-Control-Allow-Origin": {"*"}}),
 		"/docs": page(reference, http.Header{
 			"Content-Type":            {"text/html; charset=utf-8"},
 			"Content-Security-Policy": {policy},

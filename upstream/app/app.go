@@ -33,20 +33,19 @@ const endLoginsEvery = 2 * time.Second
 type App struct {
 	options    Options
 	store      *database.Store
-	rates      *ecb.Provider
 	accounts   *account.Service
+	keep       func(name string, work func(context.Context)) // runs work until Close
 	stop       context.CancelFunc
 	background sync.WaitGroup
+
+	opening sync.Mutex    // held while rates is set
+	rates   *ecb.Provider // nil until a site has the currency API
 }
 
-// Open opens the database and the rates, and starts the background work. ctx
-// bounds the start only. The error is an *OptionError for an invalid option.
+// Open opens the database and starts the background work. ctx bounds the start
+// only. The first site with the currency API opens the rates. The error is an *OptionError for an invalid option.
 func Open(ctx context.Context, o Options) (*App, error) {
 	if err := o.Validate(); err != nil {
-		return nil, err
-	}
-	provider, err := o.OpenRates()
-	if err != nil {
 		return nil, err
 	}
 	store, err := o.OpenDatabase(ctx)
@@ -54,17 +53,17 @@ func Open(ctx context.Context, o Options) (*App, error) {
 		return nil, err
 	}
 	work, stop := context.WithCancel(context.Background())
-	a := &App{options: o, store: store, rates: provider, accounts: o.Accounts(store), stop: stop}
-	a.background.Go(func() { keepRunning(work, o.Logger, "refreshing rates", provider.Run) })
-	a.background.Go(func() {
-		keepRunning(work, o.Logger, "ending logins", func(ctx context.Context) { a.accounts.Run(ctx, endLoginsEvery) })
-	})
+	a := &App{options: o, store: store, accounts: o.Accounts(store), stop: stop}
+	a.keep = func(name string, run func(context.Context)) {
+		a.background.Go(func() { keepRunning(work, o.Logger, name, run) })
+	}
+	a.keep("ending logins", func(ctx context.Context) { a.accounts.Run(ctx, endLoginsEvery) })
 	return a, nil
 }
 
-// Handler returns the handler of a site: the currency API, the login, the
-// web pages and the health check. Several sites can share one App. The error
-// is an *OptionError for an invalid part of the site.
+// Handler returns the handler of a site: the currency API unless the site has
+// NoRates, the login, the web pages and the health check. Several sites can
+// share one App. The error is an *OptionError for an invalid part of the site.
 func (a *App) Handler(s Site) (http.Handler, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -73,9 +72,9 @@ func (a *App) Handler(s Site) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	currencies, err := api.New(a.rates, address, time.Now)
+	brand, err := s.brand()
 	if err != nil {
-		return nil, fmt.Errorf("preparing API: %w", err)
+		return nil, err
 	}
 	pages, err := web.New(web.Config{
 		Accounts: a.accounts,
@@ -84,23 +83,50 @@ func (a *App) Handler(s Site) (http.Handler, error) {
 		Address:  address,
 		Timezone: s.Timezone,
 		SignUp:   s.SignUp,
+		Brand:    brand,
+		NoRates:  s.NoRates,
 		Now:      time.Now,
 		Logger:   a.options.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing pages: %w", err)
 	}
-	return server.New(server.Config{
+	config := server.Config{
 		Check:    s.Check,
-		API:      currencies,
 		Logins:   a.accounts,
 		Database: a.store,
-		Rates:    a.rates,
 		Pages:    pages,
 		SignUp:   s.SignUp,
 		Now:      time.Now,
 		Logger:   a.options.Logger,
-	}), nil
+	}
+	if !s.NoRates {
+		provider, err := a.openRates()
+		if err != nil {
+			return nil, err
+		}
+		config.Rates = provider
+		if config.API, err = api.New(provider, address, time.Now); err != nil {
+			return nil, fmt.Errorf("preparing API: %w", err)
+		}
+	}
+	return server.New(config), nil
+}
+
+// openRates opens the rates and keeps them fresh, unless a site before did so.
+func (a *App) openRates() (*ecb.Provider, error) {
+	a.opening.Lock()
+	defer a.opening.Unlock()
+	if a.rates != nil {
+		return a.rates, nil
+	}
+	provider, err := a.options.OpenRates()
+	if err != nil {
+		return nil, err
+	}
+	a.rates = provider
+	a.keep("refreshing rates", provider.Run)
+	return provider, nil
 }
 
 // Close ends the background work and closes the database. End the requests

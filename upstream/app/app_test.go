@@ -163,6 +163,79 @@ func TestTwoAppsInOneProcess(t *testing.T) {
 	awaitGoroutines(t, goroutines)
 }
 
+// A site with NoRates has accounts and pages. It answers no path of the
+// currency API, and fetches no rates until another site has that API.
+func TestNoRates(t *testing.T) {
+	fetched := make(chan string, 100)
+	bank := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fetched <- r.URL.Path
+		http.NotFound(w, r)
+	}))
+	defer bank.Close()
+	options := newOptions(t, gatetest.Start(t), http.DefaultTransport)
+	options.RatesHistory, options.RatesDaily = bank.URL+"/history", bank.URL+"/daily"
+	a, err := app.Open(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	site := newSite(t)
+	site.NoRates = true
+	handler, err := a.Handler(site)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addAccount(t, options, "ada@example.com")
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"GET", "/api/convert/EUR/10/USD", "", 404, `"code":"not_found"`},
+		{"GET", "/api/currencies", "", 404, `"code":"not_found"`},
+		{"POST", "/api/convert/batch", `{"conversions":[]}`, 404, `"code":"not_found"`},
+		{"GET", "/api", "", 404, `"code":"not_found"`},
+		{"GET", "/openapi.json", "", 404, "Page not found"},
+		{"GET", "/docs", "", 404, "Page not found"},
+		{"GET", "/healthz", "", 200, `{"status":"ok"}`},
+		{"GET", "/", "", 200, "<title>API</title>"},
+		{"POST", "/api/login", fmt.Sprintf(`{"email":"ada@example.com","password":%q}`, password), 200, `"token":"tgl_`},
+	} {
+		if status, body := call(t, server, c.method, c.path, c.body); status != c.status || !strings.Contains(body, c.want) {
+			t.Errorf("%s %s: got %d %s, want %d %s", c.method, c.path, status, body, c.status, c.want)
+		}
+	}
+	select {
+	case path := <-fetched:
+		t.Errorf("fetched %s", path)
+	default:
+	}
+	if _, err := os.Stat(filepath.Join(options.Directory, "rates")); !os.IsNotExist(err) {
+		t.Errorf("the directory of the rates: got %v, want none", err)
+	}
+
+	site.NoRates = false
+	if handler, err = a.Handler(site); err != nil {
+		t.Fatal(err)
+	}
+	rates := httptest.NewServer(handler)
+	defer rates.Close()
+	if status, body := call(t, rates, "GET", "/api/convert/EUR/10/USD", ""); status != http.StatusOK {
+		t.Errorf("another site: got %d %s", status, body)
+	}
+	select {
+	case <-fetched:
+	case <-time.After(20 * time.Second):
+		t.Error("another site with the currency API fetches no rates")
+	}
+}
+
 // An App that cannot start leaves nothing open.
 func TestOpenFails(t *testing.T) {
 	gate := gatetest.Start(t)
@@ -204,6 +277,9 @@ func TestInvalidSite(t *testing.T) {
 		"address": {func(s *app.Site) { s.Address = "ftp://rates.example" }, `invalid address "ftp://rates.example": want http://host or https://host`},
 		"zone":    {func(s *app.Site) { s.Timezone = "Local" }, `invalid timezone "Local": want an IANA zone such as Europe/Berlin`},
 		"no zone": {func(s *app.Site) { s.Timezone = "" }, `invalid timezone: want an IANA zone such as Europe/Berlin`},
+		"name":    {func(s *app.Site) { s.Name = " " }, `invalid name " ": want 1 to 40 characters, without control characters`},
+		"logo":    {func(s *app.Site) { s.Logo = "app.go" }, `invalid logo "app.go": want an SVG, PNG, WebP or JPEG image of at most 256 KiB`},
+		"contact": {func(s *app.Site) { s.Contact = "help" }, `invalid contact: want an HTTP or HTTPS URL without a password, or an e-mail address`},
 		"check":   {func(s *app.Site) { s.Check = nil }, `invalid check: want a check of requests`},
 	} {
 		site := newSite(t)

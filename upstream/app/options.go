@@ -52,6 +52,23 @@ type Site struct {
 	// SignUp lets strangers create an account on the plan free.
 	SignUp bool
 
+	// NoRates leaves out the currency API: the site has accounts and pages,
+	// for another API behind the gate. Without a site that has the currency
+	// API, no rates are read or fetched.
+	NoRates bool
+
+	// Name is what the pages call the product. Default: "Currency API", or
+	// "API" with NoRates.
+	Name string
+
+	// Logo is the file of an image beside the name. Default: the logo of
+	// this repository.
+	Logo string
+
+	// Contact is where people reach the operator: an HTTP or HTTPS URL, or
+	// an e-mail address. Default: none.
+	Contact string
+
 	// Check returns nil for a request that the gate passed for a purpose,
 	// assertion.Call or assertion.Login, and otherwise why it is refused.
 	// CheckAssertions returns the check for a gate in another process.
@@ -119,7 +136,8 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// Validate returns an *OptionError if a part of the site is invalid.
+// Validate returns an *OptionError if a part of the site is invalid, or why
+// the logo cannot be read.
 func (s Site) Validate() error {
 	if _, err := publicURL(s.Address); err != nil {
 		return err
@@ -130,7 +148,8 @@ func (s Site) Validate() error {
 	if s.Check == nil {
 		return &OptionError{"check", "", "a check of requests"}
 	}
-	return nil
+	_, err := s.brand()
+	return err
 }
 
 func (o Options) ratesDirectory() string { return filepath.Join(o.Directory, "rates") }

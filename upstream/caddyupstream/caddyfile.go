@@ -15,6 +15,10 @@ import (
 //		database      <url>
 //		timezone      <zone>
 //		signup        on|off
+//		no_rates      on|off
+//		name          <text>
+//		logo          <file>
+//		contact       <url>|<e-mail>
 //		rates_history <url>|off
 //		rates_daily   <url>|off
 //	}
@@ -27,9 +31,9 @@ func parse(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	first := map[string]int{}
 	for h.NextBlock(0) {
 		name := h.Val()
-		text := u.text(name)
-		if text == nil && name != "signup" {
-			return nil, h.Errf("unknown option %q: use %s, signup", name, strings.Join(texts, ", "))
+		text, flag := u.text(name), u.flag(name)
+		if text == nil && flag == nil {
+			return nil, h.Errf("unknown option %q: use %s, signup, no_rates", name, strings.Join(texts, ", "))
 		}
 		if line, duplicate := first[name]; duplicate {
 			return nil, h.Errf("duplicate option %q (first at line %d)", name, line)
@@ -43,8 +47,8 @@ func parse(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 			*text = value
 			continue
 		}
-		if u.SignUp = value == "on"; !u.SignUp && value != "off" {
-			return nil, h.Errf("invalid value %q of signup: use on or off", value)
+		if *flag = value == "on"; !*flag && value != "off" {
+			return nil, h.Errf("invalid value %q of %s: use on or off", value, name)
 		}
 	}
 	return u, nil

@@ -40,8 +40,8 @@ func TestFieldsAreDocumented(t *testing.T) {
 		}
 		return true
 	})
-	if fields != 7 {
-		t.Errorf("found %d fields, want 7", fields)
+	if fields != 11 {
+		t.Errorf("found %d fields, want 11", fields)
 	}
 }
 
@@ -67,6 +67,10 @@ http://:0 {
 		database {env.TOLLGATE_TEST_NOT_SET}
 		timezone Europe/Berlin
 		signup on
+		no_rates on
+		name "Weather & More"
+		logo ../web/static/icon.svg
+		contact help@weather.example
 		rates_history off
 		rates_daily off
 	}
@@ -78,7 +82,7 @@ const fullJSON = `{"admin":{"disabled":true,"config":{"persist":false}},"apps":{
 	"http":{"servers":{"srv0":{"listen":["127.0.0.1:0"],"automatic_https":{"disable":true},"routes":[{"handle":[
 		{"handler":"tollgate"},
 		{"handler":"tollgate_upstream","address":"https://rates.example","data":"DATA","database":"{env.TOLLGATE_TEST_NOT_SET}",
-			"timezone":"Europe/Berlin","signup":true,"rates_history":"off","rates_daily":"off"}]}]}}}}}`
+			"timezone":"Europe/Berlin","signup":true,"no_rates":true,"name":"Weather & More","logo":"../web/static/icon.svg","contact":"help@weather.example","rates_history":"off","rates_daily":"off"}]}]}}}}}`
 
 // in puts the data directory into a configuration.
 func in(data, text string) string { return strings.ReplaceAll(text, "DATA", data) }
@@ -96,12 +100,15 @@ func TestCaddyfileAndJSON(t *testing.T) {
 		if err := caddy.Load(config, true); err != nil {
 			t.Fatal(err)
 		}
+		front := r.ask(t, "GET", "/", "").body
 		results = append(results, fmt.Sprint(
 			r.signUp(t, fmt.Sprintf("ada%d@example.com", i)), " ",
-			strings.Contains(r.ask(t, "GET", "/", "").body, "Europe/Berlin"), slices.Collect(maps.Keys(caddyupstream.Apps()))))
+			strings.Contains(front, "Europe/Berlin"), strings.Contains(front, "<title>Weather &amp; More</title>"),
+			strings.Contains(front, "/logo.svg"), strings.Contains(front, "mailto:help@weather.example"),
+			r.ask(t, "GET", "/openapi.json", "").status, slices.Collect(maps.Keys(caddyupstream.Apps()))))
 		r.stop(t)
 	}
-	if want := fmt.Sprint("303 __Host-", " ", true, []string{filepath.Join(data, "upstream")}); results[0] != want || results[1] != want {
+	if want := fmt.Sprint("303 __Host-", " ", true, true, true, true, 404, []string{filepath.Join(data, "upstream")}); results[0] != want || results[1] != want {
 		t.Errorf("from the Caddyfile %s\nfrom the JSON      %s\nwant               %s", results[0], results[1], want)
 	}
 }
@@ -119,6 +126,12 @@ func TestMistakes(t *testing.T) {
 		"address, empty part":   {`https://rates.example`, `https://{env.TOLLGATE_TEST_EMPTY}:1`, "address: empty or unknown placeholder"},
 		"zone":                  {`Europe/Berlin`, `Mars`, `invalid timezone "Mars"`},
 		"local zone":            {`Europe/Berlin`, `Local`, `invalid timezone "Local"`},
+		"name":                  {`Weather & More`, ` `, `invalid name " ": want 1 to 40 characters`},
+		"long name":             {`Weather & More`, strings.Repeat("x", 41), `want 1 to 40 characters`},
+		"logo not there":        {`../web/static/icon.svg`, `DATA/missing.svg`, "reading logo: open "},
+		"logo is no image":      {`../web/static/icon.svg`, `config_test.go`, `invalid logo "config_test.go": want an SVG`},
+		"contact":               {`help@weather.example`, `javascript:alert(1)`, "invalid contact: want an HTTP or HTTPS URL"},
+		"no_rates as text":      {`"no_rates":true`, `"no_rates":"on"`, "no_rates"},
 		"history":               {`"rates_history":"off"`, `"rates_history":"ftp://u:hunter2@x"`, "invalid rates_history"},
 		"daily":                 {`"rates_daily":"off"`, `"rates_daily":"rates.xml"`, "invalid rates_daily"},
 		"file not there":        {`{env.TOLLGATE_TEST_NOT_SET}`, missing, "database: empty or unknown placeholder"},

@@ -236,3 +236,24 @@ func gateInForce(t *testing.T) weak.Pointer[caddymodule.App] {
 	}
 	return weak.Make(running.(*caddymodule.App))
 }
+
+// TestReloadNoRates leaves out the currency API, and brings it back, without
+// opening the database again.
+func TestReloadNoRates(t *testing.T) {
+	r := start(t, setup{options: "no_rates on"})
+	_, bearer := r.key(t)
+	before := caddyupstream.Apps()
+	for _, step := range []struct {
+		options string
+		status  int
+	}{{"no_rates on", http.StatusNotFound}, {"", http.StatusOK}, {"no_rates on", http.StatusNotFound}} {
+		r.options = step.options
+		if err := r.reload(); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.get(t, convert, bearer); got.status != step.status {
+			t.Errorf("%q: got %d %s, want %d", step.options, got.status, got.body, step.status)
+		}
+		sameApps(t, before)
+	}
+}

@@ -21,13 +21,13 @@ import (
 )
 
 // Upstream answers requests with the currency API, the logins and the web
-// pages. It answers every request and calls no next handler. API calls and
+// pages, or without the currency API. It answers every request and calls no next handler. API calls and
 // logins must have passed the handler tollgate; all others get 403.
 //
 // The database and the rates stay open across reloads. Handlers with the same
 // data and database share them.
 //
-// All options but signup can have placeholders such as {env.NAME} and
+// All options but signup and no_rates can have placeholders such as {env.NAME} and
 // {file./path}, which are resolved when the configuration is loaded. An
 // empty option has its default. A placeholder inside a longer value must not
 // be empty, and neither must a file.
@@ -53,6 +53,24 @@ type Upstream struct {
 	// SignUp lets strangers create an account, on the plan free. Default:
 	// off.
 	SignUp bool `json:"signup,omitempty"`
+
+	// NoRates leaves out the currency API: the handler serves accounts and
+	// web pages for another API behind the gate, and fetches no rates.
+	// Default: off.
+	NoRates bool `json:"no_rates,omitempty"`
+
+	// Name is what the web pages call the product, up to 40 characters.
+	// Default: Currency API, or API with no_rates.
+	Name string `json:"name,omitempty"`
+
+	// Logo is the file of the product's logo, an SVG, PNG, WebP or JPEG
+	// image of up to 256 KiB. It is read when the configuration is loaded.
+	// Default: the logo of Tollgate.
+	Logo string `json:"logo,omitempty"`
+
+	// Contact is where people reach the operator: an HTTP or HTTPS URL, or
+	// an e-mail address. The pages link to it. Default: none.
+	Contact string `json:"contact,omitempty"`
 
 	// RatesHistory is the URL of the ECB's whole history, or off. Default:
 	// the ECB's. Restart Caddy to change it.
@@ -122,6 +140,10 @@ func (u *Upstream) resolve(timezone string) error {
 		Address:  cmp.Or(values["address"], app.DefaultAddress),
 		Timezone: cmp.Or(values["timezone"], timezone, "UTC"),
 		SignUp:   u.SignUp,
+		NoRates:  u.NoRates,
+		Name:     values["name"],
+		Logo:     values["logo"],
+		Contact:  values["contact"],
 		Check:    check,
 	}
 	u.secure = u.site.Secure()
@@ -141,14 +163,21 @@ func replace(option string) (string, error) {
 }
 
 // texts are the names of the options with text.
-var texts = []string{"address", "data", "database", "timezone", "rates_history", "rates_daily"}
+var texts = []string{"address", "data", "database", "timezone", "name", "logo", "contact", "rates_history", "rates_daily"}
 
 // text returns an option with text, or nil if the name is no such option.
 func (u *Upstream) text(name string) *string {
 	return map[string]*string{
 		"address": &u.Address, "data": &u.Data, "database": &u.Database, "timezone": &u.Timezone,
+		"name": &u.Name, "logo": &u.Logo, "contact": &u.Contact,
 		"rates_history": &u.RatesHistory, "rates_daily": &u.RatesDaily,
 	}[name]
+}
+
+// flag returns an option that is on or off, or nil if the name is no such
+// option.
+func (u *Upstream) flag(name string) *bool {
+	return map[string]*bool{"signup": &u.SignUp, "no_rates": &u.NoRates}[name]
 }
 
 // check accepts a request that the gate has passed for a purpose.

@@ -28,6 +28,9 @@ Settings come from flags or from the environment:
   TOLLGATE_TIMEZONE       --timezone       zone whose midnight resets the quotas
   TOLLGATE_SECRET         --secret-file    secret that gate and upstream share
   TOLLGATE_DATABASE                        PostgreSQL URL; SQLite when empty
+  TOLLGATE_NAME           --name           what the web pages call the product
+  TOLLGATE_LOGO           --logo           file of the product's logo
+  TOLLGATE_CONTACT        --contact        where people reach the operator
   TOLLGATE_RATES_HISTORY  --rates-history  URL of the ECB's history, or off
   TOLLGATE_RATES_DAILY    --rates-daily    URL of the ECB's newest rates, or off
 

@@ -23,6 +23,9 @@ func serveCommand() *cobra.Command {
 		Long: `Serve the currency API and the web pages to the gate, until SIGINT or
 SIGTERM.
 
+With --no-rates it serves accounts and web pages only, for another API behind
+the gate.
+
 You may start it before the gate. It calls the gate when a person logs in or
 opens a page.`,
 		Args: misuse.Arguments(0),
@@ -35,12 +38,21 @@ opens a page.`,
 	fromEnvironment(c, &s.address, "address", "TOLLGATE_ADDRESS", app.DefaultAddress, "public `URL` of the site; with https, session cookies are sent over TLS only")
 	fromEnvironment(c, &s.timezone, "timezone", "TOLLGATE_TIMEZONE", "UTC", "IANA `zone` whose midnight resets the quotas")
 	c.Flags().BoolVar(&s.signUp, "signup", false, "let strangers create an account, on the plan free")
+	c.Flags().BoolVar(&s.noRates, "no-rates", false, "serve accounts and web pages without the currency API; fetch no rates")
+	fromEnvironment(c, &s.name, "name", "TOLLGATE_NAME", "", "`text` that the web pages call the product, up to 40 characters")
+	fromEnvironment(c, &s.logo, "logo", "TOLLGATE_LOGO", "", "`file` of the product's logo: SVG, PNG, WebP or JPEG, up to 256 KiB")
+	fromEnvironment(c, &s.contact, "contact", "TOLLGATE_CONTACT", "", "`URL` or e-mail address where people reach the operator")
 	return c
 }
 
 func (s *settings) serve(c *cobra.Command) (err error) {
 	ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	for _, name := range []string{"name", "logo", "contact"} {
+		if flag := c.Flag(name); flag.Changed && flag.Value.String() == "" {
+			return misuse.Errorf("--%s has no value", name)
+		}
+	}
 	options := s.options(c)
 	if options.Control, err = controlListener.Connect(c); err != nil {
 		return err
@@ -53,7 +65,10 @@ func (s *settings) serve(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	site := app.Site{Address: s.address, Timezone: s.timezone, SignUp: s.signUp, Check: check}
+	site := app.Site{
+		Address: s.address, Timezone: s.timezone, SignUp: s.signUp, NoRates: s.noRates,
+		Name: s.name, Logo: s.logo, Contact: s.contact, Check: check,
+	}
 	if err := site.Validate(); err != nil {
 		return err
 	}

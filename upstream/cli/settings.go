@@ -30,6 +30,10 @@ type settings struct {
 	data     string
 	timezone string
 	signUp   bool
+	noRates  bool
+	name     string
+	logo     string
+	contact  string
 	history  string
 	daily    string
 }

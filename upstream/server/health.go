@@ -40,8 +40,9 @@ type health struct {
 }
 
 type healthAnswer struct {
-	Status string   `json:"status"`
-	Rates  ratesAge `json:"rates"`
+	Status string `json:"status"`
+	// Rates is missing without the currency API.
+	Rates *ratesAge `json:"rates,omitempty"`
 }
 
 // ratesAge is the age of the newest rates. AgeDays counts calendar days in
@@ -55,9 +56,12 @@ type ratesAge struct {
 	CheckedAt *time.Time `json:"checked_at"`
 }
 
-func (h *health) age() ratesAge {
+func (h *health) age() *ratesAge {
+	if h.rates == nil {
+		return nil
+	}
 	newest, status := h.rates.Current().Newest(), h.rates.Status()
-	age := ratesAge{
+	age := &ratesAge{
 		Date:    newest,
 		AgeDays: int(civil.Of(h.now().UTC()) - newest),
 		Live:    status.Live,
@@ -77,8 +81,12 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Err() == nil {
 			h.outage.Failed(slog.Any("error", err))
 		}
-		send(w, apierror.New(http.StatusServiceUnavailable, "unavailable", "The account database does not answer.").
-			With("status", "unavailable").With("rates", age).WithHeader("Retry-After", "5"))
+		refusal := apierror.New(http.StatusServiceUnavailable, "unavailable", "The account database does not answer.").
+			With("status", "unavailable").WithHeader("Retry-After", "5")
+		if age != nil {
+			refusal = refusal.With("rates", age)
+		}
+		send(w, refusal)
 		return
 	}
 	h.outage.Worked()

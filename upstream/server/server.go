@@ -15,13 +15,14 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 )
 
-// Config is what New needs. Every field must be set.
+// Config is what New needs. Every field must be set unless it says otherwise.
 type Config struct {
 	// Check returns nil for a request that the gate sent for a purpose,
 	// assertion.Call or assertion.Login, and otherwise why it is refused.
 	Check func(r *http.Request, purpose string) error
 
-	// API answers the currency API below /api/, /openapi.json and /docs.
+	// API answers the currency API below /api/, /openapi.json and /docs. Nil
+	// for a site without it.
 	API http.Handler
 
 	// Logins checks passwords and issues tokens.
@@ -30,7 +31,8 @@ type Config struct {
 	// Database is part of the health check.
 	Database Pinger
 
-	// Rates is part of the health check.
+	// Rates is part of the health check. Nil for a site without the currency
+	// API.
 	Rates Rates
 
 	// Pages answers all paths except API and health check. Its POST /login
@@ -53,15 +55,19 @@ func New(c Config) http.Handler {
 	logins := &login{logins: c.Logins, outage: outage.New(c.Logger, slog.LevelError, "logging in")}
 	gate := newGatekeeper(c.Check, c.Logger)
 	checks := &health{database: c.Database, rates: c.Rates, now: c.Now, outage: outage.New(c.Logger, slog.LevelError, "checking health")}
+	unknown := apierror.Routes(nil)
 	routes := map[string]http.Handler{
-		"/api/login":    gate.require(assertion.Login, only("POST /api/login", logins)),
-		"/api/":         gate.require(assertion.Call, c.API),
-		"/api":          gate.require(assertion.Call, apierror.Routes(nil)), // 404 instead of a redirect to /api/
-		"/openapi.json": c.API,
-		"/docs":         c.API,
-		"/healthz":      only("GET /healthz", checks),
-		"POST /login":   gate.require(assertion.Login, c.Pages),
-		"/":             c.Pages,
+		"/api/login":  gate.require(assertion.Login, only("POST /api/login", logins)),
+		"/api/":       unknown,
+		"/api":        unknown, // instead of a redirect to /api/
+		"/healthz":    only("GET /healthz", checks),
+		"POST /login": gate.require(assertion.Login, c.Pages),
+		"/":           c.Pages,
+	}
+	if c.API != nil {
+		routes["/api/"] = gate.require(assertion.Call, c.API)
+		routes["/api"] = gate.require(assertion.Call, unknown)
+		routes["/openapi.json"], routes["/docs"] = c.API, c.API
 	}
 	if c.SignUp {
 		routes["POST /signup"] = gate.warnUnthrottled(c.Pages)

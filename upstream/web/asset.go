@@ -16,6 +16,10 @@ var static embed.FS
 
 const staticPrefix = "/static/"
 
+// assetPolicy is for an SVG image that a browser opens as a page: it runs no
+// script and loads nothing. Its own style and embedded images are allowed.
+const assetPolicy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
+
 // assetTypes are the files that pages load, with their media types.
 var assetTypes = map[string]string{
 	"app.css":  "text/css; charset=utf-8",
@@ -33,20 +37,31 @@ type assets struct {
 type asset struct {
 	mediaType string
 	content   []byte
+	tag       string // the ETag
 }
 
-func newAssets() (*assets, error) {
+// newAssets returns the files of this package, and the logo if it has
+// content.
+func newAssets(logo Logo) (*assets, error) {
 	a := &assets{paths: map[string]string{}, files: map[string]asset{}}
 	for name, mediaType := range assetTypes {
 		content, err := static.ReadFile("static/" + name)
 		if err != nil {
 			return nil, fmt.Errorf("reading asset: %w", err)
 		}
-		hash := sha256.Sum256(content)
-		path := staticPrefix + hex.EncodeToString(hash[:6]) + "/" + name
-		a.paths[name], a.files[path] = path, asset{mediaType, content}
+		a.add(name, mediaType, content)
+	}
+	if logo.Content != nil {
+		a.add(logo.fileName(), logo.MediaType, logo.Content)
 	}
 	return a, nil
+}
+
+func (a *assets) add(name, mediaType string, content []byte) {
+	sum := sha256.Sum256(content)
+	hash := hex.EncodeToString(sum[:6])
+	path := staticPrefix + hash + "/" + name
+	a.paths[name], a.files[path] = path, asset{mediaType, content, `"` + hash + `"`}
 }
 
 // path returns the path of a file.
@@ -75,8 +90,10 @@ func (a *assets) serve(w http.ResponseWriter, r *http.Request) bool {
 	}
 	h := w.Header()
 	h.Set("Cache-Control", keep)
+	h.Set("Content-Security-Policy", assetPolicy)
 	h.Set("Content-Type", file.mediaType)
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("ETag", file.tag)
 	h.Set("X-Content-Type-Options", "nosniff")
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(file.content))
 	return true

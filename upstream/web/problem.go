@@ -45,7 +45,7 @@ var (
 	busy = problem{Status: http.StatusServiceUnavailable, Title: "Too many people sign in at the moment",
 		Advice: "Try again in a few seconds.", Retry: "2"}
 	broken = problem{Status: http.StatusInternalServerError, Title: "Something went wrong on our side",
-		Advice: "The error is logged. Try again. If it happens again, contact the operator of this site."}
+		Advice: "The error is logged. Try again."}
 )
 
 // fail answers a failed request with an error page, and logs errors of the

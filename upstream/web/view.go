@@ -24,10 +24,13 @@ type page struct {
 	// Notice confirms the last action.
 	Notice string
 	// Updates is the URL of the page's updates, if it updates itself.
-	Updates             string
-	Style, Script, Icon string
-	Body                any
+	Updates string
+	Assets  assetPaths
+	Body    any
 }
+
+// assetPaths are the paths of the files that every page loads.
+type assetPaths struct{ Style, Script, Icon string }
 
 // page returns a page of the person who is signed in.
 func (v *visit) page(title, section string, body any) page {
@@ -50,12 +53,14 @@ var notices = map[string]string{
 type views struct {
 	pages  map[string]*template.Template
 	assets *assets
+	loads  assetPaths
 }
 
 // newViews reads all templates: frame.html is around all pages, part.html has
-// parts that several pages share, and each other file is a page.
-func newViews() (*views, error) {
-	assets, err := newAssets()
+// parts that several pages share, and each other file is a page. Templates
+// get the brand from a function, and whether there are docs of the API.
+func newViews(brand Brand, docs bool) (*views, error) {
+	assets, err := newAssets(brand.Logo)
 	if err != nil {
 		return nil, err
 	}
@@ -63,13 +68,24 @@ func newViews() (*views, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing templates: %w", err)
 	}
-	v := &views{pages: map[string]*template.Template{}, assets: assets}
+	icon := "icon.svg"
+	if brand.Logo.Content != nil {
+		icon = brand.Logo.fileName()
+	}
+	v := &views{
+		pages: map[string]*template.Template{}, assets: assets,
+		loads: assetPaths{assets.path("app.css"), assets.path("app.js"), assets.path(icon)},
+	}
+	functions := template.FuncMap{
+		"brand": func() Brand { return brand },
+		"docs":  func() bool { return docs },
+	}
 	for _, file := range files {
 		name := strings.TrimSuffix(strings.TrimPrefix(file, "template/"), ".html")
 		if name == "frame" || name == "part" {
 			continue
 		}
-		t, err := template.ParseFS(templates, "template/frame.html", "template/part.html", file)
+		t, err := template.New(name).Funcs(functions).ParseFS(templates, "template/frame.html", "template/part.html", file)
 		if err != nil {
 			return nil, fmt.Errorf("parsing page %s: %w", name, err)
 		}
@@ -80,7 +96,7 @@ func newViews() (*views, error) {
 
 // show answers with a page. After an error nothing is written yet.
 func (v *views) show(w http.ResponseWriter, status int, name string, p page) error {
-	p.Style, p.Script, p.Icon = v.assets.path("app.css"), v.assets.path("app.js"), v.assets.path("icon.svg")
+	p.Assets = v.loads
 	var body bytes.Buffer
 	if err := v.pages[name].ExecuteTemplate(&body, "frame.html", p); err != nil {
 		return fmt.Errorf("rendering page %s: %w", name, err)

@@ -10,6 +10,7 @@
 package web
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -46,6 +47,13 @@ type Config struct {
 	// false.
 	SignUp bool
 
+	// Brand is what the pages call the product. Default: the currency API.
+	Brand Brand
+
+	// NoRates is for pages in front of another API than the currency API:
+	// they have no examples of it, and no link to its docs. Default: false.
+	NoRates bool
+
 	// Now is the clock.
 	Now func() time.Time
 
@@ -78,7 +86,8 @@ func New(c Config) (http.Handler, error) {
 }
 
 func newSite(c Config) (*site, error) {
-	views, err := newViews()
+	c.Brand.Name = cmp.Or(c.Brand.Name, defaultName(c.NoRates))
+	views, err := newViews(c.Brand, !c.NoRates)
 	if err != nil {
 		return nil, err
 	}

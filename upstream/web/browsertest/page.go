@@ -115,6 +115,13 @@ func Evaluate[T any](p *Page, expression string) T {
 	return run(p, chromedp.Evaluate[T](expression))
 }
 
+// EvaluateAsync evaluates a JavaScript expression in the page and waits for
+// the promise that it returns.
+func EvaluateAsync[T any](p *Page, expression string) T {
+	p.t.Helper()
+	return run(p, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+}
+
 // Await waits until an element that matches contains some words.
 func (p *Page) Await(selector, words string) {
 	p.t.Helper()

@@ -1,0 +1,106 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
+)
+
+// TestFronting runs docs/fronting.md as a stranger does: its commands in one
+// shell, in their order. A block of the language caddyfile is the file that
+// the page names, and a block of the language text is the output of the
+// commands above it, with … for any text of the line.
+func TestFronting(t *testing.T) {
+	t.Parallel()
+	stack.SkipInOneProcess(t, "the page has commands of bin/upstream")
+	page, err := os.ReadFile(filepath.Join(stack.Root(), "docs", "fronting.md"))
+	must(t, err)
+	must(t, stack.Build())
+	dir := t.TempDir()
+	must(t, os.Symlink(filepath.Join(stack.Root(), "bin"), filepath.Join(dir, "bin")))
+	text, env := withFreePorts(t, string(page))
+
+	var script strings.Builder
+	wanted := map[int]string{}
+	n := 0
+	// Also after a failure, nothing stays.
+	script.WriteString("set -um\ntrap 'kill $(jobs -p) 2>/dev/null; bin/caddy stop >/dev/null 2>&1' EXIT\nset -e\n")
+	for _, block := range blocks.FindAllStringSubmatch(text, -1) {
+		switch language, content := block[1], block[2]; language {
+		case "sh":
+			if strings.HasPrefix(content, "./xcaddy.sh build") {
+				continue // stack.Build
+			}
+			n++
+			fmt.Fprintf(&script, "echo '@@%d'\n%s", n, content)
+		case "text":
+			wanted[n] = content
+		case "caddyfile":
+			fmt.Fprintf(&script, "cat >gate.Caddyfile <<'END OF FILE'\n%sEND OF FILE\n", content)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	shell := exec.CommandContext(ctx, "bash", "-c", script.String())
+	shell.Dir, shell.Env = dir, append(os.Environ(), env...)
+	shell.WaitDelay = 10 * time.Second
+	out, err := shell.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s\n%s", err, out, read(t, filepath.Join(dir, "caddy.log")))
+	}
+	for i, want := range wanted {
+		_, got, _ := strings.Cut(string(out), fmt.Sprintf("@@%d\n", i))
+		got, _, _ = strings.Cut(got, "@@")
+		if !patternOf(want).MatchString(got) {
+			t.Errorf("block %d printed\n%s\nwant\n%s", i, got, want)
+		}
+	}
+	if len(wanted) < 5 {
+		t.Errorf("compared %d outputs, want all of the page", len(wanted))
+	}
+	for _, file := range []string{"caddy.log", "import.log", "upstream.log"} {
+		if strings.Contains(read(t, filepath.Join(dir, file)), "old-3f9a1c77d2e84b60") {
+			t.Errorf("%s has a token", file)
+		}
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
+}
+
+// withFreePorts replaces the addresses of the page, and those that it leaves
+// to defaults.
+func withFreePorts(t *testing.T, page string) (text string, env []string) {
+	t.Helper()
+	ports := stack.FreePorts(t, 5)
+	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
+	replacer := strings.NewReplacer(
+		"127.0.0.1:3000", at(0), "localhost:8080", fmt.Sprintf("localhost:%d", ports[1]), "127.0.0.1:8081", at(2), "127.0.0.1:9000", at(3),
+		"caddy.log 2>&1", "caddy.log 2>&1", "{\n\tlog default {", "{\n\tadmin "+at(4)+"\n\tlog default {",
+		"bin/caddy tollgate", "bin/caddy tollgate --address "+at(4), "bin/caddy stop", "bin/caddy stop --address "+at(4),
+		"bin/caddy reload", "bin/caddy reload --address "+at(4),
+	)
+	return replacer.Replace(page), []string{
+		"TOLLGATE_ADDRESS=http://localhost:" + fmt.Sprint(ports[1]), "TOLLGATE_CONTROL=" + at(2), "TOLLGATE_UPSTREAM=" + at(3), "HOME=" + t.TempDir(),
+	}
+}
+
+// patternOf is an output of the page as a regular expression.
+func patternOf(text string) *regexp.Regexp {
+	quoted := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(text)), "…", ".*")
+	return regexp.MustCompile("(?m)^" + strings.ReplaceAll(quoted, "\n", "\r?\n"))
+}

@@ -1,0 +1,81 @@
+package protocol_test
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"testing"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
+)
+
+// growth is how much more memory Caddy may need for a large body.
+const growth = 64 << 20
+
+// large is the length of a large body: 1 GiB in long tests.
+func large() int64 {
+	if storetest.Long() {
+		return 1 << 30
+	}
+	return 128 << 20
+}
+
+// zeros is an endless body.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// transfers are large bodies, up and down.
+func transfers(t *testing.T) protocol {
+	size := large()
+	return protocol{
+		endpoints: []endpoint{
+			{name: "up", method: "POST", path: "/api/up", behind: serve(t, func(w http.ResponseWriter, r *http.Request) {
+				n, err := io.CopyBuffer(io.Discard, onlyReader{r.Body}, make([]byte, 1<<20))
+				if err != nil {
+					t.Errorf("reading the body: %v", err)
+				}
+				io.WriteString(w, strconv.FormatInt(n, 10))
+			})},
+			{name: "down", method: "GET", path: "/api/down", behind: serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				part := make([]byte, 1<<20)
+				for n := int64(0); n < size; n += int64(len(part)) {
+					if _, err := w.Write(part); err != nil {
+						t.Errorf("writing the body: %v", err)
+						return
+					}
+				}
+			})},
+		},
+		test: func(t *testing.T, s *site) {
+			a := s.account(t, "large")
+			before, _ := s.Memory()
+			t.Run("up", func(t *testing.T) {
+				response, text := a.call(t, s.plain(), "POST", "/api/up", io.LimitReader(zeros{}, size))
+				if response.StatusCode != http.StatusOK || text != strconv.FormatInt(size, 10) {
+					t.Errorf("got %d %s", response.StatusCode, text)
+				}
+			})
+			t.Run("down", func(t *testing.T) {
+				response := a.open(t.Context(), t, s.plain(), "GET", "/api/down", nil)
+				n, err := io.CopyBuffer(io.Discard, onlyReader{response.Body}, make([]byte, 1<<20))
+				if response.StatusCode != http.StatusOK || n != size || err != nil {
+					t.Errorf("got %d with %d bytes (%v)", response.StatusCode, n, err)
+				}
+			})
+			now, peak := s.Memory()
+			t.Logf("memory of Caddy in MiB: %d before, %d after, %d at most", before>>20, now>>20, peak>>20)
+			if peak > before+growth {
+				t.Errorf("the memory of Caddy grew from %d to %d bytes", before, peak)
+			}
+			a.expect(t, "up", 1)
+			a.expect(t, "down", 1)
+		},
+	}
+}
+
+// onlyReader hides the other methods: io.CopyBuffer uses its buffer.
+type onlyReader struct{ io.Reader }

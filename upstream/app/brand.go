@@ -1,0 +1,109 @@
+package app
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/web"
+)
+
+// Bounds of the parts of a brand, in characters and in bytes.
+const (
+	maxName    = 40
+	maxLogo    = 256 << 10
+	maxContact = 2000
+)
+
+// brand reads the name, the logo and the contact of a site.
+func (s Site) brand() (b web.Brand, err error) {
+	if b.Name, err = parseName(s.Name); err != nil {
+		return web.Brand{}, err
+	}
+	if b.Contact, err = parseContact(s.Contact); err != nil {
+		return web.Brand{}, err
+	}
+	b.Logo, err = readLogo(s.Logo)
+	return b, err
+}
+
+func parseName(text string) (string, error) {
+	name := strings.TrimSpace(text)
+	if text != "" && name == "" || utf8.RuneCountInString(name) > maxName ||
+		!utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return "", &OptionError{"name", text, "1 to 40 characters, without control characters"}
+	}
+	return name, nil
+}
+
+// parseContact accepts no other scheme than HTTP, HTTPS and mailto: a link
+// "javascript:" would run in the pages.
+func parseContact(text string) (web.Contact, error) {
+	if text == "" {
+		return web.Contact{}, nil
+	}
+	if email, err := account.ParseEmail(text); err == nil {
+		link := url.URL{Scheme: "mailto", Opaque: url.PathEscape(string(email))}
+		return web.Contact{URL: link.String(), Text: string(email)}, nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || len(text) > maxContact {
+		// The value may have a password.
+		return web.Contact{}, &OptionError{"contact", "", "an HTTP or HTTPS URL without a password, or an e-mail address"}
+	}
+	return web.Contact{URL: u.String(), Text: strings.TrimSuffix(u.Host+u.EscapedPath(), "/")}, nil
+}
+
+// readLogo reads an image. An empty path has none.
+func readLogo(path string) (web.Logo, error) {
+	if path == "" {
+		return web.Logo{}, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return web.Logo{}, fmt.Errorf("reading logo: %w", err)
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, maxLogo+1))
+	if err != nil {
+		return web.Logo{}, fmt.Errorf("reading logo: %w", err)
+	}
+	mediaType := imageType(content)
+	if len(content) > maxLogo || web.LogoTypes[mediaType] == "" {
+		return web.Logo{}, &OptionError{"logo", path, "an SVG, PNG, WebP or JPEG image of at most 256 KiB"}
+	}
+	return web.Logo{MediaType: mediaType, Content: content}, nil
+}
+
+// imageType returns the media type of a file by its content.
+func imageType(content []byte) string {
+	if isSVG(content) {
+		return "image/svg+xml"
+	}
+	return http.DetectContentType(content)
+}
+
+// isSVG tells whether a file is well-formed XML whose root is svg. Browsers
+// draw no other.
+func isSVG(content []byte) bool {
+	parts := xml.NewDecoder(bytes.NewReader(content))
+	var root xml.Name
+	for {
+		part, err := parts.Token()
+		if err != nil {
+			return errors.Is(err, io.EOF) && root == xml.Name{Space: "http://www.w3.org/2000/svg", Local: "svg"}
+		}
+		if element, ok := part.(xml.StartElement); ok && root.Local == "" {
+			root = element.Name
+		}
+	}
+}
