@@ -53,8 +53,8 @@ type Stack struct {
 	log        *Output
 }
 
-// build builds the programs once per test process.
-var build = sync.OnceValue(func() error {
+// Build builds the programs once per test process.
+var Build = sync.OnceValue(func() error {
 	out, err := exec.Command(filepath.Join(Root(), "xcaddy.sh"), "build").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("building: %w\n%s", err, out)
@@ -114,7 +114,7 @@ func StartGate(t testing.TB, caddyfile string, settings ...string) *Stack {
 // newStack builds the programs, and stops them at the end of the test.
 func newStack(t testing.TB, settings []string) *Stack {
 	t.Helper()
-	if err := build(); err != nil {
+	if err := Build(); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
