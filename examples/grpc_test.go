@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -90,7 +91,7 @@ func watch(ctx context.Context, t *testing.T, client *grpc.ClientConn, next chan
 		}
 	}
 	close(next)
-	if err := stream.RecvMsg(new([]byte)); err != io.EOF {
+	if err := stream.RecvMsg(new([]byte)); !errors.Is(err, io.EOF) {
 		t.Errorf("Watch: got %v at the end, want %v", err, io.EOF)
 	}
 }
@@ -114,7 +115,7 @@ func chat(ctx context.Context, t *testing.T, client *grpc.ClientConn) {
 	if err := stream.CloseSend(); err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.RecvMsg(new([]byte)); err != io.EOF {
+	if err := stream.RecvMsg(new([]byte)); !errors.Is(err, io.EOF) {
 		t.Errorf("Chat: got %v at the end, want %v", err, io.EOF)
 	}
 	if got := stream.Trailer()["served-by"]; len(got) != 1 {
@@ -146,7 +147,7 @@ func orders(t *testing.T, next <-chan bool) (address string) {
 		stream.SetTrailer(metadata.Pairs("served-by", "orders"))
 		method, _ := grpc.MethodFromServerStream(stream)
 		var message []byte
-		for err := stream.RecvMsg(&message); err != io.EOF; err = stream.RecvMsg(&message) {
+		for err := stream.RecvMsg(&message); !errors.Is(err, io.EOF); err = stream.RecvMsg(&message) {
 			if err != nil {
 				return err
 			}
