@@ -253,7 +253,7 @@ timed_out() {
 check() {
 	mkdir -p bin .cache
 	debian bash-completion buildah ca-certificates chromium curl dpkg e2fsprogs gcc libc-bin libc6-dev libnginx-mod-http-lua lua-nginx-redis mount nginx \
-		passwd postgresql prometheus python3-cryptography python3-jwt redis-server systemd util-linux wrk
+		passwd php-cgi postgresql prometheus python3-cryptography python3-jwt redis-server systemd util-linux wrk
 	command -v npm >/dev/null || debian nodejs npm
 	build
 	linter

@@ -233,6 +233,8 @@ func validate(t *testing.T, file, text string) {
 	t.Setenv("TOLLGATE_OLD_SECRET", secret)
 	t.Setenv("TOLLGATE_WEBHOOK_SECRET", "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz")
 	t.Setenv("TOLLGATE_INTROSPECTION_SECRET", "f0e1d2c3b4a5968778695a4b3c2d1e0ff0e1d2c3b4a5968778695a4b3c2d1e0f")
+	t.Setenv("ALICE_PASSWORD_HASH", "$2a$04$wVTXHQrMPPx6UhLGqnh2nOeXk3jy0oaPnUXIOIoQ1hFf1HWKBI5oq")
+	t.Setenv("BOB_PASSWORD_HASH", "$2a$04$wVTXHQrMPPx6UhLGqnh2nOeXk3jy0oaPnUXIOIoQ1hFf1HWKBI5oq")
 	t.Setenv("REDIS_PASSWORD", "a password of thirty characters")
 	t.Setenv("CREDENTIALS_DIRECTORY", dir)
 	t.Setenv("TOLLGATE_DATA", filepath.Join(dir, "data"))

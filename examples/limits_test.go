@@ -1,20 +1,13 @@
 package examples_test
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
 // TestLimits runs the example of limits, and calls its endpoints.
@@ -70,73 +63,4 @@ func TestLimits(t *testing.T) {
 			}
 		}
 	}
-}
-
-// run runs an example in this process, in front of a service. It returns the
-// URL of the site and a client of the control API.
-func run(t *testing.T, file, service string) (site string, gate *client.Client) {
-	t.Helper()
-	ports := stack.FreePorts(t, 2)
-	site = "http://127.0.0.1:" + ports[0]
-	t.Setenv("TOLLGATE_SECRET", stack.Secret)
-	t.Setenv("TOLLGATE_DATA", filepath.Join(t.TempDir(), "data"))
-	t.Setenv("TOLLGATE_ADDRESS", site)
-	t.Setenv("TOLLGATE_CONTROL", "127.0.0.1:"+ports[1])
-	t.Setenv("TOLLGATE_UPSTREAM", strings.TrimPrefix(service, "http://"))
-	var config map[string]any
-	if err := json.Unmarshal(adapt(t, file, read(t, file)), &config); err != nil {
-		t.Fatal(err)
-	}
-	config["admin"] = map[string]any{"disabled": true}
-	text, err := json.Marshal(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := caddy.Load(text, true); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := caddy.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	if gate, err = client.New("http://127.0.0.1:"+ports[1], stack.Secret); err != nil {
-		t.Fatal(err)
-	}
-	return site, gate
-}
-
-// call makes a request. Its answer has no body.
-func call(t *testing.T, method, url, token, media, body string) *http.Response {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+token)
-	if media != "" {
-		request.Header.Set("Content-Type", media)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := response.Body.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return response
-}
-
-var item = regexp.MustCompile(`"([a-z-]+)";r=([0-9]+)`)
-
-// room returns the items of the header RateLimit, without those of paces,
-// which are refilled all the time.
-func room(response *http.Response) string {
-	var all []string
-	for _, match := range item.FindAllStringSubmatch(response.Header.Get("RateLimit"), -1) {
-		if match[1] != "all-minute" {
-			all = append(all, match[1], match[2])
-		}
-	}
-	return strings.Join(all, " ")
 }

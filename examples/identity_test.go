@@ -1,0 +1,101 @@
+package examples_test
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// claims are headers in which a client claims to be another user.
+var claims = []string{"Remote-User", "alice", "X-User", "alice", "Tollgate-Account", "staff.alice", "Tollgate_Account", "staff.alice"}
+
+// mirror is a service that answers with the account and the plan of a call,
+// and with a header that it should not get.
+func mirror(t *testing.T, withheld string) (url string) {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text := r.Header.Get("Tollgate-Account") + " " + r.Header.Get("Tollgate-Plan") + r.Header.Get(withheld)
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(service.Close)
+	return service.URL
+}
+
+// TestIdentity runs the example of users of basic_auth.
+func TestIdentity(t *testing.T) {
+	for name, password := range map[string]string{"ALICE_PASSWORD_HASH": "wonderland", "BOB_PASSWORD_HASH": "builder"} {
+		hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv(name, string(hash))
+	}
+	site, gate := run(t, "identity.Caddyfile", mirror(t, "Authorization"))
+	token := newKey(t, gate, "acc_1", "team")
+	basic := func(user string) []string {
+		return []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(user))}
+	}
+	wantAccounts(t, site+"/v1/reports", map[string][]string{
+		"staff.alice staff": basic("alice:wonderland"),
+		"staff.bob staff":   basic("bob:builder"),
+		"acc_1 team":        {"Authorization", "Bearer " + token},
+	})
+	for _, fields := range [][]string{nil, basic("alice:builder"), {"Authorization", "Bearer tgk_wrong"}, {"Authorization", "Bearer wrong"}} {
+		wantStatus(t, 401, "GET", site+"/v1/reports", "", append(fields, claims...)...)
+	}
+	wantStatus(t, 400, "GET", site+"/v1/reports", "", append(basic("alice:wonderland"), "Authorization", "Bearer "+token)...)
+	exhaust(t, gate, "staff.alice", "reports", 2)
+	wantStatus(t, 429, "GET", site+"/v1/reports", "", basic("alice:wonderland")...)
+	wantStatus(t, 200, "GET", site+"/v1/reports", "", basic("bob:builder")...)
+}
+
+// TestIdentityForwardAuth runs the example of users of a login server. The
+// server of this test knows a user by a cookie.
+func TestIdentityForwardAuth(t *testing.T) {
+	login := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		cookie, err := r.Cookie("session")
+		switch {
+		case r.URL.Path != "/api/authz/forward-auth" || r.Header.Get("X-Forwarded-Uri") != "/v1/reports":
+			t.Errorf("the login server got %s with %v", r.URL, r.Header)
+		case err != nil:
+			http.Redirect(w, r, "https://login.example.com/", http.StatusFound)
+		case cookie.Value != "nameless":
+			w.Header().Set("Remote-User", cookie.Value)
+		}
+	}))
+	t.Cleanup(login.Close)
+	t.Setenv("LOGIN_SERVER", login.Listener.Addr().String())
+	site, gate := run(t, "identity-forward-auth.Caddyfile", mirror(t, "Remote-User"))
+	token := newKey(t, gate, "acc_1", "team")
+	wantAccounts(t, site+"/v1/reports", map[string][]string{
+		"staff.carol staff": {"Cookie", "session=carol"},
+		"staff.bob staff":   {"Cookie", "session=bob"},
+		"acc_1 team":        {"Authorization", "Bearer " + token},
+	})
+	wantStatus(t, 401, "GET", site+"/v1/reports", "", append(claims, "Cookie", "session=nameless")...)
+	wantStatus(t, 401, "GET", site+"/v1/reports", "", append(claims, "Authorization", "Bearer tgk_wrong")...)
+	wantStatus(t, 403, "GET", site+"/v1/reports", "", "Cookie", "session=not+an+account")
+	http.DefaultClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	t.Cleanup(func() { http.DefaultClient.CheckRedirect = nil })
+	wantStatus(t, 302, "GET", site+"/v1/reports", "", claims...)
+	exhaust(t, gate, "staff.carol", "reports", 2)
+	wantStatus(t, 429, "GET", site+"/v1/reports", "", "Cookie", "session=carol")
+}
+
+// wantAccounts calls an endpoint with the headers of users, also with headers
+// that claim another one. The keys of the map are the accounts and plans that
+// the service must get.
+func wantAccounts(t *testing.T, url string, users map[string][]string) {
+	t.Helper()
+	for want, fields := range users {
+		for _, fields := range [][]string{fields, append(fields, claims...)} {
+			if got := wantStatus(t, 200, "GET", url, "", fields...); got != want {
+				t.Errorf("with %q the service got %q, want %q", fields, got, want)
+			}
+		}
+	}
+}
