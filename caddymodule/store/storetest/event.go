@@ -119,7 +119,7 @@ func (s *suite) eventsReopened() {
 // eventsFull: one event more than MaxQueued drops the oldest one. Its id stays
 // known.
 func (s *suite) eventsFull() {
-	const callers = 16
+	const callers = 128
 	s.together(callers, func(caller int) error {
 		for i := caller; i < store.MaxQueued; i += callers {
 			event := s.event(fmt.Sprint("evt_", i), i-store.MaxQueued)
