@@ -18,7 +18,7 @@ import (
 // Control serves the control API below /tollgate/ to applications that send
 // the secret of the app tollgate as a Bearer token. Only GET and HEAD of
 // /tollgate/health/live, /tollgate/health/ready and /tollgate/jwks.json need
-// no secret. It answers every request and calls no next handler: use it on a
+// no secret. POST /tollgate/introspect needs introspection_secret instead. It answers every request and calls no next handler: use it on a
 // listener of its own that is not public.
 type Control struct {
 	handler http.Handler
@@ -35,7 +35,7 @@ func (c *Control) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	c.handler = control.RequireSecret(app.control, app.Secret, app.OldSecret)
+	c.handler = control.Introspection(control.RequireSecret(app.control, app.Secret, app.OldSecret), controlBackend{app}, ctx.Slogger(), app.IntrospectionSecret)
 	return nil
 }
 

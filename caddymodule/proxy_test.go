@@ -159,41 +159,6 @@ func TestHeaderOperations(t *testing.T) {
 	}
 }
 
-// TestStreaming passes each event on when it is sent.
-func TestStreaming(t *testing.T) {
-	next := make(chan struct{})
-	s := start(t, setup{zone: calmZone(), upstream: func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		for i := range 3 {
-			fmt.Fprintf(w, "data: %d\n\n", i)
-			w.(http.Flusher).Flush()
-			select {
-			case <-next:
-			case <-r.Context().Done():
-				return
-			}
-		}
-	}})
-	_, bearer := s.account(t, "small")
-	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://gate.test"+convert, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+bearer)
-	response, err := s.client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	lines := bufio.NewScanner(response.Body)
-	for i := range 3 {
-		if !lines.Scan() || lines.Text() != fmt.Sprintf("data: %d", i) || !lines.Scan() {
-			t.Fatalf("event %d: got %q (%v)", i, lines.Text(), lines.Err())
-		}
-		next <- struct{}{}
-	}
-}
-
 // TestPlaceholders names the call to other handlers and to the access
 // log, and no token.
 func TestPlaceholders(t *testing.T) {

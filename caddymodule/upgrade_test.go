@@ -202,35 +202,6 @@ func TestEscapeOnEndpointWithUpgrade(t *testing.T) {
 	}
 }
 
-// TestWebSocketWithoutUpstream gives the call back.
-func TestWebSocketWithoutUpstream(t *testing.T) {
-	s := start(t, setup{zone: calmZone(), gate: live, behind: "reverse_proxy " + deadAddress})
-	id, bearer := s.account(t, "small", "live")
-	_, response, err := s.openSocket(t, "/api/live", bearer)
-	if err == nil || response == nil || response.StatusCode != http.StatusBadGateway || s.used(t, id, "live") != 0 {
-		t.Errorf("got %v (%v) with %d counted, want 502 with none", response, err, s.used(t, id, "live"))
-	}
-}
-
-// TestWebSocketOutlivesItsKey: a revocation ends no open connection, and
-// is in force for the next.
-func TestWebSocketOutlivesItsKey(t *testing.T) {
-	s := start(t, setup{zone: calmZone(), gate: live, upstream: echo(t)})
-	id, bearer := s.account(t, "small", "live")
-	conn, _, err := s.openSocket(t, "/api/live", bearer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hear(t, conn, websocket.MessageText, "hello")
-	if err := s.store(t).RevokeKey(t.Context(), id, "key_"+id, time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	say(t, conn, websocket.MessageText, "still here")
-	if _, response, err := s.openSocket(t, "/api/live", bearer); err == nil || response == nil || response.StatusCode != http.StatusUnauthorized {
-		t.Errorf("got %v (%v), want 401", response, err)
-	}
-}
-
 // TestWebSocketOutside needs no token.
 func TestWebSocketOutside(t *testing.T) {
 	s := start(t, setup{upstream: echo(t)})

@@ -26,14 +26,14 @@ func TestFronting(t *testing.T) {
 	must(t, stack.Build())
 	dir := t.TempDir()
 	must(t, os.Symlink(filepath.Join(stack.Root(), "bin"), filepath.Join(dir, "bin")))
-	text, env := withFreePorts(t, string(page))
+	ports, env := freePorts(t)
 
 	var script strings.Builder
 	wanted := map[int]string{}
 	n := 0
 	// Also after a failure, nothing stays.
-	script.WriteString("set -um\ntrap 'kill $(jobs -p) 2>/dev/null; bin/caddy stop >/dev/null 2>&1' EXIT\nset -e\n")
-	for _, block := range blocks.FindAllStringSubmatch(text, -1) {
+	script.WriteString("set -um\ntrap 'kill $(jobs -p) >/dev/null 2>&1 || true; bin/caddy stop >/dev/null 2>&1 || true' EXIT\nset -e\n")
+	for _, block := range blocks.FindAllStringSubmatch(string(page), -1) {
 		switch language, content := block[1], block[2]; language {
 		case "sh":
 			if strings.HasPrefix(content, "./xcaddy.sh build") {
@@ -49,7 +49,7 @@ func TestFronting(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	shell := exec.CommandContext(ctx, "bash", "-c", script.String())
+	shell := exec.CommandContext(ctx, "bash", "-c", ports.Replace(script.String()))
 	shell.Dir, shell.Env = dir, append(os.Environ(), env...)
 	shell.WaitDelay = 10 * time.Second
 	out, err := shell.CombinedOutput()
@@ -82,22 +82,23 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// withFreePorts replaces the addresses of the page, and those that it leaves
+// freePorts replaces the addresses of the page, and sets those that it leaves
 // to defaults.
-func withFreePorts(t *testing.T, page string) (text string, env []string) {
+func freePorts(t *testing.T) (ports *strings.Replacer, env []string) {
 	t.Helper()
-	ports := stack.FreePorts(t, 5)
-	at := func(i int) string { return "127.0.0.1:" + ports[i] }
-	replacer := strings.NewReplacer(
-		"127.0.0.1:3000", at(0), "localhost:8080", "localhost:"+ports[1], "127.0.0.1:8081", at(2), "127.0.0.1:9000", at(3),
+	free := stack.FreePorts(t, 5)
+	service, site, control, pages, admin := "127.0.0.1:"+free[0], "localhost:"+free[1], "127.0.0.1:"+free[2], "127.0.0.1:"+free[3], "127.0.0.1:"+free[4]
+	ports = strings.NewReplacer(
+		"127.0.0.1:3000", service, "localhost:8080", site, "127.0.0.1:8081", control, "127.0.0.1:9000", pages,
 		// Midnight must not come between the calls.
 		"\t\tsecret {env", "\t\ttimezone "+stack.CalmZone()+"\n\t\tsecret {env",
-		"{\n\tlog default {", "{\n\tadmin "+at(4)+"\n\tlog default {",
-		"bin/caddy tollgate", "bin/caddy tollgate --address "+at(4), "bin/caddy stop", "bin/caddy stop --address "+at(4),
-		"bin/caddy reload", "bin/caddy reload --address "+at(4),
+		"{\n\tlog default {", "{\n\tadmin "+admin+"\n\tlog default {",
+		"bin/caddy tollgate", "bin/caddy tollgate --address "+admin,
+		"bin/caddy stop", "bin/caddy stop --address "+admin,
+		"bin/caddy reload", "bin/caddy reload --address "+admin,
 	)
-	return replacer.Replace(page), []string{
-		"TOLLGATE_ADDRESS=http://localhost:" + ports[1], "TOLLGATE_CONTROL=" + at(2), "TOLLGATE_UPSTREAM=" + at(3), "HOME=" + t.TempDir(),
+	return ports, []string{
+		"TOLLGATE_ADDRESS=http://" + site, "TOLLGATE_CONTROL=" + control, "TOLLGATE_UPSTREAM=" + pages, "HOME=" + t.TempDir(),
 	}
 }
 

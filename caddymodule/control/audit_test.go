@@ -24,6 +24,7 @@ import (
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	gate := controltest.New(t)
+	acceptForeign(t, gate)
 	handler := control.New(gate, slog.New(slog.DiscardHandler))
 	c, ctx := client.InProcess(handler), t.Context()
 	var tokens []string
@@ -55,12 +56,14 @@ func TestAudit(t *testing.T) {
 	check(c.ClearLimit(ctx, "acc_1", "convert", "day"))
 	check(c.ResetUsage(ctx, "acc_1", "convert"))
 	check(c.DeleteAccount(ctx, "acc_1"))
-	check(c.ImportAccounts(ctx, strings.NewReader(`{"account":"acc_1"}`), func(r api.AccountResult) error {
+	created := func(r api.LineResult) error {
 		if r.Status != http.StatusCreated {
 			t.Errorf("importing: got %+v", r)
 		}
 		return nil
-	}))
+	}
+	check(c.ImportAccounts(ctx, strings.NewReader(`{"account":"acc_1","plan":"starter"}`), created))
+	check(c.ImportKeys(ctx, strings.NewReader(keyLine("acc_1", foreignToken(1), "")), false, created))
 
 	var log []api.AuditEntry
 	for after := ""; ; {
@@ -91,7 +94,7 @@ func TestAudit(t *testing.T) {
 		t.Errorf("the newest first (-want +got):\n%s", diff)
 	}
 	// A login is not a change.
-	const actions = "account.create account.set key.create key.set key.rotate key.revoke login.end limit.set limit.clear usage.reset account.delete account.create"
+	const actions = "account.create account.set key.create key.set key.rotate key.revoke login.end limit.set limit.clear usage.reset account.delete account.create key.create"
 	if strings.Join(got, " ") != actions {
 		t.Fatalf("got %v, want %s", got, actions)
 	}
@@ -114,7 +117,7 @@ func TestAudit(t *testing.T) {
 	for _, e := range events {
 		types = append(types, strings.TrimPrefix(e.Type, "tollgate."))
 	}
-	if got, want := strings.Join(types, " "), "account_changed account_changed key_created key_rotated key_revoked account_changed account_changed"; got != want {
+	if got, want := strings.Join(types, " "), "account_changed account_changed key_created key_rotated key_revoked account_changed account_changed key_created"; got != want {
 		t.Errorf("got events %s, want %s", got, want)
 	}
 	if !events[5].Deleted || events[0].Deleted {
@@ -141,7 +144,7 @@ func checkOperations(t *testing.T, handler http.Handler, seen []string) {
 		"put-account": "account.set", "delete-account": "account.delete", "create-key": "key.create", "change-key": "key.set",
 		"revoke-key": "key.revoke", "rotate-key": "key.rotate", "end-logins": "login.end", "put-limit": "limit.set",
 		"delete-limit": "limit.clear", "reset-usage": "usage.reset",
-		"import-accounts": "account.create",
+		"import-accounts": "account.create", "import-keys": "key.create", "introspect": "", // which changes nothing
 	}
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/tollgate/openapi.json", nil))
@@ -155,7 +158,7 @@ func checkOperations(t *testing.T, handler http.Handler, seen []string) {
 	}
 	for path, operations := range document.Paths {
 		for method, operation := range operations {
-			if action := actions[operation.OperationID]; method != "get" && !strings.Contains(" "+strings.Join(seen, " ")+" ", " "+action+" ") {
+			if action, known := actions[operation.OperationID]; method != "get" && !(known && action == "") && !strings.Contains(" "+strings.Join(seen, " ")+" ", " "+action+" ") {
 				t.Errorf("%s %s (%s) has no audit entry in this test", method, path, operation.OperationID)
 			}
 		}

@@ -28,6 +28,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 )
 
@@ -67,6 +68,8 @@ type Store interface {
 	FindKey(ctx context.Context, id string) (store.Key, error)
 	// CountsOfAccounts is that of store.Overview.
 	CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) ([]store.AccountCount, error)
+	// Confirm is that of store.Grants.
+	Confirm(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error)
 	// ResetCounts is that of store.Usage.
 	ResetCounts(ctx context.Context, account, endpoint string, day calendar.Day) error
 }
@@ -105,7 +108,9 @@ func New(backend Backend, logger *slog.Logger) http.Handler {
 	s.registerRefused(router)
 	s.registerHealth(router)
 	s.registerExplain(router)
-	s.serveImport(mux, router)
+	serveImport(s, mux, router, accountImport)
+	serveImport(s, mux, router, keyImport)
+	describeIntrospection(router)
 	s.serveKeySet(mux, router)
 	serveDocument(mux, router)
 	handler := apierror.Mux(mux)

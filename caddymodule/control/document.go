@@ -39,14 +39,17 @@ func document() huma.Config {
 			{Name: "keys", Description: "API keys that people create, and the tokens of logins."},
 			{Name: "usage", Description: "The counts of calls."},
 			{Name: "audit", Description: "Who changed what."},
+			{Name: "introspection", Description: "What a token may do, for other programs (RFC 7662)."},
 			{Name: "plans", Description: "The configuration of the gate."},
 			{Name: "health", Description: "Whether the gate works. These operations need no secret."},
 		},
 		Components: &huma.Components{
 			Schemas: schemas,
-			SecuritySchemes: map[string]*huma.SecurityScheme{"secret": {
-				Type: "http", Scheme: "bearer", Description: "The secret that the gate is configured with.",
-			}},
+			SecuritySchemes: map[string]*huma.SecurityScheme{
+				"secret":             {Type: "http", Scheme: "bearer", Description: "The secret that the gate is configured with."},
+				"introspection":      {Type: "http", Scheme: "bearer", Description: "The introspection_secret of the gate."},
+				"introspectionBasic": {Type: "http", Scheme: "basic", Description: "The introspection_secret of the gate as the password, with any user."},
+			},
 		},
 		Security: []map[string][]string{{"secret": {}}},
 	}}

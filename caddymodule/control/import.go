@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"time"
 
@@ -20,25 +21,36 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-const importPath = "/tollgate/accounts"
-
 // importPause is how long a client may take for the next lines. It replaces
 // the timeouts of the listener, which are for short bodies.
 const importPause = 30 * time.Second
 
 var (
-	errNotLines       = apierror.New(http.StatusUnsupportedMediaType, "unsupported_media_type", "The body must be application/jsonl or application/x-ndjson in UTF-8.")
-	errLinesExcluded  = apierror.New(http.StatusNotAcceptable, "not_acceptable", "The Accept header excludes application/jsonl, the media type of the answer.")
-	errLineTooLong    = apierror.New(http.StatusRequestEntityTooLarge, "body_too_large", fmt.Sprintf("The line is longer than %d bytes.", maxBody))
-	errTooManyLines   = apierror.New(http.StatusRequestEntityTooLarge, "too_many_lines", fmt.Sprintf("The body has more than %d lines. This line and those after it are not read.", api.MaxImport))
-	importDescription = fmt.Sprintf("Each line of the body is one account, as in put-account, at most %d lines. ", api.MaxImport) +
-		"Lines are applied in their order, and a refused line does not stop the others. The answer has one line for each of them, in the same order. " +
-		"It begins after the last line was read."
+	errNotLines      = apierror.New(http.StatusUnsupportedMediaType, "unsupported_media_type", "The body must be application/jsonl or application/x-ndjson in UTF-8.")
+	errLinesExcluded = apierror.New(http.StatusNotAcceptable, "not_acceptable", "The Accept header excludes application/jsonl, the media type of the answer.")
+	errLineTooLong   = apierror.New(http.StatusRequestEntityTooLarge, "body_too_large", fmt.Sprintf("The line is longer than %d bytes.", maxBody))
+	errTooManyLines  = apierror.New(http.StatusRequestEntityTooLarge, "too_many_lines", fmt.Sprintf("The body has more than %d lines. This line and those after it are not read.", api.MaxImport))
 )
 
-// serveImport adds the import of accounts. huma reads a body as a whole, so
-// it describes this operation, but does not serve it.
-func (s *server) serveImport(mux *http.ServeMux, router huma.API) {
+// importKind is what the imports of accounts and of keys do in their own way.
+// L is a line.
+type importKind[L any] struct {
+	operation huma.Operation
+	// check checks a line that is decoded.
+	check func(*session, L) error
+	// account returns the account of a line.
+	account func(L) string
+	// subject returns a text that differs between the lines of a batch: a
+	// line with the same one needs the result of the line before.
+	subject func(L) string
+	// open returns what applies a batch and sets the results of its lines, or
+	// refuses the whole import. A dry run changes nothing.
+	open func(with *session, dryRun bool) (func(context.Context, *imported[L]), *apierror.Error)
+}
+
+// serveImport adds an import. huma reads a body as a whole, so it describes
+// the operation, but does not serve it.
+func serveImport[L any](s *server, mux *http.ServeMux, router huma.API, kind importKind[L]) {
 	schemas := router.OpenAPI().Components.Schemas
 	lines := func(of reflect.Type, mediaTypes ...string) map[string]*huma.MediaType {
 		content := map[string]*huma.MediaType{}
@@ -47,55 +59,59 @@ func (s *server) serveImport(mux *http.ServeMux, router huma.API) {
 		}
 		return content
 	}
-	operation := &huma.Operation{
-		OperationID: "import-accounts", Method: http.MethodPost, Path: importPath, Tags: []string{"accounts"},
-		Summary: "Create or change many accounts", Description: importDescription,
-		RequestBody: &huma.RequestBody{Required: true, Description: "One AccountLine in each line.", Content: lines(reflect.TypeFor[api.AccountLine](), api.LinesType, api.OtherLinesType)},
-		Responses: map[string]*huma.Response{"200": {
-			Description: "One AccountResult in each line.", Content: lines(reflect.TypeFor[api.AccountResult](), api.LinesType),
-		}},
-	}
-	for _, status := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusUnsupportedMediaType, http.StatusServiceUnavailable} {
+	line := reflect.TypeFor[L]()
+	operation := kind.operation
+	operation.Method = http.MethodPost
+	operation.Description += fmt.Sprintf(" At most %d lines. ", api.MaxImport) +
+		"Lines are applied in their order, and a refused line does not stop the others. The answer has one line for each of them, in the same order. " +
+		"It begins after the last line was read."
+	operation.RequestBody = &huma.RequestBody{Required: true, Description: fmt.Sprintf("One %s in each line.", line.Name()), Content: lines(line, api.LinesType, api.OtherLinesType)}
+	operation.Responses = map[string]*huma.Response{"200": {
+		Description: "One LineResult in each line.", Content: lines(reflect.TypeFor[api.LineResult](), api.LinesType),
+	}}
+	for _, status := range append([]int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusUnsupportedMediaType, http.StatusServiceUnavailable}, operation.Errors...) {
 		operation.Responses[strconv.Itoa(status)] = &huma.Response{Description: http.StatusText(status), Content: refusalContent()}
 	}
-	router.OpenAPI().AddOperation(operation)
-	mux.HandleFunc("POST "+importPath, s.importAccounts)
+	router.OpenAPI().AddOperation(&operation)
+	mux.HandleFunc("POST "+operation.Path, func(w http.ResponseWriter, r *http.Request) { importLines(s, kind, w, r) })
 }
+
+// dryRunParameter is the query parameter of an import that only checks.
+const dryRunParameter = "dry_run"
 
 // checkImport refuses a request whose body is not read.
-func checkImport(r *http.Request) *apierror.Error {
-	for name := range r.URL.Query() {
-		return unknownParameter(name, nil)
+func checkImport(r *http.Request, known []string) (dryRun bool, refused *apierror.Error) {
+	if refused := checkQuery(r.URL.RawQuery); refused != nil {
+		return false, refused
+	}
+	for name, values := range r.URL.Query() {
+		switch {
+		case !slices.Contains(known, name):
+			return false, unknownParameter(name, known)
+		case values[0] != "true" && values[0] != "false":
+			return false, invalidRequest(fmt.Sprintf("The parameter %s is neither true nor false.", name))
+		}
+		dryRun = values[0] == "true"
 	}
 	switch {
-	case r.URL.RawQuery != "":
-		return invalidRequest("The query is malformed.")
 	case !apierror.Accepts(r.Header, api.LinesType):
-		return errLinesExcluded
+		return false, errLinesExcluded
 	case !apierror.IsText(r.Header, api.LinesType, api.OtherLinesType):
-		return errNotLines
+		return false, errNotLines
 	}
-	return nil
+	return dryRun, nil
 }
 
-// importAccounts answers when the last line is applied, not while it reads:
-// many clients send the whole body before they read, and would never end.
-func (s *server) importAccounts(w http.ResponseWriter, r *http.Request) {
-	var opened *session
-	refused := checkImport(r)
-	if refused == nil {
-		var err error
-		if opened, err = s.open(); err != nil {
-			refused = s.refusal(r.Context(), err)
-		}
-	}
-	if refused != nil {
+// importLines answers when the last line is applied, not while it reads: many
+// clients send the whole body before they read, and would never end.
+func importLines[L any](s *server, kind importKind[L], w http.ResponseWriter, r *http.Request) {
+	i := &imported[L]{server: s, kind: kind, connection: http.NewResponseController(w), pending: make(map[string]bool, store.MaxBatch)}
+	if refused := i.open(r); refused != nil {
 		apierror.CloseUnread(w, r)
 		// The client is gone if this fails; ignore the error.
 		_ = refused.Write(w)
 		return
 	}
-	i := &imported{server: s, session: opened, connection: http.NewResponseController(w), pending: make(map[string]bool, store.MaxBatch)}
 	if complete := i.read(r.Context(), r.Body); !complete {
 		apierror.CloseUnread(w, r)
 	}
@@ -108,28 +124,43 @@ func (s *server) importAccounts(w http.ResponseWriter, r *http.Request) {
 }
 
 // imported is the state of an import.
-type imported struct {
+type imported[L any] struct {
 	*server
 	*session
+	kind       importKind[L]
+	apply      func(context.Context, *imported[L])
 	connection *http.ResponseController
-	line       int                 // the last one that was read
-	results    []api.AccountResult // of the lines that are not in answer
-	changes    []lineChange
-	pending    map[string]bool // the accounts of changes
+	line       int              // the last one that was read
+	results    []api.LineResult // of the lines that are not in answer
+	changes    []lineChange[L]
+	pending    map[string]bool // the subjects of changes
 	down       *apierror.Error // why no more changes are made
 	answer     bytes.Buffer
 }
 
-// lineChange is a change that is not yet made.
-type lineChange struct {
-	account string
-	change  api.AccountChange
-	result  int // its position in results
+// lineChange is a line that is not yet applied.
+type lineChange[L any] struct {
+	line   L
+	result int // its position in results
+}
+
+// open checks the request and opens the store.
+func (i *imported[L]) open(r *http.Request) *apierror.Error {
+	dryRun, refused := checkImport(r, queryParameters(&i.kind.operation))
+	if refused != nil {
+		return refused
+	}
+	var err error
+	if i.session, err = i.server.open(); err != nil {
+		return i.refusal(r.Context(), err)
+	}
+	i.apply, refused = i.kind.open(i.session, dryRun)
+	return refused
 }
 
 // read reads and applies lines until the body ends, or until it has too many
 // lines or cannot be read.
-func (i *imported) read(ctx context.Context, body io.Reader) (complete bool) {
+func (i *imported[L]) read(ctx context.Context, body io.Reader) (complete bool) {
 	lines := bufio.NewReaderSize(body, maxBody+1)
 	i.waitUntil(time.Now().Add(importPause))
 	defer i.waitUntil(time.Time{})
@@ -160,7 +191,7 @@ func (i *imported) read(ctx context.Context, body io.Reader) (complete bool) {
 
 // waitUntil sets how long the connection waits for the body, zero for no limit.
 // In the same process there is no connection and no timeout.
-func (i *imported) waitUntil(end time.Time) { _ = i.connection.SetReadDeadline(end) }
+func (i *imported[L]) waitUntil(end time.Time) { _ = i.connection.SetReadDeadline(end) }
 
 // nextLine returns the next line. It skips one that is too long.
 func nextLine(lines *bufio.Reader) (text []byte, refused *apierror.Error, err error) {
@@ -173,48 +204,49 @@ func nextLine(lines *bufio.Reader) (text []byte, refused *apierror.Error, err er
 }
 
 // add decodes a line, unless it is refused already, and adds its result.
-func (i *imported) add(ctx context.Context, text []byte, refused *apierror.Error) {
-	var line api.AccountLine
+func (i *imported[L]) add(ctx context.Context, text []byte, refused *apierror.Error) {
+	var line L
 	if refused == nil {
 		refused = i.decodeLine(text, &line)
 	}
-	if refused == nil && i.pending[line.Account] {
+	subject := i.kind.subject(line)
+	if refused == nil && i.pending[subject] {
 		i.flush(ctx)
 	}
-	result := api.AccountResult{Line: i.line, Account: shorten(line.Account)}
+	result := api.LineResult{Line: i.line, Account: shorten(i.kind.account(line))}
 	if refused != nil {
 		refuseLine(&result, refused)
 	} else {
-		i.pending[line.Account] = true
-		i.changes = append(i.changes, lineChange{line.Account, line.AccountChange, len(i.results)})
+		i.pending[subject] = true
+		i.changes = append(i.changes, lineChange[L]{line, len(i.results)})
 	}
 	i.results = append(i.results, result)
 }
 
 // decodeLine reads and checks a line.
-func (i *imported) decodeLine(text []byte, line *api.AccountLine) *apierror.Error {
+func (i *imported[L]) decodeLine(text []byte, line *L) *apierror.Error {
 	if err := decode("the line", text, line); err != nil {
-		*line = api.AccountLine{}
+		*line = *new(L)
 		return invalidRequest("The line is not valid: " + err.Error() + ".")
 	}
-	if !api.ValidAccount(line.Account) {
+	if !api.ValidAccount(i.kind.account(*line)) {
 		return api.ErrInvalidAccount
 	}
 	var refused *apierror.Error
-	if err := i.checkChange(line.AccountChange); errors.As(err, &refused) {
+	if err := i.kind.check(i.session, *line); errors.As(err, &refused) {
 		return refused
 	}
 	return i.down
 }
 
-func refuseLine(result *api.AccountResult, refused *apierror.Error) {
+func refuseLine(result *api.LineResult, refused *apierror.Error) {
 	result.Status, result.Message, result.Code = refused.Status, refused.Message, refused.Code
 }
 
 // flush makes the changes and moves the results to the answer.
-func (i *imported) flush(ctx context.Context) {
+func (i *imported[L]) flush(ctx context.Context) {
 	if len(i.changes) > 0 {
-		i.makeChanges(ctx)
+		i.apply(ctx, i)
 	}
 	encoder := json.NewEncoder(&i.answer)
 	encoder.SetEscapeHTML(false)
@@ -228,22 +260,44 @@ func (i *imported) flush(ctx context.Context) {
 	i.waitUntil(time.Now().Add(importPause))
 }
 
-// makeChanges makes the changes in one batch. If the store fails, the lines after them are refused: each could wait for
-// a timeout.
-func (i *imported) makeChanges(ctx context.Context) {
+// fail refuses the line of a change that was not made. If the store fails, the
+// lines after it are refused too: each could wait for a timeout.
+func (i *imported[L]) fail(ctx context.Context, c lineChange[L], err error) {
+	refused := i.refusal(ctx, err)
+	if refused.Status == http.StatusServiceUnavailable {
+		i.down = refused
+	}
+	refuseLine(&i.results[c.result], refused)
+}
+
+// accountImport is the import of accounts.
+var accountImport = importKind[api.AccountLine]{
+	operation: huma.Operation{
+		OperationID: "import-accounts", Path: "/tollgate/accounts", Tags: []string{"accounts"},
+		Summary: "Create or change many accounts", Description: "Each line of the body is one account, as in put-account.",
+	},
+	check:   func(with *session, line api.AccountLine) error { return with.checkChange(line.AccountChange) },
+	account: func(line api.AccountLine) string { return line.Account },
+	subject: func(line api.AccountLine) string { return line.Account },
+	open: func(*session, bool) (func(context.Context, *imported[api.AccountLine]), *apierror.Error) {
+		return importAccounts, nil
+	},
+}
+
+// importAccounts makes the changes of a batch at once.
+func importAccounts(ctx context.Context, i *imported[api.AccountLine]) {
 	ids, exist := make([]string, len(i.changes)), make([]bool, len(i.changes))
 	for n, c := range i.changes {
-		ids[n] = c.account
+		ids[n] = c.line.Account
 	}
 	_, errs := i.changeAccounts(ctx, ids, func(n int, account *store.Account, exists bool) (change, error) {
 		exist[n] = exists
-		before := i.apply(i.changes[n].change, account, exists)
+		before := i.session.apply(i.changes[n].line.AccountChange, account, exists)
 		return accountChange(before, *account), nil
 	})
 	for n, err := range errs {
 		if err != nil {
-			i.down = i.refusal(ctx, err)
-			refuseLine(&i.results[i.changes[n].result], i.down)
+			i.fail(ctx, i.changes[n], err)
 			continue
 		}
 		status := http.StatusCreated

@@ -62,9 +62,9 @@ func importing(t *testing.T) (g *controltest.Gate, c *client.Client, batches, en
 	return g, c, batches, entries
 }
 
-func results(t *testing.T, c *client.Client, body string) (list []api.AccountResult) {
+func results(t *testing.T, c *client.Client, body string) (list []api.LineResult) {
 	t.Helper()
-	err := c.ImportAccounts(client.WithActor(t.Context(), "acc_person"), strings.NewReader(body), func(r api.AccountResult) error {
+	err := c.ImportAccounts(client.WithActor(t.Context(), "acc_person"), strings.NewReader(body), func(r api.LineResult) error {
 		list = append(list, r)
 		return nil
 	})
@@ -96,7 +96,7 @@ func TestImportMany(t *testing.T) {
 			t.Fatalf("got %d results, want %d", len(got), lines)
 		}
 		for i, r := range got {
-			if want := (api.AccountResult{Line: i + 1, Account: fmt.Sprintf("acc_%05d", i), Status: round.status}); r != want {
+			if want := (api.LineResult{Line: i + 1, Account: fmt.Sprintf("acc_%05d", i), Status: round.status}); r != want {
 				t.Fatalf("got %+v, want %+v", r, want)
 			}
 		}
@@ -149,28 +149,28 @@ func TestImportLines(t *testing.T) {
 	long := `{"account":"acc_1","label":"` + strings.Repeat("x", 17<<10) + `"}`
 	lines := []struct {
 		text   string
-		want   api.AccountResult
+		want   api.LineResult
 		detail string // a part of the message
 	}{
-		{`{"account":"acc_1","plan":"starter","label":"first"}`, api.AccountResult{Account: "acc_1", Status: 201}, ""},
-		{`{"account":"acc_2"}`, api.AccountResult{Account: "acc_2", Status: 201}, ""},
-		{`{"account":"acc_1","label":"second"}`, api.AccountResult{Account: "acc_1", Status: 200}, ""},
-		{``, api.AccountResult{Status: 400, Code: "invalid_request"}, "the line is not valid JSON"},
-		{` {"account":"acc_3", "plan":null, "disabled":true} ` + "\r", api.AccountResult{Account: "acc_3", Status: 201}, ""},
-		{`{"account":"acc_4","name":"x"}`, api.AccountResult{Status: 400, Code: "invalid_request"}, `unknown member "name"`},
-		{`{"account":"acc_4","Plan":"starter"}`, api.AccountResult{Status: 400, Code: "invalid_request"}, `unknown member "Plan"`},
-		{`{"account":"acc_4","account":"acc_5"}`, api.AccountResult{Status: 400, Code: "invalid_request"}, `duplicate member "account"`},
-		{`{"account":"acc_4"}{}`, api.AccountResult{Status: 400, Code: "invalid_request"}, "not valid JSON"},
-		{`{"account":4}`, api.AccountResult{Status: 400, Code: "invalid_request"}, "wrong type"},
-		{`["acc_4"]`, api.AccountResult{Status: 400, Code: "invalid_request"}, "wrong type"},
-		{`{"account":"acc_4","plan":"gold"}`, api.AccountResult{Account: "acc_4", Status: 400, Code: "unknown_plan"}, "gold"},
-		{`{"account":"acc_4","label":"a\u202eb"}`, api.AccountResult{Account: "acc_4", Status: 400, Code: "invalid_label"}, ""},
-		{`{"account":"..","plan":"starter"}`, api.AccountResult{Account: "..", Status: 400, Code: "invalid_account"}, ""},
-		{`{"plan":"starter"}`, api.AccountResult{Status: 400, Code: "invalid_account"}, ""},
-		{"{\"account\":\"acc_4\",\"label\":\"\xff\"}", api.AccountResult{Status: 400, Code: "invalid_request"}, "not valid JSON"},
-		{long, api.AccountResult{Status: 413, Code: "body_too_large"}, ""},
-		{`{"account":"acc_1","label":"third"}`, api.AccountResult{Account: "acc_1", Status: 200}, ""},
-		{`{"account":"acc_6"}`, api.AccountResult{Account: "acc_6", Status: 201}, ""}, // without a newline
+		{`{"account":"acc_1","plan":"starter","label":"first"}`, api.LineResult{Account: "acc_1", Status: 201}, ""},
+		{`{"account":"acc_2"}`, api.LineResult{Account: "acc_2", Status: 201}, ""},
+		{`{"account":"acc_1","label":"second"}`, api.LineResult{Account: "acc_1", Status: 200}, ""},
+		{``, api.LineResult{Status: 400, Code: "invalid_request"}, "the line is not valid JSON"},
+		{` {"account":"acc_3", "plan":null, "disabled":true} ` + "\r", api.LineResult{Account: "acc_3", Status: 201}, ""},
+		{`{"account":"acc_4","name":"x"}`, api.LineResult{Status: 400, Code: "invalid_request"}, `unknown member "name"`},
+		{`{"account":"acc_4","Plan":"starter"}`, api.LineResult{Status: 400, Code: "invalid_request"}, `unknown member "Plan"`},
+		{`{"account":"acc_4","account":"acc_5"}`, api.LineResult{Status: 400, Code: "invalid_request"}, `duplicate member "account"`},
+		{`{"account":"acc_4"}{}`, api.LineResult{Status: 400, Code: "invalid_request"}, "not valid JSON"},
+		{`{"account":4}`, api.LineResult{Status: 400, Code: "invalid_request"}, "wrong type"},
+		{`["acc_4"]`, api.LineResult{Status: 400, Code: "invalid_request"}, "wrong type"},
+		{`{"account":"acc_4","plan":"gold"}`, api.LineResult{Account: "acc_4", Status: 400, Code: "unknown_plan"}, "gold"},
+		{`{"account":"acc_4","label":"a\u202eb"}`, api.LineResult{Account: "acc_4", Status: 400, Code: "invalid_label"}, ""},
+		{`{"account":"..","plan":"starter"}`, api.LineResult{Account: "..", Status: 400, Code: "invalid_account"}, ""},
+		{`{"plan":"starter"}`, api.LineResult{Status: 400, Code: "invalid_account"}, ""},
+		{"{\"account\":\"acc_4\",\"label\":\"\xff\"}", api.LineResult{Status: 400, Code: "invalid_request"}, "not valid JSON"},
+		{long, api.LineResult{Status: 413, Code: "body_too_large"}, ""},
+		{`{"account":"acc_1","label":"third"}`, api.LineResult{Account: "acc_1", Status: 200}, ""},
+		{`{"account":"acc_6"}`, api.LineResult{Account: "acc_6", Status: 201}, ""}, // without a newline
 	}
 	var body []string
 	for _, line := range lines {

@@ -65,7 +65,7 @@ func (with *session) record(ctx context.Context, changes ...change) error {
 const tellAtOnce = 64
 
 // tell publishes the events of changes that are recorded and made. The changes
-// are of different accounts, so their order does not matter.
+// are of different accounts or keys, so their order does not matter.
 func (with *session) tell(ctx context.Context, changes ...change) {
 	var telling errgroup.Group
 	telling.SetLimit(tellAtOnce)

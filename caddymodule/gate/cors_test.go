@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -30,7 +31,7 @@ func newCORSWorld(t testing.TB, mode policy.Mode, origins ...string) *world {
 	})
 	w.next = func(rw http.ResponseWriter, _ *http.Request) error {
 		rw.Header().Set("Access-Control-Allow-Origin", "https://the.service")
-		rw.Header().Set("access-control-allow-credentials", "true")
+		rw.Header()["access-control-allow-credentials"] = []string{"true"} // as clients read it, whatever its case
 		rw.Header().Set("Access-Control-Max-Age", "1")
 		rw.WriteHeader(http.StatusOK)
 		return nil
@@ -42,10 +43,8 @@ func newCORSWorld(t testing.TB, mode policy.Mode, origins ...string) *world {
 func corsOf(h http.Header) []string {
 	var lines []string
 	for name, values := range h {
-		if strings.HasPrefix(name, "Access-Control-") {
-			for _, value := range values {
-				lines = append(lines, strings.TrimPrefix(name, "Access-Control-")+": "+value)
-			}
+		if rest, ok := strings.CutPrefix(http.CanonicalHeaderKey(name), "Access-Control-"); ok {
+			lines = append(lines, rest+": "+strings.Join(values, "|"))
 		}
 	}
 	slices.Sort(lines)
@@ -172,6 +171,10 @@ func TestSharedAnswers(t *testing.T) {
 		"flushed": {target: convert, headers: []string{"Authorization: Bearer BEARER"}, status: 200, next: func(w http.ResponseWriter, _ *http.Request) error {
 			w.Header().Set("Access-Control-Allow-Origin", "https://the.service")
 			return http.NewResponseController(w).Flush()
+		}},
+		"copied": {target: convert, headers: []string{"Authorization: Bearer BEARER"}, status: 200, next: func(w http.ResponseWriter, _ *http.Request) error {
+			_, err := io.Copy(w, io.LimitReader(strings.NewReader("x"), 1))
+			return err
 		}},
 		"changed request": {target: convert, headers: []string{"Authorization: Bearer BEARER"}, status: 200, next: func(w http.ResponseWriter, r *http.Request) error {
 			r.Header.Set("Origin", "https://other.example")

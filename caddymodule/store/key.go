@@ -78,11 +78,20 @@ func (k *Key) EndedAt() time.Time {
 type Keys interface {
 	// CreateKey stores a new key under the hash of its token. It returns
 	// ErrNotFound for an unknown account. A token.Key is compared with the
-	// keys that are live at key.CreatedAt: the errors are ErrNameTaken and
-	// ErrTooManyKeys. A token.Login has neither error: if the account has
+	// keys that the store still has: the error is ErrExists if one has the
+	// same id, so that no import makes a revoked key live again. It is also
+	// compared with the keys that are live at key.CreatedAt: the errors are
+	// ErrNameTaken and ErrTooManyKeys. A token.Login has neither error: if the account has
 	// MaxLiveLogins live login tokens, the oldest is revoked at
 	// key.CreatedAt in the same step.
 	CreateKey(ctx context.Context, key Key, hash token.Hash) error
+
+	// CreateKeys is CreateKey for up to MaxBatch keys of the kind token.Key,
+	// with few writes. They are created in their order, each in an atomic step
+	// of its own. There is an error or nil for each key; a key with an error
+	// is not created, or it is not known whether it is, as after an error of
+	// CreateKey.
+	CreateKeys(ctx context.Context, keys []StoredKey) []error
 
 	// Key returns one key of the account or ErrNotFound.
 	Key(ctx context.Context, account, id string) (Key, error)

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io"
 )
@@ -24,4 +25,14 @@ func NewID(random io.Reader) (string, error) {
 	var digits [idDigits]byte
 	encode(digits[:], entropy[:])
 	return idPrefix + string(digits[:]), nil
+}
+
+// IDOf makes the id of an imported key. It depends only on the hash of the
+// token, so that the same token gets the same id each time. It does not tell
+// the hash.
+func IDOf(hash Hash) string {
+	entropy := sha256.Sum256([]byte("tollgate id of an imported key\x00" + string(hash[:])))
+	var digits [idDigits]byte
+	encode(digits[:], entropy[:idBytes])
+	return idPrefix + string(digits[:])
 }

@@ -51,3 +51,13 @@ func TestNewIDRefusesBrokenRandom(t *testing.T) {
 		t.Errorf("got %q, %v; want %v", id, err, broken)
 	}
 }
+
+// TestIDOf: an imported token has the same id each time, in the form of all ids.
+func TestIDOf(t *testing.T) {
+	t.Parallel()
+	shape := regexp.MustCompile(`^key_[0-9A-Za-z]{16}$`)
+	one, other := token.Foreign("one"), token.Foreign("other")
+	if got := token.IDOf(one); got != token.IDOf(one) || got == token.IDOf(other) || !shape.MatchString(got) {
+		t.Errorf("got %q and %q", got, token.IDOf(other))
+	}
+}

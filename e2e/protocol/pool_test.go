@@ -5,11 +5,12 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
-// pools are endpoints with two services: Caddy asks one of them for its
-// health, and retries at the other.
+// pools are endpoints with two services. Caddy retries, or asks for their
+// health.
 func pools(t *testing.T) protocol {
 	retrying, checking := newPool(t), newPool(t)
 	return protocol{
@@ -26,10 +27,14 @@ type pool map[string]*service
 
 func newPool(t *testing.T) pool {
 	p := pool{}
+	var dropped atomic.Bool
 	for range 2 {
 		s := newService(t, nil)
 		address := s.Listener.Addr().String()
 		s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/drop") && !dropped.Swap(true) {
+				panic(http.ErrAbortHandler)
+			}
 			fmt.Fprint(w, address)
 			if strings.HasSuffix(r.URL.Path, "/open") {
 				w.(http.Flusher).Flush()
@@ -41,7 +46,8 @@ func newPool(t *testing.T) pool {
 	return p
 }
 
-// endpoints are one that answers, and one that keeps its answer open.
+// endpoints are one that answers, one that breaks off its first call without
+// an answer, and one that keeps its answer open.
 func (p pool) endpoints(name, options string) []endpoint {
 	var addresses []string
 	for address := range p {
@@ -50,6 +56,7 @@ func (p pool) endpoints(name, options string) []endpoint {
 	behind := fmt.Sprintf("reverse_proxy %s {\nlb_policy round_robin\nlb_try_duration 500ms\nlb_try_interval 20ms\n%s\n}", strings.Join(addresses, " "), options)
 	return []endpoint{
 		{name: name, method: "GET", path: "/api/" + name, behind: behind},
+		{name: name + "_drop", method: "GET", path: "/api/" + name + "/drop", behind: behind},
 		{name: name + "_open", method: "GET", path: "/api/" + name + "/open", behind: behind},
 	}
 }
@@ -75,6 +82,12 @@ func (p pool) test(t *testing.T, s *site, name string) {
 	}
 	a.expect(t, name, calls)
 
+	// The retry of a call is the same call.
+	if response, text := a.call(t, s.plain(), "GET", path+"/drop", nil); response.StatusCode != http.StatusOK {
+		t.Errorf("got %d %s", response.StatusCode, text)
+	}
+	a.expect(t, name+"_drop", 1)
+
 	// One service dies in the middle of an answer.
 	response := a.open(t.Context(), t, s.plain(), "GET", path+"/open", nil)
 	first := make([]byte, len("127.0.0.1:10000"))
@@ -88,7 +101,7 @@ func (p pool) test(t *testing.T, s *site, name string) {
 	if rest, err := io.ReadAll(response.Body); err == nil {
 		t.Errorf("got %q, want an error", rest)
 	}
-	a.ended(t, calls+1)
+	a.ended(t, calls+2)
 	a.expect(t, name+"_open", 1)
 
 	if by := answered(); by[address] != 0 || len(by) != 1 {

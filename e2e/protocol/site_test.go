@@ -185,10 +185,10 @@ func (s *site) trust(t *testing.T) {
 func (s *site) connect(t *testing.T) {
 	trusting := &tls.Config{RootCAs: s.roots}
 	for _, c := range []struct {
-		name            string
-		major           int
-		base            string
-		clear, secured2 bool
+		name    string
+		major   int
+		base    string
+		h2c, h2 bool
 	}{
 		{"HTTP/1.1", 1, s.Address, false, false},
 		{"HTTP/1.1 over TLS", 1, s.secure, false, false},
@@ -197,8 +197,8 @@ func (s *site) connect(t *testing.T) {
 	} {
 		transport := &http.Transport{TLSClientConfig: trusting.Clone(), Protocols: new(http.Protocols)}
 		transport.Protocols.SetHTTP1(c.major == 1)
-		transport.Protocols.SetUnencryptedHTTP2(c.clear)
-		transport.Protocols.SetHTTP2(c.secured2)
+		transport.Protocols.SetUnencryptedHTTP2(c.h2c)
+		transport.Protocols.SetHTTP2(c.h2)
 		t.Cleanup(transport.CloseIdleConnections)
 		s.clients = append(s.clients, httpClient{&http.Client{Transport: transport}, c.name, c.major, c.base})
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -92,18 +93,30 @@ func imageType(content []byte) string {
 	return http.DetectContentType(content)
 }
 
+// entity is the declaration of an entity in a document type. Some drawing
+// programs declare the namespaces of an SVG file this way.
+var entity = regexp.MustCompile(`<!ENTITY\s+(\S+)\s+"([^"]*)"`)
+
 // isSVG tells whether a file is well-formed XML whose root is svg. Browsers
 // draw no other.
 func isSVG(content []byte) bool {
 	parts := xml.NewDecoder(bytes.NewReader(content))
+	parts.Entity = map[string]string{}
 	var root xml.Name
 	for {
 		part, err := parts.Token()
 		if err != nil {
 			return errors.Is(err, io.EOF) && root == xml.Name{Space: "http://www.w3.org/2000/svg", Local: "svg"}
 		}
-		if element, ok := part.(xml.StartElement); ok && root.Local == "" {
-			root = element.Name
+		switch part := part.(type) {
+		case xml.Directive:
+			for _, declared := range entity.FindAllSubmatch(part, -1) {
+				parts.Entity[string(declared[1])] = string(declared[2])
+			}
+		case xml.StartElement:
+			if root.Local == "" {
+				root = part.Name
+			}
 		}
 	}
 }

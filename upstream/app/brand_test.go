@@ -81,6 +81,7 @@ func TestLogo(t *testing.T) {
 	for name, c := range map[string]struct{ content, mediaType string }{
 		"svg":                   {svg, "image/svg+xml"},
 		"svg after a mark":      {"\ufeff" + svg, "image/svg+xml"},
+		"svg with entities":     {`<!DOCTYPE svg [ <!ENTITY ns_svg "http://www.w3.org/2000/svg"> ]><svg xmlns="&ns_svg;"/>`, "image/svg+xml"},
 		"svg with another name": {`<s:svg xmlns:s="http://www.w3.org/2000/svg"/>`, "image/svg+xml"},
 		"png":                   {asPNG.String(), "image/png"},
 		"jpeg":                  {asJPEG.String(), "image/jpeg"},

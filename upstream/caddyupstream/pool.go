@@ -67,7 +67,7 @@ func (u *Upstream) join(open caddy.Constructor) error {
 	}
 	u.pooled = &key
 	pooled := value.(*pooledApp)
-	if pooled.urls != u.urls() {
+	if pooled.urls != u.urls() && !u.NoRates {
 		u.options.Logger.Warn("rates_history or rates_daily differ from those in use, and are ignored until a restart",
 			"directory", u.options.Directory)
 	}

@@ -110,16 +110,40 @@ type AccountLine struct {
 	AccountChange
 }
 
-// AccountResult is the answer to one line of an import.
-type AccountResult struct {
+// KeyLine is one line of an import of keys: a key whose token another system
+// made. The gate gets the hash of the token, never the token.
+type KeyLine struct {
+	Account string `json:"account" doc:"The account's id."`
+	// Plan creates the account on this plan if the gate does not know it. An
+	// existing account keeps its plan.
+	Plan *string `json:"plan,omitempty" nullable:"true" doc:"The plan of an account that the gate does not know. An existing account keeps its plan. Without it, an unknown account is refused."`
+	// Name is that of a KeyRequest. Empty for a name that the gate makes.
+	Name string `json:"name,omitempty" doc:"1 to 64 characters in Unicode's form NFC, unique among the account's live keys. Default: imported, or imported 2 and so on."`
+	// Abilities limits what the key may do. Nil means all abilities of the
+	// plan; an empty list is refused.
+	Abilities []string   `json:"abilities,omitzero" nullable:"true" doc:"What the key may do. Default: all abilities of the account's plan."`
+	ExpiresAt *time.Time `json:"expires_at,omitempty" nullable:"true" doc:"When the key expires. Default: never."`
+	// SHA256 is the SHA-256 of the token without its prefix.
+	SHA256 string `json:"sha256" doc:"The SHA-256 of the token without its prefix, as 64 hexadecimal digits."`
+	// Prefix is the text before the first "|" of the token, if it is not in
+	// SHA256.
+	Prefix string `json:"prefix,omitempty" doc:"What clients send before the token, without the | between them: for example the id of a row. Default: none."`
+}
+
+// MaxPrefix is how long the prefix of an imported token may be, in bytes.
+const MaxPrefix = 64
+
+// LineResult is the answer to one line of an import.
+type LineResult struct {
 	// Line is the number of the line. The first one is 1.
 	Line int `json:"line" doc:"The number of the line, from 1 on."`
 	// Account is empty if the line could not be read.
 	Account string `json:"account" doc:"The account's id. Empty if the line could not be read."`
-	// Status is 200 for a changed account and 201 for a new one. Otherwise
-	// the account is not changed, and Message and Code say why. With 503,
-	// the account may be changed; send the line again.
-	Status  int    `json:"status" doc:"200 for a changed account, 201 for a new one, otherwise the status of the refusal. With 503, the account may be changed; send the line again."`
+	// Status is 200 for a changed account or a key that was imported before,
+	// and 201 for a new account or key. Otherwise nothing is changed, and
+	// Message and Code say why. With 503, the line may be applied; send it
+	// again.
+	Status  int    `json:"status" doc:"201 for a new account or key, 200 for a changed account or a key that was imported before, otherwise the status of the refusal. With 503, the line may be applied; send it again."`
 	Message string `json:"message,omitempty" doc:"Why the line was refused, for a person."`
 	Code    string `json:"code,omitempty" doc:"Why the line was refused, for a program."`
 }

@@ -60,7 +60,7 @@ func (t *tool) importAccounts() *cobra.Command {
 func (t *tool) runImport(ctx context.Context, gate *client.Client, lines io.Reader, w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	var created, changed, refused int
-	err := gate.ImportAccounts(ctx, lines, func(result api.AccountResult) error {
+	err := gate.ImportAccounts(ctx, lines, func(result api.LineResult) error {
 		switch result.Status {
 		case http.StatusCreated:
 			created++

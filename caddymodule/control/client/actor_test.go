@@ -25,7 +25,7 @@ func TestActor(t *testing.T) {
 	defer server.Close()
 	c, ctx := connect(t, server.URL, controltest.Secret), client.WithActor(t.Context(), "acc_7")
 	_, put := c.PutAccount(ctx, "acc_1", api.AccountChange{Plan: new("starter")})
-	imported := c.ImportAccounts(ctx, strings.NewReader(`{"account":"acc_2"}`), func(api.AccountResult) error { return nil })
+	imported := c.ImportAccounts(ctx, strings.NewReader(`{"account":"acc_2"}`), func(api.LineResult) error { return nil })
 	_, read := c.Account(ctx, "acc_1")
 	_, listed := c.Audit(ctx, client.AuditFilter{}, "", 0)
 	deleted := c.DeleteAccount(ctx, "acc_1")

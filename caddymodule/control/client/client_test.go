@@ -532,7 +532,7 @@ func TestImportFails(t *testing.T) {
 		"other lines":      {respond(api.LinesType, `{"line":2}`), "", strings.NewReader(line), nil, client.ErrUnreachable, ""},
 		"a part of a line": {respond(api.LinesType, `{"line":1,"acc`), "", strings.NewReader(line), nil, client.ErrUnreachable, ""},
 	} {
-		err := connect(t, test.base, test.secret).ImportAccounts(t.Context(), test.lines, func(api.AccountResult) error { return test.each })
+		err := connect(t, test.base, test.secret).ImportAccounts(t.Context(), test.lines, func(api.LineResult) error { return test.each })
 		if err == nil || test.want != nil && !errors.Is(err, test.want) || test.want == nil && code(err) != test.code {
 			t.Errorf("%s: got %v", name, err)
 		}

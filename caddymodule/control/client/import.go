@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -19,9 +20,23 @@ import (
 //
 // If it returns another error, accounts may be changed; the same lines can be
 // sent again.
-func (c *Client) ImportAccounts(ctx context.Context, lines io.Reader, each func(api.AccountResult) error) error {
+func (c *Client) ImportAccounts(ctx context.Context, lines io.Reader, each func(api.LineResult) error) error {
+	return c.importLines(ctx, "/accounts", nil, lines, each)
+}
+
+// ImportKeys creates the keys in lines, each an api.KeyLine as JSON, as
+// ImportAccounts does with accounts. A dry run changes nothing.
+func (c *Client) ImportKeys(ctx context.Context, lines io.Reader, dryRun bool, each func(api.LineResult) error) error {
+	query := url.Values{}
+	if dryRun {
+		query.Set("dry_run", "true")
+	}
+	return c.importLines(ctx, "/keys", query, lines, each)
+}
+
+func (c *Client) importLines(ctx context.Context, path string, query url.Values, lines io.Reader, each func(api.LineResult) error) error {
 	source := &sourceReader{Reader: lines}
-	request, err := c.requestWith(ctx, http.MethodPost, "/accounts", nil, source, api.LinesType)
+	request, err := c.requestWith(ctx, http.MethodPost, path, query, source, api.LinesType)
 	if err != nil {
 		return err
 	}
@@ -34,13 +49,13 @@ func (c *Client) ImportAccounts(ctx context.Context, lines io.Reader, each func(
 		err = unreachable(err)
 	}
 	if failed := source.failed.Load(); failed != nil {
-		return fmt.Errorf("reading the accounts: %w", *failed)
+		return fmt.Errorf("reading the lines: %w", *failed)
 	}
 	return err
 }
 
 // readResults calls each with the results in a response.
-func readResults(response *http.Response, each func(api.AccountResult) error) error {
+func readResults(response *http.Response, each func(api.LineResult) error) error {
 	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != api.LinesType {
 		got, err := read(response)
 		switch {
@@ -53,7 +68,7 @@ func readResults(response *http.Response, each func(api.AccountResult) error) er
 	}
 	decoder := json.NewDecoder(response.Body)
 	for line := 1; ; line++ {
-		var result api.AccountResult
+		var result api.LineResult
 		switch err := decoder.Decode(&result); {
 		case errors.Is(err, io.EOF):
 			return nil

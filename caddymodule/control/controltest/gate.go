@@ -38,6 +38,7 @@ var Start = time.Date(2126, 11, 20, 9, 0, 0, 0, time.UTC)
 // Gate is a control.Backend. It is safe for concurrent use.
 type Gate struct {
 	store *badgerstore.Store
+	dir   string
 	key   *assertion.Key
 
 	mu     sync.Mutex
@@ -51,7 +52,8 @@ type Gate struct {
 // New opens a store that is closed when the test ends.
 func New(t testing.TB) *Gate {
 	t.Helper()
-	opened, err := badgerstore.Open(t.TempDir(), badgerstore.Options{})
+	dir := t.TempDir()
+	opened, err := badgerstore.Open(dir, badgerstore.Options{})
 	if err != nil {
 		t.Fatalf("opening the store: %v", err)
 	}
@@ -64,7 +66,7 @@ func New(t testing.TB) *Gate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &Gate{store: opened, key: key, now: Start}
+	g := &Gate{store: opened, dir: dir, key: key, now: Start}
 	g.Configure(t, Config())
 	return g
 }
@@ -146,6 +148,9 @@ func (g *Gate) Policy() *policy.Policy {
 
 // PublicKeys returns the public key of Secret.
 func (g *Gate) PublicKeys() assertion.KeySet { return assertion.NewKeySet(g.key) }
+
+// Directory returns the directory of the store.
+func (g *Gate) Directory() string { return g.dir }
 
 // Opened returns the store, whether or not Break was called.
 func (g *Gate) Opened() store.Store { return g.store }

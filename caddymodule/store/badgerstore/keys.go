@@ -13,22 +13,67 @@ import (
 )
 
 // CreateKey implements store.Keys.
-func (s *Store) CreateKey(_ context.Context, key store.Key, hash token.Hash) error {
-	return s.alter(key.Account, func() error {
-		if _, err := s.account(key.Account); err != nil {
-			return err
+func (s *Store) CreateKey(ctx context.Context, key store.Key, hash token.Hash) error {
+	return s.CreateKeys(ctx, []store.StoredKey{{Key: key, Hash: hash}})[0]
+}
+
+// CreateKeys implements store.Keys. All keys are written at once. Errors of the
+// disk are those of all keys that were to be written.
+func (s *Store) CreateKeys(_ context.Context, keys []store.StoredKey) []error {
+	accounts, errs := make([]string, len(keys)), make([]error, len(keys))
+	for i, key := range keys {
+		accounts[i] = key.Account
+	}
+	defer s.lockAll(accounts)()
+	err := s.ledger.Use(func() error {
+		var changes []change
+		var created, ended []keyRow
+		rings := map[string][]keyRow{}
+		for i, key := range keys {
+			k := keyRow{Key: key.Key, hash: key.Hash}
+			var ending endedKeys
+			if ending, errs[i] = s.tryKey(rings, k); errs[i] == nil {
+				changes = append(append(changes, ending.changes...), k.change())
+				created, ended = append(created, k), append(ended, ending.keys...)
+			}
 		}
-		ending, err := s.enforceLimits(key, keyRow{}, false)
-		if err != nil {
-			return err
+		if len(created) == 0 {
+			return nil
 		}
-		k := keyRow{Key: key, hash: hash}
-		apply := func() {
-			s.removeTokens(ending.keys)
-			s.putToken(k)
-		}
-		return s.archive.writeDurably(apply, append(ending.changes, k.change())...)
+		return s.archive.writeDurably(func() {
+			s.removeTokens(ended)
+			for _, k := range created {
+				s.putToken(k)
+			}
+		}, changes...)
 	})
+	for i := range errs {
+		errs[i] = cmp.Or(errs[i], err)
+	}
+	return errs
+}
+
+// tryKey checks a new key, and adds it to the keys of its account, which it
+// reads once.
+func (s *Store) tryKey(rings map[string][]keyRow, k keyRow) (endedKeys, error) {
+	ring, isRead := rings[k.Account]
+	if !isRead {
+		_, err := s.account(k.Account)
+		if err == nil {
+			ring, err = s.keys(k.Account)
+		}
+		if err != nil {
+			return endedKeys{}, err
+		}
+	}
+	ending, err := s.enforceLimits(k.Key, ring, keyRow{}, false)
+	if err == nil {
+		ring = append(ring, k)
+	}
+	rings[k.Account] = slices.DeleteFunc(ring, func(other keyRow) bool {
+		return slices.ContainsFunc(ending.keys, func(ended keyRow) bool { return ended.ID == other.ID })
+	})
+	return ending, err
 }
 
 // endedKeys are the keys that end with a write, and its rows for them.
@@ -40,12 +85,8 @@ type endedKeys struct {
 // enforceLimits checks a new key or login token against the others of its
 // kind that the account has, and returns the keys that must end with the
 // write.
-func (s *Store) enforceLimits(key store.Key, replaces keyRow, overlap bool) (endedKeys, error) {
-	keys, err := s.keys(key.Account)
-	if err != nil {
-		return endedKeys{}, err
-	}
-	keys = slices.DeleteFunc(keys, func(k keyRow) bool { return k.Kind != key.Kind })
+func (s *Store) enforceLimits(key store.Key, keys []keyRow, replaces keyRow, overlap bool) (endedKeys, error) {
+	keys = slices.DeleteFunc(slices.Clone(keys), func(k keyRow) bool { return k.Kind != key.Kind })
 	if isReplaced(replaces, keys, key.CreatedAt) {
 		return endedKeys{}, store.ErrReplaced
 	}
@@ -67,6 +108,9 @@ func checkKey(key store.Key, keys []keyRow, replaces keyRow, overlap bool) (exce
 	var ended []keyRow
 	live := 0
 	for _, k := range keys {
+		if k.ID == key.ID {
+			return nil, store.ErrExists
+		}
 		if !k.Live(key.CreatedAt.Add(-clockAhead)) {
 			ended = append(ended, k)
 		}
@@ -301,7 +345,11 @@ func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key,
 		next.Root, next.Name, next.Abilities, next.ExpiresAt = old.CountsAs(), old.Name, old.Abilities, old.ExpiresAt
 		next.Limits, next.Addresses = old.Limits, old.Addresses
 		overlap := oldEnds.After(next.CreatedAt)
-		ending, err := s.enforceLimits(next, old, overlap)
+		keys, err := s.keys(account)
+		if err != nil {
+			return err
+		}
+		ending, err := s.enforceLimits(next, keys, old, overlap)
 		if err != nil {
 			return err
 		}

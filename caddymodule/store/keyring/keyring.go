@@ -80,6 +80,8 @@ func (r *Ring) add(key store.Key, old *store.Key, overlap bool) error {
 		for _, k := range others[:max(0, live-store.MaxLiveLogins+1)] {
 			k.RevokedAt = key.CreatedAt
 		}
+	case r.Find(key.ID) != nil:
+		return store.ErrExists
 	case old == nil && slices.ContainsFunc(others, func(k *store.Key) bool { return k.Name == key.Name }):
 		return store.ErrNameTaken
 	case live >= store.MaxLiveKeys:

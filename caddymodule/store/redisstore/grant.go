@@ -1,7 +1,9 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -12,8 +14,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// hint says which account and key a token belongs to. It never changes. The
-// key is empty for an account without a token.
+// hint says which account and key a token belongs to. It changes only when an
+// imported token is imported again into another account. The key is empty for
+// an account without a token.
 type hint struct{ account, key string }
 
 // cachedGrant is a grant as it was read, and the epoch of its account before.
@@ -42,11 +45,22 @@ func (s *Store) cachedGrant(hash token.Hash) (grant store.Grant, found bool) {
 func (s *Store) Confirm(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
 	ctx, cancel := s.client.within(ctx)
 	defer cancel()
+	inMemory := s.hints.Contains(hash)
 	of, err := s.hint(ctx, hash)
 	if err != nil {
 		return store.Grant{}, err
 	}
-	return s.readGrant(ctx, of, hash, now)
+	grant, err := s.readGrant(ctx, of, hash, now)
+	if !inMemory || !errors.Is(err, store.ErrNoGrant) {
+		return grant, err
+	}
+	// Another gate may have imported the token into another account.
+	s.hints.Remove(hash)
+	moved, fault := s.hint(ctx, hash)
+	if fault != nil || moved == of {
+		return store.Grant{}, cmp.Or(fault, err)
+	}
+	return s.readGrant(ctx, moved, hash, now)
 }
 
 // GrantAccount implements store.Grants.

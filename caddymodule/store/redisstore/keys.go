@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
@@ -26,6 +27,27 @@ func (s *Store) CreateKey(ctx context.Context, key store.Key, hash token.Hash) e
 		l.tokens[key.ID] = hash
 		return s.enter(ctx, &key, hash)
 	})
+}
+
+// CreateKeys implements store.Keys. It creates the keys of several accounts at
+// the same time, and those of one account one after the other.
+func (s *Store) CreateKeys(ctx context.Context, keys []store.StoredKey) []error {
+	errs, ofAccount := make([]error, len(keys)), map[string][]int{}
+	for i, key := range keys {
+		ofAccount[key.Account] = append(ofAccount[key.Account], i)
+	}
+	var group errgroup.Group
+	group.SetLimit(writers)
+	for _, some := range ofAccount {
+		group.Go(func() error {
+			for _, i := range some {
+				errs[i] = s.CreateKey(ctx, keys[i].Key, keys[i].Hash)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // each key has an error of its own
+	return errs
 }
 
 // RotateKey implements store.Keys.

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"sync/atomic"
@@ -48,6 +49,66 @@ func (s *suite) keys() {
 	s.wantError("an unknown key", err, store.ErrNotFound)
 	if got, err = s.store.ListKeys(s.Context(), "acc_unknown"); err != nil || len(got) != 0 {
 		s.Errorf("keys of an unknown account: got %v, %v", got, err)
+	}
+}
+
+// keyIDs: no creation replaces a key, so that the id of a revoked key does not
+// become live again. Another account can have a key with the same id.
+func (s *suite) keyIDs() {
+	s.account("acc_1", "acc_2")
+	key := s.newKey("acc_1", "ci")
+	s.create(key)
+	again := key
+	again.Name = "another"
+	s.wantError("an id of a live key", s.store.CreateKey(s.Context(), again, hashOf(key.ID)), store.ErrExists)
+	s.wantGrant(hashOf(key.ID), key, "starter")
+	s.must(s.store.RevokeKey(s.Context(), "acc_1", key.ID, s.now))
+	s.wantError("the id of a revoked key", s.store.CreateKey(s.Context(), again, hashOf(key.ID)), store.ErrExists)
+	s.wantNoGrant("a revoked key", hashOf(key.ID), s.now)
+	again.Account = "acc_2"
+	s.create(again)
+	s.wantGrant(hashOf(key.ID), again, "starter") // the token has moved
+}
+
+// keyBatches: the keys of a batch are checked one after the other, and one
+// that is refused does not stop the others.
+func (s *suite) keyBatches() {
+	s.account("acc_1", "acc_2")
+	s.create(s.newKey("acc_1", "taken"))
+	var keys []store.StoredKey
+	var want []error
+	add := func(account, name string, err error) {
+		key := s.newKey(account, name)
+		key.ID = fmt.Sprintf("key_batch_%d", len(keys))
+		keys, want = append(keys, store.StoredKey{Key: key, Hash: hashOf(key.ID)}), append(want, err)
+	}
+	add("acc_1", "one", nil)
+	add("acc_1", "taken", store.ErrNameTaken)
+	add("acc_unknown", "one", store.ErrNotFound)
+	add("acc_2", "one", nil)
+	add("acc_1", "one", store.ErrNameTaken)
+	for n := range store.MaxLiveKeys - 1 {
+		add("acc_2", fmt.Sprint("more ", n), nil)
+	}
+	add("acc_2", "too many", store.ErrTooManyKeys)
+	keys, want = append(keys, keys[0]), append(want, store.ErrExists)
+	errs := s.store.CreateKeys(s.Context(), keys)
+	if len(errs) != len(keys) {
+		s.Fatalf("got %d errors for %d keys", len(errs), len(keys))
+	}
+	for i, err := range errs {
+		if !errors.Is(err, want[i]) {
+			s.Errorf("key %d: got %v, want %v", i, err, want[i])
+		}
+		switch {
+		case want[i] == nil:
+			s.wantGrant(keys[i].Hash, keys[i].Key, "starter")
+		case !errors.Is(want[i], store.ErrExists):
+			s.wantNoGrant("a key that was refused", keys[i].Hash, s.now)
+		}
+	}
+	if got := s.store.CreateKeys(s.Context(), nil); len(got) != 0 {
+		s.Errorf("an empty batch: got %v", got)
 	}
 }
 

@@ -75,6 +75,8 @@ var tests = []test{
 	{"AccountBatchesUnderConcurrency", (*suite).accountBatchesUnderConcurrency},
 	{"Overrides", (*suite).overrides},
 	{"Keys", (*suite).keys},
+	{"KeyIDs", (*suite).keyIDs},
+	{"KeyBatches", (*suite).keyBatches},
 	{"KeyNames", (*suite).keyNames},
 	{"KeyLimit", (*suite).keyLimit},
 	{"KeyChanges", (*suite).keyChanges},

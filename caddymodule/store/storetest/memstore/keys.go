@@ -22,6 +22,14 @@ func (s *Store) CreateKey(_ context.Context, key store.Key, hash token.Hash) err
 	return nil
 }
 
+// CreateKeys implements store.Keys.
+func (s *Store) CreateKeys(ctx context.Context, keys []store.StoredKey) (errs []error) {
+	for _, key := range keys {
+		errs = append(errs, s.CreateKey(ctx, key.Key, key.Hash))
+	}
+	return errs
+}
+
 // RotateKey implements store.Keys.
 func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key, hash token.Hash, oldEnds time.Time) (store.Key, error) {
 	defer s.lock()()

@@ -1,0 +1,79 @@
+package keyfile
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	strict "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+)
+
+// jsonLine is a line of JSON: a key with its token or the hash of it.
+type jsonLine struct {
+	api.KeyLine
+	Token string `json:"token"`
+}
+
+var errTokenOrHash = errors.New("a line has either token or sha256")
+
+// ReadLines reads JSON lines: see api.KeyLine. Instead of sha256, a line can
+// have the token. Lines without text are skipped.
+func ReadLines(from io.Reader, o Options) (keys Keys, err error) {
+	lines := bufio.NewReader(from)
+	for number := 1; ; number++ {
+		text, err := lines.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return keys, fmt.Errorf("reading the keys: %w", err)
+		}
+		if len(bytes.TrimSpace(text)) > 0 {
+			line, mistake := parseLine(text)
+			keys.add(o, number, line, mistake)
+		}
+		if err != nil {
+			return keys, nil
+		}
+	}
+}
+
+func parseLine(text []byte) (api.KeyLine, error) {
+	var line jsonLine
+	if err := decode(text, &line); err != nil {
+		return line.KeyLine, err
+	}
+	if (line.Token == "") == (line.SHA256 == "") {
+		return line.KeyLine, errTokenOrHash
+	}
+	if line.Token == "" {
+		return line.KeyLine, nil
+	}
+	var err error
+	line.SHA256, err = hash(line.Token, line.Prefix)
+	return line.KeyLine, err
+}
+
+// decode reads a line. Its errors show nothing of the line, because a token
+// can be anywhere in an invalid one.
+func decode(text []byte, line *jsonLine) error {
+	err := strict.Unmarshal(text, line, strict.RejectUnknownMembers(true))
+	var syntactic *jsontext.SyntacticError
+	var semantic *strict.SemanticError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &syntactic) && errors.Is(err, jsontext.ErrDuplicateName):
+		return errors.New("the line has a duplicate member")
+	case errors.As(err, &syntactic):
+		return fmt.Errorf("the line is not valid JSON from byte %d on", syntactic.ByteOffset)
+	case errors.As(err, &semantic) && errors.Is(err, strict.ErrUnknownName):
+		return errors.New("the line has an unknown member; allowed: account, plan, name, abilities, expires_at, token, sha256, prefix")
+	case errors.As(err, &semantic):
+		return fmt.Errorf("a value has the wrong type, at byte %d", semantic.ByteOffset)
+	default:
+		return errors.New("the line is not valid JSON")
+	}
+}

@@ -1,0 +1,251 @@
+package keyfile_test
+
+import (
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/cli/keyfile"
+)
+
+var now = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+
+const (
+	one = "secret-of-another-system-one"
+	two = "secret-of-another-system-two"
+)
+
+func sum(text string) string {
+	hash := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(hash[:])
+}
+
+// show is what a test compares: a key or an error on each line.
+func show(keys keyfile.Keys) (list []string) {
+	for _, k := range keys.Lines {
+		text := fmt.Sprint(k.Number, " ", k.Account, " ", map[string]string{sum(one): "one", sum(two): "two"}[k.SHA256])
+		if k.Prefix != "" {
+			text += " prefix=" + k.Prefix
+		}
+		if k.Name != "" {
+			text += " name=" + k.Name
+		}
+		if k.Abilities != nil {
+			text += fmt.Sprint(" abilities=", k.Abilities)
+		}
+		if k.ExpiresAt != nil {
+			text += " expires=" + k.ExpiresAt.Format(time.DateTime)
+		}
+		if k.Plan != nil {
+			text += " plan=" + *k.Plan
+		}
+		list = append(list, text)
+	}
+	for _, e := range keys.Errors {
+		list = append(list, fmt.Sprint(e.Line, " ", e.Message))
+	}
+	return list
+}
+
+// noSecret checks that a text has no part of a token.
+func noSecret(t *testing.T, text string) {
+	t.Helper()
+	for _, part := range []string{"secret", "another", "system", "-one", "-two"} {
+		if strings.Contains(text, part) {
+			t.Errorf("%q is in %s", part, text)
+		}
+	}
+}
+
+func TestReadKong(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		file string
+		want []string
+	}{
+		"consumers": {`_format_version: "3.0"
+_transform: true
+services: [{name: x, url: "http://localhost"}]
+consumers:
+- username: shop
+  keyauth_credentials:
+  - key: ` + one + `
+    ttl: 3600
+    tags: [a, b]
+  - key: '` + two + `'
+- username: other
+  custom_id: "42"
+  keyauth_credentials:
+  - {key: ` + one + `}
+- username: without
+`, []string{"7 shop one expires=2026-11-20 10:00:00", "10 shop two", "14 42 one"}},
+		"JSON with tabs": {"{\n\t\"_format_version\": \"3.0\",\n\t\"consumers\": [\n\t\t{\"username\": \"shop\", \"keyauth_credentials\": [\n\t\t\t{\"key\": \"" + one + "\"}]}]}", []string{"5 shop one"}},
+		"the list at the top": {`_format_version: 3.0
+keyauth_credentials:
+- consumer: shop
+  key: ` + one + `
+- consumer: 0c5cd1f4-6d6b-4bd8-9f0a-a2b1c0c1c8ab
+  key: ` + two + `
+- consumer: gone
+  key: ` + two + `
+consumers:
+- username: shop
+- id: 0c5cd1f4-6d6b-4bd8-9f0a-a2b1c0c1c8ab
+  username: other
+  custom_id: c-2
+`, []string{"3 shop one", "5 c-2 two", "7 the file has no consumer with the username or id that the credential names"}},
+		"anchors": {`_format_version: "3.0"
+consumers:
+- username: shop
+  keyauth_credentials: [&k {key: ` + one + `}]
+- username: other
+  keyauth_credentials: [*k]
+`, []string{"4 shop one", "6 other one"}},
+		"mistakes": {`_format_version: "3.0"
+consumers:
+- username: shop
+  keyauth_credentials:
+  - key: nineteen-characters
+  - key: "{vault://env/a-long-name-of-a-key}"
+  - tags: [a]
+  - key: [` + one + `]
+  - ` + one + `
+  - key: ` + one + `
+    ttl: ` + two + `
+  - key: ` + one + `
+    ttl: -1
+  - key: ` + two + `
+- id: 0c5cd1f4-6d6b-4bd8-9f0a-a2b1c0c1c8ab
+  keyauth_credentials:
+  - key: ` + one + `
+- [` + one + `]
+`, []string{
+			"14 shop two",
+			"5 the token has fewer than 20 characters",
+			"6 the key is a reference to a vault: write the key itself",
+			"7 the credential has no key",
+			"8 this does not have the form of Kong's declarative configuration",
+			"9 this does not have the form of Kong's declarative configuration",
+			"10 this does not have the form of Kong's declarative configuration",
+			"12 the ttl is not a number of seconds from 0 to 3153600000",
+			"17 the consumer has neither custom_id nor username",
+			"18 this does not have the form of Kong's declarative configuration",
+		}},
+	} {
+		keys, err := keyfile.ReadKong(strings.NewReader(c.file), keyfile.Options{Now: now})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(c.want, show(keys)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestReadKongInvalid: a file that is not Kong's is refused, and the error
+// shows nothing of it.
+func TestReadKongInvalid(t *testing.T) {
+	t.Parallel()
+	for name, file := range map[string]string{
+		"nothing":           "",
+		"another file":      "consumers: []",
+		"a text":            one,
+		"broken":            "_format_version: '3'\nconsumers:\n  - key: " + one + "\n " + two + ":\n- x: [",
+		"an unknown anchor": "_format_version: '3'\nconsumers:\n- keyauth_credentials: [{key: *" + one + "}]",
+		"another form":      "_format_version: '3'\nconsumers: " + one,
+		"tabs":              "_format_version: '3'\nconsumers:\n\t- " + one,
+	} {
+		keys, err := keyfile.ReadKong(strings.NewReader(file), keyfile.Options{Now: now})
+		if err == nil {
+			t.Errorf("%s: got %+v", name, show(keys))
+			continue
+		}
+		noSecret(t, err.Error())
+	}
+}
+
+// TestReadLinesErrors: an error shows nothing of its line.
+func TestReadLinesErrors(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{
+		one, `"` + one + `"`, `{"` + one + `":1}`, `{"account":"a","token":"` + one, `{"account":"a","token":"` + one + `","token":"` + one + `"}`,
+		`{"` + one + `":1,"` + one + `":2}`, `{"account":"a","expires_at":"` + one + `","sha256":""}`, `{"account":"a","token":{"` + one + `":1}}`,
+		`{"account":"a","token":"` + one + ` "}`, `{"account":"a","token":"` + one + `","sha256":"` + two + `"}`, "{\"account\":\"a\",\"token\":\"" + one + "\xff\"}",
+		`{"account":"a","token":"` + strings.Repeat(one, 10) + `"}`,
+	} {
+		keys, err := keyfile.ReadLines(strings.NewReader(line), keyfile.Options{})
+		if err != nil || len(keys.Errors) != 1 || len(keys.Lines) != 0 {
+			t.Errorf("%s: got %v, %v", line, show(keys), err)
+			continue
+		}
+		noSecret(t, keys.Errors[0].Message)
+	}
+	broken := errors.New("broken")
+	if _, err := keyfile.ReadLines(iotest.ErrReader(broken), keyfile.Options{}); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestReadSanctum(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a ? b%20.sqlite")
+	db, err := sql.Open("sqlite", path[:strings.LastIndex(path, "/")]+"/new.sqlite")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	run := func(query string, args ...any) {
+		t.Helper()
+		if _, err := db.Exec(query, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(`CREATE TABLE personal_access_tokens (id integer primary key autoincrement, tokenable_type varchar, tokenable_id, name text, token varchar, abilities text, expires_at datetime)`)
+	const user, admin = `App\Models\User`, `App\Models\Admin`
+	for _, row := range [][]any{
+		{3, user, 7, "auth_token", sum(one), `["*"]`, nil},
+		{4, user, 7, "auth_token", sum(two), `["convert","usage"]`, "2026-12-01 08:30:00"},
+		{5, user, "01H8-ulid", strings.Repeat("n", 70), sum(one), `["convert","*"]`, nil},
+		{6, user, "01H8-ulid", strings.Repeat("n", 64), sum(one), `[]`, nil},
+		{7, user, 7, "auth_token 4", sum(one), `["*"]`, nil},
+		{8, user, 7, "", sum(one), `["*"]`, nil},
+		{9, user, 7, "x", sum(one), nil, nil},
+		{10, user, 7, "x", sum(one), `{"a":1}`, nil},
+		{11, user, 7, "x", sum(one), `["*"]`, "tomorrow"},
+		{12, admin, 7, "x", sum(one), `["*"]`, nil},
+	} {
+		run(`INSERT INTO personal_access_tokens VALUES (?, ?, ?, ?, ?, ?, ?)`, row...)
+	}
+	run(`VACUUM INTO ?`, path)
+	options := keyfile.Options{Plan: "starter", AccountPrefix: "u_"}
+	if keys, err := keyfile.ReadSanctum(t.Context(), path, options); err == nil || !strings.Contains(err.Error(), "select one of "+admin+", "+user+" with --type") {
+		t.Errorf("two types: got %v, %v", show(keys), err)
+	}
+	options.Type = user
+	keys, err := keyfile.ReadSanctum(t.Context(), path, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{
+		"3 u_7 one prefix=3 name=auth_token plan=starter",
+		"4 u_7 two prefix=4 name=auth_token 4 abilities=[convert usage] expires=2026-12-01 08:30:00 plan=starter",
+		"5 u_01H8-ulid one prefix=5 name=" + strings.Repeat("n", 64) + " plan=starter",
+		"6 u_01H8-ulid one prefix=6 name=" + strings.Repeat("n", 62) + " 6 abilities=[] plan=starter",
+		"7 u_7 one prefix=7 name=auth_token 4 7 plan=starter",
+		"8 u_7 one prefix=8 plan=starter",
+		"9 abilities is not a JSON list of texts",
+		"10 abilities is not a JSON list of texts",
+		"11 expires_at is not a time such as 2026-11-20 09:00:00",
+	}, show(keys)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
