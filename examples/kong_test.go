@@ -9,7 +9,7 @@ import (
 // TestKong runs the example of a migration from Kong.
 func TestKong(t *testing.T) {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		text := r.Method + " " + r.URL.Path + " " + r.Header.Get("X-Consumer-Username") + r.Header.Get("apikey") + r.Header.Get("X_Consumer_Username")
+		text := r.Method + " " + r.URL.Path + " " + r.Header.Get("X-Consumer-Username") + r.Header.Get("apikey") + r.Header.Get("X-Consumer-Custom-ID") + r.Header.Get("X_Consumer_Username")
 		if _, err := w.Write([]byte(text)); err != nil {
 			t.Error(err)
 		}
@@ -17,7 +17,7 @@ func TestKong(t *testing.T) {
 	t.Cleanup(service.Close)
 	site, gate := run(t, "kong.Caddyfile", service.URL)
 	token := newKey(t, gate, "acme", "starter")
-	claim := []string{"X-Consumer-Username", "other", "X_Consumer_Username", "other"}
+	claim := []string{"X-Consumer-Username", "other", "X-Consumer-Custom-ID", "other", "X_Consumer_Username", "other"}
 	for _, fields := range [][]string{{"apikey", token}, {"Authorization", "Bearer " + token}} {
 		if got := wantStatus(t, 200, "GET", site+"/shop/orders", "", append(fields, claim...)...); got != "GET /orders acme" {
 			t.Errorf("with %q the service got %q", fields, got)
