@@ -144,7 +144,7 @@ func checkOperations(t *testing.T, handler http.Handler, seen []string) {
 		"put-account": "account.set", "delete-account": "account.delete", "create-key": "key.create", "change-key": "key.set",
 		"revoke-key": "key.revoke", "rotate-key": "key.rotate", "end-logins": "login.end", "put-limit": "limit.set",
 		"delete-limit": "limit.clear", "reset-usage": "usage.reset",
-		"import-accounts": "account.create", "import-keys": "key.create", "introspect": "", // which changes nothing
+		"import-accounts": "account.create", "import-keys": "key.create",
 	}
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/tollgate/openapi.json", nil))
@@ -158,7 +158,10 @@ func checkOperations(t *testing.T, handler http.Handler, seen []string) {
 	}
 	for path, operations := range document.Paths {
 		for method, operation := range operations {
-			if action, known := actions[operation.OperationID]; method != "get" && !(known && action == "") && !strings.Contains(" "+strings.Join(seen, " ")+" ", " "+action+" ") {
+			if method == "get" || operation.OperationID == "introspect" { // they change nothing
+				continue
+			}
+			if action := actions[operation.OperationID]; !strings.Contains(" "+strings.Join(seen, " ")+" ", " "+action+" ") {
 				t.Errorf("%s %s (%s) has no audit entry in this test", method, path, operation.OperationID)
 			}
 		}

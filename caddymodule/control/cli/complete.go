@@ -57,6 +57,14 @@ func (t *tool) ask(c *cobra.Command, of offer, args []string, typed string) ([]c
 	return slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, typed) }), cobra.ShellCompDirectiveNoFileComp
 }
 
+// oneFile completes a command whose only argument is a file.
+func oneFile(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return nil, cobra.ShellCompDirectiveDefault
+}
+
 // accounts offers accounts with their labels.
 func accounts(ctx context.Context, gate *client.Client, _ []string, typed string) (words []cobra.Completion, err error) {
 	// The page begins after what is typed, which can be an account too.

@@ -72,6 +72,9 @@ func TestCompletion(t *testing.T) {
 		{"limit clear acc_1 b|", "batch\tPOST /api/convert/batch"},
 		{"key create b|", "bob"},
 		{"key create acc_1 --name x --ability |", "convert, currencies, usage"},
+		{"key import keys.jsonl --format |", "jsonl, kong, sanctum"},
+		{"key import keys.jsonl --plan s|", "starter"},
+		{"key import keys.jsonl |", ""},
 		{"key set acc_1 key_|", id + "\tci"},
 		{"key set acc_1 " + id + " --ability c|", "convert, currencies"},
 		{"key revoke acc_1 |", id + "\tci"},
@@ -103,7 +106,7 @@ func TestCompletion(t *testing.T) {
 func TestCompletionOfFiles(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	for _, args := range [][]string{{"account", "import", ""}, {"usage", "export", "--output", ""}} {
+	for _, args := range [][]string{{"account", "import", ""}, {"key", "import", ""}, {"usage", "export", "--output", ""}} {
 		if words, directive := s.completed(t, args...); words != "" || directive != ":0" {
 			t.Errorf("%q: got %q, %s, want names of files", args, words, directive)
 		}

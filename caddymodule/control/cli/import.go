@@ -27,13 +27,8 @@ func (t *tool) importAccounts() *cobra.Command {
 			"A line is JSON with the members account, plan, label and disabled; all but account are optional. " +
 			"A refused line does not stop the others. --json prints the result of each line. " +
 			"Exits with status 1 if a line was refused.",
-		Example: "caddy tollgate account import accounts.jsonl",
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return nil, cobra.ShellCompDirectiveDefault
-		},
+		Example:           "caddy tollgate account import accounts.jsonl",
+		ValidArgsFunction: oneFile,
 		RunE: func(c *cobra.Command, args []string) error {
 			lines := c.InOrStdin()
 			if args[0] != "-" {

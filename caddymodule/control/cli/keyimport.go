@@ -63,12 +63,7 @@ func (t *tool) importKeys() *cobra.Command {
 			"sanctum: the SQLite database of Laravel with the table personal_access_tokens. The account is tokenable_id.",
 		Example: "caddy tollgate key import keys.jsonl\n" +
 			"caddy tollgate key import kong.yaml --format kong --plan starter --dry-run",
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return nil, cobra.ShellCompDirectiveDefault
-		},
+		ValidArgsFunction: oneFile,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := notEmpty(c, "plan", "account-prefix", "type"); err != nil {
 				return err

@@ -269,8 +269,10 @@ func (s *shell) hasNothingOf(t *testing.T, tokens []string) {
 	}
 	search := func(where string, text []byte) {
 		t.Helper()
-		for at := range max(0, len(text)-window+1) {
-			if parts[string(text[at:at+window])] {
+		for at := 0; at+window <= len(text); at++ {
+			if last := text[at+window-1]; (last < 'A' || last > 'Z') && (last < '2' || last > '7') {
+				at += window - 1 // the tokens are base32, so none includes it
+			} else if parts[string(text[at:at+window])] {
 				t.Fatalf("%s has a part of a token", where)
 			}
 		}

@@ -27,14 +27,15 @@ func ReadLines(from io.Reader, o Options) (keys Keys, err error) {
 	lines := bufio.NewReader(from)
 	for number := 1; ; number++ {
 		text, err := lines.ReadBytes('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
+		atEnd := errors.Is(err, io.EOF)
+		if err != nil && !atEnd {
 			return keys, fmt.Errorf("reading the keys: %w", err)
 		}
 		if len(bytes.TrimSpace(text)) > 0 {
 			line, mistake := parseLine(text)
 			keys.add(o, number, line, mistake)
 		}
-		if err != nil {
+		if atEnd {
 			return keys, nil
 		}
 	}

@@ -9,6 +9,7 @@ package keyfile
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -64,6 +65,8 @@ func (k *Keys) add(o Options, number int, line api.KeyLine, mistake error) {
 	k.Lines = append(k.Lines, Line{number, line})
 }
 
+var errOwnToken = errors.New("the token has the form of the gate's own tokens")
+
 // hash returns the SHA-256 of a token without its prefix. The token may begin
 // with the prefix. Errors do not show the token.
 func hash(text, prefix string) (string, error) {
@@ -78,7 +81,7 @@ func hash(text, prefix string) (string, error) {
 	case len(rest) < token.MinForeign:
 		return "", fmt.Errorf("the token has fewer than %d characters", token.MinForeign)
 	case token.IsOwn(whole):
-		return "", fmt.Errorf("the token has the form of the gate's own tokens")
+		return "", errOwnToken
 	case !token.IsForeign(whole):
 		return "", fmt.Errorf("the token has more than %d characters, or one that is not visible ASCII", token.MaxText)
 	}
@@ -99,9 +102,9 @@ func (n names) unique(account, name, id string) string {
 	if name == "" {
 		return ""
 	}
-	free, suffix := cut(name, maxName), ""
+	free := cut(name, maxName)
 	for again := 1; n[[2]string{account, free}]; again++ {
-		suffix = " " + id
+		suffix := " " + id
 		if again > 1 {
 			suffix = fmt.Sprintf(" %s-%d", id, again)
 		}
