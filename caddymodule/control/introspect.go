@@ -196,8 +196,8 @@ func allows(own *store.Restriction, from netip.Addr) bool {
 		slices.ContainsFunc(own.Addresses, func(network netip.Prefix) bool { return network.Contains(from) })
 }
 
-// confirm returns what a token grants. A token that the gate did not make is
-// looked up whole, and then from behind its prefix.
+// confirm returns what a token grants. It looks up a token that the gate did
+// not make in the order of the gate: from behind its prefix, and then whole.
 func (with *session) confirm(ctx context.Context, text string) (store.Grant, error) {
 	if token.IsOwn(text) {
 		hash, _, err := token.Parse(text)
@@ -209,9 +209,10 @@ func (with *session) confirm(ctx context.Context, text string) (store.Grant, err
 	if !with.policy.ForeignKeys || !token.IsForeign(text) {
 		return store.Grant{}, store.ErrNoGrant
 	}
-	grant, err := with.store.Confirm(ctx, token.Foreign(text), with.now)
-	if hash, found := token.SplitPrefix(text); found && errors.Is(err, store.ErrNoGrant) {
-		return with.store.Confirm(ctx, hash, with.now)
+	if hash, found := token.SplitPrefix(text); found {
+		if grant, err := with.store.Confirm(ctx, hash, with.now); !errors.Is(err, store.ErrNoGrant) {
+			return grant, err
+		}
 	}
-	return grant, err
+	return with.store.Confirm(ctx, token.Foreign(text), with.now)
 }
