@@ -197,7 +197,7 @@ func (c *Call) from() netip.Addr {
 
 // proxy passes an admitted call on, and records it when it ends.
 func (c *Call) proxy(w http.ResponseWriter, r *http.Request, held headers, next Handler) error {
-	c.answer = answer{ResponseWriter: w, owner: c}
+	c.answer.start(w, c, nil)
 	// Deferred, because a proxy panics if its upstream breaks off in the
 	// middle of an answer. Before the answer, a panic is a server error.
 	otherwise := http.StatusInternalServerError

@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"io"
 	"net/http"
 	"strings"
 
@@ -50,7 +49,7 @@ func (g *Gate) sharesAnswers(r *http.Request, to policy.Route) bool {
 // origins may read. It replaces what the service says about that, when the
 // answer begins: a proxy clears all headers after an interim answer.
 type corsAnswer struct {
-	http.ResponseWriter
+	beginning
 	origin string // Access-Control-Allow-Origin, or "" if there is none
 	begun  bool
 }
@@ -58,7 +57,8 @@ type corsAnswer struct {
 // newCORSAnswer reads the origin now, because handlers behind the gate may
 // change the headers of the request. A request with two origins has none.
 func (g *Gate) newCORSAnswer(w http.ResponseWriter, r *http.Request) *corsAnswer {
-	a := &corsAnswer{ResponseWriter: w}
+	a := new(corsAnswer)
+	a.beginning = beginning{w, a}
 	if origins := r.Header["Origin"]; len(origins) == 1 {
 		a.origin = g.Policy.CORS.Allow(origins[0])
 	}
@@ -76,7 +76,7 @@ func (g *Gate) preflight(a *corsAnswer, r *http.Request) bool {
 		return false
 	}
 	g.Server.Count(nil, Preflight)
-	a.begin()
+	a.begin(http.StatusNoContent)
 	h := a.Header()
 	varyBy(h, requestMethod) // without it, the request is an ordinary one
 	if a.origin != "" {
@@ -109,40 +109,12 @@ func (a *corsAnswer) setHeader() {
 }
 
 // begin sets the headers of the final answer, once.
-func (a *corsAnswer) begin() {
+func (a *corsAnswer) begin(int) {
 	if !a.begun {
 		a.begun = true
 		a.setHeader()
 	}
 }
 
-// Unwrap gives http.ResponseController the writer below.
-func (a *corsAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
-
-// WriteHeader sets the headers of interim answers too.
-func (a *corsAnswer) WriteHeader(status int) {
-	if status >= 200 || status == http.StatusSwitchingProtocols {
-		a.begin()
-	} else {
-		a.setHeader()
-	}
-	a.ResponseWriter.WriteHeader(status)
-}
-
-// Write answers 200 if there is no status yet.
-func (a *corsAnswer) Write(b []byte) (int, error) {
-	a.begin()
-	return a.ResponseWriter.Write(b)
-}
-
-// ReadFrom lets the writer below copy the body in its fastest way.
-func (a *corsAnswer) ReadFrom(r io.Reader) (int64, error) {
-	a.begin()
-	return io.Copy(a.ResponseWriter, r)
-}
-
-// FlushError sends the headers, so it completes them first.
-func (a *corsAnswer) FlushError() error {
-	a.begin()
-	return http.NewResponseController(a.ResponseWriter).Flush()
-}
+// interim sets the headers of an answer with a status 1xx too.
+func (a *corsAnswer) interim() { a.setHeader() }

@@ -152,7 +152,7 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 	to, refusal, always := g.route(r, g.Server.Target(r))
 	if g.Policy.CORS != nil && g.sharesAnswers(r, to) {
 		a := g.newCORSAnswer(w, r)
-		defer a.begin() // the server answers if no handler has
+		defer a.begin(0) // the server answers if no handler has
 		if refusal != refuseBadPath && g.preflight(a, r) {
 			return nil
 		}

@@ -78,7 +78,8 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 		r.Header[assertion.ProofHeader] = []string{g.Proof}
 	}
 	g.Server.Mark(r, loggingIn)
-	a := &answer{ResponseWriter: w, owner: &loginAnswer{w, g, r, attempt}}
+	a := new(answer)
+	a.start(w, &loginAnswer{w, g, r, attempt}, nil)
 	defer a.end(0) // the handler wrote nothing, or panicked
 	err = next.ServeHTTP(a, r)
 	if err == nil || a.status != 0 {

@@ -14,7 +14,8 @@ func (o openAnswer) begun(int) { strip(o.Header()) }
 // answered, the gate does: with 400 if the client broke its body, and with
 // 502, 503 or 504 after such an error of the next handler.
 func (g *Gate) open(w http.ResponseWriter, r *http.Request, next Handler) error {
-	a := &answer{ResponseWriter: w, owner: openAnswer{w}, body: watchBody(r)}
+	a := new(answer)
+	a.start(w, openAnswer{w}, watchBody(r))
 	defer a.end(0)
 	err := next.ServeHTTP(a, r)
 	if err == nil && !a.gone {

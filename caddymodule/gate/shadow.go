@@ -56,25 +56,23 @@ func passUnchanged(w http.ResponseWriter, r *http.Request, held headers, next Ha
 		r.Header["Upgrade"] = held.sentUpgrade
 	}
 	if b := watchBody(r); b != nil {
-		u := &unread{ResponseWriter: w, body: b}
-		defer u.begin() // the server answers if the handler has not
+		u := &unread{body: b}
+		u.beginning = beginning{w, u}
+		defer u.begin(0) // the server answers if the handler has not
 		w = u
 	}
 	return next.ServeHTTP(w, r)
 }
 
-// unread is the ResponseWriter of an unchanged request with a body. Like an
+// unread watches the answer to an unchanged request with a body. Like an
 // answer, it closes the connection if the body was not read to its end.
 type unread struct {
-	http.ResponseWriter
+	beginning
 	body  *body
 	begun bool
 }
 
-// Unwrap gives http.ResponseController the writer below.
-func (u *unread) Unwrap() http.ResponseWriter { return u.ResponseWriter }
-
-func (u *unread) begin() {
+func (u *unread) begin(int) {
 	if u.begun {
 		return
 	}
@@ -84,31 +82,7 @@ func (u *unread) begin() {
 	}
 }
 
-// WriteHeader sees the beginning of the final answer.
-func (u *unread) WriteHeader(status int) {
-	if status >= 200 || status == http.StatusSwitchingProtocols {
-		u.begin()
-	}
-	u.ResponseWriter.WriteHeader(status)
-}
-
-// Write answers 200 if there is no status yet.
-func (u *unread) Write(b []byte) (int, error) {
-	u.begin()
-	return u.ResponseWriter.Write(b)
-}
-
-// ReadFrom lets the writer below copy the body in its fastest way.
-func (u *unread) ReadFrom(r io.Reader) (int64, error) {
-	u.begin()
-	return io.Copy(u.ResponseWriter, r)
-}
-
-// FlushError sends the headers, so it completes them first.
-func (u *unread) FlushError() error {
-	u.begin()
-	return http.NewResponseController(u.ResponseWriter).Flush()
-}
+func (*unread) interim() {}
 
 // partBody is a body whose first part the gate has read, until err if that is
 // not nil.
