@@ -99,7 +99,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 func (a *App) Provision(ctx caddy.Context) error {
 	a.log = ctx.Logger()
 	secret, old, err := a.secrets()
-	errs := []error{err, a.resolveIntrospection(secret, old), checkErrors(a.Errors), checkProof(a.Proof), a.Webhook.resolve()}
+	errs := []error{err, a.resolveIntrospection(secret, old), checkErrors(a.Errors), checkProof(a.Proof), checkTokenHeader(a.TokenHeader), a.Webhook.resolve()}
 	a.policy, err = policy.New(a.Config)
 	errs = append(errs, err)
 	if a.StoreRaw == nil {
@@ -168,6 +168,14 @@ const proofStatic = "static"
 func checkProof(proof string) error {
 	if proof != "" && proof != proofStatic {
 		return &policy.Error{Subject: "proof", Err: fmt.Errorf("invalid value %q: use static", proof)}
+	}
+	return nil
+}
+
+// checkTokenHeader refuses a header that the gate removes from requests.
+func checkTokenHeader(name string) error {
+	if name = http.CanonicalHeaderKey(name); gate.Removes(name) {
+		return &policy.Error{Subject: "token_header", Err: fmt.Errorf("the gate removes the header %s from requests: use another one, such as X-Api-Key", name)}
 	}
 	return nil
 }

@@ -332,7 +332,7 @@ func refuseEmptyBlock(d *caddyfile.Dispenser) error {
 // position to each error. A secret with a placeholder, that of the webhook
 // too, is validated in Provision only.
 func (p *parser) validate() error {
-	errs := []error{checkErrors(p.app.Errors), checkProof(p.app.Proof)}
+	errs := []error{checkErrors(p.app.Errors), checkProof(p.app.Proof), checkTokenHeader(p.app.TokenHeader)}
 	if !strings.Contains(p.app.Secret, "{") {
 		errs = append(errs, checkSecret(p.app.Secret))
 	}

@@ -104,3 +104,22 @@ func TestIdentityOfBasicAuth(t *testing.T) {
 		t.Errorf("audit entries: got %+v, %v, want one of the identity", entries, err)
 	}
 }
+
+// TestIdentityAfterTheGate: the gate sets http.auth.user.id itself. An error
+// route with the gate must not take that for a user whom another handler has
+// authenticated: a key would get all abilities of its account.
+func TestIdentityAfterTheGate(t *testing.T) {
+	s := start(t, setup{
+		zone: calmZone(), more: "errors pass\nidentity {http.auth.user.id} plan small",
+		behind: "reverse_proxy 127.0.0.1:1\n handle_errors {\n tollgate\n respond {http.auth.user.id}\n }",
+	})
+	id, own := s.account(t, "business", "rates")
+	for _, target := range []string{convert, "/api/rates/EUR"} { // refused by the first pass; admitted by it
+		if got := s.ask(t, "GET", target, "", "Authorization: Bearer "+own); got.status == 200 {
+			t.Errorf("%s: the second pass admitted a call without a credential: %s", target, got.body)
+		}
+	}
+	if used := s.used(t, id, "convert"); used != 0 {
+		t.Errorf("%d calls counted that the key may not make", used)
+	}
+}

@@ -75,6 +75,9 @@ func (server) Identity(r *http.Request, placeholder string) string {
 	if !ok {
 		return ""
 	}
+	if user, identified := repl.GetString("http.tollgate.identity"); identified {
+		return user
+	}
 	return repl.ReplaceAll(placeholder, "")
 }
 

@@ -27,7 +27,7 @@ func (a *App) warnOfTokensInLogs(ctx caddy.Context) {
 	logs := logsOf(ctx)
 	for _, name := range slices.Sorted(maps.Keys(logs)) {
 		if log := logs[name]; slices.ContainsFunc(requestLogs, func(logger string) bool { return includes(log, logger) }) && showsHeader(log, header) {
-			a.log.Warn("the log shows tokens: add to it \"format filter { request>headers>"+header+" delete }\"", zap.String("log", name))
+			a.log.Warn("the log shows tokens: add the line \"request>headers>"+header+" delete\" to a block format filter of this log", zap.String("log", name))
 		}
 	}
 }

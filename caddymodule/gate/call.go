@@ -81,6 +81,11 @@ func (c *Call) header(h http.Header, name string, at int, value string) {
 	h[name] = c.values[at : at+1 : at+1]
 }
 
+// identityPlaceholder has the user of an identity, or "" of a call with a
+// token. Servers read it for the second pass of a request: by then,
+// http.auth.user.id is what the first pass has set.
+const identityPlaceholder = "http.tollgate.identity"
+
 // Lookup returns the value of one of the gate's placeholders.
 func (c *Call) Lookup(name string) (any, bool) {
 	switch name {
@@ -92,6 +97,8 @@ func (c *Call) Lookup(name string) (any, bool) {
 		return c.grant.Plan, true
 	case "http.tollgate.key":
 		return c.grant.Key, true
+	case identityPlaceholder:
+		return c.credential.user, true
 	case "http.tollgate.limit", "http.tollgate.remaining":
 		return c.lookupLimit(name == "http.tollgate.remaining"), true
 	}
@@ -261,7 +268,7 @@ func (c *Call) refuse(w http.ResponseWriter, f *Refusal) error {
 // removes those that it must not see.
 func (c *Call) prepare(r *http.Request, held headers) {
 	h := r.Header
-	c.takeCredentials(h, held)
+	c.removeCredentials(h, held)
 	by := assertion.Caller{Account: c.grant.Account, Plan: c.grant.Plan, Key: c.grant.Key, Abilities: c.abilities()}
 	c.header(h, "Tollgate-Account", atAccount, by.Account)
 	c.header(h, "Tollgate-Plan", atPlan, by.Plan)

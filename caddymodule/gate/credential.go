@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -16,84 +17,82 @@ import (
 type credential struct {
 	// hash finds the token. It stands for the account of an identity.
 	hash token.Hash
-	// whole is another hash to try: that of a foreign token with its prefix.
+	// whole is the hash of the whole text of a foreign token with a "|".
 	whole   token.Hash
-	isSplit bool // hash is without the prefix, and whole is set
+	isSplit bool // hash is that of the prefix and the rest; whole is set
 	foreign bool // the gate did not make the token
-	account string
+	// account is that of an identity, and user the one who was authenticated.
+	account, user string
 }
 
 // isIdentity tells whether the account is known without a token.
 func (c *credential) isIdentity() bool { return c.account != "" }
 
-// shown is what a request has where tokens belong.
-type shown struct {
-	token string // the last one
-	count int
-	own   bool // one of them claims to be a token of the gate
-}
-
-func (s *shown) add(text string) {
-	s.token, s.own, s.count = text, s.own || token.IsOwn(text), s.count+1
-}
-
-// credentials finds the token or the identity of a request to an endpoint.
+// credentialOf finds the token or the identity of a request to an endpoint.
 // A token in the query string is refused and not ignored (RFC 6750, 5.3): the
 // client should learn that every log on the way has it now.
-func (g *Gate) credentials(r *http.Request, e *policy.Endpoint, held headers) (credential, *Refusal) {
+func (g *Gate) credentialOf(r *http.Request, e *policy.Endpoint, held headers) (credential, *Refusal) {
 	if held.upgradeRefused {
 		return credential{}, refuseUpgrade
 	}
 	if refusal := checkQuery(r.URL.RawQuery); refusal != nil {
 		return credential{}, refusal
 	}
-	found := g.shown(r.Header, e, held)
-	if g.Policy.Identity != nil && !found.own {
-		if id := g.Server.Identity(r, g.Policy.Identity.Placeholder); id != "" {
-			return g.identity(id)
+	var few [2]string
+	texts := g.tokensOf(few[:0], r.Header, e, held)
+	if !slices.ContainsFunc(texts, token.IsOwn) {
+		if by, refusal, found := g.identityOf(r); found {
+			return by, refusal
 		}
 	}
 	switch {
-	case found.count > 1:
+	case len(texts) > 1:
 		return credential{}, refuseRequest
-	case found.token == "":
+	case len(texts) == 0 || texts[0] == "":
 		return credential{}, refuseUnauthenticated
 	}
-	return g.parse(found.token)
+	return g.parse(texts[0])
 }
 
-// shown collects the tokens of a request. The Authorization of an endpoint
-// that keeps it is the service's own if there is a token elsewhere.
-func (g *Gate) shown(h http.Header, e *policy.Endpoint, held headers) (s shown) {
+// tokensOf appends the tokens of a request. An Authorization without a token
+// is an empty one. That of an endpoint that keeps it is the service's own if
+// there is a token elsewhere.
+func (g *Gate) tokensOf(texts []string, h http.Header, e *policy.Endpoint, held headers) []string {
 	if name := g.Policy.TokenHeader; name != "" {
 		for _, value := range h[name] {
-			s.add(textproto.TrimString(value))
+			texts = append(texts, textproto.TrimString(value))
 		}
 	}
-	if e.Upgrade {
+	if e.Upgrade && held.protocol {
 		for _, protocol := range bearerProtocols(h) {
-			s.add(protocol[len(bearerProtocol):])
+			texts = append(texts, protocol[len(bearerProtocol):])
 		}
 	}
-	elsewhere := s.count > 0
+	elsewhere := len(texts) > 0
 	for _, field := range held.authorization {
 		text := bearer(field)
 		if !elsewhere || !e.KeepAuthorization || token.IsOwn(text) {
-			s.add(text)
+			texts = append(texts, text)
 		}
 	}
-	return s
+	return texts
 }
 
-// ownToken returns the first valid token of the gate in the Authorization
-// fields, also of a request that credentials refuses. It may be revoked.
-func ownToken(fields []string) (found credential, ok bool) {
-	for _, field := range fields {
-		if hash, _, err := token.Parse(bearer(field)); err == nil {
+// knownCredential returns the first valid token of the gate, or else the
+// identity, of a request that credentialOf refuses. The token may be revoked,
+// and the account disabled.
+func (g *Gate) knownCredential(r *http.Request, e *policy.Endpoint, held headers) (by credential, found bool) {
+	texts := g.tokensOf(nil, r.Header, e, held)
+	for _, text := range texts {
+		if hash, _, err := token.Parse(text); err == nil {
 			return credential{hash: hash}, true
 		}
 	}
-	return credential{}, false
+	if slices.ContainsFunc(texts, token.IsOwn) {
+		return credential{}, false
+	}
+	by, refusal, found := g.identityOf(r)
+	return by, found && refusal == nil
 }
 
 // bearer returns the token of an Authorization field (RFC 6750, 2.1), or ""
@@ -121,13 +120,22 @@ func (g *Gate) parse(text string) (credential, *Refusal) {
 	return c, nil
 }
 
-// identity is the credential of a user that another handler has authenticated.
-func (g *Gate) identity(id string) (credential, *Refusal) {
-	account := g.Policy.Identity.Prefix + id
-	if !api.ValidAccount(account) {
-		return credential{}, refuseIdentity
+// identityOf is the credential of a user that another handler has
+// authenticated.
+func (g *Gate) identityOf(r *http.Request) (by credential, refusal *Refusal, found bool) {
+	identity := g.Policy.Identity
+	if identity == nil {
+		return credential{}, nil, false
 	}
-	return credential{hash: token.OfAccount(account), account: account}, nil
+	user := g.Server.Identity(r, identity.Placeholder)
+	if user == "" {
+		return credential{}, nil, false
+	}
+	account := identity.Prefix + user
+	if !api.ValidAccount(account) {
+		return credential{}, refuseIdentity, true
+	}
+	return credential{hash: token.OfAccount(account), account: account, user: user}, nil, true
 }
 
 // bearerProtocol is the prefix of a WebSocket subprotocol that is a token.
@@ -152,9 +160,9 @@ func bearerProtocols(h http.Header) (found []string) {
 	return found
 }
 
-// takeProtocols removes the gate's own subprotocols from a request whose
+// removeProtocols removes the gate's own subprotocols from a request whose
 // token is one of them. It tells whether the client offers gateProtocol.
-func takeProtocols(h http.Header) (offered bool) {
+func removeProtocols(h http.Header) (offered bool) {
 	if len(bearerProtocols(h)) == 0 {
 		return false
 	}
@@ -183,8 +191,8 @@ func (c *Call) answerProtocol(h http.Header) {
 	}
 }
 
-// takeCredentials removes from a request what the service must not see.
-func (c *Call) takeCredentials(h http.Header, held headers) {
+// removeCredentials removes from a request what the service must not see.
+func (c *Call) removeCredentials(h http.Header, held headers) {
 	// Deleted first: a map of up to eight fields is small.
 	if !c.endpoint.KeepAuthorization {
 		delete(h, "Authorization")
@@ -195,8 +203,8 @@ func (c *Call) takeCredentials(h http.Header, held headers) {
 	if name := c.gate.Policy.TokenHeader; name != "" {
 		delete(h, name)
 	}
-	if c.endpoint.Upgrade {
-		c.protocol = takeProtocols(h)
+	if held.protocol {
+		c.protocol = removeProtocols(h)
 	}
 }
 

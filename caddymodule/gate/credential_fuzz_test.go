@@ -53,7 +53,7 @@ func FuzzCredentials(f *testing.F) {
 			fields = append(fields, second)
 		}
 		r := &http.Request{URL: &url.URL{RawQuery: query}, Header: http.Header{}}
-		found, refusal := g.credentials(r, new(policy.Endpoint), headers{authorization: fields})
+		found, refusal := g.credentialOf(r, new(policy.Endpoint), headers{authorization: fields})
 		values, _ := url.ParseQuery(query)
 		named := false
 		for name := range values {

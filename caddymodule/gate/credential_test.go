@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"strings"
@@ -13,8 +14,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
-
-const convertTarget = "/api/convert/EUR/10/USD"
 
 // received is what the service got of a request.
 type received struct {
@@ -71,22 +70,23 @@ func TestTokenPlaces(t *testing.T) {
 		status       int
 		code         string
 	}{
-		{"own in Authorization", convertTarget, []string{"Authorization: Bearer " + own}, 200, ""},
-		{"own in the token header", convertTarget, []string{"X-Api-Key: " + own}, 200, ""},
-		{"foreign in Authorization", convertTarget, []string{"Authorization: bearer  " + plain}, 200, ""},
-		{"foreign in the token header", convertTarget, []string{"X-Api-Key: " + plain}, 200, ""},
-		{"with a prefix", convertTarget, []string{"Authorization: Bearer " + split2}, 200, ""},
-		{"stored whole, with a bar", convertTarget, []string{"Authorization: Bearer 7|a-token-with-a-bar-in-it"}, 200, ""},
-		{"with another prefix", convertTarget, []string{"Authorization: Bearer 13|the-old-token-of-a-session"}, 401, "invalid_token"},
-		{"without its prefix", convertTarget, []string{"Authorization: Bearer the-old-token-of-a-session"}, 401, "invalid_token"},
-		{"both places", convertTarget, []string{"Authorization: Bearer " + own, "X-Api-Key: " + own}, 400, "invalid_request"},
-		{"another scheme and the token header", convertTarget, []string{"Authorization: Basic YTpi", "X-Api-Key: " + own}, 400, "invalid_request"},
-		{"two token headers", convertTarget, []string{"X-Api-Key: " + own, "X-Api-Key: " + own}, 400, "invalid_request"},
-		{"an empty token header", convertTarget, []string{"X-Api-Key: "}, 401, "unauthenticated"},
-		{"a scheme in the token header", convertTarget, []string{"X-Api-Key: Bearer " + own}, 401, "invalid_token"},
-		{"nothing", convertTarget, nil, 401, "unauthenticated"},
-		{"in the query", convertTarget + "?api_key=x", []string{"X-Api-Key: " + own}, 400, "invalid_request"},
-		{"a subprotocol without upgrade in the endpoint", convertTarget, []string{"Sec-WebSocket-Protocol: tollgate.bearer." + own}, 401, "unauthenticated"},
+		{"own in Authorization", convert, []string{"Authorization: Bearer " + own}, 200, ""},
+		{"own in the token header", convert, []string{"X-Api-Key: " + own}, 200, ""},
+		{"foreign in Authorization", convert, []string{"Authorization: bearer  " + plain}, 200, ""},
+		{"foreign in the token header", convert, []string{"X-Api-Key: " + plain}, 200, ""},
+		{"with a prefix", convert, []string{"Authorization: Bearer " + split2}, 200, ""},
+		{"stored whole, with a bar", convert, []string{"Authorization: Bearer 7|a-token-with-a-bar-in-it"}, 200, ""},
+		{"with another prefix", convert, []string{"Authorization: Bearer 13|the-old-token-of-a-session"}, 401, "invalid_token"},
+		{"without its prefix", convert, []string{"Authorization: Bearer the-old-token-of-a-session"}, 401, "invalid_token"},
+		{"both places", convert, []string{"Authorization: Bearer " + own, "X-Api-Key: " + own}, 400, "invalid_request"},
+		{"another scheme and the token header", convert, []string{"Authorization: Basic YTpi", "X-Api-Key: " + own}, 400, "invalid_request"},
+		{"two token headers", convert, []string{"X-Api-Key: " + own, "X-Api-Key: " + own}, 400, "invalid_request"},
+		{"an empty token header", convert, []string{"X-Api-Key: "}, 401, "unauthenticated"},
+		{"a scheme in the token header", convert, []string{"X-Api-Key: Bearer " + own}, 401, "invalid_token"},
+		{"nothing", convert, nil, 401, "unauthenticated"},
+		{"in the query", convert + "?api_key=x", []string{"X-Api-Key: " + own}, 400, "invalid_request"},
+		{"a subprotocol without upgrade in the endpoint", convert, []string{"Sec-WebSocket-Protocol: tollgate.bearer." + own}, 401, "unauthenticated"},
+		{"own, and a subprotocol", convert, []string{"Authorization: Bearer " + own, "Sec-WebSocket-Protocol: tollgate.bearer." + own}, 200, ""},
 		{"the service's own Authorization", "/api/rates/EUR", []string{"Authorization: Bearer of-the-service", "X-Api-Key: " + own}, 200, ""},
 		{"two own tokens", "/api/rates/EUR", []string{"Authorization: Bearer " + own, "X-Api-Key: " + own}, 400, "invalid_request"},
 		{"a subprotocol", "/api/rates/EUR", append(upgrade, "Sec-WebSocket-Protocol: chat, tollgate.bearer."+own), 101, ""},
@@ -105,7 +105,7 @@ func TestTokenPlaces(t *testing.T) {
 			t.Errorf("%s: got Vary %q", c.name, vary)
 		}
 		sent := strings.Join(got.header.Values("X-Api-Key"), "") + strings.Join(got.header.Values("Sec-WebSocket-Protocol"), "")
-		if strings.Contains(sent, "tg") || c.target == convertTarget && got.header.Get("Authorization") != "" {
+		if strings.Contains(sent, "tg") || c.target == convert && got.header.Get("Authorization") != "" {
 			t.Errorf("%s: the service got %v", c.name, got.header)
 		}
 	}
@@ -117,7 +117,7 @@ func TestKeep(t *testing.T) {
 	t.Parallel()
 	w, got := fronting(t, nil)
 	bearer := w.account(t, "acc_1")
-	for target, want := range map[string]string{convertTarget: " ", "/api/rates/EUR": "Bearer " + bearer + " id=1"} {
+	for target, want := range map[string]string{convert: " ", "/api/rates/EUR": "Bearer " + bearer + " id=1"} {
 		if answer, err := w.ask("GET", target, "", "Authorization: Bearer "+bearer, "Cookie: id=1"); err != nil || answer.Code != 200 {
 			t.Fatalf("%s: got %d, %v", target, answer.Code, err)
 		}
@@ -165,7 +165,7 @@ func TestForeignKeysOff(t *testing.T) {
 	w.account(t, "acc_1")
 	const text = "an-old-token-of-another-gate"
 	w.foreignKey(t, "acc_1", "key_old", token.Foreign(text))
-	if answer, _ := w.ask("GET", convertTarget, "", "Authorization: Bearer "+text); answer.Code != 401 {
+	if answer, _ := w.ask("GET", convert, "", "Authorization: Bearer "+text); answer.Code != 401 {
 		t.Errorf("got %d %s, want 401", answer.Code, answer.Body)
 	}
 }
@@ -181,7 +181,7 @@ func TestForeignGuesses(t *testing.T) {
 	w.foreignKey(t, "acc_1", "key_old", token.Foreign(right))
 	ask := func(bearer string, status int) {
 		t.Helper()
-		answer, err := w.ask("GET", convertTarget, "", "Authorization: Bearer "+bearer)
+		answer, err := w.ask("GET", convert, "", "Authorization: Bearer "+bearer)
 		if err != nil || answer.Code != status {
 			t.Fatalf("%s: got %d %s, %v, want %d", bearer, answer.Code, answer.Body, err, status)
 		}
@@ -211,12 +211,12 @@ func TestParallelGuess(t *testing.T) {
 	w.store = slow
 	done := make(chan int)
 	go func() {
-		answer, _ := w.ask("GET", convertTarget, "", "Authorization: Bearer "+right)
+		answer, _ := w.ask("GET", convert, "", "Authorization: Bearer "+right)
 		done <- answer.Code
 	}()
 	<-slow.looking
 	for range 20 {
-		if answer, _ := w.ask("GET", convertTarget, "", "Authorization: Bearer a-wrong-guess-of-a-token"); answer.Code != 401 {
+		if answer, _ := w.ask("GET", convert, "", "Authorization: Bearer a-wrong-guess-of-a-token"); answer.Code != 401 {
 			t.Fatalf("got %d", answer.Code)
 		}
 	}
@@ -226,8 +226,8 @@ func TestParallelGuess(t *testing.T) {
 	}
 }
 
-// TestIdentity: whoever another handler has authenticated is an account. What
-// a client writes changes nothing.
+// TestIdentity: a user whom another handler has authenticated is an account.
+// Headers of the client do not change it.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	w, got := fronting(t, func(c *policy.Config) {
@@ -260,7 +260,7 @@ func TestIdentity(t *testing.T) {
 		w.identity = c.identity
 		w.mu.Unlock()
 		got.header = nil
-		target := convertTarget
+		target := convert
 		if c.status == 400 {
 			target += "?access_token=x"
 		}
@@ -285,7 +285,7 @@ func TestIdentity(t *testing.T) {
 	w.identity = "ann"
 	w.mu.Unlock()
 	for _, status := range []int{200, 200, 429} { // 3 calls were admitted before
-		if answer, _ := w.ask("GET", convertTarget, ""); answer.Code != status {
+		if answer, _ := w.ask("GET", convert, ""); answer.Code != status {
 			t.Errorf("got %d, want %d", answer.Code, status)
 		}
 	}
@@ -301,7 +301,7 @@ func TestIdentityWithoutAccess(t *testing.T) {
 		c.Identity = &policy.IdentityConfig{Placeholder: "{http.auth.user.id}"}
 	})
 	w.identity = "ann"
-	if answer, _ := w.ask("GET", convertTarget, ""); answer.Code != 403 || !strings.Contains(answer.Body.String(), "plan_required") {
+	if answer, _ := w.ask("GET", convert, ""); answer.Code != 403 || !strings.Contains(answer.Body.String(), "plan_required") {
 		t.Errorf("got %d %s", answer.Code, answer.Body)
 	}
 	if len(w.enrolled) != 0 {
@@ -317,18 +317,91 @@ func TestShadowOfService(t *testing.T) {
 	own := w.account(t, "acc_1")
 	for _, line := range []string{"X-Api-Key: a-token-of-the-service", "Authorization: Bearer a-token-of-the-service"} {
 		got.header = nil
-		answer, err := w.ask("GET", convertTarget, "", line)
+		answer, err := w.ask("GET", convert, "", line)
 		name, value, _ := strings.Cut(line, ": ")
 		if err != nil || answer.Code != 200 || got.header.Get(name) != value {
 			t.Errorf("%s: got %d, %v; the service got %v", line, answer.Code, err, got.header)
 		}
 	}
-	if answer, _ := w.ask("GET", convertTarget, "", "X-Api-Key: "+own); answer.Code != 200 || got.header.Get("Tollgate-Account") != "acc_1" || got.header.Get("X-Api-Key") != "" {
+	if answer, _ := w.ask("GET", convert, "", "X-Api-Key: "+own); answer.Code != 200 || got.header.Get("Tollgate-Account") != "acc_1" || got.header.Get("X-Api-Key") != "" {
 		t.Errorf("a valid token: got %d; the service got %v", answer.Code, got.header)
 	}
 	if want := []string{" convert invalid_token", " convert invalid_token"}; strings.Join(w.refused, ",") != strings.Join(want, ",") {
 		t.Errorf("reported %q, want %q", w.refused, want)
 	}
+}
+
+// TestShadowEndedWithAnotherFault: shadow refuses an ended token of the gate,
+// wherever it is, and a disabled account, also in a request with another
+// fault. The service never sees the token.
+func TestShadowEndedWithAnotherFault(t *testing.T) {
+	t.Parallel()
+	w, got := fronting(t, func(c *policy.Config) {
+		c.Mode = policy.Shadow
+		c.Identity = &policy.IdentityConfig{Placeholder: "{http.auth.user.id}", Plan: "small"}
+	})
+	bearer := w.account(t, "acc_1")
+	if err := w.store.RevokeKey(t.Context(), "acc_1", "key_acc_1", noon); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := storetest.PutAccount(t.Context(), w.store, store.Account{ID: "gone", Plan: "small", Disabled: true}); err != nil {
+		t.Fatal(err)
+	}
+	socket := []string{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Protocol: tollgate.bearer." + bearer}
+	for _, c := range []struct {
+		name, target, identity string
+		headers                []string
+	}{
+		{"in Authorization", convert + "?api_key=1", "", []string{"Authorization: Bearer " + bearer}},
+		{"in the token header", convert, "", []string{"X-Api-Key: " + bearer}},
+		{"in the token header, and one in the query", convert + "?api_key=1", "", []string{"X-Api-Key: " + bearer}},
+		{"in the token header, and another scheme", convert, "", []string{"X-Api-Key: " + bearer, "Authorization: Basic eDp5"}},
+		{"a subprotocol", "/api/rates/EUR", "", socket},
+		{"a subprotocol, and a token header", "/api/rates/EUR", "", append(socket, "X-Api-Key: x")},
+		{"a disabled identity", convert, "gone", nil},
+		{"a disabled identity, and a token in the query", convert + "?api_key=1", "gone", nil},
+	} {
+		w.mu.Lock()
+		w.identity = c.identity
+		w.mu.Unlock()
+		got.header = nil
+		answer, err := w.ask("GET", c.target, "", c.headers...)
+		if err != nil || answer.Code != http.StatusUnauthorized || got.header != nil {
+			t.Errorf("%s: got %d, %v; the service got %v", c.name, answer.Code, err, got.header)
+		}
+	}
+}
+
+// TestDeletedIdentity: an identity whose account is deleted during its call is
+// refused. The next call makes the account again.
+func TestDeletedIdentity(t *testing.T) {
+	t.Parallel()
+	w, _ := fronting(t, func(c *policy.Config) {
+		c.Identity = &policy.IdentityConfig{Placeholder: "{http.auth.user.id}", Plan: "small"}
+	})
+	w.identity = "ann"
+	w.store = &deletingStore{Store: w.store}
+	for _, status := range []int{401, 200} {
+		if answer, _ := w.ask("GET", convert, ""); answer.Code != status {
+			t.Errorf("got %d %s, want %d", answer.Code, answer.Body, status)
+		}
+	}
+}
+
+// deletingStore deletes the account of the first call before it counts, as
+// another gate can.
+type deletingStore struct {
+	store.Store
+	deleted bool
+}
+
+// Take implements store.Counter.
+func (s *deletingStore) Take(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
+	if !s.deleted {
+		s.deleted = true
+		return false, errors.Join(store.ErrChanged, s.DeleteAccount(ctx, call.Account))
+	}
+	return s.Store.Take(ctx, call, limits, rooms)
 }
 
 // slowGrants waits before it returns one grant.

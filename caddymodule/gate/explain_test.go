@@ -225,8 +225,8 @@ func TestExplainInShadow(t *testing.T) {
 		{"/api/usage", false, "The account's plan has no access to the API. Mode shadow also refuses the request."},
 		{convert, true, "The token is not valid. It may be mistyped, expired or revoked. Mode shadow also refuses the request."},
 		{convert + "?access_token=x", true, "The token is not valid. It may be mistyped, expired or revoked. Mode shadow also refuses the request."},
-		{convert + "?access_token=x", false, "Send exactly one token, in the header Authorization and nowhere else. The mode is shadow: the request passes."},
-		{"/api/usage?access_token=x", true, "Send exactly one token, in the header Authorization and nowhere else. Mode shadow also refuses the request."},
+		{convert + "?access_token=x", false, "Send exactly one token, in one header, and none in the query. The mode is shadow: the request passes."},
+		{"/api/usage?access_token=x", true, "Send exactly one token, in one header, and none in the query. Mode shadow also refuses the request."},
 		{"/api//convert", false, "The path can be read in more than one way. Send it in its plain form. Mode shadow also refuses the request."},
 	} {
 		account.Disabled = test.disabled

@@ -37,7 +37,9 @@ type Server interface {
 	// about trusted proxies.
 	Client(r *http.Request) string
 
-	// Identity returns the value of a placeholder of the server, or "".
+	// Identity returns the value of a placeholder of the server, or "". Of a
+	// request that was Identified before, it returns the user of that call:
+	// the gate itself may have set the placeholder.
 	Identity(r *http.Request, placeholder string) string
 
 	// Identified tells the server the account and key of a request, before
@@ -211,11 +213,11 @@ const anyMethod = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 // endpoint serves a metered request that came at began.
 func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, held headers, began time.Time, next Handler) error {
 	shadow := g.isShadow() && !e.Usage
-	shown, fault := g.credentials(r, e, held)
+	by, fault := g.credentialOf(r, e, held)
 	known := fault == nil
 	if !known && shadow {
 		// An invalid token is refused, also in a request with another fault.
-		shown, known = ownToken(held.authorization)
+		by, known = g.knownCredential(r, e, held)
 	}
 	if !known {
 		g.Server.Decided(g.Since(began))
@@ -224,7 +226,7 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 		}
 		return g.refuse(w, r, "", e, fault)
 	}
-	c, refusal := g.identify(r, e, shown, began)
+	c, refusal := g.identify(r, e, by, began)
 	if refusal == nil {
 		refusal = c.decide(fault)
 	}
@@ -233,7 +235,7 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 	case refusal == nil:
 		g.outages.store.Worked()
 		g.Server.Count(e, Admitted)
-	case c == nil && shadow && shown.mayBeServices(refusal):
+	case c == nil && shadow && by.mayBelongToService(refusal):
 		return g.letPass(w, r, e, refusal, held, next)
 	case c == nil:
 		return g.refuse(w, r, "", e, refusal)

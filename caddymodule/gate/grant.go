@@ -24,9 +24,9 @@ func (g *Gate) find(r *http.Request, db Store, by *credential, now time.Time) (s
 	return grant, refusal
 }
 
-// findForeign finds a token that the gate did not make. Nothing in its text
-// shows that it is one, so the gate limits how many a client can try. After
-// that many, it looks up none, so that a right guess does not show either.
+// findForeign finds a token that the gate did not make. The gate limits how
+// many unknown foreign tokens a client sends. Above the limit it looks up
+// none: otherwise a right guess would show.
 func (g *Gate) findForeign(r *http.Request, db Store, by *credential, now time.Time) (store.Grant, *Refusal) {
 	client := login.ClientOf(g.Server.Client(r))
 	wait := g.Guesses.Wait(now, client)
@@ -46,9 +46,9 @@ func (g *Gate) findForeign(r *http.Request, db Store, by *credential, now time.T
 	return grant, refusal
 }
 
-// mayBeServices tells whether a refused credential may be valid for the
+// mayBelongToService tells whether a refused credential may be valid for the
 // service: a foreign token or an identity that the gate does not know.
-func (c *credential) mayBeServices(f *Refusal) bool {
+func (c *credential) mayBelongToService(f *Refusal) bool {
 	switch {
 	case f.Status >= http.StatusInternalServerError:
 		return false

@@ -16,6 +16,7 @@ import (
 type headers struct {
 	authorization               []string
 	cookie, upgrade, connection bool
+	protocol                    bool // a list of subprotocols
 	upgradeRefused              bool // the endpoint does not switch protocols
 
 	// The fields as the client sent them, unless the client asks for another
@@ -43,7 +44,10 @@ func cleanHeaders(r *http.Request, to policy.Route) (held headers) {
 			held.cookie = held.cookie || name == "Cookie"
 		case 'U':
 			held.upgrade = held.upgrade || name == "Upgrade"
-		case 'H', 'P', 'S', 'T', 't', 'X', 'x':
+		case 'S':
+			held.protocol = held.protocol || name == protocolHeader
+			forbidden = forbidden || isForbidden(name)
+		case 'H', 'P', 'T', 't', 'X', 'x':
 			forbidden = forbidden || isForbidden(name)
 		}
 	}
@@ -58,6 +62,10 @@ func cleanHeaders(r *http.Request, to policy.Route) (held headers) {
 	}
 	return held
 }
+
+// Removes tells whether the gate removes a header from all requests. The name
+// is in canonical form.
+func Removes(name string) bool { return isForbidden(name) }
 
 // isForbidden recognises headers that no client may send.
 func isForbidden(name string) bool {

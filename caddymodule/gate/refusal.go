@@ -52,7 +52,7 @@ var (
 
 	refuseUnauthenticated = fixed(http.StatusUnauthorized, "unauthenticated", "Send an API key as a Bearer token in the Authorization header.", Unauthenticated, challenge(""))
 	refuseInvalidToken    = fixed(http.StatusUnauthorized, "invalid_token", "The token is not valid. It may be mistyped, expired or revoked.", Unauthenticated, challenge(`, error="invalid_token"`))
-	refuseRequest         = fixed(http.StatusBadRequest, "invalid_request", "Send exactly one token, in the header Authorization and nowhere else.", Malformed, challenge(`, error="invalid_request"`))
+	refuseRequest         = fixed(http.StatusBadRequest, "invalid_request", "Send exactly one token, in one header, and none in the query.", Malformed, challenge(`, error="invalid_request"`))
 
 	refusePlan        = fixed(http.StatusForbidden, "plan_required", "The account's plan has no access to the API.", NotEntitled)
 	refuseEntitlement = fixed(http.StatusForbidden, "not_entitled", "The account's plan does not include this endpoint.", NotEntitled)

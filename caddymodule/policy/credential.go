@@ -15,9 +15,10 @@ import (
 // of the gate.
 type IdentityConfig struct {
 	// Placeholder holds the id of the user, for example
-	// "{http.auth.user.id}" after basic_auth. A placeholder of the request
-	// ("{http.request.…}") is refused, because clients write those.
-	// Required. A request for which it is empty needs a token.
+	// "{http.auth.user.id}" after basic_auth. It must begin with
+	// "{http.auth.", "{http.reverse_proxy.header." (what forward_auth
+	// received) or "{http.vars.": clients write most others, such as those of
+	// the request. Required. A request for which it is empty needs a token.
 	Placeholder string `json:"placeholder,omitempty"`
 
 	// Plan is the plan of an account that the gate does not know yet.
@@ -42,6 +43,10 @@ var (
 	accountText = regexp.MustCompile(`^[A-Za-z0-9._@-]{0,63}$`)
 )
 
+// identityPlaceholders are the beginnings of placeholders that clients do not
+// write, unless the configuration copies something of the request to them.
+var identityPlaceholders = []string{"{http.auth.", "{http.reverse_proxy.header.", "{http.vars."}
+
 func (p *Policy) setIdentity(c *IdentityConfig) error {
 	if c == nil {
 		return nil
@@ -53,8 +58,8 @@ func (p *Policy) setIdentity(c *IdentityConfig) error {
 		errs = append(errs, mistake("identity", "%q is not a placeholder such as {http.auth.user.id}", i.Placeholder))
 	case strings.HasPrefix(i.Placeholder, "{http.request."):
 		errs = append(errs, mistake("identity", "clients write the placeholder %s: use one that an authenticating handler sets, such as {http.auth.user.id}", i.Placeholder))
-	case !strings.HasPrefix(i.Placeholder, "{http."):
-		errs = append(errs, mistake("identity", "%q is not a placeholder of a handler: write its full name, such as {http.auth.user.id}", i.Placeholder))
+	case !slices.ContainsFunc(identityPlaceholders, func(prefix string) bool { return strings.HasPrefix(i.Placeholder, prefix) }):
+		errs = append(errs, mistake("identity", "%s is not a placeholder of an authenticating handler: use one of {http.auth.…}, {http.reverse_proxy.header.…}, {http.vars.…}", i.Placeholder))
 	}
 	if c.Plan != "" && p.plans[c.Plan] == nil {
 		errs = append(errs, mistake("identity", "unknown plan %q", c.Plan))
