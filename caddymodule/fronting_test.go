@@ -25,6 +25,8 @@ func TestTokensInLogs(t *testing.T) {
 	}{
 		{name: "no header", header: ""},
 		{name: "the default log", header: "token_header x-api-key", warned: []string{"default"}},
+		{name: "subprotocols", header: "endpoint live GET /api/live {\n upgrade\n }", warned: []string{"default"}},
+		{name: "both", header: "token_header X-Api-Key\n endpoint live GET /api/live {\n upgrade\n }", warned: []string{"default", "default"}},
 		{name: "redacted", header: "token_header X-Api-Key", format: redacted},
 		{name: "another header redacted", header: "token_header X-Other-Key", format: redacted, warned: []string{"default"}},
 		{name: "another log", header: "token_header X-Api-Key", format: redacted, more: "log second {\n output file " + dir + "/second\n include http.log.access.log0\n }", warned: []string{"second"}},
@@ -111,7 +113,7 @@ func TestIdentityOfBasicAuth(t *testing.T) {
 func TestIdentityAfterTheGate(t *testing.T) {
 	s := start(t, setup{
 		zone: calmZone(), more: "errors pass\nidentity {http.auth.user.id} plan small",
-		behind: "reverse_proxy 127.0.0.1:1\n handle_errors {\n tollgate\n respond {http.auth.user.id}\n }",
+		behind: "reverse_proxy 127.0.0.1:1\n handle_errors {\n tollgate\n respond {http.auth.user.id} 200\n }",
 	})
 	id, own := s.account(t, "business", "rates")
 	for _, target := range []string{convert, "/api/rates/EUR"} { // refused by the first pass; admitted by it

@@ -19,8 +19,8 @@ import (
 //
 // It sets {http.auth.user.id} to the account, so that access logs show it,
 // and {http.tollgate.endpoint}, {http.tollgate.plan}, {http.tollgate.key},
-// {http.tollgate.limit} and {http.tollgate.remaining}. The last two show the
-// account's limit of the endpoint for the day. If there is none, they show the
+// {http.tollgate.identity}, {http.tollgate.limit} and
+// {http.tollgate.remaining}. The last two show the account's limit of the endpoint for the day. If there is none, they show the
 // first limit of the RateLimit fields. They are "unlimited" for a call without
 // limits.
 type Gate struct {

@@ -12,22 +12,35 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
 // requestLogs are the loggers whose entries have the headers of requests.
 var requestLogs = []string{"http.log.access", "http.log.error"}
 
-// warnOfTokensInLogs logs which logs show the tokens in the token header.
-// Caddy redacts Authorization, but no header of the configuration.
+// warnOfTokensInLogs logs which logs show tokens of clients: the token header,
+// and the subprotocols of WebSockets. Caddy redacts Authorization, but no
+// header of the configuration.
 func (a *App) warnOfTokensInLogs(ctx caddy.Context) {
-	header := a.policy.TokenHeader
-	if header == "" {
-		return
+	var headers []string
+	if a.policy.TokenHeader != "" {
+		headers = append(headers, a.policy.TokenHeader)
+	}
+	if slices.ContainsFunc(a.policy.Endpoints, func(e *policy.Endpoint) bool { return e.Upgrade }) {
+		headers = append(headers, gate.ProtocolHeader)
 	}
 	logs := logsOf(ctx)
 	for _, name := range slices.Sorted(maps.Keys(logs)) {
-		if log := logs[name]; slices.ContainsFunc(requestLogs, func(logger string) bool { return includes(log, logger) }) && showsHeader(log, header) {
-			a.log.Warn("the log shows tokens: add the line \"request>headers>"+header+" delete\" to a block format filter of this log", zap.String("log", name))
+		log := logs[name]
+		if !slices.ContainsFunc(requestLogs, func(logger string) bool { return includes(log, logger) }) {
+			continue
+		}
+		for _, header := range headers {
+			if showsHeader(log, header) {
+				a.log.Warn("the log shows tokens: add the line \"request>headers>"+header+" delete\" to a block format filter of this log", zap.String("log", name))
+			}
 		}
 	}
 }

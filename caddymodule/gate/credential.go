@@ -146,11 +146,13 @@ const bearerProtocol = "tollgate.bearer."
 // chooses none. Browsers that offer subprotocols need one in the answer.
 const gateProtocol = "tollgate"
 
-const protocolHeader = "Sec-Websocket-Protocol"
+// ProtocolHeader is the header with the subprotocols of a WebSocket. One of
+// them can be a token.
+const ProtocolHeader = "Sec-Websocket-Protocol"
 
 // bearerProtocols returns the subprotocols that are tokens.
 func bearerProtocols(h http.Header) (found []string) {
-	for _, value := range h[protocolHeader] {
+	for _, value := range h[ProtocolHeader] {
 		for protocol := range strings.SplitSeq(value, ",") {
 			if protocol = textproto.TrimString(protocol); strings.HasPrefix(protocol, bearerProtocol) {
 				found = append(found, protocol)
@@ -167,7 +169,7 @@ func removeProtocols(h http.Header) (offered bool) {
 		return false
 	}
 	var kept []string
-	for _, value := range h[protocolHeader] {
+	for _, value := range h[ProtocolHeader] {
 		for protocol := range strings.SplitSeq(value, ",") {
 			protocol = textproto.TrimString(protocol)
 			offered = offered || protocol == gateProtocol
@@ -176,9 +178,9 @@ func removeProtocols(h http.Header) (offered bool) {
 			}
 		}
 	}
-	delete(h, protocolHeader)
+	delete(h, ProtocolHeader)
 	if len(kept) > 0 {
-		h[protocolHeader] = []string{strings.Join(kept, ", ")}
+		h[ProtocolHeader] = []string{strings.Join(kept, ", ")}
 	}
 	return offered
 }
@@ -186,8 +188,8 @@ func removeProtocols(h http.Header) (offered bool) {
 // answerProtocol chooses gateProtocol if the client offers it and the service
 // has chosen none.
 func (c *Call) answerProtocol(h http.Header) {
-	if c.protocol && h[protocolHeader] == nil {
-		h[protocolHeader] = []string{gateProtocol}
+	if c.protocol && h[ProtocolHeader] == nil {
+		h[ProtocolHeader] = []string{gateProtocol}
 	}
 }
 

@@ -45,7 +45,7 @@ func cleanHeaders(r *http.Request, to policy.Route) (held headers) {
 		case 'U':
 			held.upgrade = held.upgrade || name == "Upgrade"
 		case 'S':
-			held.protocol = held.protocol || name == protocolHeader
+			held.protocol = held.protocol || name == ProtocolHeader
 			forbidden = forbidden || isForbidden(name)
 		case 'H', 'P', 'T', 't', 'X', 'x':
 			forbidden = forbidden || isForbidden(name)
