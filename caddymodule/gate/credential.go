@@ -49,7 +49,7 @@ func (g *Gate) credentialOf(r *http.Request, e *policy.Endpoint, held headers) (
 	case len(texts) > 1:
 		return credential{}, refuseRequest
 	case len(texts) == 0 || texts[0] == "":
-		return credential{}, refuseUnauthenticated
+		return credential{}, g.unauthenticated
 	}
 	return g.parse(texts[0])
 }

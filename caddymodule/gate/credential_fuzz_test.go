@@ -42,7 +42,7 @@ func FuzzCredentials(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	good, g := tok.Reveal(), &Gate{Options: Options{Policy: new(policy.Policy)}}
+	good, g := tok.Reveal(), &Gate{Options: Options{Policy: new(policy.Policy)}, unauthenticated: unauthenticated("")}
 	f.Add("Bearer "+good, "", "")
 	f.Add("bearer   "+good+"  ", "Basic x", "date=1")
 	f.Add("Bearer", "", "access_token="+good)

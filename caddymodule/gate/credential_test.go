@@ -101,6 +101,9 @@ func TestTokenPlaces(t *testing.T) {
 		if err != nil || answer.Code != c.status || c.code != "" && !strings.Contains(answer.Body.String(), `"`+c.code+`"`) {
 			t.Errorf("%s: got %d %s, %v, want %d %s", c.name, answer.Code, answer.Body, err, c.status, c.code)
 		}
+		if c.code == "unauthenticated" && !strings.Contains(answer.Body.String(), "X-Api-Key") {
+			t.Errorf("%s: got %s, which names not all headers for tokens", c.name, answer.Body)
+		}
 		if vary := strings.Join(answer.Header().Values("Vary"), ", "); vary != "Authorization, X-Api-Key" {
 			t.Errorf("%s: got Vary %q", c.name, vary)
 		}

@@ -110,7 +110,7 @@ func (g *Gate) explainCall(r *http.Request, e *policy.Endpoint, x *explaining) (
 	}
 	x.always = x.always || e.Usage
 	now := g.Now()
-	if refusal := x.checkToken(r, now); refusal != nil {
+	if refusal := x.checkToken(g, r, now); refusal != nil {
 		return x.refused("token", refusal)
 	}
 	x.passed("token", "The key is live, and the account is not disabled.")
@@ -135,11 +135,11 @@ func (g *Gate) explainCall(r *http.Request, e *policy.Endpoint, x *explaining) (
 	return x.admitted("The request passes to the service.")
 }
 
-// checkToken is credentials and Store.Grant for a known key.
-func (x *explaining) checkToken(r *http.Request, now time.Time) *Refusal {
+// checkToken is credentialOf and Store.Grant for a known key.
+func (x *explaining) checkToken(g *Gate, r *http.Request, now time.Time) *Refusal {
 	refusal := checkQuery(r.URL.RawQuery)
 	if x.Question.Account == nil {
-		return cmp.Or(refusal, refuseUnauthenticated)
+		return cmp.Or(refusal, g.unauthenticated)
 	}
 	grants := !x.Question.Account.Disabled && (x.Question.Key == nil || x.Question.Key.Live(now))
 	switch {

@@ -124,7 +124,10 @@ type Options struct {
 type Gate struct {
 	Options
 
-	vary         string // the headers that have tokens, separated by ", "
+	vary string // the headers that have tokens, separated by ", "
+	// unauthenticated refuses a request without a token.
+	unauthenticated *Refusal
+
 	outages      *outages
 	entitlements [][]entitlement // by Plan.Index and Endpoint.Index; the last are those without a plan
 }
@@ -132,6 +135,7 @@ type Gate struct {
 // New returns a gate.
 func New(o Options) *Gate {
 	g := &Gate{Options: o, outages: newOutages(o.Logger, o.Policy.Endpoints)}
+	g.unauthenticated = unauthenticated(o.Policy.TokenHeader)
 	g.vary = "Authorization"
 	if name := o.Policy.TokenHeader; name != "" {
 		g.vary += ", " + name

@@ -50,9 +50,8 @@ var (
 	refuseBadPath  = fixed(http.StatusBadRequest, "bad_path", "The path can be read in more than one way. Send it in its plain form.", Malformed)
 	refuseNotFound = fixed(http.StatusNotFound, "not_found", "There is nothing here.", NotFound)
 
-	refuseUnauthenticated = fixed(http.StatusUnauthorized, "unauthenticated", "Send an API key as a Bearer token in the Authorization header.", Unauthenticated, challenge(""))
-	refuseInvalidToken    = fixed(http.StatusUnauthorized, "invalid_token", "The token is not valid. It may be mistyped, expired or revoked.", Unauthenticated, challenge(`, error="invalid_token"`))
-	refuseRequest         = fixed(http.StatusBadRequest, "invalid_request", "Send exactly one token, in one header, and none in the query.", Malformed, challenge(`, error="invalid_request"`))
+	refuseInvalidToken = fixed(http.StatusUnauthorized, "invalid_token", "The token is not valid. It may be mistyped, expired or revoked.", Unauthenticated, challenge(`, error="invalid_token"`))
+	refuseRequest      = fixed(http.StatusBadRequest, "invalid_request", "Send exactly one token, in one header, and none in the query.", Malformed, challenge(`, error="invalid_request"`))
 
 	refusePlan        = fixed(http.StatusForbidden, "plan_required", "The account's plan has no access to the API.", NotEntitled)
 	refuseEntitlement = fixed(http.StatusForbidden, "not_entitled", "The account's plan does not include this endpoint.", NotEntitled)
@@ -67,6 +66,16 @@ var (
 	refuseMediaType = fixed(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the login request as application/json.", Malformed)
 	invalidDays     = fixed(http.StatusBadRequest, "invalid_parameter", "The only parameter is days, a whole number from 1 to 90.", Malformed)
 )
+
+// unauthenticated refuses a request without a token. tokenHeader is the second
+// header for tokens, or "".
+func unauthenticated(tokenHeader string) *Refusal {
+	message := "Send an API key as a Bearer token in the Authorization header."
+	if tokenHeader != "" {
+		message = "Send an API key as a Bearer token in the Authorization header, or in the header " + tokenHeader + "."
+	}
+	return fixed(http.StatusUnauthorized, "unauthenticated", message, Unauthenticated, challenge(""))
+}
 
 func challenge(parameters string) field {
 	return field{"Www-Authenticate", `Bearer realm="api"` + parameters}
