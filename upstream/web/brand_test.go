@@ -40,7 +40,7 @@ func TestBrand(t *testing.T) {
 		status int
 		want   []string
 	}{
-		{stranger, "/", 200, []string{"<title>Weather &amp; &lt;b&gt;More&lt;/b&gt;</title>", "<h1>Weather &amp; &lt;b&gt;More", `href="/signup"`, "(UTC)"}},
+		{stranger, "/", 200, []string{"Your plan has limits.", "<title>Weather &amp; &lt;b&gt;More&lt;/b&gt;</title>", "<h1>Weather &amp; &lt;b&gt;More", `href="/signup"`, "(UTC)"}},
 		{stranger, "/login", 200, []string{"<title>Sign in · Weather &amp; &lt;b&gt;More&lt;/b&gt;</title>"}},
 		{stranger, "/signup", 200, nil},
 		{stranger, "/docs", 404, []string{"Need help? Contact " + operator}},
