@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"golang.org/x/crypto/bcrypt"
@@ -48,6 +49,10 @@ func TestIdentity(t *testing.T) {
 		wantStatus(t, 401, "GET", site+"/v1/reports", "", append(fields, claims...)...)
 	}
 	wantStatus(t, 400, "GET", site+"/v1/reports", "", append(basic("alice:wonderland"), "Authorization", "Bearer "+token)...)
+	wantStatus(t, 200, "GET", site+"/admin", "", basic("alice:wonderland")...)
+	wantLogin(t, site, token, func(response *http.Response) bool {
+		return response.StatusCode == 401 && strings.HasPrefix(response.Header.Get("WWW-Authenticate"), "Basic ")
+	})
 	exhaust(t, gate, "staff.alice", "reports", 2)
 	wantStatus(t, 429, "GET", site+"/v1/reports", "", basic("alice:wonderland")...)
 	wantStatus(t, 200, "GET", site+"/v1/reports", "", basic("bob:builder")...)
@@ -59,7 +64,7 @@ func TestIdentityForwardAuth(t *testing.T) {
 	login := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		cookie, err := r.Cookie("session")
 		switch {
-		case r.URL.Path != "/api/authz/forward-auth" || r.Header.Get("X-Forwarded-Uri") != "/v1/reports":
+		case r.URL.Path != "/api/authz/forward-auth" || r.Header.Get("X-Forwarded-Uri") == "":
 			t.Errorf("the login server got %s with %v", r.URL, r.Header)
 		case err != nil:
 			http.Redirect(w, r, "https://login.example.com/", http.StatusFound)
@@ -82,6 +87,8 @@ func TestIdentityForwardAuth(t *testing.T) {
 	http.DefaultClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	t.Cleanup(func() { http.DefaultClient.CheckRedirect = nil })
 	wantStatus(t, 302, "GET", site+"/v1/reports", "", claims...)
+	wantStatus(t, 200, "GET", site+"/admin", "", "Cookie", "session=carol")
+	wantLogin(t, site, token, func(response *http.Response) bool { return response.StatusCode == 302 })
 	exhaust(t, gate, "staff.carol", "reports", 2)
 	wantStatus(t, 429, "GET", site+"/v1/reports", "", "Cookie", "session=carol")
 }
@@ -96,6 +103,31 @@ func wantAccounts(t *testing.T, url string, users map[string][]string) {
 			if got := wantStatus(t, 200, "GET", url, "", fields...); got != want {
 				t.Errorf("with %q the service got %q, want %q", fields, got, want)
 			}
+		}
+	}
+}
+
+// wantLogin calls paths with a key and no login: the gate refuses what is
+// below its guard, and all other paths need the login.
+func wantLogin(t *testing.T, site, token string, asksForLogin func(*http.Response) bool) {
+	t.Helper()
+	const login = 0
+	for path, want := range map[string]int{
+		"/": login, "/admin": login, "/v1": login, "/v10/admin": login, "/v1;x/admin": login, "/v1/../admin": login, "/v1/%2e%2e/admin": login,
+		"/v1/admin": 404, "/V1/admin": 404, "/%76%31/admin": 404,
+		"//v1/admin": 400, "/admin/../v1/reports": 400, "/v1%2fadmin": 400, "/v1/..;/admin": 400,
+	} {
+		for _, token := range []string{token, "tgk_", "tgk_wrong"} {
+			response, answer := ask(t, "GET", site+path, "", "Authorization", "Bearer "+token)
+			if asksForLogin(response) != (want == login) || want != login && response.StatusCode != want {
+				t.Errorf("%s: got %s %.200s, want %d (%d: the login)", path, response.Status, answer, want, login)
+			}
+		}
+	}
+	for _, wrong := range []string{"tgk_", "tgk_wrong", token + "x"} {
+		response, answer := ask(t, "GET", site+"/v1/reports", "", "Authorization", "Bearer "+wrong)
+		if response.StatusCode != 401 || !strings.HasPrefix(response.Header.Get("WWW-Authenticate"), "Bearer ") {
+			t.Errorf("a wrong key: got %s %.200s, want 401 of the gate", response.Status, answer)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -208,6 +209,66 @@ func TestImportKeysAgain(t *testing.T) {
 		if _, err := g.Opened().Grant(t.Context(), token.Foreign(foreignToken(n)), g.Now()); !errors.Is(err, want) {
 			t.Errorf("key %d: got %v, want %v", n, err, want)
 		}
+	}
+}
+
+// interrupted is a store in which something happens before a step.
+type interrupted struct {
+	control.Store
+	before func(step string)
+}
+
+// during returns a backend in whose store something happens before a step.
+func during(g *controltest.Gate, before func(step string)) control.Backend {
+	return over{g, func(s control.Store) control.Store { return interrupted{s, before} }}
+}
+
+func (i interrupted) Key(ctx context.Context, account, id string) (store.Key, error) {
+	i.before("Key")
+	return i.Store.Key(ctx, account, id)
+}
+
+func (i interrupted) ChangeAccounts(ctx context.Context, ids []string, edit func(int, *store.Account, bool) error) ([]store.Account, []error) {
+	i.before("ChangeAccounts")
+	return i.Store.ChangeAccounts(ctx, ids, edit)
+}
+
+func (i interrupted) CreateKeys(ctx context.Context, keys []store.StoredKey) []error {
+	i.before("CreateKeys")
+	return i.Store.CreateKeys(ctx, keys)
+}
+
+// TestImportKeysMeanwhile: while an import works, another request creates what
+// it is about to create. The account keeps its plan, and the key is skipped.
+func TestImportKeysMeanwhile(t *testing.T) {
+	t.Parallel()
+	for step, c := range map[string]struct {
+		line   string // of the other import
+		want   string
+		events int
+	}{
+		"ChangeAccounts": {keyLine("acc_1", foreignToken(2), `,"plan":"business"`), "201", 3},
+		"CreateKeys":     {keyLine("acc_1", foreignToken(1), `,"plan":"business"`), "200", 2},
+	} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			g, other := importingKeys(t)
+			var once sync.Once
+			backend := during(g, func(at string) {
+				if at == step {
+					once.Do(func() { keyResults(t, other, false, c.line) })
+				}
+			})
+			importer := client.InProcess(control.New(backend, slog.New(slog.DiscardHandler)))
+			got := outcomes(keyResults(t, importer, false, keyLine("acc_1", foreignToken(1), `,"plan":"starter","name":"mine"`)))
+			if !slices.Equal(got, []string{c.want}) || len(g.Published()) != c.events {
+				t.Errorf("got %v and %d events, want %s and %d", got, len(g.Published()), c.want, c.events)
+			}
+			plan := map[string]string{"ChangeAccounts": "business", "CreateKeys": "starter"}[step]
+			if account, err := g.Opened().Account(t.Context(), "acc_1"); err != nil || account.Plan != plan {
+				t.Errorf("got %+v, %v, want plan %s", account, err, plan)
+			}
+		})
 	}
 }
 

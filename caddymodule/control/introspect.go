@@ -176,7 +176,7 @@ func (with *session) introspect(ctx context.Context, text string, from netip.Add
 	if errors.Is(err, store.ErrNotFound) { // deleted meanwhile
 		return found, nil
 	}
-	if err != nil || !key.Live(with.now) {
+	if err != nil {
 		return found, err
 	}
 	found = api.Introspection{

@@ -149,6 +149,31 @@ func TestIntrospect(t *testing.T) {
 	}
 }
 
+// TestIntrospectDeleted: a key that is deleted while the gate answers is not
+// active.
+func TestIntrospectDeleted(t *testing.T) {
+	t.Parallel()
+	g, c := introspector(t)
+	if _, err := c.PutAccount(t.Context(), "acc_1", api.AccountChange{Plan: new("starter")}); err != nil {
+		t.Fatal(err)
+	}
+	key, err := c.CreateKey(t.Context(), "acc_1", api.KeyRequest{Name: "ci"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend := during(g.Gate, func(step string) {
+		if step == "Key" {
+			if err := c.DeleteAccount(t.Context(), "acc_1"); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	g.handler = control.Introspection(g.handler, backend, slog.New(slog.DiscardHandler), introspectionSecret)
+	if w := g.ask(t, url.Values{"token": {key.Token}}); w.Code != http.StatusOK || w.Body.String() != `{"active":false}`+"\n" {
+		t.Errorf("got %d: %s", w.Code, w.Body)
+	}
+}
+
 // TestIntrospectionSecret: only its own secret opens introspection, and it
 // opens nothing else.
 func TestIntrospectionSecret(t *testing.T) {
@@ -221,6 +246,7 @@ func TestIntrospectionForm(t *testing.T) {
 		"a charset":             {form + "; charset=utf-8", "token=x", nil, 200, ""},
 		"JSON":                  {"application/json", `{"token":"x"}`, nil, 415, "unsupported_media_type"},
 		"no media type":         {"", "token=x", nil, 415, "unsupported_media_type"},
+		"two media types":       {form + "\n" + form, "token=x", nil, 415, "unsupported_media_type"},
 		"no token":              {form, "token_type_hint=x", nil, 400, "invalid_request"},
 		"two tokens":            {form, "token=x&token=y", nil, 400, "invalid_request"},
 		"a malformed body":      {form, "token=%zz", nil, 400, "invalid_request"},
@@ -235,7 +261,7 @@ func TestIntrospectionForm(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, "/tollgate/introspect", strings.NewReader(c.body))
 		r.SetBasicAuth("service", introspectionSecret)
 		if c.media != "" {
-			r.Header.Set("Content-Type", c.media)
+			r.Header["Content-Type"] = strings.Split(c.media, "\n")
 		}
 		w := httptest.NewRecorder()
 		g.handler.ServeHTTP(w, r)

@@ -18,6 +18,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/cli/keyfile"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
 // The formats of a file with keys.
@@ -32,7 +33,8 @@ const keysAtOnce = 5000
 
 var (
 	errSanctumInput = misuse.Errorf("--format sanctum needs the file of a SQLite database, not standard input")
-	errTypeFormat   = misuse.Errorf("--type is for --format sanctum only")
+	errNotSanctum   = misuse.Errorf("--type and --expires-after are for --format sanctum only")
+	errExpiresAfter = errors.New("allowed: durations above 0, for example 720h or 30d")
 	errAnswers      = errors.New("the gate did not answer to each key")
 )
 
@@ -85,6 +87,12 @@ func (t *tool) importKeys() *cobra.Command {
 	c.Flags().StringVar(&flags.Plan, "plan", "", "The plan of accounts that the gate does not know, where a line has none")
 	c.Flags().StringVar(&flags.AccountPrefix, "account-prefix", "", "A text to put in front of each account")
 	c.Flags().StringVar(&flags.Type, "type", "", `The tokenable_type of the rows to import, for sanctum: for example App\Models\User`)
+	c.Flags().Func("expires-after", "How long after created_at a token expires, for sanctum: the `duration` in Sanctum's setting expiration, for example 720h or 30d (default: only expires_at counts)", func(text string) (err error) {
+		if flags.ExpiresAfter, err = policy.ParseDuration(text); err != nil || flags.ExpiresAfter == 0 {
+			return errExpiresAfter
+		}
+		return nil
+	})
 	t.completeFlag(c, "plan", plans)
 	return c
 }
@@ -96,8 +104,8 @@ func (k *keyImport) read(ctx context.Context, path string, input io.Reader) (key
 		return keyfile.Keys{}, errSanctumInput
 	case k.format == formatSanctum:
 		return keyfile.ReadSanctum(ctx, path, k.Options)
-	case k.Type != "":
-		return keyfile.Keys{}, errTypeFormat
+	case k.Type != "" || k.ExpiresAfter != 0:
+		return keyfile.Keys{}, errNotSanctum
 	}
 	if path != "-" {
 		file, err := os.Open(path)

@@ -220,6 +220,19 @@ func TestKeyImportSanctum(t *testing.T) {
 	s.hasNothingOf(t, tokens)
 }
 
+// TestKeyImportSanctumAge: with --expires-after, tokens that are too old for
+// the application do not become keys.
+func TestKeyImportSanctumAge(t *testing.T) {
+	t.Parallel()
+	s := foreignShell(t)
+	path, _ := sanctum(t, 2) // of 2026-01-01
+	args := []string{path, "--format", "sanctum", "--plan", "starter", "--dry-run", "--expires-after"}
+	const expired = `{"imported":0,"skipped":0,"errors":[{"line":1,"message":"The expiry must be in the future."},{"line":2,"message":"The expiry must be in the future."}]}` + "\n"
+	if got := s.importKeys(t, true, append(args, "30d")...); got != expired {
+		t.Errorf("got %s, want %s", got, expired)
+	}
+}
+
 // oneBlank joins the columns of a table with one blank.
 func oneBlank(out string) string { return strings.Join(strings.Fields(out), " ") }
 
@@ -331,6 +344,9 @@ func TestKeyImportMisuse(t *testing.T) {
 		{[]string{path, "--format", "csv"}, false, "allowed: jsonl, kong, sanctum"},
 		{[]string{"-", "--format", "sanctum"}, true, "needs the file"},
 		{[]string{path, "--type", "User"}, true, "--format sanctum only"},
+		{[]string{path, "--expires-after", "30d"}, true, "--format sanctum only"},
+		{[]string{path, "--format", "sanctum", "--expires-after", "0s"}, false, "allowed: durations above 0"},
+		{[]string{path, "--format", "sanctum", "--expires-after", "month"}, false, "allowed: durations above 0"},
 		{[]string{path, "--plan", ""}, true, "--plan has no value"},
 		{[]string{path + ".gone"}, false, "opening the keys"},
 		{[]string{path + ".gone", "--format", "sanctum"}, false, "unable to open database file"},

@@ -29,6 +29,9 @@ type Options struct {
 	AccountPrefix string
 	// Type selects the rows of a Sanctum table with this tokenable_type.
 	Type string
+	// ExpiresAfter is how long the tokens of a Sanctum table live since
+	// created_at, or 0 if their age does not matter.
+	ExpiresAfter time.Duration
 	// Now is the time from which a ttl of Kong counts.
 	Now time.Time
 }

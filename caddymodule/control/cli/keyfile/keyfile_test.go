@@ -195,10 +195,10 @@ func TestReadLinesErrors(t *testing.T) {
 	}
 }
 
-func TestReadSanctum(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "a ? b%20.sqlite")
-	db, err := sql.Open("sqlite", path[:strings.LastIndex(path, "/")]+"/new.sqlite")
+// sanctum makes a table of Laravel Sanctum at a path.
+func sanctum(t *testing.T, path string, rows ...[]any) {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "new.sqlite"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,23 +209,33 @@ func TestReadSanctum(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run(`CREATE TABLE personal_access_tokens (id integer primary key autoincrement, tokenable_type varchar, tokenable_id, name text, token varchar, abilities text, expires_at datetime)`)
-	const user, admin = `App\Models\User`, `App\Models\Admin`
-	for _, row := range [][]any{
-		{3, user, 7, "auth_token", sum(one), `["*"]`, nil},
-		{4, user, 7, "auth_token", sum(two), `["convert","usage"]`, "2026-12-01 08:30:00"},
-		{5, user, "01H8-ulid", strings.Repeat("n", 70), sum(one), `["convert","*"]`, nil},
-		{6, user, "01H8-ulid", strings.Repeat("n", 64), sum(one), `[]`, nil},
-		{7, user, 7, "auth_token 4", sum(one), `["*"]`, nil},
-		{8, user, 7, "", sum(one), `["*"]`, nil},
-		{9, user, 7, "x", sum(one), nil, nil},
-		{10, user, 7, "x", sum(one), `{"a":1}`, nil},
-		{11, user, 7, "x", sum(one), `["*"]`, "tomorrow"},
-		{12, admin, 7, "x", sum(one), `["*"]`, nil},
-	} {
-		run(`INSERT INTO personal_access_tokens VALUES (?, ?, ?, ?, ?, ?, ?)`, row...)
+	run(`CREATE TABLE personal_access_tokens (id integer primary key autoincrement, tokenable_type varchar, tokenable_id, name text, token varchar, abilities text, expires_at datetime, created_at datetime)`)
+	for _, row := range rows {
+		run(`INSERT INTO personal_access_tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, row...)
 	}
 	run(`VACUUM INTO ?`, path)
+}
+
+const (
+	user  = `App\Models\User`
+	admin = `App\Models\Admin`
+)
+
+func TestReadSanctum(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a ? b%20.sqlite")
+	sanctum(t, path,
+		[]any{3, user, 7, "auth_token", sum(one), `["*"]`, nil, nil},
+		[]any{4, user, 7, "auth_token", sum(two), `["convert","usage"]`, "2026-12-01 08:30:00", nil},
+		[]any{5, user, "01H8-ulid", strings.Repeat("n", 70), sum(one), `["convert","*"]`, nil, nil},
+		[]any{6, user, "01H8-ulid", strings.Repeat("n", 64), sum(one), `[]`, nil, nil},
+		[]any{7, user, 7, "auth_token 4", sum(one), `["*"]`, nil, nil},
+		[]any{8, user, 7, "", sum(one), `["*"]`, nil, nil},
+		[]any{9, user, 7, "x", sum(one), nil, nil, nil},
+		[]any{10, user, 7, "x", sum(one), `{"a":1}`, nil, nil},
+		[]any{11, user, 7, "x", sum(one), `["*"]`, "tomorrow", nil},
+		[]any{12, admin, 7, "x", sum(one), `["*"]`, nil, nil},
+	)
 	options := keyfile.Options{Plan: "starter", AccountPrefix: "u_"}
 	if keys, err := keyfile.ReadSanctum(t.Context(), path, options); err == nil || !strings.Contains(err.Error(), "select one of "+admin+", "+user+" with --type") {
 		t.Errorf("two types: got %v, %v", show(keys), err)
@@ -245,6 +255,74 @@ func TestReadSanctum(t *testing.T) {
 		"9 abilities is not a JSON list of texts",
 		"10 abilities is not a JSON list of texts",
 		"11 expires_at is not a time such as 2026-11-20 09:00:00",
+	}, show(keys)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestReadSanctumTypes reads values that SQLite stores and Laravel does not
+// write: each is a mistake of its row.
+func TestReadSanctumTypes(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "database.sqlite")
+	sanctum(t, path,
+		[]any{1, nil, 7, "ci", sum(one), `["*"]`, nil, nil},
+		[]any{2, user, nil, "ci", sum(one), `["*"]`, nil, nil},
+		[]any{3, user, 7, nil, sum(one), `["*"]`, nil, nil},
+		[]any{4, user, 7, "ci", nil, `["*"]`, nil, nil},
+		[]any{5, user, 7.5, "ci", sum(one), `["*"]`, nil, nil},
+		[]any{6, user, []byte{0xff, 0}, "ci", sum(one), `["*"]`, nil, nil},
+		[]any{7, user, 7, []byte("ci"), sum(one), `["*"]`, nil, nil},
+		[]any{8, user, 7, "ci", sum(one), []byte(`["*"]`), nil, nil},
+		[]any{9, user, 7, "ci", sum(one), 1, nil, nil},
+		[]any{10, user, 7, "ci", sum(one), `["*"]`, 2461375.5, nil},
+		[]any{11, user, 7, "ci", sum(one), `["*"]`, 1795000000, nil},
+		[]any{12, user, 7, "ci", sum(one), `["*"]`, []byte{0xff}, nil},
+		[]any{13, user, "7", 5, sum(two), `["*"]`, nil, []byte{0xff}},
+	)
+	keys, err := keyfile.ReadSanctum(t.Context(), path, keyfile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const expiry, abilities = "expires_at is not a time such as 2026-11-20 09:00:00", "abilities is not a JSON list of texts"
+	if diff := cmp.Diff([]string{
+		"13 7 two prefix=13 name=5",
+		"1 tokenable_type is neither a text nor an integer",
+		"2 tokenable_id is neither a text nor an integer",
+		"3 name is neither a text nor an integer",
+		"4 token is neither a text nor an integer",
+		"5 tokenable_id is neither a text nor an integer",
+		"6 tokenable_id is neither a text nor an integer",
+		"7 name is neither a text nor an integer",
+		"8 " + abilities, "9 " + abilities, "10 " + expiry, "11 " + expiry, "12 " + expiry,
+	}, show(keys)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestReadSanctumAge: with the setting expiration of Sanctum, a token expires
+// at that age or at expires_at, whichever is earlier.
+func TestReadSanctumAge(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "database.sqlite")
+	const created = "2026-11-01 08:00:00"
+	sanctum(t, path,
+		[]any{1, user, 7, "a", sum(one), `["*"]`, nil, created},
+		[]any{2, user, 7, "b", sum(one), `["*"]`, "2026-11-20 08:00:00", created},
+		[]any{3, user, 7, "c", sum(one), `["*"]`, "2026-12-20 08:00:00", created},
+		[]any{4, user, 7, "d", sum(one), `["*"]`, nil, nil},
+		[]any{5, user, 7, "e", sum(one), `["*"]`, "2026-12-20 08:00:00", 1795000000},
+	)
+	keys, err := keyfile.ReadSanctum(t.Context(), path, keyfile.Options{ExpiresAfter: 30 * 24 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{
+		"1 7 one prefix=1 name=a expires=2026-12-01 08:00:00",
+		"2 7 one prefix=2 name=b expires=2026-11-20 08:00:00",
+		"3 7 one prefix=3 name=c expires=2026-12-01 08:00:00",
+		"4 created_at is not a time such as 2026-11-20 09:00:00",
+		"5 created_at is not a time such as 2026-11-20 09:00:00",
 	}, show(keys)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

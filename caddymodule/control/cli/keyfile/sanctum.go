@@ -17,16 +17,19 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
-// sanctumRow is a row of personal_access_tokens.
+// sanctumRow is a row of personal_access_tokens. SQLite stores NULL and values
+// of any type in any column: a text is not valid if its column has neither a
+// text nor an integer.
 type sanctumRow struct {
-	number                             int64
-	id, tokenableType, user, name, sum string
-	abilities, expiresAt               sql.NullString
+	number                                        int64
+	id, tokenableType, user, name, sum, abilities sql.NullString
+	expiresAt, createdAt                          sql.NullString
 }
 
 var (
 	errSanctumAbilities = errors.New("abilities is not a JSON list of texts")
 	errSanctumExpiry    = errors.New("expires_at is not a time such as 2026-11-20 09:00:00")
+	errSanctumCreation  = errors.New("created_at is not a time such as 2026-11-20 09:00:00")
 )
 
 // ReadSanctum reads the table personal_access_tokens of Laravel Sanctum from a
@@ -46,11 +49,13 @@ func ReadSanctum(ctx context.Context, path string, o Options) (keys Keys, err er
 		return keys, fmt.Errorf("reading personal_access_tokens of %s: %w", path, err)
 	}
 	if o.Type != "" {
-		rows = slices.DeleteFunc(rows, func(r sanctumRow) bool { return r.tokenableType != o.Type })
+		rows = slices.DeleteFunc(rows, func(r sanctumRow) bool { return r.tokenableType.String != o.Type })
 	}
 	var types []string
 	for _, row := range rows {
-		types = append(types, row.tokenableType)
+		if row.tokenableType.Valid {
+			types = append(types, row.tokenableType.String)
+		}
 	}
 	slices.Sort(types)
 	if types = slices.Compact(types); len(types) > 1 {
@@ -58,9 +63,9 @@ func ReadSanctum(ctx context.Context, path string, o Options) (keys Keys, err er
 	}
 	used := names{}
 	for _, row := range rows {
-		line, err := row.line()
+		line, err := row.line(o.ExpiresAfter)
 		if err == nil {
-			line.Name = used.unique(row.user, row.name, row.id)
+			line.Name = used.unique(line.Account, row.name.String, line.Prefix)
 		}
 		keys.add(o, int(row.number), line, err)
 	}
@@ -68,23 +73,28 @@ func ReadSanctum(ctx context.Context, path string, o Options) (keys Keys, err er
 }
 
 func sanctumRows(ctx context.Context, db *sql.DB) (list []sanctumRow, err error) {
-	expiry := "CAST(expires_at AS TEXT)"
-	var columns int
-	// Before version 3, Sanctum has no such column.
-	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM pragma_table_info('personal_access_tokens') WHERE name = 'expires_at'").Scan(&columns); err != nil {
-		return nil, err
-	} else if columns == 0 {
-		expiry = "NULL"
+	query := "SELECT rowid"
+	for _, column := range []string{"id", "tokenable_type", "tokenable_id", "name", "token", "abilities"} {
+		query += fmt.Sprintf(", CASE WHEN typeof(%[1]s) IN ('text', 'integer') THEN CAST(%[1]s AS TEXT) END", column)
 	}
-	rows, err := db.QueryContext(ctx, `SELECT rowid, CAST(id AS TEXT), CAST(tokenable_type AS TEXT), CAST(tokenable_id AS TEXT), CAST(name AS TEXT),
-		CAST(token AS TEXT), CAST(abilities AS TEXT), `+expiry+` FROM personal_access_tokens ORDER BY rowid`)
+	for _, column := range []string{"expires_at", "created_at"} {
+		var columns int
+		// Before version 3, Sanctum has no expires_at.
+		if err := db.QueryRowContext(ctx, "SELECT count(*) FROM pragma_table_info('personal_access_tokens') WHERE name = ?", column).Scan(&columns); err != nil {
+			return nil, err
+		} else if columns == 0 {
+			column = "NULL"
+		}
+		query += fmt.Sprintf(", CAST(%s AS TEXT)", column)
+	}
+	rows, err := db.QueryContext(ctx, query+" FROM personal_access_tokens ORDER BY rowid")
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var r sanctumRow
-		if err := rows.Scan(&r.number, &r.id, &r.tokenableType, &r.user, &r.name, &r.sum, &r.abilities, &r.expiresAt); err != nil {
+		if err := rows.Scan(&r.number, &r.id, &r.tokenableType, &r.user, &r.name, &r.sum, &r.abilities, &r.expiresAt, &r.createdAt); err != nil {
 			return nil, err
 		}
 		list = append(list, r)
@@ -94,20 +104,45 @@ func sanctumRows(ctx context.Context, db *sql.DB) (list []sanctumRow, err error)
 
 // line returns the key of a row. Its token is the id, "|" and the text whose
 // hash is in the table.
-func (r *sanctumRow) line() (line api.KeyLine, err error) {
-	line = api.KeyLine{Account: r.user, Prefix: r.id, SHA256: r.sum}
+func (r *sanctumRow) line(expiresAfter time.Duration) (line api.KeyLine, err error) {
+	for _, column := range []struct {
+		name  string
+		value sql.NullString
+	}{{"id", r.id}, {"tokenable_type", r.tokenableType}, {"tokenable_id", r.user}, {"name", r.name}, {"token", r.sum}} {
+		if !column.value.Valid {
+			return line, fmt.Errorf("%s is neither a text nor an integer", column.name)
+		}
+	}
+	line = api.KeyLine{Account: r.user.String, Prefix: r.id.String, SHA256: r.sum.String}
 	if err := json.Unmarshal([]byte(r.abilities.String), &line.Abilities); err != nil || line.Abilities == nil {
 		return line, errSanctumAbilities
 	}
 	if slices.Contains(line.Abilities, "*") {
 		line.Abilities = nil
 	}
+	line.ExpiresAt, err = r.expiry(expiresAfter)
+	return line, err
+}
+
+// expiry returns when the key of a row expires, or nil for never: at
+// expires_at, or at an age that the application allows if that is earlier.
+func (r *sanctumRow) expiry(maxAge time.Duration) (ends *time.Time, err error) {
 	if r.expiresAt.Valid {
 		at, err := time.Parse(time.DateTime, r.expiresAt.String)
 		if err != nil {
-			return line, errSanctumExpiry
+			return nil, errSanctumExpiry
 		}
-		line.ExpiresAt = &at
+		ends = &at
 	}
-	return line, nil
+	if maxAge == 0 {
+		return ends, nil
+	}
+	created, err := time.Parse(time.DateTime, r.createdAt.String)
+	if err != nil {
+		return nil, errSanctumCreation
+	}
+	if at := created.Add(maxAge); ends == nil || at.Before(*ends) {
+		ends = &at
+	}
+	return ends, nil
 }
