@@ -106,7 +106,7 @@ func checkImport(r *http.Request, known []string) (dryRun bool, refused *apierro
 // clients send the whole body before they read, and would never end.
 func importLines[L any](s *server, kind importKind[L], w http.ResponseWriter, r *http.Request) {
 	i := &imported[L]{server: s, kind: kind, connection: http.NewResponseController(w), pending: make(map[string]bool, store.MaxBatch)}
-	if refused := i.open(r); refused != nil {
+	if refused := i.start(r); refused != nil {
 		apierror.CloseUnread(w, r)
 		// The client is gone if this fails; ignore the error.
 		_ = refused.Write(w)
@@ -128,7 +128,7 @@ type imported[L any] struct {
 	*server
 	*session
 	kind       importKind[L]
-	apply      func(context.Context, *imported[L])
+	applyBatch func(context.Context, *imported[L])
 	connection *http.ResponseController
 	line       int              // the last one that was read
 	results    []api.LineResult // of the lines that are not in answer
@@ -144,8 +144,8 @@ type lineChange[L any] struct {
 	result int // its position in results
 }
 
-// open checks the request and opens the store.
-func (i *imported[L]) open(r *http.Request) *apierror.Error {
+// start checks the request and opens the store.
+func (i *imported[L]) start(r *http.Request) *apierror.Error {
 	dryRun, refused := checkImport(r, queryParameters(&i.kind.operation))
 	if refused != nil {
 		return refused
@@ -154,7 +154,7 @@ func (i *imported[L]) open(r *http.Request) *apierror.Error {
 	if i.session, err = i.server.open(); err != nil {
 		return i.refusal(r.Context(), err)
 	}
-	i.apply, refused = i.kind.open(i.session, dryRun)
+	i.applyBatch, refused = i.kind.open(i.session, dryRun)
 	return refused
 }
 
@@ -226,7 +226,8 @@ func (i *imported[L]) add(ctx context.Context, text []byte, refused *apierror.Er
 // decodeLine reads and checks a line.
 func (i *imported[L]) decodeLine(text []byte, line *L) *apierror.Error {
 	if err := decode("the line", text, line); err != nil {
-		*line = *new(L)
+		var zero L
+		*line = zero
 		return invalidRequest("The line is not valid: " + err.Error() + ".")
 	}
 	if !api.ValidAccount(i.kind.account(*line)) {
@@ -246,7 +247,7 @@ func refuseLine(result *api.LineResult, refused *apierror.Error) {
 // flush makes the changes and moves the results to the answer.
 func (i *imported[L]) flush(ctx context.Context) {
 	if len(i.changes) > 0 {
-		i.apply(ctx, i)
+		i.applyBatch(ctx, i)
 	}
 	encoder := json.NewEncoder(&i.answer)
 	encoder.SetEscapeHTML(false)

@@ -57,7 +57,7 @@ func (p *Policy) setIdentity(c *IdentityConfig) error {
 		errs = append(errs, mistake("identity", "%q is not a placeholder of a handler: write its full name, such as {http.auth.user.id}", i.Placeholder))
 	}
 	if c.Plan != "" && p.plans[c.Plan] == nil {
-		errs = append(errs, mistake("identity", "unknown plan %q", c.Plan))
+		errs = append(errs, mistake("identity", "unknown plan %q: plans are %s", c.Plan, p.PlanNames()))
 	}
 	if !accountText.MatchString(i.Prefix) {
 		errs = append(errs, mistake("identity", "the prefix %q is not up to 63 of A-Za-z0-9._@-", i.Prefix))
