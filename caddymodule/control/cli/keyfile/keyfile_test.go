@@ -88,7 +88,7 @@ consumers:
   - {key: ` + one + `}
 - username: without
 `, []string{"7 shop one expires=2026-11-20 10:00:00", "10 shop two", "14 42 one"}},
-		"JSON with tabs": {"{\n\t\"_format_version\": \"3.0\",\n\t\"consumers\": [\n\t\t{\"username\": \"shop\", \"keyauth_credentials\": [\n\t\t\t{\"key\": \"" + one + "\"}]}]}", []string{"5 shop one"}},
+		"JSON with tabs": {"\t{\n\t\n\t\"_format_version\": \"3.0\",\n\t\"consumers\": [\n\t\t{\"username\": \"shop\", \"keyauth_credentials\": [\n\t\t\t{\"key\": \"" + one + "\"}]}]}", []string{"6 shop one"}},
 		"the list at the top": {`_format_version: 3.0
 keyauth_credentials:
 - consumer: shop

@@ -1,7 +1,9 @@
 package keyfile
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -56,6 +58,11 @@ func ReadKong(from io.Reader, o Options) (keys Keys, err error) {
 	text, err := io.ReadAll(from)
 	if err != nil {
 		return keys, fmt.Errorf("reading the keys: %w", err)
+	}
+	if json.Valid(text) {
+		// YAML refuses tabs in some places where JSON has them, for example
+		// before the first token. No string of JSON has a tab.
+		text = bytes.ReplaceAll(text, []byte("\t"), []byte(" "))
 	}
 	var file kongFile
 	if err := yaml.Unmarshal(text, &file); err != nil {
