@@ -128,7 +128,7 @@ type imported[L any] struct {
 	*server
 	*session
 	kind       importKind[L]
-	applyBatch func(context.Context, *imported[L])
+	apply      func(context.Context, *imported[L])
 	connection *http.ResponseController
 	line       int              // the last one that was read
 	results    []api.LineResult // of the lines that are not in answer
@@ -151,10 +151,10 @@ func (i *imported[L]) start(r *http.Request) *apierror.Error {
 		return refused
 	}
 	var err error
-	if i.session, err = i.server.open(); err != nil {
+	if i.session, err = i.open(); err != nil {
 		return i.refusal(r.Context(), err)
 	}
-	i.applyBatch, refused = i.kind.open(i.session, dryRun)
+	i.apply, refused = i.kind.open(i.session, dryRun)
 	return refused
 }
 
@@ -247,7 +247,7 @@ func refuseLine(result *api.LineResult, refused *apierror.Error) {
 // flush makes the changes and moves the results to the answer.
 func (i *imported[L]) flush(ctx context.Context) {
 	if len(i.changes) > 0 {
-		i.applyBatch(ctx, i)
+		i.apply(ctx, i)
 	}
 	encoder := json.NewEncoder(&i.answer)
 	encoder.SetEscapeHTML(false)
