@@ -19,13 +19,16 @@ import (
 // that is 128 bits, which cannot be guessed.
 const minSecret = 32
 
+// errNoSecret is for a secret whose placeholder has no value.
+var errNoSecret = errors.New("empty or unknown placeholder: is the variable set in the environment of the running Caddy?")
+
 // secrets returns the secret and the old one with their placeholders
 // resolved.
 func (a *App) secrets() (secret, old string, err error) {
 	resolve := func(text string) string {
 		resolved, failed := caddy.NewReplacer().ReplaceOrErr(text, true, true)
 		if failed != nil {
-			err = &policy.Error{Subject: "secret", Err: errors.New("empty or unknown placeholder")}
+			err = &policy.Error{Subject: "secret", Err: errNoSecret}
 		}
 		return resolved
 	}
@@ -65,7 +68,7 @@ func (a *App) resolveIntrospection(others ...string) error {
 	}
 	resolved, err := caddy.NewReplacer().ReplaceOrErr(a.IntrospectionSecret, true, true)
 	if err != nil {
-		return introspectionMistake("empty or unknown placeholder")
+		return introspectionMistake(errNoSecret.Error())
 	}
 	a.IntrospectionSecret = resolved
 	return checkIntrospectionSecret(resolved, others...)

@@ -34,6 +34,9 @@ func TestGRPC(t *testing.T) {
 		config["storage"] = map[string]any{"module": "file_system", "root": data}
 		member(config, "apps", "pki", "certificate_authorities", "local")["install_trust"] = false
 		member(config, "apps", "http")["http_port"] = json.Number(ports[1])
+		if n := replace(config, "read_idle_timeout", float64(10*time.Second), float64(time.Second)); n == 0 {
+			t.Error("the example has no read_body_idle of 10 s")
+		}
 	})
 	token := newKey(t, gate, "acc_1", "starter")
 	client := dial(t, "localhost:"+ports[0], filepath.Join(data, "pki", "authorities", "local", "root.crt"))
@@ -96,7 +99,8 @@ func watch(ctx context.Context, t *testing.T, client *grpc.ClientConn, next chan
 	}
 }
 
-// chat sends and gets messages by turns.
+// chat sends and gets messages by turns. It pauses for longer than
+// read_body_idle allows.
 func chat(ctx context.Context, t *testing.T, client *grpc.ClientConn) {
 	t.Helper()
 	stream, err := client.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/shop.v1.Orders/Chat")
@@ -110,6 +114,9 @@ func chat(ctx context.Context, t *testing.T, client *grpc.ClientConn) {
 		}
 		if err := stream.RecvMsg(&answer); string(answer) != text || err != nil {
 			t.Fatalf("Chat: got %q, %v, want %q", answer, err, text)
+		}
+		if text == "one" {
+			time.Sleep(2 * time.Second)
 		}
 	}
 	if err := stream.CloseSend(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -37,8 +38,8 @@ func TestKongImport(t *testing.T) {
 	t.Cleanup(service.Close)
 	site, gate := run(t, "kong.Caddyfile", service.URL)
 	commands := commandsOf(t, "kong.Caddyfile")
-	if len(commands) != 3 {
-		t.Fatalf("the example has the commands %q, want a plan, a dry run and an import", commands)
+	if len(commands) != 4 {
+		t.Fatalf("the example has the commands %q, want a plan, a dry run, an import and an address", commands)
 	}
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("kong.yaml", []byte(kongFile), 0o600); err != nil {
@@ -69,24 +70,59 @@ func TestKongImport(t *testing.T) {
 	}
 }
 
+// TestCommands: the command line has each command in the comments of the
+// examples, with its flags and as many arguments.
+func TestCommands(t *testing.T) {
+	files, err := filepath.Glob("*.Caddyfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, file := range files {
+		for _, text := range commandsOf(t, file) {
+			found++
+			command, rest, err := commandLine(nil).Find(strings.Fields(text))
+			if err == nil {
+				err = command.ParseFlags(rest)
+			}
+			if err == nil {
+				err = command.ValidateArgs(command.Flags().Args())
+			}
+			if err != nil || !command.Runnable() || command.HasSubCommands() {
+				t.Errorf("%s: invalid command %q: %v", file, text, err)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("the examples have no commands")
+	}
+}
+
 // commandsOf returns the commands "caddy tollgate" in the comments of an
-// example, one on each line.
+// example, each to the end of its line.
 func commandsOf(t *testing.T, file string) (commands []string) {
 	t.Helper()
 	for line := range strings.Lines(read(t, file)) {
-		if command, found := strings.CutPrefix(strings.TrimSpace(line), "#\tcaddy tollgate "); found {
-			commands = append(commands, command)
+		_, comment, _ := strings.Cut(line, "#")
+		if _, command, found := strings.Cut(comment, "caddy tollgate "); found {
+			commands = append(commands, strings.TrimSpace(command))
 		}
 	}
 	return commands
+}
+
+// commandLine returns the commands of "caddy tollgate" for a gate.
+func commandLine(gate *client.Client) *cobra.Command {
+	root := &cobra.Command{Use: "tollgate", SilenceUsage: true}
+	cli.Add(root, func(string) (*client.Client, error) { return gate, nil }, time.Now)
+	return root
 }
 
 // tollgate runs a command of "caddy tollgate" against a gate, and returns its
 // output.
 func tollgate(t *testing.T, gate *client.Client, command string) string {
 	t.Helper()
-	root := &cobra.Command{Use: "tollgate", SilenceUsage: true}
-	cli.Add(root, func(string) (*client.Client, error) { return gate, nil }, time.Now)
+	root := commandLine(gate)
 	var out, complaints bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(&complaints)

@@ -3,12 +3,14 @@ package examples_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/coder/websocket"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
@@ -105,7 +107,9 @@ func TestEvents(t *testing.T) {
 // header or, as a page sends it, in the subprotocol.
 func TestWebSocket(t *testing.T) {
 	service := newLive(t)
-	site, gate := run(t, "websocket-sse.Caddyfile", service.address)
+	site := address(t)
+	var config map[string]any
+	gate := load(t, "websocket-sse.Caddyfile", site, service.address, func(loaded map[string]any) { config = loaded })
 	token := newKey(t, gate, "acc_1", "starter")
 	header := &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + token}}, Subprotocols: []string{"chat"}}
 	page := &websocket.DialOptions{Subprotocols: []string{"chat", "tollgate.bearer." + token}}
@@ -132,6 +136,16 @@ func TestWebSocket(t *testing.T) {
 		t.Errorf("with a revoked key: got %v, %v", response, err)
 	}
 	say(t, conn, "still open")
+
+	// stream_close_delay keeps it open after a reload.
+	text, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := caddy.Load(text, true); err != nil {
+		t.Fatal(err)
+	}
+	say(t, conn, "open after a reload")
 }
 
 // TestStreamTimeout runs the example of WebSockets and events with a shorter

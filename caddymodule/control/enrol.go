@@ -7,7 +7,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// enrolling is who creates the account of an identity, in the audit log.
+// enrolling is the actor in the audit log.
 const enrolling = "identity"
 
 // Enrol creates the account of an identity on a plan, unless it exists.
@@ -16,7 +16,8 @@ func Enrol(ctx context.Context, backend Backend, id, plan string) error {
 	if err != nil {
 		return err
 	}
-	// The account is for later calls too, also if this one has gone.
+	// Later calls need the account too: create it also if the client
+	// disconnects.
 	ctx = context.WithValue(context.WithoutCancel(ctx), actorKey{}, api.Actor{Kind: api.ActorApplication, ID: enrolling})
 	_, err = with.changeAccount(ctx, id, func(account *store.Account, exists bool) (change, error) {
 		var wanted api.AccountChange

@@ -106,7 +106,7 @@ func checkImport(r *http.Request, known []string) (dryRun bool, refused *apierro
 // clients send the whole body before they read, and would never end.
 func importLines[L any](s *server, kind importKind[L], w http.ResponseWriter, r *http.Request) {
 	i := &imported[L]{server: s, kind: kind, connection: http.NewResponseController(w), pending: make(map[string]bool, store.MaxBatch)}
-	if refused := i.open(r); refused != nil {
+	if refused := i.start(r); refused != nil {
 		apierror.CloseUnread(w, r)
 		// The client is gone if this fails; ignore the error.
 		_ = refused.Write(w)
@@ -144,14 +144,14 @@ type lineChange[L any] struct {
 	result int // its position in results
 }
 
-// open checks the request and opens the store.
-func (i *imported[L]) open(r *http.Request) *apierror.Error {
+// start checks the request and opens the store.
+func (i *imported[L]) start(r *http.Request) *apierror.Error {
 	dryRun, refused := checkImport(r, queryParameters(&i.kind.operation))
 	if refused != nil {
 		return refused
 	}
 	var err error
-	if i.session, err = i.server.open(); err != nil {
+	if i.session, err = i.open(); err != nil {
 		return i.refusal(r.Context(), err)
 	}
 	i.apply, refused = i.kind.open(i.session, dryRun)
@@ -226,7 +226,8 @@ func (i *imported[L]) add(ctx context.Context, text []byte, refused *apierror.Er
 // decodeLine reads and checks a line.
 func (i *imported[L]) decodeLine(text []byte, line *L) *apierror.Error {
 	if err := decode("the line", text, line); err != nil {
-		*line = *new(L)
+		var zero L
+		*line = zero
 		return invalidRequest("The line is not valid: " + err.Error() + ".")
 	}
 	if !api.ValidAccount(i.kind.account(*line)) {

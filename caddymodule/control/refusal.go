@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -68,12 +67,8 @@ func (s *server) refusal(ctx context.Context, err error) *apierror.Error {
 }
 
 func unknownPlan(name string, p *policy.Policy) error {
-	var known []string
-	for _, plan := range p.Plans {
-		known = append(known, plan.Name)
-	}
 	return apierror.New(http.StatusBadRequest, "unknown_plan",
-		fmt.Sprintf("Unknown plan %.64q. Plans: %s.", name, strings.Join(known, ", ")))
+		fmt.Sprintf("Unknown plan %.64q. Plans: %s.", name, p.PlanNames()))
 }
 
 func unknownEndpoint(status int, name string) error {

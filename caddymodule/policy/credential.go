@@ -62,7 +62,7 @@ func (p *Policy) setIdentity(c *IdentityConfig) error {
 		errs = append(errs, mistake("identity", "%s is not a placeholder of an authenticating handler: use one of {http.auth.…}, {http.reverse_proxy.header.…}, {http.vars.…}", i.Placeholder))
 	}
 	if c.Plan != "" && p.plans[c.Plan] == nil {
-		errs = append(errs, mistake("identity", "unknown plan %q", c.Plan))
+		errs = append(errs, mistake("identity", "unknown plan %q: plans are %s", c.Plan, p.PlanNames()))
 	}
 	if !accountText.MatchString(i.Prefix) {
 		errs = append(errs, mistake("identity", "the prefix %q is not up to 63 of A-Za-z0-9._@-", i.Prefix))

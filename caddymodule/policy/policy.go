@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -284,6 +285,15 @@ func (p *Policy) IsLoginAlias(method, path string) bool {
 // Plan returns the plan of that name. It is nil, without access, for a plan
 // that the configuration no longer has: accounts can still be on it.
 func (p *Policy) Plan(name string) *Plan { return p.plans[name] }
+
+// PlanNames lists the names of all plans for messages.
+func (p *Policy) PlanNames() string {
+	var names []string
+	for _, plan := range p.Plans {
+		names = append(names, plan.Name)
+	}
+	return cmp.Or(strings.Join(names, ", "), "none")
+}
 
 // Endpoint returns the endpoint of that name, or nil.
 func (p *Policy) Endpoint(name string) *Endpoint {

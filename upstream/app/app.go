@@ -43,7 +43,8 @@ type App struct {
 }
 
 // Open opens the database and starts the background work. ctx bounds the start
-// only. The first site with the currency API opens the rates. The error is an *OptionError for an invalid option.
+// only. The first site with the currency API opens the rates. The error is an
+// *OptionError for an invalid option.
 func Open(ctx context.Context, o Options) (*App, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err

@@ -277,7 +277,7 @@ func TestInvalidSite(t *testing.T) {
 		"no zone": {func(s *app.Site) { s.Timezone = "" }, `invalid timezone: want an IANA zone such as Europe/Berlin`},
 		"name":    {func(s *app.Site) { s.Name = " " }, `invalid name " ": want 1 to 40 characters, without control characters`},
 		"logo":    {func(s *app.Site) { s.Logo = "app.go" }, `invalid logo "app.go": want an SVG, PNG, WebP or JPEG image of at most 256 KiB`},
-		"contact": {func(s *app.Site) { s.Contact = "help" }, `invalid contact: want an HTTP or HTTPS URL without a password, or an e-mail address`},
+		"contact": {func(s *app.Site) { s.Contact = "help" }, `invalid contact "help": want an HTTP or HTTPS URL without a password, or an e-mail address`},
 		"check":   {func(s *app.Site) { s.Check = nil }, `invalid check: want a check of requests`},
 	} {
 		site := newSite(t)

@@ -58,8 +58,11 @@ func parseContact(text string) (web.Contact, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || len(text) > maxContact {
-		// The value may have a password.
-		return web.Contact{}, &OptionError{"contact", "", "an HTTP or HTTPS URL without a password, or an e-mail address"}
+		shown := text
+		if strings.Contains(text, "@") { // the value may have a password
+			shown = ""
+		}
+		return web.Contact{}, &OptionError{"contact", shown, "an HTTP or HTTPS URL without a password, or an e-mail address"}
 	}
 	return web.Contact{URL: u.String(), Text: strings.TrimSuffix(u.Host+u.EscapedPath(), "/")}, nil
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"image"
 	"image/jpeg"
 	"image/png"
@@ -54,7 +55,11 @@ func TestContact(t *testing.T) {
 		"https://:443", "https://u:hunter2@example.com", "mailto:help@example.com", "https://exam ple.com", "https://example.com/\n", "+49 221 1234",
 		"https://example.com/" + strings.Repeat("x", maxContact),
 	} {
-		const want = "invalid contact: want an HTTP or HTTPS URL without a password, or an e-mail address"
+		shown := fmt.Sprintf(" %q", text)
+		if strings.Contains(text, "@") {
+			shown = ""
+		}
+		want := "invalid contact" + shown + ": want an HTTP or HTTPS URL without a password, or an e-mail address"
 		if got, err := parseContact(text); message(err) != want {
 			t.Errorf("%q: got %+v, %v", text, got, err)
 		}

@@ -130,7 +130,7 @@ func TestMistakes(t *testing.T) {
 		"long name":             {`Weather & More`, strings.Repeat("x", 41), `want 1 to 40 characters`},
 		"logo not there":        {`../web/static/icon.svg`, `DATA/missing.svg`, "reading logo: open "},
 		"logo is no image":      {`../web/static/icon.svg`, `config_test.go`, `invalid logo "config_test.go": want an SVG`},
-		"contact":               {`help@weather.example`, `javascript:alert(1)`, "invalid contact: want an HTTP or HTTPS URL"},
+		"contact":               {`help@weather.example`, `javascript:alert(1)`, `invalid contact "javascript:alert(1)": want an HTTP or HTTPS URL`},
 		"no_rates as text":      {`"no_rates":true`, `"no_rates":"on"`, "no_rates"},
 		"history":               {`"rates_history":"off"`, `"rates_history":"ftp://u:hunter2@x"`, "invalid rates_history"},
 		"daily":                 {`"rates_daily":"off"`, `"rates_daily":"rates.xml"`, "invalid rates_daily"},

@@ -58,8 +58,9 @@ func (t *tool) importKeys() *cobra.Command {
 		Use: "import <file>|-", Short: "Imports keys that another system made", Args: misuse.Arguments(1),
 		Long: "Imports the keys of a file, or of standard input for -, so that the gate accepts tokens that it did not make. " +
 			"The configuration needs foreign_keys on. The command hashes tokens: the gate gets only the hash. " +
-			"A key that was imported before is skipped, and a revoked one stays revoked. A mistake in one line does not stop the others. " +
-			"Prints the numbers of imported and skipped keys and the errors as JSON, and progress to standard error. Exits with status 1 if there are errors.\n\n" +
+			"A key that was imported before is skipped, and a revoked one stays revoked.\n\n" +
+			"A mistake in one line does not stop the others. " +
+			"Prints the numbers of imported and skipped keys and the errors as JSON, with and without --json, and progress to standard error. Exits with status 1 if there are errors.\n\n" +
 			"jsonl: each line has account and either token or sha256, and optionally plan, name, abilities, expires_at and prefix.\n" +
 			"kong: the declarative file of Kong. The account is the custom_id of the consumer, or its username.\n" +
 			"sanctum: the SQLite database of Laravel with the table personal_access_tokens. The account is tokenable_id.",
@@ -107,16 +108,21 @@ func (k *keyImport) read(ctx context.Context, path string, input io.Reader) (key
 	case k.Type != "" || k.ExpiresAfter != 0:
 		return keyfile.Keys{}, errNotSanctum
 	}
+	name := "standard input"
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
 			return keyfile.Keys{}, fmt.Errorf("opening the keys: %w", err)
 		}
 		defer file.Close()
-		input = file
+		input, name = file, path
 	}
 	if k.format == formatKong {
-		return keyfile.ReadKong(input, k.Options)
+		keys, err := keyfile.ReadKong(input, k.Options)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+		return keys, err
 	}
 	return keyfile.ReadLines(input, k.Options)
 }
@@ -132,10 +138,10 @@ func (k *keyImport) run(ctx context.Context, gate *client.Client, keys keyfile.K
 	}
 	for part := range slices.Chunk(keys.Lines, atOnce) {
 		if err := k.send(ctx, gate, part, &result); err != nil {
-			return fmt.Errorf("after %d of %d keys: %w", done, len(keys.Lines), err)
+			return fmt.Errorf("after %d of %d valid keys: %w", done, len(keys.Lines), err)
 		}
 		done += len(part)
-		if _, err := fmt.Fprintf(progress, "%d of %d keys\n", done, len(keys.Lines)); err != nil {
+		if _, err := fmt.Fprintf(progress, "sent %d of %d valid keys\n", done, len(keys.Lines)); err != nil {
 			return err
 		}
 	}

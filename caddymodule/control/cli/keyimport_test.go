@@ -93,13 +93,13 @@ func TestKeyImportLines(t *testing.T) {
 		`{"line":6,"message":"the token has fewer than 20 characters"},` +
 		`{"line":7,"message":"the token has fewer than 20 characters"},` +
 		`{"line":8,"message":"There is no such account. Set plan to create it."},` +
-		`{"line":9,"message":"a line has either token or sha256"},` +
-		`{"line":10,"message":"a line has either token or sha256"},` +
+		`{"line":9,"message":"the line has neither token nor sha256"},` +
+		`{"line":10,"message":"the line has both token and sha256: use one"},` +
 		`{"line":11,"message":"the token has more than 256 characters, or one that is not visible ASCII"},` +
-		`{"line":12,"message":"the token has the form of the gate's own tokens"},` +
-		`{"line":13,"message":"the line has an unknown member; allowed: account, plan, name, abilities, expires_at, token, sha256, prefix"},` +
+		`{"line":12,"message":"the token begins with tgk_ or tgl_: keys of the gate cannot be imported"},` +
+		`{"line":13,"message":"the line has an unknown member at byte 19; allowed: account, plan, name, abilities, expires_at, token, sha256, prefix"},` +
 		`{"line":14,"message":"the line is not valid JSON from byte 55 on"},` +
-		`{"line":15,"message":"a value has the wrong type, at byte 27"},` +
+		`{"line":15,"message":"token is not a text"},` +
 		`{"line":16,"message":"Unknown plan \"gold\". Plans: free, starter, business."},` +
 		`{"line":17,"message":"The token is a live key of another account."}]}` + "\n"
 	for _, round := range []struct{ flag, want string }{
@@ -351,7 +351,8 @@ func TestKeyImportMisuse(t *testing.T) {
 		{[]string{path + ".gone"}, false, "opening the keys"},
 		{[]string{path + ".gone", "--format", "sanctum"}, false, "unable to open database file"},
 		{[]string{path, "--format", "sanctum"}, false, "no such table"},
-		{[]string{path, "--format", "kong"}, false, "_format_version"},
+		{[]string{path, "--format", "kong"}, false, path + ": the file is not the declarative configuration of Kong: it has no _format_version"},
+		{[]string{"-", "--format", "kong"}, false, "standard input: the file is not"},
 	} {
 		out, complaints, err := s.run(t, append([]string{"key", "import"}, test.args...)...)
 		if err == nil || out != "" || misuse.Is(err) != test.misuse || !strings.Contains(complaints, test.want) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	strict "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -19,7 +20,11 @@ type jsonLine struct {
 	Token string `json:"token"`
 }
 
-var errTokenOrHash = errors.New("a line has either token or sha256")
+var (
+	errNoToken  = errors.New("the line has neither token nor sha256")
+	errTwoForms = errors.New("the line has both token and sha256: use one")
+	errNoObject = errors.New("the line is not a JSON object")
+)
 
 // ReadLines reads JSON lines: see api.KeyLine. Instead of sha256, a line can
 // have the token. Lines without text are skipped.
@@ -46,10 +51,12 @@ func parseLine(text []byte) (api.KeyLine, error) {
 	if err := decode(text, &line); err != nil {
 		return line.KeyLine, err
 	}
-	if (line.Token == "") == (line.SHA256 == "") {
-		return line.KeyLine, errTokenOrHash
-	}
-	if line.Token == "" {
+	switch {
+	case line.Token == "" && line.SHA256 == "":
+		return line.KeyLine, errNoToken
+	case line.Token != "" && line.SHA256 != "":
+		return line.KeyLine, errTwoForms
+	case line.Token == "":
 		return line.KeyLine, nil
 	}
 	var err error
@@ -71,10 +78,25 @@ func decode(text []byte, line *jsonLine) error {
 	case errors.As(err, &syntactic):
 		return fmt.Errorf("the line is not valid JSON from byte %d on", syntactic.ByteOffset)
 	case errors.As(err, &semantic) && errors.Is(err, strict.ErrUnknownName):
-		return errors.New("the line has an unknown member; allowed: account, plan, name, abilities, expires_at, token, sha256, prefix")
+		return fmt.Errorf("the line has an unknown member at byte %d; allowed: account, plan, name, abilities, expires_at, token, sha256, prefix", semantic.ByteOffset)
 	case errors.As(err, &semantic):
-		return fmt.Errorf("a value has the wrong type, at byte %d", semantic.ByteOffset)
+		return wrongType(semantic.JSONPointer)
 	default:
 		return errors.New("the line is not valid JSON")
+	}
+}
+
+// wrongType returns the error of a value that its member cannot have. It shows
+// only names that are known: another one can be a token.
+func wrongType(at jsontext.Pointer) error {
+	switch member, _, _ := strings.Cut(strings.TrimPrefix(string(at), "/"), "/"); member {
+	case "expires_at":
+		return errors.New("expires_at is not a time such as 2027-01-01T00:00:00Z")
+	case "abilities":
+		return errors.New("abilities is not a list of texts")
+	case "account", "plan", "name", "token", "sha256", "prefix":
+		return fmt.Errorf("%s is not a text", member)
+	default:
+		return errNoObject
 	}
 }

@@ -68,7 +68,7 @@ func (k *Keys) add(o Options, number int, line api.KeyLine, mistake error) {
 	k.Lines = append(k.Lines, Line{number, line})
 }
 
-var errOwnToken = errors.New("the token has the form of the gate's own tokens")
+var errOwnToken = errors.New("the token begins with tgk_ or tgl_: keys of the gate cannot be imported")
 
 // hash returns the SHA-256 of a token without its prefix. The token may begin
 // with the prefix. Errors do not show the token.

@@ -88,7 +88,7 @@ consumers:
   - {key: ` + one + `}
 - username: without
 `, []string{"7 shop one expires=2026-11-20 10:00:00", "10 shop two", "14 42 one"}},
-		"JSON with tabs": {"{\n\t\"_format_version\": \"3.0\",\n\t\"consumers\": [\n\t\t{\"username\": \"shop\", \"keyauth_credentials\": [\n\t\t\t{\"key\": \"" + one + "\"}]}]}", []string{"5 shop one"}},
+		"JSON with tabs": {"\t{\n\t\n\t\"_format_version\": \"3.0\",\n\t\"consumers\": [\n\t\t{\"username\": \"shop\", \"keyauth_credentials\": [\n\t\t\t{\"key\": \"" + one + "\"}]}]}", []string{"6 shop one"}},
 		"the list at the top": {`_format_version: 3.0
 keyauth_credentials:
 - consumer: shop
@@ -124,6 +124,8 @@ consumers:
   - key: ` + one + `
     ttl: -1
   - key: ` + two + `
+  - key: ` + one + `
+    ttl: 9999999999
 - id: 0c5cd1f4-6d6b-4bd8-9f0a-a2b1c0c1c8ab
   keyauth_credentials:
   - key: ` + one + `
@@ -133,12 +135,13 @@ consumers:
 			"5 the token has fewer than 20 characters",
 			"6 the key is a reference to a vault: write the key itself",
 			"7 the credential has no key",
-			"8 this does not have the form of Kong's declarative configuration",
-			"9 this does not have the form of Kong's declarative configuration",
-			"10 this does not have the form of Kong's declarative configuration",
+			"8 the consumer or the credential is not in Kong's form: username, custom_id, consumer and key are texts, ttl is a number",
+			"9 the consumer or the credential is not in Kong's form: username, custom_id, consumer and key are texts, ttl is a number",
+			"10 the consumer or the credential is not in Kong's form: username, custom_id, consumer and key are texts, ttl is a number",
 			"12 the ttl is not a number of seconds from 0 to 3153600000",
-			"17 the consumer has neither custom_id nor username",
-			"18 this does not have the form of Kong's declarative configuration",
+			"15 the ttl is not a number of seconds from 0 to 3153600000",
+			"19 the consumer has neither custom_id nor username",
+			"20 the consumer or the credential is not in Kong's form: username, custom_id, consumer and key are texts, ttl is a number",
 		}},
 	} {
 		keys, err := keyfile.ReadKong(strings.NewReader(c.file), keyfile.Options{Now: now})
@@ -189,6 +192,16 @@ func TestReadLinesErrors(t *testing.T) {
 		}
 		noSecret(t, keys.Errors[0].Message)
 	}
+	for line, want := range map[string]string{
+		`[]`: "the line is not a JSON object", `{"account":7}`: "account is not a text", `{"abilities":"a"}`: "abilities is not a list of texts",
+		`{"abilities":[7]}`: "abilities is not a list of texts", `{"expires_at":"2020-01-01"}`: "expires_at is not a time such as 2027-01-01T00:00:00Z",
+		`{"expires_at":7}`: "expires_at is not a time such as 2027-01-01T00:00:00Z", `{"sha256":[]}`: "sha256 is not a text",
+	} {
+		keys, err := keyfile.ReadLines(strings.NewReader(line), keyfile.Options{})
+		if got := show(keys); err != nil || len(got) != 1 || got[0] != "1 "+want {
+			t.Errorf("%s: got %q, %v, want %s", line, got, err, want)
+		}
+	}
 	broken := errors.New("broken")
 	if _, err := keyfile.ReadLines(iotest.ErrReader(broken), keyfile.Options{}); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
@@ -231,6 +244,8 @@ func TestReadSanctum(t *testing.T) {
 		[]any{6, user, "01H8-ulid", strings.Repeat("n", 64), sum(one), `[]`, nil, nil},
 		[]any{7, user, 7, "auth_token 4", sum(one), `["*"]`, nil, nil},
 		[]any{8, user, 7, "", sum(one), `["*"]`, nil, nil},
+		[]any{13, user, 8, "caf\u00e9", sum(one), `["*"]`, nil, nil},
+		[]any{14, user, 8, "cafe\u0301", sum(one), `["*"]`, nil, nil},
 		[]any{9, user, 7, "x", sum(one), nil, nil, nil},
 		[]any{10, user, 7, "x", sum(one), `{"a":1}`, nil, nil},
 		[]any{11, user, 7, "x", sum(one), `["*"]`, "tomorrow", nil},
@@ -252,6 +267,8 @@ func TestReadSanctum(t *testing.T) {
 		"6 u_01H8-ulid one prefix=6 name=" + strings.Repeat("n", 62) + " 6 abilities=[] plan=starter",
 		"7 u_7 one prefix=7 name=auth_token 4 7 plan=starter",
 		"8 u_7 one prefix=8 plan=starter",
+		"13 u_8 one prefix=13 name=caf\u00e9 plan=starter",
+		"14 u_8 one prefix=14 name=caf\u00e9 14 plan=starter",
 		"9 abilities is not a JSON list of texts",
 		"10 abilities is not a JSON list of texts",
 		"11 expires_at is not a time such as 2026-11-20 09:00:00",

@@ -41,7 +41,7 @@ type kongCredential struct {
 
 var (
 	errNoKong         = errors.New("the file is not the declarative configuration of Kong: it has no _format_version")
-	errKongForm       = errors.New("this does not have the form of Kong's declarative configuration")
+	errKongForm       = errors.New("the consumer or the credential is not in Kong's form: username, custom_id, consumer and key are texts, ttl is a number")
 	errKongReference  = errors.New("the key is a reference to a vault: write the key itself")
 	errKongNoKey      = errors.New("the credential has no key")
 	errKongNoConsumer = errors.New("the file has no consumer with the username or id that the credential names")
@@ -60,7 +60,8 @@ func ReadKong(from io.Reader, o Options) (keys Keys, err error) {
 		return keys, fmt.Errorf("reading the keys: %w", err)
 	}
 	if json.Valid(text) {
-		// YAML allows no tabs here. Strings of JSON have no tab either.
+		// YAML refuses tabs in some places where JSON has them, for example
+		// before the first token. No string of JSON has a tab.
 		text = bytes.ReplaceAll(text, []byte("\t"), []byte(" "))
 	}
 	var file kongFile
