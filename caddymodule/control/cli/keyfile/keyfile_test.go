@@ -344,3 +344,22 @@ func TestReadSanctumAge(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// TestReadSanctumColumns: before version 3, Sanctum has no expires_at.
+func TestReadSanctumColumns(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "database.sqlite")
+	sanctum(t, path, []any{1, user, 7, "a", sum(one), `["*"]`, "2026-11-20 08:00:00", "2026-11-01 08:00:00"})
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("ALTER TABLE personal_access_tokens DROP COLUMN expires_at"); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := keyfile.ReadSanctum(t.Context(), path, keyfile.Options{})
+	if diff := cmp.Diff([]string{"1 7 one prefix=1 name=a"}, show(keys)); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}

@@ -73,9 +73,9 @@ func ReadSanctum(ctx context.Context, path string, o Options) (keys Keys, err er
 }
 
 func sanctumRows(ctx context.Context, db *sql.DB) (list []sanctumRow, err error) {
-	query := "SELECT rowid"
+	values := []string{"rowid"}
 	for _, column := range []string{"id", "tokenable_type", "tokenable_id", "name", "token", "abilities"} {
-		query += fmt.Sprintf(", CASE WHEN typeof(%[1]s) IN ('text', 'integer') THEN CAST(%[1]s AS TEXT) END", column)
+		values = append(values, fmt.Sprintf("CASE WHEN typeof(%[1]s) IN ('text', 'integer') THEN CAST(%[1]s AS TEXT) END", column))
 	}
 	for _, column := range []string{"expires_at", "created_at"} {
 		var columns int
@@ -85,9 +85,9 @@ func sanctumRows(ctx context.Context, db *sql.DB) (list []sanctumRow, err error)
 		} else if columns == 0 {
 			column = "NULL"
 		}
-		query += fmt.Sprintf(", CAST(%s AS TEXT)", column)
+		values = append(values, "CAST("+column+" AS TEXT)")
 	}
-	rows, err := db.QueryContext(ctx, query+" FROM personal_access_tokens ORDER BY rowid")
+	rows, err := db.QueryContext(ctx, "SELECT "+strings.Join(values, ", ")+" FROM personal_access_tokens ORDER BY rowid")
 	if err != nil {
 		return nil, err
 	}
