@@ -49,7 +49,7 @@ var keyImport = importKind[api.KeyLine]{
 		hash, _ := hashOf(line) // check refuses a line without one
 		return string(hash[:])
 	},
-	open: func(with *session, dryRun bool) (func(context.Context, *imported[api.KeyLine]), *apierror.Error) {
+	newApply: func(with *session, dryRun bool) (func(context.Context, *imported[api.KeyLine]), *apierror.Error) {
 		if !with.policy.ForeignKeys {
 			return nil, errForeignKeysOff
 		}
@@ -308,7 +308,7 @@ func (i *imported[L]) createHolders(ctx context.Context, holders []*holder) {
 		if exists { // created meanwhile
 			return change{}, nil
 		}
-		before := i.session.apply(api.AccountChange{Plan: missing[n].plan}, account, exists)
+		before := i.apply(api.AccountChange{Plan: missing[n].plan}, account, exists)
 		return accountChange(before, *account), nil
 	})
 	for n, h := range missing {

@@ -43,9 +43,9 @@ type importKind[L any] struct {
 	// subject returns a text that differs between the lines of a batch: a
 	// line with the same one needs the result of the line before.
 	subject func(L) string
-	// open returns what applies a batch and sets the results of its lines, or
+	// newApply returns what applies a batch and sets the results of its lines, or
 	// refuses the whole import. A dry run changes nothing.
-	open func(with *session, dryRun bool) (func(context.Context, *imported[L]), *apierror.Error)
+	newApply func(with *session, dryRun bool) (func(context.Context, *imported[L]), *apierror.Error)
 }
 
 // serveImport adds an import. huma reads a body as a whole, so it describes
@@ -128,7 +128,7 @@ type imported[L any] struct {
 	*server
 	*session
 	kind       importKind[L]
-	apply      func(context.Context, *imported[L])
+	applyBatch func(context.Context, *imported[L])
 	connection *http.ResponseController
 	line       int              // the last one that was read
 	results    []api.LineResult // of the lines that are not in answer
@@ -154,7 +154,7 @@ func (i *imported[L]) start(r *http.Request) *apierror.Error {
 	if i.session, err = i.open(); err != nil {
 		return i.refusal(r.Context(), err)
 	}
-	i.apply, refused = i.kind.open(i.session, dryRun)
+	i.applyBatch, refused = i.kind.newApply(i.session, dryRun)
 	return refused
 }
 
@@ -247,7 +247,7 @@ func refuseLine(result *api.LineResult, refused *apierror.Error) {
 // flush makes the changes and moves the results to the answer.
 func (i *imported[L]) flush(ctx context.Context) {
 	if len(i.changes) > 0 {
-		i.apply(ctx, i)
+		i.applyBatch(ctx, i)
 	}
 	encoder := json.NewEncoder(&i.answer)
 	encoder.SetEscapeHTML(false)
@@ -280,7 +280,7 @@ var accountImport = importKind[api.AccountLine]{
 	check:   func(with *session, line api.AccountLine) error { return with.checkChange(line.AccountChange) },
 	account: func(line api.AccountLine) string { return line.Account },
 	subject: func(line api.AccountLine) string { return line.Account },
-	open: func(*session, bool) (func(context.Context, *imported[api.AccountLine]), *apierror.Error) {
+	newApply: func(*session, bool) (func(context.Context, *imported[api.AccountLine]), *apierror.Error) {
 		return importAccounts, nil
 	},
 }
@@ -293,7 +293,7 @@ func importAccounts(ctx context.Context, i *imported[api.AccountLine]) {
 	}
 	_, errs := i.changeAccounts(ctx, ids, func(n int, account *store.Account, exists bool) (change, error) {
 		exist[n] = exists
-		before := i.session.apply(i.changes[n].line.AccountChange, account, exists)
+		before := i.apply(i.changes[n].line.AccountChange, account, exists)
 		return accountChange(before, *account), nil
 	})
 	for n, err := range errs {
