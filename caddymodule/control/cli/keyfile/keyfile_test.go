@@ -255,6 +255,10 @@ func TestReadSanctum(t *testing.T) {
 	if keys, err := keyfile.ReadSanctum(t.Context(), path, options); err == nil || !strings.Contains(err.Error(), "select one of "+admin+", "+user+" with --type") {
 		t.Errorf("two types: got %v, %v", show(keys), err)
 	}
+	options.Type = "App.Models.User"
+	if keys, err := keyfile.ReadSanctum(t.Context(), path, options); err == nil || !strings.Contains(err.Error(), "the table has "+admin+", "+user) {
+		t.Errorf("a type that no row has: got %v, %v", show(keys), err)
+	}
 	options.Type = user
 	keys, err := keyfile.ReadSanctum(t.Context(), path, options)
 	if err != nil {

@@ -1,6 +1,7 @@
 package keyfile
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -48,17 +49,13 @@ func ReadSanctum(ctx context.Context, path string, o Options) (keys Keys, err er
 	if err != nil {
 		return keys, fmt.Errorf("reading personal_access_tokens of %s: %w", path, err)
 	}
-	if o.Type != "" {
+	types := typesOf(rows)
+	switch {
+	case o.Type != "" && !slices.Contains(types, o.Type):
+		return keys, fmt.Errorf("no row has the tokenable_type %q: the table has %s", o.Type, cmp.Or(strings.Join(types, ", "), "none"))
+	case o.Type != "":
 		rows = slices.DeleteFunc(rows, func(r sanctumRow) bool { return r.tokenableType.String != o.Type })
-	}
-	var types []string
-	for _, row := range rows {
-		if row.tokenableType.Valid {
-			types = append(types, row.tokenableType.String)
-		}
-	}
-	slices.Sort(types)
-	if types = slices.Compact(types); len(types) > 1 {
+	case len(types) > 1:
 		return keys, fmt.Errorf("the tokens are of several types, whose ids are of different accounts: select one of %s with --type", strings.Join(types, ", "))
 	}
 	used := names{}
@@ -70,6 +67,17 @@ func ReadSanctum(ctx context.Context, path string, o Options) (keys Keys, err er
 		keys.add(o, int(row.number), line, err)
 	}
 	return keys, nil
+}
+
+// typesOf returns the tokenable_types of a table, sorted.
+func typesOf(rows []sanctumRow) (types []string) {
+	for _, row := range rows {
+		if row.tokenableType.Valid {
+			types = append(types, row.tokenableType.String)
+		}
+	}
+	slices.Sort(types)
+	return slices.Compact(types)
 }
 
 func sanctumRows(ctx context.Context, db *sql.DB) (list []sanctumRow, err error) {
