@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -278,6 +279,19 @@ func TestReadSanctum(t *testing.T) {
 		"11 expires_at is not a time such as 2026-11-20 09:00:00",
 	}, show(keys)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestReadSanctumMissing: a file that is not there is an error, and is not
+// made.
+func TestReadSanctumMissing(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "database.sqlite")
+	if keys, err := keyfile.ReadSanctum(t.Context(), path, keyfile.Options{}); err == nil {
+		t.Errorf("got %v, want an error", show(keys))
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file was made: %v", err)
 	}
 }
 
