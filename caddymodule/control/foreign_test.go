@@ -159,7 +159,7 @@ func TestImportKeys(t *testing.T) {
 	}
 	key := keys[i]
 	wanted := api.Key{
-		ID: token.IDOf(token.Foreign(foreignToken(2))), Account: "acc_1", Kind: "key", Name: "from Kong", Abilities: []string{"convert"}, Hint: "…",
+		ID: token.IDOf("acc_1", token.Foreign(foreignToken(2))), Account: "acc_1", Kind: "key", Name: "from Kong", Abilities: []string{"convert"}, Hint: "…",
 		CreatedAt: controltest.Start, ExpiresAt: new(time.Date(2127, 1, 1, 0, 0, 0, 0, time.UTC)), Limits: []api.Limit{}, Addresses: []string{},
 	}
 	if diff := cmp.Diff(wanted, key); diff != "" {
@@ -185,7 +185,7 @@ func TestImportKeysAgain(t *testing.T) {
 		t.Fatalf("got %v, want %v", got, want)
 	}
 	revoked := token.Foreign(foreignToken(2))
-	if err := c.RevokeKey(t.Context(), "acc_1", token.IDOf(revoked)); err != nil {
+	if err := c.RevokeKey(t.Context(), "acc_1", token.IDOf("acc_1", revoked)); err != nil {
 		t.Fatal(err)
 	}
 	g.Advance(2 * time.Hour)

@@ -40,7 +40,7 @@ func TestTokenCollisions(t *testing.T) {
 				l.PutToken(&Token{Hash: hash, Account: "acc_1", ID: want[i]})
 			} else {
 				delete(want, i)
-				l.RemoveToken(hash)
+				l.RemoveToken(hash, "acc_1", fmt.Sprintf("key_%d", i))
 			}
 			for j := range 21 {
 				hash := clashing(j)
@@ -112,7 +112,7 @@ func TestCompactionUnderReaders(t *testing.T) {
 	}
 	for range rounds {
 		for i := range tokens / 2 {
-			l.RemoveToken(clashing(i))
+			l.RemoveToken(clashing(i), "acc_1", name(i))
 			put(i)
 		}
 	}

@@ -15,6 +15,9 @@ func (s *Store) CreateKey(_ context.Context, key store.Key, hash token.Hash) err
 	if a.ID == "" {
 		return store.ErrNotFound
 	}
+	if old := s.tokens[hash]; old != nil && old.Account != key.Account && old.Live(key.CreatedAt) {
+		return store.ErrTokenTaken
+	}
 	if err := a.keys.Create(key); err != nil {
 		return err
 	}
@@ -28,6 +31,16 @@ func (s *Store) CreateKeys(ctx context.Context, keys []store.StoredKey) (errs []
 		errs = append(errs, s.CreateKey(ctx, key.Key, key.Hash))
 	}
 	return errs
+}
+
+// Holder implements store.Keys.
+func (s *Store) Holder(_ context.Context, hash token.Hash, at time.Time) (string, error) {
+	defer s.lock()()
+	k := s.tokens[hash]
+	if k == nil || !k.Live(at) {
+		return "", store.ErrNotFound
+	}
+	return k.Account, nil
 }
 
 // RotateKey implements store.Keys.
