@@ -137,7 +137,8 @@ type Keys interface {
 	// and returns the key as stored. It calls change with the stored key and
 	// stores the Name, Abilities, ExpiresAt, Limits and Addresses that change
 	// leaves in it. An error of change aborts the step and is returned as it
-	// is. It returns ErrNotFound if the account has no such live key,
+	// is. It returns ErrNotFound if the account has no such live key, or if
+	// the key has just expired and another account has its token,
 	// ErrNameTaken if another live key has the new name, and ErrReplaced if
 	// the change makes the key expire later and a live key replaces it.
 	//

@@ -109,6 +109,40 @@ func (s *suite) tokenUnderConcurrency() {
 	}
 }
 
+// tokenOfLongerKey: while a key expires, it gets more time or another account
+// gets its token, not both.
+func (s *suite) tokenOfLongerKey() {
+	const rounds = 12
+	s.account("acc_1", "acc_2")
+	for round := range rounds {
+		key, next := s.newKey("acc_1", fmt.Sprint(round)), s.newKey("acc_2", fmt.Sprint(round))
+		key.ExpiresAt = s.now.Add(time.Minute)
+		next.CreatedAt = key.ExpiresAt
+		hash := s.create(key)
+		var errs [2]error
+		s.together(2, func(i int) error {
+			if i == round%2 {
+				errs[0] = s.store.CreateKey(s.Context(), next, hash)
+				return ignore(errs[0], store.ErrTokenTaken)
+			}
+			_, errs[1] = s.store.ChangeKey(s.Context(), "acc_1", key.ID, s.now, func(k *store.Key) error {
+				k.ExpiresAt = time.Time{}
+				return nil
+			})
+			return ignore(errs[1], store.ErrNotFound)
+		})
+		if (errs[0] == nil) == (errs[1] == nil) {
+			s.Fatalf("round %d: the errors are %v", round, errs)
+		}
+		want := next
+		if errs[1] == nil {
+			want = key
+		}
+		s.wantGrant(hash, want, "starter")
+		s.wantHolder("the token", hash, key.ExpiresAt, want.Account)
+	}
+}
+
 // movedToken: a token can become a key of another account once its key has
 // ended. What happens to the old key and its account after that does not end
 // the new key.

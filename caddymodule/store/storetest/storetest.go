@@ -78,6 +78,7 @@ var tests = []test{
 	{"KeyIDs", (*suite).keyIDs},
 	{"TokenHolder", (*suite).tokenHolder},
 	{"TokenUnderConcurrency", (*suite).tokenUnderConcurrency},
+	{"TokenOfLongerKey", (*suite).tokenOfLongerKey},
 	{"MovedToken", (*suite).movedToken},
 	{"KeyBatches", (*suite).keyBatches},
 	{"KeyNames", (*suite).keyNames},

@@ -2,6 +2,8 @@ package memstore
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -76,7 +78,11 @@ func (s *Store) ListKeys(_ context.Context, account string) (list []store.Key, e
 // ChangeKey implements store.Keys.
 func (s *Store) ChangeKey(_ context.Context, account, id string, at time.Time, change func(*store.Key) error) (store.Key, error) {
 	defer s.lock()()
-	return s.find(account, 0).keys.Change(id, at, change)
+	a := s.find(account, 0)
+	if !slices.Contains(slices.Collect(maps.Values(s.tokens)), a.keys.Find(id)) {
+		return store.Key{}, store.ErrNotFound
+	}
+	return a.keys.Change(id, at, change)
 }
 
 // RevokeKey implements store.Keys.
