@@ -75,8 +75,8 @@ func (s *Store) Holder(ctx context.Context, hash token.Hash, at time.Time) (stri
 // The entry of another account is replaced if its key has ended or the account
 // is deleted. Otherwise the error is store.ErrTokenTaken, also if the account
 // has no such key: another gate may be about to write it. A gate that ended
-// between the two writes leaves such an entry. It ends when the token is
-// imported into that account again, or with the account.
+// between the two writes leaves such an entry. To free the token, import it into
+// that account again and revoke the key, or delete the account.
 func (s *Store) enter(ctx context.Context, key *store.Key, hash token.Hash, at time.Time) error {
 	old := hint{account: key.Account} // no entry is like this
 	for {
