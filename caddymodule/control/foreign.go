@@ -229,7 +229,7 @@ func (h *holder) readOnce(ctx context.Context, with *session) error {
 func (k *keyImporter) planKey(ctx context.Context, with *session, h *holder, line api.KeyLine, n int) error {
 	hash, _ := hashOf(line)
 	key := store.Key{
-		ID: token.IDOf(hash), Account: h.ID, Kind: token.Key, Name: norm.NFC.String(line.Name),
+		ID: token.IDOf(h.ID, hash), Account: h.ID, Kind: token.Key, Name: norm.NFC.String(line.Name),
 		Hint: token.Hint(""), CreatedAt: round(with.now),
 	}
 	if h.ring.Find(key.ID) != nil {
@@ -275,11 +275,11 @@ func (k *keyImporter) liveIn(ctx context.Context, with *session, hash token.Hash
 	if account := k.tokens[hash]; account != "" {
 		return account, nil
 	}
-	grant, err := with.store.Confirm(ctx, hash, with.now)
-	if errors.Is(err, store.ErrNoGrant) {
+	account, err := with.store.Holder(ctx, hash, with.now)
+	if errors.Is(err, store.ErrNotFound) {
 		return "", nil
 	}
-	return grant.Account, err
+	return account, err
 }
 
 // freeName returns a name that no live key has.

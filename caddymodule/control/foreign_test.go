@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -160,7 +161,7 @@ func TestImportKeys(t *testing.T) {
 	}
 	key := keys[i]
 	wanted := api.Key{
-		ID: token.IDOf(token.Foreign(foreignToken(2))), Account: "acc_1", Kind: "key", Name: "from Kong", Abilities: []string{"convert"}, Hint: "…",
+		ID: token.IDOf("acc_1", token.Foreign(foreignToken(2))), Account: "acc_1", Kind: "key", Name: "from Kong", Abilities: []string{"convert"}, Hint: "…",
 		CreatedAt: controltest.Start, ExpiresAt: new(time.Date(2127, 1, 1, 0, 0, 0, 0, time.UTC)), Limits: []api.Limit{}, Addresses: []string{},
 	}
 	if diff := cmp.Diff(wanted, key); diff != "" {
@@ -186,7 +187,7 @@ func TestImportKeysAgain(t *testing.T) {
 		t.Fatalf("got %v, want %v", got, want)
 	}
 	revoked := token.Foreign(foreignToken(2))
-	if err := c.RevokeKey(t.Context(), "acc_1", token.IDOf(revoked)); err != nil {
+	if err := c.RevokeKey(t.Context(), "acc_1", token.IDOf("acc_1", revoked)); err != nil {
 		t.Fatal(err)
 	}
 	g.Advance(2 * time.Hour)
@@ -269,6 +270,95 @@ func TestImportKeysMeanwhile(t *testing.T) {
 				t.Errorf("got %+v, %v, want plan %s", account, err, plan)
 			}
 		})
+	}
+}
+
+// TestImportKeysOfOthers: a token of a live key is refused for another account,
+// also if the account of the key is disabled. Once the key is revoked, the token
+// moves, and nothing that happens to the old key or its account ends the new one.
+func TestImportKeysOfOthers(t *testing.T) {
+	t.Parallel()
+	g, c := importingKeys(t)
+	ctx := t.Context()
+	hash := token.Foreign(foreignToken(1))
+	old, moved := token.IDOf("acc_1", hash), token.IDOf("acc_2", hash)
+	want := func(account, outcome string) {
+		t.Helper()
+		if got := outcomes(keyResults(t, c, false, keyLine(account, foreignToken(1), `,"plan":"starter"`))); got[0] != outcome {
+			t.Errorf("%s: got %s, want %s", account, got[0], outcome)
+		}
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("acc_1", "201")
+	want("acc_2", "409 token_taken")
+	_, err := c.PutAccount(ctx, "acc_1", api.AccountChange{Disabled: new(true)})
+	must(err)
+	want("acc_2", "409 token_taken")
+	must(c.RevokeKey(ctx, "acc_1", old))
+	want("acc_2", "201")
+	want("acc_1", "200") // the revoked key
+	g.Opened().Record(store.Record{Account: "acc_2", Key: moved, At: g.Now(), Endpoint: "convert", From: netip.MustParseAddr("192.0.2.1")})
+	_, err = g.Opened().Recent(ctx, "acc_2", g.Now())
+	must(err)
+	keys, err := c.Keys(ctx, "acc_1", client.KeyFilter{Revoked: true})
+	must(err)
+	if len(keys) != 1 || keys[0].ID != old || keys[0].LastUsedAt != nil || keys[0].LastUsedFrom != nil {
+		t.Errorf("keys of the old account: got %+v", keys)
+	}
+	for _, end := range []func() error{
+		func() error { return c.RevokeKey(ctx, "acc_1", old) },
+		func() error { return c.DeleteAccount(ctx, "acc_1") },
+	} {
+		must(end())
+		if grant, err := g.Opened().Grant(ctx, hash, g.Now()); err != nil || grant.Account != "acc_2" || grant.Key != moved {
+			t.Errorf("got %+v, %v", grant, err)
+		}
+	}
+}
+
+// meeting is a store whose callers of Holder wait for each other.
+type meeting struct {
+	control.Store
+	arrive *sync.WaitGroup
+}
+
+func (m meeting) Holder(ctx context.Context, hash token.Hash, at time.Time) (string, error) {
+	account, err := m.Store.Holder(ctx, hash, at)
+	m.arrive.Done()
+	m.arrive.Wait()
+	return account, err
+}
+
+// TestImportKeysAtOnce: of two imports of one token that check it at the same
+// time, one creates a key.
+func TestImportKeysAtOnce(t *testing.T) {
+	t.Parallel()
+	g, arrive := controltest.New(t), new(sync.WaitGroup)
+	acceptForeign(t, g)
+	arrive.Add(2)
+	wrap := func(s control.Store) control.Store { return meeting{s, arrive} }
+	c := client.InProcess(control.New(over{g, wrap}, slog.New(slog.DiscardHandler)))
+	got := make(chan string, 2)
+	for _, account := range []string{"acc_1", "acc_2"} {
+		go func() {
+			err := c.ImportKeys(t.Context(), strings.NewReader(keyLine(account, foreignToken(1), `,"plan":"starter"`)), false, func(r api.LineResult) error {
+				got <- strings.TrimSpace(fmt.Sprint(r.Status, " ", r.Code))
+				return nil
+			})
+			if err != nil {
+				got <- err.Error()
+			}
+		}()
+	}
+	results := []string{<-got, <-got}
+	slices.Sort(results)
+	if want := []string{"201", "409 token_taken"}; !slices.Equal(results, want) {
+		t.Errorf("got %v, want %v", results, want)
 	}
 }
 

@@ -48,6 +48,8 @@ func (s *server) refuse(ctx context.Context, err error) error {
 		return api.ErrNotFound
 	case errors.Is(err, store.ErrNameTaken):
 		return errNameTaken
+	case errors.Is(err, store.ErrTokenTaken):
+		return errTokenTaken
 	case errors.Is(err, store.ErrReplaced):
 		return errReplaced
 	case errors.Is(err, store.ErrTooManyKeys):

@@ -3,10 +3,30 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/netip"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// Errors of Keys.
+var (
+	// ErrNameTaken means that a live key of the account has that name.
+	ErrNameTaken = errors.New("a live key has this name")
+
+	// ErrExists means that the account has or had a key with that id.
+	ErrExists = errors.New("a key with this id exists")
+
+	// ErrTokenTaken means that another account has a live key with that
+	// token, or may be creating it at the same time.
+	ErrTokenTaken = errors.New("the token is a live key of another account")
+
+	// ErrReplaced means that a live key replaces the key.
+	ErrReplaced = errors.New("a live key replaces this key")
+
+	// ErrTooManyKeys means that the account has MaxLiveKeys live keys.
+	ErrTooManyKeys = errors.New("too many live keys")
 )
 
 // Key is a token without its secret: an API key or a login token. A zero time
@@ -84,6 +104,14 @@ type Keys interface {
 	// ErrNameTaken and ErrTooManyKeys. A token.Login has neither error: if the account has
 	// MaxLiveLogins live login tokens, the oldest is revoked at
 	// key.CreatedAt in the same step.
+	//
+	// A token is a live key of one account: the error is ErrTokenTaken if
+	// another account has a key with this hash that is live at
+	// key.CreatedAt, also if that account is disabled. Of concurrent
+	// creations in several accounts, at most one succeeds. Once the key of
+	// the other account has ended, the token belongs to the new key, and no
+	// later change of the old key or its account affects it. No two keys of
+	// any accounts have the same id.
 	CreateKey(ctx context.Context, key Key, hash token.Hash) error
 
 	// CreateKeys is CreateKey for up to MaxBatch keys of the kind token.Key,
@@ -92,6 +120,11 @@ type Keys interface {
 	// is not created, or it is not known whether it is, as after an error of
 	// CreateKey.
 	CreateKeys(ctx context.Context, keys []StoredKey) []error
+
+	// Holder returns the account that has a key with this hash that is live
+	// at a time, also if the account is disabled, or ErrNotFound. It is not
+	// from a cache.
+	Holder(ctx context.Context, hash token.Hash, at time.Time) (account string, err error)
 
 	// Key returns one key of the account or ErrNotFound.
 	Key(ctx context.Context, account, id string) (Key, error)
@@ -104,7 +137,8 @@ type Keys interface {
 	// and returns the key as stored. It calls change with the stored key and
 	// stores the Name, Abilities, ExpiresAt, Limits and Addresses that change
 	// leaves in it. An error of change aborts the step and is returned as it
-	// is. It returns ErrNotFound if the account has no such live key,
+	// is. It returns ErrNotFound if the account has no such live key, or if
+	// the key has just expired and another account has its token,
 	// ErrNameTaken if another live key has the new name, and ErrReplaced if
 	// the change makes the key expire later and a live key replaces it.
 	//

@@ -104,18 +104,6 @@ var (
 
 	// ErrNotFound means that there is no such account or key.
 	ErrNotFound = errors.New("not found")
-
-	// ErrNameTaken means that a live key of the account has that name.
-	ErrNameTaken = errors.New("a live key has this name")
-
-	// ErrExists means that the account has or had a key with that id.
-	ErrExists = errors.New("a key with this id exists")
-
-	// ErrReplaced means that a live key replaces the key.
-	ErrReplaced = errors.New("a live key replaces this key")
-
-	// ErrTooManyKeys means that the account has MaxLiveKeys live keys.
-	ErrTooManyKeys = errors.New("too many live keys")
 )
 
 type unknownError struct{}

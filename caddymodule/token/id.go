@@ -27,11 +27,11 @@ func NewID(random io.Reader) (string, error) {
 	return idPrefix + string(digits[:]), nil
 }
 
-// IDOf makes the id of an imported key. It depends only on the hash of the
-// token, so that the same token gets the same id each time. It does not tell
-// the hash.
-func IDOf(hash Hash) string {
-	entropy := sha256.Sum256([]byte("tollgate id of an imported key\x00" + string(hash[:])))
+// IDOf makes the id of an imported key. It depends only on the account and the
+// hash of the token: the same token gets the same id each time in one account,
+// and different ids in two accounts. It does not tell the hash.
+func IDOf(account string, hash Hash) string {
+	entropy := sha256.Sum256([]byte("tollgate id of an imported key\x00" + string(hash[:]) + account))
 	var digits [idDigits]byte
 	encode(digits[:], entropy[:idBytes])
 	return idPrefix + string(digits[:])

@@ -52,12 +52,17 @@ func TestNewIDRefusesBrokenRandom(t *testing.T) {
 	}
 }
 
-// TestIDOf: an imported token has the same id each time, in the form of all ids.
+// TestIDOf: an imported token has the same id each time in one account, in the
+// form of all ids. Other tokens and other accounts have other ids.
 func TestIDOf(t *testing.T) {
 	t.Parallel()
 	shape := regexp.MustCompile(`^key_[0-9A-Za-z]{16}$`)
 	one, other := token.Foreign("one"), token.Foreign("other")
-	if got := token.IDOf(one); got != token.IDOf(one) || got == token.IDOf(other) || !shape.MatchString(got) {
-		t.Errorf("got %q and %q", got, token.IDOf(other))
+	got := token.IDOf("acc_1", one)
+	if got != token.IDOf("acc_1", one) || !shape.MatchString(got) {
+		t.Errorf("got %q and %q", got, token.IDOf("acc_1", one))
+	}
+	if got == token.IDOf("acc_1", other) || got == token.IDOf("acc_2", one) {
+		t.Errorf("two keys have the id %q", got)
 	}
 }

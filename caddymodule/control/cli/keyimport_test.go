@@ -212,7 +212,7 @@ func TestKeyImportSanctum(t *testing.T) {
 	}
 	// A revoked key stays revoked.
 	rest := strings.TrimPrefix(tokens[6], "7|")
-	s.ok(t, "key", "revoke", "user_4", token.IDOf(token.Prefixed("7", token.Foreign(rest))))
+	s.ok(t, "key", "revoke", "user_4", token.IDOf("user_4", token.Prefixed("7", token.Foreign(rest))))
 	s.importKeys(t, false, args...)
 	if s.accepts(t, tokens[6]) {
 		t.Error("an import made a revoked key live again")

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -37,6 +36,7 @@ func (s *Store) CreateKeys(_ context.Context, keys []store.StoredKey) []error {
 				created, ended = append(created, k), append(ended, ending.keys...)
 			}
 		}
+		defer s.release(created...)
 		if len(created) == 0 {
 			return nil
 		}
@@ -53,8 +53,8 @@ func (s *Store) CreateKeys(_ context.Context, keys []store.StoredKey) []error {
 	return errs
 }
 
-// tryKey checks a new key, and adds it to the keys of its account, which it
-// reads once.
+// tryKey checks a new key, claims its token, and adds it to the keys of its
+// account, which it reads once.
 func (s *Store) tryKey(rings map[string][]keyRow, k keyRow) (endedKeys, error) {
 	ring, isRead := rings[k.Account]
 	if !isRead {
@@ -68,12 +68,17 @@ func (s *Store) tryKey(rings map[string][]keyRow, k keyRow) (endedKeys, error) {
 	}
 	ending, err := s.enforceLimits(k.Key, ring, keyRow{}, false)
 	if err == nil {
-		ring = append(ring, k)
+		err = s.claim(k, k.CreatedAt)
 	}
+	if err != nil {
+		rings[k.Account] = ring
+		return endedKeys{}, err
+	}
+	ring = append(ring, k)
 	rings[k.Account] = slices.DeleteFunc(ring, func(other keyRow) bool {
 		return slices.ContainsFunc(ending.keys, func(ended keyRow) bool { return ended.ID == other.ID })
 	})
-	return ending, err
+	return ending, nil
 }
 
 // endedKeys are the keys that end with a write, and its rows for them.
@@ -161,14 +166,6 @@ func deletions(keys []keyRow) (changes []change) {
 	return changes
 }
 
-// removeTokens ends the tokens of keys that were revoked or deleted. A token
-// without a row could not be revoked any more.
-func (s *Store) removeTokens(keys []keyRow) {
-	for _, k := range keys {
-		s.ledger.RemoveToken(k.hash)
-	}
-}
-
 // change is the row that stores the key. The row of a login token expires
 // soon after the token, the row of a key store.RevokedFor after it ended.
 func (k keyRow) change() change {
@@ -179,14 +176,6 @@ func (k keyRow) change() change {
 		c.expires = ended.Add(store.RevokedFor)
 	}
 	return c
-}
-
-// putToken makes the token of a live key valid.
-func (s *Store) putToken(k keyRow) {
-	s.ledger.PutToken(&ledger.Token{
-		Hash: k.hash, Account: k.Account, ID: k.ID, Name: k.Name,
-		Abilities: joinAbilities(k.Abilities), ExpiresAt: k.ExpiresAt, Restriction: k.Restriction(),
-	})
 }
 
 // Key implements store.Keys.
@@ -275,9 +264,10 @@ func (s *Store) ChangeKey(_ context.Context, account, id string, at time.Time, e
 		if k, err = s.key(account, id); err != nil {
 			return err
 		}
-		if !k.Live(at) {
-			return store.ErrNotFound
+		if err := s.claimLive(k, at); err != nil {
+			return err
 		}
+		defer s.release(k)
 		left := k.Key
 		if err := edit(&left); err != nil {
 			return err
@@ -328,7 +318,7 @@ func (s *Store) RevokeKey(_ context.Context, account, id string, at time.Time) e
 		if k.RevokedAt.IsZero() {
 			k.RevokedAt = at.UTC()
 		}
-		return s.archive.writeDurably(func() { s.ledger.RemoveToken(k.hash) }, k.change())
+		return s.archive.writeDurably(func() { s.removeToken(k) }, k.change())
 	})
 }
 
@@ -339,9 +329,10 @@ func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key,
 		if err != nil {
 			return err
 		}
-		if !old.Live(next.CreatedAt) {
-			return store.ErrNotFound
+		if err := s.claimLive(old, next.CreatedAt); err != nil {
+			return err
 		}
+		defer s.release(old)
 		next.Root, next.Name, next.Abilities, next.ExpiresAt = old.CountsAs(), old.Name, old.Abilities, old.ExpiresAt
 		next.Limits, next.Addresses = old.Limits, old.Addresses
 		overlap := oldEnds.After(next.CreatedAt)
@@ -365,7 +356,7 @@ func (s *Store) RotateKey(_ context.Context, account, id string, next store.Key,
 			if overlap {
 				s.putToken(old)
 			} else {
-				s.ledger.RemoveToken(old.hash)
+				s.removeToken(old)
 			}
 			s.putToken(successor)
 		}

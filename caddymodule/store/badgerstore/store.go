@@ -139,6 +139,7 @@ type Store struct {
 
 	altering [stripes]sync.Mutex // see alter
 	seed     maphash.Seed
+	claims   claims
 
 	stop     chan struct{}
 	done     sync.WaitGroup
@@ -176,7 +177,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
-	s := &Store{disk: disk, log: logger, seed: maphash.MakeSeed(), stop: make(chan struct{}), patience: closeWithin}
+	s := &Store{disk: disk, log: logger, seed: maphash.MakeSeed(), claims: claims{accounts: map[token.Hash]string{}}, stop: make(chan struct{}), patience: closeWithin}
 	s.archive = &archive{db: db, durable: o.Sync, checkDisk: disk.checkOpen, sync: db.Sync}
 	if err := s.begin(o); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, errors.Join(err, abandon(db)))
@@ -352,7 +353,7 @@ func (s *Store) load() error {
 	return scanParallel(s.archive.db, []byte{prefixKey}, func(key, value []byte) error {
 		k, err := decodeKey(key, value)
 		if err == nil && k.Live(now) {
-			s.putToken(k)
+			s.ledger.LoadToken(k.token())
 		}
 		return err
 	})

@@ -240,6 +240,6 @@ func (s *Store) unlist(ctx context.Context, id string, l *loaded) {
 	if err != nil {
 		s.client.options.Logger.Warn("deleting an account from the list of accounts", slog.Any("error", err))
 	}
-	s.forget(ctx, dead)
+	s.forget(ctx, id, dead)
 	s.count(ctx, liveKeys{ended: slices.Collect(maps.Keys(l.tokens))})
 }

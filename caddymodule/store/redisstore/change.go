@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -102,7 +101,7 @@ func (s *Store) change(ctx context.Context, account string, edit func(*loaded) e
 		dead := l.prune(s.Now())
 		err = s.save(ctx, account, before, l, dead)
 		if err == nil {
-			s.forget(ctx, dead)
+			s.forget(ctx, account, dead)
 			s.count(ctx, l.changedKeys(dead))
 			return nil
 		}
@@ -190,18 +189,4 @@ func (l *loaded) prune(now time.Time) (dead []deadKey) {
 		return slices.ContainsFunc(dead, func(d deadKey) bool { return d.id == k.ID })
 	})
 	return dead
-}
-
-// forget deletes the tokens of deleted keys. What is left after an error says
-// only which key to read, and there is none, so the error is only logged.
-func (s *Store) forget(ctx context.Context, dead []deadKey) {
-	for chunk := range slices.Chunk(dead, maxDeletions) {
-		_, err := s.client.doMulti(ctx, len(chunk), func(l *link, i int) rueidis.Completed {
-			return l.B().Del().Key(s.tokenKey(chunk[i].hash)).Build()
-		})
-		if err != nil {
-			s.client.options.Logger.Warn("deleting the tokens of deleted keys", slog.Any("error", err))
-			return
-		}
-	}
 }

@@ -50,7 +50,8 @@
 // repeat it, and so would a server that lost writes.
 //
 // A token's key is written before the key of the account, and deleted after it.
-// It never changes, and says only which account and key to read.
+// It says only which account and key to read. It changes only when the token is
+// imported into another account after its key has ended: see Store.enter.
 //
 // # Lost replies
 //

@@ -14,11 +14,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// hint says which account and key a token belongs to. It changes only when an
-// imported token is imported again into another account. The key is empty for
-// an account without a token.
-type hint struct{ account, key string }
-
 // cachedGrant is a grant as it was read, and the epoch of its account before.
 type cachedGrant struct {
 	store.Grant
@@ -99,21 +94,13 @@ func (s *Store) hint(ctx context.Context, hash token.Hash) (hint, error) {
 	if known, found := s.hints.Get(hash); found {
 		return known, nil
 	}
-	reply, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
-		return l.Do(ctx, l.B().Get().Key(s.tokenKey(hash)).Build())
-	})
+	known, err := s.entry(ctx, hash)
+	if errors.Is(err, store.ErrNotFound) {
+		return hint{}, store.ErrNoGrant
+	}
 	if err != nil {
 		return hint{}, err
 	}
-	if reply.IsNil() {
-		return hint{}, store.ErrNoGrant
-	}
-	text, err := reply.ToString()
-	account, key, found := strings.Cut(text, " ")
-	if err != nil || !found {
-		return hint{}, damaged("a token", err)
-	}
-	known := hint{account, key}
 	s.hints.Add(hash, known)
 	return known, nil
 }

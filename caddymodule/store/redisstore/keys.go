@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -10,10 +11,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
-
-// expiredFor is how long an expired login token and the entry of an expired
-// token are kept, for clocks that were wrong.
-const expiredFor = 48 * time.Hour
 
 // CreateKey implements store.Keys.
 func (s *Store) CreateKey(ctx context.Context, key store.Key, hash token.Hash) error {
@@ -25,7 +22,7 @@ func (s *Store) CreateKey(ctx context.Context, key store.Key, hash token.Hash) e
 			return err
 		}
 		l.tokens[key.ID] = hash
-		return s.enter(ctx, &key, hash)
+		return s.enter(ctx, &key, hash, key.CreatedAt)
 	})
 }
 
@@ -57,29 +54,12 @@ func (s *Store) RotateKey(ctx context.Context, account, id string, next store.Ke
 			return err
 		}
 		l.tokens[next.ID] = hash
-		return s.enter(ctx, &rotated, hash)
+		return s.enter(ctx, &rotated, hash, rotated.CreatedAt)
 	})
 	if err != nil {
 		return store.Key{}, err
 	}
 	return rotated, nil
-}
-
-// enter writes which key a token belongs to. Without the key it means nothing,
-// so it is written first.
-func (s *Store) enter(ctx context.Context, key *store.Key, hash token.Hash) error {
-	_, err := s.client.write(ctx, func(c rueidis.CoreClient) rueidis.RedisResult {
-		return c.Do(ctx, s.setToken(c.B(), key, hash))
-	})
-	return err
-}
-
-func (s *Store) setToken(b rueidis.Builder, key *store.Key, hash token.Hash) rueidis.Completed {
-	set := b.Set().Key(s.tokenKey(hash)).Value(key.Account + " " + key.ID)
-	if key.ExpiresAt.IsZero() {
-		return set.Build()
-	}
-	return set.PxatMillisecondsTimestamp(key.ExpiresAt.Add(expiredFor).UnixMilli()).Build()
 }
 
 // Key implements store.Keys.
@@ -149,9 +129,12 @@ func (s *Store) ChangeKey(ctx context.Context, account, id string, at time.Time,
 			return err
 		}
 		if changed.Outlives(&old) {
-			return s.enter(ctx, &changed, l.tokens[id])
+			err = s.enter(ctx, &changed, l.tokens[id], at)
 		}
-		return nil
+		if errors.Is(err, store.ErrTokenTaken) {
+			return store.ErrNotFound // to the clock of that account, the key has expired
+		}
+		return err
 	})
 	if err != nil {
 		return store.Key{}, err

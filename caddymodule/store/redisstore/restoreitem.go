@@ -37,11 +37,24 @@ func (r *restore) addKey(b rueidis.Builder, k *store.StoredKey) error {
 		}
 		set = set.FieldValue(useField(k.ID), decimal(k.LastUsedAt.UnixMicro())+" "+from)
 	}
-	r.send(set.Build(), r.setToken(b, &k.Key, k.Hash))
+	r.send(set.Build(), r.setToken(b, k))
 	if k.Live(r.Now()) {
 		r.send(b.Zadd().Key(r.liveKeysKey()).ScoreMember().ScoreMember(expiryScore(&k.Key), k.ID).Build())
 	}
 	return nil
+}
+
+// setToken writes which key a token belongs to. A key that has ended does not
+// replace a live one of another account with the same token.
+func (r *restore) setToken(b rueidis.Builder, k *store.StoredKey) rueidis.Completed {
+	command := b.Arbitrary("SET").Keys(r.tokenKey(k.Hash)).Args(hint{k.Account, k.ID}.value())
+	if !k.ExpiresAt.IsZero() {
+		command = command.Args("PXAT", decimal(k.ExpiresAt.Add(expiredFor).UnixMilli()))
+	}
+	if !k.Live(r.Now()) {
+		command = command.Args("NX")
+	}
+	return command.Build()
 }
 
 // addCount adds to the four counters of a call.

@@ -9,6 +9,12 @@ import (
 	"github.com/redis/rueidis"
 )
 
+//go:embed lua/enter.lua
+var enterLua string
+
+//go:embed lua/forget.lua
+var forgetLua string
+
 //go:embed lua/take.lua
 var takeLua string
 
@@ -70,6 +76,8 @@ var (
 	loadScript     = newScript(loadLua)
 	changeScript   = newScript(changeLua)
 	deleteScript   = newScript(deleteLua)
+	enterScript    = newScript(enterLua)
+	forgetScript   = newScript(forgetLua)
 	recordScript   = newScript(recordLua)
 	pingScript     = newScript(pingLua)
 

@@ -48,7 +48,7 @@ func TestGrantFollowsChanges(t *testing.T) {
 
 	key.Restriction = restriction
 	l.PutToken(&key)
-	l.RemoveToken(hash)
+	l.RemoveToken(hash, "acc_1", "key_1")
 	key.Restriction = nil
 	l.PutToken(&key)
 	want("build", nil, nil)

@@ -375,7 +375,7 @@ func (s *simulator) end(id byte) bool {
 	if !s.write(fmt.Sprintf("token %d", id), "") {
 		return false
 	}
-	s.l.RemoveToken(token.Hash{id})
+	s.l.RemoveToken(token.Hash{id}, s.model.tokens[id].Account, s.model.tokens[id].ID)
 	delete(s.model.tokens, id)
 	return true
 }

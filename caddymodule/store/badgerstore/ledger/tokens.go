@@ -93,7 +93,14 @@ func (s *tokenShard) search(key uint32, h *token.Hash) (at uint32, found bool) {
 
 // PutToken adds a live token, or changes the one with its hash, from the
 // next call on.
-func (l *Ledger) PutToken(t *Token) {
+func (l *Ledger) PutToken(t *Token) { l.putToken(t, false) }
+
+// LoadToken is PutToken when the store opens. Of several keys with one token it
+// keeps the one that expires last: the others had expired before that one was
+// created.
+func (l *Ledger) LoadToken(t *Token) { l.putToken(t, true) }
+
+func (l *Ledger) putToken(t *Token, unlessLonger bool) {
 	s, key := l.tokens.shard(&t.Hash)
 	account, abilities := l.accounts.number(t.Account), l.abilities.index(t.Abilities)
 	s.mu.Lock()
@@ -102,20 +109,30 @@ func (l *Ledger) PutToken(t *Token) {
 		s.grow()
 	}
 	at, found := s.search(key, &t.Hash)
-	row := s.row(at)
+	row, expires := s.row(at), int64(0)
+	if !t.ExpiresAt.IsZero() {
+		expires = t.ExpiresAt.UnixNano()
+	}
+	if found && unlessLonger && (row.expires == 0 || expires != 0 && expires <= row.expires) {
+		return
+	}
 	if !found {
 		s.used++
 		row.hash = t.Hash
 		row.id, row.name = s.text.add(t.ID), s.text.add(t.Name)
-	} else if s.text.at(row.name) != t.Name {
-		s.garbage += int(row.name.length)
-		row.name = s.text.add(t.Name)
+	} else {
+		s.rewrite(&row.id, t.ID)
+		s.rewrite(&row.name, t.Name)
 	}
 	s.restrict(t)
-	row.owner, row.abilities = account+1, abilities
-	row.expires = 0
-	if !t.ExpiresAt.IsZero() {
-		row.expires = t.ExpiresAt.UnixNano()
+	row.owner, row.abilities, row.expires = account+1, abilities, expires
+}
+
+// rewrite changes a text of a row.
+func (s *tokenShard) rewrite(at *ref, text string) {
+	if s.text.at(*at) != text {
+		s.garbage += int(at.length)
+		*at = s.text.add(text)
 	}
 }
 
@@ -145,11 +162,30 @@ func (s *tokenShard) grow() {
 	}
 }
 
-// RemoveToken ends a token: it opens nothing from now on.
-func (l *Ledger) RemoveToken(hash token.Hash) {
+// TokenHolder returns the account of a token that has not expired at now, also
+// if the account is disabled or is being deleted.
+func (l *Ledger) TokenHolder(hash *token.Hash, now time.Time) (account string, found bool) {
+	s, key := l.tokens.shard(hash)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	at, found := s.search(key, hash)
+	if !found || s.row(at).expired(now.UnixNano()) {
+		return "", false
+	}
+	return l.accounts.at(s.row(at).owner - 1).id, true
+}
+
+// RemoveToken ends the token of a key: it opens nothing from now on. It does
+// nothing if the token belongs to another key meanwhile.
+func (l *Ledger) RemoveToken(hash token.Hash, account, id string) {
+	number, known := l.accounts.find(account)
 	s, key := l.tokens.shard(&hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	at, found := s.search(key, &hash)
+	if !known || !found || s.row(at).owner != number+1 || s.text.at(s.row(at).id) != id {
+		return
+	}
 	s.remove(key, &hash)
 	s.compact()
 }

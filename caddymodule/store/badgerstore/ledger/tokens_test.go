@@ -40,7 +40,7 @@ func TestTokenCollisions(t *testing.T) {
 				l.PutToken(&Token{Hash: hash, Account: "acc_1", ID: want[i]})
 			} else {
 				delete(want, i)
-				l.RemoveToken(hash)
+				l.RemoveToken(hash, "acc_1", fmt.Sprintf("key_%d", i))
 			}
 			for j := range 21 {
 				hash := clashing(j)
@@ -71,6 +71,39 @@ func TestAccountCollisions(t *testing.T) {
 	}
 	if len(numbers) != 3 {
 		t.Errorf("got %d accounts, want 3", len(numbers))
+	}
+}
+
+// TestMovedToken: only the key that has a token ends it, and of several keys with
+// one token, the one that expires last is loaded.
+func TestMovedToken(t *testing.T) {
+	t.Parallel()
+	l, hash := New(nil), clashing(1)
+	want := func(account, id string) {
+		t.Helper()
+		if got, err := l.Grant(&hash, time.Unix(0, 0)); err != nil || got.Account != account || got.Key != id {
+			t.Errorf("got %+v, %v, want %s of %s", got, err, id, account)
+		}
+	}
+	for _, account := range []string{"acc_1", "acc_2"} {
+		l.PutAccount(&store.Account{ID: account, Plan: "starter"})
+	}
+	l.PutToken(&Token{Hash: hash, Account: "acc_1", ID: "old", ExpiresAt: time.Unix(10, 0)})
+	l.PutToken(&Token{Hash: hash, Account: "acc_2", ID: "new", ExpiresAt: time.Unix(20, 0)})
+	want("acc_2", "new")
+	for _, other := range [][2]string{{"acc_1", "old"}, {"acc_1", "new"}, {"acc_2", "old"}, {"acc_3", "new"}} {
+		l.RemoveToken(hash, other[0], other[1])
+		want("acc_2", "new")
+	}
+	l.LoadToken(&Token{Hash: hash, Account: "acc_1", ID: "old", ExpiresAt: time.Unix(10, 0)})
+	want("acc_2", "new")
+	l.LoadToken(&Token{Hash: hash, Account: "acc_1", ID: "newest"})
+	want("acc_1", "newest")
+	l.LoadToken(&Token{Hash: hash, Account: "acc_2", ID: "new", ExpiresAt: time.Unix(20, 0)})
+	want("acc_1", "newest")
+	l.RemoveToken(hash, "acc_1", "newest")
+	if _, err := l.Grant(&hash, time.Unix(0, 0)); err == nil {
+		t.Error("a removed token is granted")
 	}
 }
 
@@ -112,7 +145,7 @@ func TestCompactionUnderReaders(t *testing.T) {
 	}
 	for range rounds {
 		for i := range tokens / 2 {
-			l.RemoveToken(clashing(i))
+			l.RemoveToken(clashing(i), "acc_1", name(i))
 			put(i)
 		}
 	}

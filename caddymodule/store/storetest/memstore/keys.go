@@ -2,6 +2,8 @@ package memstore
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -14,6 +16,9 @@ func (s *Store) CreateKey(_ context.Context, key store.Key, hash token.Hash) err
 	a := s.find(key.Account, 0)
 	if a.ID == "" {
 		return store.ErrNotFound
+	}
+	if old := s.tokens[hash]; old != nil && old.Account != key.Account && old.Live(key.CreatedAt) {
+		return store.ErrTokenTaken
 	}
 	if err := a.keys.Create(key); err != nil {
 		return err
@@ -28,6 +33,16 @@ func (s *Store) CreateKeys(ctx context.Context, keys []store.StoredKey) (errs []
 		errs = append(errs, s.CreateKey(ctx, key.Key, key.Hash))
 	}
 	return errs
+}
+
+// Holder implements store.Keys.
+func (s *Store) Holder(_ context.Context, hash token.Hash, at time.Time) (string, error) {
+	defer s.lock()()
+	k := s.tokens[hash]
+	if k == nil || !k.Live(at) {
+		return "", store.ErrNotFound
+	}
+	return k.Account, nil
 }
 
 // RotateKey implements store.Keys.
@@ -63,7 +78,11 @@ func (s *Store) ListKeys(_ context.Context, account string) (list []store.Key, e
 // ChangeKey implements store.Keys.
 func (s *Store) ChangeKey(_ context.Context, account, id string, at time.Time, change func(*store.Key) error) (store.Key, error) {
 	defer s.lock()()
-	return s.find(account, 0).keys.Change(id, at, change)
+	a := s.find(account, 0)
+	if !slices.Contains(slices.Collect(maps.Values(s.tokens)), a.keys.Find(id)) {
+		return store.Key{}, store.ErrNotFound
+	}
+	return a.keys.Change(id, at, change)
 }
 
 // RevokeKey implements store.Keys.
