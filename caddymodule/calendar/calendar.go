@@ -10,6 +10,8 @@
 // zone is constant and midnight is plain arithmetic;
 // [time.Time.ZoneBounds] has the next transition. A month ends at the first
 // midnight whose month is later.
+//
+// ParseDuration reads a length of time in days of 24 hours.
 package calendar
 
 import (

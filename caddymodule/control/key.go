@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
@@ -285,7 +286,7 @@ func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInpu
 	var overlap time.Duration
 	if in.Body != nil && in.Body.Overlap != "" {
 		var err error
-		if overlap, err = policy.ParseDuration(in.Body.Overlap); err != nil {
+		if overlap, err = calendar.ParseDuration(in.Body.Overlap); err != nil {
 			return api.IssuedKey{}, invalidRequest("The overlap is not a duration such as 90m, 24h or 7d, at most 36500d.")
 		}
 	}

@@ -14,11 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/cli/keyfile"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
-	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
 // The formats of a file with keys.
@@ -89,7 +89,7 @@ func (t *tool) importKeys() *cobra.Command {
 	c.Flags().StringVar(&flags.AccountPrefix, "account-prefix", "", "A text to put in front of each account")
 	c.Flags().StringVar(&flags.Type, "type", "", `The tokenable_type of the rows to import, for sanctum: for example App\Models\User`)
 	c.Flags().Func("expires-after", "How long after created_at a token expires, for sanctum: the `duration` in Sanctum's setting expiration, for example 720h or 30d (default: only expires_at counts)", func(text string) (err error) {
-		if flags.ExpiresAfter, err = policy.ParseDuration(text); err != nil || flags.ExpiresAfter == 0 {
+		if flags.ExpiresAfter, err = calendar.ParseDuration(text); err != nil || flags.ExpiresAfter == 0 {
 			return errExpiresAfter
 		}
 		return nil
