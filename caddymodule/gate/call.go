@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -98,11 +99,19 @@ func (c *Call) Lookup(name string) (any, bool) {
 	case "http.tollgate.key":
 		return c.grant.Key, true
 	case identityPlaceholder:
-		return c.credential.user, true
+		return c.user(), true
 	case "http.tollgate.limit", "http.tollgate.remaining":
 		return c.lookupLimit(name == "http.tollgate.remaining"), true
 	}
 	return nil, false
+}
+
+// user returns the user of an identity, or "".
+func (c *Call) user() string {
+	if !c.credential.isIdentity() {
+		return ""
+	}
+	return strings.TrimPrefix(c.credential.account, c.gate.Policy.Identity.Prefix)
 }
 
 // maxDecisions is how often a call is decided again because the account

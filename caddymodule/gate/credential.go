@@ -17,12 +17,17 @@ import (
 type credential struct {
 	// hash finds the token. It stands for the account of an identity.
 	hash token.Hash
-	// whole is the hash of the whole text of a foreign token with a "|".
+	// foreign is nil for a token that the gate made.
+	foreign *foreignToken
+	account string // of an identity
+}
+
+// foreignToken is a token that the gate did not make.
+type foreignToken struct {
+	// isSplit tells that the hash of the credential is that of the prefix and
+	// the rest. Then whole is the hash of the whole text.
+	isSplit bool
 	whole   token.Hash
-	isSplit bool // hash is that of the prefix and the rest; whole is set
-	foreign bool // the gate did not make the token
-	// account is that of an identity, and user the one who was authenticated.
-	account, user string
 }
 
 // isIdentity tells whether the account is known without a token.
@@ -113,11 +118,11 @@ func (g *Gate) parse(text string) (credential, *Refusal) {
 	if !g.Policy.ForeignKeys || !token.IsForeign(text) {
 		return credential{}, refuseInvalidToken
 	}
-	c := credential{hash: token.Foreign(text), foreign: true}
+	whole := token.Foreign(text)
 	if hash, found := token.SplitPrefix(text); found {
-		c.hash, c.whole, c.isSplit = hash, c.hash, true
+		return credential{hash: hash, foreign: &foreignToken{isSplit: true, whole: whole}}, nil
 	}
-	return c, nil
+	return credential{hash: whole, foreign: new(foreignToken)}, nil
 }
 
 // identityOf is the credential of a user that another handler has
@@ -135,7 +140,7 @@ func (g *Gate) identityOf(r *http.Request) (by credential, refusal *Refusal, fou
 	if !api.ValidAccount(account) {
 		return credential{}, refuseIdentity, true
 	}
-	return credential{hash: token.OfAccount(account), account: account, user: user}, nil, true
+	return credential{hash: token.OfAccount(account), account: account}, nil, true
 }
 
 // bearerProtocol is the prefix of a WebSocket subprotocol that is a token.

@@ -14,7 +14,7 @@ import (
 
 // find reads the first grant of a request.
 func (g *Gate) find(r *http.Request, db Store, by *credential, now time.Time) (store.Grant, *Refusal) {
-	if by.foreign {
+	if by.foreign != nil {
 		return g.findForeign(r, db, by, now)
 	}
 	grant, refusal := g.read(r.Context(), db, by, now, false)
@@ -55,7 +55,7 @@ func (c *credential) mayBelongToService(f *Refusal) bool {
 	case c.isIdentity():
 		return f != refuseInvalidToken // the account is disabled
 	}
-	return c.foreign
+	return c.foreign != nil
 }
 
 // refuseUnknown says that there is no account of an identity. It is not sent.
@@ -85,11 +85,11 @@ func (g *Gate) read(ctx context.Context, db Store, by *credential, now time.Time
 // rest is tried first: a store elsewhere would need a second round trip.
 func (c *credential) find(ctx context.Context, in func(context.Context, token.Hash, time.Time) (store.Grant, error), now time.Time) (store.Grant, error) {
 	grant, err := in(ctx, c.hash, now)
-	if !c.isSplit || !errors.Is(err, store.ErrNoGrant) {
+	if c.foreign == nil || !c.foreign.isSplit || !errors.Is(err, store.ErrNoGrant) {
 		return grant, err
 	}
-	if grant, err = in(ctx, c.whole, now); err == nil {
-		c.hash, c.isSplit = c.whole, false
+	if grant, err = in(ctx, c.foreign.whole, now); err == nil {
+		c.hash, c.foreign = c.foreign.whole, new(foreignToken)
 	}
 	return grant, err
 }
