@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -104,14 +103,6 @@ func (c *Call) Lookup(name string) (any, bool) {
 		return c.lookupLimit(name == "http.tollgate.remaining"), true
 	}
 	return nil, false
-}
-
-// user returns the user of an identity, or "".
-func (c *Call) user() string {
-	if !c.credential.isIdentity() {
-		return ""
-	}
-	return strings.TrimPrefix(c.credential.account, c.gate.Policy.Identity.Prefix)
 }
 
 // maxDecisions is how often a call is decided again because the account

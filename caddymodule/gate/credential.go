@@ -100,6 +100,14 @@ func (g *Gate) knownCredential(r *http.Request, e *policy.Endpoint, held headers
 	return by, found && refusal == nil
 }
 
+// user returns the user of an identity, or "".
+func (c *Call) user() string {
+	if !c.credential.isIdentity() {
+		return ""
+	}
+	return strings.TrimPrefix(c.credential.account, c.gate.Policy.Identity.Prefix)
+}
+
 // bearer returns the token of an Authorization field (RFC 6750, 2.1), or ""
 // if it has none.
 func bearer(field string) string {
