@@ -78,7 +78,7 @@ func TestPHP(t *testing.T) {
 		t.Errorf("a key in Authorization: the application got %q", got.Authorization)
 	}
 
-	// Pages and files need no key, and nobody can claim an account.
+	// Pages and files need no key. A client cannot set the account.
 	if got := get("/about", "Tollgate_Account", "acc_1", "Tollgate-Account", "acc_1"); got.Account != "" || got.Path != "/about" {
 		t.Errorf("a page: the application got %+v", got)
 	}

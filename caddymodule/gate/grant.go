@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
@@ -128,6 +127,5 @@ var refuseIdentity = fixed(http.StatusForbidden, "invalid_identity", "The name o
 
 // manyTokens refuses a client that has sent too many unknown tokens.
 func manyTokens(wait time.Duration) *Refusal {
-	return fixed(http.StatusTooManyRequests, codeThrottled, "Too many unknown tokens. Try again later.", Unauthenticated,
-		retryAfter(strconv.FormatInt(max(1, wholeSeconds(wait)), 10)))
+	return manyAttempts("Too many unknown tokens. Try again later.", Unauthenticated, wait)
 }

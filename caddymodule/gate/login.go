@@ -71,7 +71,7 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 	}
 	if attempt == nil {
 		g.Server.CountLogin(LoginThrottled)
-		return g.refuse(w, r, "", nil, throttled(wait))
+		return g.refuse(w, r, "", nil, manyAttempts("Too many login attempts. Try again later.", Throttled, wait))
 	}
 	r.Header[assertion.Header] = []string{g.Assertions.Login(r.Host, now)}
 	if g.Proof != "" {

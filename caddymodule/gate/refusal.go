@@ -15,8 +15,8 @@ const contentType = apierror.ContentType
 // in seconds.
 const retryUnavailable = "5"
 
-// codeThrottled is the code of one login attempt too many. Its page has a text
-// of its own.
+// codeThrottled is the code of one password or one unknown token too many. Its
+// page has a text of its own.
 const codeThrottled = "too_many_attempts"
 
 // Refusal is an answer of the gate itself. With Options.PassErrors, Serve
@@ -145,9 +145,9 @@ func away(f *Refusal) *Refusal {
 	return fixed(f.Status, f.Code, "This site cannot answer right now. Try again.", f.outcome)
 }
 
-// throttled refuses a login for so long.
-func throttled(wait time.Duration) *Refusal {
+// manyAttempts refuses a client that has sent too many passwords or tokens, for
+// so long.
+func manyAttempts(message string, outcome Outcome, wait time.Duration) *Refusal {
 	seconds := max(1, wholeSeconds(wait))
-	return fixed(http.StatusTooManyRequests, codeThrottled, "Too many login attempts. Try again later.", Throttled,
-		retryAfter(strconv.FormatInt(seconds, 10)))
+	return fixed(http.StatusTooManyRequests, codeThrottled, message, outcome, retryAfter(strconv.FormatInt(seconds, 10)))
 }

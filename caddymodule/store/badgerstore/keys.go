@@ -54,7 +54,7 @@ func (s *Store) CreateKeys(_ context.Context, keys []store.StoredKey) []error {
 }
 
 // tryKey checks a new key, claims its token, and adds it to the keys of its
-// account, which it reads once.
+// account. It reads the keys of each account once.
 func (s *Store) tryKey(rings map[string][]keyRow, k keyRow) (endedKeys, error) {
 	ring, isRead := rings[k.Account]
 	if !isRead {

@@ -34,8 +34,8 @@ var (
 )
 
 // ReadSanctum reads the table personal_access_tokens of Laravel Sanctum from a
-// SQLite database, which it does not change. The account is tokenable_id, and
-// the number of a line is the row id. It refuses a table with several
+// SQLite database. It does not change the database. The account is
+// tokenable_id, and the number of a line is the row id. It refuses a table with several
 // tokenable_types unless the options select one: their ids are of different
 // accounts.
 func ReadSanctum(ctx context.Context, path string, o Options) (keys Keys, err error) {
