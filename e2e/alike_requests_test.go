@@ -165,7 +165,7 @@ var alike = []struct{ name, status, text string }{
 	{"unknown page of a person", "404", call("/nothing", "", signedIn)},
 	{"method of a page", "405", call("DELETE /usage", "", signedIn)},
 	{"style", "200", call("{css}", "")},
-	{"old style", "200", call("/static/old/app.css", "")},
+	{"old style", "200", call("/static/old/base.css", "")},
 	{"unknown asset", "404", call("/static/old/app.txt", "")},
 	{"docs", "200", call("/docs", "")},
 	{"docs below", "404", call("/docs/", "")},

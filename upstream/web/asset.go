@@ -6,7 +6,9 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"path"
 	"strings"
 	"time"
 )
@@ -20,11 +22,11 @@ const staticPrefix = "/static/"
 // script and loads nothing. Its own style and embedded images are allowed.
 const assetPolicy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
 
-// assetTypes are the files that pages load, with their media types.
+// assetTypes are the media types of the files in static, by extension.
 var assetTypes = map[string]string{
-	"app.css":  "text/css; charset=utf-8",
-	"app.js":   "text/javascript; charset=utf-8",
-	"icon.svg": "image/svg+xml",
+	".css": "text/css; charset=utf-8",
+	".js":  "text/javascript; charset=utf-8",
+	".svg": "image/svg+xml",
 }
 
 // assets serves the files that pages load. A path has a hash of the content,
@@ -44,12 +46,16 @@ type asset struct {
 // content.
 func newAssets(logo Logo) (*assets, error) {
 	a := &assets{paths: map[string]string{}, files: map[string]asset{}}
-	for name, mediaType := range assetTypes {
-		content, err := static.ReadFile("static/" + name)
+	files, err := fs.Glob(static, "static/*")
+	if err != nil {
+		return nil, fmt.Errorf("listing assets: %w", err)
+	}
+	for _, file := range files {
+		content, err := static.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("reading asset: %w", err)
 		}
-		a.add(name, mediaType, content)
+		a.add(path.Base(file), assetTypes[path.Ext(file)], content)
 	}
 	if logo.Content != nil {
 		a.add(logo.fileName(), logo.MediaType, logo.Content)
@@ -60,8 +66,23 @@ func newAssets(logo Logo) (*assets, error) {
 func (a *assets) add(name, mediaType string, content []byte) {
 	sum := sha256.Sum256(content)
 	hash := hex.EncodeToString(sum[:6])
-	path := staticPrefix + hash + "/" + name
-	a.paths[name], a.files[path] = path, asset{mediaType, content, `"` + hash + `"`}
+	at := staticPrefix + hash + "/" + name
+	a.paths[name], a.files[at] = at, asset{mediaType, content, `"` + hash + `"`}
+}
+
+// loads returns what the pages of a section load: base.css and base.js, and
+// the files with the name of the section.
+func (a *assets) loads(section, icon string) assetPaths {
+	l := assetPaths{Icon: a.path(icon)}
+	for _, name := range []string{"base", section} {
+		if style, found := a.paths[name+".css"]; found {
+			l.Styles = append(l.Styles, style)
+		}
+		if script, found := a.paths[name+".js"]; found {
+			l.Scripts = append(l.Scripts, script)
+		}
+	}
+	return l
 }
 
 // path returns the path of a file.

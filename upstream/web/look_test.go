@@ -8,14 +8,15 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/upstream/web/browsertest"
 )
 
-// shots is where to put pictures of the whole storybook, in light and
-// dark, on a phone and on a laptop.
+// shots is where to put pictures of every state of every page, in all looks:
+//
+//	go test ./upstream/web -run Accessible -shots DIRECTORY
 var shots = flag.String("shots", "", "`directory` to write pictures of every state of every page to")
 
 // gallery serves the stories under the headers that pages have.
@@ -93,36 +94,58 @@ func TestNothingIsCutOff(t *testing.T) {
 	}
 }
 
-// Every state of every page is free of what axe-core finds, and nowhere
-// wider than a phone. Colors are the same at all widths and the layout is
-// the same in all colors, so that two looks show both to axe-core.
+// look is a window in which people see pages.
+type look struct {
+	size  browsertest.Option
+	width int
+	dark  bool
+	// axe lets axe-core judge the pages in this look. Colors are the same at
+	// all widths and the layout is the same in all colors, so a part of the
+	// looks shows both. All looks are judged with test --long.
+	axe bool
+}
+
+func (l look) options() []browsertest.Option {
+	if l.dark {
+		return []browsertest.Option{l.size, browsertest.Dark}
+	}
+	return []browsertest.Option{l.size}
+}
+
+var looks = map[string]look{
+	"1440-light": {browsertest.Wide, 1440, false, true},
+	"1440-dark":  {browsertest.Wide, 1440, true, false},
+	"820-light":  {browsertest.Tablet, 820, false, true},
+	"820-dark":   {browsertest.Tablet, 820, true, false},
+	"390-light":  {browsertest.Phone, 390, false, false},
+	"390-dark":   {browsertest.Phone, 390, true, true},
+}
+
+// Every state of every page is free of what axe-core finds, and is not wider
+// than the window.
 func TestStoriesAreAccessible(t *testing.T) {
 	t.Parallel()
 	server := gallery(t)
 	browser := browsertest.Start(t)
-	looks := map[string][]browsertest.Option{
-		"light":       {browsertest.Wide},
-		"dark":        {browsertest.Wide, browsertest.Dark},
-		"light-phone": {browsertest.Phone},
-		"dark-phone":  {browsertest.Phone, browsertest.Dark},
-	}
-	for _, look := range slices.Sorted(maps.Keys(looks)) {
-		page := browser.Person(looks[look]...)
-		for _, name := range slices.Sorted(maps.Keys(stories())) {
-			page.Go(server.URL + "/" + name)
+	for _, name := range slices.Sorted(maps.Keys(looks)) {
+		look := looks[name]
+		judged := look.axe || storetest.Long()
+		if !judged && *shots == "" {
+			continue
+		}
+		page := browser.Person(look.options()...)
+		for _, story := range slices.Sorted(maps.Keys(stories())) {
+			page.Go(server.URL + "/" + story)
 			if *shots != "" {
-				page.Screenshot(filepath.Join(*shots, look, name+".png"))
+				page.Screenshot(filepath.Join(*shots, name, story+".png"))
 			}
-			if look == "light" || look == "dark-phone" {
+			if judged {
 				for _, violation := range page.Violations() {
-					t.Errorf("%s, %s: %s", name, look, violation)
+					t.Errorf("%s, %s: %s", story, name, violation)
 				}
 			}
-			if strings.HasSuffix(look, "phone") {
-				width := browsertest.Evaluate[int](page, "document.documentElement.scrollWidth")
-				if width > 390 {
-					t.Errorf("%s, %s: %d pixels wide, want at most 390", name, look, width)
-				}
+			if width := browsertest.Evaluate[int](page, "document.documentElement.scrollWidth"); width > look.width {
+				t.Errorf("%s, %s: %d pixels wide, want at most %d", story, name, width, look.width)
 			}
 		}
 	}

@@ -17,7 +17,8 @@ var templates embed.FS
 // page is the input of the frame around every page.
 type page struct {
 	Title string
-	// Section is "settings" or "usage": the current entry of the menu.
+	// Section is the current entry of the menu: "settings", "usage" or empty.
+	// The page loads the style and the script of this name, if they exist.
 	Section string
 	// Email and Plan are empty without a session, or if they are unknown.
 	Email, Plan string
@@ -29,8 +30,11 @@ type page struct {
 	Body    any
 }
 
-// assetPaths are the paths of the files that every page loads.
-type assetPaths struct{ Style, Script, Icon string }
+// assetPaths are the paths of the files that a page loads.
+type assetPaths struct {
+	Styles, Scripts []string
+	Icon            string
+}
 
 // page returns a page of the person who is signed in.
 func (v *visit) page(title, section string, body any) page {
@@ -53,7 +57,7 @@ var notices = map[string]string{
 type views struct {
 	pages  map[string]*template.Template
 	assets *assets
-	loads  assetPaths
+	icon   string // the name of the asset
 }
 
 // newViews reads all templates: frame.html is around all pages, part.html has
@@ -73,8 +77,7 @@ func newViews(brand Brand, docs bool) (*views, error) {
 		icon = brand.Logo.fileName()
 	}
 	v := &views{
-		pages: map[string]*template.Template{}, assets: assets,
-		loads: assetPaths{assets.path("app.css"), assets.path("app.js"), assets.path(icon)},
+		pages: map[string]*template.Template{}, assets: assets, icon: icon,
 	}
 	functions := template.FuncMap{
 		"brand": func() Brand { return brand },
@@ -96,7 +99,7 @@ func newViews(brand Brand, docs bool) (*views, error) {
 
 // show answers with a page. After an error nothing is written yet.
 func (v *views) show(w http.ResponseWriter, status int, name string, p page) error {
-	p.Assets = v.loads
+	p.Assets = v.assets.loads(p.Section, v.icon)
 	var body bytes.Buffer
 	if err := v.pages[name].ExecuteTemplate(&body, "frame.html", p); err != nil {
 		return fmt.Errorf("rendering page %s: %w", name, err)

@@ -132,6 +132,15 @@ func (s *site) methods(r *http.Request) []string {
 func (s *site) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.open(s.front))
+	mux.Handle("GET /settings", http.RedirectHandler(keysPath, http.StatusSeeOther))
+	s.routeAccount(mux)
+	s.routeKeys(mux)
+	s.routeUsage(mux)
+	return mux
+}
+
+// routeAccount adds the pages about an account.
+func (s *site) routeAccount(mux *http.ServeMux) {
 	mux.HandleFunc("GET /login", s.open(s.loginForm))
 	mux.HandleFunc("POST /login", s.open(s.login))
 	mux.HandleFunc("POST /logout", s.open(s.logout))
@@ -139,9 +148,14 @@ func (s *site) routes() *http.ServeMux {
 		mux.HandleFunc("GET "+signUpPath, s.open(s.signUpForm))
 		mux.HandleFunc("POST "+signUpPath, s.open(s.signUp))
 	}
-	mux.HandleFunc("GET /usage", s.signedIn(s.usage))
-	mux.HandleFunc("GET /usage/calls", s.signedIn(s.calls))
-	mux.Handle("GET /settings", http.RedirectHandler(keysPath, http.StatusSeeOther))
+	mux.HandleFunc("GET "+passwordPath, s.signedInAlone(s.passwordForm))
+	mux.HandleFunc("POST "+passwordPath, s.signedInAlone(s.changePassword))
+	mux.HandleFunc("GET /settings/sessions", s.signedIn(s.sessionList))
+	mux.HandleFunc("POST /settings/sessions", s.signedIn(s.endSessions))
+}
+
+// routeKeys adds the pages about API keys and plans.
+func (s *site) routeKeys(mux *http.ServeMux) {
 	mux.HandleFunc("GET /settings/keys", s.signedIn(s.keys))
 	mux.HandleFunc("GET /settings/keys/new", s.signedIn(s.newKey))
 	mux.HandleFunc("POST /settings/keys/new", s.signedIn(s.createKey))
@@ -153,11 +167,12 @@ func (s *site) routes() *http.ServeMux {
 	mux.HandleFunc("GET /settings/keys/{id}/revoke", s.signedIn(s.revokeForm))
 	mux.HandleFunc("POST /settings/keys/{id}/revoke", s.signedIn(s.revokeKey))
 	mux.HandleFunc("GET /settings/plan", s.signedIn(s.plan))
-	mux.HandleFunc("GET "+passwordPath, s.signedInAlone(s.passwordForm))
-	mux.HandleFunc("POST "+passwordPath, s.signedInAlone(s.changePassword))
-	mux.HandleFunc("GET /settings/sessions", s.signedIn(s.sessionList))
-	mux.HandleFunc("POST /settings/sessions", s.signedIn(s.endSessions))
-	return mux
+}
+
+// routeUsage adds My usage.
+func (s *site) routeUsage(mux *http.ServeMux) {
+	mux.HandleFunc("GET "+usagePath, s.signedIn(s.usage))
+	mux.HandleFunc("GET /usage/calls", s.signedIn(s.calls))
 }
 
 // Paths that several files use.

@@ -24,6 +24,17 @@ func (c *Client) Usage(ctx context.Context, account string, days int) (document 
 	return document, err
 }
 
+// KeyUsage returns the calls of a key on the last days, up to
+// api.MaxKeyUsageDays.
+func (c *Client) KeyUsage(ctx context.Context, account, id string, days int) (usage api.KeyUsage, err error) {
+	path, err := keyPath(account, id)
+	if err != nil {
+		return usage, err
+	}
+	err = c.do(ctx, http.MethodGet, path+"/usage", url.Values{"days": {strconv.Itoa(days)}}, nil, &usage)
+	return usage, err
+}
+
 // ResetUsage sets today's count of one endpoint to zero, or the counts of all
 // endpoints if endpoint is empty.
 func (c *Client) ResetUsage(ctx context.Context, account, endpoint string) error {

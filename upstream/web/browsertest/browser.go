@@ -72,10 +72,15 @@ func Phone(ctx context.Context) error {
 	return err
 }
 
+// Tablet makes the window as wide as a tablet.
+func Tablet(ctx context.Context) error { return resize(ctx, 820, 1180) }
+
 // Wide makes the window as wide as a laptop.
-func Wide(ctx context.Context) error {
+func Wide(ctx context.Context) error { return resize(ctx, 1440, 900) }
+
+func resize(ctx context.Context, width, height int64) error {
 	_, err := chromedp.Call(ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
-		Width: 1280, Height: 800, DeviceScaleFactor: 1,
+		Width: width, Height: height, DeviceScaleFactor: 1,
 	})
 	return err
 }

@@ -1,0 +1,52 @@
+package web
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"time"
+)
+
+// accountStories are the states of the pages about an account.
+func accountStories() map[string]story {
+	return map[string]story{
+		"front": func(s *site, w http.ResponseWriter) error {
+			return s.front(w, loaded(s, httptest.NewRequest(http.MethodGet, "/", nil)))
+		},
+		"login":           loginStory(http.StatusOK, loginView{}, ""),
+		"login-signedout": loginStory(http.StatusOK, loginView{}, notices["signed-out"]),
+		"login-expired":   loginStory(http.StatusOK, loginView{Ended: true}, ""),
+		"login-wrong":     loginStory(http.StatusUnauthorized, loginView{Email: "ada@example.com", Problem: "E-mail or password is wrong."}, ""),
+		"signup":          func(s *site, w http.ResponseWriter) error { return s.showSignUp(w, http.StatusOK, signUpView{}) },
+		"signup-taken": func(s *site, w http.ResponseWriter) error {
+			return s.showSignUp(w, http.StatusUnprocessableEntity, signUpView{Email: "ada@example.com", Field: "email", Problem: "An account with this e-mail address exists. Sign in instead."})
+		},
+		"password": func(s *site, w http.ResponseWriter) error {
+			return s.showPassword(w, http.StatusOK, storyVisit("starter"), passwordView{})
+		},
+		"password-wrong": func(s *site, w http.ResponseWriter) error {
+			return s.showPassword(w, http.StatusUnauthorized, storyVisit("starter"), passwordView{Field: "current", Problem: "This is not your current password."})
+		},
+		"password-often": func(s *site, w http.ResponseWriter) error {
+			v := storyVisit("starter")
+			v.who.ChangesUntil = storyTime.Add(time.Hour)
+			return s.tooManyChanges(w, v)
+		},
+		"password-alone": func(s *site, w http.ResponseWriter) error {
+			return s.passwordForm(w, httptest.NewRequest(http.MethodGet, "/settings/password?done=password-alone", nil), storyVisit("starter"))
+		},
+		"sessions": func(s *site, w http.ResponseWriter) error {
+			v := storyVisit("starter")
+			return s.views.show(w, http.StatusOK, "sessions", v.page("Sessions", "settings", sessionsView{Others: true, Sessions: []sessionRow{
+				{Browser: "Firefox on Linux", Current: true, Since: v.clock.moment(storyTime.Add(-26 * time.Hour)), LastSeen: v.clock.moment(storyTime)},
+				{Browser: "Safari on iPhone", Since: v.clock.moment(storyTime.Add(-90 * time.Hour)), LastSeen: v.clock.moment(storyTime.Add(-5 * time.Hour))},
+			}}))
+		},
+	}
+}
+
+func loginStory(status int, view loginView, notice string) story {
+	return func(s *site, w http.ResponseWriter) error {
+		view.Next = usagePath
+		return s.showLogin(w, status, view, notice)
+	}
+}
