@@ -244,6 +244,7 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 	case c == nil:
 		return g.refuse(w, r, "", e, refusal)
 	case !shadow || c.unsure || refusal == refuseInvalidToken:
+		c.recordRefusal(refusal)
 		return g.refuse(w, r, c.grant.Account, e, refusal)
 	default:
 		c.letPass(refusal, held)
