@@ -165,14 +165,14 @@ func decodeKey(account, id, text string) (store.Key, token.Hash, error) {
 // its calls by day: "1795000000000000 192.0.2.1 20780:12:3". The address may be
 // empty.
 func encodeUse(k *store.Key) string {
-	text := decimal(k.LastUsedAt.UnixMicro()) + " "
+	text := []byte(decimal(k.LastUsedAt.UnixMicro()) + " ")
 	if k.LastUsedFrom.IsValid() {
-		text += k.LastUsedFrom.String()
+		text = k.LastUsedFrom.AppendTo(text)
 	}
 	for _, d := range k.Days {
-		text += " " + decimal(int64(d.Day)) + ":" + decimal(d.Calls) + ":" + decimal(d.Refused)
+		text = fmt.Appendf(text, " %d:%d:%d", int32(d.Day), d.Calls, d.Refused)
 	}
-	return text
+	return string(text)
 }
 
 // decodeUse reads what encodeUse writes. Older versions wrote no days.
