@@ -52,6 +52,8 @@ require github.com/anishathalye/porcupine v1.3.1
 
 require github.com/standard-webhooks/standard-webhooks/libraries v0.0.1
 
+require github.com/ccojocar/zxcvbn-go v1.0.4 // indirect
+
 require (
 	cel.dev/cel-go v0.32.0 // indirect
 	cel.dev/expr v0.25.3 // indirect
