@@ -176,7 +176,7 @@ func (u *Upstream) text(name string) *string {
 	return map[string]*string{
 		"address": &u.Address, "data": &u.Data, "database": &u.Database, "timezone": &u.Timezone,
 		"signup_plan": &u.SignUpPlan,
-		"name": &u.Name, "logo": &u.Logo, "contact": &u.Contact,
+		"name":        &u.Name, "logo": &u.Logo, "contact": &u.Contact,
 		"rates_history": &u.RatesHistory, "rates_daily": &u.RatesDaily,
 	}[name]
 }

@@ -142,7 +142,9 @@ func TestChangesInASession(t *testing.T) {
 	}
 	var changes sync.WaitGroup
 	for i := range 5 {
-		changes.Go(func() { ada.post("/settings/password", "current", password, "password", fmt.Sprintf("trombone velvet acorn %d", i)) })
+		changes.Go(func() {
+			ada.post("/settings/password", "current", password, "password", fmt.Sprintf("trombone velvet acorn %d", i))
+		})
 	}
 	changes.Wait()
 	sessions, err := w.store.Sessions(t.Context(), a.ID)
