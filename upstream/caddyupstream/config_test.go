@@ -40,8 +40,8 @@ func TestFieldsAreDocumented(t *testing.T) {
 		}
 		return true
 	})
-	if fields != 11 {
-		t.Errorf("found %d fields, want 11", fields)
+	if fields != 12 {
+		t.Errorf("found %d fields, want 12", fields)
 	}
 }
 

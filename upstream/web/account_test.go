@@ -24,7 +24,7 @@ func TestSignUpPlan(t *testing.T) {
 	if got.location != "/settings/keys?done=signed-up" {
 		t.Fatalf("got %d to %q", got.status, got.location)
 	}
-	ada.get(got.location).has(t, http.StatusOK, "Your account is ready.", "Create your first key", `href="/settings/plan"`)
+	ada.get(got.location).has(t, http.StatusOK, "Your account is ready.", "Create your first key", "Limits of your plan")
 	ada.makeKey("first")
 
 	unknown, log := newLoggedWorld(t, func(c *web.Config) { c.SignUp, c.SignUpPlan = true, "gold" })
