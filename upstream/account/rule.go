@@ -2,11 +2,13 @@ package account
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	zxcvbn "github.com/ccojocar/zxcvbn-go"
+	"github.com/ccojocar/zxcvbn-go/matching"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -26,8 +28,9 @@ const (
 	minScore = 3
 
 	// maxEstimated is how many characters are estimated: the work grows with
-	// the square of the length. It is a few milliseconds for this length.
-	maxEstimated = 50
+	// more than the square of the length. It is some milliseconds for this
+	// length, less than that of a hash.
+	maxEstimated = 32
 )
 
 // PasswordError says which rule a new password breaks. It wraps ErrPassword.
@@ -92,12 +95,20 @@ func words(email Email, names []string) []string {
 // reasons are the patterns of the estimator in words.
 var reasons = map[string]string{
 	"dictionary": "common words or a common password",
-	"l33t":       "common words or a common password",
 	"spatial":    "neighboring keys of a keyboard",
 	"repeat":     "repeated characters",
 	"sequence":   "a sequence of characters, such as 12345",
 	"date":       "a date",
 }
+
+// signs finds digits and signs in a row.
+var signs = regexp.MustCompile(`[^\pL\s]+`)
+
+// letters has the digits and signs that people write for letters. The
+// estimator can try all such replacements itself, but the number of attempts
+// grows exponentially.
+var letters = strings.NewReplacer("4", "a", "@", "a", "8", "b", "(", "c", "3", "e", "6", "g", "9", "g",
+	"1", "i", "!", "i", "|", "l", "0", "o", "$", "s", "5", "s", "+", "t", "7", "t", "2", "z")
 
 // guessable says why a password is easy to guess, or returns the empty text.
 // It estimates a repeated text once: the estimator knows only repeated
@@ -106,11 +117,15 @@ func guessable(password string, known []string) string {
 	unit := period(password)
 	repeated := len(unit) < len(password)
 	runes := []rune(unit)
-	estimate := zxcvbn.PasswordStrength(string(runes[:min(len(runes), maxEstimated)]), known)
+	begin := string(runes[:min(len(runes), maxEstimated)])
+	estimate := zxcvbn.PasswordStrength(begin, known, matching.FilterL33tMatcher)
 	if estimate.Score >= minScore {
-		return ""
+		estimate = zxcvbn.PasswordStrength(inLetters(begin), known, matching.FilterL33tMatcher)
 	}
-	if repeated {
+	switch {
+	case estimate.Score >= minScore:
+		return ""
+	case repeated:
 		return "repeated text"
 	}
 	reason, longest := "few different characters", 0
@@ -124,6 +139,17 @@ func guessable(password string, known []string) string {
 		}
 	}
 	return reason
+}
+
+// inLetters replaces up to three digits and signs in a row by letters. More in
+// a row are a number.
+func inLetters(text string) string {
+	return signs.ReplaceAllStringFunc(text, func(row string) string {
+		if len(row) > 3 {
+			return row
+		}
+		return letters.Replace(row)
+	})
 }
 
 // period returns the shortest text whose repetition is the password, or

@@ -41,6 +41,7 @@ func TestPasswordRules(t *testing.T) {
 		"weather & tides":                   name,
 		"passwordpassword1":                 word,
 		"P@ssw0rd12345678":                  guess,
+		"p4$$w0rd p@55w0rd":                 word,
 		"aaaaaaaaaaaaaaa":                   guess + "repeated text.",
 		"abababababababab":                  guess + "repeated text.",
 		"letmein letmein letmein":           guess + "repeated text.",
@@ -85,6 +86,18 @@ func TestCheckPasswordTakesAnyText(t *testing.T) {
 		err := CheckPassword(password, "ada@example.com")
 		if err == nil && utf8.RuneCountInString(norm.NFC.String(password)) < MinPassword {
 			t.Errorf("allowed %q", password)
+		}
+	})
+}
+
+// Threat: a text keeps a core busy for seconds, because the estimator tries all
+// letters that its signs could stand for.
+func TestCheckPasswordTakesSigns(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		signs := rapid.StringOfN(rapid.SampledFrom([]rune("4@8({[<369&#!1/|0$5+7%2")), 200, 1000, -1).Draw(t, "password")
+		if err := CheckPassword(signs, "ada@example.com"); err != nil && !errors.Is(err, ErrPassword) {
+			t.Error(err)
 		}
 	})
 }
