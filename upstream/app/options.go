@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -181,4 +182,16 @@ func CheckAssertions(secret, address string, gate *client.Client, logger *slog.L
 		logger.Warn("an assertion has an unknown key", slog.Any("error", err))
 	})
 	return server.CheckAssertion(verifier), nil
+}
+
+// ParseSwitch reads the value of a setting that is on or off. It also accepts
+// true and false.
+func ParseSwitch(text string) (on bool, err error) {
+	switch text {
+	case "on", "true":
+		return true, nil
+	case "off", "false":
+		return false, nil
+	}
+	return false, errors.New("want on or off")
 }

@@ -39,7 +39,7 @@ opens a page.`,
 	fromEnvironment(c, &s.listen, "upstream", "TOLLGATE_UPSTREAM", "127.0.0.1:9000", "`address` to listen on")
 	fromEnvironment(c, &s.address, "address", "TOLLGATE_ADDRESS", app.DefaultAddress, "public `URL` of the site; with https, session cookies are sent over TLS only")
 	fromEnvironment(c, &s.timezone, "timezone", "TOLLGATE_TIMEZONE", "UTC", "IANA `zone` whose midnight resets the quotas")
-	c.Flags().BoolVar(&s.signUp, "signup", false, "let strangers create an account (environment: TOLLGATE_SIGNUP, true or false)")
+	c.Flags().BoolVar(&s.signUp, "signup", false, "let strangers create an account (environment: TOLLGATE_SIGNUP, on or off)")
 	fromEnvironment(c, &s.signUpPlan, "signup-plan", "TOLLGATE_SIGNUP_PLAN", account.FreePlan, "`plan` of accounts that strangers create, in the gate's configuration")
 	c.Flags().BoolVar(&s.noRates, "no-rates", false, "serve accounts and web pages without the currency API; fetch no rates")
 	fromEnvironment(c, &s.name, "name", "TOLLGATE_NAME", "", "`text` that the web pages call the product, up to 40 characters")
@@ -106,9 +106,10 @@ func (s *settings) signUpFromEnvironment(c *cobra.Command) error {
 	if text == "" || c.Flag("signup").Changed {
 		return nil
 	}
-	if text != "true" && text != "false" {
-		return misuse.Errorf("invalid TOLLGATE_SIGNUP %q: want true or false", text)
+	on, err := app.ParseSwitch(text)
+	if err != nil {
+		return misuse.Errorf("invalid TOLLGATE_SIGNUP %q: %w", text, err)
 	}
-	s.signUp = text == "true"
+	s.signUp = on
 	return nil
 }
