@@ -33,6 +33,7 @@ import (
 //		login <method> <path> {
 //			per_client <attempts> <window>
 //			per_account <free failures> <first wait> <longest wait>
+//			strict
 //		}
 //		login_ttl <duration>
 //		usage <method> <path>
@@ -57,9 +58,9 @@ import (
 //	}
 //
 // guard, login, endpoint and plan can occur several times. per_client and
-// per_account can occur in one login: all logins share them. The whole
-// configuration is validated here and in Provision, because only the parser
-// knows file and line.
+// per_account can occur in one login: all logins share them. strict is for the
+// login that has it. The whole configuration is validated here and in
+// Provision, because only the parser knows file and line.
 func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 	d.Next() // the option's name
 	if existing != nil {
@@ -305,6 +306,10 @@ func (p *parser) login(args []string) error {
 		"per_client": {syntax: "per_client <attempts> <window>", args: 2, parse: p.setValues(&t.PerClient, &t.Window)},
 		"per_account": {syntax: "per_account <free failures> <first wait> <longest wait>", args: 3,
 			parse: p.setValues(&t.FreeFailures, &t.FirstWait, &t.MaxWait)},
+		"strict": {syntax: "strict", parse: func([]string) error {
+			p.app.StrictLogins = append(p.app.StrictLogins, pattern)
+			return nil
+		}},
 	})
 }
 

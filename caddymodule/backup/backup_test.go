@@ -156,6 +156,9 @@ func anItem() *rapid.Generator[store.Item] {
 				LastUsedFrom: address.Draw(t, "from"), Limits: limits(3).Draw(t, "limits"),
 				Addresses: rapid.SliceOfN(prefix, 0, store.MaxAddresses).Draw(t, "addresses"), Root: optional(word).Draw(t, "root"),
 			}}
+			for i := range rapid.IntRange(0, store.KeyDays).Draw(t, "days") {
+				item.Key.Days = append(item.Key.Days, store.KeyDay{Day: calendar.Day(20000 + i), Calls: number.Draw(t, "calls"), Refused: number.Draw(t, "refused")})
+			}
 			for i := range item.Key.Limits {
 				item.Key.Limits[i].OfKey = true
 			}
@@ -167,6 +170,7 @@ func anItem() *rapid.Generator[store.Item] {
 			item.Call = &store.Record{
 				Account: account, Key: optional(word).Draw(t, "key"), KeyName: text(64).Draw(t, "name"), At: instant.Draw(t, "at"), Endpoint: word.Draw(t, "endpoint"),
 				Method: "GET", Path: path.Draw(t, "path"), Status: rapid.IntRange(100, 999).Draw(t, "status"), Duration: time.Duration(rapid.Int64().Draw(t, "duration")),
+				Code: optional(word).Draw(t, "code of the refusal"),
 			}
 		case 4:
 			item.Refused = &store.Refused{

@@ -105,6 +105,12 @@ func (c *checker) key(k *store.Key) {
 	}
 	c.text("hint", k.Hint, maxText)
 	c.time(k.CreatedAt, k.ExpiresAt, k.RevokedAt, k.LastUsedAt)
+	c.valid(len(k.Days) <= store.KeyDays, "number of days", len(k.Days))
+	for _, d := range k.Days {
+		c.day(d.Day)
+		c.number("number of calls", d.Calls, 0, math.MaxInt64)
+		c.number("number of calls", d.Refused, 0, math.MaxInt64)
+	}
 	c.valid(len(k.Limits) <= store.MaxKeyLimits, "number of limits", len(k.Limits))
 	c.limits(k.Limits)
 	c.valid(len(k.Addresses) <= store.MaxAddresses, "number of addresses", len(k.Addresses))
@@ -130,6 +136,7 @@ func (c *checker) call(r *store.Record) {
 	c.name("endpoint", r.Endpoint)
 	c.text("method", r.Method, maxText)
 	c.number("status", int64(r.Status), minStatus, maxStatus)
+	c.optional("code", r.Code)
 }
 
 func (c *checker) entry(e *store.Entry) {

@@ -211,7 +211,7 @@ func (c *Call) proxy(w http.ResponseWriter, r *http.Request, held headers, next 
 	defer func() {
 		c.answer.end(otherwise)
 		if c.answer.status != http.StatusSwitchingProtocols {
-			c.record(c.answer.status)
+			c.record(c.answer.status, "")
 		}
 	}()
 	if c.endpoint.Usage {
@@ -308,7 +308,7 @@ func (c *Call) begun(status int) {
 	c.complete(c.answer.Header())
 	if status == http.StatusSwitchingProtocols {
 		c.answerProtocol(c.answer.Header())
-		c.record(status) // the connection may stay open for days
+		c.record(status, "") // the connection may stay open for days
 	}
 }
 
@@ -328,8 +328,22 @@ func (c *Call) refundIfFailed(status int, answered bool) {
 	}
 }
 
-// record adds the call to the account's recent calls.
-func (c *Call) record(status int) {
+// recordRefusal records a call that the gate refuses, so that the account sees
+// why. It does not record a token that is not valid, nor a failure of the
+// gate.
+func (c *Call) recordRefusal(f *Refusal) {
+	if f.Status != http.StatusUnauthorized && f.Status < http.StatusInternalServerError {
+		c.record(f.Status, f.Code)
+	}
+}
+
+// record adds the call to the account's recent calls. code is why the gate
+// refused it, empty for an admitted call.
+func (c *Call) record(status int, code string) {
+	day := c.day
+	if day == nil { // refused before its limits were found
+		day = c.gate.Policy.Calendar.At(c.began)
+	}
 	method := c.endpoint.Method
 	if c.head {
 		method = http.MethodHead
@@ -337,7 +351,7 @@ func (c *Call) record(status int) {
 	c.store.Record(store.Record{
 		Account: c.grant.Account, Key: c.grant.Key, KeyName: c.grant.KeyName, At: c.began,
 		Endpoint: c.endpoint.Name, Method: method, Path: c.path,
-		Status: status, Duration: c.gate.Since(c.began), From: c.from(), Handle: c.grant.Handle,
+		Status: status, Code: code, Duration: c.gate.Since(c.began), Day: day.Day, From: c.from(), Handle: c.grant.Handle,
 	})
 }
 

@@ -22,9 +22,6 @@ type exhaustion struct {
 // refuseExceeded refuses a call that a limit does not admit.
 func (c *Call) refuseExceeded() *Refusal {
 	c.warn(true)
-	if !c.shadow {
-		c.record(http.StatusTooManyRequests) // shadow records the call when it ends
-	}
 	if !c.shared || len(c.limits) != 1 || c.limits[0].Period.IsPace() || c.cost != 1 {
 		return c.exceeded()
 	}

@@ -175,7 +175,7 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 	case to.Endpoint != nil:
 		return g.endpoint(w, r, to.Endpoint, held, began, next)
 	case to.Login:
-		return g.login(w, r, next)
+		return g.login(w, r, to.Strict, next)
 	case g.isShadow():
 		return passUnchanged(w, r, held, next)
 	}
@@ -244,6 +244,7 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 	case c == nil:
 		return g.refuse(w, r, "", e, refusal)
 	case !shadow || c.unsure || refusal == refuseInvalidToken:
+		c.recordRefusal(refusal)
 		return g.refuse(w, r, c.grant.Account, e, refusal)
 	default:
 		c.letPass(refusal, held)

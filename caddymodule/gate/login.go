@@ -51,7 +51,9 @@ type loginAnswer struct {
 // login serves a request that checks a password. The limits of attempts
 // apply before the upstream sees it, and the upstream's answer decides
 // whether it counts as a failure.
-func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error {
+//
+// At a strict login, a success counts for the client like a failure.
+func (g *Gate) login(w http.ResponseWriter, r *http.Request, strict bool, next Handler) error {
 	email, refusal := loginAccount(w, r)
 	if refusal != nil {
 		return g.refuse(w, r, "", nil, refusal)
@@ -63,7 +65,9 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, next Handler) error
 	}
 	client := login.ClientOf(g.Server.Client(r))
 	now := g.Now()
-	attempt, wait, err := limiter.Reserve(r.Context(), now, g.Policy.LoginLimits, client, login.AccountOf(email))
+	limits := g.Policy.LoginLimits
+	limits.Strict = strict
+	attempt, wait, err := limiter.Reserve(r.Context(), now, limits, client, login.AccountOf(email))
 	if err != nil {
 		failed(g.outages.attempts, err)
 		g.Server.CountLogin(LoginUnavailable)

@@ -11,24 +11,23 @@ const cellVersion = 1
 
 // encodeClientCell returns the value of a client's cell, empty without
 // attempts.
-func encodeClientCell(attempts times) []byte {
-	if len(attempts) == 0 {
+func encodeClientCell(log clientLog) []byte {
+	if log.latest() == 0 {
 		return nil
 	}
-	return attempts.appendTo([]byte{cellVersion})
+	return log.appendTo([]byte{cellVersion})
 }
 
-func decodeClientCell(value []byte) (times, error) {
+func decodeClientCell(value []byte) (clientLog, error) {
 	if len(value) == 0 {
-		return nil, nil
+		return clientLog{}, nil
 	}
-	body := value[1:]
-	attempts := readTimes(body)
+	log, whole := readClientLog(value[1:])
 	var d decoded
-	if value[0] != cellVersion || len(body)%8 != 0 || !d.addTimes(attempts, maxPerClient) {
-		return nil, fmt.Errorf("%w: invalid cell of a client", ErrCorrupt)
+	if value[0] != cellVersion || !whole || !d.addClientLog(log) {
+		return clientLog{}, fmt.Errorf("%w: invalid cell of a client", ErrCorrupt)
 	}
-	return attempts, nil
+	return log, nil
 }
 
 // encodeAccountCell returns the value of an account's cell, empty without

@@ -92,8 +92,8 @@ func TestSharedChangesEndWithTheTimeout(t *testing.T) {
 	if err := attempt.Succeeded(t.Context(), g.now); err != nil {
 		t.Fatalf("Succeeded: %v", err)
 	}
-	if len(cells.changes) != 3 {
-		t.Errorf("got %d changes, want 3", len(cells.changes))
+	if len(cells.changes) != 4 {
+		t.Errorf("got %d changes, want 4", len(cells.changes))
 	}
 	for _, change := range cells.changes {
 		if left := change.Until.Sub(g.now); left <= 0 || left > time.Minute {

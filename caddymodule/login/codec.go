@@ -89,7 +89,8 @@ func decode(table byte, value []byte) (decoded, error) {
 	valid := len(d.body) > 0
 	switch table {
 	case clientsTable:
-		valid = valid && len(d.body)%8 == 0 && d.addTimes(readTimes(d.body), maxPerClient)
+		log, whole := readClientLog(d.body)
+		valid = valid && whole && d.addClientLog(log)
 	case failuresTable:
 		valid = valid && len(d.body)%failureSize == 0 && d.addFailures(readFailures(d.body))
 	case knownTable:
@@ -115,6 +116,10 @@ func (d *decoded) addTimes(list times, longest int) (valid bool) {
 	}
 	d.latest = max(d.latest, before)
 	return len(list) <= longest
+}
+
+func (d *decoded) addClientLog(log clientLog) (valid bool) {
+	return d.addTimes(log.attempts, maxPerClient) && d.addTimes(log.successes, maxPerClient*successesPerAttempt)
 }
 
 // maxFailures is the most failures in a list: the free ones, the doublings

@@ -5,8 +5,11 @@
 // Two rules apply to each attempt, and the longer wait decides.
 //
 // Per client, every attempt counts: at most PerClient in any Window. The
-// count is exact, from a log of the admitted attempts. A client is an IPv4
-// address or an IPv6 /64.
+// count is exact, from a log of the admitted attempts. An attempt that
+// succeeds moves to a second log of four times PerClient, so that many people
+// behind one address can log in. While that log is full, or if the limits are
+// Strict, the attempt stays in the first. A client is an IPv4 address or an
+// IPv6 /64.
 //
 // Per account, only failures count. The first Free failures cost nothing.
 // Each further failure makes the next attempt wait: FirstWait at first, then

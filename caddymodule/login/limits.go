@@ -24,6 +24,10 @@ var ErrLimits = errors.New("login limit out of bounds")
 // limiter outlives configurations. A zero field means its default; no rule
 // can be turned off.
 type Limits struct {
+	// Strict keeps successful attempts in the log of the client. Otherwise
+	// they move to a second log of four times PerClient, while that has
+	// room.
+	Strict bool
 	// PerClient is how many attempts one client has in any Window: 1 to
 	// 1000, 5 by default.
 	PerClient int

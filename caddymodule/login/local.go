@@ -211,11 +211,15 @@ func (r *reservation) Failed() { r.settled.Store(true) }
 
 // Succeeded implements Attempt.
 func (r *reservation) Succeeded(ctx context.Context, now time.Time) error {
-	if r.settled.Swap(true) || !r.hasAccount() {
+	if r.settled.Swap(true) {
 		return nil
 	}
 	instant := r.succeed(now)
-	if err := r.local.commits.save(ctx, failuresRow(r.account.group), knownRow(r.account.group)); err != nil {
+	rows := []rowKey{clientRow(r.client)}
+	if r.hasAccount() {
+		rows = append(rows, failuresRow(r.account.group), knownRow(r.account.group))
+	}
+	if err := r.local.commits.save(ctx, rows...); err != nil {
 		return fmt.Errorf("saving login success: %w", err)
 	}
 	r.trim(instant)
@@ -237,10 +241,21 @@ func (r *reservation) Abandoned(ctx context.Context) error {
 func (r *reservation) hasAccount() bool { return r.account != Account{} }
 
 func (r *reservation) succeed(now time.Time) int64 {
+	clients := r.local.clientShard(r.client)
+	clients.mu.Lock()
+	defer clients.mu.Unlock()
 	shard := r.local.accountShard(r.account.group)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	instant, _ := r.local.clock.at(now)
+	if !r.limits.Strict {
+		attempts := clients.state(r.limits, r.client, instant)
+		attempts.succeed(r.at)
+		clients.save(r.client, attempts)
+	}
+	if !r.hasAccount() {
+		return instant
+	}
 	state := shard.state(r.limits, r.account.group, r.fingerprint, instant)
 	state.succeed(instant)
 	shard.save(r.account.group, state)

@@ -11,11 +11,13 @@ type clientShard struct {
 // state reads a client. The caller holds the lock of the shard until it has
 // saved the result.
 func (s *clientShard) state(limits Limits, client Client, instant int64) *clientState {
-	return newClientState(limits, readTimes(s.attempts.get(clientRow(client).id)), instant)
+	// The body is valid: appendTo wrote it or decode checked it.
+	log, _ := readClientLog(s.attempts.get(clientRow(client).id))
+	return newClientState(limits, log, instant)
 }
 
 func (s *clientShard) save(client Client, c *clientState) {
-	s.attempts.put(clientRow(client).id, c.attempts.appendTo(nil), c.expires(), evictFirst)
+	s.attempts.put(clientRow(client).id, c.appendTo(nil), c.expires(), evictFirst)
 }
 
 // accountShard holds a part of the accounts. Failures and known clients are

@@ -113,13 +113,13 @@ func TestSharedRefusedAttemptsChangeNothing(t *testing.T) {
 // Each read and each change is a request to the server.
 func TestSharedRequestsOfALogin(t *testing.T) {
 	t.Parallel()
-	g := newGates(t, login.Limits{PerClient: 3})
+	g := newGates(t, login.Limits{PerClient: 2})
 	for _, test := range []struct {
 		name         string
 		attempt      func()
 		reads, swaps int
 	}{
-		{"success", func() { g.succeed("192.0.2.1", "a") }, 3, 3},
+		{"success", func() { g.succeed("192.0.2.1", "a") }, 4, 4},
 		{"failure", func() { g.fail("192.0.2.1", "a", 1) }, 2, 2},
 		{"without an account", func() { g.fail("192.0.2.1", "", 1) }, 1, 1},
 		{"refused", func() { g.refuse("192.0.2.1", "a", time.Minute) }, 2, 0},
@@ -154,6 +154,14 @@ func TestSharedKnownClient(t *testing.T) {
 	g.refuse("192.0.2.1", "a", 30*time.Second-1)
 }
 
+func TestSharedSuccessesOfAClient(t *testing.T) {
+	t.Parallel()
+	checkSuccesses(t, func(limits login.Limits) limiter {
+		g := newGates(t, limits)
+		return limiter{g.succeed, func(address, email string) { g.fail(address, email, 1) }, g.refuse, g.pass}
+	})
+}
+
 func TestSharedFirstOutcomeDecides(t *testing.T) {
 	t.Parallel()
 	g := newGates(t, loose)
@@ -179,7 +187,7 @@ func TestSharedWithoutAccount(t *testing.T) {
 	t.Parallel()
 	g := newGates(t, login.Limits{})
 	g.succeed("192.0.2.1", " ")
-	g.fail("192.0.2.1", "", 4)
+	g.fail("192.0.2.1", "", 5)
 	g.refuse("192.0.2.1", "", time.Minute)
 	if got := len(g.cells.Values()); got != 1 {
 		t.Errorf("got %d cells, want one", got)
@@ -197,7 +205,7 @@ func TestSharedClockSetBack(t *testing.T) {
 		checkClockSetBack(t, func(t *rapid.T, now time.Time) bool {
 			cells.SetClock(now)
 			attempt, _, err := rapid.SampledFrom(gates).Draw(t, "gate").Reserve(
-				context.Background(), start, login.Limits{}, login.ClientOf("192.0.2.1"), login.AccountOf("a"))
+				context.Background(), start, login.Limits{Strict: true}, login.ClientOf("192.0.2.1"), login.AccountOf("a"))
 			if err != nil {
 				t.Fatalf("Reserve: %v", err)
 			}

@@ -3,6 +3,7 @@ package login
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -60,7 +61,7 @@ func (r *sharedReservation) reserve(ctx context.Context) (time.Duration, error) 
 	}
 	said, err = r.take(ctx, r.account.cellKey(), account, r.judgeAccount)
 	if err != nil || said.wait > 0 {
-		if released := r.shared.update(ctx, r.client.cellKey(), r.withoutAttempt); released != nil {
+		if released := r.updateClient(ctx, func(c *clientState) { c.release(r.clientAt) }); released != nil {
 			// The client has one attempt less until the window has passed.
 			r.shared.outages.Failed(slog.Any("error", released))
 		}
@@ -128,29 +129,31 @@ func (r *sharedReservation) judgeClient(seen view) (verdict, error) {
 	} else {
 		attempts.add(at.instant)
 	}
-	said.change = seen.change(encodeClientCell(attempts.attempts), attempts.expires())
+	said.change = seen.change(encodeClientCell(attempts.clientLog), attempts.expires())
 	return said, nil
 }
 
-// withoutAttempt takes the attempt back from the client.
-func (r *sharedReservation) withoutAttempt(seen view) (verdict, error) {
-	attempts, _, err := r.clientState(seen)
-	if err != nil {
-		return verdict{}, err
-	}
-	attempts.release(r.clientAt)
-	change := seen.change(encodeClientCell(attempts.attempts), attempts.expires())
-	return verdict{write: !bytes.Equal(change.New, change.Old), change: change}, nil
+// updateClient changes the cell of the client.
+func (r *sharedReservation) updateClient(ctx context.Context, edit func(*clientState)) error {
+	return r.shared.update(ctx, r.client.cellKey(), func(seen view) (verdict, error) {
+		attempts, _, err := r.clientState(seen)
+		if err != nil {
+			return verdict{}, err
+		}
+		edit(attempts)
+		change := seen.change(encodeClientCell(attempts.clientLog), attempts.expires())
+		return verdict{write: !bytes.Equal(change.New, change.Old), change: change}, nil
+	})
 }
 
 func (r *sharedReservation) clientState(seen view) (*clientState, placed, error) {
-	attempts, err := decodeClientCell(seen.Value)
+	log, err := decodeClientCell(seen.Value)
 	if err != nil {
 		return nil, placed{}, err
 	}
-	at := place(seen.Now, attempts.last())
-	attempts.moveBack(at.back)
-	return newClientState(r.limits, attempts, at.instant), at, nil
+	at := place(seen.Now, log.latest())
+	log.moveBack(at.back)
+	return newClientState(r.limits, log, at.instant), at, nil
 }
 
 // judgeAccount applies the rule per account.
@@ -193,7 +196,15 @@ func (r *sharedReservation) Failed() { r.settled.Store(true) }
 
 // Succeeded implements Attempt. The time of the server decides, not now.
 func (r *sharedReservation) Succeeded(ctx context.Context, _ time.Time) error {
-	err := r.settle(ctx, func(state *accountState, instant int64) { state.succeed(instant) })
+	if r.settled.Swap(true) {
+		return nil
+	}
+	err := r.updateAccount(ctx, func(state *accountState, instant int64) { state.succeed(instant) })
+	if !r.limits.Strict {
+		ctx, cancel := context.WithTimeout(ctx, r.shared.timeout)
+		defer cancel()
+		err = errors.Join(err, r.updateClient(ctx, func(c *clientState) { c.succeed(r.clientAt) }))
+	}
 	if err != nil {
 		return fmt.Errorf("saving login success: %w", err)
 	}
@@ -202,16 +213,19 @@ func (r *sharedReservation) Succeeded(ctx context.Context, _ time.Time) error {
 
 // Abandoned implements Attempt.
 func (r *sharedReservation) Abandoned(ctx context.Context) error {
-	err := r.settle(ctx, func(state *accountState, _ int64) { state.release(r.accountAt, r.known) })
+	if r.settled.Swap(true) {
+		return nil
+	}
+	err := r.updateAccount(ctx, func(state *accountState, _ int64) { state.release(r.accountAt, r.known) })
 	if err != nil {
 		return fmt.Errorf("saving abandoned login attempt: %w", err)
 	}
 	return nil
 }
 
-// settle changes the account, if this is the first outcome.
-func (r *sharedReservation) settle(ctx context.Context, outcome func(state *accountState, instant int64)) error {
-	if r.settled.Swap(true) || !r.hasAccount() {
+// updateAccount changes the cell of the account, if the attempt has one.
+func (r *sharedReservation) updateAccount(ctx context.Context, outcome func(state *accountState, instant int64)) error {
+	if !r.hasAccount() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.shared.timeout)

@@ -49,6 +49,12 @@ type Config struct {
 	// of them share the limits of attempts.
 	Logins []string `json:"logins,omitempty"`
 
+	// StrictLogins lists those of the logins whose successful attempts count
+	// like failed ones, for example "POST /signup": the client needs no
+	// password for a success there. At other logins, a successful attempt
+	// moves to a second log of four times per_client. Default: none.
+	StrictLogins []string `json:"strict_logins,omitempty"`
+
 	// LoginThrottle limits login attempts. All logins share its limits.
 	LoginThrottle LoginThrottle `json:"login_throttle,omitzero"`
 

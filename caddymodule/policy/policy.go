@@ -73,6 +73,7 @@ type Policy struct {
 // zero Route is neither.
 type Route struct {
 	Login    bool
+	Strict   bool // of a login: see Config.StrictLogins
 	Endpoint *Endpoint
 }
 
@@ -171,12 +172,17 @@ func (p *Policy) addLogins(c Config) error {
 	var errs []error
 	for _, pattern := range c.Logins {
 		method, path, _ := strings.Cut(pattern, " ")
-		err := p.addRoute(method, path, Route{Login: true})
+		err := p.addRoute(method, path, Route{Login: true, Strict: slices.Contains(c.StrictLogins, pattern)})
 		if err == nil {
 			err = p.addLoginAlias(method, path)
 		}
 		if err != nil {
 			errs = append(errs, &Error{"login " + pattern, err})
+		}
+	}
+	for _, pattern := range c.StrictLogins {
+		if !slices.Contains(c.Logins, pattern) {
+			errs = append(errs, mistake("strict_logins", "%q is not in logins", pattern))
 		}
 	}
 	return errors.Join(errs...)

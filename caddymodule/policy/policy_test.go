@@ -119,6 +119,7 @@ func TestMistakes(t *testing.T) {
 		"guard twice":      {func(c *policy.Config) { c.Guard = []string{"/api/", "/api/"} }, "guard /api/"},
 		"login":            {func(c *policy.Config) { c.Logins = []string{"/login"} }, "login /login"},
 		"login twice":      {func(c *policy.Config) { c.Logins = []string{"POST /x", "POST /x"} }, "login POST /x"},
+		"strict login":     {func(c *policy.Config) { c.StrictLogins = []string{"POST /signup"} }, "strict_logins"},
 		"attempts":         {func(c *policy.Config) { c.LoginThrottle.PerClient = -1 }, "per_client"},
 		"window":           {func(c *policy.Config) { c.LoginThrottle.Window = 1 }, "per_client"},
 		"failures":         {func(c *policy.Config) { c.LoginThrottle.FreeFailures = 1 << 20 }, "per_account"},

@@ -52,6 +52,9 @@ const (
 	// RecentFor is how long a recent call is kept.
 	RecentFor = 30 * 24 * time.Hour
 
+	// KeyDays is for how many days the calls of a key are kept.
+	KeyDays = 31
+
 	// CountsFor is how many days a count is kept.
 	CountsFor = 400
 
@@ -328,8 +331,8 @@ type Accounts interface {
 	DeleteAccount(ctx context.Context, id string) error
 }
 
-// Record describes a finished call: an admitted one, or one that a limit
-// refused.
+// Record describes a finished call of a known account: an admitted or a refused
+// one.
 type Record struct {
 	Account  string
 	Key      string // the key's id
@@ -339,7 +342,12 @@ type Record struct {
 	Method   string
 	Path     string
 	Status   int
+	// Code is why the gate refused the call. It is empty for an admitted call.
+	Code     string
 	Duration time.Duration
+	// Day is the day of the call, for Key.Days only. The store does not keep
+	// it with the call.
+	Day calendar.Day
 	// From is the client's address, if it is known. The store keeps it as
 	// the LastUsedFrom of the key only.
 	From netip.Addr
@@ -358,9 +366,9 @@ type Count struct {
 
 // Usage keeps and lists what accounts have used.
 type Usage interface {
-	// Record adds a finished call to the recent calls. It never blocks. The
-	// record is durable within seconds. A store that cannot write as fast as
-	// calls end drops some.
+	// Record adds a finished call to the recent calls, and to what its key
+	// was used for. It never blocks. The record is durable within seconds. A
+	// store that cannot write as fast as calls end drops some.
 	Record(record Record)
 
 	// Counts returns the counts above zero of the days from first to

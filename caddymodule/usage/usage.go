@@ -242,6 +242,8 @@ func calls(recent []store.Record) []api.UsageCall {
 			Status:     r.Status,
 			DurationMS: milliseconds(r.Duration),
 			Key:        r.KeyName,
+			KeyID:      r.Key,
+			Code:       r.Code,
 		})
 	}
 	return list

@@ -88,7 +88,9 @@ func (s setup) text() string {
 			per_client 1000 1m
 		}
 		login POST /login
-		login POST /signup
+		login POST /signup {
+			strict
+		}
 		usage GET /api/usage
 		endpoint currencies GET /api/currencies
 		endpoint convert GET /api/convert/{from}/{amount}/{to}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -83,7 +84,8 @@ func showUsage(table io.Writer, d api.UsageDocument) {
 	row(table)
 	row(table, "RECENT CALL", "STATUS", "METHOD", "PATH", "MS", "KEY")
 	for _, call := range d.RecentCalls[:min(len(d.RecentCalls), shownCalls)] {
-		row(table, moment(call.At.Time), strconv.Itoa(call.Status), call.Method, call.Path,
+		status := strings.TrimSpace(strconv.Itoa(call.Status) + " " + call.Code)
+		row(table, moment(call.At.Time), status, call.Method, call.Path,
 			strconv.FormatFloat(call.DurationMS, 'f', -1, 64), call.Key)
 	}
 }

@@ -50,6 +50,8 @@ type entry struct {
 	at              time.Time
 	own             bool // from a client known at that time
 	counts          bool // as failure
+	moved           bool // to the log of successes
+	strict          bool // does not move
 	real            login.Attempt
 }
 
@@ -82,7 +84,7 @@ func (m *model) opens(client, account int, instant time.Time) time.Time {
 	own := m.known(client, account, instant)
 	count, last := 0, time.Time{}
 	for _, e := range m.attempts {
-		if e.client == client {
+		if e.client == client && !e.moved {
 			log = append(log, e.at)
 		}
 		if e.account == account && e.counts && e.own == own && (!own || e.client == client) {
@@ -125,13 +127,20 @@ func (m *model) forgetOldest(of *entry) {
 	}
 }
 
-func (m *model) succeed(client, account int, instant time.Time) {
+func (m *model) succeed(of *entry, instant time.Time) {
+	moved := 0
 	for _, e := range m.attempts {
-		if e.client == client && e.account == account {
+		if e.client == of.client && e.account == of.account {
 			e.counts = false
 		}
+		if e.client == of.client && e.moved && e.at.Add(m.limits.Window).After(instant) {
+			moved++
+		}
 	}
-	m.logins = append(m.logins, success{client, account, instant})
+	if of.at.Add(m.limits.Window).After(instant) && moved < 4*m.limits.PerClient {
+		of.moved = !of.strict
+	}
+	m.logins = append(m.logins, success{of.client, of.account, instant})
 }
 
 // CheckModel checks that limiters agree with a naive model, with late
@@ -140,7 +149,7 @@ func (m *model) succeed(client, account int, instant time.Time) {
 func CheckModel(t *testing.T, setup func(t *rapid.T) Setup) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := login.Limits{
-			PerClient: rapid.IntRange(1, 8).Draw(t, "per client"),
+			PerClient: rapid.SampledFrom([]int{1, 1, 2, 3, 5, 8}).Draw(t, "per client"),
 			Window:    time.Minute,
 			Free:      rapid.IntRange(1, 4).Draw(t, "free"),
 			FirstWait: 10 * time.Second,
@@ -206,7 +215,9 @@ func (s *session) reserve(t *rapid.T) {
 	client, account := rapid.IntRange(0, 2).Draw(t, "client"), rapid.IntRange(0, 1).Draw(t, "account")
 	instant, reading := s.model.read(s.now)
 	opens := s.model.opens(client, account, instant)
-	attempt, wait, err := s.Next().Reserve(context.Background(), s.now, s.limits,
+	limits := s.limits
+	limits.Strict = rapid.Bool().Draw(t, "strict")
+	attempt, wait, err := s.Next().Reserve(context.Background(), s.now, limits,
 		login.ClientOf(fmt.Sprint("192.0.2.", client)), login.AccountOf(fmt.Sprint(account)))
 	if err != nil {
 		t.Fatalf("Reserve: %v", err)
@@ -225,7 +236,7 @@ func (s *session) reserve(t *rapid.T) {
 	}
 	e := &entry{
 		client: client, account: account, at: instant, counts: true,
-		own: s.model.known(client, account, instant), real: attempt,
+		own: s.model.known(client, account, instant), strict: limits.Strict, real: attempt,
 	}
 	s.model.attempts = append(s.model.attempts, e)
 	s.model.forgetOldest(e)
@@ -246,7 +257,7 @@ func (s *session) succeed(t *rapid.T) {
 	if err := e.real.Succeeded(context.Background(), s.now); err != nil {
 		t.Fatalf("Succeeded: %v", err)
 	}
-	s.model.succeed(e.client, e.account, instant)
+	s.model.succeed(e, instant)
 }
 
 // restart sets the clock right. Another test covers steps of the clock over

@@ -12,6 +12,10 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
+// hasCode is added to the status of a call that was refused with a code, which
+// follows. Calls of older versions have no code.
+const hasCode = 1 << 16
+
 // callList is some calls of an account as they are stored, oldest first.
 // Pending calls have this form, too: it is small and has no pointers for the
 // garbage collector.
@@ -28,8 +32,14 @@ func (l *callList) add(c *store.Record) {
 	e.string(c.Endpoint)
 	e.string(c.Method)
 	e.string(c.Path)
-	e.uint(uint64(c.Status))
-	e.int(int64(c.Duration))
+	if c.Code == "" {
+		e.uint(uint64(c.Status))
+		e.int(int64(c.Duration))
+	} else {
+		e.uint(uint64(c.Status) + hasCode)
+		e.int(int64(c.Duration))
+		e.string(c.Code)
+	}
 	l.n, l.buf = l.n+1, e.buf
 }
 
@@ -40,6 +50,10 @@ func (l callList) decode(account string) ([]store.Record, error) {
 		list[i] = store.Record{
 			Account: account, At: d.time(), Key: d.string(), KeyName: d.string(), Endpoint: d.string(),
 			Method: d.string(), Path: d.string(), Status: int(d.uint()), Duration: time.Duration(d.int()),
+		}
+		if list[i].Status >= hasCode {
+			list[i].Status -= hasCode
+			list[i].Code = d.string()
 		}
 	}
 	if err := d.end(); err != nil {

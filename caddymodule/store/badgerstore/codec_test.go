@@ -28,6 +28,7 @@ func drawRecord(t *rapid.T) store.Record {
 		Account: "acc_1", Key: text.Draw(t, "key"), KeyName: text.Draw(t, "name"), At: drawTime(t, "at"),
 		Endpoint: text.Draw(t, "endpoint"), Method: text.Draw(t, "method"), Path: text.Draw(t, "path"),
 		Status: rapid.IntRange(0, 999).Draw(t, "status"), Duration: time.Duration(rapid.Int64().Draw(t, "duration")),
+		Code: rapid.SampledFrom([]string{"", "quota_exceeded", "insufficient_scope"}).Draw(t, "code"),
 	}
 }
 
@@ -93,7 +94,12 @@ func TestRowsRoundTrip(t *testing.T) {
 		if rapid.Bool().Draw(t, "known") {
 			use.from = drawAddr(t)
 		}
-		if got, err := decodeUse(key.ID, encodeUse(use)); err != nil || got != use {
+		for i := range rapid.IntRange(0, store.KeyDays).Draw(t, "days") {
+			use.days = append(use.days, store.KeyDay{
+				Day: calendar.Day(i), Calls: rapid.Int64Min(0).Draw(t, "calls"), Refused: rapid.Int64Min(0).Draw(t, "refused"),
+			})
+		}
+		if got, err := decodeUse(key.ID, encodeUse(use)); err != nil || !reflect.DeepEqual(got, use) {
 			t.Errorf("last use: got %+v, %v, want %+v", got, err, use)
 		}
 

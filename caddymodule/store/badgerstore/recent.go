@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -44,9 +45,6 @@ const (
 	// flushRows is how many rows a flush writes in one transaction.
 	flushRows = 256
 
-	// usedEvery is how old the stored last use of a key may be.
-	usedEvery = 30 * time.Second
-
 	// usedFor is how long a key's last use is kept after it.
 	usedFor = 400 * 24 * time.Hour
 )
@@ -75,11 +73,13 @@ type pending struct {
 	used  []keyUse
 }
 
-// keyUse is the last use of a key: when, and from which address.
+// keyUse is the last use of a key, when and from which address, and its calls
+// by day.
 type keyUse struct {
 	key  string
 	at   time.Time
 	from netip.Addr // the zero Addr if it is not known
+	days []store.KeyDay
 }
 
 func newRecorder(s *Store) *recorder {
@@ -178,10 +178,17 @@ func (p *pending) add(record *store.Record) {
 	}
 	i := slices.IndexFunc(p.used, func(u keyUse) bool { return u.key == record.Key })
 	if i < 0 {
-		p.used = append(p.used, keyUse{record.Key, record.At, record.From})
-	} else if record.At.After(p.used[i].at) {
-		p.used[i].at, p.used[i].from = record.At, record.From
+		i = len(p.used)
+		p.used = append(p.used, keyUse{key: record.Key, at: record.At, from: record.From})
 	}
+	p.used[i].add(record)
+}
+
+func (u *keyUse) add(record *store.Record) {
+	if record.At.After(u.at) {
+		u.at, u.from = record.At, record.From
+	}
+	u.days = record.AddTo(u.days)
 }
 
 // flush writes what all accounts have pending.
@@ -326,7 +333,7 @@ func readSlots(account string, scan scanFunc) (slots []slotRow, err error) {
 // bySlot sorts the oldest slot first.
 func bySlot(a, b slotRow) int { return cmp.Compare(a.number, b.number) }
 
-// usedRows returns the rows of the keys whose stored last use is too old.
+// usedRows returns the rows of the keys that were used.
 func (r *recorder) usedRows(keys []keyUse) (rows []change, err error) {
 	for _, u := range keys {
 		stored, err := r.store.lastUse(u.key)
@@ -334,9 +341,11 @@ func (r *recorder) usedRows(keys []keyUse) (rows []change, err error) {
 			return nil, err
 		}
 		// A clock that was far ahead has stored a time in the future.
-		if since := u.at.Sub(stored.at); since >= usedEvery || since < -clockAhead {
-			rows = append(rows, useChange(u))
+		if since := u.at.Sub(stored.at); since < 0 && since >= -clockAhead {
+			u.at, u.from = stored.at, stored.from
 		}
+		u.days = store.AddDays(stored.days, u.days)
+		rows = append(rows, useChange(u))
 	}
 	return rows, nil
 }
@@ -349,21 +358,34 @@ func useChange(u keyUse) change {
 func encodeUse(u keyUse) []byte {
 	e := newEncoder()
 	e.time(u.at)
+	from := ""
 	if u.from.IsValid() {
-		e.string(u.from.String())
+		from = u.from.String()
+	}
+	e.string(from)
+	for _, d := range u.days {
+		e.int(int64(d.Day))
+		e.uint(uint64(d.Calls))
+		e.uint(uint64(d.Refused))
 	}
 	return e.buf
 }
 
-// decodeUse reads a last use. Those of older versions have no address.
+// decodeUse reads a last use. Those of older versions have no days, and some
+// no address.
 func decodeUse(key string, value []byte) (keyUse, error) {
 	d := newDecoder(value)
 	u := keyUse{key: key, at: d.time()}
 	if d.more() {
-		var err error
-		if u.from, err = netip.ParseAddr(d.string()); err != nil {
-			d.err = errCorrupt
+		if from := d.string(); from != "" {
+			var err error
+			if u.from, err = netip.ParseAddr(from); err != nil {
+				d.err = errCorrupt
+			}
 		}
+	}
+	for d.more() && d.err == nil {
+		u.days = append(u.days, store.KeyDay{Day: calendar.Day(d.int()), Calls: int64(d.uint()), Refused: int64(d.uint())})
 	}
 	if err := d.end(); err != nil {
 		return keyUse{}, fmt.Errorf("last use of key %.40s: %w", key, err)

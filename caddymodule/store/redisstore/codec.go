@@ -161,19 +161,40 @@ func decodeKey(account, id, text string) (store.Key, token.Hash, error) {
 	return k, row.Token, nil
 }
 
-// decodeUse reads when a key was last used, in microseconds, and from where.
+// encodeUse writes when a key was last used, in microseconds, from where, and
+// its calls by day: "1795000000000000 192.0.2.1 20780:12:3". The address may be
+// empty.
+func encodeUse(k *store.Key) string {
+	text := []byte(decimal(k.LastUsedAt.UnixMicro()) + " ")
+	if k.LastUsedFrom.IsValid() {
+		text = k.LastUsedFrom.AppendTo(text)
+	}
+	for _, d := range k.Days {
+		text = fmt.Appendf(text, " %d:%d:%d", int32(d.Day), d.Calls, d.Refused)
+	}
+	return string(text)
+}
+
+// decodeUse reads what encodeUse writes. Older versions wrote no days.
 func decodeUse(k *store.Key, text string) error {
-	at, from, _ := strings.Cut(text, " ")
+	at, rest, _ := strings.Cut(text, " ")
+	from, days, _ := strings.Cut(rest, " ")
 	us, err := strconv.ParseInt(at, 10, 64)
 	if err != nil {
 		return damaged("last use of key "+k.ID, err)
 	}
 	k.LastUsedAt = time.UnixMicro(us).UTC()
-	if from == "" {
-		return nil
+	if from != "" {
+		if k.LastUsedFrom, err = netip.ParseAddr(from); err != nil {
+			return damaged("last use of key "+k.ID, err)
+		}
 	}
-	if k.LastUsedFrom, err = netip.ParseAddr(from); err != nil {
-		return damaged("last use of key "+k.ID, err)
+	for field := range strings.FieldsSeq(days) {
+		var d store.KeyDay
+		if _, err := fmt.Sscanf(field, "%d:%d:%d", &d.Day, &d.Calls, &d.Refused); err != nil {
+			return damaged("days of key "+k.ID, err)
+		}
+		k.Days = append(k.Days, d)
 	}
 	return nil
 }

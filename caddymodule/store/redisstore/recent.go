@@ -73,15 +73,17 @@ func (r *recent) add(record store.Record) {
 	waiting := r.waiting[of]
 	switch {
 	case waiting != nil && waiting.isFull():
+		waiting.use(&record)
 		waiting.replace(record)
 		return
 	case r.count >= maxWaiting:
 		r.log.Failed(slog.Any("error", errDropped))
 		return
 	case waiting == nil:
-		waiting = &batch{}
+		waiting = &batch{used: map[string]*store.Key{}}
 		r.waiting[of] = waiting
 	}
+	waiting.use(&record)
 	waiting.records = append(waiting.records, record)
 	r.count++
 }
@@ -91,6 +93,24 @@ func (r *recent) add(record store.Record) {
 type batch struct {
 	records []store.Record
 	oldest  int // its place in a full batch
+	// used has the last use and the days of the keys, by id.
+	used map[string]*store.Key
+}
+
+// use adds a call to what its key was used for.
+func (b *batch) use(record *store.Record) {
+	if record.Key == "" {
+		return
+	}
+	k := b.used[record.Key]
+	if k == nil {
+		k = &store.Key{ID: record.Key}
+		b.used[record.Key] = k
+	}
+	if record.At.After(k.LastUsedAt) {
+		k.LastUsedAt, k.LastUsedFrom = record.At, record.From
+	}
+	k.Days = record.AddTo(k.Days)
 }
 
 func (b *batch) isFull() bool { return len(b.records) >= store.MaxRecent }
@@ -168,25 +188,25 @@ func (r *recent) flush(ctx context.Context, of func(holder) bool) error {
 	}
 	var group errgroup.Group
 	group.SetLimit(writers)
-	for of, list := range r.take(of) {
+	for of, taken := range r.take(of) {
 		group.Go(func() error {
 			ctx, cancel := r.store.client.within(ctx)
 			defer cancel()
-			return r.write(ctx, of, list)
+			return r.write(ctx, of, taken)
 		})
 	}
 	return group.Wait()
 }
 
 // take removes what waits of some accounts, and returns it.
-func (r *recent) take(of func(holder) bool) map[holder][]store.Record {
+func (r *recent) take(of func(holder) bool) map[holder]*batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	taken := map[holder][]store.Record{}
+	taken := map[holder]*batch{}
 	for h, waiting := range r.waiting {
 		if of(h) {
-			taken[h] = waiting.inOrder()
-			r.count -= len(taken[h])
+			taken[h] = waiting
+			r.count -= len(waiting.records)
 			delete(r.waiting, h)
 		}
 	}
@@ -198,23 +218,16 @@ func (r *recent) drop(account string) {
 	r.take(func(of holder) bool { return of.account == account })
 }
 
-// write writes the calls of an account, and when its keys were last used.
-func (r *recent) write(ctx context.Context, of holder, list []store.Record) error {
+// write writes the calls of an account, and what its keys were used for.
+func (r *recent) write(ctx context.Context, of holder, taken *batch) error {
+	list := taken.inOrder()
 	slices.SortStableFunc(list, func(a, b store.Record) int { return a.At.Compare(b.At) })
-	last := map[string]store.Record{}
-	for _, record := range list {
-		last[record.Key] = record
-	}
 	args := []string{
 		number(uint64(of.handle)), strconv.Itoa(store.MaxRecent),
-		strconv.Itoa(int(store.RecentFor / time.Second)), strconv.Itoa(len(last)),
+		strconv.Itoa(int(store.RecentFor / time.Second)), strconv.Itoa(store.KeyDays), strconv.Itoa(len(taken.used)),
 	}
-	for key, record := range last {
-		from := ""
-		if record.From.IsValid() {
-			from = record.From.String()
-		}
-		args = append(args, keyField(key), useField(key), decimal(record.At.UnixMicro()), from)
+	for _, k := range taken.used {
+		args = append(args, keyField(k.ID), useField(k.ID), encodeUse(k))
 	}
 	for _, record := range list {
 		row, err := encodeRecord(&record)
@@ -237,11 +250,12 @@ type recordRow struct {
 	Method   string `json:"m"`
 	Path     string `json:"p"`
 	Status   int    `json:"s"`
+	Code     string `json:"c,omitempty"`
 	Duration int64  `json:"d"` // in nanoseconds
 }
 
 func encodeRecord(r *store.Record) (string, error) {
-	text, err := json.Marshal(recordRow{nanos(r.At), r.Key, r.KeyName, r.Endpoint, r.Method, r.Path, r.Status, int64(r.Duration)})
+	text, err := json.Marshal(recordRow{nanos(r.At), r.Key, r.KeyName, r.Endpoint, r.Method, r.Path, r.Status, r.Code, int64(r.Duration)})
 	return string(text), err
 }
 
@@ -252,6 +266,6 @@ func decodeRecord(account, text string) (store.Record, error) {
 	}
 	return store.Record{
 		Account: account, Key: row.Key, KeyName: row.KeyName, At: fromNanos(row.At), Endpoint: row.Endpoint,
-		Method: row.Method, Path: row.Path, Status: row.Status, Duration: time.Duration(row.Duration),
+		Method: row.Method, Path: row.Path, Status: row.Status, Code: row.Code, Duration: time.Duration(row.Duration),
 	}, nil
 }

@@ -31,11 +31,7 @@ func (r *restore) addKey(b rueidis.Builder, k *store.StoredKey) error {
 	}
 	set := b.Hset().Key(r.keysKey(k.Account)).FieldValue().FieldValue(keyField(k.ID), row)
 	if !k.LastUsedAt.IsZero() {
-		from := ""
-		if k.LastUsedFrom.IsValid() {
-			from = k.LastUsedFrom.String()
-		}
-		set = set.FieldValue(useField(k.ID), decimal(k.LastUsedAt.UnixMicro())+" "+from)
+		set = set.FieldValue(useField(k.ID), encodeUse(&k.Key))
 	}
 	r.send(set.Build(), r.setToken(b, k))
 	if k.Live(r.Now()) {

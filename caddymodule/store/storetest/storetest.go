@@ -99,6 +99,7 @@ var tests = []test{
 	{"RotateRefusals", (*suite).rotateRefusals},
 	{"RotateDuringChange", (*suite).rotateDuringChange},
 	{"LastUse", (*suite).lastUse},
+	{"KeyDays", (*suite).keyDays},
 	{"Recent", (*suite).recent},
 	{"RecentOrder", (*suite).recentOrder},
 	{"RecentOfDeleted", (*suite).recentOfDeleted},
@@ -136,6 +137,7 @@ var embeddedTests = []test{
 	{"KeyChanges", (*suite).keyChanges},
 	{"MovedToken", (*suite).movedToken},
 	{"LastUse", (*suite).lastUse},
+	{"KeyDays", (*suite).keyDays},
 	{"Labels", (*suite).labels},
 	{"AccountBatch", (*suite).accountBatch},
 	{"Refused", (*suite).refused},
@@ -290,11 +292,12 @@ func (s *suite) wantNoGrant(what string, hash token.Hash, now time.Time) {
 	}
 }
 
-// wantKey compares two keys without their last use.
+// wantKey compares two keys without what they were used for.
 func (s *suite) wantKey(got, want store.Key) {
 	s.Helper()
 	got.LastUsedAt, want.LastUsedAt = time.Time{}, time.Time{}
 	got.LastUsedFrom, want.LastUsedFrom = netip.Addr{}, netip.Addr{}
+	got.Days, want.Days = nil, nil
 	if !same(got, want) {
 		s.Errorf("key:\n got %+v\nwant %+v", got, want)
 	}

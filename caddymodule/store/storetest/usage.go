@@ -11,10 +11,14 @@ import (
 
 // record returns an account's i-th call, one a second.
 func (s *suite) record(account string, i int) store.Record {
+	code := ""
+	if i&1 == 1 {
+		code = "quota_exceeded"
+	}
 	return store.Record{
 		Account: account, Key: "key_1", KeyName: "ci", At: s.now.Add(time.Duration(i) * time.Second),
 		Endpoint: "convert", Method: "GET", Path: fmt.Sprintf("/api/convert/EUR/%d/USD", i),
-		Status: 200 + i&1*229, Duration: time.Duration(i) * time.Microsecond,
+		Status: 200 + i&1*229, Code: code, Duration: time.Duration(i) * time.Microsecond,
 	}
 }
 

@@ -281,10 +281,13 @@ func (s *Store) Record(record store.Record) {
 	if a.ID == "" {
 		return
 	}
-	if k := a.keys.Find(record.Key); k != nil && record.At.After(k.LastUsedAt) {
-		k.LastUsedAt, k.LastUsedFrom = record.At, record.From
+	if k := a.keys.Find(record.Key); k != nil {
+		k.Days = record.AddTo(slices.Clone(k.Days))
+		if record.At.After(k.LastUsedAt) {
+			k.LastUsedAt, k.LastUsedFrom = record.At, record.From
+		}
 	}
-	record.Handle, record.From = 0, netip.Addr{}
+	record.Handle, record.From, record.Day = 0, netip.Addr{}, 0
 	at, _ := slices.BinarySearchFunc(a.recent, record.At, func(r store.Record, at time.Time) int { return at.Compare(r.At) })
 	a.recent = slices.Insert(a.recent, at, record)
 	a.recent = a.recent[:min(len(a.recent), store.MaxRecent)]
