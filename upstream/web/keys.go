@@ -117,6 +117,9 @@ func (k *keyRow) setEnd(c clock, key api.Key) {
 // keyView is the page of one key, and the pages that rotate and revoke it.
 type keyView struct {
 	keyRow
+	// Rotated is true if a rotation made this key or ended it. Then the counts
+	// of its calls include those of the other key.
+	Rotated  bool
 	Overlaps []choice
 	// Used is what was used of the key's own limits.
 	Used    meters
@@ -157,7 +160,11 @@ func (v *visit) keyView(keys []api.Key, id string) (keyView, error) {
 		return keyView{}, errNotFound
 	}
 	view := keyView{keyRow: v.keyRow(keys[i]), Overlaps: overlaps, Offer: v.offer()}
-	view.Successor = successors(keys, v.clock.now)[id]
+	next := successors(keys, v.clock.now)
+	view.Successor, view.Rotated = next[id], next[id] != nil
+	for _, newer := range next {
+		view.Rotated = view.Rotated || newer.ID == id
+	}
 	return view, nil
 }
 

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"net/http"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -39,15 +38,11 @@ type keyChart struct {
 
 type keyDayRow struct{ Day, Short, Calls, Refused string }
 
-// keyDays gets the calls of a key on the last days. A key that the gate does
-// not know any more has none.
+// keyDays gets the calls of a key on the last days.
 func (s *site) keyDays(ctx context.Context, v *visit, id string) ([]api.KeyDay, error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
 	usage, err := s.Gate.KeyUsage(ctx, v.who.ID, id, api.MaxKeyUsageDays)
-	if isRefused(err, http.StatusNotFound) {
-		return nil, nil
-	}
 	return usage.Days, err
 }
 
