@@ -51,6 +51,7 @@ func (v *visit) keyCalls(id string, document api.UsageDocument, days []api.KeyDa
 	var recent []api.UsageCall
 	for _, call := range document.RecentCalls {
 		if call.KeyID == id && len(recent) < fewKeyCalls {
+			call.Key = "" // the page has the name
 			recent = append(recent, call)
 		}
 	}
