@@ -36,6 +36,9 @@ func TestPages(t *testing.T) {
 	bearer := w.account(t, "acc_1")
 	for range 5 {
 		w.get(t, convert, bearer)
+	}
+	w.next = wrong
+	for range 5 {
 		if _, err := w.ask("POST", "/login", "email=a%40example.com", formType); err != nil {
 			t.Fatal(err)
 		}

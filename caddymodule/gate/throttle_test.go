@@ -33,23 +33,64 @@ func wrong(w http.ResponseWriter, _ *http.Request) error {
 func TestAttemptsInAWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
+	w.next = wrong
 	for _, step := range []struct {
 		at     time.Duration
 		status int
 		wait   string
 	}{
-		{0, 200, ""}, {10 * time.Second, 200, ""}, {20 * time.Second, 200, ""}, {30 * time.Second, 200, ""}, {40 * time.Second, 200, ""},
+		{0, 401, ""}, {10 * time.Second, 401, ""}, {20 * time.Second, 401, ""}, {30 * time.Second, 401, ""}, {40 * time.Second, 401, ""},
 		{41 * time.Second, 429, "19"},
 		{59500 * time.Millisecond, 429, "1"}, // rounded up
 		{60*time.Second - 1, 429, "1"},
-		{60 * time.Second, 200, ""},
+		{60 * time.Second, 401, ""},
 		{60 * time.Second, 429, "10"},
-		{70 * time.Second, 200, ""},
+		{70 * time.Second, 401, ""},
 	} {
 		w.set(noon.Add(step.at))
 		if status, wait := w.login(t); status != step.status || wait != step.wait {
 			t.Errorf("after %v: got %d, Retry-After %q; want %d, %q", step.at, status, wait, step.status, step.wait)
 		}
+	}
+}
+
+// TestSuccessesOfAClient: 20 attempts that succeed do not count for the
+// client. Those of a strict login do.
+func TestSuccessesOfAClient(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name     string
+		answer   int // of the service
+		strict   bool
+		admitted int
+	}{
+		{"API", 200, false, 25},
+		{"form", 303, false, 25},
+		{"strict", 200, true, 5},
+		{"strict form", 303, true, 5},
+		{"wrong password", 401, false, 5},
+		{"invalid request", 422, false, 5},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, func(config *policy.Config) {
+				if c.strict {
+					config.StrictLogins = []string{"POST /api/login"}
+				}
+			})
+			w.next = func(writer http.ResponseWriter, _ *http.Request) error {
+				writer.WriteHeader(c.answer)
+				return nil
+			}
+			for i := range c.admitted {
+				if status, _ := w.login(t); status != c.answer {
+					t.Fatalf("attempt %d: got %d, want %d", i+1, status, c.answer)
+				}
+			}
+			if status, wait := w.login(t); status != 429 || wait != "60" {
+				t.Errorf("got %d, Retry-After %q after %d attempts; want 429, 60", status, wait, c.admitted)
+			}
+		})
 	}
 }
 

@@ -288,60 +288,6 @@ func TestWithoutAccount(t *testing.T) {
 	b.refuse("192.0.2.1", "", time.Minute)
 }
 
-func TestLocalSuccessesOfAClient(t *testing.T) {
-	t.Parallel()
-	checkSuccesses(t, func(limits login.Limits) limiter {
-		b := newBench(t, limits)
-		return limiter{b.succeed, func(address, email string) { b.fail(address, email, 1) }, b.refuse, b.pass}
-	})
-}
-
-// limiter makes attempts at a limiter.
-type limiter struct {
-	succeed, fail func(address, email string)
-	refuse        func(address, email string, wait time.Duration)
-	pass          func(time.Duration)
-}
-
-// checkSuccesses checks that four times as many successful attempts of a client
-// as failed ones do not count against it, unless the limits are strict. So
-// people behind one address can log in, and guesses are as few as before.
-func checkSuccesses(t *testing.T, start func(login.Limits) limiter) {
-	t.Helper()
-	const office = "192.0.2.1"
-	people := func(i int) string { return fmt.Sprint("person", i) }
-
-	l := start(login.Limits{})
-	for i := range 20 {
-		l.succeed(office, people(i))
-	}
-	l.pass(10 * time.Second)
-	for i := range 5 { // the second log is full
-		l.succeed(office, people(20+i))
-	}
-	l.refuse(office, "other", time.Minute)
-	l.pass(50*time.Second - 1)
-	l.refuse(office, "other", 10*time.Second+1)
-	l.pass(1) // the second log is empty, and the first is not
-	l.refuse(office, "other", 10*time.Second)
-	l.pass(10 * time.Second)
-	l.succeed(office, "other")
-
-	l = start(login.Limits{})
-	for i := range 4 {
-		l.fail(office, "victim")
-		l.succeed(office, people(i))
-	}
-	l.fail(office, "victim")
-	l.refuse(office, "victim", time.Minute)
-
-	l = start(login.Limits{Strict: true})
-	for i := range 5 {
-		l.succeed(office, people(i))
-	}
-	l.refuse(office, "other", time.Minute)
-}
-
 func TestFirstOutcomeDecides(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, loose)

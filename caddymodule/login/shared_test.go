@@ -154,14 +154,6 @@ func TestSharedKnownClient(t *testing.T) {
 	g.refuse("192.0.2.1", "a", 30*time.Second-1)
 }
 
-func TestSharedSuccessesOfAClient(t *testing.T) {
-	t.Parallel()
-	checkSuccesses(t, func(limits login.Limits) limiter {
-		g := newGates(t, limits)
-		return limiter{g.succeed, func(address, email string) { g.fail(address, email, 1) }, g.refuse, g.pass}
-	})
-}
-
 func TestSharedFirstOutcomeDecides(t *testing.T) {
 	t.Parallel()
 	g := newGates(t, loose)

@@ -49,8 +49,12 @@ type Site struct {
 	// page that people see before they sign in.
 	Timezone string
 
-	// SignUp lets strangers create an account on the plan free.
+	// SignUp lets strangers create an account.
 	SignUp bool
+
+	// SignUpPlan is the plan of these accounts. The gate must have it.
+	// Default: account.FreePlan.
+	SignUpPlan string
 
 	// NoRates leaves out the currency API: the site has accounts and pages,
 	// for another API behind the gate. Without a site that has the currency
@@ -139,7 +143,7 @@ func (o Options) Validate() error {
 // Validate returns an *OptionError if a part of the site is invalid, or why
 // the logo cannot be read.
 func (s Site) Validate() error {
-	if _, err := publicURL(s.Address); err != nil {
+	if _, err := PublicURL(s.Address); err != nil {
 		return err
 	}
 	if _, err := time.LoadLocation(s.Timezone); err != nil || s.Timezone == "" || s.Timezone == "Local" {
@@ -156,7 +160,7 @@ func (o Options) ratesDirectory() string { return filepath.Join(o.Directory, "ra
 
 // Secure tells whether session cookies are sent over TLS only.
 func (s Site) Secure() bool {
-	address, err := publicURL(s.Address)
+	address, err := PublicURL(s.Address)
 	return err == nil && address.Scheme == "https"
 }
 

@@ -15,6 +15,7 @@ import (
 //		database      <url>
 //		timezone      <zone>
 //		signup        on|off
+//		signup_plan   <plan>
 //		no_rates      on|off
 //		name          <text>
 //		logo          <file>

@@ -30,8 +30,8 @@ func accountCommand(gate Gate) *cobra.Command {
 		DisableFlagsInUseLine: true,
 		Short:                 "Administer accounts",
 		Long: `Administer accounts. The gate must be running: it stores plans and whether
-an account is disabled. If the gate is unreachable, only set-password changes
-anything.
+an account is disabled. If the gate is unreachable, only set-password and
+reset-link change anything.
 
 The commands work while the currency API runs.`,
 		Args: cobra.NoArgs,
@@ -39,6 +39,7 @@ The commands work while the currency API runs.`,
 	}
 	group.AddCommand(accountAdd(gate), accountList(gate), accountSetPlan(gate), accountSetDisabled(gate, true),
 		accountSetDisabled(gate, false), accountSetPassword(gate), accountDelete(gate))
+	group.AddCommand(accountResetLink(gate))
 	return group
 }
 
@@ -81,8 +82,8 @@ func accountAdd(gate Gate) *cobra.Command {
 		Short: "Create an account and print its id",
 		Long: `Create an account and print its id on a line of its own.
 
-The password is the first line of standard input, 8 characters to 1024
-bytes long. With --generate the program creates one and prints it on a
+The password is the first line of standard input, at least 15 characters
+and at most 1024 bytes long. It must not be easy to guess. With --generate the program creates one and prints it on a
 second line.`,
 		Args: misuse.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -218,8 +219,8 @@ func accountSetPassword(gate Gate) *cobra.Command {
 	})
 	c.Long = `Change the password of an account and end its login tokens. API keys stay valid.
 
-The password is the first line of standard input, 8 characters to 1024
-bytes long. With --generate the program creates one and prints it.
+The password is the first line of standard input, at least 15 characters
+and at most 1024 bytes long. It must not be easy to guess. With --generate the program creates one and prints it.
 
 If the gate is unreachable, the password is changed all the same, and a
 message on standard error says so. Older login tokens then work until
