@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/upstream/web"
 )
 
 // named are the names of the keys in a list, in its order.
@@ -152,4 +153,18 @@ func TestExpiry(t *testing.T) {
 	ada = w.person().signIn("ada@example.com")
 	ada.get(page).has(t, http.StatusOK, "<dt>Expired</dt>", day.AddDate(0, 0, 1).Format("2 Jan 2006")+"</time>")
 	log.wantNone(t)
+}
+
+// A plan free with a quota offers keys like any other plan.
+func TestFreePlanWithQuota(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *web.Config) { c.Gate = generous{}.start(t) })
+	w.add("ada@example.com", "starter")
+	ada := w.person().signIn("ada@example.com")
+	ada.get("/settings/keys").has(t, http.StatusOK, "No keys yet", `href="/settings/keys/new"`)
+	form := ada.get("/settings/keys/new")
+	form.has(t, http.StatusOK, "All endpoints of my plan", `name="ability" value="convert"`, `name="ability" value="rates"`)
+	if strings.Contains(form.body, "has no access") || strings.Contains(form.body, `value="history"`) {
+		t.Errorf("the form shows an offer, or an endpoint of no plan: %s", form.body)
+	}
 }
