@@ -195,7 +195,7 @@ var alike = []struct{ name, status, text string }{
 	{"guard itself", "404", call("/api/", "")},
 	{"fragment", "400", call("/#/api/rates/EUR", "")},
 	{"absolute form without a token", "401", call("http://{host}/api/rates/EUR", "")},
-	{"absolute form that no site has", "200", call("http://other.example/api/rates/EUR", "")},
+	{"absolute form that no site has", "404", call("http://other.example/api/rates/EUR", "")},
 	{"absolute form with TLS", "401", call("https://{host}/api/rates/EUR", "")},
 	{"HTTP/1.0 without a token", "401", request("GET /api/rates/EUR HTTP/1.0", "")},
 	{"h2c without a token", "401", call("/api/rates/EUR", "", "Connection: upgrade", "Upgrade: h2c")},

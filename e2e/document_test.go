@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ import (
 // that the OpenAPI document has its status, code and headers.
 func TestDocumentListsRefusals(t *testing.T) {
 	stack.SkipInOneProcess(t, "it stops the upstream")
-	s := stack.Start(t, stack.Shipped(t, "convert 1000\n", "convert 1\n", "rates 1000\n", "\n"))
+	s := stack.Start(t, stack.Shipped(t, stack.FreePlan, stack.NoAccess, "convert 1000\n", "convert 1\n", "rates 1000\n", "\n"))
 	_, text := s.Call("GET", "/openapi.json", "", nil)
 	document, err := openapi3.NewLoader().LoadFromData([]byte(text))
 	if err != nil {
@@ -33,7 +34,13 @@ func TestDocumentListsRefusals(t *testing.T) {
 			t.Errorf("%s %s: got %d %s, want %d %s", method, path, response.StatusCode, text, status, want)
 			return
 		}
-		documented(t, document.Paths.Find(pattern).GetOperation(method), response, want)
+		operation := document.Paths.Find(pattern).GetOperation(method)
+		documented(t, operation, response, want)
+		if example := operation.Responses.Status(status).Value.Content.Get("application/json").Examples[want]; example == nil {
+			t.Errorf("%s has no example of %s", operation.OperationID, want)
+		} else if got := slices.Sorted(maps.Keys(decode[map[string]any](t, text))); !slices.Equal(got, slices.Sorted(maps.Keys(example.Value.Value.(map[string]any)))) {
+			t.Errorf("%s: the example of %s is %v, the answer is %s", operation.OperationID, want, example.Value.Value, text)
+		}
 	}
 	const convert, rates, login, usage = "/api/convert/{from}/{amount}/{to}", "/api/rates/{base}", "/api/login", "/api/usage"
 	const conversion = "/api/convert/EUR/10/USD"

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"html/template"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -40,44 +41,55 @@ func Routes() []Route {
 	return routes
 }
 
-// New returns the handler of the API: the endpoints below /api/, the
-// OpenAPI document at /openapi.json and the reference page at /docs. All
-// other paths are 404, including those that http.ServeMux would redirect.
-// The document and the page also describe POST /api/login and GET
-// /api/usage, which server and gate answer. Site is the public URL of the
-// API, for the samples on the page. A request reads the clock at most twice.
+// API is the handler of the API: the endpoints below /api/, and the OpenAPI
+// document at /openapi.json. All other paths are 404, including those that
+// http.ServeMux would redirect.
+type API struct {
+	http.Handler
+
+	// Reference is the reference page, for a frame around it. It describes the
+	// same endpoints as the document.
+	Reference template.HTML
+}
+
+// New returns the API. The document and the reference also describe POST
+// /api/login and GET /api/usage, which server and gate answer. Site is the
+// public URL of the API. A request reads the clock at most twice.
 //
 // The handler does not authenticate, has no timeouts and does not recover
 // panics: the server around it does. An error comes from an embedded file or
 // an input type, so every start fails or none.
-func New(source Source, site *url.URL, now func() time.Time) (http.Handler, error) {
+func New(source Source, site *url.URL, now func() time.Time) (*API, error) {
 	s := &service{source: source, now: now}
-	documentation := huma.NewAPI(configuration(), unserved{})
+	documentation := huma.NewAPI(configuration(site), unserved{})
 	document := documentation.OpenAPI()
 	login, usage, err := describeExternal(document)
 	if err != nil {
 		return nil, err
 	}
-	routes, shown := map[string]http.Handler{}, []*huma.Operation{login}
+	routes, operations := map[string]http.Handler{}, []shown{{"login", login}}
 	for _, e := range endpoints() {
 		if routes[e.operation.Method+" "+e.operation.Path], err = e.add(s, documentation); err != nil {
 			return nil, err
 		}
-		shown = append(shown, documented(document, e.operation))
+		operations = append(operations, shown{e.name, documented(document, e.operation)})
 	}
-	shown = append(shown, usage)
+	operations = append(operations, shown{"usage", usage})
 	// huma adds schemas of its own errors. This API does not use them.
 	for _, name := range [...]string{"ErrorModel", "ErrorDetail"} {
 		delete(document.Components.Schemas.Map(), name)
 	}
-	pages, err := newPages(document, site, shown)
+	if err := addRefusals(document); err != nil {
+		return nil, err
+	}
+	if routes["GET /openapi.json"], err = newDocument(document); err != nil {
+		return nil, err
+	}
+	reference, err := newReference(document, site, operations)
 	if err != nil {
 		return nil, err
 	}
-	for path, page := range pages {
-		routes[http.MethodGet+" "+path] = page
-	}
-	return apierror.Routes(routes), nil
+	return &API{apierror.Routes(routes), reference}, nil
 }
 
 const (

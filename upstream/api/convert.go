@@ -28,7 +28,7 @@ type Conversion struct {
 	Result  number        `json:"result" doc:"amount × rate to 15 significant digits, rounded half-even."`
 	Rounded number        `json:"rounded" doc:"amount × rate, rounded half-even to the minor unit of to. For currencies without a minor unit, such as gold, it is result."`
 	Date    civil.Date    `json:"date" format:"date" doc:"The day that the rate is for."`
-	Source  string        `json:"source" doc:"Where the rate comes from: ECB, snapshot (indicative) or ECB+snapshot."`
+	Source  string        `json:"source" enum:"ECB,snapshot,ECB+snapshot" doc:"Where the rate comes from: ECB, snapshot (indicative) or ECB+snapshot."`
 }
 
 // convert answers GET /api/convert/{from}/{amount}/{to}.

@@ -26,7 +26,7 @@ type currencyDetail struct {
 	Symbol    string        `json:"symbol" doc:"The symbol in English, or the code."`
 	StartDate civil.Date    `json:"start_date" format:"date" doc:"The first day with a rate."`
 	EndDate   civil.Date    `json:"end_date" format:"date" doc:"The last day with a rate."`
-	Source    string        `json:"source" doc:"Where the rate of the last day comes from: ECB or snapshot (indicative)."`
+	Source    string        `json:"source" enum:"ECB,snapshot" doc:"Where the rate of the last day comes from: ECB or snapshot (indicative)."`
 }
 
 // listCurrencies answers GET /api/currencies with every active currency that

@@ -4,7 +4,7 @@
 // # One source
 //
 // Each endpoint is a typed handler. The routes, the accepted parameters, the
-// OpenAPI document at /openapi.json and the reference page at /docs all come
+// OpenAPI document at /openapi.json and the reference page all come
 // from these types, so they agree. huma generates the document. It serves
 // nothing: net/http routes a request, the tags of the input type say how to
 // read it, the handler answers, and one function sends the answer.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +21,7 @@ import (
 var examples embed.FS
 
 const (
-	schemaRefusal = "Refusal"
+	schemaRefusal = "ApiError"
 	securityName  = "key"
 	tagAccount    = "account"
 	tagCurrencies = "currencies"
@@ -37,14 +38,14 @@ const overview = `Exchange rates of the world's currencies, by day, and conversi
 
 **Caching.** An answer to GET has a strong ETag. Its max-age ends when newer rates are expected.
 
-**Refusals** are JSON objects with a message for people and a code for programs. Unknown, empty and duplicate query parameters are refused, not ignored.`
+**Errors** are JSON objects with a message for people and a code for programs. Unknown, empty and duplicate query parameters are refused, not ignored.`
 
 // problemCodes are codes of refusals by status.
 type problemCodes map[int][]string
 
 // configuration returns a huma configuration for the document alone, without
 // the pages and the $schema members of huma.
-func configuration() huma.Config {
+func configuration(site *url.URL) huma.Config {
 	schemas := huma.NewMapRegistry(schemaPrefix, huma.DefaultSchemaNamer)
 	schemas.Map()[schemaRefusal] = refusalSchema()
 	return huma.Config{
@@ -55,7 +56,7 @@ func configuration() huma.Config {
 				Contact: &huma.Contact{Name: "Tollgate", URL: "https://github.com/caddy-tollgate/tollgate"},
 				License: &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"},
 			},
-			Servers: []*huma.Server{{URL: "/"}},
+			Servers: []*huma.Server{{URL: site.String()}},
 			Tags: []*huma.Tag{
 				{Name: tagAccount, Description: "Login and usage of an account."},
 				{Name: tagCurrencies, Description: "Currencies, rates and conversion."},
@@ -80,7 +81,7 @@ func refusalSchema() *huma.Schema {
 	}
 	return &huma.Schema{
 		Type:        huma.TypeObject,
-		Description: "A refusal.",
+		Description: "An error.",
 		Properties: map[string]*huma.Schema{
 			"message":   text("A message for people."),
 			"code":      text("A stable code for programs."),
@@ -102,7 +103,7 @@ func refusalSchema() *huma.Schema {
 func responses(get bool, example json.RawMessage, own problemCodes) map[string]*huma.Response {
 	all := map[string]*huma.Response{
 		"200": {
-			Description: "The answer.",
+			Description: "The response.",
 			Headers:     successHeaders(get),
 			Content:     map[string]*huma.MediaType{mediaType: {Example: example}},
 		},
@@ -186,11 +187,14 @@ func refusals(problems ...problemCodes) map[string]*huma.Response {
 	return all
 }
 
+// codesPrefix is in front of the codes in the description of a refusal.
+const codesPrefix = "Codes: "
+
 // refusalResponse documents the refusals of one status.
 func refusalResponse(status int, codes []string) *huma.Response {
 	response := &huma.Response{
 		Headers:     map[string]*huma.Header{},
-		Description: fmt.Sprintf("%s. Codes: %s.", http.StatusText(status), strings.Join(codes, ", ")),
+		Description: fmt.Sprintf("%s. %s%s.", http.StatusText(status), codesPrefix, strings.Join(codes, ", ")),
 		Content: map[string]*huma.MediaType{
 			mediaType: {Schema: &huma.Schema{Ref: schemaPrefix + schemaRefusal}},
 		},

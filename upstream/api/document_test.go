@@ -153,7 +153,7 @@ func TestDocument(t *testing.T) {
 					t.Errorf("%s does not document %d", name, status)
 					continue
 				}
-				if got, want := response.Value.Content.Get("application/json").Schema.Ref, "#/components/schemas/Refusal"; got != want {
+				if got, want := response.Value.Content.Get("application/json").Schema.Ref, "#/components/schemas/ApiError"; got != want {
 					t.Errorf("%s: %d is a %s, want %s", name, status, got, want)
 				}
 			}

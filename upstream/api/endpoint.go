@@ -9,6 +9,9 @@ import (
 
 // endpoint is one endpoint of the API.
 type endpoint struct {
+	// name is that of the endpoint's examples, and its anchor on the page.
+	name string
+	// operation has the name of the function in generated clients as its id.
 	operation huma.Operation
 	// refusals are the codes of this endpoint's own refusals.
 	refusals problemCodes
@@ -20,8 +23,9 @@ type endpoint struct {
 func endpoints() []endpoint {
 	return []endpoint{
 		{
+			name: "currencies",
 			operation: huma.Operation{
-				OperationID: "currencies", Method: http.MethodGet, Path: "/api/currencies",
+				OperationID: "listCurrencies", Method: http.MethodGet, Path: "/api/currencies",
 				Summary:     "List the currencies",
 				Description: "Every active currency that has a rate, with its name, its minor unit and the first day with a rate.",
 			},
@@ -31,6 +35,7 @@ func endpoints() []endpoint {
 			register: register((*service).listCurrencies),
 		},
 		{
+			name: "convert",
 			operation: huma.Operation{
 				OperationID: "convert", Method: http.MethodGet, Path: "/api/convert/{from}/{amount}/{to}",
 				Summary:     "Convert an amount",
@@ -43,8 +48,9 @@ func endpoints() []endpoint {
 			register: register((*service).convert),
 		},
 		{
+			name: "rates",
 			operation: huma.Operation{
-				OperationID: "rates", Method: http.MethodGet, Path: "/api/rates/{base}",
+				OperationID: "getRates", Method: http.MethodGet, Path: "/api/rates/{base}",
 				Summary:     "List the rates of a day",
 				Description: "How many units of each other currency one unit of the base buys on one day.",
 			},
@@ -55,8 +61,9 @@ func endpoints() []endpoint {
 			register: register((*service).listRates),
 		},
 		{
+			name: "history",
 			operation: huma.Operation{
-				OperationID: "history", Method: http.MethodGet, Path: "/api/history/{from}/{to}",
+				OperationID: "getHistory", Method: http.MethodGet, Path: "/api/history/{from}/{to}",
 				Summary:     "List the history of a rate",
 				Description: "The rates of a pair by day, week or month. Without a range, the 30 days up to the newest rate.",
 			},
@@ -67,8 +74,9 @@ func endpoints() []endpoint {
 			register: register((*service).listHistory),
 		},
 		{
+			name: "batch",
 			operation: huma.Operation{
-				OperationID: "batch", Method: http.MethodPost, Path: "/api/convert/batch",
+				OperationID: "convertBatch", Method: http.MethodPost, Path: "/api/convert/batch",
 				Summary: "Convert many amounts",
 				Description: "Makes 1 to 100 conversions with the same rates. The results have the order of the conversions. " +
 					"A conversion that fails has an error in place of its result; the others still succeed. An invalid body is refused as a whole. " +
@@ -86,7 +94,7 @@ func endpoints() []endpoint {
 
 // add documents the endpoint, with its examples, and returns what serves it.
 func (e endpoint) add(s *service, documentation huma.API) (http.Handler, error) {
-	example, err := exampleOf(e.operation.OperationID)
+	example, err := exampleOf(e.name)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +106,7 @@ func (e endpoint) add(s *service, documentation huma.API) (http.Handler, error) 
 		return served, err
 	}
 	var request json.RawMessage
-	if request, err = exampleOf(e.operation.OperationID + "_request"); err != nil {
+	if request, err = exampleOf(e.name + "_request"); err != nil {
 		return nil, err
 	}
 	documented(documentation.OpenAPI(), e.operation).RequestBody.Content[mediaType].Example = request

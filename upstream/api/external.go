@@ -58,7 +58,7 @@ func loginOperation(schemas huma.Registry) (*huma.Operation, error) {
 		http.StatusServiceUnavailable:    {"busy"},
 	})
 	all["200"] = &huma.Response{
-		Description: "The answer.",
+		Description: "The response.",
 		Content:     map[string]*huma.MediaType{mediaType: {Schema: schemaOf[loginAnswer](schemas), Example: answer}},
 	}
 	return &huma.Operation{
@@ -83,13 +83,13 @@ func usageOperation(schemas huma.Registry) (*huma.Operation, error) {
 	}
 	all := gatedRefusals(problemCodes{http.StatusBadRequest: {"invalid_parameter"}})
 	all["200"] = &huma.Response{
-		Description: "The answer.",
+		Description: "The response.",
 		Headers:     successHeaders(false),
 		Content:     map[string]*huma.MediaType{mediaType: {Schema: schemaOf[api.UsageDocument](schemas), Example: answer}},
 	}
 	least, most := 1.0, float64(api.MaxUsageDays)
 	return &huma.Operation{
-		OperationID: "usage", Method: http.MethodGet, Path: "/api/usage", Tags: []string{tagAccount},
+		OperationID: "getUsage", Method: http.MethodGet, Path: "/api/usage", Tags: []string{tagAccount},
 		Summary:     "Show the usage",
 		Description: "The limits of each endpoint, of all endpoints together and of the key, how many calls are left, when the counts reset, and the last calls. The counts include this call.",
 		Parameters: []*huma.Param{{

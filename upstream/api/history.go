@@ -35,7 +35,7 @@ type history struct {
 	EndDate   civil.Date     `json:"end_date" format:"date" doc:"The last day of the request."`
 	Group     string         `json:"group" enum:"day,week,month" doc:"The period of each rate."`
 	Count     int            `json:"count" doc:"The number of rates."`
-	Source    string         `json:"source" doc:"Where the rates come from: ECB, snapshot (indicative) or ECB+snapshot."`
+	Source    string         `json:"source" enum:"ECB,snapshot,ECB+snapshot" doc:"Where the rates come from: ECB, snapshot (indicative) or ECB+snapshot."`
 	Rates     []historyPoint `json:"rates" nullable:"false" doc:"The rates by ascending date."`
 }
 

@@ -166,7 +166,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 		r.URL.Path = target
 		s.send(r).refused(t, 404, "not_found")
 	}
-	for method, path := range map[string]string{"POST": "/api/currencies", "PUT": "/api/rates/EUR", "DELETE": "/api/convert/EUR/1/USD", "PATCH": "/api/history/EUR/USD", "OPTIONS": "/docs"} {
+	for method, path := range map[string]string{"POST": "/api/currencies", "PUT": "/api/rates/EUR", "DELETE": "/api/convert/EUR/1/USD", "PATCH": "/api/history/EUR/USD", "OPTIONS": "/openapi.json"} {
 		a := s.do(t, request(method, path))
 		a.refused(t, 405, "method_not_allowed")
 		if got, want := a.header.Get("Allow"), "GET, HEAD"; got != want {

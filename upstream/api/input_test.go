@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net/url"
 	"reflect"
 	"strings"
 	"testing"
@@ -53,7 +54,7 @@ func TestInputRefuses(t *testing.T) {
 	}
 	e := endpoints()[0]
 	e.register = register(func(*service, *unread) (*currencyList, *apierror.Error) { return nil, nil })
-	if _, err := e.add(new(service), huma.NewAPI(configuration(), unserved{})); err == nil || !strings.Contains(err.Error(), "Count") {
+	if _, err := e.add(new(service), huma.NewAPI(configuration(&url.URL{}), unserved{})); err == nil || !strings.Contains(err.Error(), "Count") {
 		t.Errorf("got %v, want an error that names the field", err)
 	}
 }
@@ -66,9 +67,9 @@ func TestInputIsDocumented(t *testing.T) {
 		"currencies": reflect.TypeFor[currenciesInput](), "convert": reflect.TypeFor[convertInput](),
 		"rates": reflect.TypeFor[ratesInput](), "history": reflect.TypeFor[historyInput](), "batch": reflect.TypeFor[batchInput](),
 	}
-	documentation := huma.NewAPI(configuration(), unserved{})
+	documentation := huma.NewAPI(configuration(&url.URL{}), unserved{})
 	for _, e := range endpoints() {
-		id := e.operation.OperationID
+		id := e.name
 		if _, err := e.add(new(service), documentation); err != nil {
 			t.Fatal(err)
 		}

@@ -2,9 +2,8 @@ package api
 
 import (
 	"bytes"
-	"crypto/sha256"
+	"cmp"
 	"embed"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -12,72 +11,51 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// pageFiles are the reference page's template and style, and the samples
-// on it.
+// pageFiles are the template of the reference page, and its samples.
 //
 //go:embed page
 var pageFiles embed.FS
 
-// newPages returns the handlers of the document and of the reference page, by
-// path. The page is generated from the document, with the operations in this
-// order. It needs no script and no other server.
-func newPages(document *huma.OpenAPI, site *url.URL, shown []*huma.Operation) (map[string]http.Handler, error) {
+// newDocument returns the handler of the document.
+func newDocument(document *huma.OpenAPI) (http.Handler, error) {
 	text, err := json.MarshalIndent(document, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("writing the document: %w", err)
 	}
-	style, err := pageFiles.ReadFile("page/style.css")
-	if err != nil {
-		return nil, fmt.Errorf("reading the page's style: %w", err)
-	}
-	reference, err := renderReference(document, site, shown, style)
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(style)
-	policy := "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
-		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-	return map[string]http.Handler{
-		// Pages of other sites, such as tools for APIs, may read the document.
-		"/openapi.json": page(text, http.Header{"Content-Type": {mediaType}, "Access-Control-Allow-Origin": {"*"}}),
-		"/docs": page(reference, http.Header{
-			"Content-Type":            {"text/html; charset=utf-8"},
-			"Content-Security-Policy": {policy},
-			"Referrer-Policy":         {"no-referrer"},
-		}),
-	}, nil
-}
-
-// page serves a constant text.
-func page(text []byte, header http.Header) http.Handler {
 	etag := digest(text)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fields := w.Header()
-		maps.Copy(fields, header)
-		fields.Set("ETag", etag)
-		fields.Set("Cache-Control", "no-cache")
-		fields.Set("X-Content-Type-Options", "nosniff")
+		h := w.Header()
+		h.Set("Content-Type", mediaType)
+		// Pages of other sites, such as tools for APIs, may read the document.
+		h.Set("Access-Control-Allow-Origin", "*")
+		h.Set("ETag", etag)
+		h.Set("Cache-Control", "no-cache")
+		h.Set("X-Content-Type-Options", "nosniff")
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
-	})
+	}), nil
 }
 
 // reference is the input of the page's template.
 type reference struct {
-	Title, Version, Authentication string
-	Site                           string
-	Style                          template.CSS
-	Overview                       []paragraph
-	Endpoints                      []referenceEndpoint
-	Refusal                        []member
+	Version, Authentication string
+	Site                    string
+	Overview                []paragraph
+	Endpoints               []referenceEndpoint
+	// Example is an error, Common are those of every endpoint with a token,
+	// and Own the others.
+	Example     string
+	Common, Own []referenceError
+	Refusal     []member
 }
 
-// paragraph is a paragraph whose first words, its lead, are bold.
+// paragraph is a paragraph with its heading, if it has one.
 type paragraph struct{ Lead, Text string }
 
 type referenceEndpoint struct {
@@ -86,7 +64,14 @@ type referenceEndpoint struct {
 	Body                                   *content
 	Samples                                []sample
 	Answer                                 content
-	Statuses                               []status
+	// Errors are those that are not common.
+	Errors []referenceError
+}
+
+// referenceError is an error of an endpoint.
+type referenceError struct {
+	Status        int
+	Code, Message string
 }
 
 // content is an example and the description of its members.
@@ -95,64 +80,111 @@ type content struct {
 	Members []member
 }
 
-type status struct{ Code, Description string }
+// shown is an operation and its anchor on the page.
+type shown struct {
+	anchor    string
+	operation *huma.Operation
+}
 
-// renderReference writes the page.
-func renderReference(document *huma.OpenAPI, site *url.URL, shown []*huma.Operation, style []byte) ([]byte, error) {
-	layout, err := template.ParseFS(pageFiles, "page/page.html")
+// newReference renders the reference page, with the operations in this order.
+// It is a part of a page, and needs neither a script nor another server.
+func newReference(document *huma.OpenAPI, site *url.URL, operations []shown) (template.HTML, error) {
+	layout, err := template.ParseFS(pageFiles, "page/reference.html")
 	if err != nil {
-		return nil, fmt.Errorf("reading the page's template: %w", err)
+		return "", fmt.Errorf("reading the page's template: %w", err)
 	}
 	schemas := document.Components.Schemas
 	view := reference{
-		Title: document.Info.Title, Version: document.Info.Version,
+		Version:        document.Info.Version,
 		Authentication: document.Components.SecuritySchemes[securityName].Description,
 		Site:           site.String(),
-		// The style is a file of this package, not input.
-		Style:    template.CSS(style),
-		Overview: paragraphs(document.Info.Description),
-		Refusal:  members(schemas, schemas.Map()[schemaRefusal], ""),
+		Overview:       paragraphs(document.Info.Description),
+		Refusal:        members(schemas, schemas.Map()[schemaRefusal], ""),
 	}
-	for _, operation := range shown {
-		e, err := newReferenceEndpoint(schemas, operation)
+	view.addErrors(operations)
+	for _, s := range operations {
+		e, err := newReferenceEndpoint(schemas, s)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
+		e.Errors = slices.DeleteFunc(errorsOf(s.operation), func(e referenceError) bool { return slices.Contains(view.Common, e) })
 		view.Endpoints = append(view.Endpoints, e)
 	}
 	var text bytes.Buffer
 	if err := layout.Execute(&text, view); err != nil {
-		return nil, fmt.Errorf("writing the page: %w", err)
+		return "", fmt.Errorf("writing the page: %w", err)
 	}
-	return text.Bytes(), nil
+	return template.HTML(text.String()), nil //nolint:gosec // the template has escaped it
+}
+
+// addErrors adds the errors of all operations.
+func (r *reference) addErrors(operations []shown) {
+	count := map[referenceError]int{}
+	metered := 0
+	for _, s := range operations {
+		if s.operation.Security == nil {
+			metered++
+		}
+		for _, e := range errorsOf(s.operation) {
+			count[e]++
+			if e.Code == "quota_exceeded" {
+				r.Example = string(s.operation.Responses[strconv.Itoa(e.Status)].Content[mediaType].Examples[e.Code].Value.(json.RawMessage))
+			}
+		}
+	}
+	for _, e := range slices.SortedFunc(maps.Keys(count), compareErrors) {
+		if count[e] >= metered {
+			r.Common = append(r.Common, e)
+		} else {
+			r.Own = append(r.Own, e)
+		}
+	}
+}
+
+func compareErrors(a, b referenceError) int {
+	return cmp.Or(cmp.Compare(a.Status, b.Status), cmp.Compare(a.Code, b.Code))
+}
+
+// errorsOf returns the errors of an operation by status and code.
+func errorsOf(operation *huma.Operation) (all []referenceError) {
+	for text, response := range operation.Responses {
+		status, err := strconv.Atoi(text)
+		if err != nil {
+			continue // impossible: this package writes numbers
+		}
+		for _, code := range codesOf(response) {
+			example, _ := response.Content[mediaType].Examples[code].Value.(json.RawMessage)
+			var body struct{ Message string }
+			if json.Unmarshal(example, &body) == nil {
+				all = append(all, referenceError{status, code, body.Message})
+			}
+		}
+	}
+	slices.SortFunc(all, compareErrors)
+	return all
 }
 
 // newReferenceEndpoint returns what the page shows of one operation.
-func newReferenceEndpoint(schemas huma.Registry, operation *huma.Operation) (referenceEndpoint, error) {
-	shown := referenceEndpoint{
-		ID: operation.OperationID, Summary: operation.Summary, Description: operation.Description,
+func newReferenceEndpoint(schemas huma.Registry, s shown) (referenceEndpoint, error) {
+	operation := s.operation
+	e := referenceEndpoint{
+		ID: s.anchor, Summary: operation.Summary, Description: operation.Description,
 		Method: operation.Method, Path: operation.Path,
 		Answer: contentOf(schemas, operation.Responses["200"].Content[mediaType]),
 	}
 	for _, p := range operation.Parameters {
 		m := newMember(p.Name, p.Schema, p.Required)
 		m.Description = p.Description
-		shown.Parameters = append(shown.Parameters, m)
+		e.Parameters = append(e.Parameters, m)
 	}
 	var body string
 	if operation.RequestBody != nil {
 		request := contentOf(schemas, operation.RequestBody.Content[mediaType])
-		shown.Body, body = &request, request.Example
+		e.Body, body = &request, request.Example
 	}
 	var err error
-	call := call{operation.Method, exampleTarget(operation), body, operation.Security == nil}
-	if shown.Samples, err = samples(call); err != nil {
-		return referenceEndpoint{}, err
-	}
-	for _, code := range slices.Sorted(maps.Keys(operation.Responses)) {
-		shown.Statuses = append(shown.Statuses, status{code, operation.Responses[code].Description})
-	}
-	return shown, nil
+	e.Samples, err = samples(call{operation.Method, exampleTarget(operation), body, operation.Security == nil})
+	return e, err
 }
 
 // contentOf returns the content of a body in the document.
@@ -161,16 +193,24 @@ func contentOf(schemas huma.Registry, media *huma.MediaType) content {
 	if example, ok := media.Example.(json.RawMessage); ok {
 		text = strings.TrimSpace(string(example))
 	}
-	return content{text, members(schemas, media.Schema, "")}
+	return content{text, slices.DeleteFunc(members(schemas, media.Schema, ""), isOfControl)}
 }
 
-// paragraphs splits a text at its empty lines.
+// isOfControl tells whether a member of the usage is in the control API only.
+func isOfControl(m member) bool {
+	return m.Name == "keys" || strings.HasPrefix(m.Name, "keys[]")
+}
+
+// paragraphs splits a text at its empty lines. The bold words at the start of a
+// paragraph are its heading.
 func paragraphs(text string) []paragraph {
 	var all []paragraph
 	for part := range strings.SplitSeq(text, "\n\n") {
 		p := paragraph{Text: part}
 		if rest, bold := strings.CutPrefix(part, "**"); bold {
 			p.Lead, p.Text, _ = strings.Cut(rest, "**")
+			p.Lead = strings.TrimSuffix(p.Lead, ".")
+			p.Text = strings.TrimSpace(p.Text)
 		}
 		all = append(all, p)
 	}

@@ -19,7 +19,7 @@ type ratesInput struct {
 type rateList struct {
 	Base   currency.Code `json:"base" pattern:"^[A-Z]{3}$" doc:"The base: the rates are for one unit of it."`
 	Date   civil.Date    `json:"date" format:"date" doc:"The day of the rates."`
-	Source string        `json:"source" doc:"Where the rates come from: ECB, snapshot (indicative) or ECB+snapshot."`
+	Source string        `json:"source" enum:"ECB,snapshot,ECB+snapshot" doc:"Where the rates come from: ECB, snapshot (indicative) or ECB+snapshot."`
 	Rates  rateTable     `json:"rates" doc:"How many units of each currency one unit of base buys, to 12 significant digits, sorted by code. The base itself is included, as 1."`
 }
 

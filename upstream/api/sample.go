@@ -10,7 +10,7 @@ import (
 )
 
 // sample is a program that makes a call.
-type sample struct{ Language, Code string }
+type sample struct{ ID, Language, Code string }
 
 // call is the call of a sample.
 type call struct {
@@ -27,13 +27,13 @@ func samples(c call) ([]sample, error) {
 	}
 	var all []sample
 	for _, language := range [...]struct{ name, file string }{
-		{"curl", "curl.txt"}, {"Go", "go.txt"}, {"Python", "python.txt"}, {"JavaScript", "javascript.txt"},
+		{"curl", "curl"}, {"JavaScript", "javascript"}, {"Python", "python"}, {"Go", "go"},
 	} {
 		var code strings.Builder
-		if err := layouts.ExecuteTemplate(&code, language.file, c); err != nil {
+		if err := layouts.ExecuteTemplate(&code, language.file+".txt", c); err != nil {
 			return nil, fmt.Errorf("writing the sample in %s: %w", language.name, err)
 		}
-		all = append(all, sample{language.name, strings.TrimSpace(code.String())})
+		all = append(all, sample{language.file, language.name, strings.TrimSpace(code.String())})
 	}
 	return all, nil
 }

@@ -9,6 +9,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"html/template"
 	"net/http"
 	"runtime"
 	"sync"
@@ -82,6 +83,26 @@ func (a *App) Handler(s Site) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	config := server.Config{
+		Check:    s.Check,
+		Logins:   a.accounts,
+		Database: a.store,
+		SignUp:   s.SignUp,
+		Now:      time.Now,
+		Logger:   a.options.Logger,
+	}
+	var reference template.HTML
+	if !s.NoRates {
+		provider, err := a.openRates()
+		if err != nil {
+			return nil, err
+		}
+		currencies, err := api.New(provider, address, time.Now)
+		if err != nil {
+			return nil, fmt.Errorf("preparing API: %w", err)
+		}
+		config.Rates, config.API, reference = provider, currencies, currencies.Reference
+	}
 	pages, err := web.New(web.Config{
 		Accounts:   a.accounts,
 		Sessions:   a.store,
@@ -92,31 +113,14 @@ func (a *App) Handler(s Site) (http.Handler, error) {
 		SignUpPlan: s.SignUpPlan,
 		Brand:      brand,
 		NoRates:    s.NoRates,
+		Docs:       reference,
 		Now:        time.Now,
 		Logger:     a.options.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing pages: %w", err)
 	}
-	config := server.Config{
-		Check:    s.Check,
-		Logins:   a.accounts,
-		Database: a.store,
-		Pages:    pages,
-		SignUp:   s.SignUp,
-		Now:      time.Now,
-		Logger:   a.options.Logger,
-	}
-	if !s.NoRates {
-		provider, err := a.openRates()
-		if err != nil {
-			return nil, err
-		}
-		config.Rates = provider
-		if config.API, err = api.New(provider, address, time.Now); err != nil {
-			return nil, fmt.Errorf("preparing API: %w", err)
-		}
-	}
+	config.Pages = pages
 	return server.New(config), nil
 }
 

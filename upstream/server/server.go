@@ -67,7 +67,7 @@ func New(c Config) http.Handler {
 	if c.API != nil {
 		routes["/api/"] = gate.require(assertion.Call, c.API)
 		routes["/api"] = gate.require(assertion.Call, unknown)
-		routes["/openapi.json"], routes["/docs"] = c.API, c.API
+		routes["/openapi.json"] = c.API
 	}
 	if c.SignUp {
 		routes["POST /signup"] = gate.warnUnthrottled(c.Pages)

@@ -167,7 +167,7 @@ func TestNoAnswerIsSniffed(t *testing.T) {
 	s := newSite(t)
 	s.add(t, "ada@example.com", "starter")
 	for _, c := range []struct{ method, target, body string }{
-		{"GET", "/healthz", ""}, {"POST", "/healthz", ""}, {"GET", "/openapi.json", ""}, {"GET", "/docs", ""}, {"GET", "/", ""},
+		{"GET", "/healthz", ""}, {"POST", "/healthz", ""}, {"GET", "/openapi.json", ""}, {"GET", "/", ""},
 		{"GET", "/api/currencies", ""}, {"GET", "/api/convert/EUR/10/USD", ""}, {"GET", "/api/rates/EUR", ""},
 		{"GET", "/api/history/EUR/USD", ""}, {"GET", "/api/convert/EUR/10/XX", ""}, {"GET", "/api/rates/EUR?x=1", ""},
 		{"POST", "/api/convert/batch", `{"conversions":[{"from":"EUR","to":"USD","amount":1}]}`}, {"POST", "/api/convert/batch", "{"},
@@ -262,7 +262,6 @@ func TestOpenPaths(t *testing.T) {
 	for target, want := range map[string]string{
 		"/":             "text/html; charset=utf-8",
 		"/healthz":      "application/json; charset=utf-8",
-		"/docs":         "text/html; charset=utf-8",
 		"/openapi.json": "application/json",
 	} {
 		w := s.do(http.MethodGet, target, nil)

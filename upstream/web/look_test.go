@@ -94,6 +94,18 @@ func TestNothingIsCutOff(t *testing.T) {
 	}
 }
 
+// TestDocsAreShort: the reference of the API is folded, so that people find an
+// endpoint without scrolling for long.
+func TestDocsAreShort(t *testing.T) {
+	t.Parallel()
+	server := gallery(t)
+	page := browsertest.Start(t).Person(browsertest.Wide)
+	page.Go(server.URL + "/docs")
+	if height := browsertest.Evaluate[int](page, "document.documentElement.scrollHeight"); height > 6300 {
+		t.Errorf("%d pixels high, want at most 6300", height)
+	}
+}
+
 // look is a window in which people see pages.
 type look struct {
 	size  browsertest.Option

@@ -17,7 +17,8 @@ var templates embed.FS
 // page is the input of the frame around every page.
 type page struct {
 	Title string
-	// Section is the current entry of the menu: "settings", "usage" or empty.
+	// Section is the current entry of the menu: "settings", "usage", "docs" or
+	// empty.
 	// The page loads the style and the script of this name, if they exist.
 	Section string
 	// Email and Plan are empty without a session, or if they are unknown.

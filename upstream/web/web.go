@@ -11,6 +11,7 @@ package web
 
 import (
 	"cmp"
+	"html/template"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -48,6 +49,9 @@ type Config struct {
 
 	// SignUpPlan is the plan of these accounts. Default: account.FreePlan.
 	SignUpPlan string
+
+	// Docs is the reference of the API at /docs. Empty for none.
+	Docs template.HTML
 
 	// Brand is what the pages call the product. Default: the currency API.
 	Brand Brand
@@ -139,6 +143,7 @@ func (s *site) routes() *http.ServeMux {
 	s.routeAccount(mux)
 	s.routeKeys(mux)
 	s.routeUsage(mux)
+	s.routeDocs(mux)
 	return mux
 }
 
