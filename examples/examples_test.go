@@ -108,8 +108,8 @@ func blank(config any, handler string) (found int) {
 
 // TestShippedCaddyfileIsShort checks its length: operators read it first.
 func TestShippedCaddyfileIsShort(t *testing.T) {
-	if lines := strings.Count(read(t, "../Caddyfile"), "\n"); lines > 70 {
-		t.Errorf("the Caddyfile has %d lines, want at most 70", lines)
+	if lines := strings.Count(read(t, "../Caddyfile"), "\n"); lines > 80 {
+		t.Errorf("the Caddyfile has %d lines, want at most 80", lines)
 	}
 }
 
