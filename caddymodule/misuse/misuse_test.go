@@ -21,8 +21,8 @@ func TestMessages(t *testing.T) {
 		use, args, want string
 	}{
 		{"copy <from> <to>", "a b", ""},
-		{"copy <from> <to>", "", `missing <from> <to>: "copy" takes <from> <to>`},
-		{"copy <from> <to>", "a", `missing <to>: "copy" takes <from> <to>`},
+		{"copy <from> <to>", "", `missing argument <from> <to>: "copy" takes <from> <to>`},
+		{"copy <from> <to>", "a", `missing argument <to>: "copy" takes <from> <to>`},
 		{"copy <from> <to> --force", "a b c d", `unexpected argument "c": "copy" takes <from> <to>`},
 		{"list --force", "a", `unexpected argument "a": "list" takes no arguments`},
 		{"list", "--force=maybe", `invalid argument "maybe" for "--force" flag: allowed: true, false`},
