@@ -43,6 +43,44 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// TestFlags checks that an error writes the missing flags as they are typed.
+func TestFlags(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"make":                   `missing flag --name, --plan of "tool make"`,
+		"make --plan a":          `missing flag --name of "tool make"`,
+		"make --name=  --plan a": "",
+		"change":                 `missing flag of "tool change": use --name, --plan`,
+		"change --plan a":        "",
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			root := &cobra.Command{Use: "tool", SilenceErrors: true, SilenceUsage: true}
+			for _, use := range []string{"make", "change"} {
+				c := &cobra.Command{Use: use, Run: func(*cobra.Command, []string) {}}
+				c.Flags().String("name", "", "")
+				c.Flags().String("plan", "", "")
+				root.AddCommand(c)
+				if use == "change" {
+					c.MarkFlagsOneRequired("name", "plan")
+					continue
+				}
+				for _, flag := range []string{"name", "plan"} {
+					if err := c.MarkFlagRequired(flag); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			misuse.CheckFlags(root)
+			root.SetArgs(strings.Fields(args))
+			err := root.Execute()
+			if got := strings.TrimPrefix(fmt.Sprint(err), "<nil>"); got != want || misuse.Is(err) != (want != "") {
+				t.Errorf("got %v, want %q", err, want)
+			}
+		})
+	}
+}
+
 // TestErrorf checks that an error keeps its cause, and that a wrapped one is
 // still found.
 func TestErrorf(t *testing.T) {

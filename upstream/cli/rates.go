@@ -142,7 +142,7 @@ func ratesRefresh() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			options := s.options(c)
 			if options.RatesHistory == "" && options.RatesDaily == "" {
-				return misuse.Errorf("both URLs are off")
+				return misuse.Errorf("nothing to fetch: --rates-history and --rates-daily are off")
 			}
 			provider, err := options.OpenRates()
 			if err != nil {
