@@ -18,8 +18,9 @@ usage: ./xcaddy.sh build | package | run [--one-process] | test [--long] | bench
 
 Settings come from the environment: TOLLGATE_ADDRESS, TOLLGATE_CONTROL,
 TOLLGATE_UPSTREAM, TOLLGATE_DATA, TOLLGATE_TIMEZONE, TOLLGATE_SECRET,
-TOLLGATE_DATABASE, TOLLGATE_NAME, TOLLGATE_LOGO, TOLLGATE_CONTACT,
-TOLLGATE_RATES_HISTORY, TOLLGATE_RATES_DAILY, CADDY_ADMIN.
+TOLLGATE_DATABASE, TOLLGATE_SIGNUP, TOLLGATE_SIGNUP_PLAN, TOLLGATE_NAME,
+TOLLGATE_LOGO, TOLLGATE_CONTACT, TOLLGATE_RATES_HISTORY,
+TOLLGATE_RATES_DAILY, CADDY_ADMIN.
 TEXT
 }
 
@@ -109,6 +110,11 @@ run() {
 	TOLLGATE_UPSTREAM=${TOLLGATE_UPSTREAM:-127.0.0.1:9000}
 	TOLLGATE_DATA=${TOLLGATE_DATA:-./data}
 	TOLLGATE_TIMEZONE=${TOLLGATE_TIMEZONE:-UTC}
+	# The second program listens for upstream only.
+	listener=$TOLLGATE_UPSTREAM
+	[ "$upstream" = bin/upstream ] || listener=
+	go run ./tools/ports "$TOLLGATE_ADDRESS" "$TOLLGATE_CONTROL" "$listener" "${CADDY_ADMIN-localhost:2019}"
+	echo "Building (some minutes the first time)"
 	build
 	(umask 077 && mkdir -p "$TOLLGATE_DATA")
 	TOLLGATE_SECRET=${TOLLGATE_SECRET:-$(keep secret random)}
@@ -184,6 +190,7 @@ Tollgate is running at $TOLLGATE_ADDRESS. Ctrl-C stops it.
 
   account   $1
   password  $2
+  web pages $TOLLGATE_ADDRESS/login
 
 Try it:
 

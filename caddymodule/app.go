@@ -217,7 +217,18 @@ func (a *App) Start() error {
 		}
 	}
 	a.events.start()
+	a.logSummary()
 	return nil
+}
+
+// logSummary tells the operator what is in force.
+func (a *App) logSummary() {
+	plans := make([]string, len(a.policy.Plans))
+	for i, plan := range a.policy.Plans {
+		plans[i] = plan.Name
+	}
+	a.log.Info("gate started", zap.String("store", caddy.GetModuleName(a.opener)), zap.Int("endpoints", len(a.policy.Endpoints)),
+		zap.Strings("plans", plans), zap.String("timezone", a.policy.Calendar.Zone()), zap.String("mode", string(a.policy.Mode)))
 }
 
 // openStore opens the store, unless another configuration has it open.

@@ -30,8 +30,10 @@ func (*Control) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.tollgate_control", New: func() caddy.Module { return new(Control) }}
 }
 
-// Provision finds the app.
+// Provision finds the app. A control site that is alone on its server answers
+// whatever the host name is.
 func (c *Control) Provision(ctx caddy.Context) error {
+	endServer(ctx, c)
 	app, err := Configured(ctx)
 	if err != nil {
 		return err

@@ -32,8 +32,10 @@ func (*Gate) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.tollgate", New: func() caddy.Module { return new(Gate) }}
 }
 
-// Provision finds the app.
+// Provision finds the app. Requests for a host that no site of the server has
+// get 404.
 func (g *Gate) Provision(ctx caddy.Context) (err error) {
+	endServer(ctx, nil)
 	g.app, err = Configured(ctx)
 	return err
 }

@@ -141,6 +141,7 @@ var alike = []struct{ name, status, text string }{
 	{"unknown e-mail", "401", submit("/api/login", jsonType, strings.Replace(wrong, "eve", "nobody", 1))},
 	{"sign-up", "404", submit("/signup", formType, "email=new%40example.com&password=correct+horse")},
 	{"sign-up page", "404", call("/signup", "")},
+	{"dead reset link", "410", call("/reset/unknown", "")},
 
 	{"front page", "200", call("/", "")},
 	{"HEAD of the front page", "200", call("HEAD /", "")},

@@ -124,7 +124,7 @@ func newSide(t *testing.T, zone string, settings ...string) *side {
 		"{limited}", key(ada, "limited", "--limit", "currencies 1 day"), "{business}", business, "{revoked}", revoked.Token, "{free}", free,
 	}
 	_, front := s.Call("GET", "/", "", nil)
-	values = append(values, "{css}", regexp.MustCompile(`/static/[0-9a-f]+/app\.css`).FindString(front))
+	values = append(values, "{css}", regexp.MustCompile(`/static/[0-9a-f]+/base\.css`).FindString(front))
 	response, text := s.Call("GET", "/api/history/EUR/USD", key(ada, "setup"), nil)
 	if response.Header.Get("Etag") == "" {
 		t.Fatalf("got no ETag: %d %s", response.StatusCode, text)

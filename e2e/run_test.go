@@ -3,6 +3,11 @@ package e2e_test
 import (
 	"bytes"
 	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,6 +57,13 @@ func run(t *testing.T, programs string, args ...string) {
 			t.Errorf("the printed lines answer %s (%v), want %q", answer, err, want)
 		}
 	}
+	again := exec.Command(cmd.Path, cmd.Args[1:]...)
+	again.Env = cmd.Env
+	said, err := again.CombinedOutput()
+	if err == nil || !bytes.Contains(said, []byte("http://127.0.0.1:"+ports[0]+" is in use")) || !bytes.Contains(said, []byte("127.0.0.1:"+ports[1]+" is in use")) {
+		t.Errorf("a second run: got %v, %s", err, said)
+	}
+	walk(t, out.String(), "http://127.0.0.1:"+ports[0], lines[0])
 	if got := running(t, cmd.Process.Pid); got != programs {
 		t.Errorf("the programs are %q, want %q", got, programs)
 	}
@@ -65,6 +77,59 @@ func run(t *testing.T, programs string, args ...string) {
 	}
 	if err := syscall.Kill(-cmd.Process.Pid, 0); err == nil {
 		t.Errorf("processes remain:\n%s", &out)
+	}
+}
+
+// walk does what a stranger does next: read the lines, sign in, make a key and
+// use it by the printed command until the first 429.
+func walk(t *testing.T, printed, address, logIn string) {
+	t.Helper()
+	if before, after, found := strings.Cut(printed, "Tollgate is running at "+address); !found ||
+		!strings.HasPrefix(printed, "Building (some minutes the first time)") ||
+		!strings.Contains(before, `"gate started","store":"badger","endpoints":6,"plans":["free","starter","business"],"timezone":"UTC"`) ||
+		strings.Contains(after, `"level"`) {
+		t.Errorf("the printed lines are not in order:\n%s", printed)
+	}
+	credentials := regexp.MustCompile(`"email":"([^"]+)","password":"([^"]+)"`).FindStringSubmatch(logIn)
+	jar, err := cookiejar.New(nil)
+	if err != nil || credentials == nil {
+		t.Fatalf("no credentials in %s (%v)", logIn, err)
+	}
+	browser := &http.Client{Jar: jar}
+	post := func(path string, form url.Values) string {
+		t.Helper()
+		response, err := browser.PostForm(address+path, form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		page, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Fatalf("POST %s: got %d %s (%v)", path, response.StatusCode, page, err)
+		}
+		return html.UnescapeString(string(page))
+	}
+	post("/login", url.Values{"email": {credentials[1]}, "password": {credentials[2]}})
+	page := post("/settings/keys/new", url.Values{"name": {"walk"}, "ability": {"convert", "currencies", "history", "rates", "usage"}, "life": {"90"}})
+	token := regexp.MustCompile(`tgk_[0-9A-Za-z]{49}`).FindString(page)
+	if token == "" {
+		t.Fatalf("no token on the page: %s", page)
+	}
+	call := "curl -s -H 'Authorization: Bearer " + token + "' " + address + "/api/currencies"
+	for n := 1; ; n++ {
+		answer, err := exec.Command("sh", "-c", call).CombinedOutput()
+		if err != nil || n > 101 {
+			t.Fatalf("call %d: %v, %s", n, err, answer)
+		}
+		if bytes.Contains(answer, []byte(`"quota_exceeded"`)) {
+			if n != 101 {
+				t.Errorf("the first 429 is the answer to call %d, want 101", n)
+			}
+			return
+		}
+		if !bytes.Contains(answer, []byte(`"currencies":[`)) {
+			t.Fatalf("call %d: %s", n, answer)
+		}
 	}
 }
 

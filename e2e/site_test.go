@@ -46,4 +46,19 @@ func TestSeveralSites(t *testing.T) {
 	if got := used(t, s, account, "rates"); got != 2 {
 		t.Errorf("counted %d calls, want 2", got)
 	}
+	hidesResetLinks(t, s)
+}
+
+// hidesResetLinks opens a reset link. The access log of the example must not
+// have its token.
+func hidesResetLinks(t *testing.T, s *stack.Stack) {
+	t.Helper()
+	_, token, _ := strings.Cut(strings.TrimSpace(s.Upstream("", "account", "reset-link", "ada@example.com")), "/reset/")
+	if response, body := s.Call("GET", "/reset/"+token, "", nil); token == "" || response.StatusCode != http.StatusOK {
+		t.Errorf("the reset link got %d %s", response.StatusCode, body)
+	}
+	s.Stop()
+	if log := s.Log(); !strings.Contains(log, `"uri":"REDACTED"`) || strings.Contains(log, token) {
+		t.Errorf("the access log must have the request, and not the token %s", token)
+	}
 }

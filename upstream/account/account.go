@@ -125,6 +125,10 @@ type Reader interface {
 	// LoginsToEnd returns the ids of up to limit accounts whose LoginsEnd
 	// is not 0.
 	LoginsToEnd(ctx context.Context, limit int) ([]string, error)
+
+	// ByReset returns the account of a reset link, or ErrNotFound if the link
+	// is unknown, expired or for another version of the password.
+	ByReset(ctx context.Context, id string, now time.Time) (Credential, error)
 }
 
 // Writer changes accounts. Each change is one short transaction. After an
@@ -149,4 +153,15 @@ type Writer interface {
 	// Rehash stores another hash of the same password. It does nothing if
 	// the account has another version.
 	Rehash(ctx context.Context, id string, version int64, hash string) error
+
+	// SetReset stores the reset link of an account for the version that its
+	// password has now, in place of an older link. It returns ErrNotFound for
+	// an unknown account.
+	SetReset(ctx context.Context, account, id string, expires time.Time) error
+
+	// RemoveReset deletes the reset link of an account, if it has one.
+	RemoveReset(ctx context.Context, account string) error
+
+	// PruneResets deletes reset links that expired at that time or before.
+	PruneResets(ctx context.Context, now time.Time) error
 }

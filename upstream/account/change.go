@@ -46,14 +46,14 @@ func (who Identity) ChangeIn(now time.Time) time.Duration {
 // ChangeIn), ErrBusy or ErrOvertaken. Of several concurrent changes one
 // succeeds.
 func (s *Service) ChangePassword(ctx context.Context, id, current, password string) (Identity, error) {
-	if err := CheckPassword(password); err != nil {
-		return Identity{}, err
-	}
 	c, err := s.store.ByID(ctx, id)
 	if errors.Is(err, ErrNotFound) {
 		return Identity{}, ErrOvertaken
 	}
 	if err != nil {
+		return Identity{}, err
+	}
+	if err := CheckPassword(password, c.Email); err != nil {
 		return Identity{}, err
 	}
 	right, err := s.hasher.Verify(ctx, c.Hash, current)
@@ -79,6 +79,13 @@ func (s *Service) ChangePassword(ctx context.Context, id, current, password stri
 // without a limit. Concurrent changes do not prevent it. It ends login tokens
 // as ChangePassword does. The error is ErrNotFound for an unknown account.
 func (s *Service) SetPassword(ctx context.Context, id, password string) error {
+	c, err := s.store.ByID(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := CheckPassword(password, c.Email); err != nil {
+		return err
+	}
 	hash, err := s.hasher.Hash(ctx, password)
 	if err != nil {
 		return err

@@ -217,7 +217,7 @@ func TestPasswordChangesAreLimited(t *testing.T) {
 	a := w.add(t, "ada@example.com", "starter")
 	clock := now
 	s := serviceWith(w.store, w.gate, accounttest.Hasher(), func() time.Time { return clock })
-	chosen := func(n int) string { return fmt.Sprintf("password number %d", n) }
+	chosen := func(n int) string { return fmt.Sprintf("trombone velvet acorn %d", n) }
 	if err := s.SetPassword(ctx, a.ID, chosen(0)); err != nil {
 		t.Fatal(err)
 	}

@@ -15,14 +15,6 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Bounds of a password. NIST SP 800-63B asks for at least 8 characters,
-// for room for long phrases, and for no rules of composition. The upper
-// bound only keeps the work bounded.
-const (
-	minPasswordRunes = 8
-	maxPasswordBytes = 1024
-)
-
 const (
 	saltLength = 16
 	keyLength  = 32
@@ -63,12 +55,9 @@ func NewHasher(cost Cost, parallel int) *Hasher {
 }
 
 // Hash returns the PHC string of the password:
-// $argon2id$v=19$m=19456,t=2,p=1$salt$key. The error wraps ErrPassword
-// for a password that is not allowed, or is ErrBusy, or the context's.
+// $argon2id$v=19$m=19456,t=2,p=1$salt$key. CheckPassword comes before it. The
+// error is ErrBusy or the context's.
 func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
-	if err := CheckPassword(password); err != nil {
-		return "", err
-	}
 	salt := randomBytes(saltLength)
 	key, err := h.derive(ctx, password, h.cost, salt, keyLength)
 	if err != nil {
@@ -126,20 +115,6 @@ func (h *Hasher) derive(ctx context.Context, password string, cost Cost, salt []
 	defer func() { <-h.slots }()
 	plain := norm.NFC.Bytes([]byte(password))
 	return argon2.IDKey(plain, salt, cost.Passes, cost.MemoryKiB, cost.Lanes, uint32(length)), nil //nolint:gosec // the length is keyLength or was bounded by decodeHash
-}
-
-// CheckPassword returns an error that wraps ErrPassword if a new password is
-// not allowed. It does not hash.
-func CheckPassword(password string) error {
-	switch {
-	case len(password) > maxPasswordBytes:
-		return fmt.Errorf("%w: longer than %d bytes", ErrPassword, maxPasswordBytes)
-	case !utf8.ValidString(password):
-		return fmt.Errorf("%w: not valid UTF-8", ErrPassword)
-	case utf8.RuneCountInString(norm.NFC.String(password)) < minPasswordRunes:
-		return fmt.Errorf("%w: shorter than %d characters", ErrPassword, minPasswordRunes)
-	}
-	return nil
 }
 
 // NewPassword returns a random password of 128 bits.

@@ -37,7 +37,7 @@ type Service struct {
 	ending singleflight.Group // see endLogins
 
 	// Failures that no answer reports.
-	removing, rehashing, revoking *outage.Log
+	removing, rehashing, revoking, pruning *outage.Log
 }
 
 // NewService returns a Service over its parts. The logger gets failures that
@@ -48,6 +48,7 @@ func NewService(store Store, gate *client.Client, hasher *Hasher, now func() tim
 		removing:  outage.New(logger, slog.LevelWarn, "removing an incomplete account from the gate"),
 		rehashing: outage.New(logger, slog.LevelWarn, "updating a password hash"),
 		revoking:  outage.New(logger, slog.LevelWarn, "revoking a login token of an old password"),
+		pruning:   outage.New(logger, slog.LevelWarn, "deleting expired reset links"),
 	}
 }
 
@@ -61,14 +62,17 @@ func (s *Service) Add(ctx context.Context, email Email, password, plan string) (
 	return s.add(ctx, newID(), email, password, plan)
 }
 
-// SignUp is Add for a person who signs up, on plan free. The audit log of the
-// gate names the new account as the person.
-func (s *Service) SignUp(ctx context.Context, email Email, password string) (Account, error) {
+// SignUp is Add for a person who signs up. The audit log of the gate names the
+// new account as the person.
+func (s *Service) SignUp(ctx context.Context, email Email, password, plan string) (Account, error) {
 	id := newID()
-	return s.add(client.WithActor(ctx, id), id, email, password, FreePlan)
+	return s.add(client.WithActor(ctx, id), id, email, password, plan)
 }
 
 func (s *Service) add(ctx context.Context, id string, email Email, password, plan string) (Account, error) {
+	if err := CheckPassword(password, email); err != nil {
+		return Account{}, err
+	}
 	hash, err := s.hasher.Hash(ctx, password)
 	if err != nil {
 		return Account{}, err
@@ -169,6 +173,35 @@ func (s *Service) Delete(ctx context.Context, id string) error {
 		return fmt.Errorf("the account is deleted, but the gate may still know it: %w", err)
 	}
 	return nil
+}
+
+// Close deletes an account for a person who is signed in and knows the
+// password. The error is ErrCredentials, ErrNotFound, ErrBusy or wraps ErrGate;
+// then the account is not deleted. A gate that fails after the account is
+// deleted is only logged.
+func (s *Service) Close(ctx context.Context, id, password string) error {
+	c, err := s.store.ByID(ctx, id)
+	if err != nil {
+		return err
+	}
+	right, err := s.hasher.Verify(ctx, c.Hash, password)
+	if err != nil {
+		return err
+	}
+	if !right {
+		return ErrCredentials
+	}
+	// A person who closes the page must not stop the work half way.
+	ctx = context.WithoutCancel(ctx)
+	err = s.Delete(ctx, id)
+	if err == nil {
+		return nil
+	}
+	if _, gone := s.store.ByID(ctx, id); errors.Is(gone, ErrNotFound) {
+		s.removing.Failed(slog.String("account", id), slog.Any("error", err))
+		return nil
+	}
+	return err
 }
 
 func (s *Service) forget(ctx context.Context, id string) error {

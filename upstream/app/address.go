@@ -10,11 +10,11 @@ import (
 
 const wantAddress = "http://host or https://host"
 
-// publicURL returns the URL of the site from its address as the Caddyfile
+// PublicURL returns the URL of the site from its address as the Caddyfile
 // has it. One without a scheme is served over HTTPS, unless it has port
 // 80, or has no host name that a certificate could be for. Of several
-// addresses it is the first.
-func publicURL(address string) (*url.URL, error) {
+// addresses it is the first. The error is an *OptionError.
+func PublicURL(address string) (*url.URL, error) {
 	first, _, _ := strings.Cut(address, ",")
 	first = strings.TrimSpace(first)
 	switch {
@@ -43,7 +43,7 @@ func siteHosts(address string) (accepts func(host string) bool, err error) {
 		if strings.HasPrefix(strings.TrimSpace(one), ":") {
 			return func(string) bool { return true }, nil
 		}
-		u, err := publicURL(one)
+		u, err := PublicURL(one)
 		if err != nil {
 			return nil, err
 		}

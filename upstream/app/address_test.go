@@ -20,7 +20,7 @@ func TestPublicURL(t *testing.T) {
 		"http://":                  "",
 		"https://exa mple.com/%zz": "",
 	} {
-		u, err := publicURL(address)
+		u, err := PublicURL(address)
 		if (err != nil) != (want == "") || err == nil && u.String() != want {
 			t.Errorf("%q: got %v, %v; want %q", address, u, err, want)
 		}

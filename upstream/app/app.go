@@ -27,8 +27,12 @@ import (
 // did not end when a password was changed. Usually the query finds no row.
 const endLoginsEvery = 2 * time.Second
 
+// pruneEvery is how often an App deletes expired reset links.
+const pruneEvery = 10 * time.Minute
+
 // App is the upstream without its listeners: its database, its rates, and
-// the goroutines that refresh the rates and end old login tokens. Handler
+// the goroutines that refresh the rates, end old login tokens and delete
+// expired reset links. Handler
 // makes it answer requests.
 type App struct {
 	options    Options
@@ -59,6 +63,7 @@ func Open(ctx context.Context, o Options) (*App, error) {
 		a.background.Go(func() { keepRunning(work, o.Logger, name, run) })
 	}
 	a.keep("ending logins", func(ctx context.Context) { a.accounts.Run(ctx, endLoginsEvery) })
+	a.keep("deleting reset links", func(ctx context.Context) { a.accounts.PruneResets(ctx, pruneEvery) })
 	return a, nil
 }
 
@@ -69,7 +74,7 @@ func (a *App) Handler(s Site) (http.Handler, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	address, err := publicURL(s.Address)
+	address, err := PublicURL(s.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -78,16 +83,17 @@ func (a *App) Handler(s Site) (http.Handler, error) {
 		return nil, err
 	}
 	pages, err := web.New(web.Config{
-		Accounts: a.accounts,
-		Sessions: a.store,
-		Gate:     a.options.Control,
-		Address:  address,
-		Timezone: s.Timezone,
-		SignUp:   s.SignUp,
-		Brand:    brand,
-		NoRates:  s.NoRates,
-		Now:      time.Now,
-		Logger:   a.options.Logger,
+		Accounts:   a.accounts,
+		Sessions:   a.store,
+		Gate:       a.options.Control,
+		Address:    address,
+		Timezone:   s.Timezone,
+		SignUp:     s.SignUp,
+		SignUpPlan: s.SignUpPlan,
+		Brand:      brand,
+		NoRates:    s.NoRates,
+		Now:        time.Now,
+		Logger:     a.options.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing pages: %w", err)

@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -49,8 +50,12 @@ type Site struct {
 	// page that people see before they sign in.
 	Timezone string
 
-	// SignUp lets strangers create an account on the plan free.
+	// SignUp lets strangers create an account.
 	SignUp bool
+
+	// SignUpPlan is the plan of these accounts. The gate must have it.
+	// Default: account.FreePlan.
+	SignUpPlan string
 
 	// NoRates leaves out the currency API: the site has accounts and pages,
 	// for another API behind the gate. Without a site that has the currency
@@ -139,7 +144,7 @@ func (o Options) Validate() error {
 // Validate returns an *OptionError if a part of the site is invalid, or why
 // the logo cannot be read.
 func (s Site) Validate() error {
-	if _, err := publicURL(s.Address); err != nil {
+	if _, err := PublicURL(s.Address); err != nil {
 		return err
 	}
 	if _, err := time.LoadLocation(s.Timezone); err != nil || s.Timezone == "" || s.Timezone == "Local" {
@@ -156,7 +161,7 @@ func (o Options) ratesDirectory() string { return filepath.Join(o.Directory, "ra
 
 // Secure tells whether session cookies are sent over TLS only.
 func (s Site) Secure() bool {
-	address, err := publicURL(s.Address)
+	address, err := PublicURL(s.Address)
 	return err == nil && address.Scheme == "https"
 }
 
@@ -177,4 +182,16 @@ func CheckAssertions(secret, address string, gate *client.Client, logger *slog.L
 		logger.Warn("an assertion has an unknown key", slog.Any("error", err))
 	})
 	return server.CheckAssertion(verifier), nil
+}
+
+// ParseSwitch reads the value of a setting that is on or off. It also accepts
+// true and false.
+func ParseSwitch(text string) (on bool, err error) {
+	switch text {
+	case "on", "true":
+		return true, nil
+	case "off", "false":
+		return false, nil
+	}
+	return false, errors.New("want on or off")
 }

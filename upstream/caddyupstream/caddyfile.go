@@ -5,6 +5,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-tollgate/tollgate/upstream/app"
 )
 
 // parse parses the directive:
@@ -15,6 +17,7 @@ import (
 //		database      <url>
 //		timezone      <zone>
 //		signup        on|off
+//		signup_plan   <plan>
 //		no_rates      on|off
 //		name          <text>
 //		logo          <file>
@@ -47,9 +50,11 @@ func parse(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 			*text = value
 			continue
 		}
-		if *flag = value == "on"; !*flag && value != "off" {
+		on, err := app.ParseSwitch(value)
+		if err != nil {
 			return nil, h.Errf("invalid value %q of %s: use on or off", value, name)
 		}
+		*flag = on
 	}
 	return u, nil
 }

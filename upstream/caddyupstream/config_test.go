@@ -40,8 +40,8 @@ func TestFieldsAreDocumented(t *testing.T) {
 		}
 		return true
 	})
-	if fields != 11 {
-		t.Errorf("found %d fields, want 11", fields)
+	if fields != 12 {
+		t.Errorf("found %d fields, want 12", fields)
 	}
 }
 
@@ -56,6 +56,7 @@ const full = `{
 		}
 		secret 0123456789abcdef0123456789abcdef
 		guard /api/
+		plan trial
 	}
 }
 http://:0 {
@@ -67,6 +68,7 @@ http://:0 {
 		database {env.TOLLGATE_TEST_NOT_SET}
 		timezone Europe/Berlin
 		signup on
+		signup_plan trial
 		no_rates on
 		name "Weather & More"
 		logo ../web/static/icon.svg
@@ -78,11 +80,11 @@ http://:0 {
 `
 
 const fullJSON = `{"admin":{"disabled":true,"config":{"persist":false}},"apps":{
-	"tollgate":{"store":{"module":"badger","directory":"DATA/gate","reserve":1048576},"secret":"0123456789abcdef0123456789abcdef","guard":["/api/"]},
+	"tollgate":{"store":{"module":"badger","directory":"DATA/gate","reserve":1048576},"secret":"0123456789abcdef0123456789abcdef","guard":["/api/"],"plans":[{"name":"trial"}]},
 	"http":{"servers":{"srv0":{"listen":["127.0.0.1:0"],"automatic_https":{"disable":true},"routes":[{"handle":[
 		{"handler":"tollgate"},
 		{"handler":"tollgate_upstream","address":"https://rates.example","data":"DATA","database":"{env.TOLLGATE_TEST_NOT_SET}",
-			"timezone":"Europe/Berlin","signup":true,"no_rates":true,"name":"Weather & More","logo":"../web/static/icon.svg","contact":"help@weather.example","rates_history":"off","rates_daily":"off"}]}]}}}}}`
+			"timezone":"Europe/Berlin","signup":true,"signup_plan":"trial","no_rates":true,"name":"Weather & More","logo":"../web/static/icon.svg","contact":"help@weather.example","rates_history":"off","rates_daily":"off"}]}]}}}}}`
 
 // in puts the data directory into a configuration.
 func in(data, text string) string { return strings.ReplaceAll(text, "DATA", data) }

@@ -51,9 +51,12 @@ type Upstream struct {
 	// pages show it. Default: the gate's.
 	Timezone string `json:"timezone,omitempty"`
 
-	// SignUp lets strangers create an account, on the plan free. Default:
-	// off.
+	// SignUp lets strangers create an account. Default: off.
 	SignUp bool `json:"signup,omitempty"`
+
+	// SignUpPlan is the plan of accounts that strangers create. The gate must
+	// have it. Default: free.
+	SignUpPlan string `json:"signup_plan,omitempty"`
 
 	// NoRates leaves out the currency API: the handler serves accounts and
 	// web pages for another API behind the gate, and fetches no rates.
@@ -146,6 +149,8 @@ func (u *Upstream) resolve(timezone string) error {
 		Logo:     values["logo"],
 		Contact:  values["contact"],
 		Check:    check,
+
+		SignUpPlan: values["signup_plan"],
 	}
 	u.secure = u.site.Secure()
 	return errors.Join(u.options.Validate(), u.site.Validate())
@@ -164,13 +169,14 @@ func replace(option string) (string, error) {
 }
 
 // texts are the names of the options with text.
-var texts = []string{"address", "data", "database", "timezone", "name", "logo", "contact", "rates_history", "rates_daily"}
+var texts = []string{"address", "data", "database", "timezone", "signup_plan", "name", "logo", "contact", "rates_history", "rates_daily"}
 
 // text returns an option with text, or nil if the name is no such option.
 func (u *Upstream) text(name string) *string {
 	return map[string]*string{
 		"address": &u.Address, "data": &u.Data, "database": &u.Database, "timezone": &u.Timezone,
-		"name": &u.Name, "logo": &u.Logo, "contact": &u.Contact,
+		"signup_plan": &u.SignUpPlan,
+		"name":        &u.Name, "logo": &u.Logo, "contact": &u.Contact,
 		"rates_history": &u.RatesHistory, "rates_daily": &u.RatesDaily,
 	}[name]
 }

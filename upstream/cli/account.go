@@ -32,8 +32,8 @@ func accountCommand(gate Gate) *cobra.Command {
 		DisableFlagsInUseLine: true,
 		Short:                 "Administer accounts",
 		Long: `Administer accounts. The gate must be running: it stores plans and whether
-an account is disabled. If the gate is unreachable, only set-password changes
-anything.
+an account is disabled. If the gate is unreachable, only set-password and
+reset-link change anything.
 
 The commands work while the currency API runs.`,
 		Args: cobra.NoArgs,
@@ -41,6 +41,7 @@ The commands work while the currency API runs.`,
 	}
 	group.AddCommand(accountAdd(gate), accountSet(gate), accountList(gate), accountShow(gate), accountSetPassword(gate), accountDelete(gate))
 	group.AddCommand(accountSetPlan(gate), accountSetDisabled(gate, true), accountSetDisabled(gate, false))
+	group.AddCommand(accountResetLink(gate))
 	return group
 }
 
@@ -86,8 +87,8 @@ func accountAdd(gate Gate) *cobra.Command {
 		Short: "Create an account and print its id",
 		Long: `Create an account and print its id on a line of its own.
 
-The password is the first line of standard input, 8 characters to 1024
-bytes long. With --generate the program creates one and prints it on a
+The password is the first line of standard input, at least 15 characters
+and at most 1024 bytes long. It must not be easy to guess. With --generate the program creates one and prints it on a
 second line.`,
 		Args: oneOf("<email>", &email),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -224,8 +225,8 @@ func accountSetPassword(gate Gate) *cobra.Command {
 	})
 	c.Long = `Change the password of an account and end its login tokens. API keys stay valid.
 
-The password is the first line of standard input, 8 characters to 1024
-bytes long. With --generate the program creates one and prints it.
+The password is the first line of standard input, at least 15 characters
+and at most 1024 bytes long. It must not be easy to guess. With --generate the program creates one and prints it.
 
 If the gate is unreachable, the password is changed all the same, and a
 message on standard error says so. Older login tokens then work until

@@ -28,6 +28,8 @@ Settings come from flags or from the environment:
   TOLLGATE_TIMEZONE       --timezone       zone whose midnight resets the quotas
   TOLLGATE_SECRET         --secret-file    secret that gate and upstream share
   TOLLGATE_DATABASE                        PostgreSQL URL; SQLite when empty
+  TOLLGATE_SIGNUP         --signup         on: strangers can create an account
+  TOLLGATE_SIGNUP_PLAN    --signup-plan    plan of these accounts; default: free
   TOLLGATE_NAME           --name           what the web pages call the product
   TOLLGATE_LOGO           --logo           file of the product's logo
   TOLLGATE_CONTACT        --contact        where people reach the operator

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
+	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
 	"github.com/caddy-tollgate/tollgate/upstream/server"
 )
@@ -37,7 +39,8 @@ opens a page.`,
 	fromEnvironment(c, &s.listen, "upstream", "TOLLGATE_UPSTREAM", "127.0.0.1:9000", "`address` to listen on")
 	fromEnvironment(c, &s.address, "address", "TOLLGATE_ADDRESS", app.DefaultAddress, "public `URL` of the site; with https, session cookies are sent over TLS only")
 	fromEnvironment(c, &s.timezone, "timezone", "TOLLGATE_TIMEZONE", "UTC", "IANA `zone` whose midnight resets the quotas")
-	c.Flags().BoolVar(&s.signUp, "signup", false, "let strangers create an account, on the plan free")
+	c.Flags().BoolVar(&s.signUp, "signup", false, "let strangers create an account (environment: TOLLGATE_SIGNUP, on or off)")
+	fromEnvironment(c, &s.signUpPlan, "signup-plan", "TOLLGATE_SIGNUP_PLAN", account.FreePlan, "`plan` of accounts that strangers create, in the gate's configuration")
 	c.Flags().BoolVar(&s.noRates, "no-rates", false, "serve accounts and web pages without the currency API; fetch no rates")
 	fromEnvironment(c, &s.name, "name", "TOLLGATE_NAME", "", "`text` that the web pages call the product, up to 40 characters")
 	fromEnvironment(c, &s.logo, "logo", "TOLLGATE_LOGO", "", "`file` of the product's logo: SVG, PNG, WebP or JPEG, up to 256 KiB")
@@ -48,10 +51,13 @@ opens a page.`,
 func (s *settings) serve(c *cobra.Command) (err error) {
 	ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	for _, name := range []string{"name", "logo", "contact"} {
+	for _, name := range []string{"name", "logo", "contact", "signup-plan"} {
 		if flag := c.Flag(name); flag.Changed && flag.Value.String() == "" {
 			return misuse.Errorf("--%s has no value", name)
 		}
+	}
+	if err := s.signUpFromEnvironment(c); err != nil {
+		return err
 	}
 	options := s.options(c)
 	if options.Control, err = controlListener.Connect(c); err != nil {
@@ -66,7 +72,7 @@ func (s *settings) serve(c *cobra.Command) (err error) {
 		return err
 	}
 	site := app.Site{
-		Address: s.address, Timezone: s.timezone, SignUp: s.signUp, NoRates: s.noRates,
+		Address: s.address, Timezone: s.timezone, SignUp: s.signUp, SignUpPlan: s.signUpPlan, NoRates: s.noRates,
 		Name: s.name, Logo: s.logo, Contact: s.contact, Check: check,
 	}
 	if err := site.Validate(); err != nil {
@@ -92,4 +98,18 @@ func (s *settings) serve(c *cobra.Command) (err error) {
 	err = server.Serve(ctx, listener, handler, logger)
 	logger.Info("stopped")
 	return err
+}
+
+// signUpFromEnvironment reads TOLLGATE_SIGNUP, unless the flag is set.
+func (s *settings) signUpFromEnvironment(c *cobra.Command) error {
+	text := os.Getenv("TOLLGATE_SIGNUP")
+	if text == "" || c.Flag("signup").Changed {
+		return nil
+	}
+	on, err := app.ParseSwitch(text)
+	if err != nil {
+		return misuse.Errorf("invalid TOLLGATE_SIGNUP %q: %w", text, err)
+	}
+	s.signUp = on
+	return nil
 }

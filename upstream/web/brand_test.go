@@ -44,10 +44,10 @@ func TestBrand(t *testing.T) {
 		{stranger, "/login", 200, []string{"<title>Sign in · Weather &amp; &lt;b&gt;More&lt;/b&gt;</title>"}},
 		{stranger, "/signup", 200, nil},
 		{stranger, "/docs", 404, []string{"Need help? Contact " + operator}},
-		{ada, "/settings/keys", 200, []string{"Ask " + operator + " to change your plan"}},
-		{ada, "/settings/keys/new", 200, []string{"Ask " + operator + " to change your plan"}},
-		{ada, "/settings/plan", 200, []string{"Ask " + operator + " to change your plan"}},
-		{ada, "/usage", 200, []string{"Ask " + operator + " to change your plan"}},
+		{ada, "/settings/keys", 200, []string{contact + "Contact us</a> to change your plan"}},
+		{ada, "/settings/keys/new", 200, []string{contact + "Contact us</a> to change your plan"}},
+		{ada, "/settings/plan", 200, []string{contact + "Contact us</a> to change your plan"}},
+		{ada, "/usage", 200, []string{contact + "Contact us</a> to change your plan"}},
 		{bob, "/settings/keys", 200, nil},
 		{bob, "/settings/keys/new", 200, nil},
 		{bob, "/settings/keys/" + id, 200, nil},
@@ -106,7 +106,7 @@ func TestNoBrand(t *testing.T) {
 	w.add("ada@example.com", "free")
 	ada := w.person().signIn("ada@example.com")
 	got := ada.get("/settings/keys")
-	got.has(t, http.StatusOK, "API keys · Currency API", "Ask the operator of this site to change", "/icon.svg")
+	got.has(t, http.StatusOK, "API keys · Currency API", "Contact the operator of this site to change", "/icon.svg")
 	if strings.Contains(got.body, "<footer") {
 		t.Errorf("an empty footer: %s", got.body)
 	}

@@ -45,6 +45,7 @@ func (s *site) guard(next http.Handler) http.Handler {
 // loadSession, since its error page shows the visit.
 func (s *site) sameOrigin(next http.Handler) http.Handler {
 	csrf := http.NewCrossOriginProtection()
+	allowReset(csrf)
 	csrf.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, s.visitor(r), errCrossOrigin)
 	}))

@@ -150,8 +150,8 @@ func TestSignUp(t *testing.T) {
 	ada := w.person()
 	ada.get("/login").has(t, http.StatusOK, `href="/signup"`)
 	ada.post("/signup", "email", "nobody", "password", password).has(t, 422, "not an e-mail address", "aria-invalid")
-	ada.post("/signup", "email", "ada@example.com", "password", "short").has(t, 422, "at least 8 characters", `value="ada@example.com"`)
-	if got := ada.post("/signup", "email", " Ada@Example.com ", "password", password); got.location != "/settings/keys" {
+	ada.post("/signup", "email", "ada@example.com", "password", "short").has(t, 422, "Use at least 15 characters.", `value="ada@example.com"`, `minlength="15"`)
+	if got := ada.post("/signup", "email", " Ada@Example.com ", "password", password); got.location != "/settings/keys?done=signed-up" {
 		t.Errorf("got %d %s", got.status, got.body)
 	}
 	ada.get("/settings/keys").has(t, http.StatusOK, "Your plan, free,", "ada@example.com")

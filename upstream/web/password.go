@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
-// passwordRule describes account.CheckPassword.
-const passwordRule = "Choose a password of at least 8 characters and at most 1024 bytes."
+// wrongPassword is the problem with a wrong current password.
+const wrongPassword = "This is not your current password."
 
 // maxTries is how many passwords can be tried in one session. It stops a
 // stranger at an open browser from guessing the password: then the session
@@ -55,21 +55,15 @@ func (s *site) changePassword(w http.ResponseWriter, r *http.Request, v *visit) 
 		return err
 	}
 	chosen := form.Get("password")
-	if account.CheckPassword(chosen) != nil {
-		return s.showPassword(w, http.StatusUnprocessableEntity, v, passwordView{Field: "password", Problem: passwordRule})
+	if advice := passwordAdvice(s.checkPassword(chosen, v.who.Email)); advice != "" {
+		return s.showPassword(w, http.StatusUnprocessableEntity, v, passwordView{Field: "password", Problem: advice})
 	}
 	// Before the current password is checked, so that the refusal costs no
 	// work and reveals nothing.
 	if v.who.ChangeIn(s.Now()) > 0 {
 		return s.tooManyChanges(w, v)
 	}
-	// Each try is counted before it is checked, so that parallel tries cannot
-	// exceed the limit.
-	tried, err := s.Sessions.TryPassword(r.Context(), v.session.ID)
-	if errors.Is(err, account.ErrNotFound) || err == nil && tried > maxTries {
-		return errSignedOut
-	}
-	if err != nil {
+	if err := s.countTry(r, v); err != nil {
 		return err
 	}
 	who, err := s.Accounts.ChangePassword(r.Context(), v.who.ID, form.Get("current"), chosen)
@@ -80,7 +74,7 @@ func (s *site) changePassword(w http.ResponseWriter, r *http.Request, v *visit) 
 	}
 	switch {
 	case errors.Is(err, account.ErrCredentials):
-		return s.showPassword(w, http.StatusUnauthorized, v, passwordView{Field: "current", Problem: "This is not your current password."})
+		return s.showPassword(w, http.StatusUnauthorized, v, passwordView{Field: "current", Problem: wrongPassword})
 	case errors.Is(err, account.ErrOvertaken):
 		// For instance a form that was sent twice: keep the cookie of the
 		// other answer.
@@ -103,4 +97,15 @@ func (s *site) changePassword(w http.ResponseWriter, r *http.Request, v *visit) 
 	}
 	redirect(w, page, url.Values{"done": {done}})
 	return nil
+}
+
+// countTry counts a try of the current password before it is checked, so that
+// parallel tries cannot exceed the limit. It returns errSignedOut after too
+// many.
+func (s *site) countTry(r *http.Request, v *visit) error {
+	tried, err := s.Sessions.TryPassword(r.Context(), v.session.ID)
+	if errors.Is(err, account.ErrNotFound) || err == nil && tried > maxTries {
+		return errSignedOut
+	}
+	return err
 }

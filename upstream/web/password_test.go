@@ -22,7 +22,7 @@ func TestRightPasswordIsNoGuess(t *testing.T) {
 	ada := w.person().signIn("ada@example.com")
 	for range 12 {
 		ada.post("/settings/password", "current", password, "password", "short").
-			has(t, http.StatusUnprocessableEntity, "at least 8 characters")
+			has(t, http.StatusUnprocessableEntity, "Use at least 15 characters")
 	}
 	if got := ada.post("/settings/password", "current", password, "password", other); got.location != "/settings/sessions?done=password" {
 		t.Errorf("got %d to %q", got.status, got.location)
@@ -38,7 +38,7 @@ func TestGuessingWithBadPasswords(t *testing.T) {
 	ada := w.person().signIn("ada@example.com")
 	for range 12 {
 		ada.post("/settings/password", "current", "a wrong guess", "password", "short").
-			has(t, http.StatusUnprocessableEntity, "at least 8 characters")
+			has(t, http.StatusUnprocessableEntity, "Use at least 15 characters")
 	}
 	if !ada.signedIn() {
 		t.Error("the session is over")
@@ -158,7 +158,7 @@ func TestOthersSignInDuringPasswordChanges(t *testing.T) {
 	answers := make(chan answer, len(browsers))
 	for i, ada := range browsers {
 		changes.Go(func() {
-			answers <- ada.post("/settings/password", "current", password, "password", fmt.Sprintf("password number %d", i))
+			answers <- ada.post("/settings/password", "current", password, "password", fmt.Sprintf("trombone velvet acorn %d", i))
 		})
 	}
 	<-asked
@@ -198,7 +198,7 @@ func TestPasswordChangesAreLimited(t *testing.T) {
 	ada := w.person().signIn("ada@example.com")
 	now := password
 	for n := range 10 {
-		next := fmt.Sprintf("password number %d", n)
+		next := fmt.Sprintf("trombone velvet acorn %d", n)
 		if got := ada.post("/settings/password", "current", now, "password", next); got.location != "/settings/sessions?done=password" {
 			t.Fatalf("change %d: got %d to %q", n, got.status, got.location)
 		}

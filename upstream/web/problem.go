@@ -21,6 +21,9 @@ var errMethod = errors.New("no such page for this method")
 // errCrossOrigin means that a page of another site sent the request.
 var errCrossOrigin = errors.New("asked from another site")
 
+// errSignUpPlan means that the gate does not know the plan of new accounts.
+var errSignUpPlan = errors.New("the plan of new accounts is not in the configuration of the gate")
+
 // problem is the content of an error page.
 type problem struct {
 	Status        int
@@ -42,6 +45,10 @@ var (
 		Advice: "Nothing was changed. Go back, reload the page and try again."}
 	gateAway = problem{Status: http.StatusServiceUnavailable, Title: "The gate does not answer",
 		Advice: "Keys and usage are unavailable at the moment. Try again in a few seconds.", Retry: "5"}
+	deadReset = problem{Status: http.StatusGone, Title: "This link does not work",
+		Advice: "A reset link works once, for 30 minutes. Ask for another link.", Home: true}
+	noSignUp = problem{Status: http.StatusServiceUnavailable, Title: "You cannot sign up at the moment",
+		Advice: "No account was created. The site is not set up correctly."}
 	busy = problem{Status: http.StatusServiceUnavailable, Title: "Too many people sign in at the moment",
 		Advice: "Try again in a few seconds.", Retry: "2"}
 	broken = problem{Status: http.StatusInternalServerError, Title: "Something went wrong on our side",
@@ -82,6 +89,10 @@ func (s *site) classify(err error) problem {
 		return crossOrigin
 	case errors.Is(err, errForm), errors.As(err, &tooLong):
 		return badForm
+	case errors.Is(err, account.ErrReset):
+		return deadReset
+	case errors.Is(err, errSignUpPlan):
+		return noSignUp
 	case errors.Is(err, account.ErrBusy):
 		return busy
 	case errors.Is(err, account.ErrGate), errors.Is(err, client.ErrUnreachable), errors.Is(err, context.DeadlineExceeded):

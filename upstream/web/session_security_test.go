@@ -138,11 +138,13 @@ func TestChangesInASession(t *testing.T) {
 	a := w.add("ada@example.com", "starter")
 	ada := w.person().signIn("ada@example.com")
 	for range 20 {
-		ada.post("/settings/password", "current", password, "password", "short").has(t, 422, "at least 8 characters")
+		ada.post("/settings/password", "current", password, "password", "short").has(t, 422, "Use at least 15 characters")
 	}
 	var changes sync.WaitGroup
 	for i := range 5 {
-		changes.Go(func() { ada.post("/settings/password", "current", password, "password", fmt.Sprintf("password %d", i)) })
+		changes.Go(func() {
+			ada.post("/settings/password", "current", password, "password", fmt.Sprintf("trombone velvet acorn %d", i))
+		})
 	}
 	changes.Wait()
 	sessions, err := w.store.Sessions(t.Context(), a.ID)

@@ -2,14 +2,16 @@ package web
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
 // signUpView is the page with the sign-up form.
 type signUpView struct {
-	Email, Problem string
+	Email, Plan, Problem string
 	// Field is the field with the problem; empty for the whole form.
 	Field string
 }
@@ -24,10 +26,11 @@ func (s *site) signUpForm(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *site) showSignUp(w http.ResponseWriter, status int, view signUpView) error {
+	view.Plan = s.SignUpPlan
 	return s.views.show(w, status, "signup", page{Title: "Sign up", Body: view})
 }
 
-// signUp creates an account on the plan free and signs in to it. A person who
+// signUp creates an account and signs in to it. A person who
 // is signed in gets no redirect: for the gate a 303 means that a password was
 // right, and none was checked.
 func (s *site) signUp(w http.ResponseWriter, r *http.Request) error {
@@ -40,9 +43,12 @@ func (s *site) signUp(w http.ResponseWriter, r *http.Request) error {
 	}
 	view := signUpView{Email: form.Get("email")}
 	email, err := account.ParseEmail(view.Email)
+	if err == nil {
+		err = s.checkPassword(form.Get("password"), email)
+	}
 	var added account.Account
 	if err == nil {
-		added, err = s.Accounts.SignUp(r.Context(), email, form.Get("password"))
+		added, err = s.Accounts.SignUp(r.Context(), email, form.Get("password"), s.SignUpPlan)
 	}
 	switch {
 	case errors.Is(err, account.ErrEmail):
@@ -50,7 +56,9 @@ func (s *site) signUp(w http.ResponseWriter, r *http.Request) error {
 	case errors.Is(err, account.ErrEmailTaken):
 		view.Field, view.Problem = "email", "An account with this e-mail address exists. Sign in instead."
 	case errors.Is(err, account.ErrPassword):
-		view.Field, view.Problem = "password", passwordRule
+		view.Field, view.Problem = "password", passwordAdvice(err)
+	case isRefusedAs(err, "unknown_plan"):
+		return fmt.Errorf("%w: %q", errSignUpPlan, s.SignUpPlan)
 	case err != nil:
 		return err
 	}
@@ -64,6 +72,6 @@ func (s *site) signUp(w http.ResponseWriter, r *http.Request) error {
 	if err := s.sessions.Open(w, r, who); err != nil {
 		return err
 	}
-	redirect(w, keysPath, nil)
+	redirect(w, keysPath, url.Values{"done": {"signed-up"}})
 	return nil
 }

@@ -1,9 +1,12 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"time"
+
+	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
 // accountStories are the states of the pages about an account.
@@ -34,6 +37,27 @@ func accountStories() map[string]story {
 		"password-alone": func(s *site, w http.ResponseWriter) error {
 			return s.passwordForm(w, httptest.NewRequest(http.MethodGet, "/settings/password?done=password-alone", nil), storyVisit("starter"))
 		},
+		"password-guess": func(s *site, w http.ResponseWriter) error {
+			return s.showPassword(w, http.StatusUnprocessableEntity, storyVisit("starter"), passwordView{Field: "password", Problem: passwordAdvice(s.checkPassword("passwordpassword1", "ada@example.com"))})
+		},
+		"signup-short": func(s *site, w http.ResponseWriter) error {
+			return s.showSignUp(w, http.StatusUnprocessableEntity, signUpView{Email: "ada@example.com", Field: "password", Problem: passwordAdvice(s.checkPassword("short", "ada@example.com"))})
+		},
+		"signup-plan":       problemStory(fmt.Errorf("%w: %q", errSignUpPlan, "gold"), ""),
+		"login-reset":       loginStory(http.StatusOK, loginView{}, notices["reset"]),
+		"login-reset-alone": loginStory(http.StatusOK, loginView{}, notices["reset-alone"]),
+		"front-closed": func(s *site, w http.ResponseWriter) error {
+			return s.front(w, loaded(s, httptest.NewRequest(http.MethodGet, "/?done=closed", nil)))
+		},
+		"reset": func(s *site, w http.ResponseWriter) error {
+			return s.showReset(w, http.StatusOK, resetView{Email: "ada@example.com"})
+		},
+		"reset-short": func(s *site, w http.ResponseWriter) error {
+			return s.showReset(w, http.StatusUnprocessableEntity, resetView{Email: "ada@example.com", Field: "password", Problem: passwordAdvice(s.checkPassword("short", ""))})
+		},
+		"reset-dead":    problemStory(account.ErrReset, ""),
+		"account":       accountStory(http.StatusOK, ""),
+		"account-wrong": accountStory(http.StatusUnauthorized, wrongPassword),
 		"sessions": func(s *site, w http.ResponseWriter) error {
 			v := storyVisit("starter")
 			return s.views.show(w, http.StatusOK, "sessions", v.page("Sessions", "settings", sessionsView{Others: true, Sessions: []sessionRow{
@@ -48,5 +72,13 @@ func loginStory(status int, view loginView, notice string) story {
 	return func(s *site, w http.ResponseWriter) error {
 		view.Next = usagePath
 		return s.showLogin(w, status, view, notice)
+	}
+}
+
+func accountStory(status int, problem string) story {
+	return func(s *site, w http.ResponseWriter) error {
+		v := storyVisit("starter")
+		v.who.ID, v.who.CreatedAt = "acc_4fTg0Wq1ZrXbL7uKc9Yd", storyTime.Add(-100*24*time.Hour)
+		return s.showAccount(w, status, v, problem)
 	}
 }

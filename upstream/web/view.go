@@ -51,6 +51,11 @@ var notices = map[string]string{
 		"older login tokens of the API end as soon as it does.",
 	"elsewhere":  "You are signed out everywhere else.",
 	"signed-out": "You are signed out.",
+	"signed-up":  "Your account is ready.",
+	"closed":     "Your account is closed.",
+	"reset":      "Your password is changed. Sign in with the new password.",
+	"reset-alone": "Your password is changed. The gate does not answer at the moment: " +
+		"older login tokens of the API end as soon as it does.",
 }
 
 // views renders pages.

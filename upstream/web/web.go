@@ -43,9 +43,11 @@ type Config struct {
 	// page. Other pages use the zone of the gate.
 	Timezone string
 
-	// SignUp lets strangers create an account on the plan free. Default:
-	// false.
+	// SignUp lets strangers create an account. Default: false.
 	SignUp bool
+
+	// SignUpPlan is the plan of these accounts. Default: account.FreePlan.
+	SignUpPlan string
 
 	// Brand is what the pages call the product. Default: the currency API.
 	Brand Brand
@@ -86,6 +88,7 @@ func New(c Config) (http.Handler, error) {
 }
 
 func newSite(c Config) (*site, error) {
+	c.SignUpPlan = cmp.Or(c.SignUpPlan, account.FreePlan)
 	c.Brand.Name = cmp.Or(c.Brand.Name, defaultName(c.NoRates))
 	views, err := newViews(c.Brand, !c.NoRates)
 	if err != nil {
@@ -148,6 +151,11 @@ func (s *site) routeAccount(mux *http.ServeMux) {
 		mux.HandleFunc("GET "+signUpPath, s.open(s.signUpForm))
 		mux.HandleFunc("POST "+signUpPath, s.open(s.signUp))
 	}
+	mux.HandleFunc("GET "+resetPath, s.open(s.resetForm))
+	mux.HandleFunc("POST "+resetPath, s.open(s.resetPassword))
+	mux.HandleFunc("GET "+accountPath, s.signedIn(s.account))
+	mux.HandleFunc("POST "+accountPath, s.signedIn(s.closeAccount))
+	mux.HandleFunc("GET "+accountPath+"/export", s.signedIn(s.exportData))
 	mux.HandleFunc("GET "+passwordPath, s.signedInAlone(s.passwordForm))
 	mux.HandleFunc("POST "+passwordPath, s.signedInAlone(s.changePassword))
 	mux.HandleFunc("GET /settings/sessions", s.signedIn(s.sessionList))
@@ -182,4 +190,6 @@ const (
 	usagePath    = "/usage"
 	loginPath    = "/login"
 	signUpPath   = "/signup"
+	accountPath  = "/settings/account"
+	resetPath    = "/reset/{token}"
 )

@@ -1,0 +1,37 @@
+package database
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/upstream/account"
+)
+
+// ByReset implements account.Reader.
+func (s *Store) ByReset(ctx context.Context, id string, now time.Time) (account.Credential, error) {
+	const from = " FROM resets JOIN accounts ON accounts.id = resets.account " +
+		"WHERE resets.id = $1 AND resets.expires_at > $2 AND resets.password_version = accounts.password_version"
+	qualified := "accounts." + strings.ReplaceAll(columns, ", ", ", accounts.")
+	return scan(s.db.QueryRowContext(ctx, "SELECT "+qualified+from, id, now.UnixMilli()))
+}
+
+// SetReset implements account.Writer. It is one statement, so that the link
+// has the version that the account has now.
+func (s *Store) SetReset(ctx context.Context, of, id string, expires time.Time) error {
+	const statement = "INSERT INTO resets (account, id, password_version, expires_at) " +
+		"SELECT id, CAST($2 AS TEXT), password_version, CAST($3 AS BIGINT) FROM accounts WHERE id = $1 " +
+		"ON CONFLICT (account) DO UPDATE SET id = excluded.id, " +
+		"password_version = excluded.password_version, expires_at = excluded.expires_at"
+	return s.change(ctx, "adding reset link", account.ErrNotFound, statement, of, id, expires.UnixMilli())
+}
+
+// RemoveReset implements account.Writer.
+func (s *Store) RemoveReset(ctx context.Context, of string) error {
+	return s.exec(ctx, "removing reset link", "DELETE FROM resets WHERE account = $1", of)
+}
+
+// PruneResets implements account.Writer.
+func (s *Store) PruneResets(ctx context.Context, now time.Time) error {
+	return s.exec(ctx, "pruning reset links", "DELETE FROM resets WHERE expires_at <= $1", now.UnixMilli())
+}

@@ -1,0 +1,113 @@
+package account
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// ResetLifetime is how long a reset link works.
+const ResetLifetime = 30 * time.Minute
+
+// resetLength is the number of random bytes in a reset link.
+const resetLength = 32
+
+// ErrReset means that a reset link does not work: it is unknown, expired or
+// spent, there is a newer one, or the password was changed in the meantime.
+var ErrReset = errors.New("the reset link does not work")
+
+// Reset is a link that sets a new password once.
+type Reset struct {
+	// Token is the secret in the link. Only its hash is stored.
+	Token string
+	// ExpiresAt is in UTC, to the millisecond.
+	ExpiresAt time.Time
+}
+
+// NewReset returns a reset link for an account, or ErrNotFound. An older link
+// of the account no longer works.
+func (s *Service) NewReset(ctx context.Context, id string) (Reset, error) {
+	token := base64.RawURLEncoding.EncodeToString(randomBytes(resetLength))
+	expires := s.now().UTC().Truncate(time.Millisecond).Add(ResetLifetime)
+	if err := s.store.SetReset(ctx, id, resetID(token), expires); err != nil {
+		return Reset{}, err
+	}
+	return Reset{token, expires}, nil
+}
+
+// FindReset returns the account of a reset link, or ErrReset. It does not
+// spend the link.
+func (s *Service) FindReset(ctx context.Context, token string) (Account, error) {
+	c, err := s.findReset(ctx, token)
+	return c.Account, err
+}
+
+// ResetPassword sets a new password by a reset link, for a person who does not
+// know the current one. It ends the sessions of the account, and its login
+// tokens as ChangePassword does.
+//
+// The error is ErrReset, or wraps ErrPassword: then the link is not spent.
+// ErrLoginsLive means that the password is changed. Of several concurrent
+// calls one succeeds: it changes the version of the password, and the link
+// works for one version only.
+func (s *Service) ResetPassword(ctx context.Context, token, password string) (Account, error) {
+	c, err := s.findReset(ctx, token)
+	if err != nil {
+		return Account{}, err
+	}
+	if err := CheckPassword(password, c.Email); err != nil {
+		return Account{}, err
+	}
+	hash, err := s.hasher.Hash(ctx, password)
+	if err != nil {
+		return Account{}, err
+	}
+	who, err := s.replace(ctx, c, hash)
+	if errors.Is(err, ErrOvertaken) {
+		return Account{}, ErrReset
+	}
+	if err == nil || errors.Is(err, ErrLoginsLive) {
+		// The link no longer works; it is only deleted early.
+		if failed := s.store.RemoveReset(ctx, c.ID); failed != nil {
+			s.logger.Warn("deleting a spent reset link", slog.String("account", c.ID), slog.Any("error", failed))
+		}
+	}
+	return who.Account, err
+}
+
+func (s *Service) findReset(ctx context.Context, token string) (Credential, error) {
+	if random, err := base64.RawURLEncoding.Strict().DecodeString(token); err != nil || len(random) != resetLength {
+		return Credential{}, ErrReset
+	}
+	c, err := s.store.ByReset(ctx, resetID(token), s.now())
+	if errors.Is(err, ErrNotFound) {
+		return Credential{}, ErrReset
+	}
+	return c, err
+}
+
+// resetID returns the stored form of a token.
+func resetID(token string) string {
+	hash := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(hash[:])
+}
+
+// PruneResets deletes expired reset links until the context ends: at once, then
+// at the interval every.
+func (s *Service) PruneResets(ctx context.Context, every time.Duration) {
+	for ctx.Err() == nil {
+		if err := s.store.PruneResets(ctx, s.now()); err != nil && ctx.Err() == nil {
+			s.pruning.Failed(slog.Any("error", err))
+		} else {
+			s.pruning.Worked()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(every):
+		}
+	}
+}
