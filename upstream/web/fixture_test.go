@@ -59,6 +59,9 @@ func storyKeys(n int) []api.Key {
 			Abilities: []string{"convert", "currencies", "history", "rates", "usage"},
 			CreatedAt: storyTime.Add(-time.Duration(i*i) * 26 * time.Hour),
 		}
+		if i >= len(names) && i%len(names) < 5 {
+			k.Name += fmt.Sprint(" ", i/len(names)+1)
+		}
 		switch i % len(names) {
 		case 0:
 			k.LastUsedAt, k.LastUsedFrom = new(storyTime.Add(-20*time.Second)), new("203.0.113.7")

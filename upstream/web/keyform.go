@@ -17,16 +17,22 @@ import (
 // what the person typed.
 type keyForm struct {
 	// Key is the key to change, nil to create one.
-	Key       *keyRow
-	Name      string
+	Key  *keyRow
+	Name string
+	// All is true for all abilities of the plan, also if others are checked.
+	All       bool
 	Abilities []abilityChoice
-	Lives     []choice
+	Lives     []lifeChoice
 	Life      string
-	Limits    []limitRow
-	Periods   []choice
+	// Until is the last day of a key whose life is untilDate. Today is the
+	// first day that is allowed.
+	Until, Today string
+	Zone         string
+	Limits       []limitRow
+	Periods      []choice
 	// Addresses has one on each line.
 	Addresses string
-	// Problem is about Field: name, abilities, limits or addresses.
+	// Problem is about Field: name, abilities, expires, limits or addresses.
 	Problem, Field string
 	// Offer is set if the plan has no access: then no key can be created.
 	Offer *offer
@@ -78,26 +84,12 @@ const (
 	maxLimit = 1_000_000_000_000_000
 )
 
-// lives are the lifetimes of a key, in days.
-var lives = []choice{{"7", "7 days"}, {"30", "30 days"}, {"90", "90 days"}, {"365", "1 year"}, {never, "Never"}}
-
-const (
-	// defaultLife ends forgotten keys, but does not force frequent rotation.
-	defaultLife = "90"
-
-	// never is the life of a key that does not expire.
-	never = "0"
-
-	// unchanged keeps the expiry of a key.
-	unchanged = "unchanged"
-)
-
 var periods = []choice{
 	{perDay, "a day"}, {perMonth, "a month"}, {"second", "a second"}, {"minute", "a minute"}, {"hour", "an hour"},
 }
 
 func (s *site) newKey(w http.ResponseWriter, _ *http.Request, v *visit) error {
-	return s.showKeyForm(w, http.StatusOK, v, keyForm{Life: defaultLife})
+	return s.showKeyForm(w, http.StatusOK, v, keyForm{Life: defaultLife, All: true})
 }
 
 func (s *site) editKey(w http.ResponseWriter, r *http.Request, v *visit) error {
@@ -114,6 +106,7 @@ func (v *visit) formOf(key api.Key) keyForm {
 		Key: new(v.keyRow(key)), Name: key.Name, Life: unchanged,
 		Addresses: strings.Join(key.Addresses, "\n"), checked: key.Abilities,
 	}
+	form.All = form.Key.All
 	if key.ExpiresAt == nil {
 		form.Life = never
 	}
@@ -126,7 +119,8 @@ func (v *visit) formOf(key api.Key) keyForm {
 // showKeyForm shows the form with some empty rows for limits.
 func (s *site) showKeyForm(w http.ResponseWriter, status int, v *visit, form keyForm) error {
 	form.Abilities = v.abilities(form.checked)
-	form.Lives = form.lives()
+	form.Lives = v.lives(&form)
+	form.Today, form.Zone = v.clock.now.In(v.clock.zone).Format(time.DateOnly), v.plans.Timezone
 	form.Periods = periods
 	for range min(freeRows, maxLimits-len(form.Limits)) {
 		form.Limits = append(form.Limits, limitRow{Endpoint: api.All, Period: perDay})
@@ -141,13 +135,6 @@ func (s *site) showKeyForm(w http.ResponseWriter, status int, v *visit, form key
 		form.Offer = v.offer()
 	}
 	return s.views.show(w, status, "keyform", v.page(title, "settings", &form))
-}
-
-func (f *keyForm) lives() []choice {
-	if f.Key == nil || f.Key.Expires == nil {
-		return lives
-	}
-	return append([]choice{{unchanged, "No change"}}, lives...)
 }
 
 // abilities returns the abilities of the plan, in the order of the gate's
@@ -194,15 +181,12 @@ func (s *site) createKey(w http.ResponseWriter, r *http.Request, v *visit) error
 	if err := form.read(values); err != nil {
 		return err
 	}
-	if len(form.checked) == 0 {
-		form.refuse("abilities", chooseAbility)
+	request := api.KeyRequest{Name: form.Name, Abilities: v.chosen(&form)}
+	if len(request.Abilities) == 0 && len(v.plan.Limits) > 0 {
+		form.refuse("abilities", choosePermission)
 	}
-	request := api.KeyRequest{
-		Name: form.Name, Abilities: form.checked, Limits: form.limits(), Addresses: form.addresses(),
-	}
-	if form.Life != never {
-		request.TTL = form.Life + "d"
-	}
+	request.TTL, request.ExpiresAt = v.expiry(&form)
+	request.Limits, request.Addresses = form.limits(), form.addresses()
 	if form.Problem != "" {
 		return s.showKeyForm(w, http.StatusUnprocessableEntity, v, form)
 	}
@@ -258,21 +242,31 @@ func (v *visit) keyChange(key api.Key, form *keyForm) api.KeyChange {
 			before = append(before, a.Name)
 		}
 	}
-	if !slices.Equal(slices.Sorted(slices.Values(before)), slices.Sorted(slices.Values(form.checked))) {
-		request.Abilities = api.To(form.checked)
-		if len(form.checked) == 0 {
-			form.refuse("abilities", chooseAbility)
+	chosen := v.chosen(form)
+	if !slices.Equal(slices.Sorted(slices.Values(before)), slices.Sorted(slices.Values(chosen))) {
+		request.Abilities = api.To(chosen)
+		if len(chosen) == 0 {
+			form.refuse("abilities", choosePermission)
 		}
 	}
-	request.Name, request.Limits, request.Addresses = api.To(form.Name), api.To(form.limits()), api.To(form.addresses())
-	switch form.Life {
-	case unchanged:
-	case never:
-		request.ExpiresAt = api.To[*time.Time](nil)
-	default:
-		request.TTL = form.Life + "d"
+	ttl, at := v.expiry(form)
+	if request.TTL = ttl; ttl == "" && form.Life != unchanged {
+		request.ExpiresAt = api.To(at)
 	}
+	request.Name, request.Limits, request.Addresses = api.To(form.Name), api.To(form.limits()), api.To(form.addresses())
 	return request
+}
+
+// chosen returns the abilities that the person chose.
+func (v *visit) chosen(form *keyForm) []string {
+	if !form.All {
+		return form.checked
+	}
+	var all []string
+	for _, a := range v.abilities(nil) {
+		all = append(all, a.Name)
+	}
+	return all
 }
 
 // read reads what a person typed. It returns errForm if a field has a value
@@ -280,7 +274,8 @@ func (v *visit) keyChange(key api.Key, form *keyForm) api.KeyChange {
 func (f *keyForm) read(values url.Values) error {
 	f.Name, f.Life = strings.TrimSpace(values.Get("name")), values.Get("life")
 	f.Addresses = strings.TrimSpace(strings.ReplaceAll(values.Get("addresses"), "\r\n", "\n"))
-	f.checked = append([]string{}, values["ability"]...)
+	f.checked, f.All = append([]string{}, values["ability"]...), values.Get("scope") == scopeAll
+	f.Until = strings.TrimSpace(values.Get("until"))
 	if !isChoice(f.lives(), f.Life) {
 		return errForm
 	}
@@ -339,7 +334,11 @@ func (f *keyForm) addresses() []string {
 	return addresses
 }
 
-const chooseAbility = "Choose at least one ability."
+// scopeAll is the scope of a key with all abilities of the plan. All other
+// scopes are those that are checked.
+const scopeAll = "all"
+
+const choosePermission = "Choose at least one endpoint."
 
 // refuse keeps the first problem.
 func (f *keyForm) refuse(field, problem string) {
@@ -367,12 +366,12 @@ func keyProblem(refused *apierror.Error) (field, problem string) {
 		return "name", "Give the key a name of 1 to 64 characters, all of them visible."
 	case "name_taken":
 		return "name", "You have a key with this name. Choose another name, or rotate or revoke that key."
-	case "key_replaced":
+	case "key_replaced", "invalid_expiry":
 		return "expires", refused.Message
 	case "too_many_keys":
 		return "name", "You have 100 keys, the maximum. Revoke a key first."
 	case "not_entitled":
-		return "abilities", "Your plan does not have all of these abilities. Choose again."
+		return "abilities", "Your plan does not have all of these endpoints. Choose again."
 	case "plan_required":
 		return "name", "Your plan has no access to the API."
 	case "invalid_address":

@@ -13,37 +13,36 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
-// keysPerPage is the number of keys on a page. A page of all keys would be
-// slow on a phone.
-const keysPerPage = 30
-
 // soon is how long before its expiry a key is marked.
 const soon = 7 * day
-
-// keysView is the list of keys.
-type keysView struct {
-	Keys    []keyRow
-	Revoked bool // revoked keys are listed too
-	// Previous and Next are page numbers, 0 for none.
-	Previous, Next int
-	// Offer is set if the plan has no access.
-	Offer *offer
-}
 
 // keyRow is a key in the list or on its own page.
 type keyRow struct {
 	ID, Name, Hint string
 	Abilities      []string
+	// All is true if the key may call all endpoints of the plan. Denied are
+	// the endpoints that it may not call.
+	All    bool
+	Denied []api.Endpoint
 	// Limits are the key's own, in words.
 	Limits, Addresses []string
 	Created           moment
-	LastUsed, Expires *moment
+	LastUsed          *moment
 	// From is the address of the last use, or empty.
-	From  string
+	From string
+	// Ends is when the key expires, expired or was revoked. End is the word
+	// for it: Expiry, Expired or Revoked.
+	Ends  *moment
+	End   string
 	State state
 	// Live is true if the key can be rotated and revoked.
 	Live bool
+	// Successor is the key that replaced this one, or nil.
+	Successor *successor
 }
+
+// Ended tells whether the key has expired or was revoked.
+func (k keyRow) Ended() bool { return k.End != "Expiry" }
 
 // FewLimits and FewAddresses are what a list has room for.
 func (k keyRow) FewLimits() []string    { return few(k.Limits) }
@@ -61,38 +60,6 @@ func few(texts []string) []string {
 // icon.
 type state struct{ Kind, Text string }
 
-func (s *site) keys(w http.ResponseWriter, r *http.Request, v *visit) error {
-	query := r.URL.Query()
-	view := keysView{Revoked: query.Has("revoked")}
-	keys, err := s.keyList(r.Context(), v, view.Revoked)
-	if err != nil {
-		return err
-	}
-	view.fill(v, keys, query.Get("page"))
-	p := v.page("API keys", "settings", view)
-	p.Notice = notices[query.Get("done")]
-	return s.views.show(w, http.StatusOK, "keys", p)
-}
-
-// fill adds one page of the keys to the view, newest first.
-func (view *keysView) fill(v *visit, keys []api.Key, number string) {
-	slices.Reverse(keys)
-	page, err := strconv.Atoi(number)
-	pages := max(1, (len(keys)+keysPerPage-1)/keysPerPage)
-	if err != nil || page < 1 || page > pages {
-		page = 1
-	}
-	view.Previous = page - 1
-	if page < pages {
-		view.Next = page + 1
-	}
-	start := (page - 1) * keysPerPage
-	for _, key := range keys[start:min(start+keysPerPage, len(keys))] {
-		view.Keys = append(view.Keys, v.keyRow(key))
-	}
-	view.Offer = v.offer()
-}
-
 // keyList gets the account's keys. An account that is unknown to the gate has
 // none.
 func (s *site) keyList(ctx context.Context, v *visit, revoked bool) ([]api.Key, error) {
@@ -108,8 +75,10 @@ func (s *site) keyList(ctx context.Context, v *visit, revoked bool) ([]api.Key, 
 func (v *visit) keyRow(key api.Key) keyRow {
 	row := keyRow{
 		ID: key.ID, Name: key.Name, Hint: key.Hint, Abilities: key.Abilities, Addresses: key.Addresses,
-		Created: v.clock.moment(key.CreatedAt), State: state{"ok", "Active"}, Live: true,
+		Created: v.clock.moment(key.CreatedAt),
 	}
+	allowed, denied := v.endpointsOf(key.Abilities)
+	row.All, row.Denied = len(allowed) > 0 && len(denied) == 0, denied
 	for _, l := range key.Limits {
 		row.Limits = append(row.Limits, covers(l.Endpoint)+": "+limitText(l.Limit, l.Period))
 	}
@@ -119,29 +88,43 @@ func (v *visit) keyRow(key api.Key) keyRow {
 			row.From = *key.LastUsedFrom
 		}
 	}
-	if key.ExpiresAt != nil {
-		row.Expires = new(v.clock.moment(*key.ExpiresAt))
-		switch left := key.ExpiresAt.Sub(v.clock.now); {
-		case left <= 0:
-			row.State, row.Live = state{"over", "Expired"}, false
-		case left < soon:
-			row.State = state{"near", "Expires " + row.Expires.Text}
-		}
-	}
-	if key.RevokedAt != nil {
-		row.State, row.Live = state{"over", "Revoked"}, false
-	}
+	row.setEnd(v.clock, key)
 	return row
+}
+
+// setEnd sets what a row says about the end of its key. An end in the past is
+// a date, because people compare it with the dates of other keys.
+func (k *keyRow) setEnd(c clock, key api.Key) {
+	k.State, k.End, k.Live = state{"ok", "Active"}, "Expiry", true
+	ends := end(key)
+	if ends == nil {
+		return
+	}
+	k.Ends = new(c.moment(*ends))
+	switch left := ends.Sub(c.now); {
+	case key.RevokedAt != nil:
+		k.State, k.End, k.Live = state{"over", "Revoked"}, "Revoked", false
+	case left <= 0:
+		k.State, k.End, k.Live = state{"over", "Expired"}, "Expired", false
+	case left < soon:
+		k.State = state{"near", "Expires soon"}
+	}
+	if !k.Live {
+		k.Ends.Text = ends.In(c.zone).Format(shortDate)
+	}
 }
 
 // keyView is the page of one key, and the pages that rotate and revoke it.
 type keyView struct {
 	keyRow
-	// Successor is the id of the key that replaced this one, or empty.
-	Successor string
-	Overlaps  []choice
+	// Rotated is true if a rotation made this key or ended it. Then the counts
+	// of its calls include those of the other key.
+	Rotated  bool
+	Overlaps []choice
 	// Used is what was used of the key's own limits.
-	Used meters
+	Used    meters
+	Calls   keyCalls
+	Samples samples
 	// Offer is set if the plan has no access: then a key cannot be rotated.
 	Offer   *offer
 	Problem string
@@ -177,10 +160,10 @@ func (v *visit) keyView(keys []api.Key, id string) (keyView, error) {
 		return keyView{}, errNotFound
 	}
 	view := keyView{keyRow: v.keyRow(keys[i]), Overlaps: overlaps, Offer: v.offer()}
-	for _, k := range keys {
-		if k.Name == keys[i].Name && k.CreatedAt.After(keys[i].CreatedAt) && v.keyRow(k).Live {
-			view.Successor = k.ID
-		}
+	next := successors(keys, v.clock.now)
+	view.Successor, view.Rotated = next[id], next[id] != nil
+	for _, newer := range next {
+		view.Rotated = view.Rotated || newer.ID == id
 	}
 	return view, nil
 }
@@ -190,16 +173,30 @@ func (s *site) key(w http.ResponseWriter, r *http.Request, v *visit) error {
 	if err != nil {
 		return err
 	}
-	if view.Live && len(view.Limits) > 0 {
-		document, err := s.usageOf(r.Context(), v, 0)
-		if err != nil {
-			return err
-		}
-		view.Used = v.keyMeters(document, view.ID)
+	document, err := s.usageOf(r.Context(), v, 0)
+	if err != nil {
+		return err
+	}
+	days, err := s.keyDays(r.Context(), v, view.ID)
+	if err != nil {
+		return err
+	}
+	if err := s.fillKey(&view, v, document, days); err != nil {
+		return err
 	}
 	p := v.page("Key "+view.Name, "settings", view)
 	p.Notice = notices[r.URL.Query().Get("done")]
 	return s.views.show(w, http.StatusOK, "key", p)
+}
+
+// fillKey adds the usage of the key and its samples to its page.
+func (s *site) fillKey(view *keyView, v *visit, document api.UsageDocument, days []api.KeyDay) (err error) {
+	view.Calls = v.keyCalls(view.ID, document, days)
+	if view.Live {
+		view.Used = v.keyMeters(document, view.ID)
+		view.Samples, err = s.samples(v, view.Abilities, "")
+	}
+	return err
 }
 
 func (s *site) rotateForm(w http.ResponseWriter, r *http.Request, v *visit) error {

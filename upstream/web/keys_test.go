@@ -34,15 +34,16 @@ func TestRotateTwice(t *testing.T) {
 	ada.post(page+"/rotate", "overlap", "24").has(t, http.StatusOK, "ci has a new token")
 
 	old := ada.get(page)
-	old.has(t, http.StatusOK, "A newer key with this name replaces it", page+"/revoke")
+	old.has(t, http.StatusOK, "Replaced by", "a newer key with the same name", page+"/revoke")
 	if strings.Contains(old.body, page+"/rotate") {
 		t.Error("the page of the old key offers to rotate it")
 	}
-	newer := regexp.MustCompile(`/settings/keys/[^"/]+">Show the newer key`).FindString(old.body)
-	newer = strings.TrimSuffix(newer, `">Show the newer key`)
-	if newer == "" || newer == page {
-		t.Errorf("leads to %q as the newer key", newer)
+	links := regexp.MustCompile(`Replaced by <a href="([^"]+)">tgk_…`).FindStringSubmatch(old.body)
+	if links == nil || links[1] == page {
+		t.Fatalf("the links to the newer key are %q", links)
 	}
+	newer := links[1]
+	ada.get("/settings/keys").has(t, http.StatusOK, links[0])
 	for _, again := range []answer{ada.get(page + "/rotate"), ada.post(page+"/rotate", "overlap", "24")} {
 		again.has(t, again.status, "A newer key replaces this one", newer)
 		if strings.Contains(again.body, "<fieldset>") || token.MatchString(again.body) {

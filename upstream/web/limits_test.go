@@ -83,8 +83,8 @@ func TestLimitMistakes(t *testing.T) {
 		{"&#34;203.0.113.0/33&#34; is neither a network", limitForm("203.0.113.0/33", good)},
 		{"A key has at most 32 addresses.", limitForm(many, good)},
 		{"Give the key a name of 1 to 64", url.Values{"name": {"\u200b"}, "ability": {"convert"}, "life": {"90"}, "addresses": {"203.0.113.7"}, "limit": {"7"}, "limit_period": {"month"}, "limit_endpoint": {"rates"}}},
-		{"Choose at least one ability.", url.Values{"name": {"ci"}, "life": {"90"}, "addresses": {"203.0.113.7"}, "limit": {"7"}, "limit_period": {"month"}, "limit_endpoint": {"rates"}}},
-		{"Your plan does not have all of these abilities.", url.Values{"name": {"ci"}, "ability": {"quotes"}, "life": {"90"}, "addresses": {"203.0.113.7"}, "limit": {"7"}, "limit_period": {"month"}, "limit_endpoint": {"rates"}}},
+		{"Choose at least one endpoint.", url.Values{"name": {"ci"}, "life": {"90"}, "addresses": {"203.0.113.7"}, "limit": {"7"}, "limit_period": {"month"}, "limit_endpoint": {"rates"}}},
+		{"Your plan does not have all of these endpoints.", url.Values{"name": {"ci"}, "ability": {"quotes"}, "life": {"90"}, "addresses": {"203.0.113.7"}, "limit": {"7"}, "limit_period": {"month"}, "limit_endpoint": {"rates"}}},
 	} {
 		for _, target := range []string{"/settings/keys/new", page + "/edit"} {
 			got := ada.do(http.MethodPost, target, c.form)
@@ -155,7 +155,7 @@ func TestEditKey(t *testing.T) {
 	if _, err := w.gate.Client.RotateKey(t.Context(), a.ID, key.ID, api.Rotation{Overlap: "1h"}); err != nil {
 		t.Fatal(err)
 	}
-	ada.do(http.MethodPost, page+"/edit", form).has(t, http.StatusUnprocessableEntity, "It expires after", "The key is already replaced")
+	ada.do(http.MethodPost, page+"/edit", form).has(t, http.StatusUnprocessableEntity, "Expiry", "Other date", "The key is already replaced")
 	log.wantNone(t)
 }
 

@@ -35,8 +35,8 @@ func TestKeyLife(t *testing.T) {
 	made := ada.post("/settings/keys/new", "name", "  shop backend ", "ability", "rates", "life", "30")
 	made.has(t, http.StatusOK, "shop backend is ready", "curl &#34;http://localhost:8080/api/rates/EUR&#34;", "in 30 days")
 	first := token.FindString(made.body)
-	if first == "" || strings.Count(made.body, first) != 2 {
-		t.Errorf("the token must be there alone and in the command: %s", made.body)
+	if first == "" || strings.Count(made.body, first) != 4 {
+		t.Errorf("the token must be there alone and in three samples: %s", made.body)
 	}
 	keys, err := w.gate.Client.Keys(t.Context(), a.ID, client.KeyFilter{})
 	if err != nil || len(keys) != 1 || keys[0].Name != "shop backend" || !slices.Equal(keys[0].Abilities, []string{"rates"}) {
@@ -55,13 +55,13 @@ func TestKeyLife(t *testing.T) {
 	if second := token.FindString(rotated.body); second == "" || second == first {
 		t.Errorf("got token %q after %q", second, first)
 	}
-	ada.get("/settings/keys").has(t, http.StatusOK, "Expires in 23 hours", "Active")
+	ada.get("/settings/keys").has(t, http.StatusOK, "Expires soon", "in 23 hours", "Active", "Replaced by")
 	if got := ada.post(page + "/revoke"); got.location != "/settings/keys?done=revoked" {
 		t.Errorf("got %d to %q", got.status, got.location)
 	}
 	ada.get("/settings/keys?done=revoked").has(t, http.StatusOK, "The key is revoked.")
-	ada.get("/settings/keys?revoked=1").has(t, http.StatusOK, "Revoked", "Active")
-	ada.get(page).has(t, http.StatusOK, "Revoked")
+	ada.get("/settings/keys?revoked=1").has(t, http.StatusOK, "Revoked </span><time", "Active")
+	ada.get(page).has(t, http.StatusOK, "<dt>Revoked</dt>", time.Now().UTC().Format("2 Jan 2006")+"</time>", "Replaced by")
 	ada.get(page+"/rotate").has(t, http.StatusNotFound)
 	if got := w.keys(a.ID); len(got) != 1 {
 		t.Errorf("keys are %v, want the rotated one", got)

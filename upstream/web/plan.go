@@ -11,9 +11,11 @@ import (
 
 // planView is the page that compares the plans.
 type planView struct {
-	Plans []planColumn
-	Rows  []planRow
-	Zone  string
+	// Current is the plan of the account.
+	Current string
+	Plans   []planColumn
+	Rows    []planRow
+	Zone    string
 }
 
 type planColumn struct {
@@ -38,7 +40,7 @@ type planCell struct {
 }
 
 func (s *site) plan(w http.ResponseWriter, _ *http.Request, v *visit) error {
-	view := planView{Zone: v.plans.Timezone}
+	view := planView{Current: v.plan.Name, Zone: v.plans.Timezone}
 	for _, plan := range v.plans.Plans {
 		view.Plans = append(view.Plans, planColumn{plan.Name, plan.Name == v.plan.Name})
 	}

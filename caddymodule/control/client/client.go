@@ -173,6 +173,8 @@ func isAnswer(out any) bool {
 		return out.Keys != nil
 	case *api.UsageDocument:
 		return out.Account != ""
+	case *api.KeyUsage:
+		return out.Days != nil
 	case *api.Readiness:
 		return out.Status != ""
 	case *api.Explanation:

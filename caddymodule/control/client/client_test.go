@@ -170,6 +170,11 @@ func TestEveryCall(t *testing.T) {
 	if document.Plan != "starter" || len(document.Endpoints) != 4 || len(document.Days) != 7 {
 		t.Errorf("usage: got %+v", document)
 	}
+	made, err := c.KeyUsage(ctx, "acc_1", key.ID, 3)
+	check("key usage", err)
+	if made.Key != key.ID || len(made.Days) != 3 {
+		t.Errorf("key usage: got %+v", made)
+	}
 	check("reset one", c.ResetUsage(ctx, "acc_1", "convert"))
 	check("reset all", c.ResetUsage(ctx, "acc_1", ""))
 	check("delete", c.DeleteAccount(ctx, "acc_1"))
@@ -451,6 +456,10 @@ func TestAnotherServer(t *testing.T) {
 		},
 		"Keys":  func(ctx context.Context) error { _, err := gate.Keys(ctx, "acc_1", client.KeyFilter{}); return err },
 		"Usage": func(ctx context.Context) error { _, err := gate.Usage(ctx, "acc_1", 0); return err },
+		"KeyUsage": func(ctx context.Context) error {
+			_, err := gate.KeyUsage(ctx, "acc_1", "key_1", 1)
+			return err
+		},
 		"ChangeKey": func(ctx context.Context) error {
 			_, err := gate.ChangeKey(ctx, "acc_1", "key_1", api.KeyChange{})
 			return err

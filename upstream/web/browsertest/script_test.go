@@ -59,7 +59,8 @@ func TestScript(t *testing.T) {
 	p.Press("main form .primary")
 	token := p.Text("#token")
 	p.PressHere(`[data-copy="token"]`)
-	p.Await("#copied", "Copied.")
+	p.Await(`[data-copy="token"]`, "Copied")
+	p.Await(`main [role="status"]:last-child`, "Copied")
 
 	call(s, token)
 	p.Go(s.Address + "/usage")

@@ -2,13 +2,14 @@ package web
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
-// The command of a new key calls an endpoint of its plan that it may call.
-func TestCommand(t *testing.T) {
+// The samples of a key call an endpoint of its plan that it may call.
+func TestSampleEndpoints(t *testing.T) {
 	t.Parallel()
 	endpoints := map[string]api.Endpoint{
 		"list":   {Name: "list", Method: "GET", Path: "/v1/items/{$}", Ability: "items"},
@@ -43,15 +44,28 @@ func TestCommand(t *testing.T) {
 		}
 		// An endpoint of another plan.
 		v.plans.Endpoints = append(v.plans.Endpoints, api.Endpoint{Name: "more", Method: "GET", Path: "/v1/more", Ability: "items"})
-		var view tokenView
 		s := &site{Config: Config{NoRates: c.noRates, Address: &url.URL{Scheme: "https", Host: "weather.example"}}}
-		view.try(s, v, api.IssuedKey{Key: api.Key{Abilities: c.abilities}, Token: "tgk_x"})
-		want := ""
-		if c.path != "" {
-			want = `curl "https://weather.example` + c.path + `" -H "Authorization: Bearer tgk_x"`
+		got, err := s.samples(v, c.abilities, "tgk_x")
+		if err != nil {
+			t.Fatal(err)
 		}
-		if view.Curl != want || view.Wildcards != c.wildcards {
-			t.Errorf("%s: got %s, wildcards %t; want %s, %t", name, view.Curl, view.Wildcards, want, c.wildcards)
+		want := 0
+		if c.path != "" {
+			want = 3
+		}
+		if len(got.All) != want || got.Wildcards != c.wildcards {
+			t.Fatalf("%s: got %+v, want %d samples, wildcards %t", name, got, want, c.wildcards)
+		}
+		if want == 0 {
+			continue
+		}
+		if command := `curl "https://weather.example` + c.path + `" -H "Authorization: Bearer tgk_x"`; got.All[0].Code != command {
+			t.Errorf("%s: got %s, want %s", name, got.All[0].Code, command)
+		}
+		for _, sample := range got.All {
+			if !strings.Contains(sample.Code, `"https://weather.example`+c.path+`"`) || !strings.Contains(sample.Code, "tgk_x") {
+				t.Errorf("%s: the sample in %s is %s", name, sample.Language, sample.Code)
+			}
 		}
 	}
 }

@@ -1,0 +1,80 @@
+package web
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+)
+
+// The page of a key has its last calls and those of no other key, and counts
+// what the gate refused.
+func TestKeyCalls(t *testing.T) {
+	t.Parallel()
+	v := storyVisit("starter")
+	document := storyUsage(nil, 40)
+	for i := range document.RecentCalls {
+		document.RecentCalls[i].KeyID = []string{"key_a", "key_b", ""}[i%3]
+	}
+	days := []api.KeyDay{{Day: "2026-11-19", Calls: 1000, Refused: 283}, {Day: "2026-11-20", Calls: 3}}
+	got := v.keyCalls("key_a", document, days)
+	if len(got.Recent) != fewKeyCalls || got.Recent[1].At != v.clock.moment(document.RecentCalls[3].At.Time) {
+		t.Errorf("got %d calls: %+v", len(got.Recent), got.Recent)
+	}
+	if got.Today != (keyCount{Calls: "3"}) || got.Month != (keyCount{"1,003", "283"}) {
+		t.Errorf("got %+v today, %+v in all", got.Today, got.Month)
+	}
+	const summary = "Calls a day from 19 Nov to 20 Nov: 1,003 admitted, 283 refused, at most 1,283 on a day"
+	if c := got.Chart; c == nil || c.Summary != summary || len(c.Days) != 2 || c.Days[0] != (keyDayRow{"2026-11-20", "20 Nov", "3", "0"}) || strings.Count(c.Refused, "M") != 1 {
+		t.Errorf("got the chart %+v", c)
+	}
+	if none := v.keyCalls("key_c", document, []api.KeyDay{{Day: "2026-11-20"}}); none.Chart != nil || len(none.Recent) != 0 || none.Today.Calls != "0" {
+		t.Errorf("a key without calls: got %+v", none)
+	}
+}
+
+// A successor is a live key of the same name that was made before the other
+// ended. A new key with the name of a revoked one is none.
+func TestSuccessors(t *testing.T) {
+	t.Parallel()
+	at := func(hours int) *time.Time { return new(storyTime.Add(time.Duration(hours) * time.Hour)) }
+	key := func(id string, created int, expires, revoked *time.Time) api.Key {
+		return api.Key{ID: id, Name: id[:1], CreatedAt: *at(created), ExpiresAt: expires, RevokedAt: revoked}
+	}
+	next := successors([]api.Key{
+		key("a1", -9, nil, at(-8)), key("a2", -8, at(2), at(-7)), key("a3", -7, at(1), nil), key("a4", -6, nil, nil),
+		key("b1", -5, nil, at(-4)), key("b2", -3, nil, nil),
+		key("c1", -5, nil, at(-4)), key("c2", -4, nil, at(-1)),
+		key("d1", -3, at(-1), nil), key("d2", -2, at(5), nil),
+	}, storyTime)
+	for id, want := range map[string]string{"a1": "a4", "a2": "a4", "a3": "a4", "a4": "", "b1": "", "c1": "", "d1": "d2"} {
+		got := ""
+		if next[id] != nil {
+			got = next[id].ID
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", id, got, want)
+		}
+	}
+}
+
+// A key that ended shows the date of its end, not an older expiry.
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	s := storySite(t)
+	for name, want := range map[string]string{
+		"key-revoked": "<dt>Revoked</dt><dd><time datetime=\"2026-11-02T18:47:30Z\" title=\"2 Nov 2026, 19:47:30 CET\">2 Nov 2026</time>",
+		"key-expired": "<dt>Expired</dt><dd><time datetime=\"2026-11-19T18:47:30Z\" title=\"19 Nov 2026, 19:47:30 CET\">19 Nov 2026</time>",
+	} {
+		w := httptest.NewRecorder()
+		if err := stories()[name](s, w); err != nil || w.Code != http.StatusOK {
+			t.Fatalf("%s: got %d, %v", name, w.Code, err)
+		}
+		if !strings.Contains(w.Body.String(), want) || strings.Contains(w.Body.String(), "<dt>Expiry</dt>") {
+			t.Errorf("%s lacks %s: %s", name, want, w.Body)
+		}
+	}
+}
