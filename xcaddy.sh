@@ -27,8 +27,8 @@ TEXT
 cd "$(dirname "$0")"
 
 # build leaves nothing to the network once the modules are there: xcaddy
-# resolves from the module cache, which go.sum has verified. Its argument is
-# the directory of the programs, bin without one.
+# resolves from the module cache, which go.sum has verified. Its arguments are
+# the directory of the programs, bin without one, and the version of a release.
 build() {
 	bin=${1:-bin}
 	module=$(go list -m)
@@ -41,7 +41,7 @@ build() {
 		cat "$bin/build.log" >&2
 		exit 1
 	}
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$bin/upstream" ./upstream
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X $module/upstream/cli.release=${2:-}" -o "$bin/upstream" ./upstream
 }
 
 # package writes dist. The same commit and version of Go give the same files.
@@ -61,7 +61,7 @@ package() {
 	# The flags of xcaddy, and a name for help and completion: caddy can be
 	# another package.
 	export XCADDY_GO_BUILD_FLAGS="-trimpath -tags nobadger,nomysql,nopgx -ldflags '-w -s -X github.com/caddyserver/caddy/v2.CustomBinaryName=tollgate-caddy'"
-	build dist
+	build dist "$VERSION"
 	mkdir -p dist/container/data
 	sed 's|{env.TOLLGATE_SECRET}|{file./etc/tollgate/secret}|' Caddyfile >dist/Caddyfile
 	go tool -modfile=tools/nfpm/go.mod nfpm package --config packaging/nfpm.yaml --packager deb --target dist/ >dist/build.log

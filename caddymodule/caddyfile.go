@@ -306,9 +306,9 @@ func (p *parser) login(args []string) error {
 		"per_client": {syntax: "per_client <attempts> <window>", args: 2, parse: p.setValues(&t.PerClient, &t.Window)},
 		"per_account": {syntax: "per_account <free failures> <first wait> <longest wait>", args: 3,
 			parse: p.setValues(&t.FreeFailures, &t.FirstWait, &t.MaxWait)},
-		"strict": {syntax: "strict", parse: func([]string) error {
+		"strict": {syntax: "strict", repeats: true, parse: func([]string) error {
 			p.app.StrictLogins = append(p.app.StrictLogins, pattern)
-			return nil
+			return p.once("strict "+pattern, "option", "strict")
 		}},
 	})
 }

@@ -1,8 +1,6 @@
 package caddymodule
 
 import (
-	"cmp"
-
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
@@ -26,10 +24,7 @@ func exitOnMisuse(c *cobra.Command) {
 	if args := c.Args; args != nil {
 		c.Args = func(c *cobra.Command, given []string) error { return misused(c, args(c, given)) }
 	}
-	// Cobra checks the same later, but its error has no type of its own.
-	c.PreRunE = func(c *cobra.Command, _ []string) error {
-		return misused(c, cmp.Or(c.ValidateRequiredFlags(), c.ValidateFlagGroups()))
-	}
+	c.PreRunE = func(c *cobra.Command, _ []string) error { return misused(c, misuse.Flags(c)) }
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
 			err := run(c, args)

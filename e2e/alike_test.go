@@ -118,7 +118,7 @@ func newSide(t *testing.T, zone string, settings ...string) *side {
 	s.Tollgate("key", "revoke", ada, revoked.ID)
 	s.Tollgate("limit", "set", eve, "rates", "1")
 	free := key(bob, "free")
-	s.Upstream("", "account", "set-plan", bob, "--plan", "free")
+	s.Upstream("", "account", "set", bob, "--plan", "free")
 	values := []string{
 		"{host}", s.host, "{key}", key(ada, "ci"), "{narrow}", key(ada, "narrow", "--ability", "history"), "{far}", key(ada, "far", "--from", "203.0.113.0/24"),
 		"{limited}", key(ada, "limited", "--limit", "currencies 1 day"), "{business}", business, "{revoked}", revoked.Token, "{free}", free,

@@ -49,7 +49,7 @@ func TestDocumentListsRefusals(t *testing.T) {
 	narrow := decode[issued](t, s.Tollgate("key", "create", ada, "--name", "narrow", "--ability", "history", "--json")).Token
 	bob := newAccount(t, s, "bob@example.com", "starter")
 	free := newKey(t, s, bob, "ci").Token
-	s.Upstream("", "account", "set-plan", bob, "--plan", "free")
+	s.Upstream("", "account", "set", bob, "--plan", "free")
 
 	refused("GET", convert, "/api/convert/EUR/10/..%2fUSD", token, "", 400, "bad_path")
 	refused("GET", convert, conversion+"?access_token="+token, token, "", 400, "invalid_request")

@@ -2,7 +2,7 @@
 // administers the accounts that may use it.
 //
 //	upstream serve
-//	upstream account add --email ada@example.com --plan starter < password
+//	upstream account add ada@example.com --plan starter < password
 //	upstream account list
 //	upstream rates status
 //

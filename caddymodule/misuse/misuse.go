@@ -5,10 +5,12 @@ package misuse
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // misuse is an error for an invalid command line.
@@ -38,11 +40,43 @@ func Arguments(count int) cobra.PositionalArgs {
 		}
 		switch {
 		case len(given) < count:
-			return Errorf("missing %s: %q takes %s", strings.Join(names[len(given):], " "), c.CommandPath(), takes)
+			return Errorf("missing argument %s: %q takes %s", strings.Join(names[len(given):], " "), c.CommandPath(), takes)
 		case len(given) > count:
 			return Errorf("unexpected argument %q: %q takes %s", given[count], c.CommandPath(), takes)
 		}
 		return nil
+	}
+}
+
+// oneRequired is the annotation of a flag for cobra's MarkFlagsOneRequired.
+const oneRequired = "cobra_annotation_one_required"
+
+// Flags refuses a command line without a required flag. The errors of cobra
+// do not write flags as they are typed.
+func Flags(c *cobra.Command) error {
+	var missing, group []string
+	c.Flags().VisitAll(func(flag *pflag.Flag) {
+		if len(flag.Annotations[cobra.BashCompOneRequiredFlag]) > 0 && !flag.Changed {
+			missing = append(missing, "--"+flag.Name)
+		}
+		for _, names := range flag.Annotations[oneRequired] {
+			group = strings.Fields(names)
+		}
+	})
+	if len(missing) > 0 {
+		return Errorf("missing flag %s of %q", strings.Join(missing, ", "), c.CommandPath())
+	}
+	if len(group) > 0 && !slices.ContainsFunc(group, func(name string) bool { return c.Flag(name).Changed }) {
+		return Errorf("missing flag of %q: use --%s", c.CommandPath(), strings.Join(group, ", --"))
+	}
+	return nil
+}
+
+// CheckFlags makes a command and those below it call Flags before they run.
+func CheckFlags(c *cobra.Command) {
+	c.PreRunE = func(c *cobra.Command, _ []string) error { return Flags(c) }
+	for _, sub := range c.Commands() {
+		CheckFlags(sub)
 	}
 }
 

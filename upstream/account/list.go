@@ -54,6 +54,26 @@ func (s *Service) List(ctx context.Context) iter.Seq2[Standing, error] {
 	}
 }
 
+// Show returns an account with its plan and state, or ErrNotFound.
+func (s *Service) Show(ctx context.Context, id string) (Standing, error) {
+	a, err := s.Get(ctx, id)
+	if err != nil {
+		return Standing{}, err
+	}
+	standing := Standing{Account: a, Plan: FreePlan}
+	err = s.ask(ctx, func(ctx context.Context) error {
+		known, err := s.gate.Account(ctx, id)
+		if err == nil {
+			standing.Plan, standing.Disabled = known.Plan, known.Disabled
+		}
+		return err
+	})
+	if err != nil && !isNotFound(err) {
+		return Standing{}, err
+	}
+	return standing, nil
+}
+
 // known returns the gate's accounts by their ids.
 func (s *Service) known(ctx context.Context) (map[string]api.Account, error) {
 	accounts := map[string]api.Account{}

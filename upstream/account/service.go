@@ -126,15 +126,16 @@ func (s *Service) checkAdded(ctx context.Context, id string, cause error) error 
 
 // SetPlan changes the plan of an account, at the gate.
 func (s *Service) SetPlan(ctx context.Context, id, plan string) error {
-	return s.put(ctx, id, api.AccountChange{Plan: &plan})
+	return s.Set(ctx, id, api.AccountChange{Plan: &plan})
 }
 
 // SetDisabled disables or enables an account, at the gate.
 func (s *Service) SetDisabled(ctx context.Context, id string, disabled bool) error {
-	return s.put(ctx, id, api.AccountChange{Disabled: &disabled})
+	return s.Set(ctx, id, api.AccountChange{Disabled: &disabled})
 }
 
-func (s *Service) put(ctx context.Context, id string, change api.AccountChange) error {
+// Set changes the plan of an account, or whether it is disabled, at the gate.
+func (s *Service) Set(ctx context.Context, id string, change api.AccountChange) error {
 	c, err := s.store.ByID(ctx, id)
 	if err != nil {
 		return err

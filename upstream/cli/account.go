@@ -15,8 +15,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	gatecli "github.com/caddy-tollgate/tollgate/caddymodule/control/cli"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
+	"github.com/caddy-tollgate/tollgate/caddymodule/terminal"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
@@ -37,8 +39,8 @@ The commands work while the currency API runs.`,
 		Args: cobra.NoArgs,
 		RunE: needCommand,
 	}
-	group.AddCommand(accountAdd(gate), accountList(gate), accountSetPlan(gate), accountSetDisabled(gate, true),
-		accountSetDisabled(gate, false), accountSetPassword(gate), accountDelete(gate))
+	group.AddCommand(accountAdd(gate), accountSet(gate), accountList(gate), accountShow(gate), accountSetPassword(gate), accountDelete(gate))
+	group.AddCommand(accountSetPlan(gate), accountSetDisabled(gate, true), accountSetDisabled(gate, false))
 	group.AddCommand(accountResetLink(gate))
 	return group
 }
@@ -65,6 +67,9 @@ func (s *settings) withAccounts(c *cobra.Command, gate Gate, work func(*account.
 		return nil
 	}
 	if err != nil {
+		if plan := c.Flag("plan"); plan != nil {
+			return gatecli.UnknownPlan(c.Context(), options.Control, plan.Value.String(), err)
+		}
 		return err
 	}
 	if err := accounts.EndLogins(c.Context()); err != nil {
@@ -78,18 +83,18 @@ func accountAdd(gate Gate) *cobra.Command {
 	var email, plan string
 	var generate bool
 	c := &cobra.Command{
-		Use:   "add --email ADDRESS --plan PLAN",
+		Use:   "add <email> --plan <plan>",
 		Short: "Create an account and print its id",
 		Long: `Create an account and print its id on a line of its own.
 
 The password is the first line of standard input, at least 15 characters
 and at most 1024 bytes long. It must not be easy to guess. With --generate the program creates one and prints it on a
 second line.`,
-		Args: misuse.Arguments(0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			address, err := account.ParseEmail(email)
+		Args: oneOf("<email>", &email),
+		RunE: func(c *cobra.Command, args []string) error {
+			address, err := account.ParseEmail(append(args, email)[0])
 			if err != nil {
-				return misuse.Errorf("--email: %w", err)
+				return misuse.Errorf("invalid <email>: %w", err)
 			}
 			password, err := choosePassword(c, generate)
 			if err != nil {
@@ -106,10 +111,10 @@ second line.`,
 	}
 	s.withData(c)
 	gate.Flags(c)
-	c.Flags().StringVar(&email, "email", "", "e-mail `address` of the account")
+	c.Flags().StringVar(&email, "email", "", "e-mail `address` of the account, instead of <email>")
 	c.Flags().StringVar(&plan, "plan", "", "`name` of a plan in the gate's configuration")
 	c.Flags().BoolVar(&generate, "generate", false, "create a password and print it")
-	require(c, "email", "plan")
+	require(c, "plan")
 	return c
 }
 
@@ -123,7 +128,7 @@ func printLines(c *cobra.Command, id, password string, generated bool) error {
 	return err
 }
 
-// listed is an account as the list shows it in JSON.
+// listed is an account as JSON shows it.
 type listed struct {
 	Account   string        `json:"account"`
 	Email     account.Email `json:"email"`
@@ -147,10 +152,10 @@ func accountList(gate Gate) *cobra.Command {
 					if err != nil {
 						return fmt.Errorf("listing accounts: %w", err)
 					}
-					all = append(all, listed{a.ID, a.Email, a.Plan, a.Disabled, a.CreatedAt, a.UpdatedAt})
+					all = append(all, newListed(a))
 				}
 				if asJSON {
-					return printJSON(c.OutOrStdout(), all)
+					return printJSON(c.OutOrStdout(), map[string][]listed{"accounts": all})
 				}
 				return printTable(c.OutOrStdout(), all)
 			})
@@ -162,10 +167,10 @@ func accountList(gate Gate) *cobra.Command {
 	return c
 }
 
-func printJSON(w io.Writer, accounts []listed) error {
+func printJSON(w io.Writer, result any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
-	return encoder.Encode(map[string][]listed{"accounts": accounts})
+	return encoder.Encode(result)
 }
 
 func printTable(w io.Writer, accounts []listed) error {
@@ -176,31 +181,32 @@ func printTable(w io.Writer, accounts []listed) error {
 		if a.Disabled {
 			state = "disabled"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", a.Account, a.Email, a.Plan, state, a.CreatedAt.Format(time.RFC3339))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", a.Account, a.Email, a.Plan, state, terminal.Time(a.CreatedAt))
 	}
 	return table.Flush()
 }
 
 func accountSetPlan(gate Gate) *cobra.Command {
 	var plan string
-	c := changeCommand(gate, "set-plan", "Change the plan of an account", func(c *cobra.Command, accounts *account.Service, id string) error {
+	c := changeCommand(gate, "set-plan", "The same as account set --plan", func(c *cobra.Command, accounts *account.Service, id string) error {
 		return accounts.SetPlan(c.Context(), id, plan)
 	})
-	c.Use = "set-plan ACCOUNT --plan PLAN"
-	c.Long = "Change the plan of an account. The new plan applies from the next call."
+	c.Use, c.Hidden = "set-plan <account> --plan <plan>", true
 	c.Flags().StringVar(&plan, "plan", "", "`name` of a plan in the gate's configuration")
 	require(c, "plan")
 	return c
 }
 
 func accountSetDisabled(gate Gate, disabled bool) *cobra.Command {
-	name, short := "enable", "Enable a disabled account"
+	name, short := "enable", "The same as account set --disabled=false"
 	if disabled {
-		name, short = "disable", "Disable an account: its tokens and its login stop working at once"
+		name, short = "disable", "The same as account set --disabled"
 	}
-	return changeCommand(gate, name, short, func(c *cobra.Command, accounts *account.Service, id string) error {
+	c := changeCommand(gate, name, short, func(c *cobra.Command, accounts *account.Service, id string) error {
 		return accounts.SetDisabled(c.Context(), id, disabled)
 	})
+	c.Hidden = true
+	return c
 }
 
 func accountSetPassword(gate Gate) *cobra.Command {
@@ -230,9 +236,39 @@ the currency API or another of these commands reaches the gate.`
 }
 
 func accountDelete(gate Gate) *cobra.Command {
-	return changeCommand(gate, "delete", "Delete an account with its tokens and counts", func(c *cobra.Command, accounts *account.Service, id string) error {
+	var ask func(string, ...any) error
+	c := changeCommand(gate, "delete", "Delete an account with its tokens and counts", func(c *cobra.Command, accounts *account.Service, id string) error {
+		if err := ask("Delete account %s with its keys and counts?", id); err != nil {
+			return err
+		}
 		return accounts.Delete(c.Context(), id)
 	})
+	c.Long += " On a terminal it asks first, unless --yes is set."
+	ask = terminal.Ask(c)
+	return c
+}
+
+// oneOf refuses another number of arguments than one, which the flag --email
+// can replace.
+func oneOf(name string, email *string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch given := len(args) + min(len(*email), 1); {
+		case given == 0:
+			return misuse.Errorf("missing argument %s: %q takes an e-mail address%s", name, c.CommandPath(), orID(name))
+		case len(args) > 1:
+			return misuse.Errorf("unexpected argument %q: %q takes one %s", args[1], c.CommandPath(), name)
+		case given > 1:
+			return misuse.Errorf("unexpected argument %q: --email names the account", args[0])
+		}
+		return nil
+	}
+}
+
+func orID(name string) string {
+	if name == "<account>" {
+		return " or an id"
+	}
+	return ""
 }
 
 // changeCommand returns a command that changes one account, given by its
@@ -241,7 +277,7 @@ func changeCommand(gate Gate, name, short string, change func(*cobra.Command, *a
 	var s settings
 	var email string
 	c := &cobra.Command{
-		Use:   name + " ACCOUNT",
+		Use:   name + " <account>",
 		Short: short,
 		Long:  short + ".",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -258,15 +294,10 @@ func changeCommand(gate Gate, name, short string, change func(*cobra.Command, *a
 			})
 		},
 	}
-	c.Args = func(_ *cobra.Command, args []string) error {
-		if given := len(args) + min(len(email), 1); given != 1 {
-			return errors.New("name one account, by its id or e-mail address")
-		}
-		return nil
-	}
+	c.Args = oneOf("<account>", &email)
 	s.withData(c)
 	gate.Flags(c)
-	c.Flags().StringVar(&email, "email", "", "e-mail `address` of the account, instead of ACCOUNT")
+	c.Flags().StringVar(&email, "email", "", "e-mail `address` of the account, instead of <account>")
 	return c
 }
 

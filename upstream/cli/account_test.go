@@ -21,7 +21,7 @@ func TestAccountNamesOperator(t *testing.T) {
 	t.Setenv("TOLLGATE_SECRET", gatetest.Secret)
 	t.Setenv("SUDO_USER", "bob")
 	data := t.TempDir()
-	for _, command := range []string{"add --email ada@example.com --plan starter --generate", "set-plan ada@example.com --plan business", "disable ada@example.com", "delete ada@example.com"} {
+	for _, command := range []string{"add --email ada@example.com --plan starter --generate", "set ada@example.com --plan business", "set ada@example.com --disabled", "delete ada@example.com"} {
 		args := append([]string{"account"}, strings.Fields(command)...)
 		if status := Run(append(args, "--data", data, "--control", gate.Address), strings.NewReader(""), io.Discard, t.Output()); status != 0 {
 			t.Fatalf("%s: status %d", command, status)

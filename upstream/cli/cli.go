@@ -66,8 +66,11 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse.Flag(err) })
-	root.AddCommand(serveCommand())
+	root.AddCommand(serveCommand(), versionCommand())
+	root.Version = version()
+	root.SetVersionTemplate("{{.Version}}\n")
 	Add(root, controlListener)
+	misuse.CheckFlags(root)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)

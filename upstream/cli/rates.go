@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
+	"github.com/caddy-tollgate/tollgate/caddymodule/terminal"
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
@@ -116,7 +117,7 @@ func printRates(c *cobra.Command, state ratesState) error {
 		if t == nil {
 			return "never"
 		}
-		return t.UTC().Format(time.RFC3339)
+		return terminal.Time(t.UTC())
 	}
 	newest := "none"
 	if state.Bank.Newest != nil {
@@ -141,7 +142,7 @@ func ratesRefresh() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			options := s.options(c)
 			if options.RatesHistory == "" && options.RatesDaily == "" {
-				return misuse.Errorf("both URLs are off")
+				return misuse.Errorf("nothing to fetch: --rates-history and --rates-daily are off")
 			}
 			provider, err := options.OpenRates()
 			if err != nil {
@@ -161,7 +162,7 @@ func ratesRefresh() *cobra.Command {
 func ratesImport() *cobra.Command {
 	var s settings
 	c := &cobra.Command{
-		Use:   "import FILE",
+		Use:   "import <file>",
 		Short: "Import a file of the bank",
 		Long: `Import a file that you downloaded from the bank: eurofxref-hist.zip,
 eurofxref-hist.csv or eurofxref-daily.xml.`,

@@ -10,6 +10,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
+	"github.com/caddy-tollgate/tollgate/caddymodule/terminal"
 )
 
 func (t *tool) setAccount() *cobra.Command {
@@ -38,7 +39,8 @@ func (t *tool) setAccount() *cobra.Command {
 		if c.Flags().Changed("label") {
 			change.Label = &label
 		}
-		return gate.PutAccount(ctx, args[0], change)
+		account, err := gate.PutAccount(ctx, args[0], change)
+		return account, UnknownPlan(ctx, gate, plan, err)
 	}, showAccount)
 	return c
 }
@@ -81,13 +83,22 @@ func (t *tool) showAccount() *cobra.Command {
 }
 
 func (t *tool) deleteAccount() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use: "delete <account>", Short: "Deletes an account with all its tokens and counts", Args: misuse.Arguments(1),
 		ValidArgsFunction: t.complete(accounts),
-		RunE: perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
-			return "Deleted " + plain(args[0]) + ".", gate.DeleteAccount(ctx, args[0])
-		}),
+		Long:              "Deletes an account with all its tokens and counts. On a terminal it asks first, unless --yes is set.",
 	}
+	ask := terminal.Ask(c)
+	run := perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
+		return "Deleted " + plain(args[0]) + ".", gate.DeleteAccount(ctx, args[0])
+	})
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := ask("Delete account %s with its keys and counts?", plain(args[0])); err != nil {
+			return err
+		}
+		return run(c, args)
+	}
+	return c
 }
 
 func showAccount(table io.Writer, account api.Account) {

@@ -73,7 +73,7 @@ func checkAudit(c *cobra.Command, filter client.AuditFilter) error {
 	_, noTime := time.Parse(time.RFC3339, filter.Since)
 	_, noDate := time.Parse(time.DateOnly, filter.Since)
 	if filter.Since != "" && noTime != nil && noDate != nil {
-		return misuse.Errorf("--since %q is neither a date such as 2026-11-01 nor a time such as 2026-11-01T18:00:00Z", filter.Since)
+		return misuse.Errorf("invalid --since %q: want a date such as 2026-11-01 or a time such as 2026-11-01T18:00:00Z", filter.Since)
 	}
 	return nil
 }

@@ -51,11 +51,11 @@ func TestAudit(t *testing.T) {
 	}
 	expect(t, strings.Join(got, "\n")+"\n", `
 AT ACTOR ACTION ACCOUNT TARGET CHANGE
-2126-11-20 09:00:00Z person operator account.create acc_1 - plan: "starter"
-2126-11-21 09:00:00Z person operator account.set acc_1 - label: "" -> "red", plan: "starter" -> "business"
-2126-11-21 09:00:00Z person operator limit.set acc_1 convert/day limit: 5
-2126-11-21 09:00:00Z person operator account.create acc_2 - plan: "free"
-2126-11-21 09:00:00Z person operator account.delete acc_2 - plan: "free" -> -
+2126-11-20T09:00:00Z person operator account.create acc_1 - plan: "starter"
+2126-11-21T09:00:00Z person operator account.set acc_1 - label: "" -> "red", plan: "starter" -> "business"
+2126-11-21T09:00:00Z person operator limit.set acc_1 convert/day limit: 5
+2126-11-21T09:00:00Z person operator account.create acc_2 - plan: "free"
+2126-11-21T09:00:00Z person operator account.delete acc_2 - plan: "free" -> -
 `)
 	for flags, want := range map[string]string{
 		"":                   "account.create account.set limit.set account.create account.delete",

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
 // timeout is the maximum duration of a command.
@@ -45,6 +46,7 @@ func Add(parent *cobra.Command, connect Connect, now func() time.Time) {
 	use := group("usage", "Shows and resets what accounts used")
 	use.AddCommand(t.showUsage(), t.resetUsage(), t.refused(), t.topUsage(), t.exportUsage())
 	parent.AddCommand(t.plans(), account, limit, key, use, t.explain(), t.audit(), t.health(), t.jwks())
+	misuse.CheckFlags(parent)
 }
 
 // group is a command that only has subcommands.

@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
+	"github.com/caddy-tollgate/tollgate/caddymodule/terminal"
 )
 
 // maxCost is the highest cost of a call.
@@ -46,7 +47,7 @@ func (t *tool) explain() *cobra.Command {
 			}
 		}
 		if target := args[1]; !strings.HasPrefix(target, "/") && target != "*" && !strings.Contains(target, "://") {
-			return misuse.Errorf("target %q is not a path: it must begin with /", target)
+			return misuse.Errorf("invalid <target> %q: want a path that begins with /", target)
 		}
 		return run(c, args)
 	}
@@ -83,7 +84,7 @@ func showExplanation(table io.Writer, x api.Explanation) {
 		l := &x.Limits[i]
 		used, resets := none, none
 		if l.Used != nil && l.ResetsAt != nil {
-			used, resets = strconv.FormatInt(*l.Used, 10), zoned(*l.ResetsAt)
+			used, resets = strconv.FormatInt(*l.Used, 10), terminal.Time(*l.ResetsAt)
 		}
 		row(table, l.Endpoint, l.Of, l.Period, used, strconv.FormatInt(l.Limit, 10), strconv.FormatInt(l.Remaining, 10), resets, yes(l.Refuses))
 	}

@@ -50,8 +50,8 @@ Answer       429 quota_exceeded
 Message      Daily API limit exceeded: 1000 calls a day to convert. It resets at 2126-11-21T00:00:00+01:00.
 Retry after  50400 s
 
-ENDPOINT  OF       PERIOD  USED  LIMIT  REMAINING  RESETS AT                   REFUSES
-convert   account  day     1000  1000   0          2126-11-21 00:00:00 +01:00  yes
+ENDPOINT  OF       PERIOD  USED  LIMIT  REMAINING  RESETS AT                  REFUSES
+convert   account  day     1000  1000   0          2126-11-21T00:00:00+01:00  yes
 `)
 	expect(t, s.ok(t, "explain", "GET", "/api/currencies", "--account", "acc_1"), `
 Request  GET /api/currencies
@@ -73,8 +73,8 @@ proxy        yes  The request passes to the service.
 Answer   admitted
 Message  The request passes to the service.
 
-ENDPOINT    OF       PERIOD  USED  LIMIT  REMAINING  RESETS AT                   REFUSES
-currencies  account  day     0     100    100        2126-11-21 00:00:00 +01:00  no
+ENDPOINT    OF       PERIOD  USED  LIMIT  REMAINING  RESETS AT                  REFUSES
+currencies  account  day     0     100    100        2126-11-21T00:00:00+01:00  no
 `)
 	expect(t, s.ok(t, "explain", "GET", "/api/currencies", "--json"), `
 {"request":{"method":"GET","target":"/api/currencies"},"account":"","plan":"","key":"","steps":[{"step":"path","ok":true,"message":"There is one way to read the path."},{"step":"headers","ok":true,"message":"The gate removes headers that clients must not set."},{"step":"route","ok":true,"message":"The endpoint currencies."},{"step":"token","ok":false,"message":"Send an API key as a Bearer token in the Authorization header."}],"admitted":false,"passes":false,"status":401,"code":"unauthenticated","message":"Send an API key as a Bearer token in the Authorization header.","retry_after":null,"mode":"enforce","limits":[]}

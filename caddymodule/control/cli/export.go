@@ -81,7 +81,7 @@ func (t *tool) parseMonth(text string) (time.Time, error) {
 	first, err := time.Parse(monthLayout, text)
 	switch {
 	case err != nil:
-		return first, misuse.Errorf("--month %q is not a month such as 2026-11", text)
+		return first, misuse.Errorf("invalid --month %q: want a month such as 2026-11", text)
 	case first.Before(t.now().AddDate(0, 0, 1-countDays)):
 		return first, misuse.Errorf("--month %s is too long ago: the gate keeps counts for %d days", text, countDays)
 	}
@@ -140,7 +140,7 @@ func write(c *cobra.Command, path string, do func(context.Context, io.Writer) er
 		return do(c.Context(), c.OutOrStdout())
 	}
 	if info, err := os.Lstat(path); path == "" || (err == nil && !info.Mode().IsRegular()) {
-		return misuse.Errorf("--output %q is not a file", path)
+		return misuse.Errorf("invalid --output %q: want a file", path)
 	}
 	// The first signal removes the temporary file, a second one ends the
 	// process.

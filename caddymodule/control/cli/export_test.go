@@ -45,9 +45,9 @@ BUSIEST  PLAN      CALLS  LABEL
 acc_1    starter   40     ada@example.com
 acc_2    business  7      -
 
-NEAREST  PLAN      ENDPOINT  PERIOD  USED  LIMIT   REMAINING  RESETS AT                   LABEL
-acc_1    starter   batch     day     40    50      10         2126-11-22 00:00:00 +01:00  ada@example.com
-acc_2    business  convert   day     7     100000  99993      2126-11-22 00:00:00 +01:00  -
+NEAREST  PLAN      ENDPOINT  PERIOD  USED  LIMIT   REMAINING  RESETS AT                  LABEL
+acc_1    starter   batch     day     40    50      10         2126-11-22T00:00:00+01:00  ada@example.com
+acc_2    business  convert   day     7     100000  99993      2126-11-22T00:00:00+01:00  -
 `)
 	if out := s.ok(t, "usage", "top", "--days", "2", "--json"); !strings.HasPrefix(out, `{"busiest":[{"account":"acc_2","label":"","plan":"business","calls":97},`) {
 		t.Errorf("of two days: %s", out)

@@ -23,8 +23,8 @@ func TestImport(t *testing.T) {
 	expect(t, s.ok(t, "account", "import", path), "Created 1, changed 1, refused 0.\n")
 	expect(t, s.ok(t, "account", "list"), `
 ACCOUNT  PLAN      STATE     CREATED               LABEL
-acc_1    business  active    2126-11-20 09:00:00Z  ada@example.com
-acc_2    starter   disabled  2126-11-20 09:00:00Z  bob
+acc_1    business  active    2126-11-20T09:00:00Z  ada@example.com
+acc_2    starter   disabled  2126-11-20T09:00:00Z  bob
 `)
 	if out := s.ok(t, "audit", "--account", "acc_2"); !strings.Contains(out, operator(t)) {
 		t.Errorf("the audit log does not name the operator: %s", out)

@@ -49,6 +49,11 @@ func (t *tool) createKey() *cobra.Command {
 		if c.Flags().Changed("ttl") && request.TTL == "" {
 			return api.IssuedKey{}, errNoTTL
 		}
+		if c.Flags().Changed("ttl") {
+			if err := checkDuration("ttl", request.TTL); err != nil {
+				return api.IssuedKey{}, err
+			}
+		}
 		var err error
 		if request.Limits, err = parseLimits(limits); err != nil {
 			return api.IssuedKey{}, err
@@ -103,7 +108,10 @@ func (f *keyFlags) change(set func(flag string) bool) (change api.KeyChange, err
 		change.ExpiresAt = api.To[*time.Time](nil)
 	case f.ttl == "" && set("ttl"):
 		return change, errEmptyTTL
-	default:
+	case set("ttl"):
+		if err := checkDuration("ttl", f.ttl); err != nil {
+			return change, err
+		}
 		change.TTL = f.ttl
 	}
 	if set("limit") {
@@ -155,6 +163,9 @@ func (t *tool) rotateKey() *cobra.Command {
 		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.IssuedKey, error) {
 			if rotation.Overlap == "" {
 				return api.IssuedKey{}, errNoOverlap
+			}
+			if err := checkDuration("overlap", rotation.Overlap); err != nil {
+				return api.IssuedKey{}, err
 			}
 			return gate.RotateKey(ctx, args[0], args[1], rotation)
 		}, showIssued),

@@ -205,7 +205,7 @@ func TestKeyImportSanctum(t *testing.T) {
 		}
 	}
 	out := oneBlank(s.ok(t, "key", "list", "user_7"))
-	for _, part := range []string{"auth_token … convert currencies usage 2126-11-20 09:00:00Z never - never", "auth_token 14 … convert currencies usage 2126-11-20 09:00:00Z never - 2127-01-01 00:00:00Z"} {
+	for _, part := range []string{"auth_token … convert currencies usage 2126-11-20T09:00:00Z never - never", "auth_token 14 … convert currencies usage 2126-11-20T09:00:00Z never - 2127-01-01T00:00:00Z"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("no %q in\n%s", part, out)
 		}
@@ -340,7 +340,7 @@ func TestKeyImportMisuse(t *testing.T) {
 		misuse bool
 		want   string
 	}{
-		{nil, true, "missing <file>"},
+		{nil, true, "missing argument <file>"},
 		{[]string{path, "--format", "csv"}, false, "allowed: jsonl, kong, sanctum"},
 		{[]string{"-", "--format", "sanctum"}, true, "needs the file"},
 		{[]string{path, "--type", "User"}, true, "--format sanctum only"},

@@ -38,7 +38,7 @@ func (t *tool) setLimit() *cobra.Command {
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Override, error) {
 		request := api.OverrideRequest{Reason: reason}
 		if args[2] != unlimited {
-			calls, err := parseCalls(args[2])
+			calls, err := parseCalls("<number>", args[2], ", or unlimited")
 			if err != nil {
 				return api.Override{}, err
 			}
@@ -85,11 +85,12 @@ func addPeriod(c *cobra.Command, period *string) {
 	addChoice(c, period, "period", defaultPeriod, "second, minute, hour, day or month", "second", "minute", "hour", "day", "month")
 }
 
-// parseCalls reads a number of calls. The gate checks its bounds.
-func parseCalls(text string) (int64, error) {
+// parseCalls reads a number of calls of an argument or a flag. The gate checks
+// its bounds. or says what else is allowed.
+func parseCalls(name, text, or string) (int64, error) {
 	calls, err := strconv.ParseUint(text, 10, 63)
 	if err != nil {
-		return 0, misuse.Errorf("limit %q is neither a whole number from 0 to 10^15 nor unlimited", text)
+		return 0, misuse.Errorf("invalid %s %q: want a whole number from 0 to 10^15%s", name, text, or)
 	}
 	return int64(calls), nil
 }
@@ -102,7 +103,7 @@ func parseUntil(ctx context.Context, gate *client.Client, text string) (time.Tim
 	}
 	date, err := time.Parse(time.DateOnly, text)
 	if err != nil {
-		return time.Time{}, misuse.Errorf("--until %q is neither a day such as 2026-12-31 nor a time such as 2026-12-31T18:00:00Z", text)
+		return time.Time{}, misuse.Errorf("invalid --until %q: want a day such as 2026-12-31 or a time such as 2026-12-31T18:00:00Z", text)
 	}
 	zone, err := zoneOf(ctx, gate)
 	if err != nil {
@@ -149,9 +150,9 @@ func parseLimits(texts []string) (limits []api.Limit, err error) {
 			words = append(words, defaultPeriod)
 		}
 		if len(words) != 3 {
-			return nil, misuse.Errorf(`--limit %q is not of the form "<endpoint>|all <number> [<period>]"`, text)
+			return nil, misuse.Errorf(`invalid --limit %q: want "<endpoint>|all <number> [<period>]"`, text)
 		}
-		calls, err := parseCalls(words[1])
+		calls, err := parseCalls("number of --limit", words[1], "")
 		if err != nil {
 			return nil, err
 		}

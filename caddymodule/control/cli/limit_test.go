@@ -22,16 +22,16 @@ There are none.
 `)
 	expect(t, s.ok(t, "limit", "set", "acc_1", "convert", "5000", "--period", "month", "--until", "2126-12-31", "--reason", "trade fair"), `
 ENDPOINT  LIMIT  PERIOD  EXPIRES               CREATED               REASON
-convert   5000   month   2126-12-31 23:00:00Z  2126-11-20 09:00:00Z  trade fair
+convert   5000   month   2126-12-31T23:00:00Z  2126-11-20T09:00:00Z  trade fair
 `)
 	s.ok(t, "limit", "set", "acc_1", "convert", "70", "--until", "2126-11-20T23:59:59+01:00")
 	expect(t, s.ok(t, "limit", "set", "acc_1", "all", "unlimited", "--json"),
 		`{"endpoint":"all","period":"day","limit":null,"expires_at":null,"reason":"","created_at":"2126-11-20T09:00:00Z"}`+"\n")
 	expect(t, s.ok(t, "limit", "list", "acc_1"), `
 ENDPOINT  LIMIT      PERIOD  EXPIRES               CREATED               REASON
-convert   5000       month   2126-12-31 23:00:00Z  2126-11-20 09:00:00Z  trade fair
-convert   70         day     2126-11-20 22:59:59Z  2126-11-20 09:00:00Z
-all       unlimited  day     never                 2126-11-20 09:00:00Z
+convert   5000       month   2126-12-31T23:00:00Z  2126-11-20T09:00:00Z  trade fair
+convert   70         day     2126-11-20T22:59:59Z  2126-11-20T09:00:00Z
+all       unlimited  day     never                 2126-11-20T09:00:00Z
 `)
 	expect(t, s.ok(t, "limit", "clear", "acc_1", "convert"), "Removed the override of convert for each day of acc_1.\n")
 	expect(t, s.ok(t, "limit", "clear", "acc_1", "convert", "--period", "month"), "Removed the override of convert for each month of acc_1.\n")
@@ -105,7 +105,7 @@ The token is not shown again.
 	s.ok(t, "usage", "show", "acc_1") // writes what the store has not written yet
 	expect(t, s.ok(t, "key", "list", "acc_1"), `
 ID                    NAME  TOKEN      ABILITIES  CREATED               LAST USED             FROM         EXPIRES  REVOKED  LIMITS                         ADDRESSES
-key_xxxxxxxxxxxxxxxx  ci    tgk_…xxxx  convert    2126-11-20 09:00:00Z  2126-11-20 09:00:00Z  203.0.113.5  never    -        convert 100 day, all 5 second  203.0.113.0/24 2001:db8::1
+key_xxxxxxxxxxxxxxxx  ci    tgk_…xxxx  convert    2126-11-20T09:00:00Z  2126-11-20T09:00:00Z  203.0.113.5  never    -        convert 100 day, all 5 second  203.0.113.0/24 2001:db8::1
 `)
 	call := store.Call{Account: "acc_1", Key: id, Endpoint: "convert", Day: s.Policy().Calendar.At(s.Now()).Day, At: s.Now(), Cost: 3}
 	if ok, err := s.Opened().Take(t.Context(), call, nil, nil); !ok || err != nil {
@@ -115,11 +115,11 @@ key_xxxxxxxxxxxxxxxx  ci    tgk_…xxxx  convert    2126-11-20 09:00:00Z  2126-1
 	s.ok(t, "limit", "set", "acc_1", "convert", "2000", "--period", "month")
 	out := s.ok(t, "usage", "show", "acc_1")
 	for _, line := range []string{
-		"convert     day     3     1000   997        2126-11-21 00:00:00 +01:00",
-		"convert     month   3     2000   1997       2126-12-01 00:00:00 +01:00",
+		"convert     day     3     1000   997        2126-11-21T00:00:00+01:00",
+		"convert     month   3     2000   1997       2126-12-01T00:00:00+01:00",
 		"all         minute  -     10     -          -",
 		"KEY  ENDPOINT  PERIOD  USED  LIMIT  REMAINING  RESETS AT",
-		"ci   convert   day     3     100    97         2126-11-21 00:00:00 +01:00",
+		"ci   convert   day     3     100    97         2126-11-21T00:00:00+01:00",
 		"ci   all       second  -     5      -          -",
 	} {
 		if !strings.Contains(out, line+"\n") {
@@ -134,7 +134,7 @@ Name       deploy
 Abilities  convert
 Limits     convert 7 month
 Addresses  10.0.0.1
-Expires    2126-11-21 09:00:00Z
+Expires    2126-11-21T09:00:00Z
 `)
 	expect(t, s.ok(t, "key", "set", "acc_1", id, "--limit", "none", "--from", "any", "--ttl", "never", "--ability", "usage"), `
 ID         key_xxxxxxxxxxxxxxxx

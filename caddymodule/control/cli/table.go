@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/terminal"
 )
 
 // none is an empty cell of a table.
@@ -39,10 +41,9 @@ func limit(n *int64) string {
 	return strconv.FormatInt(*n, 10)
 }
 
-// zoned formats a time in its own zone.
-func zoned(t time.Time) string { return t.Format("2006-01-02 15:04:05 -07:00") }
-
-func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
+// moment formats a time in UTC. Times at which counts end are in the zone of
+// the gate.
+func moment(t time.Time) string { return terminal.Time(t.UTC()) }
 
 // momentOr formats a time that may be absent.
 func momentOr(t *time.Time, absent string) string {

@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
+	"github.com/caddy-tollgate/tollgate/caddymodule/terminal"
 )
 
 func (t *tool) topUsage() *cobra.Command {
@@ -35,6 +36,6 @@ func showTop(table io.Writer, top api.UsageTop) {
 	row(table)
 	row(table, "NEAREST", "PLAN", "ENDPOINT", "PERIOD", "USED", "LIMIT", "REMAINING", "RESETS AT", "LABEL")
 	for _, n := range top.Nearest {
-		row(table, n.Account, n.Plan, n.Endpoint, n.Period, strconv.FormatInt(n.Used, 10), limit(&n.Limit), limit(&n.Remaining), zoned(n.ResetsAt), cmp.Or(n.Label, none))
+		row(table, n.Account, n.Plan, n.Endpoint, n.Period, strconv.FormatInt(n.Used, 10), limit(&n.Limit), limit(&n.Remaining), terminal.Time(n.ResetsAt), cmp.Or(n.Label, none))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
+	"github.com/caddy-tollgate/tollgate/caddymodule/terminal"
 )
 
 var errNoEndpoint = misuse.Errorf("--endpoint has no value; omit it for all endpoints")
@@ -59,11 +60,11 @@ func showUsage(table io.Writer, d api.UsageDocument) {
 	row(table, "Account", d.Account)
 	row(table, "Plan", d.Plan)
 	row(table, "Day", d.Day+" ("+d.Timezone+")")
-	row(table, "Resets at", zoned(d.ResetsAt))
+	row(table, "Resets at", terminal.Time(d.ResetsAt))
 	row(table)
 	row(table, "ENDPOINT", "PERIOD", "USED", "LIMIT", "REMAINING", "RESETS AT")
 	for _, e := range d.Endpoints {
-		row(table, e.Endpoint, defaultPeriod, strconv.FormatInt(e.Used, 10), limit(e.Limit), limit(e.Remaining), zoned(d.ResetsAt))
+		row(table, e.Endpoint, defaultPeriod, strconv.FormatInt(e.Used, 10), limit(e.Limit), limit(e.Remaining), terminal.Time(d.ResetsAt))
 		for _, l := range e.Limits {
 			if l.Period != defaultPeriod {
 				row(table, append([]string{e.Endpoint}, used(l)...)...)
@@ -95,7 +96,7 @@ func used(l api.UsageLimit) []string {
 	if l.Used == nil || l.Remaining == nil || l.ResetsAt == nil {
 		return []string{l.Period, none, limit(&l.Limit), none, none}
 	}
-	return []string{l.Period, limit(l.Used), limit(&l.Limit), limit(l.Remaining), zoned(*l.ResetsAt)}
+	return []string{l.Period, limit(l.Used), limit(&l.Limit), limit(l.Remaining), terminal.Time(*l.ResetsAt)}
 }
 
 func showKeyLimits(table io.Writer, d api.UsageDocument) {

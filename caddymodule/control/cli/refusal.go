@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
+)
+
+// UnknownPlan returns the error of a command with the flag --plan. If the gate
+// has refused the plan, the error names the flag and the plans of the gate.
+// Other errors stay as they are.
+func UnknownPlan(ctx context.Context, gate *client.Client, plan string, err error) error {
+	var refused *apierror.Error
+	if !errors.As(err, &refused) || refused.Code != "unknown_plan" {
+		return err
+	}
+	known, failed := gate.Plans(ctx)
+	if failed != nil {
+		return err
+	}
+	var names []string
+	for _, p := range known.Plans {
+		names = append(names, p.Name)
+	}
+	return misuse.Errorf("unknown plan %q: --plan must be one of %s", plan, strings.Join(names, ", "))
+}
+
+// checkDuration refuses the value of a flag that is not a duration.
+func checkDuration(flag, text string) error {
+	if _, err := calendar.ParseDuration(text); err != nil {
+		return misuse.Errorf("invalid --%s %q: want a duration such as 90m, 720h or 30d, at most 36500d", flag, text)
+	}
+	return nil
+}
