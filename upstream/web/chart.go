@@ -1,6 +1,7 @@
 package web
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,112 +18,239 @@ const (
 	barWidth    = 8
 	chartHeight = 100
 
-	// maxSeries is the number of colours. Further endpoints have the last
-	// one.
+	// maxSeries is the number of colours. If there are more endpoints, those
+	// with the fewest calls share the last one.
 	maxSeries = 6
+
+	daysOfWeek = 7
+	// fullWeeks is up to how many days every Monday has a label.
+	fullWeeks = 45
 )
 
-// chart is the calls of each day, stacked by endpoint.
+// chart is the calls of each day, stacked by endpoint, with the refused calls
+// on top.
 type chart struct {
 	Width, Height int
 	// Top and Middle label the axis.
 	Top, Middle string
 	Series      []series
 	Columns     []column
-	// First and Last label the other axis.
-	First, Last string
+	// First is the date of the first column.
+	First string
+	// Ticks are the Mondays, as an SVG path.
+	Ticks string
+	// Limit is the limit of the chosen endpoint, nil if there is none.
+	Limit *chartLimit
 	// Summary describes the chart in a sentence.
 	Summary string
+	// Rows are the days with calls, newest first.
+	Rows []column
 }
+
+// chartLimit is the line of a limit a day. Y is empty if the limit is far above
+// the bars.
+type chartLimit struct{ Y, Text string }
 
 // series is one endpoint: its bars as an SVG path, and its text in the
 // legend.
 type series struct {
 	Name, Total string
-	Colour      int
-	Bars        string
+	// Class is its colour.
+	Class string
+	// Endpoint is empty for several endpoints together, and for refused calls.
+	Endpoint string
+	Bars     string
 }
 
 // column is one day.
 type column struct {
-	X          int
 	Day, Short string
-	Total      string
+	// Tick labels the axis. It is empty on most days.
+	Tick  string
+	Total string
 	// Cells are the counts of each series, for the table.
 	Cells []string
-	// Label is the tooltip of the column.
-	Label string
 }
 
-// newChart returns the chart of the days, or nil without data.
-func newChart(endpoints []api.UsageEndpoint, days []api.UsageDay) *chart {
-	if len(days) == 0 || len(endpoints) == 0 {
+// chartData is what a chart shows. Counts has a list for each series, by day.
+type chartData struct {
+	days   []string
+	names  []string
+	counts [][]int64
+	limit  *int64
+}
+
+// refusedCalls are the numbers of refused calls by day and endpoint.
+type refusedCalls map[string]map[string]int64
+
+const (
+	refusedName  = "Refused"
+	refusedClass = "refused"
+	othersName   = "Others"
+)
+
+// newChartData returns the data of all endpoints, or of one.
+func newChartData(document api.UsageDocument, refused refusedCalls, only string) chartData {
+	var d chartData
+	rejected := make([]int64, len(document.Days))
+	for i, day := range document.Days {
+		d.days = append(d.days, day.Day)
+		for endpoint, n := range refused[day.Day] {
+			if only == "" || endpoint == only {
+				rejected[i] += n
+			}
+		}
+	}
+	for _, e := range document.Endpoints {
+		if only != "" && e.Endpoint != only {
+			continue
+		}
+		d.limit = e.Limit
+		counts := make([]int64, len(document.Days))
+		for i, day := range document.Days {
+			counts[i] = day.Calls[e.Endpoint]
+		}
+		d.names, d.counts = append(d.names, e.Endpoint), append(d.counts, counts)
+	}
+	if only == "" {
+		d.limit = nil
+		d.group()
+	}
+	if sumOf(rejected) > 0 {
+		d.names, d.counts = append(d.names, refusedName), append(d.counts, rejected)
+	}
+	return d
+}
+
+// group puts the smallest series together if there are more than colours.
+func (d *chartData) group() {
+	if len(d.names) <= maxSeries {
+		return
+	}
+	sums := make([]int64, len(d.names))
+	for i, counts := range d.counts {
+		sums[i] = sumOf(counts)
+	}
+	least := slices.Sorted(slices.Values(sums))[len(sums)-maxSeries+1]
+	grouped, others := chartData{days: d.days}, make([]int64, len(d.days))
+	for i, name := range d.names {
+		if sums[i] >= least && len(grouped.names) < maxSeries-1 {
+			grouped.names, grouped.counts = append(grouped.names, name), append(grouped.counts, d.counts[i])
+			continue
+		}
+		for day, n := range d.counts[i] {
+			others[day] += n
+		}
+	}
+	d.names, d.counts = append(grouped.names, othersName), append(grouped.counts, others)
+}
+
+// newChart returns the chart of the data, or nil without any.
+func newChart(d chartData) *chart {
+	if len(d.days) == 0 || len(d.names) == 0 {
 		return nil
 	}
-	c := &chart{Width: len(days) * dayWidth, Height: chartHeight}
+	c := &chart{Width: len(d.days) * dayWidth, Height: chartHeight, First: d.days[0]}
 	var most, sum int64
-	var best api.UsageDay
-	for _, d := range days {
-		n := total(d)
+	best := 0
+	for i := range d.days {
+		n := d.total(i)
 		sum += n
 		if n > most {
-			most, best = n, d
+			most, best = n, i
 		}
 	}
 	top := roundUp(most)
-	c.Top, c.Middle = humanize.Comma(top), humanize.Comma(top/2)
-	for i, e := range endpoints {
-		c.Series = append(c.Series, series{Name: e.Endpoint, Colour: min(i, maxSeries-1)})
+	if d.limit != nil {
+		c.Limit = &chartLimit{Text: humanize.Comma(*d.limit) + " a day"}
+		if *d.limit <= max(4*most, 10) {
+			top = roundUp(max(most, *d.limit))
+			c.Limit.Y = tenths(chartHeight - chartHeight*float64(*d.limit)/float64(top))
+		}
 	}
-	c.draw(days, top)
-	c.First, c.Last = c.Columns[0].Short, c.Columns[len(days)-1].Short
-	c.Summary = "Calls a day from " + c.First + " to " + c.Last + ": " + humanize.Comma(sum) + " in all"
+	c.Top, c.Middle = humanize.Comma(top), humanize.Comma(top/2)
+	for i, name := range d.names {
+		s := series{Name: name, Class: "c" + strconv.Itoa(min(i, maxSeries-1)), Endpoint: name}
+		switch name {
+		case refusedName:
+			s.Class, s.Endpoint = refusedClass, ""
+		case othersName:
+			s.Endpoint = ""
+		}
+		c.Series = append(c.Series, s)
+	}
+	c.draw(d, top)
+	c.Summary = "Calls a day from " + c.Columns[0].Short + " to " + c.Columns[len(d.days)-1].Short + ": " + humanize.Comma(sum) + " in all"
 	if most > 0 {
-		c.Summary += ", most on " + shortDay(best.Day) + " with " + humanize.Comma(most)
+		c.Summary += ", most on " + shortDay(d.days[best]) + " with " + humanize.Comma(most)
 	}
 	return c
 }
 
+// total is the number of calls of a day, refused ones included.
+func (d *chartData) total(day int) (sum int64) {
+	for _, counts := range d.counts {
+		sum += counts[day]
+	}
+	return sum
+}
+
+func sumOf(counts []int64) (sum int64) {
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}
+
 // draw adds the bars and the columns of all days.
-func (c *chart) draw(days []api.UsageDay, top int64) {
+func (c *chart) draw(d chartData, top int64) {
 	bars := make([]strings.Builder, len(c.Series))
-	totals := make([]int64, len(c.Series))
-	for i, d := range days {
-		col := column{X: i * dayWidth, Day: d.Day, Short: shortDay(d.Day), Total: humanize.Comma(total(d))}
-		col.Label = col.Short + ": " + col.Total
+	for i, day := range d.days {
+		sum := d.total(i)
+		col := column{Day: day, Short: shortDay(day), Total: humanize.Comma(sum)}
+		if date, err := time.Parse(time.DateOnly, day); err == nil && date.Weekday() == time.Monday {
+			c.Ticks += "M" + strconv.Itoa(i*dayWidth) + " 100v4"
+			if len(d.days) <= fullWeeks || (len(d.days)-i)/daysOfWeek%2 == 0 {
+				col.Tick = col.Short
+			}
+		}
+		if len(d.days) <= daysOfWeek {
+			col.Tick = col.Short
+		}
 		base := 0.0
 		for j := range c.Series {
-			n := d.Calls[c.Series[j].Name]
-			totals[j] += n
+			n := d.counts[j][i]
 			col.Cells = append(col.Cells, humanize.Comma(n))
 			if n == 0 {
 				continue
 			}
 			height := chartHeight * float64(n) / float64(top)
-			bar(&bars[j], float64(i*dayWidth)+1, chartHeight-base-height, height)
+			line(&bars[j], i*dayWidth+dayWidth/2, chartHeight-base, height)
 			base += height
-			col.Label += ", " + c.Series[j].Name + " " + humanize.Comma(n)
 		}
 		c.Columns = append(c.Columns, col)
+		if sum > 0 {
+			c.Rows = append(c.Rows, col)
+		}
 	}
+	slices.Reverse(c.Rows)
 	for j := range c.Series {
-		c.Series[j].Bars, c.Series[j].Total = bars[j].String(), humanize.Comma(totals[j])
+		c.Series[j].Bars, c.Series[j].Total = bars[j].String(), humanize.Comma(sumOf(d.counts[j]))
 	}
 }
 
 // bar adds a rectangle to a path.
 func bar(path *strings.Builder, x, y, height float64) {
 	f := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
-	tenth := func(v float64) string { return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0") }
-	path.WriteString("M" + f(x) + " " + tenth(y) + "h" + f(barWidth) + "v" + tenth(height) + "h-" + f(barWidth) + "z")
+	path.WriteString("M" + f(x) + " " + tenths(y) + "h" + f(barWidth) + "v" + tenths(height) + "h-" + f(barWidth) + "z")
 }
 
-func total(d api.UsageDay) (sum int64) {
-	for _, n := range d.Calls {
-		sum += n
-	}
-	return sum
+// line adds a bar from a height upwards to a path, as a line.
+func line(path *strings.Builder, x int, from, height float64) {
+	path.WriteString("M" + strconv.Itoa(x) + " " + tenths(from) + "V" + tenths(from-height))
 }
+
+func tenths(v float64) string { return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0") }
 
 // roundUp returns the next number for the axis: short, with a whole half.
 func roundUp(n int64) int64 {

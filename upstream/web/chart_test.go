@@ -1,6 +1,9 @@
 package web
 
 import (
+	"fmt"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,25 +25,121 @@ func TestRoundUp(t *testing.T) {
 
 func TestChart(t *testing.T) {
 	t.Parallel()
-	c := newChart(
-		[]api.UsageEndpoint{{Endpoint: "convert"}, {Endpoint: "rates"}},
-		[]api.UsageDay{
-			{Day: "2026-11-19", Calls: map[string]int64{"convert": 0, "rates": 0}},
-			{Day: "2026-11-20", Calls: map[string]int64{"convert": 1500, "rates": 100}},
-		})
-	if c.Top != "1,600" || c.Middle != "800" || c.Series[0].Bars != "M11 6.2h8v93.8h-8z" || c.Series[1].Bars != "M11 0h8v6.2h-8z" {
+	document := api.UsageDocument{
+		Endpoints: []api.UsageEndpoint{{Endpoint: "convert", Limit: new(int64(2000))}, {Endpoint: "rates", Limit: new(int64(1_000_000))}},
+		Days: []api.UsageDay{
+			{Day: "2026-11-15", Calls: map[string]int64{"convert": 0, "rates": 0}}, // a Sunday
+			{Day: "2026-11-16", Calls: map[string]int64{"convert": 1500, "rates": 100}},
+		},
+	}
+	c := newChart(newChartData(document, nil, ""))
+	if c.Top != "1,600" || c.Middle != "800" || c.Series[0].Bars != "M15 100V6.2" || c.Series[1].Bars != "M15 6.2V0" || c.Limit != nil {
 		t.Errorf("got %+v", c)
 	}
-	if want := "Calls a day from 19 Nov to 20 Nov: 1,600 in all, most on 20 Nov with 1,600"; c.Summary != want {
+	if want := "Calls a day from 15 Nov to 16 Nov: 1,600 in all, most on 16 Nov with 1,600"; c.Summary != want {
 		t.Errorf("got %q, want %q", c.Summary, want)
-	}
-	if got := c.Columns[1].Label; got != "20 Nov: 1,600, convert 1,500, rates 100" {
-		t.Errorf("got %q", got)
 	}
 	if got := strings.Join(c.Columns[1].Cells, " "); got != "1,500 100" || c.Series[0].Total != "1,500" {
 		t.Errorf("got %q and %q", got, c.Series[0].Total)
 	}
-	if newChart(nil, nil) != nil {
+	if len(c.Rows) != 1 || c.Rows[0].Day != "2026-11-16" || c.Ticks != "M10 100v4" {
+		t.Errorf("got the rows %+v and the ticks %s", c.Rows, c.Ticks)
+	}
+	if newChart(chartData{}) != nil {
 		t.Error("a chart of nothing")
+	}
+
+	refused := refusedCalls{"2026-11-15": {"convert": 3, "rates": 4}, "2026-11-16": {"rates": 5}}
+	c = newChart(newChartData(document, refused, "convert"))
+	if len(c.Series) != 2 || c.Series[1].Total != "3" || c.Series[1].Class != "refused" || c.Columns[0].Total != "3" {
+		t.Errorf("of one endpoint: got %+v", c.Series)
+	}
+	if c.Limit == nil || c.Limit.Y != "0" || c.Top != "2,000" {
+		t.Errorf("the limit is at %+v below %s", c.Limit, c.Top)
+	}
+	if c = newChart(newChartData(document, refused, "rates")); c.Limit.Y != "" || c.Limit.Text != "1,000,000 a day" {
+		t.Errorf("a limit far above the bars is at %+v", c.Limit)
+	}
+	if c = newChart(newChartData(document, refused, "")); c.Series[2].Total != "12" {
+		t.Errorf("of all endpoints: got %+v", c.Series)
+	}
+}
+
+// Many endpoints share the last colour: those with the fewest calls.
+func TestChartGroups(t *testing.T) {
+	t.Parallel()
+	day := api.UsageDay{Day: "2026-11-16", Calls: map[string]int64{}}
+	document := api.UsageDocument{Days: []api.UsageDay{day}}
+	for i := range 20 {
+		name := fmt.Sprint("e", i)
+		document.Endpoints = append(document.Endpoints, api.UsageEndpoint{Endpoint: name})
+		day.Calls[name] = int64(i)
+	}
+	var got []string
+	for _, s := range newChart(newChartData(document, nil, "")).Series {
+		got = append(got, s.Name+" "+s.Total+" "+s.Class)
+	}
+	want := []string{"e15 15 c0", "e16 16 c1", "e17 17 c2", "e18 18 c3", "e19 19 c4", "Others 105 c5"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The chart is as long as chosen, and a young account has a short one.
+func TestUsageQuery(t *testing.T) {
+	t.Parallel()
+	endpoints := storyPlans().Endpoints
+	for query, want := range map[string]usageQuery{
+		"": {Days: 30}, "days=7": {Days: 7}, "days=90&endpoint=convert": {90, "convert"}, "days=8": {Days: 30}, "days=x&endpoint=nothing": {Days: 30},
+	} {
+		values, err := url.ParseQuery(query)
+		if got := readUsageQuery(values, endpoints); err != nil || got != want {
+			t.Errorf("%q: got %+v, %v, want %+v", query, got, err, want)
+		}
+	}
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	v := storyVisit("starter")
+	for _, c := range []struct {
+		document api.UsageDocument
+		kind     string
+		text     string
+		resets   string
+	}{
+		{storyUsage(nil, 0), "ok", "All endpoints have calls left.", ""},
+		{storyUsage(map[string]float64{"convert": 0.8}, 0), "near", "1 of 6 endpoints almost used up: convert.", "4 h 12 min"},
+		{storyUsage(map[string]float64{"convert": 0.9, "history": 1, "batch": 1}, 0), "over", "2 of 6 endpoints used up: history, batch.", "4 h 12 min"},
+		{monthlyUsage(2_000_000, 100), "over", "1 of 4 endpoints used up: convert.", ""},
+		{monthlyUsage(100, 2_500_000), "over", "1 limit used up: All endpoints.", ""},
+		{keyUsage(1, 1000), "over", "1 limit used up: convert with key ci.", "4 h 12 min"},
+	} {
+		got := newStatus(v.meters(c.document).Bars, len(c.document.Endpoints))
+		if got.Kind != c.kind || got.Text != c.text || got.Countdown != c.resets || (got.Resets == nil) != (c.kind == "ok") {
+			t.Errorf("got %+v, want %s: %s %s", got, c.kind, c.text, c.resets)
+		}
+	}
+}
+
+func TestCallFilter(t *testing.T) {
+	t.Parallel()
+	v, document := storyVisit("starter"), storyUsage(nil, 18)
+	for _, c := range []struct {
+		filter callFilter
+		want   int
+	}{
+		{callFilter{}, 18}, {callFilter{Key: "ci"}, 9}, {callFilter{Key: "other"}, 0}, {callFilter{Endpoint: "rates"}, 0},
+		{callFilter{Status: "2xx"}, 10}, {callFilter{Status: "4xx"}, 4}, {callFilter{Status: statusRefused}, 2}, {callFilter{Status: "5xx", Key: "ci"}, 1},
+	} {
+		list := v.callList(document, c.filter, 100)
+		if len(list.Rows) != c.want || list.All != 18 || !slices.Equal(list.Keys, []string{"ci", "shop backend"}) {
+			t.Errorf("%+v: got %d rows of %d, keys %q", c.filter, len(list.Rows), list.All, list.Keys)
+		}
+		for _, row := range list.Rows {
+			if (row.Code == "") != (row.Duration != "") {
+				t.Errorf("got %+v", row)
+			}
+		}
 	}
 }

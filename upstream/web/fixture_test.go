@@ -109,6 +109,11 @@ func storyUsedLimit(period string, limit, used int64) api.UsageLimit {
 // storyUsage is a day of the plan starter on which each endpoint used a
 // part of its limit, with a history and some calls.
 func storyUsage(share map[string]float64, calls int) api.UsageDocument {
+	return storyUsageOf(share, calls, historyDays)
+}
+
+// storyUsageOf is storyUsage with a history of some days.
+func storyUsageOf(share map[string]float64, calls, days int) api.UsageDocument {
 	plans := storyPlans()
 	d := api.UsageDocument{Account: "acc_1", Plan: "starter", Timezone: plans.Timezone, Day: "2026-11-20",
 		ResetsAt: time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)}
@@ -120,25 +125,25 @@ func storyUsage(share map[string]float64, calls int) api.UsageDocument {
 		row.Limits = []api.UsageLimit{storyUsedLimit(perDay, *limit, row.Used)}
 		d.Endpoints = append(d.Endpoints, row)
 	}
-	for i := range historyDays {
+	for i := range days {
 		counts := map[string]int64{}
 		for j, e := range d.Endpoints {
 			if len(share) > 0 {
 				weekend := int64((i + 1) % 7 / 5 * 3)
 				counts[e.Endpoint] = *e.Limit * int64((i*7+j*13)%23) / 40 / (1 + weekend)
 			}
-			if i == historyDays-1 {
+			if i == days-1 {
 				counts[e.Endpoint] = e.Used
 			}
 		}
-		d.Days = append(d.Days, api.UsageDay{Day: storyTime.AddDate(0, 0, i-historyDays+1).Format(time.DateOnly), Calls: counts})
+		d.Days = append(d.Days, api.UsageDay{Day: storyTime.AddDate(0, 0, i-days+1).Format(time.DateOnly), Calls: counts})
 	}
 	paths := []string{"/api/convert/EUR/10/USD", "/api/rates/GBP", "/api/convert/USD/1250.50/JPY", "/api/history/EUR/CHF"}
 	for i := range calls {
 		d.RecentCalls = append(d.RecentCalls, api.UsageCall{
 			At: api.Millis{Time: storyTime.Add(-time.Duration(i*i*7) * time.Second)}, Endpoint: "convert", Method: "GET",
 			Path: paths[i%4], Status: []int{200, 200, 200, 304, 404, 200, 429, 200, 502}[i%9],
-			DurationMS: 0.8 + float64(i*i%29)/3, Key: []string{"ci", "shop backend"}[i%2],
+			DurationMS: 0.8 + float64(i*i%29)/3, Key: []string{"ci", "shop backend"}[i%2], Code: []string{6: "quota_exceeded", 8: ""}[i%9],
 		})
 	}
 	return d

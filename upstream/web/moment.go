@@ -21,6 +21,7 @@ const (
 	fullTime    = "2 Jan 2006, 15:04:05 MST"
 	shortDate   = "2 Jan 2006"
 	dayAndMonth = "2 Jan"
+	timeOfDay   = "15:04:05"
 )
 
 // moment formats a time. The short text is relative to now for times nearby,
@@ -32,6 +33,17 @@ func (c clock) moment(t time.Time) moment {
 		m.Text = c.ahead(t)
 	} else {
 		m.Text = c.past(t)
+	}
+	return m
+}
+
+// precise formats a time with seconds: the time of day, and the date unless it
+// is today.
+func (c clock) precise(t time.Time) moment {
+	m := c.moment(t)
+	m.Text = t.In(c.zone).Format(timeOfDay)
+	if c.days(t, c.now) != 0 {
+		m.Text = t.In(c.zone).Format(dayAndMonth + " " + timeOfDay)
 	}
 	return m
 }

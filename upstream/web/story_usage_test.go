@@ -22,14 +22,26 @@ func usageStories() map[string]story {
 		"usage-many-keys": usageStory("starter", keyUsage(100, 700)),
 		"usage-unused":    unusedStory,
 		"usage-free":      usageStory("free", api.UsageDocument{Plan: "free", Timezone: "Europe/Berlin"}),
+		"usage-young":     chartStory(7, "", 5),
+		"usage-90":        chartStory(90, "", 90),
+		"usage-endpoint":  chartStory(30, "history", 30),
+		"usage-above":     chartStory(30, "convert", 30),
 		"calls":           callsStory,
+		"calls-refused": func(s *site, w http.ResponseWriter) error {
+			v := storyVisit("starter")
+			return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage", v.callList(storyUsage(nil, 100), callFilter{Key: "ci", Status: statusRefused}, 100)))
+		},
+		"calls-none": func(s *site, w http.ResponseWriter) error {
+			v := storyVisit("starter")
+			return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage", v.callList(storyUsage(nil, 100), callFilter{Key: "none"}, 100)))
+		},
 	}
 }
 
 func usageStory(plan string, d api.UsageDocument) story {
 	return func(s *site, w http.ResponseWriter) error {
 		v := storyVisit(plan)
-		p := v.page("My usage", "usage", v.usageView(d))
+		p := v.page("My usage", "usage", v.usageView(d, storyRefused(d), usageQuery{Days: historyDays}))
 		p.Updates = "/usage?background=1"
 		return s.views.show(w, http.StatusOK, "usage", p)
 	}
@@ -45,6 +57,32 @@ func unusedStory(s *site, w http.ResponseWriter) error {
 
 func callsStory(s *site, w http.ResponseWriter) error {
 	v := storyVisit("starter")
-	return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage",
-		usageView{Calls: v.callRows(storyUsage(nil, callsPerPage).RecentCalls), More: true}))
+	return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage", v.callList(storyUsage(nil, 100), callFilter{}, 100)))
+}
+
+// chartStory is My usage with a choice of the chart, of an account with a
+// number of days.
+func chartStory(days int, endpoint string, old int) story {
+	return func(s *site, w http.ResponseWriter) error {
+		v := storyVisit("starter")
+		d := storyUsageOf(map[string]float64{"currencies": 0.12, "convert": 0.43, "rates": 0.41, "history": 0.6, "batch": 0.24, "usage": 0.05}, 40, old)
+		if endpoint == "convert" {
+			for i := range d.Days {
+				d.Days[i].Calls["convert"] /= 60
+			}
+		}
+		p := v.page("My usage", "usage", v.usageView(d, storyRefused(d), usageQuery{Days: days, Endpoint: endpoint}))
+		return s.views.show(w, http.StatusOK, "usage", p)
+	}
+}
+
+// storyRefused returns some refused calls on some of the days.
+func storyRefused(d api.UsageDocument) refusedCalls {
+	refused := refusedCalls{}
+	for i, day := range d.Days {
+		if n := int64(i*11%17) - 9; n > 0 && len(d.RecentCalls) > 0 {
+			refused[day.Day] = map[string]int64{"history": n, "convert": 2 * n}
+		}
+	}
+	return refused
 }

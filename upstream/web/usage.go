@@ -1,9 +1,13 @@
 package web
 
 import (
+	"bytes"
 	"context"
+	"encoding/csv"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,63 +19,155 @@ const (
 	// historyDays is the number of days in the chart.
 	historyDays = 30
 
+	// minDays is the least number of days in the chart of a young account.
+	minDays = 7
+
 	// fewCalls is the number of recent calls on My usage.
 	fewCalls = 15
 
-	// callsPerPage is the number of calls on a page of recent calls.
-	callsPerPage = 50
+	// refusedRows is how many rows of refused calls are read at once.
+	refusedRows = 1000
+
+	usageFilePath = usagePath + "/days.csv"
 )
 
 // usageView is My usage.
 type usageView struct {
 	Plan, Zone string
+	Status     usageStatus
 	Resets     moment
 	// ResetClock is the time of day at which the day ends, Countdown the time
 	// left.
 	ResetClock, Countdown string
 	Limits                meters
+	Shown                 usageQuery
 	Chart                 *chart
-	Calls                 []callRow
-	// More is true if older calls are not listed, Older if newer calls are
-	// not.
-	More, Older bool
-	Offer       *offer
+	Calls                 callList
+	Offer                 *offer
 }
 
-// callRow is one recent call.
-type callRow struct {
-	At           moment
-	Method, Path string
-	Status       int
-	// Kind is ok, near or over, by the class of the status.
-	Kind, Meaning string
-	Duration      string
-	Key           string
+// usageQuery is what a person chose on My usage.
+type usageQuery struct {
+	Days int
+	// Endpoint is the only one in the chart. It is empty for all.
+	Endpoint string
+}
+
+// usageDays are the lengths of the chart.
+var usageDays = [...]int{7, 30, 90}
+
+// readUsageQuery reads the query of My usage. Unknown values are ignored.
+func readUsageQuery(query url.Values, endpoints []api.Endpoint) usageQuery {
+	chosen := usageQuery{Days: historyDays}
+	if days, err := strconv.Atoi(query.Get("days")); err == nil && slices.Contains(usageDays[:], days) {
+		chosen.Days = days
+	}
+	if slices.ContainsFunc(endpoints, func(e api.Endpoint) bool { return e.Name == query.Get("endpoint") }) {
+		chosen.Endpoint = query.Get("endpoint")
+	}
+	return chosen
+}
+
+// Choices are the lengths that can be chosen.
+func (usageQuery) Choices() []int { return usageDays[:] }
+
+// With returns the link to another length, and Of to another endpoint.
+func (q usageQuery) With(days int) string { return usageQuery{days, q.Endpoint}.link() }
+
+// Of returns the link to the chart of an endpoint, or of all if it is empty.
+func (q usageQuery) Of(endpoint string) string { return usageQuery{q.Days, endpoint}.link() }
+
+// CSV returns the link to the table as a file.
+func (q usageQuery) CSV() string { return usageFilePath + "?" + q.values().Encode() }
+
+func (q usageQuery) link() string { return usagePath + "?" + q.values().Encode() }
+
+func (q usageQuery) values() url.Values {
+	values := url.Values{"days": {strconv.Itoa(q.Days)}}
+	if q.Endpoint != "" {
+		values.Set("endpoint", q.Endpoint)
+	}
+	return values
 }
 
 func (s *site) usage(w http.ResponseWriter, r *http.Request, v *visit) error {
-	document, err := s.usageOf(r.Context(), v, historyDays)
+	chosen := readUsageQuery(r.URL.Query(), v.plans.Endpoints)
+	document, refused, err := s.usageAndRefused(r.Context(), v, chosen.Days)
 	if err != nil {
 		return err
 	}
-	p := v.page("My usage", "usage", v.usageView(document))
-	p.Updates = usagePath + "?" + backgroundParameter + "=1"
+	p := v.page("My usage", "usage", v.usageView(document, refused, chosen))
+	p.Updates = chosen.link() + "&" + backgroundParameter + "=1"
 	return s.views.show(w, http.StatusOK, "usage", p)
 }
 
-// calls lists all recent calls, on two pages.
-func (s *site) calls(w http.ResponseWriter, r *http.Request, v *visit) error {
-	document, err := s.usageOf(r.Context(), v, 0)
+// usageFile answers with the table of the days as CSV (RFC 4180).
+func (s *site) usageFile(w http.ResponseWriter, r *http.Request, v *visit) error {
+	chosen := readUsageQuery(r.URL.Query(), v.plans.Endpoints)
+	document, refused, err := s.usageAndRefused(r.Context(), v, chosen.Days)
 	if err != nil {
 		return err
 	}
-	latest := min(callsPerPage, len(document.RecentCalls))
-	first, rest := document.RecentCalls[:latest], document.RecentCalls[latest:]
-	view := usageView{Calls: v.callRows(first), More: len(rest) > 0}
-	if r.URL.Query().Has("older") {
-		view = usageView{Calls: v.callRows(rest), Older: true}
+	data := newChartData(document, refused, chosen.Endpoint)
+	var text bytes.Buffer
+	file := csv.NewWriter(&text)
+	file.UseCRLF = true
+	rows := [][]string{append([]string{"day"}, data.names...)}
+	for i, day := range slices.Backward(data.days) {
+		if data.total(i) == 0 {
+			continue
+		}
+		row := []string{day}
+		for _, counts := range data.counts {
+			row = append(row, strconv.FormatInt(counts[i], 10))
+		}
+		rows = append(rows, row)
 	}
-	return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage", view))
+	if err := file.WriteAll(rows); err != nil {
+		return fmt.Errorf("writing usage as CSV: %w", err)
+	}
+	w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
+	w.Header().Set("Content-Disposition", `attachment; filename="usage-`+document.Day+`.csv"`)
+	// If this fails, the client is gone; ignore the error.
+	_, _ = w.Write(text.Bytes())
+	return nil
+}
+
+// usageAndRefused gets the usage of the account and its refused calls. A young
+// account has as many days as it is old, but at least minDays.
+func (s *site) usageAndRefused(ctx context.Context, v *visit, days int) (api.UsageDocument, refusedCalls, error) {
+	if !v.created.IsZero() {
+		days = min(days, max(minDays, v.clock.days(v.created, v.clock.now)+1))
+	}
+	document, err := s.usageOf(ctx, v, days)
+	if err != nil {
+		return document, nil, err
+	}
+	refused, err := s.refusedOf(ctx, v, days)
+	return document, refused, err
+}
+
+// refusedOf gets the refused calls of the account.
+func (s *site) refusedOf(ctx context.Context, v *visit, days int) (refusedCalls, error) {
+	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	refused := refusedCalls{}
+	for after := ""; ; {
+		page, err := s.Gate.Refused(ctx, days, v.who.ID, after, refusedRows)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range page.Refused {
+			if refused[row.Day] == nil {
+				refused[row.Day] = map[string]int64{}
+			}
+			refused[row.Day][row.Endpoint] += row.Calls
+		}
+		if page.Next == nil {
+			return refused, nil
+		}
+		after = *page.Next
+	}
 }
 
 // usageOf gets the usage of the account. An account that is unknown to the
@@ -135,37 +231,17 @@ func unusedLimit(period string, limit int64, ends map[string]time.Time) api.Usag
 	return l
 }
 
-func (v *visit) usageView(document api.UsageDocument) usageView {
+func (v *visit) usageView(document api.UsageDocument, refused refusedCalls, chosen usageQuery) usageView {
+	limits := v.meters(document)
 	return usageView{
 		Plan: document.Plan, Zone: document.Timezone,
+		Status: newStatus(limits.Bars, len(document.Endpoints)),
 		Resets: v.clock.moment(document.ResetsAt), ResetClock: document.ResetsAt.In(v.clock.zone).Format("15:04"),
 		Countdown: v.clock.countdown(document.ResetsAt),
-		Chart:     newChart(document.Endpoints, document.Days),
-		Calls:     v.callRows(document.RecentCalls[:min(fewCalls, len(document.RecentCalls))]),
-		More:      len(document.RecentCalls) > fewCalls,
-		Limits:    v.meters(document),
+		Shown:     chosen,
+		Chart:     newChart(newChartData(document, refused, chosen.Endpoint)),
+		Calls:     v.callList(document, callFilter{}, fewCalls),
+		Limits:    limits,
 		Offer:     v.offer(),
 	}
-}
-
-func (v *visit) callRows(calls []api.UsageCall) []callRow {
-	rows := make([]callRow, 0, len(calls))
-	for _, c := range calls {
-		rows = append(rows, callRow{
-			At: v.clock.moment(c.At.Time), Method: c.Method, Path: c.Path,
-			Status: c.Status, Kind: statusKind(c.Status), Meaning: http.StatusText(c.Status),
-			Duration: strconv.FormatFloat(c.DurationMS, 'f', 1, 64), Key: c.Key,
-		})
-	}
-	return rows
-}
-
-func statusKind(status int) string {
-	switch {
-	case status < 400:
-		return "ok"
-	case status < 500:
-		return "near"
-	}
-	return "over"
 }

@@ -185,7 +185,8 @@ func (s *site) routeKeys(mux *http.ServeMux) {
 // routeUsage adds My usage.
 func (s *site) routeUsage(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+usagePath, s.signedIn(s.usage))
-	mux.HandleFunc("GET /usage/calls", s.signedIn(s.calls))
+	mux.HandleFunc("GET "+callsPath, s.signedIn(s.calls))
+	mux.HandleFunc("GET "+usageFilePath, s.signedIn(s.usageFile))
 }
 
 // Paths that several files use.

@@ -1,0 +1,88 @@
+package browsertest_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/caddy-tollgate/tollgate/e2e/stack"
+	"github.com/caddy-tollgate/tollgate/upstream/web/browsertest"
+)
+
+// My usage shows a refused call with its code, in the chart, in the list and in
+// the file, with JavaScript and without. The tooltip of the chart works with
+// the mouse, the keyboard and by touch.
+func TestUsagePage(t *testing.T) {
+	t.Parallel()
+	s := stack.Start(t, stack.Shipped(t, "convert 1000\n", "convert 2\n"))
+	account := addAccount(s, "starter")
+	token := regexp.MustCompile(`tgk_\w+`).FindString(s.Tollgate("key", "create", account, "--name", "ci", "--json"))
+	for range 3 {
+		call(s, token)
+	}
+	awaitRefused(t, s, account)
+	browser := browsertest.Start(t)
+
+	plain := browser.Person(browsertest.NoScript)
+	signIn(t, s, plain)
+	plain.Go(s.Address + "/usage")
+	for _, want := range []string{"1 of 6 endpoints used up: convert.", "quota_exceeded", "Refused 1"} {
+		if !plain.Shows(want) {
+			t.Errorf("the page lacks %q: %s", want, plain.Text("main"))
+		}
+	}
+	plain.Press(`.choices a[href*="days=90"]`)
+	if got := plain.Text(`.choices [aria-current]`); got != "90 days" {
+		t.Errorf("the length is %q", got)
+	}
+	plain.Press(`.legend a[href*="endpoint=convert"]`)
+	if got := plain.Text("#days"); got != "Calls to convert" || !plain.Shows("Limit 2 a day") {
+		t.Errorf("one endpoint: %s, %s", got, plain.Text(".legend"))
+	}
+	plain.Go(s.Address + "/usage/calls?status=refused&key=ci")
+	if rows := browsertest.Evaluate[int](plain, `document.querySelectorAll("#calls tr").length`); rows != 1 || !plain.Shows("quota_exceeded") {
+		t.Errorf("%d refused calls: %s", rows, plain.Text("main"))
+	}
+
+	p := browser.Person()
+	signIn(t, s, p)
+	p.Go(s.Address + "/usage")
+	const tip = `document.querySelector(".tip").hidden ? "" : document.querySelector(".tip").textContent`
+	browsertest.Evaluate[chromedp.Void](p, `document.querySelector(".plot").focus()`)
+	if got := browsertest.Evaluate[string](p, tip); !strings.Contains(got, "convert 2\nRefused 1") {
+		t.Errorf("with the focus: got %q", got)
+	}
+	p.Keys(kb.ArrowLeft)
+	if got := browsertest.Evaluate[string](p, tip); !strings.HasSuffix(got, ": 0") {
+		t.Errorf("on the day before: got %q", got)
+	}
+	p.Keys(kb.Escape)
+	for _, kind := range []string{"mouse", "touch"} {
+		at := `(() => {
+			const plot = document.querySelector(".plot"), box = plot.getBoundingClientRect();
+			plot.dispatchEvent(new PointerEvent("` + map[string]string{"mouse": "pointermove", "touch": "pointerdown"}[kind] + `", {pointerType: "` + kind + `", clientX: box.right - 2, clientY: box.top + 9}));
+			return ` + tip + `})()`
+		if got := browsertest.Evaluate[string](p, at); !strings.Contains(got, "convert 2") {
+			t.Errorf("with %s: got %q", kind, got)
+		}
+	}
+	file := browsertest.EvaluateAsync[string](p, `fetch(document.querySelector('a[href*="days.csv"]').href).then(r => r.text())`)
+	table := browsertest.Evaluate[string](p, `[...document.querySelectorAll("#table tr")].map(r => [...r.cells].slice(1, -1).map(c => c.textContent.trim()).join(",")).join("\r\n")`)
+	if lines := strings.SplitN(file, "\r\n", 3); !strings.HasPrefix(lines[0], "day,currencies,convert") || !strings.HasSuffix(lines[1], ","+table) {
+		t.Errorf("the file is %q, the table %q", file, table)
+	}
+}
+
+// awaitRefused waits until the gate has stored the refused call.
+func awaitRefused(t *testing.T, s *stack.Stack, account string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(s.Tollgate("usage", "refused", "--account", account), "quota_exceeded"); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the gate does not report the refused call")
+		}
+	}
+}
