@@ -5,6 +5,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -34,12 +35,12 @@ func check(address string) error {
 	if at == "" {
 		return nil
 	}
-	listener, err := net.Listen("tcp", at)
-	if errors.Is(err, syscall.EADDRINUSE) {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", at)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
 		return errors.New("another program listens on " + at)
-	}
-	if err != nil {
-		return nil
+	case err != nil:
+		return nil //nolint:nilerr // the program that listens later reports it
 	}
 	return listener.Close()
 }

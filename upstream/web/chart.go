@@ -132,7 +132,8 @@ func (d *chartData) group() {
 		sums[i] = sumOf(counts)
 	}
 	least := slices.Sorted(slices.Values(sums))[len(sums)-maxSeries+1]
-	grouped, others := chartData{days: d.days}, make([]int64, len(d.days))
+	var grouped chartData
+	others := make([]int64, len(d.days))
 	for i, name := range d.names {
 		if sums[i] >= least && len(grouped.names) < maxSeries-1 {
 			grouped.names, grouped.counts = append(grouped.names, name), append(grouped.counts, d.counts[i])
@@ -142,7 +143,8 @@ func (d *chartData) group() {
 			others[day] += n
 		}
 	}
-	d.names, d.counts = append(grouped.names, othersName), append(grouped.counts, others)
+	grouped.names, grouped.counts = append(grouped.names, othersName), append(grouped.counts, others)
+	*d = chartData{days: d.days, names: grouped.names, counts: grouped.counts}
 }
 
 // newChart returns the chart of the data, or nil without any.

@@ -21,7 +21,7 @@ func TestKeyCalls(t *testing.T) {
 	}
 	days := []api.KeyDay{{Day: "2026-11-19", Calls: 1000, Refused: 283}, {Day: "2026-11-20", Calls: 3}}
 	got := v.keyCalls("key_a", document, days)
-	if len(got.Recent) != fewKeyCalls || got.Recent[1].At != v.clock.moment(document.RecentCalls[3].At.Time) {
+	if len(got.Recent) != fewKeyCalls || got.Recent[1].At != v.clock.precise(document.RecentCalls[3].At.Time) {
 		t.Errorf("got %d calls: %+v", len(got.Recent), got.Recent)
 	}
 	if got.Today != (keyCount{Calls: "3"}) || got.Month != (keyCount{"1,003", "283"}) {

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -259,7 +260,7 @@ func TestUsagePage(t *testing.T) {
 	w.add("ada@example.com", "starter")
 	ada := w.person().signIn("ada@example.com")
 	ada.get("/usage").has(t, http.StatusOK, "<strong>0</strong> of 1,000 used", "<strong>1,000</strong> left", "00:00", "(UTC)",
-		"No calls yet", `<meta http-equiv="refresh" content="60; url=/usage?background=1">`, time.Now().UTC().Format("2 Jan"))
+		"No calls yet", `<meta http-equiv="refresh" content="60; url=/usage?days=30&amp;background=1">`, time.Now().UTC().Format("2 Jan"))
 	ada.get("/usage/calls").has(t, http.StatusOK, "No calls yet")
 }
 
@@ -270,10 +271,11 @@ type generous struct {
 	store           store.Store
 }
 
-func (g generous) Policy() *policy.Policy        { return g.policy }
-func (g generous) Store() (control.Store, error) { return g.store, nil }
-func (generous) PublicKeys() assertion.KeySet    { return assertion.NewKeySet() }
-func (g generous) Now() time.Time                { return time.Now() }
+func (g generous) Policy() *policy.Policy           { return g.policy }
+func (g generous) Store() (control.Store, error)    { return g.store, nil }
+func (generous) PublicKeys() assertion.KeySet       { return assertion.NewKeySet() }
+func (g generous) Now() time.Time                   { return time.Now() }
+func (generous) FlushReports(context.Context) error { return nil }
 
 func (g generous) start(t *testing.T) *client.Client {
 	t.Helper()
@@ -320,7 +322,7 @@ func TestUsageOfUnknownAccount(t *testing.T) {
 	}
 	got := ada.get("/usage")
 	got.has(t, http.StatusOK, "plan <strong>free</strong>", "<strong>0</strong> of 40 used", "<strong>40</strong> left",
-		"Unlimited", "at <time", ">00:00</time> (Asia/Kolkata)", "The last 30 days", time.Now().In(kolkata).Format("2 Jan"), "No calls yet")
+		"Unlimited", "at <time", ">00:00</time> (Asia/Kolkata)", "Calls a day", time.Now().In(kolkata).Format("2 Jan"), "No calls yet")
 	if n := strings.Count(got.body, `<span>Unlimited</span>`) + strings.Count(got.body, `role="meter"`); n != 2 {
 		t.Errorf("shows %d meters, want those of the plan's 2 endpoints", n)
 	}
