@@ -31,10 +31,24 @@ type callList struct {
 	Filter callFilter
 	// Keys and Endpoints are the values to choose from.
 	Keys, Endpoints []string
-	// All is the number of recent calls, and More how many of the filtered ones
-	// are not in Rows.
-	All, More int
+	// All is the number of recent calls. More tells that older ones match the
+	// filter, and Older that newer ones do.
+	All         int
+	More, Older bool
 }
+
+// Newest returns the link to the newest calls, and Oldest to those before.
+func (l callList) Newest() string { return callsPath + "?" + l.Filter.values().Encode() }
+
+// Oldest returns the link to the calls that are not on the first page.
+func (l callList) Oldest() string { return l.Newest() + "&" + olderParameter + "=1" }
+
+// callsPerPage is the number of calls on a page of recent calls, olderParameter
+// asks for the second page.
+const (
+	callsPerPage   = 50
+	olderParameter = "older"
+)
 
 // callFilter selects recent calls. Empty members select all.
 type callFilter struct {
@@ -60,6 +74,10 @@ func readCallFilter(query url.Values) callFilter {
 	return callFilter{query.Get("key"), query.Get("endpoint"), query.Get("status")}
 }
 
+func (f callFilter) values() url.Values {
+	return url.Values{"key": {f.Key}, "endpoint": {f.Endpoint}, "status": {f.Status}}
+}
+
 // IsSet tells whether the filter leaves out calls.
 func (f callFilter) IsSet() bool { return f != callFilter{} }
 
@@ -77,8 +95,9 @@ func (f callFilter) selectsStatus(c api.UsageCall) bool {
 	return f.Status == strconv.Itoa(c.Status/100)+"xx"
 }
 
-// callList returns up to limit recent calls that a filter selects.
-func (v *visit) callList(document api.UsageDocument, filter callFilter, limit int) callList {
+// callList returns the recent calls that a filter selects, up to limit after
+// some that are skipped.
+func (v *visit) callList(document api.UsageDocument, filter callFilter, skip, limit int) callList {
 	list := callList{Filter: filter, All: len(document.RecentCalls)}
 	var selected []api.UsageCall
 	for _, c := range document.RecentCalls {
@@ -94,18 +113,23 @@ func (v *visit) callList(document api.UsageDocument, filter callFilter, limit in
 	}
 	slices.Sort(list.Keys)
 	slices.Sort(list.Endpoints)
-	shown := min(limit, len(selected))
-	list.Rows, list.More = v.callRows(selected[:shown]), len(selected)-shown
+	first := min(skip, len(selected))
+	last := min(first+limit, len(selected))
+	list.Rows, list.More, list.Older = v.callRows(selected[first:last]), last < len(selected), first > 0
 	return list
 }
 
-// calls lists all recent calls.
+// calls lists all recent calls, on two pages.
 func (s *site) calls(w http.ResponseWriter, r *http.Request, v *visit) error {
 	document, err := s.usageOf(r.Context(), v, 0)
 	if err != nil {
 		return err
 	}
-	list := v.callList(document, readCallFilter(r.URL.Query()), len(document.RecentCalls))
+	skip, limit := 0, callsPerPage
+	if r.URL.Query().Has(olderParameter) {
+		skip, limit = callsPerPage, len(document.RecentCalls)
+	}
+	list := v.callList(document, readCallFilter(r.URL.Query()), skip, limit)
 	return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage", list))
 }
 

@@ -132,7 +132,7 @@ func TestCallFilter(t *testing.T) {
 		{callFilter{}, 18}, {callFilter{Key: "ci"}, 9}, {callFilter{Key: "other"}, 0}, {callFilter{Endpoint: "rates"}, 0},
 		{callFilter{Status: "2xx"}, 10}, {callFilter{Status: "4xx"}, 4}, {callFilter{Status: statusRefused}, 2}, {callFilter{Status: "5xx", Key: "ci"}, 1},
 	} {
-		list := v.callList(document, c.filter, 100)
+		list := v.callList(document, c.filter, 0, callsPerPage)
 		if len(list.Rows) != c.want || list.All != 18 || !slices.Equal(list.Keys, []string{"ci", "shop backend"}) {
 			t.Errorf("%+v: got %d rows of %d, keys %q", c.filter, len(list.Rows), list.All, list.Keys)
 		}

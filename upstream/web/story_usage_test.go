@@ -29,11 +29,11 @@ func usageStories() map[string]story {
 		"calls":           callsStory,
 		"calls-refused": func(s *site, w http.ResponseWriter) error {
 			v := storyVisit("starter")
-			return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage", v.callList(storyUsage(nil, 100), callFilter{Key: "ci", Status: statusRefused}, 100)))
+			return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage", v.callList(storyUsage(nil, 100), callFilter{Key: "ci", Status: statusRefused}, 0, callsPerPage)))
 		},
 		"calls-none": func(s *site, w http.ResponseWriter) error {
 			v := storyVisit("starter")
-			return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage", v.callList(storyUsage(nil, 100), callFilter{Key: "none"}, 100)))
+			return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage", v.callList(storyUsage(nil, 100), callFilter{Key: "none"}, 0, callsPerPage)))
 		},
 	}
 }
@@ -57,7 +57,7 @@ func unusedStory(s *site, w http.ResponseWriter) error {
 
 func callsStory(s *site, w http.ResponseWriter) error {
 	v := storyVisit("starter")
-	return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage", v.callList(storyUsage(nil, 100), callFilter{}, 100)))
+	return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage", v.callList(storyUsage(nil, 100), callFilter{}, 0, callsPerPage)))
 }
 
 // chartStory is My usage with a choice of the chart, of an account with a

@@ -240,7 +240,7 @@ func (v *visit) usageView(document api.UsageDocument, refused refusedCalls, chos
 		Countdown: v.clock.countdown(document.ResetsAt),
 		Shown:     chosen,
 		Chart:     newChart(newChartData(document, refused, chosen.Endpoint)),
-		Calls:     v.callList(document, callFilter{}, fewCalls),
+		Calls:     v.callList(document, callFilter{}, 0, fewCalls),
 		Limits:    limits,
 		Offer:     v.offer(),
 	}
