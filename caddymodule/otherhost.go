@@ -21,6 +21,12 @@ type lastRoute struct {
 	otherwise caddyhttp.Handler // nil for errOtherHost
 }
 
+// CaddyModule returns the name that Caddy's metrics have for the route. It is that
+// of the route of a site in a Caddyfile, as without this handler.
+func (*lastRoute) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.subroute"}
+}
+
 // endServer makes the server whose routes are being provisioned answer requests
 // that no route matches. A control site that is alone on its server answers
 // them itself: the names of its listener are all its own.
