@@ -162,8 +162,11 @@ func TestLogOfTheProcess(t *testing.T) {
 	}
 	r.ask(t, "GET", convert, "", "Tollgate-Account: acc_1")
 	const warning = `"logger":"tollgate.upstream","msg":"refused a request","error":"the request did not pass the directive tollgate"`
-	if !strings.Contains(read(t, filepath.Join(dir, "second")), warning) || strings.Contains(read(t, filepath.Join(dir, "first")), warning) {
-		t.Errorf("the first log is %s\nthe second %s", read(t, filepath.Join(dir, "first")), read(t, filepath.Join(dir, "second")))
+	first, second := read(t, filepath.Join(dir, "first")), read(t, filepath.Join(dir, "second"))
+	// An earlier test's App logs its pending failures a minute later.
+	_, reloaded, _ := strings.Cut(first, "redirected default logger")
+	if !strings.Contains(second, warning) || reloaded == "" || strings.Contains(reloaded, warning) {
+		t.Errorf("the first log is %s\nthe second %s", first, second)
 	}
 }
 
