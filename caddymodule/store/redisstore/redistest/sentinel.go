@@ -88,7 +88,10 @@ func (s *Sentinel) launch(dir string, replicas int, config []string) error {
 // Hurry lets the sentinels look at the servers and talk to each other several
 // times a second. By default they look every ten seconds, and a demoted
 // master answers clients as a master that long.
-func (s *Sentinel) Hurry() error { return s.periods("400", "200") }
+//
+// After four of the second period, a sentinel demotes a master that it does not
+// know. So the others must hear of a new master sooner, also on a busy machine.
+func (s *Sentinel) Hurry() error { return s.periods("100", "500") }
 
 // periods sets how often sentinels look at servers and talk to each other,
 // in milliseconds.
