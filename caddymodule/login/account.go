@@ -57,6 +57,7 @@ func (a *accountState) fail(at int64) {
 
 // release deletes the failure that fail added, if it is still there: a
 // success may have cleared it. known says whether the client was known then.
+// Failures of a client at the same instant are alike: release deletes one.
 func (a *accountState) release(at int64, known bool) {
 	failed := failure{at, a.client}
 	switch {

@@ -127,6 +127,17 @@ func (m *model) forgetOldest(of *entry) {
 	}
 }
 
+// abandon deletes a failure. A success may have cleared that of the attempt,
+// but not one of the same client at the same instant: these are alike.
+func (m *model) abandon(of *entry) {
+	for _, e := range m.attempts {
+		if e.client == of.client && e.account == of.account && e.own == of.own && e.at.Equal(of.at) && e.counts {
+			e.counts = false
+			return
+		}
+	}
+}
+
 func (m *model) succeed(of *entry, instant time.Time) {
 	moved := 0
 	for _, e := range m.attempts {
@@ -248,7 +259,7 @@ func (s *session) abandon(t *rapid.T) {
 	if err := e.real.Abandoned(context.Background()); err != nil {
 		t.Fatalf("Abandoned: %v", err)
 	}
-	e.counts = false
+	s.model.abandon(e)
 }
 
 func (s *session) succeed(t *rapid.T) {
