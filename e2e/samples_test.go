@@ -13,37 +13,40 @@ import (
 	"github.com/caddy-tollgate/tollgate/tools/npmtest"
 )
 
-// TestSamples runs each sample of the reference page in its language.
+// TestSamples runs each sample of the reference in its language.
 func TestSamples(t *testing.T) {
 	stack.SkipInOneProcess(t, "TestOneProcessAnswersAlike compares the answers")
 	s := stack.Start(t, stack.Shipped(t))
 	ada := newAccount(t, s, "ada@example.com", "starter") // the account of the sample of the login
 	token := newKey(t, s, ada, "samples").Token
-	_, page := s.Call("GET", "/docs", "", nil)
-	samples := regexp.MustCompile(`(?s)<pre id="(\w+)-(curl|javascript|python|go)"[^>]*>(.*?)</pre>`).FindAllStringSubmatch(page, -1)
-	if len(samples) != 7*4 {
-		t.Fatalf("got %d samples, want 4 of each of 7 endpoints", len(samples))
+	programs := map[string][]string{
+		"/docs": {"sample.sh", "sh"}, "/docs/javascript": {"sample.mjs", "node"}, "/docs/python": {"sample.py", "python3"}, "/docs/go": {"sample.go", "go", "run"},
 	}
-	programs := map[string][]string{"curl": {"sample.sh", "sh"}, "javascript": {"sample.mjs", "node"}, "python": {"sample.py", "python3"}, "go": {"sample.go", "go", "run"}}
 	wants := map[string]string{
 		"login": `tgl_`, "currencies": `EUR`, "convert": `result`, "rates": `rates`, "history": `rates`, "batch": `succeeded`, "usage": `recent_calls`,
 	}
-	for _, sample := range samples {
-		name, language, code := sample[1], sample[2], html.UnescapeString(sample[3])
-		t.Run(name+"/"+language, func(t *testing.T) {
-			t.Parallel()
-			program := programs[language]
-			file := filepath.Join(t.TempDir(), program[0])
-			if err := os.WriteFile(file, []byte(code+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			command := exec.Command(program[1], append(program[2:], file)...)
-			command.Env = append(os.Environ(), "BASE="+s.Address, "TOKEN="+token)
-			output, err := command.CombinedOutput()
-			if err != nil || !strings.Contains(string(output), wants[name]) || language != "curl" && !strings.Contains(string(output), "200") {
-				t.Errorf("got %v, %s, want %s in it", err, output, wants[name])
-			}
-		})
+	for path, program := range programs {
+		_, page := s.Call("GET", path, "", nil)
+		samples := regexp.MustCompile(`(?s)<pre id="(\w+)-sample"[^>]*>(.*?)</pre>`).FindAllStringSubmatch(page, -1)
+		if len(samples) != 7 {
+			t.Errorf("%s has %d samples, want one of each endpoint", path, len(samples))
+		}
+		for _, sample := range samples {
+			name, code := sample[1], html.UnescapeString(sample[2])
+			t.Run(path+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				file := filepath.Join(t.TempDir(), program[0])
+				if err := os.WriteFile(file, []byte(code+"\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				command := exec.Command(program[1], append(program[2:], file)...)
+				command.Env = append(os.Environ(), "BASE="+s.Address, "TOKEN="+token)
+				output, err := command.CombinedOutput()
+				if err != nil || !strings.Contains(string(output), wants[name]) || path != "/docs" && !strings.Contains(string(output), "200") {
+					t.Errorf("got %v, %s, want %s in it", err, output, wants[name])
+				}
+			})
+		}
 	}
 }
 

@@ -31,8 +31,8 @@ type Route struct {
 	Path string
 }
 
-// Routes returns the endpoints in the order of the reference page, without
-// the document and the page. A test compares a gate's configuration with it.
+// Routes returns the endpoints in the order of the reference, without
+// the document and the reference. A test compares a gate's configuration with it.
 func Routes() []Route {
 	var routes []Route
 	for _, e := range endpoints() {
@@ -47,9 +47,10 @@ func Routes() []Route {
 type API struct {
 	http.Handler
 
-	// Reference is the reference page, for a frame around it. It describes the
-	// same endpoints as the document.
-	Reference template.HTML
+	// Reference has the pages of the reference by their path, for a frame
+	// around them: the endpoints with samples in one language each, and the
+	// errors. It describes the same endpoints as the document.
+	Reference map[string]template.HTML
 }
 
 // New returns the API. The document and the reference also describe POST

@@ -18,7 +18,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// pageFiles are the template of the reference page, and its samples.
+// pageFiles are the templates of the reference, and its samples.
 //
 //go:embed page
 var pageFiles embed.FS
@@ -42,12 +42,19 @@ func newDocument(document *huma.OpenAPI) (http.Handler, error) {
 	}), nil
 }
 
-// reference is the input of the page's template.
+// docsPath is the page of the reference with the samples in the first
+// language.
+const docsPath = "/docs"
+
+// reference is the input of the template of the pages.
 type reference struct {
 	Version, Authentication string
 	Site                    string
 	Overview                []paragraph
 	Endpoints               []referenceEndpoint
+	Languages               []language
+	// Language is that of the samples of this page.
+	Language language
 	// Example is an error, Common are those of every endpoint with a token,
 	// and Own the others.
 	Example     string
@@ -62,7 +69,7 @@ type referenceEndpoint struct {
 	ID, Summary, Description, Method, Path string
 	Parameters                             []member
 	Body                                   *content
-	Samples                                []sample
+	Sample                                 string
 	Answer                                 content
 	// Errors are those that are not common.
 	Errors []referenceError
@@ -86,12 +93,13 @@ type shown struct {
 	operation *huma.Operation
 }
 
-// newReference renders the reference page, with the operations in this order.
-// It is a part of a page, and needs neither a script nor another server.
-func newReference(document *huma.OpenAPI, site *url.URL, operations []shown) (template.HTML, error) {
-	layout, err := template.ParseFS(pageFiles, "page/reference.html")
+// newReference renders the pages of the reference by their path, with the
+// operations in this order. They are parts of pages, and need neither a script
+// nor another server.
+func newReference(document *huma.OpenAPI, site *url.URL, operations []shown) (map[string]template.HTML, error) {
+	layouts, err := template.ParseFS(pageFiles, "page/*.html")
 	if err != nil {
-		return "", fmt.Errorf("reading the page's template: %w", err)
+		return nil, fmt.Errorf("reading the templates of the reference: %w", err)
 	}
 	schemas := document.Components.Schemas
 	view := reference{
@@ -100,21 +108,35 @@ func newReference(document *huma.OpenAPI, site *url.URL, operations []shown) (te
 		Site:           site.String(),
 		Overview:       paragraphs(document.Info.Description),
 		Refusal:        members(schemas, schemas.Map()[schemaRefusal], ""),
+		Languages:      languages[:],
 	}
 	view.addErrors(operations)
-	for _, s := range operations {
-		e, err := newReferenceEndpoint(schemas, s)
-		if err != nil {
-			return "", err
+	pages := map[string]template.HTML{}
+	write := func(path, name string) error {
+		var text bytes.Buffer
+		if err := layouts.ExecuteTemplate(&text, name, view); err != nil {
+			return fmt.Errorf("writing %s: %w", path, err)
 		}
-		e.Errors = slices.DeleteFunc(errorsOf(s.operation), func(e referenceError) bool { return slices.Contains(view.Common, e) })
-		view.Endpoints = append(view.Endpoints, e)
+		// A quote needs an escape in attributes only, and those have none.
+		short := strings.ReplaceAll(text.String(), "&#34;", `"`)
+		pages[path] = template.HTML(short) //nolint:gosec // the template has escaped it
+		return nil
 	}
-	var text bytes.Buffer
-	if err := layout.Execute(&text, view); err != nil {
-		return "", fmt.Errorf("writing the page: %w", err)
+	for _, view.Language = range languages {
+		view.Endpoints = nil
+		for _, s := range operations {
+			e, err := newReferenceEndpoint(schemas, s, view.Language)
+			if err != nil {
+				return nil, err
+			}
+			e.Errors = slices.DeleteFunc(errorsOf(s.operation), func(e referenceError) bool { return slices.Contains(view.Common, e) })
+			view.Endpoints = append(view.Endpoints, e)
+		}
+		if err := write(view.Language.Path, "reference.html"); err != nil {
+			return nil, err
+		}
 	}
-	return template.HTML(text.String()), nil //nolint:gosec // the template has escaped it
+	return pages, write(docsPath+"/errors", "errors.html")
 }
 
 // addErrors adds the errors of all operations.
@@ -164,8 +186,8 @@ func errorsOf(operation *huma.Operation) (all []referenceError) {
 	return all
 }
 
-// newReferenceEndpoint returns what the page shows of one operation.
-func newReferenceEndpoint(schemas huma.Registry, s shown) (referenceEndpoint, error) {
+// newReferenceEndpoint returns what a page shows of one operation.
+func newReferenceEndpoint(schemas huma.Registry, s shown, l language) (referenceEndpoint, error) {
 	operation := s.operation
 	e := referenceEndpoint{
 		ID: s.anchor, Summary: operation.Summary, Description: operation.Description,
@@ -183,7 +205,7 @@ func newReferenceEndpoint(schemas huma.Registry, s shown) (referenceEndpoint, er
 		e.Body, body = &request, request.Example
 	}
 	var err error
-	e.Samples, err = samples(call{operation.Method, exampleTarget(operation), body, operation.Security == nil})
+	e.Sample, err = l.sample(call{operation.Method, exampleTarget(operation), body, operation.Security == nil})
 	return e, err
 }
 

@@ -9,8 +9,15 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// sample is a program that makes a call.
-type sample struct{ ID, Language, Code string }
+// language is a language of the samples. Path is the page with its samples.
+type language struct{ Name, Path, file string }
+
+var languages = [...]language{
+	{"curl", docsPath, "curl.txt"},
+	{"JavaScript", docsPath + "/javascript", "javascript.txt"},
+	{"Python", docsPath + "/python", "python.txt"},
+	{"Go", docsPath + "/go", "go.txt"},
+}
 
 // call is the call of a sample.
 type call struct {
@@ -19,23 +26,17 @@ type call struct {
 	Token bool
 }
 
-// samples returns the samples of a call in all languages.
-func samples(c call) ([]sample, error) {
-	layouts, err := template.ParseFS(pageFiles, "page/*.txt")
+// sample returns a program that makes a call.
+func (l language) sample(c call) (string, error) {
+	layout, err := template.ParseFS(pageFiles, "page/"+l.file)
 	if err != nil {
-		return nil, fmt.Errorf("reading the samples: %w", err)
+		return "", fmt.Errorf("reading the sample in %s: %w", l.Name, err)
 	}
-	var all []sample
-	for _, language := range [...]struct{ name, file string }{
-		{"curl", "curl"}, {"JavaScript", "javascript"}, {"Python", "python"}, {"Go", "go"},
-	} {
-		var code strings.Builder
-		if err := layouts.ExecuteTemplate(&code, language.file+".txt", c); err != nil {
-			return nil, fmt.Errorf("writing the sample in %s: %w", language.name, err)
-		}
-		all = append(all, sample{language.file, language.name, strings.TrimSpace(code.String())})
+	var code strings.Builder
+	if err := layout.Execute(&code, c); err != nil {
+		return "", fmt.Errorf("writing the sample in %s: %w", l.Name, err)
 	}
-	return all, nil
+	return strings.TrimSpace(code.String()), nil
 }
 
 // exampleTarget returns a request target from the examples of an operation's

@@ -91,7 +91,7 @@ func (a *App) Handler(s Site) (http.Handler, error) {
 		Now:      time.Now,
 		Logger:   a.options.Logger,
 	}
-	var reference template.HTML
+	var reference map[string]template.HTML
 	if !s.NoRates {
 		provider, err := a.openRates()
 		if err != nil {

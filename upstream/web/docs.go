@@ -4,20 +4,19 @@ import (
 	"net/http"
 )
 
-const docsPath = "/docs"
-
-// docs shows the reference of the API.
+// docs shows a page of the reference of the API.
 func (s *site) docs(w http.ResponseWriter, r *http.Request) error {
-	p := page{Title: "API docs", Section: "docs", Body: s.Docs}
+	body := s.Docs[r.URL.Path]
+	p := page{Title: "API docs", Section: "docs", Body: body}
 	if v := s.visitor(r); v != nil {
-		p = v.page(p.Title, p.Section, s.Docs)
+		p = v.page(p.Title, p.Section, body)
 	}
 	return s.views.show(w, http.StatusOK, "docs", p)
 }
 
 // routeDocs adds the reference of the API, if there is one.
 func (s *site) routeDocs(mux *http.ServeMux) {
-	if s.Docs != "" {
-		mux.HandleFunc("GET "+docsPath, s.open(s.docs))
+	for path := range s.Docs {
+		mux.HandleFunc("GET "+path, s.open(s.docs))
 	}
 }

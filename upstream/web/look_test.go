@@ -100,9 +100,11 @@ func TestDocsAreShort(t *testing.T) {
 	t.Parallel()
 	server := gallery(t)
 	page := browsertest.Start(t).Person(browsertest.Wide)
-	page.Go(server.URL + "/docs")
-	if height := browsertest.Evaluate[int](page, "document.documentElement.scrollHeight"); height > 6300 {
-		t.Errorf("%d pixels high, want at most 6300", height)
+	for _, path := range []string{"/docs", "/docs-go", "/docs-errors"} {
+		page.Go(server.URL + path)
+		if height := browsertest.Evaluate[int](page, "document.documentElement.scrollHeight"); height > 6300 {
+			t.Errorf("%s is %d pixels high, want at most 6300", path, height)
+		}
 	}
 }
 

@@ -18,18 +18,24 @@ func (snapshot) NextExpected(now time.Time) time.Time { return now }
 // docsStories are the states of the reference of the API.
 func docsStories() map[string]story {
 	return map[string]story{
-		"docs": func(s *site, w http.ResponseWriter) error {
-			data, err := rates.Snapshot()
-			if err != nil {
-				return err
-			}
-			currencies, err := api.New(snapshot{data}, s.Address, s.Now)
-			if err != nil {
-				return err
-			}
-			shown := *s
-			shown.Docs = currencies.Reference
-			return shown.docs(w, loaded(s, httptest.NewRequest(http.MethodGet, "/docs", nil)))
-		},
+		"docs":        docsStory("/docs"),
+		"docs-go":     docsStory("/docs/go"),
+		"docs-errors": docsStory("/docs/errors"),
+	}
+}
+
+func docsStory(path string) story {
+	return func(s *site, w http.ResponseWriter) error {
+		data, err := rates.Snapshot()
+		if err != nil {
+			return err
+		}
+		currencies, err := api.New(snapshot{data}, s.Address, s.Now)
+		if err != nil {
+			return err
+		}
+		shown := *s
+		shown.Docs = currencies.Reference
+		return shown.docs(w, loaded(s, httptest.NewRequest(http.MethodGet, path, nil)))
 	}
 }

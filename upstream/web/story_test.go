@@ -86,10 +86,6 @@ func tell(t *testing.T, s *site, name string) *httptest.ResponseRecorder {
 // maxPage is what a page may weigh with its style, script and icon.
 const maxPage = 50 << 10
 
-// maxReference is what the reference of the API may weigh, with samples in
-// four languages.
-const maxReference = 72 << 10
-
 func TestStorybook(t *testing.T) {
 	t.Parallel()
 	s := storySite(t)
@@ -107,12 +103,8 @@ func TestStorybook(t *testing.T) {
 					weight += len(file.content)
 				}
 			}
-			limit := maxPage
-			if name == "docs" {
-				limit = maxReference
-			}
-			if weight > limit {
-				t.Errorf("%d bytes with style, script and icon, want at most %d", weight, limit)
+			if weight > maxPage {
+				t.Errorf("%d bytes with style, script and icon, want at most %d", weight, maxPage)
 			}
 			for _, wrong := range []string{"<no value>", "ZgotmplZ", " style=", " onclick="} {
 				if bytes.Contains(body, []byte(wrong)) {

@@ -50,8 +50,9 @@ type Config struct {
 	// SignUpPlan is the plan of these accounts. Default: account.FreePlan.
 	SignUpPlan string
 
-	// Docs is the reference of the API at /docs. Empty for none.
-	Docs template.HTML
+	// Docs has the pages of the reference of the API by their path, one of
+	// them at /docs. Empty for none.
+	Docs map[string]template.HTML
 
 	// Brand is what the pages call the product. Default: the currency API.
 	Brand Brand

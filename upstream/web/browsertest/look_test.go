@@ -137,7 +137,7 @@ func TestLivePages(t *testing.T) {
 		p := browser.Person(options...)
 		signIn(t, s, p)
 		for _, path := range []string{"/usage", "/usage/calls", "/settings/keys", "/settings/keys?page=2", "/settings/keys/new",
-			"/settings/plan", "/settings/password", "/settings/sessions", "/docs", "/nothing"} {
+			"/settings/plan", "/settings/password", "/settings/sessions", "/docs/go", "/docs/errors", "/nothing"} {
 			check(t, s, p, look, path)
 		}
 		if *screenshots != "" {
@@ -156,12 +156,8 @@ func check(t *testing.T, s *stack.Stack, p *browsertest.Page, look, path string)
 	const loaded = `[...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
 		.filter(e => !e.name.includes("background")).reduce((sum, e) => sum + e.decodedBodySize, 0)`
 	weight := browsertest.Evaluate[float64](p, loaded)
-	limit := 50.0
-	if path == "/docs" {
-		limit = 72 // it has samples in four languages
-	}
-	if weight < 1000 || weight > limit*1024 {
-		t.Errorf("%s, %s: %.0f bytes with all that it loads, want at most %.0f KB", path, look, weight, limit)
+	if weight < 1000 || weight > 50<<10 {
+		t.Errorf("%s, %s: %.0f bytes with all that it loads, want at most 50 KB", path, look, weight)
 	}
 	const waited = `(e => e.responseStart - e.requestStart)(performance.getEntriesByType("navigation")[0])`
 	t.Logf("%s, %s: %.0f bytes, first byte after %.1f ms", path, look, weight, browsertest.Evaluate[float64](p, waited))
