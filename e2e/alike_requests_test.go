@@ -169,6 +169,8 @@ var alike = []struct{ name, status, text string }{
 	{"old style", "200", call("/static/old/base.css", "")},
 	{"unknown asset", "404", call("/static/old/app.txt", "")},
 	{"docs", "200", call("/docs", "")},
+	{"docs of a language", "200", call("/docs/go", "")},
+	{"docs of an unknown language", "404", call("/docs/cobol", "")},
 	{"docs below", "404", call("/docs/", "")},
 	{"OpenAPI", "200", call("/openapi.json", "")},
 	{"OpenAPI from another origin", "200", call("/openapi.json", "", "Origin: https://other.example")},

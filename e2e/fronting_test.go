@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -107,15 +108,33 @@ func freePorts(t *testing.T) (ports *strings.Replacer, env []string) {
 	}
 }
 
-var (
-	// Caddy's commands log to standard error.
-	logLines = regexp.MustCompile(`(?m)^{"level":.*\n`)
-	dates    = regexp.MustCompile(`\d{4}-\d{2}-\d{2}`)
-)
+// logLines are those that Caddy's commands write to standard error.
+var logLines = regexp.MustCompile(`(?m)^{"level":.*\n`)
 
-// patternOf is an output of the page as a regular expression.
+// changing is what differs from run to run in the output of a command: times,
+// dates, ids of keys, the width of columns, and … for any text of the line.
+var changing = []struct{ on, like *regexp.Regexp }{
+	{on: regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)`)},
+	{on: regexp.MustCompile(`\d{4}-\d\d-\d\d`)},
+	{on: regexp.MustCompile(`\b\d{10}\b`)}, // seconds since 1970
+	{on: regexp.MustCompile(`\bkey_\w{16}\b`)},
+	{on: regexp.MustCompile(`\b\d+ s\b`)},
+	{on: regexp.MustCompile(` +`)},
+	{on: regexp.MustCompile(`…`), like: regexp.MustCompile(`.*`)},
+}
+
+// patternOf is an output of a page as a regular expression.
 func patternOf(text string) *regexp.Regexp {
-	quoted := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(text)), "…", ".*")
-	quoted = dates.ReplaceAllString(quoted, dates.String())
-	return regexp.MustCompile("(?m)^" + strings.ReplaceAll(quoted, "\n", "\r?\n"))
+	pattern, rest := "(?m)^", strings.TrimSpace(text)
+	for rest != "" {
+		first, length, like := len(rest), 0, ""
+		for _, c := range changing {
+			if found := c.on.FindStringIndex(rest); found != nil && found[0] < first {
+				first, length, like = found[0], found[1]-found[0], cmp.Or(c.like, c.on).String()
+			}
+		}
+		pattern += strings.ReplaceAll(regexp.QuoteMeta(rest[:first]), "\n", "\r?\n") + like
+		rest = rest[first+length:]
+	}
+	return regexp.MustCompile(pattern)
 }

@@ -103,12 +103,19 @@ func (s *Stack) Log() string { return s.log.String() }
 // Run runs commands of a shell beside the Caddyfile, with the built programs.
 func (s *Stack) Run(commands string) {
 	s.t.Helper()
+	if out, err := s.Shell(commands); err != nil {
+		s.t.Errorf("running\n%s%v\n%s", commands, err, out)
+	}
+}
+
+// Shell is like Run, and returns all that the commands print. The error is
+// that of the first command that fails.
+func (s *Stack) Shell(commands string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-euc", commands)
 	cmd.Dir = filepath.Dir(s.Caddyfile)
 	cmd.Env = append(slices.Clone(s.env), "PATH="+filepath.Join(Root(), "bin")+":"+os.Getenv("PATH"))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		s.t.Errorf("running\n%s%v\n%s", commands, err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
