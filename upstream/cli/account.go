@@ -238,7 +238,11 @@ the currency API or another of these commands reaches the gate.`
 func accountDelete(gate Gate) *cobra.Command {
 	var ask func(string, ...any) error
 	c := changeCommand(gate, "delete", "Delete an account with its tokens and counts", func(c *cobra.Command, accounts *account.Service, id string) error {
-		if err := ask("Delete account %s with its keys and counts?", id); err != nil {
+		a, err := find(c.Context(), accounts, id)
+		if err != nil {
+			return err
+		}
+		if err := ask("Delete account %s (%s) with its keys and counts?", a.Email, id); err != nil {
 			return err
 		}
 		return accounts.Delete(c.Context(), id)

@@ -80,7 +80,7 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(stderr, "upstream: %v\n", err)
+	fmt.Fprintf(stderr, "upstream: %v\n", nameFlag(command, err))
 	if *started && !misuse.Is(err) {
 		return 1
 	}

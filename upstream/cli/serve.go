@@ -59,6 +59,9 @@ func (s *settings) serve(c *cobra.Command) (err error) {
 	if err := s.signUpFromEnvironment(c); err != nil {
 		return err
 	}
+	if _, _, err := net.SplitHostPort(s.listen); err != nil {
+		return &app.OptionError{Option: "upstream", Value: s.listen, Want: "host:port"}
+	}
 	options := s.options(c)
 	if options.Control, err = controlListener.Connect(c); err != nil {
 		return err

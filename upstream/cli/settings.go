@@ -10,12 +10,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
 )
 
@@ -43,6 +44,27 @@ type settings struct {
 // or, if that is empty, the fallback.
 func fromEnvironment(c *cobra.Command, value *string, name, variable, fallback, usage string) {
 	c.Flags().StringVar(value, name, cmp.Or(os.Getenv(variable), fallback), usage+" (environment: "+variable+")")
+	c.Flag(name).Annotations = map[string][]string{environment: {variable}}
+}
+
+// environment is the annotation of a flag with its environment variable.
+const environment = "environment"
+
+// nameFlag makes an error about an option name the flag, or the environment
+// variable if the flag is not set.
+func nameFlag(c *cobra.Command, err error) error {
+	var invalid *app.OptionError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	named := *invalid
+	named.Option = "TOLLGATE_" + strings.ToUpper(invalid.Option)
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if slices.Contains(f.Annotations[environment], named.Option) {
+			named.Option = "--" + f.Name
+		}
+	})
+	return &named
 }
 
 // withData declares the flag of commands that read or write data.
@@ -67,7 +89,7 @@ func connectListener(c *cobra.Command) (*client.Client, error) {
 	}
 	address := c.Flag("control").Value.String()
 	if _, _, err := net.SplitHostPort(address); err != nil {
-		return nil, misuse.Errorf("invalid --control %q: want host:port", address)
+		return nil, &app.OptionError{Option: "control", Value: address, Want: "host:port"}
 	}
 	return client.New("http://"+address, secret)
 }
