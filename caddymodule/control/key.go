@@ -343,6 +343,7 @@ func showKey(key store.Key) api.Key {
 		Account:    key.Account,
 		Kind:       key.Kind.String(),
 		Name:       key.Name,
+		Root:       key.Root,
 		Abilities:  append([]string{}, key.Abilities...),
 		Hint:       key.Hint,
 		CreatedAt:  round(key.CreatedAt),

@@ -195,11 +195,11 @@ func keyChange(action, loginAction, eventType string, before, after *store.Key) 
 	return c
 }
 
-// entryOf returns a key for an entry, without its last call, which is no
-// change.
+// entryOf returns a key for an entry, without its last call, which is not a
+// change, and without its root: the entry of a rotation has both keys.
 func entryOf(key store.Key) api.Key {
 	shown := showKey(key)
-	shown.LastUsedAt, shown.LastUsedFrom = nil, nil
+	shown.Root, shown.LastUsedAt, shown.LastUsedFrom = "", nil, nil
 	return shown
 }
 

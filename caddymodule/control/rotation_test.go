@@ -49,7 +49,7 @@ func TestRotateKey(t *testing.T) {
 				t.Fatalf("got %d %s", w.Code, w.Body)
 			}
 			want := old.Key
-			want.ID, want.Hint, want.CreatedAt = next.ID, next.Hint, old.CreatedAt.Add(time.Minute)
+			want.ID, want.Root, want.Hint, want.CreatedAt = next.ID, old.ID, next.Hint, old.CreatedAt.Add(time.Minute)
 			if diff := cmp.Diff(want, next.Key); diff != "" {
 				t.Errorf("the new key (-want +got):\n%s", diff)
 			}
@@ -153,7 +153,7 @@ func TestRotationDuringAChange(t *testing.T) {
 		t.Fatalf("got %d %s", w.Code, w.Body)
 	}
 	want := api.Key{
-		ID: next.ID, Account: "acc_1", Kind: "key", Name: "renamed", Abilities: []string{"usage"}, Hint: next.Hint,
+		ID: next.ID, Root: key.ID, Account: "acc_1", Kind: "key", Name: "renamed", Abilities: []string{"usage"}, Hint: next.Hint,
 		CreatedAt: controltest.Start.Add(time.Minute), ExpiresAt: new(controltest.Start.Add(time.Hour)),
 		Limits: []api.Limit{{Endpoint: "convert", Period: "day", Limit: 1}}, Addresses: []string{"203.0.113.0/24"},
 	}

@@ -123,7 +123,7 @@ func (q keyQuery) Sorted() bool { return q.Order != newest }
 // fill adds one page of the keys to the view. The keys are oldest first.
 func (view *keysView) fill(v *visit, keys []api.Key, number string) {
 	view.Offer = v.offer()
-	view.Many = len(keys) > fewKeys
+	view.Many = len(keys) > fewKeys || view.Search != ""
 	toggled := view.keyQuery
 	toggled.Revoked = !toggled.Revoked
 	view.Toggle = toggled.link(1)
@@ -226,23 +226,19 @@ func end(key api.Key) *time.Time {
 // successor is a live key to which another was rotated.
 type successor struct{ ID, Hint string }
 
-// successors returns the successors of keys, by the ids of the keys. A
-// rotation gives the name of a live key to a new one, and nothing else does.
-// The keys are oldest first.
+// successors returns the successors of keys, by the ids of the keys: the newest
+// key of the same rotations, if it is live. The keys are oldest first.
 func successors(keys []api.Key, now time.Time) map[string]*successor {
 	next := map[string]*successor{}
-	newer := map[string]api.Key{} // by name
+	newestOf := map[string]api.Key{} // by root
 	for _, key := range slices.Backward(keys) {
-		replaced, found := newer[key.Name]
-		newer[key.Name] = key
-		if ends := end(key); !found || ends != nil && replaced.CreatedAt.After(*ends) {
-			continue
-		}
+		root := cmp.Or(key.Root, key.ID)
+		last, found := newestOf[root]
 		switch {
-		case next[replaced.ID] != nil:
-			next[key.ID] = next[replaced.ID]
-		case replaced.RevokedAt == nil && (replaced.ExpiresAt == nil || replaced.ExpiresAt.After(now)):
-			next[key.ID] = &successor{replaced.ID, replaced.Hint}
+		case !found:
+			newestOf[root] = key
+		case last.RevokedAt == nil && (last.ExpiresAt == nil || last.ExpiresAt.After(now)):
+			next[key.ID] = &successor{last.ID, last.Hint}
 		}
 	}
 	return next

@@ -36,19 +36,19 @@ func TestKeyCalls(t *testing.T) {
 	}
 }
 
-// A successor is a live key of the same name that was made before the other
-// ended. A new key with the name of a revoked one is none.
+// A successor is the newest key of the same rotations, if it is live. Another
+// key with the same name is none.
 func TestSuccessors(t *testing.T) {
 	t.Parallel()
 	at := func(hours int) *time.Time { return new(storyTime.Add(time.Duration(hours) * time.Hour)) }
-	key := func(id string, created int, expires, revoked *time.Time) api.Key {
-		return api.Key{ID: id, Name: id[:1], CreatedAt: *at(created), ExpiresAt: expires, RevokedAt: revoked}
+	key := func(id, root string, expires, revoked *time.Time) api.Key {
+		return api.Key{ID: id, Root: root, Name: id[:1], ExpiresAt: expires, RevokedAt: revoked}
 	}
 	next := successors([]api.Key{
-		key("a1", -9, nil, at(-8)), key("a2", -8, at(2), at(-7)), key("a3", -7, at(1), nil), key("a4", -6, nil, nil),
-		key("b1", -5, nil, at(-4)), key("b2", -3, nil, nil),
-		key("c1", -5, nil, at(-4)), key("c2", -4, nil, at(-1)),
-		key("d1", -3, at(-1), nil), key("d2", -2, at(5), nil),
+		key("a1", "", nil, at(-8)), key("a2", "a1", at(2), at(-7)), key("a3", "a1", at(1), nil), key("a4", "a1", nil, nil),
+		key("b1", "", nil, at(-4)), key("b2", "", nil, nil),
+		key("c1", "", nil, at(-4)), key("c2", "c1", nil, at(-1)),
+		key("d1", "", at(-1), nil), key("d2", "d1", at(5), nil),
 	}, storyTime)
 	for id, want := range map[string]string{"a1": "a4", "a2": "a4", "a3": "a4", "a4": "", "b1": "", "c1": "", "d1": "d2"} {
 		got := ""
@@ -58,6 +58,33 @@ func TestSuccessors(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: got %q, want %q", id, got, want)
 		}
+	}
+}
+
+// The last day of a key is whole, also where clocks skip the midnight after it.
+func TestLastDay(t *testing.T) {
+	t.Parallel()
+	for zone, want := range map[string]string{
+		"America/Havana": "2026-03-07T23:59:59-05:00", "America/Santiago": "2026-03-07T23:59:59-03:00", "UTC": "2026-03-07T23:59:59Z",
+	} {
+		location, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := &visit{clock: clock{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), zone: location}}
+		if got := v.lastDay(&keyForm{Until: "2026-03-07"}).Format(time.RFC3339); got != want {
+			t.Errorf("%s: got %s, want %s", zone, got, want)
+		}
+	}
+}
+
+// A search is shown also if few keys remain.
+func TestSearchRemains(t *testing.T) {
+	t.Parallel()
+	view := keysView{keyQuery: keyQuery{Search: "nothing", Order: newest}}
+	view.fill(storyVisit("starter"), storyKeys(3), "")
+	if !view.Many || view.Found != 0 {
+		t.Errorf("got %+v", view)
 	}
 }
 

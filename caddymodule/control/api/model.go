@@ -162,6 +162,7 @@ type Key struct {
 	Account    string     `json:"account"`
 	Kind       string     `json:"kind" enum:"key,login" doc:"A key that a person created, or the token of a login."`
 	Name       string     `json:"name"`
+	Root       string     `json:"root,omitempty" doc:"The id of the first key of its rotations. Absent for a key that replaces none."`
 	Abilities  []string   `json:"abilities" nullable:"false" doc:"What the token may do, if the plan of the account includes it."`
 	Hint       string     `json:"hint" doc:"A part of the token that identifies it."`
 	CreatedAt  time.Time  `json:"created_at"`
