@@ -1,5 +1,6 @@
-// Command ports fails if a program already listens on one of its arguments,
-// which are addresses, URLs of sites, or empty. Caddy would share a port with
+// Command ports fails if a program already listens on one of its arguments.
+// The first has the addresses of sites as in a Caddyfile, with commas between
+// them. The others are addresses, or empty. Caddy would share a port with
 // another Caddy without an error, and the kernel would distribute the
 // connections.
 package main
@@ -18,12 +19,19 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stderr)) }
 
-func run(addresses []string, stderr io.Writer) (status int) {
-	for _, address := range addresses {
+func run(arguments []string, stderr io.Writer) (status int) {
+	report := func(name, address string) {
 		if err := check(address); err != nil {
-			fmt.Fprintf(stderr, "%s is in use: %v. Stop the other program, or choose another port.\n", address, err)
+			fmt.Fprintf(stderr, "%s is in use: %v. Stop the other program, or choose another port.\n", name, err)
 			status = 1
 		}
+	}
+	for site := range strings.SplitSeq(arguments[0], ",") {
+		site = strings.TrimSpace(site)
+		report(site, listener(site))
+	}
+	for _, address := range arguments[1:] {
+		report(address, address)
 	}
 	return status
 }
@@ -31,32 +39,33 @@ func run(addresses []string, stderr io.Writer) (status int) {
 // check listens on an address for a moment. An address that cannot be listened
 // on for another reason is no concern of this program.
 func check(address string) error {
-	at := endpoint(address)
-	if at == "" {
+	if address == "" || strings.HasPrefix(address, "unix") {
 		return nil
 	}
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", at)
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return errors.New("another program listens on " + at)
+		return errors.New("another program listens on " + address)
 	case err != nil:
 		return nil //nolint:nilerr // the program that listens later reports it
 	}
 	return listener.Close()
 }
 
-// endpoint returns what a program listens on for an address. For a site that is
-// the port, on all interfaces.
-func endpoint(address string) string {
-	site, err := url.Parse(address)
+// listener returns what Caddy listens on for the address of a site: its port on
+// all interfaces.
+func listener(site string) string {
+	address := site
+	if !strings.Contains(site, "://") {
+		address = "https://" + site
+	}
+	u, err := url.Parse(address)
 	switch {
-	case address == "" || strings.HasPrefix(address, "unix"):
+	case site == "" || err != nil:
 		return ""
-	case err != nil || site.Host == "":
-		return address
-	case site.Port() != "":
-		return ":" + site.Port()
-	case site.Scheme == "https":
+	case u.Port() != "":
+		return ":" + u.Port()
+	case u.Scheme == "https":
 		return ":443"
 	}
 	return ":80"

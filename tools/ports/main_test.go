@@ -25,26 +25,35 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, address := range []string{used.Addr().String(), "http://localhost:" + port, "https://api.example.com:" + port} {
+	site := "http://" + free.Addr().String()
+	for _, c := range []struct {
+		arguments []string
+		names     string
+	}{
+		{[]string{site, used.Addr().String()}, used.Addr().String()},
+		{[]string{"http://localhost:" + port, free.Addr().String()}, "http://localhost:" + port},
+		{[]string{site + ", https://api.example.com:" + port}, "https://api.example.com:" + port},
+		{[]string{"one.example:" + port}, "one.example:" + port},
+	} {
 		var said strings.Builder
-		if status := run([]string{free.Addr().String(), address}, &said); status != 1 || !strings.HasPrefix(said.String(), address+" is in use: ") || strings.Count(said.String(), "\n") != 1 {
-			t.Errorf("%s: got %d, %q", address, status, said.String())
+		if status := run(c.arguments, &said); status != 1 || !strings.HasPrefix(said.String(), c.names+" is in use: ") || strings.Count(said.String(), "\n") != 1 {
+			t.Errorf("%q: got %d, %q", c.arguments, status, said.String())
 		}
 	}
 	var said strings.Builder
-	if status := run([]string{free.Addr().String(), "", "unix//run/admin.sock"}, &said); status != 0 || said.Len() > 0 {
+	if status := run([]string{site, free.Addr().String(), "", "unix//run/admin.sock"}, &said); status != 0 || said.Len() > 0 {
 		t.Errorf("got %d, %q", status, said.String())
 	}
 }
 
-func TestEndpoint(t *testing.T) {
+func TestListener(t *testing.T) {
 	t.Parallel()
-	for address, want := range map[string]string{
+	for site, want := range map[string]string{
 		"http://localhost:8080": ":8080", "https://api.example.com": ":443", "http://api.example.com": ":80",
-		"127.0.0.1:8081": "127.0.0.1:8081", "localhost:2019": "localhost:2019", ":9000": ":9000", "unix//run/x": "", "": "",
+		"api.example.com": ":443", "one.example:8443": ":8443", ":9000": ":9000", "": "",
 	} {
-		if got := endpoint(address); got != want {
-			t.Errorf("%q: got %q, want %q", address, got, want)
+		if got := listener(site); got != want {
+			t.Errorf("%q: got %q, want %q", site, got, want)
 		}
 	}
 }
