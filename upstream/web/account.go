@@ -94,7 +94,7 @@ type exportedVisit struct {
 	Current    bool      `json:"current"`
 }
 
-// exportData answers with all that is stored about the account, as a file.
+// exportData answers with the data of the account, as a file.
 func (s *site) exportData(w http.ResponseWriter, r *http.Request, v *visit) error {
 	data, err := s.collect(r.Context(), v)
 	if err != nil {

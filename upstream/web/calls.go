@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
@@ -29,7 +30,8 @@ type callRow struct {
 type callList struct {
 	Rows   []callRow
 	Filter callFilter
-	// Keys and Endpoints are the values to choose from.
+	// Keys and Endpoints are the values to choose from: of keys their names,
+	// and the id that the filter has.
 	Keys, Endpoints []string
 	// All is the number of recent calls. More tells that older ones match the
 	// filter, and Older that newer ones do.
@@ -52,6 +54,7 @@ const (
 
 // callFilter selects recent calls. Empty members select all.
 type callFilter struct {
+	// Key is the name of a key at the time of the call, or its id.
 	Key, Endpoint string
 	// Status is a class, such as 2xx, or refused.
 	Status string
@@ -82,7 +85,7 @@ func (f callFilter) values() url.Values {
 func (f callFilter) IsSet() bool { return f != callFilter{} }
 
 func (f callFilter) selects(c api.UsageCall) bool {
-	return (f.Key == "" || f.Key == c.Key) && (f.Endpoint == "" || f.Endpoint == c.Endpoint) && f.selectsStatus(c)
+	return (f.Key == "" || f.Key == c.Key || f.Key == c.KeyID) && (f.Endpoint == "" || f.Endpoint == c.Endpoint) && f.selectsStatus(c)
 }
 
 func (f callFilter) selectsStatus(c api.UsageCall) bool {
@@ -110,6 +113,9 @@ func (v *visit) callList(document api.UsageDocument, filter callFilter, skip, li
 		if filter.selects(c) {
 			selected = append(selected, c)
 		}
+	}
+	if strings.HasPrefix(filter.Key, "key_") && !slices.Contains(list.Keys, filter.Key) {
+		list.Keys = append(list.Keys, filter.Key)
 	}
 	slices.Sort(list.Keys)
 	slices.Sort(list.Endpoints)

@@ -122,6 +122,18 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// A key is found by its id, whatever its name was.
+func TestCallFilterByID(t *testing.T) {
+	t.Parallel()
+	document := api.UsageDocument{RecentCalls: []api.UsageCall{
+		{Key: "new", KeyID: "key_1"}, {Key: "other", KeyID: "key_2"}, {Key: "old", KeyID: "key_1"}, {Key: "new", KeyID: "key_3"},
+	}}
+	list := storyVisit("starter").callList(document, callFilter{Key: "key_1"}, 0, callsPerPage)
+	if len(list.Rows) != 2 || list.Rows[0].Key != "new" || list.Rows[1].Key != "old" || !slices.Contains(list.Keys, "key_1") {
+		t.Errorf("got %+v", list)
+	}
+}
+
 func TestCallFilter(t *testing.T) {
 	t.Parallel()
 	v, document := storyVisit("starter"), storyUsage(nil, 18)

@@ -67,7 +67,11 @@ func (v *visit) lastDay(f *keyForm) *time.Time {
 		f.refuse("expires", "Enter a date such as "+v.clock.now.AddDate(1, 0, 0).In(v.clock.zone).Format(time.DateOnly)+".")
 		return nil
 	}
-	last := first.AddDate(0, 0, 1).Add(-time.Second)
+	next := first.AddDate(0, 0, 1)
+	if next.Day() == first.Day() { // clocks skip this midnight
+		next = next.Add(time.Hour)
+	}
+	last := next.Add(-time.Second)
 	switch {
 	case !last.After(v.clock.now):
 		f.refuse("expires", "The date is in the past. Enter today or a later date.")

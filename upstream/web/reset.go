@@ -31,7 +31,7 @@ func (s *site) showReset(w http.ResponseWriter, status int, view resetView) erro
 	return s.views.show(w, status, "reset", page{Title: "Reset your password", Body: view})
 }
 
-// resetPassword spends a reset link and sets the password. It signs nobody in:
+// resetPassword spends a reset link and sets the password. It does not sign in:
 // a person who was made to send another person's link would not see whose
 // account it is.
 func (s *site) resetPassword(w http.ResponseWriter, r *http.Request) error {

@@ -147,7 +147,11 @@ func (s *site) usageAndRefused(ctx context.Context, v *visit, days int) (api.Usa
 	return document, refused, err
 }
 
-// refusedOf gets the refused calls of the account.
+// notRefused are the codes of failures of the gate and the service. The gate
+// does not record these calls either.
+var notRefused = []string{"internal", "unavailable", "upstream_timeout", "upstream_unreachable"}
+
+// refusedOf gets the refused calls of the account, by a limit or a permission.
 func (s *site) refusedOf(ctx context.Context, v *visit, days int) (refusedCalls, error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
@@ -158,6 +162,9 @@ func (s *site) refusedOf(ctx context.Context, v *visit, days int) (refusedCalls,
 			return nil, err
 		}
 		for _, row := range page.Refused {
+			if slices.Contains(notRefused, row.Code) {
+				continue
+			}
 			if refused[row.Day] == nil {
 				refused[row.Day] = map[string]int64{}
 			}

@@ -33,6 +33,7 @@
 //
 // Earlier versions do not know l, P:keys and the keys of reports, and ignore
 // them, so they work with the same data: the number of the layout is the same.
+// They cannot read the days in u and the successes in the cells of clients.
 // Keys that they make or revoke are not in P:keys. While a restore runs, and
 // after one that failed, the layout is not a number, and no version uses the data.
 //

@@ -71,7 +71,7 @@ func TestUsagePage(t *testing.T) {
 		}
 	}
 	file := browsertest.EvaluateAsync[string](p, `fetch(document.querySelector('a[href*="days.csv"]').href).then(r => r.text())`)
-	table := browsertest.Evaluate[string](p, `[...document.querySelectorAll("#table tr")].map(r => [...r.cells].slice(1, -1).map(c => c.textContent.trim()).join(",")).join("\r\n")`)
+	table := browsertest.Evaluate[string](p, `[...document.querySelectorAll("#table tbody tr")].map(r => [...r.cells].slice(1, -1).map(c => c.textContent.trim()).join(",")).join("\r\n")`)
 	if lines := strings.SplitN(file, "\r\n", 3); !strings.HasPrefix(lines[0], "day,currencies,convert") || !strings.HasSuffix(lines[1], ","+table) {
 		t.Errorf("the file is %q, the table %q", file, table)
 	}
