@@ -64,11 +64,13 @@ func TestScript(t *testing.T) {
 
 	call(s, token)
 	p.Go(s.Address + "/usage")
+	holdFetch(p)
 	p.PressHere("#pause")
 	if got := p.Text("#pause"); got != "Paused · Resume" {
 		t.Errorf("the button says %q", got)
 	}
 	call(s, token)
+	browsertest.EvaluateAsync[bool](p, "letGo()")
 	if got := p.Text("#meters"); !strings.Contains(got, "1 of 1,000 used") {
 		t.Errorf("a paused page says %s", got)
 	}
@@ -79,4 +81,23 @@ func TestScript(t *testing.T) {
 	p.Await("#pause", "Reconnecting")
 	s.StartUpstream()
 	p.Await("#pause", "Pause updates")
+}
+
+// holdFetch waits until the page fetches something, and holds this request
+// until letGo is called.
+func holdFetch(p *browsertest.Page) {
+	browsertest.EvaluateAsync[bool](p, `new Promise((begun) => {
+		const plain = fetch;
+		window.fetch = async (...request) => {
+			window.fetch = plain;
+			await new Promise((go) => {
+				window.letGo = () => {
+					go();
+					return new Promise((settled) => setTimeout(settled, 500, true)); // for the page to take the answer
+				};
+				begun(true);
+			});
+			return plain(...request);
+		};
+	})`)
 }

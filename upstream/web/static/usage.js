@@ -22,12 +22,14 @@ async function update() {
 	const address = new URL(location.href);
 	address.searchParams.set("background", "1");
 	const answer = await fetch(address, { cache: "no-store" });
+	const text = await answer.text();
+	if (paused) return; // since the request began
 	if (answer.redirected) {
 		location.reload(); // the session has ended
 		return;
 	}
 	if (!answer.ok) throw new Error("update failed");
-	const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+	const page = new DOMParser().parseFromString(text, "text/html");
 	if (page.querySelectorAll("[data-live]").length !== sent.size) {
 		location.reload(); // the page has other parts, for instance after the first call
 		return;
@@ -53,7 +55,7 @@ if (pause) {
 			await update();
 			show();
 		} catch {
-			pause.textContent = "Reconnecting"; // the next tick tries again
+			if (!paused) pause.textContent = "Reconnecting"; // the next tick tries again
 		}
 		setTimeout(tick, 3000);
 	};
