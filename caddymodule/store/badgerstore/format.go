@@ -20,19 +20,21 @@ type format struct {
 // Versions of the format. The first had no log. The second had no numbers of
 // changes. The third had no overrides, no restrictions of keys and no counts
 // of keys. The fourth had no labels of accounts, no reports and no events. The
-// rows of the third and the fourth are valid rows of the fifth.
+// fifth had no days of keys, no codes of recent calls and no successes of
+// login clients. The rows since the third are valid rows of the sixth.
 const (
 	versionPlain        = "tollgate 1"
 	versionUnconfirmed  = "tollgate 2"
 	versionUnrestricted = "tollgate 3"
 	versionUnlabelled   = "tollgate 4"
-	version             = "tollgate 5"
+	versionWithoutDays  = "tollgate 5"
+	version             = "tollgate 6"
 )
 
 // hasLog tells whether a version has a log.
 func (f *format) hasLog() bool {
 	switch f.version {
-	case version, versionUnlabelled, versionUnrestricted, versionUnconfirmed:
+	case version, versionWithoutDays, versionUnlabelled, versionUnrestricted, versionUnconfirmed:
 		return true
 	}
 	return false

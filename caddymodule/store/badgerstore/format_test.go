@@ -62,7 +62,7 @@ func writeFormat(t *testing.T, dir, version string) {
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	for version, known := range map[string]bool{
-		versionUnconfirmed: true, versionUnrestricted: true, versionUnlabelled: true, version: true, "tollgate 6": false, "tollgate 50": false,
+		versionUnconfirmed: true, versionUnrestricted: true, versionUnlabelled: true, versionWithoutDays: true, version: true, "tollgate 7": false, "tollgate 50": false,
 	} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
@@ -78,7 +78,7 @@ func TestFormats(t *testing.T) {
 			for range 2 {
 				s := openHere(t, dir, Options{})
 				format, err := s.archive.format()
-				if err != nil || format.version != "tollgate 5" || format.changes == 0 {
+				if err != nil || format.version != "tollgate 6" || format.changes == 0 {
 					t.Errorf("once it is open, the format is %+v, %v", format, err)
 				}
 				if got, err := s.Account(t.Context(), "acc_1"); err != nil || got.Plan != "starter" {

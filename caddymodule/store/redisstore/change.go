@@ -18,6 +18,7 @@ import (
 
 func keyField(id string) string { return "k:" + id }
 func useField(id string) string { return "u:" + id }
+func dayField(id string) string { return "d:" + id }
 
 // loaded is an account with all of its keys, as one script read them.
 type loaded struct {
@@ -65,10 +66,8 @@ func decodeLoaded(account string, reply []rueidis.RedisMessage) (*loaded, error)
 		if err != nil {
 			return nil, err
 		}
-		if use, used := fields[useField(id)]; used {
-			if err := decodeUse(&key, use); err != nil {
-				return nil, err
-			}
+		if err := decodeUse(&key, fields[useField(id)], fields[dayField(id)]); err != nil {
+			return nil, err
 		}
 		l.ring = append(l.ring, &key)
 		l.tokens[id], l.rows[id] = hash, row
@@ -136,7 +135,7 @@ func (s *Store) save(ctx context.Context, account, before string, l *loaded, dea
 	}
 	args = append(append(args, strconv.Itoa(len(rows)/2)), rows...)
 	for _, k := range dead {
-		args = append(args, keyField(k.id), useField(k.id))
+		args = append(args, keyField(k.id), useField(k.id), dayField(k.id))
 	}
 	// From here on, no grant that is cached already is used, also if the reply
 	// is lost. The second number is for grants that are read until then.

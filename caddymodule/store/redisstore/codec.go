@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -161,32 +162,40 @@ func decodeKey(account, id, text string) (store.Key, token.Hash, error) {
 	return k, row.Token, nil
 }
 
-// encodeUse writes when a key was last used, in microseconds, from where, and
-// its calls by day: "1795000000000000 192.0.2.1 20780:12:3". The address may be
-// empty.
+// encodeUse writes when a key was last used, in microseconds, and from where:
+// "1795000000000000 192.0.2.1". The address may be empty.
 func encodeUse(k *store.Key) string {
 	text := []byte(decimal(k.LastUsedAt.UnixMicro()) + " ")
 	if k.LastUsedFrom.IsValid() {
 		text = k.LastUsedFrom.AppendTo(text)
 	}
-	for _, d := range k.Days {
-		text = fmt.Appendf(text, " %d:%d:%d", int32(d.Day), d.Calls, d.Refused)
-	}
 	return string(text)
 }
 
-// decodeUse reads what encodeUse writes. Older versions wrote no days.
-func decodeUse(k *store.Key, text string) error {
-	at, rest, _ := strings.Cut(text, " ")
-	from, days, _ := strings.Cut(rest, " ")
-	us, err := strconv.ParseInt(at, 10, 64)
-	if err != nil {
-		return damaged("last use of key "+k.ID, err)
+// encodeDays writes the calls of a key by day, admitted and refused:
+// "20780:12:3 20781:5:0".
+func encodeDays(days []store.KeyDay) string {
+	var text []byte
+	for _, d := range days {
+		text = fmt.Appendf(text, "%d:%d:%d ", int32(d.Day), d.Calls, d.Refused)
 	}
-	k.LastUsedAt = time.UnixMicro(us).UTC()
-	if from != "" {
-		if k.LastUsedFrom, err = netip.ParseAddr(from); err != nil {
+	return string(bytes.TrimSpace(text))
+}
+
+// decodeUse reads what encodeUse and encodeDays write. Both are empty for a key
+// that was never used. Older versions wrote no days.
+func decodeUse(k *store.Key, use, days string) error {
+	if use != "" {
+		at, from, _ := strings.Cut(use, " ")
+		us, err := strconv.ParseInt(at, 10, 64)
+		if err != nil {
 			return damaged("last use of key "+k.ID, err)
+		}
+		k.LastUsedAt = time.UnixMicro(us).UTC()
+		if from != "" {
+			if k.LastUsedFrom, err = netip.ParseAddr(from); err != nil {
+				return damaged("last use of key "+k.ID, err)
+			}
 		}
 	}
 	for field := range strings.FieldsSeq(days) {

@@ -17,7 +17,7 @@ import (
 
 const keysKey = "tollgate:{" + account + "}:k"
 
-// endedKeys creates the account with revoked keys. It copies one key, which is
+// endedKeys creates the account with revoked keys that were used. It copies one key, which is
 // faster than to create and revoke each.
 func endedKeys(t testing.TB, server *redistest.Server, count int) {
 	t.Helper()
@@ -38,7 +38,8 @@ func endedKeys(t testing.TB, server *redistest.Server, count int) {
 	for i := range count - 1 {
 		id := fmt.Sprintf("key_%d", i)
 		own := hashOf(id)
-		rows = append(rows, "k:"+id, strings.Replace(row.(string), written(hash), written(own), 1))
+		rows = append(rows, "k:"+id, strings.Replace(row.(string), written(hash), written(own), 1),
+			"u:"+id, "1795000000000000 192.0.2.1", "d:"+id, "20780:1:0")
 		tokens = append(tokens, "tollgate:t:"+hex.EncodeToString(own[:]), account+" "+id)
 	}
 	for _, command := range [][]string{rows, tokens} {
@@ -98,10 +99,23 @@ func TestPruneManyKeys(t *testing.T) {
 		if got := tokensOf(t, server); got != want {
 			t.Errorf("%d tokens are left after %d changes, want %d", got, i+1, want)
 		}
-		if keys, err := server.Do("HLEN", keysKey); err != nil || keys != int64(want) {
-			t.Errorf("%v keys are left after %d changes, want %d (%v)", keys, i+1, want, err)
+		if got := fieldsOf(t, server); got["k"] != want || got["u"] >= want || got["d"] != got["u"] {
+			t.Errorf("%v fields are left after %d changes, want %d keys, and no uses of others", got, i+1, want)
 		}
 	}
+}
+
+// fieldsOf counts the fields of the keys on a server, by their kind.
+func fieldsOf(t testing.TB, server *redistest.Server) map[string]int {
+	t.Helper()
+	fields, err := server.Do("HKEYS", keysKey)
+	check(t, err)
+	count := map[string]int{}
+	for _, field := range fields.([]any) {
+		kind, _, _ := strings.Cut(field.(string), ":")
+		count[kind]++
+	}
+	return count
 }
 
 // TestFailedChangeKeepsToken: a change that fails does not shorten the life of

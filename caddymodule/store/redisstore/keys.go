@@ -76,31 +76,23 @@ func (s *Store) Key(ctx context.Context, account, id string) (store.Key, error) 
 }
 
 func (s *Store) getKey(l *link, account, id string) rueidis.Completed {
-	return l.B().Hmget().Key(s.keysKey(account)).Field(keyField(id), useField(id)).Build()
+	return l.B().Hmget().Key(s.keysKey(account)).Field(keyField(id), useField(id), dayField(id)).Build()
 }
 
-// keyOf reads the fields of a key and of its last use.
+// keyOf reads the fields of a key, of its last use and of its days.
 func keyOf(account, id string, reply rueidis.RedisMessage) (store.Key, error) {
-	values, err := reply.ToArray()
-	if err != nil || len(values) != 2 {
+	fields, err := reply.AsStrSlice() // a missing field is empty
+	if err != nil || len(fields) != 3 {
 		return store.Key{}, damaged("key "+id, err)
 	}
-	if values[0].IsNil() {
+	if fields[0] == "" {
 		return store.Key{}, store.ErrNotFound
 	}
-	row, err := values[0].ToString()
+	key, _, err := decodeKey(account, id, fields[0])
 	if err != nil {
-		return store.Key{}, damaged("key "+id, err)
+		return store.Key{}, err
 	}
-	key, _, err := decodeKey(account, id, row)
-	if err != nil || values[1].IsNil() {
-		return key, err
-	}
-	use, err := values[1].ToString()
-	if err != nil {
-		return store.Key{}, damaged("last use of key "+id, err)
-	}
-	return key, decodeUse(&key, use)
+	return key, decodeUse(&key, fields[1], fields[2])
 }
 
 // ListKeys implements store.Keys.

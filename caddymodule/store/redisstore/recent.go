@@ -227,7 +227,7 @@ func (r *recent) write(ctx context.Context, of holder, taken *batch) error {
 		strconv.Itoa(int(store.RecentFor / time.Second)), strconv.Itoa(store.KeyDays), strconv.Itoa(len(taken.used)),
 	}
 	for _, k := range taken.used {
-		args = append(args, keyField(k.ID), useField(k.ID), encodeUse(k))
+		args = append(args, keyField(k.ID), useField(k.ID), encodeUse(k), dayField(k.ID), encodeDays(k.Days))
 	}
 	for _, record := range list {
 		row, err := encodeRecord(&record)

@@ -31,7 +31,7 @@ func (r *restore) addKey(b rueidis.Builder, k *store.StoredKey) error {
 	}
 	set := b.Hset().Key(r.keysKey(k.Account)).FieldValue().FieldValue(keyField(k.ID), row)
 	if !k.LastUsedAt.IsZero() {
-		set = set.FieldValue(useField(k.ID), encodeUse(&k.Key))
+		set = set.FieldValue(useField(k.ID), encodeUse(&k.Key)).FieldValue(dayField(k.ID), encodeDays(k.Days))
 	}
 	r.send(set.Build(), r.setToken(b, k))
 	if k.Live(r.Now()) {

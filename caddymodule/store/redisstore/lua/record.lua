@@ -3,14 +3,15 @@
 --
 -- KEYS: the account, its keys, its recent calls.
 -- ARGV: handle; most calls; seconds to keep them; most days of a key; number of
--- keys used; for each: its field, the field of its use, what to add to it; the
--- calls, oldest first.
+-- keys used; for each: its field, the field of its last use, the last use, the
+-- field of its days, the days to add; the calls, oldest first.
 
--- A use is microseconds, an address, and calls by day: see encodeUse.
-local function parse(use)
-	return string.match(use, '^(%d+) ?(%S*) ?(.*)$')
+-- A last use begins with microseconds.
+local function at(use)
+	return tonumber(string.match(use, '^%d+'))
 end
 
+-- Days are separated by spaces: the day, its admitted and its refused calls.
 local function sum(days, more)
 	local calls, refused, order = {}, {}, {}
 	for day, admitted, not_admitted in string.gmatch(days .. ' ' .. more, '(%d+):(%d+):(%d+)') do
@@ -34,13 +35,14 @@ local handle = redis.call('HGET', KEYS[1], 'i')
 if not handle or ARGV[1] ~= '' and handle ~= ARGV[1] then return {0} end
 local arg = 6
 for _ = 1, tonumber(ARGV[5]) do
-	if redis.call('HEXISTS', KEYS[2], ARGV[arg]) == 1 then
-		local last, from, days = parse(redis.call('HGET', KEYS[2], ARGV[arg + 1]) or '0')
-		local at, now_from, more = parse(ARGV[arg + 2])
-		if tonumber(at) > tonumber(last) then last, from = at, now_from end
-		redis.call('HSET', KEYS[2], ARGV[arg + 1], last .. ' ' .. from .. ' ' .. sum(days, more))
+	local key, last, use, days, more = unpack(ARGV, arg, arg + 4)
+	if redis.call('HEXISTS', KEYS[2], key) == 1 then
+		if at(use) > at(redis.call('HGET', KEYS[2], last) or '0') then
+			redis.call('HSET', KEYS[2], last, use)
+		end
+		redis.call('HSET', KEYS[2], days, sum(redis.call('HGET', KEYS[2], days) or '', more))
 	end
-	arg = arg + 3
+	arg = arg + 5
 end
 redis.call('LPUSH', KEYS[3], unpack(ARGV, arg))
 redis.call('LTRIM', KEYS[3], 0, ARGV[2] - 1)
