@@ -47,18 +47,34 @@ func TestSeveralSites(t *testing.T) {
 		t.Errorf("counted %d calls, want 2", got)
 	}
 	hidesResetLinks(t, s)
+	if !strings.Contains(s.Log(), `"uri":"REDACTED"`) {
+		t.Error("the access log lacks the reset link")
+	}
 }
 
-// hidesResetLinks opens a reset link. The access log of the example must not
-// have its token.
+// TestResetLinkOfFailedRequest: the gate logs that the upstream is away, but
+// not the address of the request.
+func TestResetLinkOfFailedRequest(t *testing.T) {
+	t.Parallel()
+	s := stack.Start(t, stack.Shipped(t))
+	newAccount(t, s, "ada@example.com", "starter")
+	hidesResetLinks(t, s)
+}
+
+// hidesResetLinks opens a reset link, and again while the upstream is away.
+// Caddy's log must not have its token.
 func hidesResetLinks(t *testing.T, s *stack.Stack) {
 	t.Helper()
 	_, token, _ := strings.Cut(strings.TrimSpace(s.Upstream("", "account", "reset-link", "ada@example.com")), "/reset/")
 	if response, body := s.Call("GET", "/reset/"+token, "", nil); token == "" || response.StatusCode != http.StatusOK {
 		t.Errorf("the reset link got %d %s", response.StatusCode, body)
 	}
-	s.Stop()
-	if log := s.Log(); !strings.Contains(log, `"uri":"REDACTED"`) || strings.Contains(log, token) {
-		t.Errorf("the access log must have the request, and not the token %s", token)
+	s.StopUpstream()
+	if response, body := s.Call("GET", "/reset/"+token, "", nil); response.StatusCode != http.StatusBadGateway {
+		t.Errorf("without upstream, the reset link got %d %s", response.StatusCode, body)
+	}
+	s.StopCaddy()
+	if log := s.Log(); !strings.Contains(log, "calling the upstream outside endpoints") || strings.Contains(log, token) {
+		t.Errorf("the log must have the failure, and not the token %s:\n%s", token, log)
 	}
 }
