@@ -1,6 +1,8 @@
 package web
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,12 +13,11 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
-// The chart has dayWidth for each day and chartHeight, and is stretched to the
-// width of the page.
+// A chart has dayWidth for each day, and reaches from 0 up to -chartHeight. It is
+// stretched to the width of the page.
 const (
 	dayWidth    = 10
-	barWidth    = 8
-	chartHeight = 100
+	chartHeight = 1000
 
 	// maxSeries is the number of colours. If there are more endpoints, those
 	// with the fewest calls share the last one.
@@ -167,7 +168,7 @@ func newChart(d chartData) *chart {
 		c.Limit = &chartLimit{Text: humanize.Comma(*d.limit) + " a day"}
 		if *d.limit <= max(4*most, 10) {
 			top = roundUp(max(most, *d.limit))
-			c.Limit.Y = tenths(chartHeight - chartHeight*float64(*d.limit)/float64(top))
+			c.Limit.Y = strconv.Itoa(level(*d.limit, top))
 		}
 	}
 	c.Top, c.Middle = humanize.Comma(top), humanize.Comma(top/2)
@@ -211,7 +212,7 @@ func (c *chart) draw(d chartData, top int64) {
 		sum := d.total(i)
 		col := column{Day: day, Short: shortDay(day), Total: humanize.Comma(sum)}
 		if date, err := time.Parse(time.DateOnly, day); err == nil && date.Weekday() == time.Monday {
-			c.Ticks += "M" + strconv.Itoa(i*dayWidth) + " 100v4"
+			c.Ticks += "M" + strconv.Itoa(i*dayWidth) + " 0v40"
 			if len(d.days) <= fullWeeks || (len(d.days)-i)/daysOfWeek%2 == 0 {
 				col.Tick = col.Short
 			}
@@ -219,16 +220,15 @@ func (c *chart) draw(d chartData, top int64) {
 		if len(d.days) <= daysOfWeek {
 			col.Tick = col.Short
 		}
-		base := 0.0
+		var below int64
 		for j := range c.Series {
 			n := d.counts[j][i]
 			col.Cells = append(col.Cells, humanize.Comma(n))
 			if n == 0 {
 				continue
 			}
-			height := chartHeight * float64(n) / float64(top)
-			line(&bars[j], i*dayWidth+dayWidth/2, chartHeight-base, height)
-			base += height
+			fmt.Fprintf(&bars[j], "M%d%+dV%d", i*dayWidth+dayWidth/2, level(below, top), level(below+n, top))
+			below += n
 		}
 		c.Columns = append(c.Columns, col)
 		if sum > 0 {
@@ -241,18 +241,8 @@ func (c *chart) draw(d chartData, top int64) {
 	}
 }
 
-// bar adds a rectangle to a path.
-func bar(path *strings.Builder, x, y, height float64) {
-	f := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
-	path.WriteString("M" + f(x) + " " + tenths(y) + "h" + f(barWidth) + "v" + tenths(height) + "h-" + f(barWidth) + "z")
-}
-
-// line adds a bar from a height upwards to a path, as a line.
-func line(path *strings.Builder, x int, from, height float64) {
-	path.WriteString("M" + strconv.Itoa(x) + " " + tenths(from) + "V" + tenths(from-height))
-}
-
-func tenths(v float64) string { return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0") }
+// level is where a number of calls is in a chart.
+func level(n, top int64) int { return -int(math.Round(chartHeight * float64(n) / float64(top))) }
 
 // roundUp returns the next number for the axis: short, with a whole half.
 func roundUp(n int64) int64 {

@@ -33,7 +33,7 @@ func TestChart(t *testing.T) {
 		},
 	}
 	c := newChart(newChartData(document, nil, ""))
-	if c.Top != "1,600" || c.Middle != "800" || c.Series[0].Bars != "M15 100V6.2" || c.Series[1].Bars != "M15 6.2V0" || c.Limit != nil {
+	if c.Top != "1,600" || c.Middle != "800" || c.Series[0].Bars != "M15+0V-938" || c.Series[1].Bars != "M15-938V-1000" || c.Limit != nil {
 		t.Errorf("got %+v", c)
 	}
 	if want := "Calls a day from 15 Nov to 16 Nov: 1,600 in all, most on 16 Nov with 1,600"; c.Summary != want {
@@ -42,7 +42,7 @@ func TestChart(t *testing.T) {
 	if got := strings.Join(c.Columns[1].Cells, " "); got != "1,500 100" || c.Series[0].Total != "1,500" {
 		t.Errorf("got %q and %q", got, c.Series[0].Total)
 	}
-	if len(c.Rows) != 1 || c.Rows[0].Day != "2026-11-16" || c.Ticks != "M10 100v4" {
+	if len(c.Rows) != 1 || c.Rows[0].Day != "2026-11-16" || c.Ticks != "M10 0v40" {
 		t.Errorf("got the rows %+v and the ticks %s", c.Rows, c.Ticks)
 	}
 	if newChart(chartData{}) != nil {
@@ -54,7 +54,7 @@ func TestChart(t *testing.T) {
 	if len(c.Series) != 2 || c.Series[1].Total != "3" || c.Series[1].Class != "refused" || c.Columns[0].Total != "3" {
 		t.Errorf("of one endpoint: got %+v", c.Series)
 	}
-	if c.Limit == nil || c.Limit.Y != "0" || c.Top != "2,000" {
+	if c.Limit == nil || c.Limit.Y != "-1000" || c.Top != "2,000" {
 		t.Errorf("the limit is at %+v below %s", c.Limit, c.Top)
 	}
 	if c = newChart(newChartData(document, refused, "rates")); c.Limit.Y != "" || c.Limit.Text != "1,000,000 a day" {

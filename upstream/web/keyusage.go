@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -90,13 +91,12 @@ func newKeyChart(days []api.KeyDay, sum api.KeyDay) *keyChart {
 	}
 	var admitted, refused strings.Builder
 	for i, d := range days {
-		x, height := float64(i*dayWidth)+1, chartHeight*float64(d.Calls)/float64(most)
+		x, middle := i*dayWidth+dayWidth/2, level(d.Calls, most)
 		if d.Calls > 0 {
-			bar(&admitted, x, chartHeight-height, height)
+			fmt.Fprintf(&admitted, "M%d 0V%d", x, middle)
 		}
 		if d.Refused > 0 {
-			above := chartHeight * float64(d.Refused) / float64(most)
-			bar(&refused, x, chartHeight-height-above, above)
+			fmt.Fprintf(&refused, "M%d%+dV%d", x, middle, level(d.Calls+d.Refused, most))
 		}
 		if d.Calls+d.Refused > 0 {
 			row := keyDayRow{d.Day, shortDay(d.Day), humanize.Comma(d.Calls), humanize.Comma(d.Refused)}
