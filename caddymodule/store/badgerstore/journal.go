@@ -83,7 +83,7 @@ func openJournal(d *disk, a *archive, f format, o Options, logger *zap.Logger) (
 	j.append = j.appendSynced
 	j.confirmed.Store(f.changes)
 	j.log, err = wal.Open(d.dir, f.segment, segments, wal.Options{
-		CheckSpace: func() error { return a.checkDisk() }, Size: o.segmentSize, DataSync: o.dataSync,
+		CheckSpace: func() error { return a.checkDisk() }, Size: o.segmentSize, Fill: o.Sync, DataSync: o.dataSync,
 	})
 	if err != nil {
 		return nil, damaged("its log: %w", err)

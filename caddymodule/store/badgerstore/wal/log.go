@@ -4,7 +4,7 @@
 // death of the process at any instruction. It survives a loss of power
 // once Sync has returned.
 //
-// A log is a sequence of segments: sparse files of a fixed size. The caller
+// A log is a sequence of segments: files of a fixed size. The caller
 // reads segments that have ended and removes them, oldest first.
 //
 // After a failed write or sync the log refuses all records: the kernel may
@@ -48,6 +48,11 @@ type Options struct {
 	// Size is the size of a new segment, in bytes; zero means SegmentSize.
 	// Existing segments keep their size.
 	Size int
+	// Fill writes zeros to a new segment before it is used. Then a sync writes
+	// no metadata of the file system. Without it, Linux can report a sync of
+	// ext4 as done, and lose its records, if an error of the file system ends
+	// its journal at that moment.
+	Fill bool
 	// DataSync makes a file's data reach the disk; nil means fdatasync(2).
 	DataSync func(*os.File) error
 }
@@ -106,7 +111,7 @@ func Open(dir string, first uint64, segments []*Segment, o Options) (*Log, error
 // name.
 func (l *Log) create() (*os.File, error) {
 	path := segmentPath(l.dir, l.next)
-	file, err := writeEmpty(path+unfinished, l.next, l.Size)
+	file, err := writeEmpty(path+unfinished, l.next, l.Size, l.Fill)
 	if err != nil {
 		return nil, err
 	}

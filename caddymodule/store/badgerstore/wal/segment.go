@@ -131,15 +131,19 @@ func numberOf(path string) (uint64, error) {
 	return number, nil
 }
 
-// writeEmpty makes a sparse file with a header and its full size. A record for
-// which the disk has no space fails like any other write. A file that is
-// shorter than its header says has lost its end.
-func writeEmpty(path string, number uint64, size int) (*os.File, error) {
+// writeEmpty makes a file with a header and its full size, sparse unless fill
+// is set. A record for which the disk has no space fails like any other write.
+// A file that is shorter than its header says has lost its end.
+func writeEmpty(path string, number uint64, size int, fill bool) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	_, err = f.Write(header(number, size))
+	zeros := make([]byte, 64<<10)
+	for at := headerSize; fill && err == nil && at < size; at += len(zeros) {
+		_, err = f.Write(zeros[:min(len(zeros), size-at)])
+	}
 	if err = errors.Join(err, f.Truncate(int64(size))); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
