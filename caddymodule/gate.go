@@ -115,6 +115,16 @@ func (server) Status(err error) int {
 	return http.StatusInternalServerError
 }
 
+// Proxied implements gate.Server.
+func (server) Proxied(r *http.Request) bool {
+	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return false
+	}
+	_, proxied := repl.Get("http.reverse_proxy.upstream.hostport")
+	return proxied
+}
+
 // Count implements gate.Server.
 func (s server) Count(endpoint *policy.Endpoint, outcome gate.Outcome) {
 	s.meter.count(endpoint, outcome)

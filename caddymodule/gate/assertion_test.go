@@ -66,7 +66,8 @@ func mark(r *http.Request) *gate.Call { return *r.Context().Value(marks{}).(**ga
 
 // The server is told whose call was let through, in a place that clients
 // cannot write; a login is the call of no account. A call that failed and a
-// login whose attempt is settled lose mark and assertion.
+// login whose attempt is settled lose mark and assertion. Handlers in front of
+// the gate see neither.
 func TestMark(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -81,7 +82,9 @@ func TestMark(t *testing.T) {
 		for _, failing := range []bool{false, true} {
 			r := marked(httptest.NewRequest(c.method, c.target, strings.NewReader(c.body)))
 			r.Header.Set(c.header[0], c.header[1])
+			var behind *http.Request
 			err := w.gate.Serve(httptest.NewRecorder(), r, handlerFunc(func(_ http.ResponseWriter, r *http.Request) error {
+				behind = r
 				if call := mark(r); call == nil || !w.Passed(r) {
 					t.Errorf("%s: no mark", c.target)
 				} else if c.purpose == assertion.Call && call != w.last {
@@ -96,8 +99,11 @@ func TestMark(t *testing.T) {
 				return nil
 			}))
 			over := failing || c.purpose == assertion.Login
-			if failing != (err != nil) || over != (mark(r) == nil) || over != (r.Header.Get(assertion.Header) == "") {
-				t.Errorf("%s, failing %t: got %v, mark %v, %v", c.target, failing, err, mark(r), r.Header)
+			if failing != (err != nil) || over != (behind.Header.Get(assertion.Header) == "") {
+				t.Errorf("%s, failing %t: got %v, %v", c.target, failing, err, behind.Header)
+			}
+			if mark(r) != nil || r.Header.Get(assertion.Header) != "" {
+				t.Errorf("%s, failing %t: in front of the gate, mark %v, %v", c.target, failing, mark(r), r.Header)
 			}
 			var failed failure
 			if failing && !errors.As(err, &failed) {

@@ -47,26 +47,37 @@ func TestClosedBodyIsTheUpstreamsFailure(t *testing.T) {
 	}
 }
 
-// TestExtendedConnect: a WebSocket over HTTP/2 or HTTP/3 is a CONNECT,
-// which no route matches, not even with the option upgrade.
+// TestExtendedConnect: a WebSocket over HTTP/2 or HTTP/3 is a CONNECT. For the
+// service it is a GET, and so it is for the gate.
 func TestExtendedConnect(t *testing.T) {
 	w := newWorld(t, func(c *policy.Config) { c.Endpoints[0].Upgrade = true })
 	bearer := w.account(t, "acc_1")
-	w.next = func(http.ResponseWriter, *http.Request) error {
-		t.Error("the upstream was asked")
-		return nil
-	}
-	for proto, major := range map[string]int{"HTTP/2.0": 2, "websocket": 3} {
-		r := httptest.NewRequest("CONNECT", convert, nil)
-		r.URL.Path, r.RequestURI = convert, convert
-		r.Proto, r.ProtoMajor = proto, major
-		r.Header = http.Header{":protocol": {"websocket"}, "Authorization": {"Bearer " + bearer}}
-		answer := httptest.NewRecorder()
-		if err := w.gate.Serve(answer, r, w.next); err != nil || answer.Code != http.StatusMethodNotAllowed {
-			t.Errorf("%s: got %d %s (%v), want 405", proto, answer.Code, answer.Body, err)
+	for _, c := range []struct {
+		target, protocol string
+		status           int
+	}{
+		{convert, "websocket", 200}, {"/open", "websocket", 200},
+		{"/api/rates/EUR", "websocket", 400}, {"/api/other", "websocket", 404}, {"/api/login", "websocket", 405},
+		{convert, "connect-udp", 405}, {"/open", "connect-udp", 405}, {convert, "", 405},
+	} {
+		for proto, major := range map[string]int{"HTTP/2.0": 2, c.protocol: 3} {
+			r := httptest.NewRequest("CONNECT", convert, nil)
+			r.URL.Path, r.RequestURI = c.target, c.target
+			r.Proto, r.ProtoMajor = proto, major
+			r.Header = http.Header{"Authorization": {"Bearer " + bearer}}
+			if c.protocol != "" {
+				r.Header[":protocol"] = []string{c.protocol}
+			}
+			answer := httptest.NewRecorder()
+			if err := w.gate.Serve(answer, r, w.next); err != nil || answer.Code != c.status {
+				t.Errorf("%s of %q by HTTP/%d: got %d %s (%v), want %d", c.target, c.protocol, major, answer.Code, answer.Body, err, c.status)
+			}
 		}
 	}
-	if n := w.used(t, "acc_1", "convert", noon); n != 0 {
-		t.Errorf("counted %d", n)
+	if n := w.used(t, "acc_1", "convert", noon); n != 2 {
+		t.Errorf("counted %d, want 2", n)
+	}
+	if n := w.used(t, "acc_1", "rates", noon); n != 0 {
+		t.Errorf("counted %d, want none", n)
 	}
 }

@@ -32,6 +32,7 @@ type Call struct {
 	grant        store.Grant
 	store        Store
 	request      *http.Request
+	forwarded    http.Request // for the handlers behind the gate
 	began        time.Time
 	path         string // as asked for: handlers behind the gate may rewrite it
 
@@ -50,6 +51,7 @@ type Call struct {
 	refunded bool
 	shared   bool // limits are those of the plan only
 	protocol bool // the client offers gateProtocol
+	switched bool // the service has switched protocols
 
 	// shadow tells that the mode is shadow, and that the call is not to the
 	// gate's own endpoint.
@@ -203,24 +205,28 @@ func (c *Call) from() netip.Addr {
 }
 
 // proxy passes an admitted call on, and records it when it ends.
-func (c *Call) proxy(w http.ResponseWriter, r *http.Request, held headers, next Handler) error {
+func (c *Call) proxy(w http.ResponseWriter, held headers, next Handler) error {
 	c.answer.start(w, c, nil)
 	// Deferred, because a proxy panics if its upstream breaks off in the
 	// middle of an answer. Before the answer, a panic is a server error.
 	otherwise := http.StatusInternalServerError
 	defer func() {
 		c.answer.end(otherwise)
-		if c.answer.status != http.StatusSwitchingProtocols {
+		if !c.switched {
 			c.record(c.answer.status, "")
 		}
 	}()
 	if c.endpoint.Usage {
-		return c.serveUsage(&c.answer, r)
+		return c.serveUsage(&c.answer, c.request)
 	}
-	c.prepare(r, held)
-	err := next.ServeHTTP(&c.answer, r)
+	c.prepare(held)
+	err := next.ServeHTTP(&c.answer, &c.forwarded)
+	c.gate.Server.Mark(c.request, nil) // for the handlers in front of the gate, the call is over
+	if err != nil {
+		c.gate.removeSecrets(c.request) // an error route of the server may proxy it
+	}
 	if err != nil || c.answer.body.fault() != nil {
-		c.gate.unmark(r)
+		c.gate.unmark(&c.forwarded)
 		if c.answer.status == 0 {
 			return c.fail(err)
 		}
@@ -264,10 +270,11 @@ func (c *Call) refuse(w http.ResponseWriter, f *Refusal) error {
 	return c.gate.refuse(w, c.request, c.grant.Account, c.endpoint, f)
 }
 
-// prepare sets the headers that tell the upstream which account calls, and
-// removes those that it must not see.
-func (c *Call) prepare(r *http.Request, held headers) {
-	h := r.Header
+// prepare makes the request for the service: with the headers that tell which
+// account calls, and without those that the service must not see.
+func (c *Call) prepare(held headers) {
+	held.forward(&c.forwarded, c.request)
+	h := c.forwarded.Header
 	c.removeCredentials(h, held)
 	by := assertion.Caller{Account: c.grant.Account, Plan: c.grant.Plan, Key: c.grant.Key, Abilities: c.abilities()}
 	c.header(h, "Tollgate-Account", atAccount, by.Account)
@@ -276,12 +283,12 @@ func (c *Call) prepare(r *http.Request, held headers) {
 		c.header(h, "Tollgate-Key", atKey, by.Key)
 	}
 	c.header(h, "Tollgate-Abilities", atAbilities, by.Abilities)
-	c.header(h, assertion.Header, atAssertion, c.gate.Assertions.Call(c.credential.hash, r.Host, by, c.began))
+	c.header(h, assertion.Header, atAssertion, c.gate.Assertions.Call(c.credential.hash, c.request.Host, by, c.began))
 	if c.gate.Proof != "" {
 		h[assertion.ProofHeader] = []string{c.gate.Proof}
 	}
-	c.gate.Server.Mark(r, c)
-	c.answer.body = watchBody(r)
+	c.gate.Server.Mark(c.request, c)
+	c.answer.body = watchBody(&c.forwarded)
 }
 
 // abilities returns those that token and plan have in common. In mode shadow,
@@ -306,7 +313,8 @@ const statusClientGone = 499
 func (c *Call) begun(status int) {
 	c.refundIfFailed(status, true)
 	c.complete(c.answer.Header())
-	if status == http.StatusSwitchingProtocols {
+	c.switched = status == http.StatusSwitchingProtocols || status == http.StatusOK && isExtendedConnect(c.request)
+	if c.switched {
 		c.answerProtocol(c.answer.Header())
 		c.record(status, "") // the connection may stay open for days
 	}
@@ -318,14 +326,25 @@ func (c *Call) begun(status int) {
 func (c *Call) refundIfFailed(status int, answered bool) {
 	switch c.gate.Policy.Refund {
 	case policy.RefundUnreachable:
-		if !answered && unanswered(status) != nil {
+		if !answered && (unanswered(status) != nil || c.isRefusedBehind(status)) {
 			c.refund()
 		}
 	case policy.RefundServerErrors:
-		if status >= 500 {
+		if status >= 500 || !answered && c.isRefusedBehind(status) {
 			c.refund()
 		}
 	}
+}
+
+// isRefusedBehind tells whether a handler behind the gate, such as a rate limit
+// or a firewall, has refused the call before a service saw it. A 404 can be the
+// answer of a handler that is the service, such as a file server.
+func (c *Call) isRefusedBehind(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+		return !c.gate.Server.Proxied(c.request)
+	}
+	return false
 }
 
 // recordRefusal records a call that the gate refuses, so that the account sees

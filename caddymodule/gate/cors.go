@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
-	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
 // The headers of CORS in canonical form (Fetch standard, section 3.3).
@@ -35,12 +34,12 @@ func isPreflight(r *http.Request) bool {
 // sharesAnswers tells whether the gate decides which pages may read the answer
 // to a request: below a guard. In mode shadow the service decides, but for the
 // gate's own endpoint.
-func (g *Gate) sharesAnswers(r *http.Request, to policy.Route) bool {
+func (g *Gate) sharesAnswers(r *http.Request, to destination) bool {
 	if !g.isShadow() {
-		return g.Policy.Guard.Covers(r.URL.Path)
+		return to.Closed
 	}
 	if isPreflight(r) {
-		to, _ = g.Policy.Routes.Match(r.Header.Get(requestMethod), r.URL.Path)
+		to.Route, _ = g.Policy.Routes.Match(r.Header.Get(requestMethod), r.URL.Path)
 	}
 	return to.Endpoint != nil && to.Endpoint.Usage
 }

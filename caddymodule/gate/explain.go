@@ -64,8 +64,9 @@ func (g *Gate) Explain(ctx context.Context, q Question) (api.Explanation, error)
 	if q.Key != nil {
 		x.Explanation.Key = q.Key.ID
 	}
-	to, refusal, always := g.route(r, r.RequestURI)
-	x.always = always
+	to := g.route(r, r.RequestURI)
+	x.always = to.always
+	refusal := to.refusal
 	if refusal == refuseBadPath || refusal != nil && isTunnel(q.Method) {
 		return x.refused("path", refusal)
 	}

@@ -49,9 +49,11 @@ func (g *Gate) write(w http.ResponseWriter, r *http.Request, e *policy.Endpoint,
 		vary = g.vary
 	}
 	f.setHeader(w.Header(), as, vary)
-	if b, watched := r.Body.(interface{ isWhole() bool }); !watched || !b.isWhole() {
+	_, read := r.Body.(readBody)
+	if a, ok := w.(*answer); !read && (!ok || a.body == nil) { // otherwise the answer does it
 		apierror.CloseUnread(w, r)
 	}
+	g.removeSecrets(r)
 	if g.PassErrors {
 		return f
 	}
@@ -107,8 +109,6 @@ func (f *Refusal) setHeader(h http.Header, as form, vary string) {
 
 // readBody is the body of a request that the gate has read to its end.
 type readBody struct{ *bytes.Reader }
-
-func (readBody) isWhole() bool { return true }
 
 // Close does nothing.
 func (readBody) Close() error { return nil }

@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -58,6 +59,10 @@ type Server interface {
 	// Status returns the status of the answer to an error of the next
 	// handler.
 	Status(err error) int
+
+	// Proxied tells whether a proxy of the server has chosen a service for a
+	// request.
+	Proxied(r *http.Request) bool
 
 	// Count counts an outcome; endpoint is nil if the request reached none.
 	Count(endpoint *policy.Endpoint, outcome Outcome)
@@ -155,60 +160,85 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 		return next.ServeHTTP(w, r)
 	}
 	began := g.Now()
-	to, refusal, always := g.route(r, g.Server.Target(r))
+	to := g.route(r, g.Server.Target(r))
 	if g.Policy.CORS != nil && g.sharesAnswers(r, to) {
 		a := g.newCORSAnswer(w, r)
 		defer a.begin(0) // the server answers if no handler has
-		if refusal != refuseBadPath && g.preflight(a, r) {
+		if to.refusal != refuseBadPath && g.preflight(a, r) {
 			return nil
 		}
 		w = a
 	}
-	// Also of a refused request: an error route of the server may proxy it.
-	held := cleanHeaders(r, to)
+	held := readHeaders(r, to.Route)
 	switch {
-	case refusal != nil:
-		if g.isShadow() && !always {
-			return g.letPass(w, r, nil, refusal, held, next)
+	case to.refusal != nil:
+		g.outages.logRewritten(r, to)
+		if g.isShadow() && !to.always {
+			return g.letPass(w, r, nil, to.refusal, held, next)
 		}
-		return g.refuse(w, r, "", nil, refusal)
+		return g.refuse(w, r, "", nil, to.refusal)
 	case to.Endpoint != nil:
 		return g.endpoint(w, r, to.Endpoint, held, began, next)
 	case to.Login:
-		return g.login(w, r, to.Strict, next)
+		return g.login(w, r, to.Strict, held, next)
 	case g.isShadow():
 		return passUnchanged(w, r, held, next)
 	}
-	return g.open(w, r, next)
+	return g.open(w, r, held, next)
 }
 
-// route checks the target of a request, as the client wrote it, and finds its
-// route. An open path has the zero Route. always tells that also shadow
-// refuses the request.
-func (g *Gate) route(r *http.Request, target string) (to policy.Route, refusal *Refusal, always bool) {
-	closed, err := g.Policy.Guard.CheckTarget(r.Method, target, r.URL)
+// destination is what the gate finds in a request target. An open path has the zero
+// Route and no refusal.
+type destination struct {
+	policy.Route
+	route.Target
+	refusal *Refusal
+	always  bool // shadow refuses the request too
+}
+
+// route checks the target of a request, as the client wrote it and as it is
+// now, and finds its route. A handler in front of the gate can rewrite the path,
+// and the service can read both spellings. If one of them is closed, the request
+// needs a route.
+func (g *Gate) route(r *http.Request, written string) (to destination) {
+	method, path := methodOf(r), r.URL.Path
+	var err error
+	to.Target, err = g.Policy.Guard.CheckTarget(method, written, r.URL)
 	switch {
 	case errors.Is(err, route.ErrBadMethod):
-		return to, methodNotAllowed(cmp.Or(g.Policy.Routes.Allow(r.URL.Path), anyMethod)), true
+		to.refusal, to.always = methodNotAllowed(cmp.Or(g.Policy.Routes.Allow(path), anyMethod)), true
+		return to
 	case err != nil:
-		return to, refuseBadPath, true
+		to.refusal, to.always = refuseBadPath, true
+		return to
 	}
-	to, found := g.Policy.Routes.Match(r.Method, r.URL.Path)
-	if found {
-		return to, nil, false
+	var found bool
+	if to.Route, found = g.Policy.Routes.Match(method, path); found {
+		if to.Names != nil { // an open path: the route is a login
+			to.Route, to.refusal, to.always = policy.Route{}, refuseBadPath, true
+		}
+		return to
 	}
-	alias := (!closed || g.isShadow()) && g.Policy.IsLoginAlias(r.Method, r.URL.Path)
-	switch {
-	case !closed && alias:
-		g.Logger.Debug("refusing a path that a lenient server could serve as a login", zap.String("method", r.Method), zap.String("path", r.URL.Path))
-		return to, refuseNotFound, true
-	case !closed:
-		return to, nil, false
+	// A login that is no route, for a lenient server or before a rewrite, would
+	// bypass the limits of login attempts.
+	alias := (!to.Closed || g.isShadow()) && g.isLoginAlias(method, path, to.Target)
+	if !to.Closed && !alias {
+		return to
 	}
-	if allow := g.Policy.Routes.Allow(r.URL.Path); allow != "" {
-		return to, methodNotAllowed(allow), alias
+	to.refusal, to.always = refuseNotFound, alias
+	if !to.Closed {
+		g.Logger.Debug("refusing a path that a lenient server could serve as a login", zap.String("method", method), zap.String("path", path))
+	} else if allow := g.Policy.Routes.Allow(path); allow != "" {
+		to.refusal = methodNotAllowed(allow)
 	}
-	return to, refuseNotFound, alias
+	return to
+}
+
+// isLoginAlias tells whether a server could serve one of the readings of a path
+// as a login.
+func (g *Gate) isLoginAlias(method, path string, read route.Target) bool {
+	alias := func(path string) bool { return g.Policy.IsLoginAlias(method, path) }
+	return alias(path) || read.Written != "" && alias(read.Written) || slices.ContainsFunc(read.Names, alias)
 }
 
 // anyMethod is the Allow header of a path that is no route.
@@ -247,9 +277,9 @@ func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoi
 		c.recordRefusal(refusal)
 		return g.refuse(w, r, c.grant.Account, e, refusal)
 	default:
-		c.letPass(refusal, held)
+		c.letPass(refusal, &held)
 	}
-	return c.proxy(w, r, held, next)
+	return c.proxy(w, held, next)
 }
 
 // identify returns the call of a request whose credential the store knows.
@@ -264,7 +294,7 @@ func (g *Gate) identify(r *http.Request, e *policy.Endpoint, by credential, now 
 	}
 	c := &Call{
 		entitlement: &g.entitlements[len(g.Policy.Plans)][e.Index], credential: by, grant: grant,
-		store: db, request: r, began: now, path: r.URL.Path, head: r.Method != e.Method, shadow: g.isShadow() && !e.Usage,
+		store: db, request: r, began: now, path: r.URL.Path, head: r.Method == http.MethodHead && e.Method != http.MethodHead, shadow: g.isShadow() && !e.Usage,
 	}
 	g.Server.Identified(r, c)
 	return c, nil

@@ -195,6 +195,9 @@ func (*world) Status(err error) int {
 	return http.StatusInternalServerError
 }
 
+// Proxied tells whether the service has seen a request: w.next is the service.
+func (w *world) Proxied(*http.Request) bool { return true }
+
 func (w *world) Count(endpoint *policy.Endpoint, outcome gate.Outcome) {
 	name := "none"
 	if endpoint != nil {

@@ -3,6 +3,7 @@ package gate
 import (
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -11,22 +12,22 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
-// headers are facts about the headers of a request. cleanHeaders collects
+// headers are facts about the headers of a request. readHeaders collects
 // them: another look at the map would take as long as all of its loop.
 type headers struct {
 	authorization               []string
 	cookie, upgrade, connection bool
 	protocol                    bool // a list of subprotocols
+	switches                    bool // the request may switch protocols
+	escapes                     bool // it asks for another version of HTTP, see protocols
 	upgradeRefused              bool // the endpoint does not switch protocols
-
-	// The fields as the client sent them, unless the client asks for another
-	// version of HTTP, see protocols.
-	sentConnection, sentUpgrade []string
 }
 
-// cleanHeaders removes the headers that clients must not set: an identity,
-// and another target than that of the request line.
-func cleanHeaders(r *http.Request, to policy.Route) (held headers) {
+// readHeaders reads the headers of a request to a route. It removes those that
+// clients must not set, an identity and another target than that of the request
+// line, from the request that all handlers share: also placeholders read it, and
+// the error routes of a refused request.
+func readHeaders(r *http.Request, to policy.Route) (held headers) {
 	h := r.Header
 	forbidden := false
 	for name, values := range h {
@@ -54,23 +55,86 @@ func cleanHeaders(r *http.Request, to policy.Route) (held headers) {
 	if forbidden {
 		maps.DeleteFunc(h, func(name string, _ []string) bool { return isForbidden(name) })
 	}
-	// Trailers arrive after all checks, under any name and not only the
-	// announced ones, and some servers merge them into the headers.
-	r.Trailer = nil
-	if held.connection || held.upgrade {
-		held.cleanConnection(h, to)
-	}
+	held.readUpgrade(r, to)
 	return held
 }
 
-// Removes tells whether the gate removes a header from all requests. The name
-// is in canonical form.
-func Removes(name string) bool { return isForbidden(name) }
+// readUpgrade finds out whether the request asks for another protocol, and
+// whether it may: outside the gate's routes, and at an endpoint with the option
+// upgrade.
+func (held *headers) readUpgrade(r *http.Request, to policy.Route) {
+	asks := isExtendedConnect(r)
+	if held.upgrade {
+		var others bool
+		held.escapes, others = protocols(r.Header["Upgrade"])
+		asks = asks || others && held.connection && httpguts.HeaderValuesContainsToken(r.Header["Connection"], "upgrade")
+	}
+	if asks {
+		held.switches = !held.escapes && !to.Login && (to.Endpoint == nil || to.Endpoint.Upgrade)
+		held.upgradeRefused = !held.switches && to.Endpoint != nil
+	}
+}
 
-// isForbidden recognises headers that no client may send.
-func isForbidden(name string) bool {
-	// Caddy's proxy overwrites X-Forwarded-Host, but no other spelling of it.
-	return isIdentity(name) || name == "Trailer" || name != "X-Forwarded-Host" && isOverride(canonical(name))
+// isExtendedConnect recognises the WebSocket of HTTP/3 (RFC 9220) and HTTP/2
+// (RFC 8441) by the rules of Caddy's proxy, which makes a GET of it.
+func isExtendedConnect(r *http.Request) bool {
+	if r.Method != http.MethodConnect {
+		return false
+	}
+	if r.ProtoMajor == 2 {
+		return slices.Equal(r.Header[":protocol"], []string{"websocket"})
+	}
+	return r.ProtoMajor == 3 && r.Proto == "websocket"
+}
+
+// methodOf returns the method that a request has for a service.
+func methodOf(r *http.Request) string {
+	if isExtendedConnect(r) {
+		return http.MethodGet
+	}
+	return r.Method
+}
+
+// forward makes f the request for the handlers behind the gate. It is a copy:
+// the handlers in front of the gate go on to see what the client sent. With one
+// request for both, a cache in front would store an answer as that of a request
+// without a token.
+func (held headers) forward(f, r *http.Request) {
+	*f = *r
+	// Trailers arrive after all checks, under any name and not only the
+	// announced ones, and some servers merge them into the headers.
+	f.Trailer = nil
+	f.Header = maps.Clone(r.Header)
+	if held.upgrade && !held.switches {
+		delete(f.Header, "Upgrade")
+	}
+	if held.connection {
+		keepConnection(f.Header, held.switches)
+	}
+	if read, ok := r.Body.(readBody); ok {
+		f.ContentLength, f.TransferEncoding = int64(read.Len()), nil
+	}
+}
+
+// forwarded returns the request for the handlers behind the gate.
+func (held headers) forwarded(r *http.Request) *http.Request {
+	f := new(http.Request)
+	held.forward(f, r)
+	return f
+}
+
+// removeSecrets removes from a refused request what an error route must not pass
+// on: the token, the session, and what the client says about the connection.
+func (g *Gate) removeSecrets(r *http.Request) {
+	for _, name := range [...]string{"Authorization", "Cookie", "Connection", "Upgrade"} {
+		delete(r.Header, name)
+	}
+	if name := g.Policy.TokenHeader; name != "" {
+		delete(r.Header, name)
+	}
+	if r.Header[ProtocolHeader] != nil {
+		removeProtocols(r.Header)
+	}
 }
 
 // unmark removes the mark and the gate's headers from a request whose call
@@ -85,26 +149,14 @@ func (g *Gate) unmark(r *http.Request) {
 	}
 }
 
-// cleanConnection removes from Connection the names of headers that the
-// proxy would drop, and removes an upgrade that is not allowed: it is
-// allowed outside the gate's routes and at an endpoint with the option
-// upgrade.
-func (held *headers) cleanConnection(h http.Header, to policy.Route) {
-	escapes, others := protocols(h["Upgrade"])
-	if !escapes {
-		held.sentConnection, held.sentUpgrade = h["Connection"], h["Upgrade"]
-	}
-	upgrade := held.upgrade && held.connection && httpguts.HeaderValuesContainsToken(h["Connection"], "upgrade")
-	if upgrade {
-		upgrade = others && !escapes && !to.Login && (to.Endpoint == nil || to.Endpoint.Upgrade)
-		held.upgradeRefused = others && !upgrade && to.Endpoint != nil
-	}
-	if held.upgrade && !upgrade {
-		delete(h, "Upgrade")
-	}
-	if held.connection {
-		keepConnection(h, upgrade)
-	}
+// Removes tells whether the gate removes a header from all requests. The name
+// is in canonical form.
+func Removes(name string) bool { return isForbidden(name) }
+
+// isForbidden recognises headers that no client may send.
+func isForbidden(name string) bool {
+	// Caddy's proxy overwrites X-Forwarded-Host, but no other spelling of it.
+	return isIdentity(name) || name == "Trailer" || name != "X-Forwarded-Host" && isOverride(canonical(name))
 }
 
 var refuseUpgrade = fixed(http.StatusBadRequest, "upgrade_not_allowed", "This endpoint does not switch protocols. Send the request without Upgrade.", Malformed)

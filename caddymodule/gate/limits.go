@@ -130,7 +130,7 @@ func (c *Call) refund() {
 		return
 	}
 	c.refunded = true
-	c.gate.unmark(c.request)
+	c.gate.unmark(&c.forwarded)
 	if c.uncounted {
 		return
 	}

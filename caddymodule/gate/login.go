@@ -44,7 +44,7 @@ func (c *Call) IsLogin() bool { return c == loggingIn }
 type loginAnswer struct {
 	http.ResponseWriter
 	gate    *Gate
-	request *http.Request
+	request *http.Request // for the service
 	attempt login.Attempt
 }
 
@@ -53,7 +53,9 @@ type loginAnswer struct {
 // whether it counts as a failure.
 //
 // At a strict login, a success counts for the client like a failure.
-func (g *Gate) login(w http.ResponseWriter, r *http.Request, strict bool, next Handler) error {
+func (g *Gate) login(w http.ResponseWriter, r *http.Request, strict bool, held headers, next Handler) error {
+	// The password is for the service alone, not for an error route.
+	defer func() { r.Body, r.ContentLength, r.TransferEncoding = http.NoBody, 0, nil }()
 	email, refusal := loginAccount(w, r)
 	if refusal != nil {
 		return g.refuse(w, r, "", nil, refusal)
@@ -77,15 +79,19 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, strict bool, next H
 		g.Server.CountLogin(LoginThrottled)
 		return g.refuse(w, r, "", nil, manyAttempts("Too many login attempts. Try again later.", Throttled, wait))
 	}
-	r.Header[assertion.Header] = []string{g.Assertions.Login(r.Host, now)}
+	f := held.forwarded(r)
+	f.Header[assertion.Header] = []string{g.Assertions.Login(r.Host, now)}
 	if g.Proof != "" {
-		r.Header[assertion.ProofHeader] = []string{g.Proof}
+		f.Header[assertion.ProofHeader] = []string{g.Proof}
 	}
 	g.Server.Mark(r, loggingIn)
 	a := new(answer)
-	a.start(w, &loginAnswer{w, g, r, attempt}, nil)
+	a.start(w, &loginAnswer{w, g, f, attempt}, nil)
 	defer a.end(0) // the handler wrote nothing, or panicked
-	err = next.ServeHTTP(a, r)
+	err = next.ServeHTTP(a, f)
+	if err != nil {
+		g.removeSecrets(r) // an error route of the server may proxy it
+	}
 	if err == nil || a.status != 0 {
 		g.outages.login.Worked()
 		return err
@@ -169,8 +175,6 @@ func loginAccount(w http.ResponseWriter, r *http.Request) (string, *Refusal) {
 		return "", refuseBody
 	}
 	r.Body = readBody{bytes.NewReader(body)}
-	r.ContentLength = int64(len(body))
-	r.TransferEncoding, r.Trailer = nil, nil
 	return email, nil
 }
 

@@ -13,7 +13,8 @@ func (o openAnswer) begun(int) { strip(o.Header()) }
 // open passes a request on that needs no token. If the next handler has not
 // answered, the gate does: with 400 if the client broke its body, and with
 // 502, 503 or 504 after such an error of the next handler.
-func (g *Gate) open(w http.ResponseWriter, r *http.Request, next Handler) error {
+func (g *Gate) open(w http.ResponseWriter, r *http.Request, held headers, next Handler) error {
+	r = held.forwarded(r)
 	a := new(answer)
 	a.start(w, openAnswer{w}, watchBody(r))
 	defer a.end(0)

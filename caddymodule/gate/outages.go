@@ -2,6 +2,7 @@ package gate
 
 import (
 	"log/slog"
+	"net/http"
 
 	"go.uber.org/zap"
 
@@ -16,6 +17,7 @@ type outages struct {
 	attempts *outage.Log
 	login    *outage.Log
 	open     *outage.Log // outside endpoints
+	rewrites *outage.Log
 	// upstream has a log for each endpoint, by Endpoint.Index: several
 	// upstreams can be behind one gate.
 	upstream []*outage.Log
@@ -30,11 +32,30 @@ func newOutages(logger *zap.Logger, endpoints []*policy.Endpoint) *outages {
 		attempts: of(log, "limiting login attempts"),
 		login:    of(log, "calling the upstream to log in"),
 		open:     of(log, "calling the upstream outside endpoints"),
+		rewrites: outage.New(log, slog.LevelWarn, "refusing a request that was rewritten in front of the gate: "+
+			"one of both paths is closed, and the second is no endpoint; write the directive tollgate before the rewrite, in a route block"),
 	}
 	for _, e := range endpoints {
 		o.upstream = append(o.upstream, of(log.With("endpoint", e.Name), "calling the upstream"))
 	}
 	return o
+}
+
+// logRewritten logs a request that the gate refuses and a handler in front of it
+// has rewritten. The operator may not expect that the gate judges both paths.
+func (o *outages) logRewritten(r *http.Request, to destination) {
+	if to.Written != "" && to.refusal != refuseBadPath {
+		o.rewrites.Failed(slog.String("written", shorten(to.Written)), slog.String("rewritten", shorten(r.URL.Path)))
+	}
+}
+
+// shorten bounds a path for the log.
+func shorten(path string) string {
+	const most = 200
+	if len(path) > most {
+		return path[:most] + "..."
+	}
+	return path
 }
 
 // failed logs an error.

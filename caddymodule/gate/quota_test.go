@@ -455,7 +455,7 @@ func TestTwiceInAChain(t *testing.T) {
 
 // TestFailedAndAgain: a handler that answers instead of a failed upstream
 // does not get the mark of a call that was given back, or of a login attempt
-// that has ended.
+// that has ended, nor the token or the password.
 func TestFailedAndAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -476,7 +476,7 @@ func TestFailedAndAgain(t *testing.T) {
 	for range 5 {
 		w.login(t)
 	}
-	for r, want := range map[*http.Request]int{call: http.StatusUnauthorized, login: http.StatusTooManyRequests} {
+	for r, want := range map[*http.Request]int{call: http.StatusUnauthorized, login: http.StatusBadRequest} {
 		answer := httptest.NewRecorder()
 		err := w.gate.Serve(answer, r, handlerFunc(func(http.ResponseWriter, *http.Request) error {
 			t.Errorf("%s was let through", r.URL)

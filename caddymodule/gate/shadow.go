@@ -27,13 +27,10 @@ func (c *Call) confirm(refusal *Refusal) *Refusal {
 
 // letPass reports the refusal of a call that shadow passes. An upgrade passes
 // as at an endpoint that allows upgrades.
-func (c *Call) letPass(refusal *Refusal, held headers) {
+func (c *Call) letPass(refusal *Refusal, held *headers) {
 	c.gate.report(c.grant.Account, c.endpoint, refusal)
 	c.uncounted = true
-	if h := c.request.Header; refusal == refuseUpgrade && held.sentUpgrade != nil {
-		h["Connection"], h["Upgrade"] = held.sentConnection, held.sentUpgrade
-		keepConnection(h, true)
-	}
+	held.switches = held.switches || refusal == refuseUpgrade && !held.escapes
 }
 
 // letPass reports a refusal and passes the request on, as if there were no
@@ -46,15 +43,11 @@ func (g *Gate) letPass(w http.ResponseWriter, r *http.Request, e *policy.Endpoin
 // passUnchanged passes a request on, and changes neither the request nor its
 // answer. The headers that a client must not set stay removed: an identity,
 // another target, and another version of HTTP within the connection. Each of
-// them would bypass what shadow refuses. The request is not marked: a second
+// them would bypass what shadow refuses. The request has no call: a second
 // gate may find that it is a login.
 func passUnchanged(w http.ResponseWriter, r *http.Request, held headers, next Handler) error {
-	if held.sentConnection != nil {
-		r.Header["Connection"] = held.sentConnection
-	}
-	if held.sentUpgrade != nil {
-		r.Header["Upgrade"] = held.sentUpgrade
-	}
+	held.upgrade, held.connection = held.upgrade && held.escapes, held.connection && held.escapes
+	r = held.forwarded(r)
 	if b := watchBody(r); b != nil {
 		u := &unread{body: b}
 		u.beginning = beginning{w, u}

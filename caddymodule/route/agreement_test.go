@@ -85,9 +85,9 @@ func checkReading(t rapid.TB, guard *route.Guard, target string) {
 	if r == nil {
 		return
 	}
-	closed, err := guard.CheckTarget(r.Method, r.RequestURI, r.URL)
-	if want := hasOneReading(r); !closed || (err == nil) != want {
-		t.Fatalf("%q: got closed %t, error %v; want it accepted: %t", target, closed, err, want)
+	got, err := guard.CheckTarget(r.Method, r.RequestURI, r.URL)
+	if want := hasOneReading(r); !got.Closed || (err == nil) != want {
+		t.Fatalf("%q: got closed %t, error %v; want it accepted: %t", target, got.Closed, err, want)
 	}
 }
 
@@ -133,7 +133,7 @@ func checkOpen(t rapid.TB, guard *route.Guard, target string) {
 	if r == nil {
 		return
 	}
-	if closed, err := guard.CheckTarget(r.Method, r.RequestURI, r.URL); closed || err != nil {
+	if got, err := guard.CheckTarget(r.Method, r.RequestURI, r.URL); got.Closed || err != nil {
 		return
 	}
 	resolved := r.URL.Path

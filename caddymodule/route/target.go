@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"errors"
 	"net/url"
 	"strings"
@@ -22,8 +23,8 @@ var (
 type pathFlags uint8
 
 const (
-	// invalid: control characters, backslashes, invalid UTF-8, broken
-	// escapes, an encoded slash, no slash at the front.
+	// invalid: control characters, raw backslashes, invalid UTF-8, broken
+	// escapes, no slash at the front.
 	invalid pathFlags = 1 << iota
 	// unclean: empty, "." and ".." segments, which only some servers
 	// resolve. Also with a parameter behind them ("..;x"): Java servlet
@@ -33,30 +34,46 @@ const (
 	// in a name, but have a meaning to a server that decodes a path twice
 	// or cuts parameters off.
 	special
+	// slash: an encoded slash or backslash. It is valid in a name, but ends
+	// a segment for a server that decodes a path before it reads it.
+	slash
 )
 
-// CheckTarget checks a request before anything else reads its path. It
-// reports whether the guard closes the path, and returns [ErrBadPath],
-// [ErrBadMethod] or nil, never wrapped. For a path that it accepts it
-// allocates nothing, unless the path is open and has an encoded percent
-// sign.
+// Target is what [Guard.CheckTarget] finds in a request target.
+type Target struct {
+	// Closed tells that the path is below the guard, as the client wrote it
+	// or as it is now.
+	Closed bool
+	// Names has the decoded path with a NUL for each encoded slash or
+	// backslash, if there are any: as it is now, and as it was written. Some
+	// servers end a segment there, others read a part of a name.
+	Names []string
+	// Written is the decoded path as the client wrote it, if a handler in
+	// front of the gate has changed it, and "" otherwise.
+	Written string
+}
+
+// CheckTarget checks a request before anything else reads its path. The
+// error is [ErrBadPath], [ErrBadMethod] or nil, never wrapped. For a path
+// that it accepts it allocates nothing, unless the path was rewritten, or is
+// open and has special characters in escapes.
 //
 // It checks both spellings of the target: u, which the server behind the
 // gate will get, and requestURI, which the client wrote. They differ when
-// a handler in front of the gate has rewritten the request; u may then no
-// longer have a ".." that the client sent. An empty requestURI means that
-// the request was not read from a connection; only u is checked.
+// a handler in front of the gate has rewritten the request. The service can
+// read either one: FastCGI sends both. An empty requestURI means that the
+// request was not read from a connection; only u is checked.
 //
 // Of an absolute target ("http://host/path", RFC 9112, 3.2.2) only the
 // path is checked. The query is never checked: routers do not read it.
-func (g *Guard) CheckTarget(method, requestURI string, u *url.URL) (closed bool, err error) {
+func (g *Guard) CheckTarget(method, requestURI string, u *url.URL) (t Target, err error) {
 	if strings.EqualFold(method, "CONNECT") || strings.EqualFold(method, "TRACE") {
-		return true, ErrBadMethod
+		return Target{Closed: true}, ErrBadMethod
 	}
-	closed = g.Covers(u.Path)
+	t.Closed = g.Covers(u.Path)
 	written, ok := pathOf(requestURI)
 	if !ok || u.Opaque != "" {
-		return closed, ErrBadPath
+		return t, ErrBadPath
 	}
 	found := scan(u.Path, false)
 	if u.RawPath != "" {
@@ -67,16 +84,53 @@ func (g *Guard) CheckTarget(method, requestURI string, u *url.URL) (closed bool,
 	if found != 0 || written != u.Path {
 		found |= scan(written, true)
 	}
-	switch {
-	case found&(invalid|unclean) != 0:
-		return closed, ErrBadPath
-	case found&special == 0:
-		return closed, nil
-	case closed || g.reachedBy(u.Path):
-		return closed, ErrBadPath
-	default:
-		return closed, nil
+	if found&(invalid|unclean) != 0 {
+		return t, ErrBadPath
 	}
+	if requestURI != "" && !decodesTo(written, u.Path) {
+		t.Written = cmp.Or(decodeOnce(written, false), "/") // "/" is sent for the empty path
+		t.Closed = t.Closed || g.Covers(t.Written)
+	}
+	if found&(special|slash) == 0 {
+		return t, nil
+	}
+	if found&slash != 0 {
+		t.Names = []string{decodeOnce(u.EscapedPath(), true), decodeOnce(written, true)}
+	}
+	if t.Closed || g.reachedBy(u.Path) || t.Written != "" && g.reachedBy(t.Written) {
+		return t, ErrBadPath
+	}
+	return t, nil
+}
+
+// decodesTo reports whether a valid encoded path is this decoded one.
+func decodesTo(encoded, path string) bool {
+	if encoded == path {
+		return true
+	}
+	for encoded != "" {
+		b, width := decode(encoded)
+		if path == "" || b != path[0] {
+			return false
+		}
+		encoded, path = encoded[width:], path[1:]
+	}
+	return path == ""
+}
+
+// decodeOnce decodes a valid encoded path. With names, an encoded slash or
+// backslash becomes a NUL.
+func decodeOnce(path string, names bool) string {
+	var plain strings.Builder
+	for path != "" {
+		b, width := decode(path)
+		if names && width > 1 && (b == '/' || b == '\\') {
+			b = 0
+		}
+		plain.WriteByte(b)
+		path = path[width:]
+	}
+	return plain.String()
 }
 
 // pathOf cuts the path out of a request target, still encoded. It reports
@@ -177,7 +231,11 @@ func scan(path string, encoded bool) pathFlags {
 			i++
 			continue
 		}
-		found |= flag(b, seg, encoded, width > 1)
+		escaped := width > 1
+		found |= flag(b, seg, encoded, escaped)
+		if escaped && b == '/' {
+			b = '%' // part of a name, as far as servers agree on it
+		}
 		seg = seg.next(b)
 		i += width
 	}
@@ -192,10 +250,10 @@ func scan(path string, encoded bool) pathFlags {
 // the path has this byte as an escape.
 func flag(b byte, seg segment, encoded, escaped bool) pathFlags {
 	switch {
-	case b < ' ', b == 0x7f, b == '\\':
+	case b < ' ', b == 0x7f, b == '\\' && encoded && !escaped:
 		return invalid
-	case b == '/' && escaped:
-		return invalid
+	case b == '\\', b == '/' && escaped:
+		return slash
 	case b == '#' && encoded && !escaped:
 		// A request target has no fragment.
 		return invalid

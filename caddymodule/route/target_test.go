@@ -54,14 +54,17 @@ func TestCheckTargetAccepts(t *testing.T) {
 		{"open question mark", "/what%3F", false},
 		{"open number sign", "/c%23", false},
 		{"open and encoded twice", "/files/a%252520b", false},
+		{"open slash in a name", "/packages/@scope%2Fname", false},
+		{"open backslash in a name", "/shares/host%5Cname", false},
+		{"open slash, encoded twice", "/files/a%252Fb", false},
 	}
 	guard := newGuard(t, "/api/")
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			closed, err := guard.CheckTarget(http.MethodGet, tc.target, mustParse(t, tc.target))
-			if err != nil || closed != tc.closed {
-				t.Errorf("%s: got closed %t, error %v; want closed %t", tc.target, closed, err, tc.closed)
+			got, err := guard.CheckTarget(http.MethodGet, tc.target, mustParse(t, tc.target))
+			if err != nil || got.Closed != tc.closed || got.Written != "" {
+				t.Errorf("%s: got %+v, error %v; want closed %t", tc.target, got, err, tc.closed)
 			}
 		})
 	}

@@ -32,7 +32,7 @@ type protocol struct {
 	test      func(*testing.T, *site)
 }
 
-// endpoint is one endpoint of the gate.
+// endpoint is one endpoint of the gate, or without a method an open path.
 type endpoint struct {
 	name, method, path string
 	block              string // of the options of the endpoint
@@ -148,8 +148,10 @@ func start(t *testing.T, endpoints []endpoint) *site {
 	t.Helper()
 	var routes, limits, services strings.Builder
 	for _, e := range endpoints {
-		fmt.Fprintf(&routes, "endpoint %s %s %s %s\n", e.name, e.method, e.path, e.block)
-		fmt.Fprintf(&limits, "%s %d\n", e.name, limit)
+		if e.method != "" {
+			fmt.Fprintf(&routes, "endpoint %s %s %s %s\n", e.name, e.method, e.path, e.block)
+			fmt.Fprintf(&limits, "%s %d\n", e.name, limit)
+		}
 		fmt.Fprintf(&services, "handle %s {\n%s\n}\n", wildcard.ReplaceAllString(e.path, "*"), e.behind)
 	}
 	text := strings.NewReplacer("ENDPOINTS", routes.String(), "LIMITS", limits.String(), "SERVICES", services.String()).Replace(caddyfile)

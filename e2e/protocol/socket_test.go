@@ -2,11 +2,16 @@ package protocol_test
 
 import (
 	"context"
+	"crypto/tls"
+	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/coder/websocket"
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
 )
 
 // sockets are WebSockets. The service greets, and echoes messages. It breaks
@@ -33,6 +38,7 @@ func sockets(t *testing.T) protocol {
 			{name: "socket", method: "GET", path: path, block: "{\nupgrade\n}", behind: echo},
 			{name: "socket_dead", method: "GET", path: path + "/dead", block: "{\nupgrade\n}", behind: "reverse_proxy " + deadAddress},
 			{name: "socket_closed", method: "GET", path: path + "/closed", behind: echo},
+			{name: "socket_open", path: "/open/socket", behind: echo},
 		},
 		test: func(t *testing.T, s *site) {
 			for _, c := range s.clients[:2] {
@@ -55,8 +61,73 @@ func sockets(t *testing.T) protocol {
 				}
 				a.expect(t, "socket_closed", 0)
 			})
+			t.Run("HTTP/3", func(t *testing.T) { talkOverQUIC(t, s, path) })
 		},
 	}
+}
+
+// talkOverQUIC opens WebSockets over HTTP/3, which are an extended CONNECT
+// (RFC 9220). The gate counts one at an endpoint with upgrade, and passes one at
+// an open path.
+func talkOverQUIC(t *testing.T, s *site, path string) {
+	a := s.account(t, "large")
+	conn, err := quic.DialAddr(t.Context(), strings.TrimPrefix(s.secure, "https://"), &tls.Config{RootCAs: s.roots, NextProtos: []string{http3.NextProtoH3}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := conn.CloseWithError(0, ""); err != nil {
+			t.Errorf("closing the connection: %v", err)
+		}
+	})
+	client := new(http3.Transport).NewClientConn(conn)
+	bearer := http.Header{"Authorization": {"Bearer " + a.token}}
+	for _, c := range []struct {
+		path   string
+		header http.Header
+		status int
+	}{
+		{path, bearer, 200}, {path, nil, 401}, {path + "/closed", bearer, 400}, {"/api/other", bearer, 404}, {"/open/socket", nil, 200},
+	} {
+		stream, err := client.OpenRequestStream(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodConnect, s.secure+c.path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Proto = "websocket"
+		r.Header = http.Header{"Sec-Websocket-Version": {"13"}}
+		maps.Copy(r.Header, c.header)
+		if err := stream.SendRequestHeader(r); err != nil {
+			t.Fatal(err)
+		}
+		response, err := stream.ReadResponse()
+		if err != nil || response.StatusCode != c.status {
+			t.Fatalf("%s: got %v, %v, want %d", c.path, response, err, c.status)
+		}
+		if c.status != 200 {
+			continue
+		}
+		// Frames of RFC 6455, section 5.2: a text that is the last frame of its
+		// message, with the length and, from the client, a mask.
+		got := make([]byte, len("\x81\x05hello\x81\x02hi"))
+		if _, err := io.WriteString(stream, "\x81\x82\x00\x00\x00\x00hi"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(stream, got); err != nil || string(got) != "\x81\x05hello\x81\x02hi" {
+			t.Fatalf("%s: got %q, %v", c.path, got, err)
+		}
+		if c.header != nil {
+			a.ended(t, 1) // it is recorded while it is open
+		}
+		if err := stream.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	a.expect(t, "socket", 1)
+	a.expect(t, "socket_closed", 0)
 }
 
 // socket opens a WebSocket, or returns the refusal.
