@@ -98,7 +98,7 @@ func (c *Call) Lookup(name string) (any, bool) {
 	case "http.tollgate.key":
 		return c.grant.Key, true
 	case identityPlaceholder:
-		return c.user(), true
+		return c.credential.user, true
 	case "http.tollgate.limit", "http.tollgate.remaining":
 		return c.lookupLimit(name == "http.tollgate.remaining"), true
 	}
