@@ -44,6 +44,23 @@ func TestIdentityCannotBeSpoken(t *testing.T) {
 	}
 }
 
+// A client sends the identity of another account, and a handler behind the gate
+// reads the gate's headers by their placeholders: they are not the client's.
+func TestIdentityCannotBeSpokenByPlaceholders(t *testing.T) {
+	s := start(t, setup{zone: calmZone()})
+	s.behind = "request_header X-Copy \"{http.request.header.Tollgate-Account}{http.request.header.Tollgate_Account}{header.tollgate-plan}\"\n\treverse_proxy " + s.upstream.address()
+	if err := s.reload(); err != nil {
+		t.Fatal(err)
+	}
+	_, bearer := s.account(t, "small")
+	for _, target := range []string{convert, "/page"} {
+		got := s.ask(t, "GET", target, "", "Authorization: Bearer "+bearer, "Tollgate-Account: evil", "Tollgate_Account: evil", "Tollgate-Plan: evil")
+		if r, _ := s.upstream.last(t); got.status != http.StatusOK || strings.Contains(r.Header.Get("X-Copy"), "evil") {
+			t.Errorf("%s: got %d %s, the upstream got %s", target, got.status, got.body, r.Header.Get("X-Copy"))
+		}
+	}
+}
+
 // Connection names headers that a proxy is to drop (RFC 9110, 7.6.1). A
 // client that names the gate's would become nobody, or everybody.
 func TestIdentityCannotBeDropped(t *testing.T) {
