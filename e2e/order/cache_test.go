@@ -61,6 +61,35 @@ func TestCache(t *testing.T) {
 	}
 }
 
+// TestCacheHits: what a hit costs. In front of the gate nothing, and the cache
+// serves it also after the key was revoked. Behind the gate a call.
+func TestCacheHits(t *testing.T) {
+	m := startModules(t, "cache", "", map[string]string{
+		"in front": "cache\n\ttollgate\n\tSERVICE",
+		"behind":   "route {\n\t\ttollgate\n\t\tcache\n\t\tSERVICE\n\t}",
+	})
+	for site, want := range map[string]struct {
+		used    int64 // of three calls
+		revoked int
+	}{"in front": {1, http.StatusOK}, "behind": {3, http.StatusUnauthorized}} {
+		key := m.key(t, "ada", site)
+		const path = "/api/items/hit?Cache-Control=max-age%3D600"
+		before, seen := m.used(t, "ada"), m.service.requests()
+		for range 3 {
+			if got := m.get(t, site, path, "Authorization: Bearer "+key.Token); got.StatusCode != http.StatusOK {
+				t.Errorf("%s: got %d %s", site, got.StatusCode, got.text)
+			}
+		}
+		if used, asked := m.used(t, "ada")-before, m.service.requests()-seen; used != want.used || asked != 1 {
+			t.Errorf("%s: three calls counted %d and asked the service %d times, want %d and once", site, used, asked, want.used)
+		}
+		m.Tollgate("key", "revoke", "ada", key.ID)
+		if got := m.get(t, site, path, "Authorization: Bearer "+key.Token); got.StatusCode != want.revoked {
+			t.Errorf("%s, with the revoked key: got %d %s, want %d", site, got.StatusCode, got.text, want.revoked)
+		}
+	}
+}
+
 // TestCacheOfUsers: a cache in front of the gate gives the answer to a user
 // whom another handler has authenticated to nobody else. The gate does not know
 // by what: here by a cookie.

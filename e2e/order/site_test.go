@@ -95,16 +95,17 @@ func startModules(t *testing.T, global, options string, sites map[string]string)
 	for _, account := range []string{"ada", "bob"} {
 		m.Tollgate("account", "set", account, "--plan", "paid")
 	}
-	m.ada, m.bob = m.key(t, "ada"), m.key(t, "bob")
+	m.ada, m.bob = m.key(t, "ada", "ci").Token, m.key(t, "bob", "ci").Token
 	return m
 }
 
-// key makes a key and returns its token.
-func (m *modules) key(t *testing.T, account string) string {
+// issued is a new key.
+type issued struct{ ID, Token string }
+
+func (m *modules) key(t *testing.T, account, name string) (key issued) {
 	t.Helper()
-	var key struct{ Token string }
-	must(t, json.Unmarshal([]byte(m.Tollgate("key", "create", account, "--name", "ci", "--json")), &key))
-	return key.Token
+	must(t, json.Unmarshal([]byte(m.Tollgate("key", "create", account, "--name", name, "--json")), &key))
+	return key
 }
 
 // answer is a response that was read to its end.
