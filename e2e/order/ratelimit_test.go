@@ -23,7 +23,8 @@ func TestRateLimitKeys(t *testing.T) {
 		"without order": {sites: map[string]string{
 			"account":       zone("account", account) + "\n\ttollgate\n\tSERVICE",
 			"authorization": zone("authorization", authorization) + "\n\ttollgate\n\tSERVICE",
-		}, want: map[string]want{"account": {200, 429, 429}, "authorization": {200, 429, 200}}},
+			"client":        zone("client", "{client_ip}") + "\n\ttollgate\n\tSERVICE",
+		}, want: map[string]want{"account": {200, 429, 429}, "authorization": {200, 429, 200}, "client": {200, 429, 429}}},
 		"order after tollgate": {global: "order rate_limit after tollgate", sites: map[string]string{
 			"account": zone("account", account) + "\n\ttollgate\n\tSERVICE",
 		}, want: map[string]want{"account": {200, 429, 200}}},
