@@ -265,7 +265,7 @@ check() {
 	build
 	# The tests package, and build e2e/modules, without network.
 	go tool -modfile=tools/nfpm/go.mod nfpm --version >bin/nfpm.log
-	go list -C e2e/modules -deps . >bin/modules.log
+	CGO_ENABLED=0 go list -C e2e/modules -deps . >bin/modules.log
 	linter
 	# With the settings of build they find everything compiled.
 	CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false' go vet ./...
