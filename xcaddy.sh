@@ -263,8 +263,9 @@ check() {
 		passwd php-cgi postgresql prometheus python3-cryptography python3-jwt redis-server systemd util-linux wrk
 	command -v npm >/dev/null || debian nodejs npm
 	build
-	# The tests package without network.
+	# The tests package, and build e2e/modules, without network.
 	go tool -modfile=tools/nfpm/go.mod nfpm --version >bin/nfpm.log
+	CGO_ENABLED=0 go list -C e2e/modules -deps . >bin/modules.log
 	linter
 	# With the settings of build they find everything compiled.
 	CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false' go vet ./...

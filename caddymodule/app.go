@@ -145,8 +145,8 @@ func (a *App) Provision(ctx caddy.Context) error {
 var guesses = login.NewGuesses()
 
 // enrol implements gate.Options.Enrol.
-func (a *App) enrol(ctx context.Context, account, plan string) error {
-	return control.Enrol(ctx, controlBackend{a}, account, plan)
+func (a *App) enrol(ctx context.Context, account, user, plan string) error {
+	return control.Enrol(ctx, controlBackend{a}, account, user, plan)
 }
 
 // errorsPass is the value of App.Errors for handle_errors.

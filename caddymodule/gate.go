@@ -86,6 +86,8 @@ func (server) Identity(r *http.Request, placeholder string) string {
 // Identified implements gate.Server.
 func (server) Identified(r *http.Request, call *gate.Call) {
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		// The user of a handler in front of the gate would hide the account.
+		repl.Delete("http.auth.user.id")
 		repl.Map(call.Lookup)
 	}
 }

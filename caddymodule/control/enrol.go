@@ -10,8 +10,9 @@ import (
 // enrolling is the actor in the audit log.
 const enrolling = "identity"
 
-// Enrol creates the account of an identity on a plan, unless it exists.
-func Enrol(ctx context.Context, backend Backend, id, plan string) error {
+// Enrol creates the account of an identity on a plan, unless it exists. Its
+// label is the name of the user, of which the id may have only a part.
+func Enrol(ctx context.Context, backend Backend, id, user, plan string) error {
 	with, err := (&server{backend: backend}).open()
 	if err != nil {
 		return err
@@ -23,6 +24,9 @@ func Enrol(ctx context.Context, backend Backend, id, plan string) error {
 		var wanted api.AccountChange
 		if !exists {
 			wanted.Plan = &plan
+			if validLabel(user) {
+				wanted.Label = &user
+			}
 		}
 		before := with.apply(wanted, account, exists)
 		return accountChange(before, *account), nil

@@ -100,7 +100,7 @@ func (c *Call) Lookup(name string) (any, bool) {
 	case "http.tollgate.key":
 		return c.grant.Key, true
 	case identityPlaceholder:
-		return c.user(), true
+		return c.credential.user, true
 	case "http.tollgate.limit", "http.tollgate.remaining":
 		return c.lookupLimit(name == "http.tollgate.remaining"), true
 	}
@@ -205,13 +205,16 @@ func (c *Call) from() netip.Addr {
 }
 
 // proxy passes an admitted call on, and records it when it ends.
-func (c *Call) proxy(w http.ResponseWriter, held headers, next Handler) error {
+func (c *Call) proxy(w http.ResponseWriter, held headers, next Handler) (err error) {
 	c.answer.start(w, c, nil)
 	// Deferred, because a proxy panics if its upstream breaks off in the
 	// middle of an answer. Before the answer, a panic is a server error.
 	otherwise := http.StatusInternalServerError
 	defer func() {
 		c.answer.end(otherwise)
+		if err != nil {
+			c.gate.removeSecrets(c.request)
+		}
 		if !c.switched {
 			c.record(c.answer.status, "")
 		}
@@ -220,11 +223,8 @@ func (c *Call) proxy(w http.ResponseWriter, held headers, next Handler) error {
 		return c.serveUsage(&c.answer, c.request)
 	}
 	c.prepare(held)
-	err := next.ServeHTTP(&c.answer, &c.forwarded)
+	err = next.ServeHTTP(&c.answer, &c.forwarded)
 	c.gate.Server.Mark(c.request, nil) // for the handlers in front of the gate, the call is over
-	if err != nil {
-		c.gate.removeSecrets(c.request) // an error route of the server may proxy it
-	}
 	if err != nil || c.answer.body.fault() != nil {
 		c.gate.unmark(&c.forwarded)
 		if c.answer.status == 0 {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
@@ -19,7 +18,8 @@ type credential struct {
 	hash token.Hash
 	// foreign is nil for a token that the gate made.
 	foreign *foreignToken
-	account string // of an identity
+	// user and account are those of an identity.
+	user, account string
 }
 
 // foreignToken is a token that the gate did not make.
@@ -46,8 +46,8 @@ func (g *Gate) credentialOf(r *http.Request, e *policy.Endpoint, held headers) (
 	var few [2]string
 	texts := g.tokensOf(few[:0], r.Header, e, held)
 	if g.Policy.Identity != nil && !slices.ContainsFunc(texts, token.IsOwn) {
-		if by, refusal, found := g.identityOf(r); found {
-			return by, refusal
+		if by, found := g.identityOf(r); found {
+			return by, nil
 		}
 	}
 	switch {
@@ -96,16 +96,7 @@ func (g *Gate) knownCredential(r *http.Request, e *policy.Endpoint, held headers
 	if slices.ContainsFunc(texts, token.IsOwn) {
 		return credential{}, false
 	}
-	by, refusal, found := g.identityOf(r)
-	return by, found && refusal == nil
-}
-
-// user returns the user of an identity, or "".
-func (c *Call) user() string {
-	if !c.credential.isIdentity() {
-		return ""
-	}
-	return strings.TrimPrefix(c.credential.account, c.gate.Policy.Identity.Prefix)
+	return g.identityOf(r)
 }
 
 // bearer returns the token of an Authorization field (RFC 6750, 2.1), or ""
@@ -135,20 +126,17 @@ func (g *Gate) parse(text string) (credential, *Refusal) {
 
 // identityOf is the credential of a user that another handler has
 // authenticated.
-func (g *Gate) identityOf(r *http.Request) (by credential, refusal *Refusal, found bool) {
+func (g *Gate) identityOf(r *http.Request) (by credential, found bool) {
 	identity := g.Policy.Identity
 	if identity == nil {
-		return credential{}, nil, false
+		return credential{}, false
 	}
 	user := g.Server.Identity(r, identity.Placeholder)
 	if user == "" {
-		return credential{}, nil, false
+		return credential{}, false
 	}
-	account := identity.Prefix + user
-	if !api.ValidAccount(account) {
-		return credential{}, refuseIdentity, true
-	}
-	return credential{hash: token.OfAccount(account), account: account}, nil, true
+	account := identity.Account(user)
+	return credential{hash: token.OfAccount(account), user: user, account: account}, true
 }
 
 // bearerProtocol is the prefix of a WebSocket subprotocol that is a token.

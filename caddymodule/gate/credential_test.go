@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
-
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -255,8 +255,8 @@ func TestIdentity(t *testing.T) {
 		{name: "with a token of the gate", identity: "ann", headers: []string{"Authorization: Bearer " + own}, status: 200, account: "acc_1"},
 		{name: "with a wrong token of the gate", identity: "ann", headers: []string{"Authorization: Bearer tgk_x"}, status: 401, code: "invalid_token"},
 		{name: "of a disabled account", identity: "gone", status: 401, code: "invalid_token"},
-		{name: "with a space", identity: "ann lee", status: 403, code: "invalid_identity"},
-		{name: "too long", identity: strings.Repeat("a", 59), status: 403, code: "invalid_identity"},
+		{name: "with a space", identity: "ann lee", status: 200, account: "staff.ann-lee--2tzcsz2b3klhnrpvxks63iql2bj2h4pj"},
+		{name: "too long", identity: strings.Repeat("a", 59), status: 200, account: "staff.aaaaaaaaaaaaaaaaaaaaaaaa--zz677huemlvahbm4zrdilk4d57qm4jdm"},
 		{name: "with a token in the query", identity: "ann", status: 400, code: "invalid_request"},
 	} {
 		w.mu.Lock()
@@ -281,8 +281,8 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("%s: the service got abilities %q", c.name, got.header.Get("Tollgate-Abilities"))
 		}
 	}
-	if len(w.enrolled) != 1 || w.enrolled[0] != "staff.ann small" {
-		t.Errorf("enrolled %q, want staff.ann once", w.enrolled)
+	if want := []string{"staff.ann ann small", "staff.ann-lee--2tzcsz2b3klhnrpvxks63iql2bj2h4pj ann lee small", "staff.aaaaaaaaaaaaaaaaaaaaaaaa--zz677huemlvahbm4zrdilk4d57qm4jdm " + strings.Repeat("a", 59) + " small"}; !slices.Equal(w.enrolled, want) {
+		t.Errorf("enrolled %q, want %q", w.enrolled, want)
 	}
 	w.mu.Lock()
 	w.identity = "ann"

@@ -53,8 +53,8 @@ func (g *Gate) write(w http.ResponseWriter, r *http.Request, e *policy.Endpoint,
 	if a, ok := w.(*answer); !read && (!ok || a.body == nil) { // otherwise the answer does it
 		apierror.CloseUnread(w, r)
 	}
-	g.removeSecrets(r)
 	if g.PassErrors {
+		g.removeSecrets(r)
 		return f
 	}
 	// The owner gets the status of the refusal, which gRPC does not send.

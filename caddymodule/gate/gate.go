@@ -105,8 +105,8 @@ type Options struct {
 	Limiter func() (LoginLimiter, error)
 	// Guesses limits unknown foreign tokens.
 	Guesses *login.Guesses
-	// Enrol creates an account on a plan, unless it exists.
-	Enrol func(ctx context.Context, account, plan string) error
+	// Enrol creates the account of a user on a plan, unless it exists.
+	Enrol func(ctx context.Context, account, user, plan string) error
 	// Assertions proves to the upstream which account calls.
 	Assertions *assertion.Signer
 	// Proof is the static proof, which upstreams get as well unless it is

@@ -99,7 +99,7 @@ func (g *Gate) enrol(ctx context.Context, db Store, by *credential, now time.Tim
 	if !g.Policy.Plan(plan).HasAccess() {
 		return store.Grant{}, refusePlan
 	}
-	if err := g.Enrol(ctx, by.account, plan); err != nil {
+	if err := g.Enrol(ctx, by.account, by.user, plan); err != nil {
 		return store.Grant{}, g.storeFailed(err)
 	}
 	grant, refusal := g.read(ctx, db, by, now, true)
@@ -122,8 +122,6 @@ func (c *Call) renew(fresh bool) *Refusal {
 	c.grant, c.began, c.rooms = grant, now, nil
 	return nil
 }
-
-var refuseIdentity = fixed(http.StatusForbidden, "invalid_identity", "The name of the user cannot be an account: 1 to 64 of A-Z, a-z, 0-9, dot, underscore, at sign and dash.", NotEntitled)
 
 // manyTokens refuses a client that has sent too many unknown tokens.
 func manyTokens(wait time.Duration) *Refusal {

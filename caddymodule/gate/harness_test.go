@@ -45,7 +45,7 @@ type world struct {
 
 	decisions int
 	identity  string   // of a user whom another handler has authenticated
-	enrolled  []string // "account plan"
+	enrolled  []string // "account user plan"
 	refused   []string // "account endpoint code"
 	reached   []event.Quota
 }
@@ -169,9 +169,9 @@ func (w *world) Identity(*http.Request, string) string {
 }
 
 // enrol creates an account, as the control API does.
-func (w *world) enrol(ctx context.Context, account, plan string) error {
+func (w *world) enrol(ctx context.Context, account, user, plan string) error {
 	w.mu.Lock()
-	w.enrolled = append(w.enrolled, account+" "+plan)
+	w.enrolled = append(w.enrolled, account+" "+user+" "+plan)
 	w.mu.Unlock()
 	_, err := storetest.PutAccount(ctx, w.store, store.Account{ID: account, Plan: plan, CreatedAt: noon})
 	return err

@@ -123,8 +123,8 @@ func (held headers) forwarded(r *http.Request) *http.Request {
 	return f
 }
 
-// removeSecrets removes from a refused request what an error route must not pass
-// on: the token, the session, and what the client says about the connection.
+// removeSecrets removes from a request what an error route must not pass on: the
+// token, the session, and what the client says about the connection.
 func (g *Gate) removeSecrets(r *http.Request) {
 	for _, name := range [...]string{"Authorization", "Cookie", "Connection", "Upgrade"} {
 		delete(r.Header, name)

@@ -53,9 +53,13 @@ type loginAnswer struct {
 // whether it counts as a failure.
 //
 // At a strict login, a success counts for the client like a failure.
-func (g *Gate) login(w http.ResponseWriter, r *http.Request, strict bool, held headers, next Handler) error {
-	// The password is for the service alone, not for an error route.
-	defer func() { r.Body, r.ContentLength, r.TransferEncoding = http.NoBody, 0, nil }()
+func (g *Gate) login(w http.ResponseWriter, r *http.Request, strict bool, held headers, next Handler) (err error) {
+	defer func() {
+		if err != nil { // the password is not for an error route
+			g.removeSecrets(r)
+			r.Body, r.ContentLength, r.TransferEncoding = http.NoBody, 0, nil
+		}
+	}()
 	email, refusal := loginAccount(w, r)
 	if refusal != nil {
 		return g.refuse(w, r, "", nil, refusal)
@@ -89,9 +93,6 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, strict bool, held h
 	a.start(w, &loginAnswer{w, g, f, attempt}, nil)
 	defer a.end(0) // the handler wrote nothing, or panicked
 	err = next.ServeHTTP(a, f)
-	if err != nil {
-		g.removeSecrets(r) // an error route of the server may proxy it
-	}
 	if err == nil || a.status != 0 {
 		g.outages.login.Worked()
 		return err

@@ -48,11 +48,18 @@ func (c *Call) keepPrivate(h http.Header, cacheControl, vary []string) {
 	case len(cacheControl) > 1 || !isPrivate(cacheControl[0]):
 		c.header(h, "Cache-Control", atCacheControl, private(cacheControl))
 	}
+	by := c.gate.vary
+	if c.credential.isIdentity() {
+		// The gate does not know which header has authenticated the user. A
+		// cache that takes Vary: Authorization for a permission to store
+		// private answers would send the answer to requests without it.
+		by = "*"
+	}
 	if len(vary) == 0 {
-		c.header(h, "Vary", atVary, c.gate.vary)
+		c.header(h, "Vary", atVary, by)
 		return
 	}
-	varyBy(h, c.gate.vary)
+	varyBy(h, by)
 }
 
 // varyBy adds a list of request headers to Vary.

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"crypto/sha256"
+	"encoding/base32"
 	"errors"
 	"net/http"
 	"regexp"
@@ -8,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 // IdentityConfig makes accounts of the users that another Caddy handler in
@@ -26,8 +30,9 @@ type IdentityConfig struct {
 	Plan string `json:"plan,omitempty"`
 
 	// Prefix is put in front of the id, so that users and other accounts do
-	// not mix. The account must be 1 to 64 of A-Za-z0-9._@-; another one is
-	// refused with 403. Default: none.
+	// not mix. If prefix and id are not an account id, which is 1 to 64 of
+	// A-Za-z0-9._@-, the account id is a readable part of them and a hash,
+	// and the id is the label of the account. Default: none.
 	Prefix string `json:"prefix,omitempty"`
 }
 
@@ -69,6 +74,42 @@ func (p *Policy) setIdentity(c *IdentityConfig) error {
 	}
 	p.Identity = i
 	return errors.Join(errs...)
+}
+
+// Account returns the account id of a user. Two users never have the same
+// one: texts that are account ids stay as they are, except those that end like
+// a hash, and all others end with their hash.
+func (i *Identity) Account(user string) string {
+	text := i.Prefix + user
+	if api.ValidAccount(text) && !endsWithHash(text) {
+		return text
+	}
+	readable := strings.Map(func(r rune) rune {
+		if strings.ContainsRune(accountLetters, r) {
+			return r
+		}
+		return '-'
+	}, text[:min(len(text), maxReadable)])
+	sum := sha256.Sum256([]byte(text))
+	return readable + hashMark + hashDigits.EncodeToString(sum[:])[:hashLength]
+}
+
+// An account id with a hash is a readable part, the mark and the hash: 160
+// bits of SHA-256 in base32.
+const (
+	hashMark    = "--"
+	hashLetters = "abcdefghijklmnopqrstuvwxyz234567"
+	hashLength  = 32
+	maxReadable = api.MaxAccount - len(hashMark) - hashLength
+
+	accountLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._@-"
+)
+
+var hashDigits = base32.NewEncoding(hashLetters)
+
+func endsWithHash(text string) bool {
+	at := len(text) - hashLength
+	return at >= len(hashMark) && text[at-len(hashMark):at] == hashMark && strings.Trim(text[at:], hashLetters) == ""
 }
 
 // noTokenHeaders are headers with another meaning.

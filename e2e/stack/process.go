@@ -21,7 +21,7 @@ type process struct {
 
 func (s *Stack) start(program string, args ...string) *process {
 	s.t.Helper()
-	p := &process{Cmd: exec.Command(binary(program), args...), ended: make(chan struct{})}
+	p := &process{Cmd: exec.Command(s.binary(program), args...), ended: make(chan struct{})}
 	p.Env, p.Dir = s.env, filepath.Dir(s.Caddyfile)
 	p.Stdout, p.Stderr = s.log, s.log
 	if err := p.Start(); err != nil {

@@ -42,6 +42,7 @@ type Stack struct {
 	Caddyfile string
 
 	t          testing.TB
+	modules    bool // Caddy is that of e2e/modules
 	oneProcess bool
 	admin      string
 	control    string
@@ -58,6 +59,19 @@ var Build = sync.OnceValue(func() error {
 	out, err := exec.Command(filepath.Join(Root(), "xcaddy.sh"), "build").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("building: %w\n%s", err, out)
+	}
+	return nil
+})
+
+// buildModules builds the Caddy of e2e/modules once per test process. With the
+// settings of xcaddy it finds most packages compiled.
+var buildModules = sync.OnceValue(func() error {
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", "nobadger,nomysql,nopgx", "-ldflags", "-w -s",
+		"-o", binary(caddyModules), ".")
+	cmd.Dir = filepath.Join(Root(), "e2e", "modules")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building e2e/modules: %w\n%s", err, out)
 	}
 	return nil
 })
@@ -98,7 +112,7 @@ const (
 // OneProcess replaces the upstream and the proxy by a handler of Caddy.
 func Start(t testing.TB, caddyfile string, settings ...string) *Stack {
 	t.Helper()
-	s := newStack(t, settings)
+	s := newStack(t, Build, settings)
 	s.oneProcess = inOneProcess() || slices.Contains(settings, OneProcess)
 	s.Configure(caddyfile)
 	if !s.oneProcess {
@@ -112,16 +126,27 @@ func Start(t testing.TB, caddyfile string, settings ...string) *Stack {
 // services of the test. Its endpoint of the usage is GET /api/usage.
 func StartGate(t testing.TB, caddyfile string, settings ...string) *Stack {
 	t.Helper()
-	s := newStack(t, settings)
+	s := newStack(t, Build, settings)
+	s.Configure(caddyfile)
+	s.StartCaddy()
+	return s
+}
+
+// StartModules is like StartGate with the Caddy of e2e/modules, which has
+// modules of other projects.
+func StartModules(t testing.TB, caddyfile string, settings ...string) *Stack {
+	t.Helper()
+	s := newStack(t, buildModules, settings)
+	s.modules = true
 	s.Configure(caddyfile)
 	s.StartCaddy()
 	return s
 }
 
 // newStack builds the programs, and stops them at the end of the test.
-func newStack(t testing.TB, settings []string) *Stack {
+func newStack(t testing.TB, build func() error, settings []string) *Stack {
 	t.Helper()
-	if err := Build(); err != nil {
+	if err := build(); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
@@ -271,7 +296,7 @@ func (s *Stack) Tollgate(args ...string) string {
 func (s *Stack) Try(program, stdin string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary(program), args...)
+	cmd := exec.CommandContext(ctx, s.binary(program), args...)
 	cmd.Env, cmd.Dir = s.env, filepath.Dir(s.Caddyfile)
 	cmd.Stdin = strings.NewReader(stdin)
 	var stdout, stderr bytes.Buffer
@@ -337,6 +362,16 @@ func dialLocal(ctx context.Context, network, address string) (net.Conn, error) {
 	}
 	return new(net.Dialer).DialContext(ctx, network, net.JoinHostPort("127.0.0.1", port))
 }
+
+func (s *Stack) binary(program string) string {
+	if s.modules && program == "caddy" {
+		program = caddyModules
+	}
+	return binary(program)
+}
+
+// caddyModules is the Caddy of e2e/modules.
+const caddyModules = "caddy-modules"
 
 func binary(program string) string { return filepath.Join(Root(), "bin", program) }
 

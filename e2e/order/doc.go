@@ -1,0 +1,3 @@
+// Package order tests the gate together with Caddy modules of other projects,
+// in each order of the handlers. Its Caddy is built in e2e/modules.
+package order
