@@ -13,7 +13,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/text/unicode/norm"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -88,7 +87,7 @@ func checkKeyLine(with *session, line api.KeyLine) error {
 	if len(line.Prefix) > api.MaxPrefix || slices.ContainsFunc([]byte(line.Prefix), func(b byte) bool { return b <= ' ' || b > '~' || b == '|' }) {
 		return errInvalidPrefix
 	}
-	if line.Name != "" && !validName(norm.NFC.String(line.Name)) {
+	if line.Name != "" && !validName(cleanName(line.Name)) {
 		return errInvalidName
 	}
 	if line.Abilities != nil && len(line.Abilities) == 0 {
@@ -241,7 +240,7 @@ func (h *holder) readOnce(ctx context.Context, with *session) error {
 func (k *keyImporter) planKey(ctx context.Context, with *session, h *holder, line api.KeyLine, n int) error {
 	hash, _ := hashOf(line)
 	key := store.Key{
-		ID: token.IDOf(h.ID, hash), Account: h.ID, Kind: token.Key, Name: norm.NFC.String(line.Name),
+		ID: token.IDOf(h.ID, hash), Account: h.ID, Kind: token.Key, Name: cleanName(line.Name),
 		Hint: token.Hint(""), CreatedAt: round(with.now),
 	}
 	if h.ring.Find(key.ID) != nil {
