@@ -10,9 +10,9 @@ import (
 
 var errPlaceholder = errors.New("the token is a placeholder, not a key: a reference such as ${NAME}, a template such as <key> or change-me, or one character repeated")
 
-// placeholders match what a file has in the place of a key. Keys in hex,
-// base64 or base64url have no sign that these forms need, but for the two
-// underscores, which must be around words of one case.
+// placeholders match references and templates. Random keys in hex, base64 or
+// base64url do not have the signs of these forms. Only base64url has
+// underscores, so two of them must be around words of one case.
 var placeholders = regexp.MustCompile(strings.Join([]string{
 	`\$\{.*\}`, `\$\(.*\)`, `\{\{.*\}\}`, `<%.*%>`, // in any part of the token
 	`^\$\w+$`, `^%\w+%$`, `^@@?\w+@@?$`, `^#\{.*\}#?$`, `^%[({].*[)}]s?$`,
@@ -23,9 +23,9 @@ var placeholders = regexp.MustCompile(strings.Join([]string{
 	`(?i)change[-_.]?me|replace[-_.]?(me|this|with)|(your|insert)[-_.]?(api|access|auth|secret)?[-_.]?(key|token|secret)`,
 }, "|"))
 
-// isPlaceholder tells whether a token is none: a reference to a key, a template
-// for one, or one character repeated. Anyone could guess it. It also finds one
-// behind a prefix.
+// isPlaceholder tells whether a text is not a token, but is written in its place:
+// a reference, a template, or one character repeated. Anyone could guess it. It
+// also finds one behind a prefix.
 func isPlaceholder(text string) bool {
 	_, rest, _ := strings.Cut(text, "|")
 	return placeholders.MatchString(text) || placeholders.MatchString(rest) || isRepeated(text) || isRepeated(separators.Replace(text))
