@@ -157,8 +157,8 @@ func restoreCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "restore <file> --config <file> [--adapter <name>]", Short: "Writes a backup to an empty store, while no gate runs on it", Args: misuse.Arguments(1),
 		Long: `
-Verifies a backup, and writes it to the store of a configuration. It talks to
-no Caddy: the store must be empty, and no gate may use it. It may be another
+Verifies a backup with the checksum in the file, which is not a signature, and
+writes it to the store of a configuration. It talks to no Caddy: the store must be empty, and no gate may use it. It may be another
 store than that of the backup: so a gate moves from badger to redis, and back.
 
 The restored state is that of the backup: keys that were revoked after it work
@@ -191,9 +191,10 @@ again, and changes after it are undone.`,
 	return c
 }
 
-// remind says what a restore has undone.
+// remind says what a restore has verified and undone.
 func remind(w io.Writer, at time.Time) error {
-	_, err := fmt.Fprintf(w, "Changes after %s are undone. Keys that were revoked since then work again: revoke them before clients can reach the gate.\n",
+	_, err := fmt.Fprintf(w, "The file matches the checksum that the backup command wrote into it. The checksum finds damage. It is not a signature: anyone who can change the file can change it too.\n"+
+		"Changes after %s are undone. Keys that were revoked since then work again: revoke them before clients can reach the gate.\n",
 		at.UTC().Format(time.RFC3339))
 	return err
 }

@@ -209,7 +209,7 @@ func TestControlAndCommand(t *testing.T) {
 		t.Errorf("the application sees %+v, %v", limits, err)
 	}
 	out, complaints, status = c.command(t, "account", "show", "stranger")
-	if status != 1 || out != "" || complaints != "Error: There is no such account or key.\n" {
+	if status != 1 || out != "" || complaints != "Error: there is no account with this id or label\n" {
 		t.Errorf("a mistake: got status %d, %q, %q", status, out, complaints)
 	}
 

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -33,6 +34,8 @@ type putAccountInput struct {
 	Body    api.AccountChange
 }
 
+type lookUpInput struct{ Body api.AccountLookup }
+
 type listAccountsInput struct {
 	Plan     string `query:"plan" maxLength:"64" doc:"Lists the accounts on this plan."`
 	Search   string `query:"search" maxLength:"200" doc:"Lists the accounts with this text in the id or the label, in upper or lower case."`
@@ -49,6 +52,12 @@ func (s *server) registerAccounts(router huma.API) {
 		Description: "In ascending order of their ids, one page at a time. A page can have fewer accounts than its limit, or none, and a next page.",
 	}), answer(s, s.listAccounts))
 	huma.Register(router, operation(huma.Operation{
+		OperationID: "look-up-account", Method: http.MethodPost, Path: "/tollgate/accounts/lookup", Tags: []string{"accounts"},
+		Summary: "Find the account that a person means",
+		Description: "The account with this id, or else the accounts with this label. If no label is the same, those that differ only in upper and lower case. It changes nothing; the name is in the body because access logs have URLs. " +
+			fmt.Sprintf("The answer has at most %d accounts and no next page.", maxFound),
+	}), answer(s, s.lookUpAccount))
+	huma.Register(router, operation(huma.Operation{
 		OperationID: "get-account", Method: http.MethodGet, Path: path, Tags: []string{"accounts"},
 		Summary:     "Show an account",
 		Description: "An account that does not exist has the plan free.",
@@ -64,6 +73,9 @@ func (s *server) registerAccounts(router huma.API) {
 		Description: "Its tokens are refused from the next call on. An account that is created later with the same id has no keys and no counts.",
 	}, http.StatusNotFound), perform(s, s.deleteAccount))
 }
+
+// accountsPerRead is how many accounts a lookup reads at once.
+const accountsPerRead = 1000
 
 // maxExamined is how many accounts one page of a list examines. A page can
 // therefore have fewer accounts than its limit and a next page.
@@ -106,6 +118,48 @@ func (in *listAccountsInput) selects(account store.Account) bool {
 		(strings.Contains(strings.ToLower(account.ID), search) || strings.Contains(strings.ToLower(account.Label), search))
 }
 
+// maxFound is how many accounts a lookup finds.
+const maxFound = 100
+
+func (s *server) lookUpAccount(ctx context.Context, with *session, in *lookUpInput) (api.AccountPage, error) {
+	name := cleanName(in.Body.Name)
+	if name == "" {
+		return api.AccountPage{Accounts: []api.Account{}}, nil // not the accounts without a label
+	}
+	if !in.Body.Prefix && api.ValidAccount(name) {
+		account, err := with.store.Account(ctx, name)
+		if !errors.Is(err, store.ErrNotFound) {
+			return api.AccountPage{Accounts: []api.Account{showAccount(account)}}, err
+		}
+	}
+	same, similar := []api.Account{}, []api.Account{}
+	for after, more := "", true; more && len(same) < maxFound; {
+		found, err := with.store.ListAccounts(ctx, after, accountsPerRead)
+		if err != nil {
+			return api.AccountPage{}, err
+		}
+		more = len(found) == accountsPerRead
+		for _, account := range found {
+			after = account.ID
+			switch {
+			case account.Label == name, in.Body.Prefix && (beginsWith(account.ID, name) || beginsWith(account.Label, name)):
+				same = append(same, showAccount(account))
+			case len(similar) < maxFound && strings.EqualFold(account.Label, name):
+				similar = append(similar, showAccount(account))
+			}
+		}
+	}
+	if len(same) == 0 {
+		same = similar
+	}
+	return api.AccountPage{Accounts: same[:min(len(same), maxFound)]}, nil
+}
+
+// beginsWith ignores upper and lower case.
+func beginsWith(text, prefix string) bool {
+	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
+}
+
 func (s *server) getAccount(ctx context.Context, with *session, in *accountInput) (api.Account, error) {
 	account, err := with.store.Account(ctx, string(in.Account))
 	return showAccount(account), err
@@ -129,7 +183,7 @@ func (with *session) checkChange(change api.AccountChange) error {
 	if plan := change.Plan; plan != nil && *plan != policy.FreePlan && with.policy.Plan(*plan) == nil {
 		return unknownPlan(*plan, with.policy)
 	}
-	if change.Label != nil && !validLabel(*change.Label) {
+	if change.Label != nil && !validLabel(cleanName(*change.Label)) {
 		return errInvalidLabel
 	}
 	return nil
@@ -143,7 +197,7 @@ func (with *session) apply(change api.AccountChange, account *store.Account, exi
 		with.setDefaults(account)
 	}
 	if change.Label != nil {
-		account.Label = *change.Label
+		account.Label = cleanName(*change.Label)
 	}
 	if change.Plan != nil {
 		account.Plan = *change.Plan

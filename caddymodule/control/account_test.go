@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime"
@@ -301,6 +302,87 @@ func TestValidAccount(t *testing.T) {
 	} {
 		if got := api.ValidAccount(id); got != want {
 			t.Errorf("%q: got %v, want %v", id, got, want)
+		}
+	}
+}
+
+// TestLookUp: a name is an id, or else a label. The lookup changes nothing.
+func TestLookUp(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	for _, account := range [][2]string{{"one", "Shop"}, {"two", "Shop"}, {"three", "SHOP"}, {"shop", "three"}, {"none", ""}} {
+		g.must(t, http.StatusOK, "PUT", "/tollgate/accounts/"+account[0], fmt.Sprintf(`{"label":%q}`, account[1]))
+	}
+	before := len(g.Published())
+	for body, want := range map[string]string{
+		`{"name":"one"}`: "one", `{"name":"shop"}`: "shop", `{"name":"Shop"}`: "one two", `{"name":"SHOP"}`: "three", `{"name":"sHoP"}`: "one three two",
+		`{"name":"three"}`: "three", `{"name":" three "}`: "three", `{"name":"sho"}`: "", `{"name":" "}`: "", `{"name":"stranger"}`: "",
+		`{"name":"sho","prefix":true}`: "one shop three two", `{"name":"t","prefix":true}`: "shop three two", `{"name":" ","prefix":true}`: "",
+	} {
+		var got []string
+		for _, account := range g.must(t, http.StatusOK, "POST", "/tollgate/accounts/lookup", body)["accounts"].([]any) {
+			got = append(got, account.(map[string]any)["account"].(string))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: got %q, want %q", body, got, want)
+		}
+	}
+	for _, body := range []string{`{"name":""}`, `{}`, `{"name":"` + strings.Repeat("a", 201) + `"}`} {
+		if w := g.call(t, "POST", "/tollgate/accounts/lookup", body); w.Code != http.StatusBadRequest {
+			t.Errorf("%s: got %d %s", body, w.Code, w.Body)
+		}
+	}
+	if after := len(g.Published()); after != before {
+		t.Errorf("got %d events, want %d", after, before)
+	}
+}
+
+// TestLookUpOfMany: the lookup reads all accounts, and its answer is bounded.
+func TestLookUpOfMany(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	for first := 0; first < 2500; first += 500 {
+		ids := make([]string, 500)
+		for n := range ids {
+			ids[n] = fmt.Sprintf("acc_%04d", first+n)
+		}
+		_, errs := g.Opened().ChangeAccounts(t.Context(), ids, func(n int, account *store.Account, _ bool) error {
+			account.Label = "many"
+			if account.ID == "acc_2400" {
+				account.Label = "last"
+			}
+			return nil
+		})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]int{"last": 1, "many": 100, "MANY": 100} {
+		if got := g.must(t, http.StatusOK, "POST", "/tollgate/accounts/lookup", fmt.Sprintf(`{"name":%q}`, name))["accounts"].([]any); len(got) != want {
+			t.Errorf("%s: got %d accounts, want %d", name, len(got), want)
+		}
+	}
+}
+
+// TestNotFoundNamesWhat: a 404 tells whether the account or the key is missing.
+func TestNotFoundNamesWhat(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.must(t, http.StatusOK, "PUT", "/tollgate/accounts/acc_1", `{"plan":"starter"}`)
+	const noAccount, noKey = "There is no such account.", "The account has no such key."
+	for request, want := range map[string]string{
+		"GET accounts/x": noAccount, "DELETE accounts/x": noAccount, "GET accounts/x/keys": noAccount, "DELETE accounts/x/logins": noAccount,
+		"GET accounts/x/limits": noAccount, "GET accounts/x/usage": noAccount, "DELETE accounts/x/usage": noAccount,
+		"DELETE accounts/x/keys/key_x": noAccount, "DELETE accounts/acc_1/keys/key_x": noKey,
+		"POST accounts/x/keys/key_x/rotate": noAccount, "POST accounts/acc_1/keys/key_x/rotate": noKey,
+		"GET accounts/x/keys/key_x/usage": noAccount, "GET accounts/acc_1/keys/key_x/usage": noKey,
+		"GET explain?method=GET&target=/&account=x": noAccount, "GET explain?method=GET&target=/&key=key_x": "There is no such key.",
+		"GET explain?method=GET&target=/&account=x&key=key_x": noAccount, "GET explain?method=GET&target=/&account=acc_1&key=key_x": noKey,
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		got := g.must(t, http.StatusNotFound, method, "/tollgate/"+path, "")
+		if got["message"] != want || got["code"] != "not_found" {
+			t.Errorf("%s: got %v, want %s", request, got, want)
 		}
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"golang.org/x/text/unicode/norm"
-
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
@@ -99,7 +97,7 @@ func (with *session) changeLiveKey(ctx context.Context, account, id string, edit
 // wantedKey checks the members of a change that depend on no key, and returns
 // their values.
 func (with *session) wantedKey(change api.KeyChange) (key store.Key, err error) {
-	key.Name = norm.NFC.String(change.Name.Value)
+	key.Name = cleanName(change.Name.Value)
 	switch {
 	case change.Name.Set && !validName(key.Name):
 		return key, errInvalidName

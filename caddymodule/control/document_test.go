@@ -32,7 +32,7 @@ func TestMembersAreDocumented(t *testing.T) {
 	}
 	for _, name := range []string{
 		"Actor", "AuditEntry", "AuditPage", "Refused", "RefusedPage", "UsageCount", "UsageCounts", "UsageTop", "BusyAccount", "NearestLimit",
-		"AccountLine", "KeyLine", "LineResult", "Introspection", "IntrospectionRequest",
+		"AccountLine", "AccountLookup", "KeyLine", "LineResult", "Introspection", "IntrospectionRequest",
 	} {
 		properties := document.Components.Schemas[name].Properties
 		if len(properties) == 0 {

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/netip"
 
@@ -49,10 +50,7 @@ func (s *server) explain(ctx context.Context, with *session, in *explainInput) (
 	}
 	id := in.Account
 	if in.Key != "" {
-		key, err := with.store.FindKey(ctx, in.Key)
-		if err == nil && id != "" && key.Account != id {
-			err = store.ErrNotFound
-		}
+		key, err := with.findKey(ctx, id, in.Key)
 		if err != nil {
 			return api.Explanation{}, err
 		}
@@ -66,4 +64,16 @@ func (s *server) explain(ctx context.Context, with *session, in *explainInput) (
 		question.Account = &account
 	}
 	return s.backend.Explain(ctx, question)
+}
+
+// findKey returns a key of an account, or of any account for "".
+func (with *session) findKey(ctx context.Context, account, id string) (store.Key, error) {
+	if account != "" {
+		return with.key(ctx, account, id)
+	}
+	key, err := with.store.FindKey(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		err = errUnknownKey
+	}
+	return key, err
 }

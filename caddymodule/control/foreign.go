@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/text/unicode/norm"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -25,6 +25,7 @@ import (
 var (
 	errForeignKeysOff = apierror.New(http.StatusConflict, "foreign_keys_off", "The gate does not accept imported keys: its configuration has no foreign_keys on.")
 	errInvalidSHA256  = invalidRequest("The member sha256 is not 64 hexadecimal digits.")
+	errNoToken        = invalidRequest("The member sha256 is not the SHA-256 of a token: it is that of an empty text, or one digit repeated.")
 	errInvalidPrefix  = invalidRequest(fmt.Sprintf("A prefix has at most %d visible ASCII characters without |.", api.MaxPrefix))
 	errUnknownAccount = apierror.New(http.StatusNotFound, "unknown_account", "There is no such account. Set plan to create it.")
 	errTokenTaken     = apierror.New(http.StatusConflict, "token_taken", "The token is a live key of another account.")
@@ -68,15 +69,25 @@ func hashOf(line api.KeyLine) (hash token.Hash, valid bool) {
 	return hash, len(line.SHA256) == hex.EncodedLen(len(hash))
 }
 
+// isOfNoToken finds what a script writes in the place of a hash if it has no
+// token.
+func isOfNoToken(sum string) bool {
+	const ofEmptyText = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	return strings.EqualFold(sum, ofEmptyText) || strings.Trim(sum, sum[:1]) == ""
+}
+
 // checkKeyLine checks the members of a line that depend on no account.
 func checkKeyLine(with *session, line api.KeyLine) error {
 	if _, valid := hashOf(line); !valid {
 		return errInvalidSHA256
 	}
+	if isOfNoToken(line.SHA256) {
+		return errNoToken
+	}
 	if len(line.Prefix) > api.MaxPrefix || slices.ContainsFunc([]byte(line.Prefix), func(b byte) bool { return b <= ' ' || b > '~' || b == '|' }) {
 		return errInvalidPrefix
 	}
-	if line.Name != "" && !validName(norm.NFC.String(line.Name)) {
+	if line.Name != "" && !validName(cleanName(line.Name)) {
 		return errInvalidName
 	}
 	if line.Abilities != nil && len(line.Abilities) == 0 {
@@ -229,7 +240,7 @@ func (h *holder) readOnce(ctx context.Context, with *session) error {
 func (k *keyImporter) planKey(ctx context.Context, with *session, h *holder, line api.KeyLine, n int) error {
 	hash, _ := hashOf(line)
 	key := store.Key{
-		ID: token.IDOf(h.ID, hash), Account: h.ID, Kind: token.Key, Name: norm.NFC.String(line.Name),
+		ID: token.IDOf(h.ID, hash), Account: h.ID, Kind: token.Key, Name: cleanName(line.Name),
 		Hint: token.Hint(""), CreatedAt: round(with.now),
 	}
 	if h.ring.Find(key.ID) != nil {

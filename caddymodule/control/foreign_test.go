@@ -120,6 +120,8 @@ func TestImportKeys(t *testing.T) {
 		{`{"account":"acc_2","sha256":"` + strings.Repeat("0", 63) + `"}`, "400 invalid_request"},
 		{`{"account":"acc_2","sha256":"` + strings.Repeat("0", 65) + `"}`, "400 invalid_request"},
 		{`{"account":"acc_2","sha256":"` + strings.Repeat("x", 64) + `"}`, "400 invalid_request"},
+		{`{"account":"acc_2","sha256":"` + strings.Repeat("0", 64) + `"}`, "400 invalid_request"},
+		{keyLine("acc_2", "", ""), "400 invalid_request"}, // the variable with the token was empty
 		{`{"account":"acc_2"}`, "400 invalid_request"},
 		{`nonsense`, "400 invalid_request"},
 		{keyLine("acc_2", foreignToken(7), `,"plan":null,"abilities":null,"expires_at":null`), "201"},

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"golang.org/x/text/unicode/norm"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -89,7 +88,7 @@ func (s *server) registerKeys(router huma.API) {
 }
 
 func (s *server) createKey(ctx context.Context, with *session, in *createKeyInput) (api.IssuedKey, error) {
-	key := store.Key{Account: string(in.Account), Kind: token.Key, Name: norm.NFC.String(in.Body.Name), CreatedAt: round(with.now)}
+	key := store.Key{Account: string(in.Account), Kind: token.Key, Name: cleanName(in.Body.Name), CreatedAt: round(with.now)}
 	if in.Body.Kind == token.Login.String() {
 		key.Kind = token.Login
 		if key.Name == "" {
@@ -244,7 +243,7 @@ func (s *server) listKeys(ctx context.Context, with *session, in *listKeysInput)
 
 func (s *server) revokeKey(ctx context.Context, with *session, in *keyInput) error {
 	account := string(in.Account)
-	before, err := with.store.Key(ctx, account, in.ID)
+	before, err := with.key(ctx, account, in.ID)
 	if err != nil {
 		return err
 	}
@@ -290,7 +289,7 @@ func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInpu
 			return api.IssuedKey{}, invalidRequest("The overlap is not a duration such as 90m, 24h or 7d, at most 36500d.")
 		}
 	}
-	old, err := with.store.Key(ctx, string(in.Account), in.ID)
+	old, err := with.key(ctx, string(in.Account), in.ID)
 	if err != nil {
 		return api.IssuedKey{}, err
 	}
@@ -314,6 +313,19 @@ func (s *server) rotateKey(ctx context.Context, with *session, in *rotateKeyInpu
 		err = errNoOverlap
 	}
 	return issued, err
+}
+
+// key returns a key of an account. The error for an unknown one tells whether
+// the account or the key is missing.
+func (with *session) key(ctx context.Context, account, id string) (store.Key, error) {
+	key, err := with.store.Key(ctx, account, id)
+	if !errors.Is(err, store.ErrNotFound) {
+		return key, err
+	}
+	if _, err := with.store.Account(ctx, account); err != nil {
+		return key, err
+	}
+	return key, api.ErrNoKey
 }
 
 // rotate records and makes a rotation.

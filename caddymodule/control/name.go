@@ -4,10 +4,16 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // maxName is the maximum number of characters in the name of a key.
 const maxName = 64
+
+// cleanName returns a name or a label as the gate stores it: in Unicode's form
+// NFC, and without space around it, which is invisible.
+func cleanName(name string) string { return norm.NFC.String(strings.TrimSpace(name)) }
 
 // validName reports whether a name has 1 to maxName characters, one of them
 // visible, and none that is invisible or changes the direction of the text

@@ -64,7 +64,7 @@ func (s *server) getUsage(ctx context.Context, with *session, in *getUsageInput)
 }
 
 func (s *server) getKeyUsage(ctx context.Context, with *session, in *keyUsageInput) (api.KeyUsage, error) {
-	key, err := with.store.Key(ctx, string(in.Account), in.ID)
+	key, err := with.key(ctx, string(in.Account), in.ID)
 	if err != nil {
 		return api.KeyUsage{}, err
 	}

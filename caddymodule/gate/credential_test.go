@@ -174,14 +174,19 @@ func TestForeignKeysOff(t *testing.T) {
 }
 
 // TestForeignGuesses: a client sends 20 unknown tokens in a minute. Then no
-// foreign token of it is looked up, also not a right one. Tokens of the gate,
-// and other clients, are not held up.
+// foreign token of it is looked up, also not a right one, but for those that
+// were accepted from it before. Tokens of the gate do not wait.
 func TestForeignGuesses(t *testing.T) {
 	t.Parallel()
 	w, _ := fronting(t, nil)
 	own := w.account(t, "acc_1")
-	const right = "an-old-token-of-another-gate"
+	w.account(t, "acc_2")
+	const right, split, used, usedSplit = "an-old-token-of-another-gate", "12|another-old-token-of-a-gate", "a-token-that-worked-from-here", "7|a-token-that-worked-from-here"
 	w.foreignKey(t, "acc_1", "key_old", token.Foreign(right))
+	w.foreignKey(t, "acc_1", "key_split", token.Prefixed("12", token.Foreign("another-old-token-of-a-gate")))
+	w.foreignKey(t, "acc_2", "key_used", token.Foreign(used))
+	w.foreignKey(t, "acc_2", "key_used_split", token.Prefixed("7", token.Foreign(used)))
+	w.foreignKey(t, "acc_2", "key_revoked", token.Foreign("a-token-that-is-revoked-soon"))
 	ask := func(bearer string, status int) {
 		t.Helper()
 		answer, err := w.ask("GET", convert, "", "Authorization: Bearer "+bearer)
@@ -192,14 +197,30 @@ func TestForeignGuesses(t *testing.T) {
 			t.Errorf("got %v %s", answer.Header(), answer.Body)
 		}
 	}
+	ask(used, 200)
+	ask(usedSplit, 200)
+	ask("a-token-that-is-revoked-soon", 200)
+	if err := w.store.RevokeKey(t.Context(), "acc_2", "key_revoked", w.clock()); err != nil {
+		t.Fatal(err)
+	}
 	for range 20 {
 		ask("a-wrong-guess-of-a-token", 401)
 	}
 	ask("a-wrong-guess-of-a-token", 429)
-	ask(right, 429)
+	for range 2 { // a right token is not remembered while its client must wait
+		ask(right, 429)
+		ask(split, 429)
+	}
+	ask("a-token-that-is-revoked-soon", 429)
 	ask(own, 200)
+	if err := w.store.ResetCounts(t.Context(), "acc_2", "", w.gate.Policy.Calendar.At(noon).Day); err != nil {
+		t.Fatal(err)
+	}
+	ask(used, 200)
+	ask(usedSplit, 200)
 	w.set(noon.Add(time.Minute))
 	ask(right, 200)
+	ask(split, 200)
 }
 
 // TestParallelGuess: a right guess among many wrong ones at once is refused if

@@ -25,10 +25,11 @@ func (g *Gate) find(r *http.Request, db Store, by *credential, now time.Time) (s
 
 // findForeign finds a token that the gate did not make. The gate limits how
 // many unknown foreign tokens a client sends. Above the limit it looks up
-// none: otherwise a right guess would show.
+// only those that were accepted from the client before: otherwise a right
+// guess would show.
 func (g *Gate) findForeign(r *http.Request, db Store, by *credential, now time.Time) (store.Grant, *Refusal) {
-	client := login.ClientOf(g.Server.Client(r))
-	wait := g.Guesses.Wait(now, client)
+	client, text := login.ClientOf(g.Server.Client(r)), by.text()
+	wait := g.Guesses.Wait(now, client, text)
 	if wait > 0 {
 		return store.Grant{}, manyTokens(wait)
 	}
@@ -36,13 +37,21 @@ func (g *Gate) findForeign(r *http.Request, db Store, by *credential, now time.T
 	switch refusal {
 	case refuseInvalidToken:
 		wait = g.Guesses.Add(g.Now(), client)
-	case nil: // wrong guesses that came together with this one count too
-		wait = g.Guesses.Wait(g.Now(), client)
+	case nil:
+		wait = g.Guesses.Accept(g.Now(), client, text)
 	}
 	if wait > 0 {
 		return store.Grant{}, manyTokens(wait)
 	}
 	return grant, refusal
+}
+
+// text returns the hash of the text of a foreign token.
+func (c *credential) text() token.Hash {
+	if c.foreign.isSplit {
+		return c.foreign.whole
+	}
+	return c.hash
 }
 
 // mayBelongToService tells whether a refused credential may be valid for the

@@ -1,6 +1,9 @@
 package login_test
 
 import (
+	"encoding/binary"
+	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -40,11 +43,116 @@ func TestGuesses(t *testing.T) {
 		{"after 40 seconds", 40 * time.Second, client, 20 * time.Second},
 		{"after a minute", time.Minute, client, 0},
 	} {
-		if got := g.Wait(now.Add(c.after), c.client); got != c.want {
+		if got := g.Wait(now.Add(c.after), c.client, [32]byte{}); got != c.want {
 			t.Errorf("%s: got a wait of %v, want %v", c.name, got, c.want)
 		}
 	}
 	if got := g.Add(now.Add(time.Minute), client); got != 0 {
 		t.Errorf("the guess after a minute waits %v", got)
+	}
+}
+
+// TestAcceptedTokensDoNotWait: a client that has sent too many unknown tokens
+// goes on with the tokens that were accepted from it in the last 7 days, and
+// with no other.
+func TestAcceptedTokensDoNotWait(t *testing.T) {
+	t.Parallel()
+	g := login.NewGuesses()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	client, other := login.ClientOf("203.0.113.7"), login.ClientOf("203.0.113.8")
+	own, another := [32]byte{1}, [32]byte{2}
+	if wait := g.Accept(now, client, own); wait != 0 {
+		t.Fatalf("got a wait of %v", wait)
+	}
+	block := func(at time.Time) {
+		t.Helper()
+		for _, c := range []login.Client{client, other} {
+			for g.Add(at, c) == 0 {
+			}
+		}
+	}
+	check := func(at time.Time, name string, of login.Client, token [32]byte, want bool) {
+		t.Helper()
+		block(at)
+		if got := g.Wait(at, of, token) == 0; got != want {
+			t.Errorf("%s: goes on %t, want %t", name, got, want)
+		}
+	}
+	check(now, "the token that was accepted", client, own, true)
+	check(now, "another token", client, another, false)
+	check(now, "the token, from another client", other, own, false)
+	if wait := g.Accept(now, client, another); wait != time.Minute {
+		t.Errorf("a valid token that came with unknown ones: got a wait of %v, want a minute", wait)
+	}
+	check(now, "a token that had to wait", client, another, false)
+
+	const week = 7 * 24 * time.Hour
+	check(now.Add(week-1), "within a week", client, own, true)
+	if wait := g.Accept(now.Add(week-1), client, own); wait != 0 {
+		t.Errorf("got a wait of %v", wait)
+	}
+	check(now.Add(2*week-2), "within a week of the last use", client, own, true)
+	check(now.Add(2*week-1), "a week after the last use", client, own, false)
+}
+
+// TestAcceptedTokensKeepTheirClients: a token has at most 16 clients. One that
+// is used from many addresses evicts no client of another token.
+func TestAcceptedTokensKeepTheirClients(t *testing.T) {
+	t.Parallel()
+	g := login.NewGuesses()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	client := func(n int) login.Client { return login.ClientOf(fmt.Sprintf("2001:db8:%x:%x::1", n>>16, n&0xffff)) }
+	victim, wide := [32]byte{1}, [32]byte{2}
+	g.Accept(now, client(0), victim)
+	for n := range 5_000 {
+		g.Accept(now.Add(time.Duration(n)), client(n), wide)
+	}
+	now = now.Add(time.Minute)
+	for n, want := range map[int]bool{0: false, 4_983: false, 4_984: true, 4_999: true} {
+		for g.Add(now, client(n)) == 0 {
+		}
+		if got := g.Wait(now, client(n), wide) == 0; got != want {
+			t.Errorf("client %d: goes on %t, want %t", n, got, want)
+		}
+	}
+	if wait := g.Wait(now, client(0), victim); wait != 0 {
+		t.Errorf("the client of the other token waits %v", wait)
+	}
+}
+
+// TestAcceptedTokensAreBounded: twice as many tokens as are remembered, each
+// from 16 clients, take at most the bytes that docs/guarantees.md names: 40 MiB
+// for 65,536. Not parallel: that would measure other tests as well.
+func TestAcceptedTokensAreBounded(t *testing.T) {
+	const capacity = 1 << 12
+	g := login.NewSmallGuesses(capacity)
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	var clients []login.Client
+	for n := range 16 {
+		clients = append(clients, login.ClientOf(fmt.Sprintf("10.0.0.%d", n)))
+	}
+	bytes, _ := heapOf(func() {
+		for n := range 2 * capacity {
+			var token [32]byte
+			binary.BigEndian.PutUint32(token[:], uint32(n))
+			for _, client := range clients {
+				g.Accept(now, client, token)
+			}
+		}
+	})
+	t.Logf("got %d bytes for %d tokens", bytes, capacity)
+	// The parts of the memory that are not full do not grow with the capacity.
+	if most := 600*capacity + 2<<20; bytes > uint64(most) {
+		t.Errorf("got %d bytes for %d tokens, want at most %d", bytes, capacity, most)
+	}
+	runtime.KeepAlive(g)
+}
+
+func BenchmarkAccept(b *testing.B) {
+	g := login.NewGuesses()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	client := login.ClientOf("203.0.113.7")
+	for b.Loop() {
+		g.Accept(now, client, [32]byte{1})
 	}
 }

@@ -21,8 +21,8 @@ import (
 const gateTimeout = 5 * time.Second
 
 const (
-	idPrefix = "acc_"
-	idLength = 20 // base62 characters: 119 bits
+	idPrefix = api.MadePrefix
+	idLength = api.MadeLength // base62 characters: 119 bits
 	base62   = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 

@@ -12,8 +12,12 @@ var (
 	ErrInvalidAccount = apierror.New(http.StatusBadRequest, "invalid_account",
 		"An account id has 1 to 64 characters, each a letter, a digit or one of . _ @ - and not dots alone.")
 
-	// ErrNotFound is for an unknown account or key.
-	ErrNotFound = apierror.New(http.StatusNotFound, "not_found", "There is no such account or key.")
+	// ErrNotFound is for an unknown account. errors.Is also finds it in
+	// ErrNoKey, which has the same code.
+	ErrNotFound = apierror.New(http.StatusNotFound, "not_found", "There is no such account.")
+
+	// ErrNoKey is for an unknown key of a known account.
+	ErrNoKey = apierror.New(http.StatusNotFound, "not_found", "The account has no such key.")
 
 	// ErrInvalidPeriod is for a period that a limit cannot have.
 	ErrInvalidPeriod = apierror.New(http.StatusBadRequest, "invalid_period", "The period is second, minute, hour, day or month.")

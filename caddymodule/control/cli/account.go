@@ -15,20 +15,30 @@ import (
 
 func (t *tool) setAccount() *cobra.Command {
 	var plan, label string
-	var disabled bool
+	var disabled, create, known bool
 	c := &cobra.Command{
 		Use: "set <account>", Short: "Creates or changes an account", Args: misuse.Arguments(1),
 		ValidArgsFunction: t.complete(accounts),
 		Long: "Creates an account, or changes only what the flags set. A new account is on plan free and enabled. " +
+			"The command refuses to create an account with an id such as upstream makes, acc_ and 20 letters or digits, because that is probably a typing error. " +
+			"With --create, <account> is an id and no label, and the command creates any account. " +
 			"The change applies to the account's next call; today's counts do not change. --disabled=false enables it again.",
 		Example: "caddy tollgate account set acc_1 --plan starter",
 	}
 	c.Flags().StringVar(&plan, "plan", "", "The new plan")
 	c.Flags().BoolVar(&disabled, "disabled", false, "Refuse the account's tokens")
 	c.Flags().StringVar(&label, "label", "", "A text for people, such as an e-mail address; empty removes it")
+	c.Flags().BoolVar(&create, "create", false, "Take <account> for an id, and create the account if there is none")
 	t.completeFlag(c, "plan", plans)
 	c.MarkFlagsOneRequired("plan", "disabled", "label")
-	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Account, error) {
+	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (account api.Account, err error) {
+		var id string
+		if id, known, err = resolveTo(ctx, gate, args[0], create); err != nil {
+			return account, err
+		}
+		if !known && !create && api.LooksMade(id) {
+			return account, errTypingError
+		}
 		var change api.AccountChange
 		if c.Flags().Changed("plan") {
 			change.Plan = &plan
@@ -39,9 +49,16 @@ func (t *tool) setAccount() *cobra.Command {
 		if c.Flags().Changed("label") {
 			change.Label = &label
 		}
-		account, err := gate.PutAccount(ctx, args[0], change)
+		account, err = gate.PutAccount(ctx, id, change)
 		return account, UnknownPlan(ctx, gate, plan, err)
-	}, showAccount)
+	}, func(table io.Writer, account api.Account) {
+		showAccount(table, account)
+		done := "Created "
+		if known {
+			done = "Changed "
+		}
+		row(table, done+account.Account+".")
+	})
 	return c
 }
 
@@ -67,8 +84,17 @@ func (t *tool) listAccounts() *cobra.Command {
 			page, err := gate.FindAccounts(ctx, filter, after, pageSize)
 			return page.Accounts, page.Next, err
 		})
+		if err == nil && filter.Plan != "" && len(accounts) == 0 {
+			// An account can be on a plan that the configuration no longer has.
+			err = checkPlan(ctx, gate, filter.Plan)
+		}
 		return api.AccountPage{Accounts: accounts}, err
-	}, func(table io.Writer, page api.AccountPage) { showAccounts(table, page.Accounts) })
+	}, func(table io.Writer, page api.AccountPage) {
+		showAccounts(table, page.Accounts)
+		if len(page.Accounts) == 0 {
+			row(table, "There are none.")
+		}
+	})
 	return c
 }
 
@@ -76,9 +102,9 @@ func (t *tool) showAccount() *cobra.Command {
 	return &cobra.Command{
 		Use: "show <account>", Short: "Shows one account", Args: misuse.Arguments(1),
 		ValidArgsFunction: t.complete(accounts),
-		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Account, error) {
+		RunE: query(t, ofAccount(func(ctx context.Context, gate *client.Client, args []string) (api.Account, error) {
 			return gate.Account(ctx, args[0])
-		}, showAccount),
+		}), showAccount),
 	}
 }
 
@@ -92,11 +118,22 @@ func (t *tool) deleteAccount() *cobra.Command {
 	run := perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
 		return "Deleted " + plain(args[0]) + ".", gate.DeleteAccount(ctx, args[0])
 	})
+	find := ofAccount(func(ctx context.Context, gate *client.Client, args []string) (api.Account, error) {
+		return gate.Account(ctx, args[0])
+	})
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := ask("Delete account %s with its keys and counts?", plain(args[0])); err != nil {
+		account, err := call(t, c, args, find)
+		if err != nil {
 			return err
 		}
-		return run(c, args)
+		name := account.Account
+		if account.Label != "" {
+			name += " (" + plain(account.Label) + ")"
+		}
+		if err := ask("Delete account %s with its keys and counts?", name); err != nil {
+			return err
+		}
+		return run(c, []string{account.Account})
 	}
 	return c
 }

@@ -21,6 +21,7 @@ import (
 
 func (t *tool) audit() *cobra.Command {
 	var filter client.AuditFilter
+	var account accountFilter
 	var limit int
 	c := &cobra.Command{
 		Use: "audit", Short: "Shows who changed what", Args: misuse.Arguments(0),
@@ -28,22 +29,25 @@ func (t *tool) audit() *cobra.Command {
 			"The command fails if it has not read all of these entries within 30 seconds: use --limit or --since for a long log.",
 		Example: "caddy tollgate audit --account acc_1 --since 2026-11-01",
 	}
-	c.Flags().StringVar(&filter.Account, "account", "", "Show the changes of this account only")
+	t.addAccountFilter(c, &account, "Show the changes of this account only")
 	c.Flags().StringVar(&filter.Since, "since", "", "Show the changes since a date in UTC, for example 2026-11-01, or a time in RFC 3339")
 	addNumber(c, &limit, "limit", 0, 1, math.MaxInt32, "Show only the last entries, at most this number (default: all)")
-	t.completeFlag(c, "account", accounts)
-	c.RunE = query(t, func(ctx context.Context, gate *client.Client, _ []string) (api.AuditPage, error) {
+	c.RunE = query(t, func(ctx context.Context, gate *client.Client, _ []string) (page api.AuditPage, err error) {
 		if err := checkAudit(c, filter); err != nil {
-			return api.AuditPage{}, err
+			return page, err
+		}
+		if filter.Account, err = account.id(ctx, gate); err != nil {
+			return page, err
 		}
 		if limit > 0 {
-			return lastEntries(ctx, gate, filter, limit)
+			page, err = lastEntries(ctx, gate, filter, limit)
+		} else {
+			page.Audit, err = collect(func(after string) ([]api.AuditEntry, *string, error) {
+				page, err := gate.Audit(ctx, filter, after, pageSize)
+				return page.Audit, page.Next, err
+			})
 		}
-		entries, err := collect(func(after string) ([]api.AuditEntry, *string, error) {
-			page, err := gate.Audit(ctx, filter, after, pageSize)
-			return page.Audit, page.Next, err
-		})
-		return api.AuditPage{Audit: entries}, err
+		return page, cmp.Or(err, account.check(len(page.Audit)))
 	}, showAudit)
 	return c
 }

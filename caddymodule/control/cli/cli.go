@@ -68,13 +68,7 @@ type runE = func(*cobra.Command, []string) error
 // show prints it as a table.
 func query[T any](t *tool, do func(ctx context.Context, gate *client.Client, args []string) (T, error), show func(table io.Writer, result T)) runE {
 	return func(c *cobra.Command, args []string) error {
-		gate, err := t.connect(t.address)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := context.WithTimeout(client.WithOperator(c.Context()), timeout)
-		defer cancel()
-		result, err := do(ctx, gate, args)
+		result, err := call(t, c, args, do)
 		if err != nil {
 			return err
 		}
@@ -87,6 +81,17 @@ func query[T any](t *tool, do func(ctx context.Context, gate *client.Client, arg
 	}
 }
 
+// call connects to the gate and calls do.
+func call[T any](t *tool, c *cobra.Command, args []string, do func(ctx context.Context, gate *client.Client, args []string) (T, error)) (result T, err error) {
+	gate, err := t.connect(t.address)
+	if err != nil {
+		return result, err
+	}
+	ctx, cancel := context.WithTimeout(client.WithOperator(c.Context()), timeout)
+	defer cancel()
+	return do(ctx, gate, args)
+}
+
 func printJSON(w io.Writer, result any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
@@ -97,13 +102,7 @@ func printJSON(w io.Writer, result any) error {
 // message to print. With --json it prints nothing.
 func perform(t *tool, do func(ctx context.Context, gate *client.Client, args []string) (string, error)) runE {
 	return func(c *cobra.Command, args []string) error {
-		gate, err := t.connect(t.address)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := context.WithTimeout(client.WithOperator(c.Context()), timeout)
-		defer cancel()
-		done, err := do(ctx, gate, args)
+		done, err := call(t, c, args, do)
 		if err == nil && !t.json {
 			_, err = fmt.Fprintln(c.OutOrStdout(), done)
 		}

@@ -118,10 +118,11 @@ Days and months end at midnight in Europe/Berlin.
 func TestAccounts(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	expect(t, s.ok(t, "account", "list"), "ACCOUNT  PLAN  STATE  CREATED  LABEL\n")
+	expect(t, s.ok(t, "account", "list"), "ACCOUNT  PLAN  STATE  CREATED  LABEL\nThere are none.\n")
 	expect(t, s.ok(t, "account", "set", "acc_1", "--plan", "starter", "--label", "ada@example.com"), `
 ACCOUNT  PLAN     STATE   CREATED               LABEL
 acc_1    starter  active  2126-11-20T09:00:00Z  ada@example.com
+Created acc_1.
 `)
 	s.ok(t, "account", "set", "acc_2", "--plan", "free", "--disabled")
 	s.ok(t, "account", "set", "acc_2", "--plan", "business")
@@ -285,8 +286,11 @@ func TestMistakes(t *testing.T) {
 		args    string
 		message string
 	}{
-		{"account show stranger", "There is no such account or key."},
-		{"account show ..", "An account id has 1 to 64 characters"},
+		{"account show stranger", "there is no account with this id or label"},
+		{"account show ..", "there is no account with this id or label: An account id has 1 to 64 characters"},
+		{"account set a+b@example.com --plan starter", "there is no account with this id or label: An account id has 1 to 64 characters"},
+		{"account set acc_0123456789abcdefGHIJ --plan starter", "probably a typing error: --create creates it"},
+		{"account list --plan gold", `unknown plan "gold": --plan must be one of free, starter, business`},
 		{"account set acc_1 --plan gold", `unknown plan "gold": --plan must be one of free, starter, business`},
 		{"account set acc_1", ": use --"},
 		{"account set --plan starter", `missing argument <account>: "tollgate account set" takes <account>`},
@@ -315,9 +319,15 @@ func TestMistakes(t *testing.T) {
 		{"usage refused acc_1", `unexpected argument "acc_1"`},
 		{"explain GET", `missing argument <target>: "tollgate explain" takes <method> <target>`},
 		{"explain GET api/rates", `invalid <target> "api/rates": want a path that begins with /`},
+		{"explain GET / --key key_x", "There is no such key."},
+		{"explain GET / --account acc_1 --key key_x", "The account has no such key."},
+		{"explain GET / --account stranger", "there is no account with this id or label"},
+		{"usage refused --account stranger", "there is no account with this id or label"},
+		{"audit --account stranger", "there is no account with this id or label"},
+		{"audit --account stranger --limit 5", "there is no account with this id or label"},
 		{"explain GET / --cost 0", `invalid argument "0" for "--cost" flag: allowed: whole numbers from 1 to 1000000000000000`},
 		{"explain GET / --cost 0x10", `invalid argument "0x10" for "--cost" flag`},
-		{"account delete stranger", "There is no such account or key."},
+		{"account delete stranger", "there is no account with this id or label"},
 		{"key create acc_1", "missing flag --name of "},
 		{"key create acc_1 --name ci", "A live key of the account already has this name."},
 		{"key create acc_1 --name x --ability admin", `does not include the ability "admin"`},
@@ -349,14 +359,16 @@ func TestMistakes(t *testing.T) {
 		{"limit set acc_1 convert 5 --until=", `invalid --until "": want a day`},
 		{"limit set acc_1 convert 5 --until 2126-02-30", `invalid --until "2126-02-30": want a day`},
 		{"limit set acc_1 convert 5 --until 2126-11-19", "The expiry must be in the future."},
-		{"limit set stranger convert 5", "There is no such account or key."},
-		{"limit list stranger", "There is no such account or key."},
+		{"limit set stranger convert 5", "there is no account with this id or label"},
+		{"limit list stranger", "there is no account with this id or label"},
 		{"limit clear acc_1 convert", "The account has no override of this endpoint and period."},
 		{"limit", "missing command"},
-		{"key revoke acc_1 key_x", "There is no such account or key."},
+		{"key create acc_0123456789abcdefGHIJ --name x", "there is no account with this id or label"},
+		{"key revoke acc_1 key_x", "The account has no such key."},
+		{"key revoke stranger key_x", "there is no account with this id or label"},
 		{"key rotate acc_1 key_x --overlap soon", `invalid --overlap "soon": want a duration`},
 		{"key rotate acc_1 key_x --overlap=", "--overlap has no value"},
-		{"key rotate acc_1 key_x --overlap 7d", "There is no such account or key."},
+		{"key rotate acc_1 key_x --overlap 7d", "The account has no such key."},
 		{"key list acc_1 --kind admin", `invalid argument "admin" for "--kind" flag: allowed: key, login`},
 		{"usage show acc_1 --days 91", `invalid argument "91" for "--days" flag: allowed: whole numbers from 1 to 90`},
 		{"usage show acc_1 --days 0", `invalid argument "0" for "--days" flag: allowed: whole numbers from 1 to 90`},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -65,8 +66,36 @@ func oneFile(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cob
 	return nil, cobra.ShellCompDirectiveDefault
 }
 
-// accounts offers accounts with their labels.
+// plainWord is a word that a shell does not change.
+var plainWord = regexp.MustCompile(`^[\w.@+-]+$`)
+
+// accounts offers ids with their labels, and labels with their ids.
 func accounts(ctx context.Context, gate *client.Client, _ []string, typed string) (words []cobra.Completion, err error) {
+	// An e-mail address must not be in a URL, because access logs have URLs.
+	if !strings.Contains(typed, "@") {
+		if words, err = accountIDs(ctx, gate, typed); err != nil {
+			return nil, err
+		}
+	}
+	if !plainWord.MatchString(typed) {
+		return words, nil
+	}
+	// It reads all accounts. If that takes too long, the ids are enough.
+	found, _ := gate.AccountsWithPrefix(ctx, typed)
+	for _, account := range found {
+		for _, word := range []cobra.Completion{
+			cobra.CompletionWithDesc(account.Account, plain(account.Label)), cobra.CompletionWithDesc(account.Label, account.Account),
+		} {
+			if text, _, _ := strings.Cut(word, "\t"); plainWord.MatchString(text) && !slices.Contains(words, word) {
+				words = append(words, word)
+			}
+		}
+	}
+	return words, nil
+}
+
+// accountIDs offers the ids that follow what is typed.
+func accountIDs(ctx context.Context, gate *client.Client, typed string) (words []cobra.Completion, err error) {
 	// The page begins after what is typed, which can be an account too.
 	if api.ValidAccount(typed) {
 		if account, err := gate.Account(ctx, typed); err == nil {
@@ -82,7 +111,11 @@ func accounts(ctx context.Context, gate *client.Client, _ []string, typed string
 
 // keys offers the live keys of the account in the first argument.
 func keys(ctx context.Context, gate *client.Client, args []string, _ string) (words []cobra.Completion, err error) {
-	all, err := gate.Keys(ctx, args[0], client.KeyFilter{})
+	id, err := accountOf(ctx, gate, args[0])
+	if err != nil {
+		return nil, err
+	}
+	all, err := gate.Keys(ctx, id, client.KeyFilter{})
 	for _, key := range all {
 		words = append(words, cobra.CompletionWithDesc(key.ID, plain(key.Name)))
 	}

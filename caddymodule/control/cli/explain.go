@@ -37,6 +37,13 @@ func (t *tool) explain() *cobra.Command {
 	})
 	run := query(t, func(ctx context.Context, gate *client.Client, args []string) (api.Explanation, error) {
 		q.Method, q.Target = args[0], args[1]
+		if q.Account != "" {
+			id, err := accountOf(ctx, gate, q.Account)
+			if err != nil {
+				return api.Explanation{}, err
+			}
+			q.Account = id
+		}
 		return gate.Explain(ctx, q)
 	}, showExplanation)
 	c.RunE = func(c *cobra.Command, args []string) error {

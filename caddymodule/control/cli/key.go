@@ -58,7 +58,14 @@ func (t *tool) createKey() *cobra.Command {
 		if request.Limits, err = parseLimits(limits); err != nil {
 			return api.IssuedKey{}, err
 		}
-		return gate.CreateKey(ctx, args[0], request)
+		account, known, err := resolve(ctx, gate, args[0])
+		switch {
+		case err != nil:
+			return api.IssuedKey{}, err
+		case !known && api.LooksMade(account): // the gate can create others
+			return api.IssuedKey{}, errUnknownAccount
+		}
+		return gate.CreateKey(ctx, account, request)
 	}, showIssued)
 	return c
 }
@@ -90,7 +97,11 @@ func (t *tool) changeKey() *cobra.Command {
 		if err != nil {
 			return api.Key{}, err
 		}
-		return gate.ChangeKey(ctx, args[0], args[1], change)
+		account, err := accountOf(ctx, gate, args[0])
+		if err != nil {
+			return api.Key{}, err
+		}
+		return gate.ChangeKey(ctx, account, args[1], change)
 	}, showKey)
 	return c
 }
@@ -134,10 +145,10 @@ func (t *tool) listKeys() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list <account>", Short: "Lists an account's keys", Args: misuse.Arguments(1),
 		ValidArgsFunction: t.complete(accounts),
-		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.KeyList, error) {
+		RunE: query(t, ofAccount(func(ctx context.Context, gate *client.Client, args []string) (api.KeyList, error) {
 			keys, err := gate.Keys(ctx, args[0], filter)
 			return api.KeyList{Keys: keys}, err
-		}, showKeys),
+		}), showKeys),
 	}
 	addChoice(c, &filter.Kind, "kind", "key", "key, or login for the tokens of logins", "key", "login")
 	c.Flags().BoolVar(&filter.Revoked, "revoked", false, "Include revoked keys")
@@ -148,9 +159,9 @@ func (t *tool) revokeKey() *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke <account> <key-id>", Short: "Revokes a key", Args: misuse.Arguments(2),
 		ValidArgsFunction: t.complete(accounts, keys),
-		RunE: perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
+		RunE: perform(t, ofAccount(func(ctx context.Context, gate *client.Client, args []string) (string, error) {
 			return "Revoked " + plain(args[1]) + ".", gate.RevokeKey(ctx, args[0], args[1])
-		}),
+		})),
 	}
 }
 
@@ -167,7 +178,11 @@ func (t *tool) rotateKey() *cobra.Command {
 			if err := checkDuration("overlap", rotation.Overlap); err != nil {
 				return api.IssuedKey{}, err
 			}
-			return gate.RotateKey(ctx, args[0], args[1], rotation)
+			account, err := accountOf(ctx, gate, args[0])
+			if err != nil {
+				return api.IssuedKey{}, err
+			}
+			return gate.RotateKey(ctx, account, args[1], rotation)
 		}, showIssued),
 	}
 	c.Flags().StringVar(&rotation.Overlap, "overlap", "0s", "How long the old key still works, for example 24h or 7d; 0s ends it at once")

@@ -51,7 +51,11 @@ func (t *tool) setLimit() *cobra.Command {
 			}
 			request.ExpiresAt = &end
 		}
-		return gate.SetLimit(ctx, args[0], args[1], period, request)
+		account, err := accountOf(ctx, gate, args[0])
+		if err != nil {
+			return api.Override{}, err
+		}
+		return gate.SetLimit(ctx, account, args[1], period, request)
 	}, func(table io.Writer, o api.Override) { showOverrides(table, []api.Override{o}) })
 	return c
 }
@@ -60,10 +64,10 @@ func (t *tool) listLimits() *cobra.Command {
 	return &cobra.Command{
 		Use: "list <account>", Short: "Lists an account's overrides", Args: misuse.Arguments(1),
 		ValidArgsFunction: t.complete(accounts),
-		RunE: query(t, func(ctx context.Context, gate *client.Client, args []string) (api.OverrideList, error) {
+		RunE: query(t, ofAccount(func(ctx context.Context, gate *client.Client, args []string) (api.OverrideList, error) {
 			limits, err := gate.Limits(ctx, args[0])
 			return api.OverrideList{Limits: limits}, err
-		}, func(table io.Writer, list api.OverrideList) { showOverrides(table, list.Limits) }),
+		}), func(table io.Writer, list api.OverrideList) { showOverrides(table, list.Limits) }),
 	}
 }
 
@@ -72,10 +76,10 @@ func (t *tool) clearLimit() *cobra.Command {
 	c := &cobra.Command{
 		Use: "clear <account> <endpoint>|all", Short: "Removes an override, so that the limit of the plan applies", Args: misuse.Arguments(2),
 		ValidArgsFunction: t.complete(accounts, limited),
-		RunE: perform(t, func(ctx context.Context, gate *client.Client, args []string) (string, error) {
+		RunE: perform(t, ofAccount(func(ctx context.Context, gate *client.Client, args []string) (string, error) {
 			return fmt.Sprintf("Removed the override of %s for each %s of %s.", plain(args[1]), plain(period), plain(args[0])),
 				gate.ClearLimit(ctx, args[0], args[1], period)
-		}),
+		})),
 	}
 	addPeriod(c, &period)
 	return c

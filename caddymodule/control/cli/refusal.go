@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
@@ -19,16 +21,27 @@ func UnknownPlan(ctx context.Context, gate *client.Client, plan string, err erro
 	if !errors.As(err, &refused) || refused.Code != "unknown_plan" {
 		return err
 	}
-	known, failed := gate.Plans(ctx)
-	if failed != nil {
+	return cmp.Or(checkPlan(ctx, gate, plan), err)
+}
+
+// checkPlan refuses a value of the flag --plan that is no plan of the gate.
+func checkPlan(ctx context.Context, gate *client.Client, plan string) error {
+	known, err := gate.Plans(ctx)
+	if err != nil {
 		return err
 	}
-	var names []string
+	names := []string{}
 	for _, p := range known.Plans {
 		names = append(names, p.Name)
 	}
+	if plan == freePlan || slices.Contains(names, plan) {
+		return nil
+	}
 	return misuse.Errorf("unknown plan %q: --plan must be one of %s", plan, strings.Join(names, ", "))
 }
+
+// freePlan is the plan of new accounts, which need not be in the configuration.
+const freePlan = "free"
 
 // checkDuration refuses the value of a flag that is not a duration.
 func checkDuration(flag, text string) error {

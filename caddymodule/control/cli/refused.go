@@ -16,24 +16,27 @@ import (
 
 func (t *tool) refused() *cobra.Command {
 	var days int
-	var account string
+	var account accountFilter
 	c := &cobra.Command{
 		Use: "refused", Short: "Shows how many calls were refused, and why", Args: misuse.Arguments(0),
 		Long:    "Shows for each day, account, endpoint and code how many calls were refused, or would have been in mode shadow.",
 		Example: "caddy tollgate usage refused --days 30 --account acc_1",
 	}
 	addNumber(c, &days, "days", 7, 1, api.MaxRefusedDays, fmt.Sprintf("The last days, today included, up to %d", api.MaxRefusedDays))
-	c.Flags().StringVar(&account, "account", "", "Show the calls of this account only")
-	t.completeFlag(c, "account", accounts)
+	t.addAccountFilter(c, &account, "Show the calls of this account only")
 	c.RunE = query(t, func(ctx context.Context, gate *client.Client, _ []string) (page api.RefusedPage, err error) {
 		if err := notEmpty(c, "account"); err != nil {
 			return page, err
 		}
+		id, err := account.id(ctx, gate)
+		if err != nil {
+			return page, err
+		}
 		page.Refused, err = collect(func(after string) ([]api.Refused, *string, error) {
-			page, err := gate.Refused(ctx, days, account, after, pageSize)
+			page, err := gate.Refused(ctx, days, id, after, pageSize)
 			return page.Refused, page.Next, err
 		})
-		return page, err
+		return page, cmp.Or(err, account.check(len(page.Refused)))
 	}, showRefused)
 	return c
 }

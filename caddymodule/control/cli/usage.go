@@ -27,9 +27,9 @@ func (t *tool) showUsage() *cobra.Command {
 		ValidArgsFunction: t.complete(accounts),
 		Example:           "caddy tollgate usage show acc_1 --days 30",
 	}
-	c.RunE = query(t, func(ctx context.Context, gate *client.Client, args []string) (api.UsageDocument, error) {
+	c.RunE = query(t, ofAccount(func(ctx context.Context, gate *client.Client, args []string) (api.UsageDocument, error) {
 		return gate.Usage(ctx, args[0], days)
-	}, showUsage)
+	}), showUsage)
 	addNumber(c, &days, "days", 0, 1, api.MaxUsageDays, fmt.Sprintf("Add the history of this number of days, up to %d", api.MaxUsageDays))
 	return c
 }
@@ -51,7 +51,11 @@ func (t *tool) resetUsage() *cobra.Command {
 			}
 			what = plain(endpoint)
 		}
-		return "Reset today's counts of " + what + " for " + plain(args[0]) + ".", gate.ResetUsage(ctx, args[0], endpoint)
+		account, err := accountOf(ctx, gate, args[0])
+		if err != nil {
+			return "", err
+		}
+		return "Reset today's counts of " + what + " for " + account + ".", gate.ResetUsage(ctx, account, endpoint)
 	})
 	return c
 }

@@ -66,6 +66,24 @@ func (c *Client) FindAccounts(ctx context.Context, filter AccountFilter, after s
 	return page, err
 }
 
+// LookUpAccount finds the account that a person means: the account with this
+// id, or else the accounts with this label.
+func (c *Client) LookUpAccount(ctx context.Context, name string) ([]api.Account, error) {
+	return c.lookUp(ctx, api.AccountLookup{Name: name})
+}
+
+// AccountsWithPrefix finds the accounts whose id or label begins with a text, in
+// upper or lower case.
+func (c *Client) AccountsWithPrefix(ctx context.Context, text string) ([]api.Account, error) {
+	return c.lookUp(ctx, api.AccountLookup{Name: text, Prefix: true})
+}
+
+func (c *Client) lookUp(ctx context.Context, question api.AccountLookup) ([]api.Account, error) {
+	var page api.AccountPage
+	err := c.do(ctx, http.MethodPost, "/accounts/lookup", nil, question, &page)
+	return page.Accounts, err
+}
+
 // DeleteAccount deletes an account with all its tokens and counts.
 func (c *Client) DeleteAccount(ctx context.Context, account string) error {
 	path, err := accountPath(account)

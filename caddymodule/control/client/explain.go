@@ -21,7 +21,8 @@ type Question struct {
 }
 
 // Explain tells what the gate would answer to a request. It counts nothing.
-// The error for an unknown account or key is api.ErrNotFound.
+// The error for an unknown account is api.ErrNotFound, and for an unknown key
+// api.ErrNoKey.
 func (c *Client) Explain(ctx context.Context, q Question) (explanation api.Explanation, err error) {
 	query := url.Values{}
 	for name, value := range map[string]string{"method": q.Method, "target": q.Target, "account": q.Account, "key": q.Key, "from": q.From} {

@@ -45,7 +45,7 @@ func (c *Client) Keys(ctx context.Context, account string, filter KeyFilter) ([]
 	return list.Keys, err
 }
 
-// ChangeKey changes a live key. The error for another one is api.ErrNotFound.
+// ChangeKey changes a live key. The error for another one is api.ErrNoKey.
 func (c *Client) ChangeKey(ctx context.Context, account, id string, change api.KeyChange) (key api.Key, err error) {
 	path, err := keyPath(account, id)
 	if err != nil {
@@ -94,7 +94,7 @@ func keyPath(account, id string) (string, error) {
 		return "", err
 	}
 	if isNoSegment(id) {
-		return "", api.ErrNotFound
+		return "", api.ErrNoKey
 	}
 	return path + "/keys/" + url.PathEscape(id), nil
 }

@@ -81,10 +81,12 @@ func hash(text, prefix string) (string, error) {
 		whole = prefix + "|" + rest
 	}
 	switch {
-	case len(rest) < token.MinForeign:
-		return "", fmt.Errorf("the token has fewer than %d characters", token.MinForeign)
 	case token.IsOwn(whole):
 		return "", errOwnToken
+	case isPlaceholder(text):
+		return "", errPlaceholder
+	case len(rest) < token.MinForeign:
+		return "", fmt.Errorf("the token has fewer than %d characters", token.MinForeign)
 	case !token.IsForeign(whole):
 		return "", fmt.Errorf("the token has more than %d characters, or one that is not visible ASCII", token.MaxText)
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -42,7 +41,6 @@ type kongCredential struct {
 var (
 	errNoKong         = errors.New("the file is not the declarative configuration of Kong: it has no _format_version")
 	errKongForm       = errors.New("the consumer or the credential is not in Kong's form: username, custom_id, consumer and key are texts, ttl is a number")
-	errKongReference  = errors.New("the key is a reference to a vault: write the key itself")
 	errKongNoKey      = errors.New("the credential has no key")
 	errKongNoConsumer = errors.New("the file has no consumer with the username or id that the credential names")
 	errKongNoID       = errors.New("the consumer has neither custom_id nor username")
@@ -117,8 +115,6 @@ func parseKong(o Options, node *yaml.Node, account func(string) (string, bool)) 
 		return line, errKongNoID
 	case credential.Key == "":
 		return line, errKongNoKey
-	case strings.HasPrefix(credential.Key, "{vault://"):
-		return line, errKongReference
 	case credential.TTL < 0 || credential.TTL > maxTTL:
 		return line, errKongTTL
 	case credential.TTL > 0:

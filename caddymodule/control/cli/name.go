@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
+)
+
+// maxNamed is how many accounts an error lists.
+const maxNamed = 10
+
+// The errors do not show the name: it can be an e-mail address.
+var (
+	errUnknownAccount = errors.New("there is no account with this id or label")
+	errTypingError    = misuse.Errorf("there is no account with this id, which is probably a typing error: --create creates it all the same")
+)
+
+// resolve finds the account that an operator names by its id or its label.
+// Without one, it returns the name as the id of a new account if it is valid.
+func resolve(ctx context.Context, gate *client.Client, name string) (id string, known bool, err error) {
+	return resolveTo(ctx, gate, name, false)
+}
+
+// resolveTo is resolve, or ignores labels.
+func resolveTo(ctx context.Context, gate *client.Client, name string, idOnly bool) (id string, known bool, err error) {
+	name = strings.TrimSpace(name)
+	var found []api.Account
+	if length := utf8.RuneCountInString(name); length > 0 && length <= api.MaxLabel {
+		if found, err = gate.LookUpAccount(ctx, name); err != nil {
+			return "", false, err
+		}
+	}
+	if idOnly {
+		found = slices.DeleteFunc(found, func(account api.Account) bool { return account.Account != name })
+	}
+	switch {
+	case len(found) == 1:
+		return found[0].Account, true, nil
+	case len(found) > 1:
+		var ids []string
+		for _, account := range found[:min(len(found), maxNamed)] {
+			ids = append(ids, account.Account)
+		}
+		if more := len(found) - len(ids); more > 0 {
+			ids = append(ids, fmt.Sprintf("and at least %d more", more))
+		}
+		return "", false, misuse.Errorf("several accounts have this label: %s; use an id", strings.Join(ids, ", "))
+	case !api.ValidAccount(name):
+		return "", false, fmt.Errorf("%w: %w", errUnknownAccount, api.ErrInvalidAccount)
+	}
+	return name, false, nil
+}
+
+// accountOf is resolve for an account that has to exist.
+func accountOf(ctx context.Context, gate *client.Client, name string) (id string, err error) {
+	id, known, err := resolve(ctx, gate, name)
+	if err == nil && !known {
+		err = errUnknownAccount
+	}
+	return id, err
+}
+
+// ofAccount makes the first argument of a command the id of the account that
+// it names.
+func ofAccount[T any](do func(context.Context, *client.Client, []string) (T, error)) func(context.Context, *client.Client, []string) (T, error) {
+	return func(ctx context.Context, gate *client.Client, args []string) (result T, err error) {
+		id, err := accountOf(ctx, gate, args[0])
+		if err != nil {
+			return result, err
+		}
+		return do(ctx, gate, append([]string{id}, args[1:]...))
+	}
+}
+
+// accountFilter is the flag --account of a report. Reports have deleted
+// accounts too, which have no label any more.
+type accountFilter struct {
+	name  string
+	known bool
+}
+
+func (t *tool) addAccountFilter(c *cobra.Command, filter *accountFilter, usage string) {
+	c.Flags().StringVar(&filter.name, "account", "", usage)
+	t.completeFlag(c, "account", accounts)
+}
+
+// id returns the id of the account that the flag names, or "" without the flag.
+func (f *accountFilter) id(ctx context.Context, gate *client.Client) (id string, err error) {
+	if f.name == "" {
+		return "", nil
+	}
+	id, f.known, err = resolve(ctx, gate, f.name)
+	return id, err
+}
+
+// check refuses an account that does not exist if the report has nothing of it.
+func (f *accountFilter) check(rows int) error {
+	if f.name != "" && !f.known && rows == 0 {
+		return errUnknownAccount
+	}
+	return nil
+}
