@@ -191,6 +191,17 @@ Tollgate is running at $TOLLGATE_ADDRESS. Ctrl-C stops it.
   account   $1
   password  $2
   web pages $TOLLGATE_ADDRESS/login
+TEXT
+	case "${TOLLGATE_SIGNUP:-}" in
+	on | true)
+		cat <<TEXT
+  sign-up   $TOLLGATE_ADDRESS/signup
+            New accounts are on plan ${TOLLGATE_SIGNUP_PLAN:-free} (TOLLGATE_SIGNUP_PLAN).
+            The plan free has no access to the API.
+TEXT
+		;;
+	esac
+	cat <<TEXT
 
 Try it:
 
