@@ -35,6 +35,10 @@ var (
 	// named has the name of another router's wildcard as a submatch.
 	named = regexp.MustCompile(`<(?:\w+:)?([A-Za-z_]\w*)>|^\[+\.*([A-Za-z_]\w*)\]+$|\{[*.]*([A-Za-z_]\w*)|^[:*]+([A-Za-z_]\w*)`)
 
+	// notPath matches what can be in front of a path: a host, or the mark of an
+	// expression.
+	notPath = regexp.MustCompile(`^(.*\.[A-Za-z]{2,}|.*:\d+|[*~^=]+)$`)
+
 	// placeholder matches one of Caddy, which are not replaced here.
 	placeholder = regexp.MustCompile(`\{(env|file|http|system)\.[^{}]*\}`)
 
@@ -64,7 +68,7 @@ func checkPrefix(prefix string) error {
 	}
 	if found := foreign.FindString(prefix); found != "" {
 		return fmt.Errorf("guard %q has %q, but a guard is a prefix without wildcards, expressions and placeholders%s",
-			prefix, found, advice(prefixOf(prefix)))
+			prefix, strings.TrimPrefix(found, "/"), advice(prefixOf(prefix)))
 	}
 	return nil
 }
@@ -81,11 +85,15 @@ func checkPath(path string) error {
 	if strings.ContainsAny(path, "?#") {
 		return fmt.Errorf("the path cannot match any request: it has a query, a fragment or an optional part%s", advice(patternOf(path)))
 	}
-	if found := foreignIn(path); found != "" {
-		return fmt.Errorf("%q is no wildcard of net/http.ServeMux%s, or %%%02X for the character itself",
-			found, advice(patternOf(path)), found[len(found)-1])
+	found := foreignIn(path)
+	if found == "" {
+		return nil
 	}
-	return nil
+	spelling := fmt.Sprintf("%%%02X for the character itself", found[len(found)-1])
+	if pattern := patternOf(path); pattern != "" {
+		spelling = pattern + ", or " + spelling
+	}
+	return fmt.Errorf("%q is no wildcard of net/http.ServeMux%s", strings.TrimPrefix(found, "/"), advice(spelling))
 }
 
 func advice(spelling string) string {
@@ -115,7 +123,7 @@ func pathIn(text string) string {
 		text = behind
 	}
 	host, path, _ := strings.Cut(text, "/")
-	if isURL || strings.ContainsAny(host, ".:^~=@*") {
+	if isURL || host == "" || notPath.MatchString(host) {
 		return "/" + path
 	}
 	return "/" + text

@@ -59,6 +59,7 @@ func TestPatternOfAnotherRouter(t *testing.T) {
 		"/items/?":                       "/items/",
 		"/items#top":                     "/items",
 		"items/{id}":                     "/items/{id}",
+		"v1.0/items":                     "/v1.0/items",
 		"api.example.com/items/:id":      "/items/{id}",
 		"*.example.com/items":            "/items",
 		"localhost:8080/items":           "/items",
@@ -84,6 +85,16 @@ func TestPatternOfAnotherRouter(t *testing.T) {
 				t.Errorf("the spelling is refused: %v", err)
 			}
 		})
+	}
+}
+
+// TestPatternWithoutSpelling adds a pattern that cannot be translated.
+func TestPatternWithoutSpelling(t *testing.T) {
+	t.Parallel()
+	var table route.Table[bool]
+	const want = `":" is no wildcard of net/http.ServeMux: write %3A for the character itself`
+	if err := table.Add("GET", "/:id/parts/:id", true); err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 
