@@ -83,7 +83,7 @@ func TestPlanFreeOfTheCurrencyAPI(t *testing.T) {
 		if err := json.Unmarshal(adapt(t, file, read(t, file)), &config); err != nil {
 			t.Fatal(err)
 		}
-		gate := config.Apps.Tollgate
+		gate := &config.Apps.Tollgate
 		if !slices.ContainsFunc(gate.Endpoints, func(e policy.EndpointConfig) bool { return e.Path == "/api/convert/batch" }) {
 			continue
 		}
