@@ -191,6 +191,17 @@ Tollgate is running at $TOLLGATE_ADDRESS. Ctrl-C stops it.
   account   $1
   password  $2
   web pages $TOLLGATE_ADDRESS/login
+TEXT
+	case "${TOLLGATE_SIGNUP:-}" in
+	on | true)
+		cat <<TEXT
+  sign-up   $TOLLGATE_ADDRESS/signup
+            New accounts are on plan ${TOLLGATE_SIGNUP_PLAN:-free} (TOLLGATE_SIGNUP_PLAN).
+            The plan free has no access to the API.
+TEXT
+		;;
+	esac
+	cat <<TEXT
 
 Try it:
 
@@ -213,12 +224,27 @@ debian() {
 		echo "xcaddy.sh: cannot install:$missing" >&2
 		return 0
 	fi
-	apt-get update -qq
+	apt update
 	# shellcheck disable=SC2086 # one word per package
-	DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends $missing >bin/apt.log 2>&1 || {
-		cat bin/apt.log >&2
-		exit 1
-	}
+	apt install --no-install-recommends $missing
+}
+
+# apt runs apt-get. It waits up to ten minutes while another apt holds a lock,
+# such as that of a machine that has just booted. DPkg::Lock::Timeout is not
+# enough: it waits for the locks of dpkg, not for those of the lists and
+# archives.
+apt() {
+	tries=0 waiting=
+	until LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -qq "$@" >bin/apt.log 2>&1; do
+		tries=$((tries + 1))
+		lock=$(grep 'Could not get lock' bin/apt.log) && [ $tries -lt 600 ] || {
+			cat bin/apt.log >&2
+			exit 1
+		}
+		[ "$lock" = "$waiting" ] || echo "xcaddy.sh: waiting: $lock" >&2
+		waiting=$lock
+		sleep 1
+	done
 }
 
 # linter installs the linter at its pinned version.

@@ -112,7 +112,7 @@ func without(text, other string) string {
 // newSide starts a form, with the accounts and keys of the requests.
 func newSide(t *testing.T, zone string, settings ...string) *side {
 	t.Helper()
-	caddyfile := stack.Shipped(t, stack.FreePlan, stack.NoAccess, "per_client 5 1m", "per_client 1000 1m", "per_account 10 30s 15m", "per_account 2 30s 15m",
+	caddyfile := stack.Shipped(t, "per_client 5 1m", "per_client 1000 1m", "per_account 10 30s 15m", "per_account 2 30s 15m",
 		"convert 1000\n", "convert 1000\n\t\t\tconvert 2000 month\n", "history 10000\n", "\n")
 	s := &side{Stack: stack.Start(t, caddyfile, append(settings, "TOLLGATE_TIMEZONE="+zone)...)}
 	s.host = strings.TrimPrefix(s.Address, "http://")

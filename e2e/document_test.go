@@ -17,7 +17,7 @@ import (
 // that the OpenAPI document has its status, code and headers.
 func TestDocumentListsRefusals(t *testing.T) {
 	stack.SkipInOneProcess(t, "it stops the upstream")
-	s := stack.Start(t, stack.Shipped(t, stack.FreePlan, stack.NoAccess, "convert 1000\n", "convert 1\n", "rates 1000\n", "\n"))
+	s := stack.Start(t, stack.Shipped(t, "convert 1000\n", "convert 1\n", "rates 1000\n", "\n"))
 	_, text := s.Call("GET", "/openapi.json", "", nil)
 	document, err := openapi3.NewLoader().LoadFromData([]byte(text))
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
-	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
 // change is a change by the first gate, and how the other gates answer from
@@ -96,7 +95,7 @@ func put(t *testing.T, c *client.Client, account string, change api.AccountChang
 // clients call the others with them. The next call of each other gate is
 // decided by the new state, every time.
 func TestSeveralGatesKnowChanges(t *testing.T) {
-	g := startGates(t, append(patient, "rates 1000\n", "rates unlimited\n", stack.FreePlan, stack.NoAccess+"\t\tplan other {\n\t\t\tconvert 1000\n\t\t}\n")...)
+	g := startGates(t, append(patient, "rates 1000\n", "rates unlimited\n", "\t\tplan free\n", "\t\tplan free\n\t\tplan other {\n\t\t\tconvert 1000\n\t\t}\n")...)
 	rounds := 104
 	if storetest.Long() {
 		rounds = 2002

@@ -154,7 +154,7 @@ func smallest(limit int) (plans string) {
 // counted in each limit.
 func TestSeveralGatesAreExact(t *testing.T) {
 	const limit = 20
-	g := startGates(t, append(patient, stack.FreePlan, stack.NoAccess+smallest(limit))...)
+	g := startGates(t, append(patient, "\t\tplan free\n", "\t\tplan free\n"+smallest(limit))...)
 	rounds := 5
 	if storetest.Long() {
 		rounds = 100

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	_ "github.com/caddy-tollgate/tollgate/upstream/caddyupstream"
 )
 
@@ -61,6 +63,38 @@ func TestBodyTimeouts(t *testing.T) {
 				t.Errorf("%s, %s: read_body_idle is %v %d, want 10s 250", file, name, time.Duration(server.Idle), server.Rate)
 			}
 		}
+	}
+}
+
+// TestPlanFreeOfTheCurrencyAPI checks that the plan free of each shipped
+// Caddyfile of the currency API gives no access: it is for Starter and higher
+// plans.
+func TestPlanFreeOfTheCurrencyAPI(t *testing.T) {
+	files, err := filepath.Glob("*.Caddyfile")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("finding examples: %v, %v", files, err)
+	}
+	t.Setenv("TOLLGATE_SECRET", "a secret of thirty-two characters")
+	found := 0
+	for _, file := range append(files, "../Caddyfile") {
+		var config struct {
+			Apps struct{ Tollgate caddymodule.App }
+		}
+		if err := json.Unmarshal(adapt(t, file, read(t, file)), &config); err != nil {
+			t.Fatal(err)
+		}
+		gate := &config.Apps.Tollgate
+		if !slices.ContainsFunc(gate.Endpoints, func(e policy.EndpointConfig) bool { return e.Path == "/api/convert/batch" }) {
+			continue
+		}
+		found++
+		at := slices.IndexFunc(gate.Plans, func(p policy.PlanConfig) bool { return p.Name == policy.FreePlan })
+		if at < 0 || len(gate.Plans[at].Limits)+len(gate.Plans[at].MoreLimits) > 0 {
+			t.Errorf("%s: the plan free is missing or gives access", file)
+		}
+	}
+	if found < 2 {
+		t.Errorf("%d Caddyfiles have the currency API, want Caddyfile and one-process.Caddyfile at least", found)
 	}
 }
 

@@ -38,10 +38,10 @@ type Config struct {
 	// is refused: the counts must not depend on the machine.
 	Timezone string `json:"timezone,omitempty"`
 
-	// Guard lists the path prefixes that are closed. Below them only
-	// logins and endpoints exist; any other path gets 404. Case is ignored.
-	// Outside them requests pass unauthenticated and uncounted. Default:
-	// "/", everything is closed.
+	// Guard lists the path prefixes that are closed, without wildcards. Below
+	// them only logins and endpoints exist; any other path gets 404. Case is
+	// ignored. Outside them requests pass unauthenticated and uncounted.
+	// Default: "/", everything is closed.
 	Guard []string `json:"guard,omitempty"`
 
 	// Logins lists the method and path of the requests that check a
@@ -116,10 +116,12 @@ type EndpointConfig struct {
 	// also the ability that a token needs, unless the endpoint sets one.
 	Name string `json:"name"`
 
-	// Method is the HTTP method. GET includes HEAD.
+	// Method is a registered HTTP method, but not CONNECT or TRACE. GET
+	// includes HEAD.
 	Method string `json:"method"`
 
-	// Path is a path pattern of Go's net/http.ServeMux.
+	// Path is a path pattern of Go's net/http.ServeMux, such as
+	// "/items/{id}" or "/files/{path...}".
 	Path string `json:"path"`
 
 	// Ability puts the endpoint into a group: a token needs the ability
@@ -171,7 +173,8 @@ type PlanConfig struct {
 	Limits map[string]*Limit `json:"limits,omitempty"`
 
 	// MoreLimits has further limits, in the order of their items in the
-	// RateLimit headers. The items of daily limits come first.
+	// RateLimit headers. The items of daily limits come first. A plan that
+	// has limits of "all" only is refused: they give no access.
 	MoreLimits []LimitConfig `json:"more_limits,omitempty"`
 }
 

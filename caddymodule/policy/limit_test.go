@@ -79,18 +79,16 @@ func TestOrderOfLimits(t *testing.T) {
 	}
 }
 
-// TestAllOpensNothing: a limit of all endpoints together gives no access.
-func TestAllOpensNothing(t *testing.T) {
+// TestPlanThatOpensNothing: limits of all endpoints together give no access, so
+// a plan that has no others is a mistake. A plan without limits is not.
+func TestPlanThatOpensNothing(t *testing.T) {
 	t.Parallel()
-	p := compile(t, withPlan(t, `{"more_limits": [{"endpoint": "all", "period": "month", "limit": 5}]}`))
-	plan := p.Plan("p")
-	if plan.HasAccess() || len(plan.Abilities) > 0 {
-		t.Errorf("the plan has access, with the abilities %q", plan.Abilities)
+	_, err := policy.New(withPlan(t, `{"more_limits": [{"endpoint": "all", "period": "month", "limit": 5}, {"endpoint": "all", "limit": "unlimited"}]}`))
+	if policy.Subject(err) != "plan p" || !strings.Contains(err.Error(), "opens no endpoint") {
+		t.Errorf("got %v", err)
 	}
-	for _, e := range p.Endpoints {
-		if plan.Lists(e) {
-			t.Errorf("the plan lists %s", e.Name)
-		}
+	if compile(t, withPlan(t, `{}`)).Plan("p").HasAccess() {
+		t.Error("a plan without limits has access")
 	}
 }
 

@@ -58,6 +58,9 @@ func newPlan(c PlanConfig, endpoints []*Endpoint, declared []string) (*Plan, err
 	p.effective.Store(&map[string]*Effective{})
 	listed := c.endpoints()
 	err := errors.Join(checkDeclared(c.Name, listed, declared), p.addLimits(c, declared))
+	if err == nil && len(listed) == 0 && len(c.MoreLimits) > 0 {
+		err = mistake("plan "+c.Name, "it opens no endpoint: limits of all endpoints together give no access. Add each endpoint, with unlimited if it has no limit of its own")
+	}
 	for i, e := range endpoints {
 		p.abilities[i] = e.Ability
 		if p.listed[i] = slices.Contains(listed, e.Name); !p.listed[i] {

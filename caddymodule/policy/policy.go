@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -212,7 +211,9 @@ func (p *Policy) addLoginAlias(method, path string) error {
 			fmt.Fprintf(&lenient, "{w%d}", i) // two names may differ only in case
 			continue
 		}
-		lenient.WriteString(url.PathEscape(route.Lenient(segment)))
+		for _, b := range []byte(route.Lenient(segment)) {
+			fmt.Fprintf(&lenient, "%%%02X", b) // no byte is syntax
+		}
 	}
 	alias := loginAlias{method, &route.Table[bool]{}}
 	if lenient.Len() > 0 {

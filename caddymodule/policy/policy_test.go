@@ -116,6 +116,10 @@ func TestMistakes(t *testing.T) {
 		"zone":             {func(c *policy.Config) { c.Timezone = "Mars" }, "timezone"},
 		"local zone":       {func(c *policy.Config) { c.Timezone = "Local" }, "timezone"},
 		"guard":            {func(c *policy.Config) { c.Guard = []string{"/api/", "v2"} }, "guard v2"},
+		"guard of stars":   {func(c *policy.Config) { c.Guard = []string{"/api/", "/v2/*"} }, "guard /v2/*"},
+		"login of stars":   {func(c *policy.Config) { c.Logins = []string{"POST /login*"} }, "login POST /login*"},
+		"usage of colons":  {func(c *policy.Config) { c.Usage = "GET /api/:version/usage" }, "usage"},
+		"any method":       {func(c *policy.Config) { c.Endpoints[1].Method = "ANY" }, "endpoint rates"},
 		"guard twice":      {func(c *policy.Config) { c.Guard = []string{"/api/", "/api/"} }, "guard /api/"},
 		"login":            {func(c *policy.Config) { c.Logins = []string{"/login"} }, "login /login"},
 		"login twice":      {func(c *policy.Config) { c.Logins = []string{"POST /x", "POST /x"} }, "login POST /x"},
@@ -338,7 +342,7 @@ func TestLoginAliases(t *testing.T) {
 	// Two logins can be equal to a lenient server, and match whole folders.
 	c := config()
 	c.Logins = []string{
-		"POST /login", "POST /login/", "POST /Login", "POST /sign/{way}/{$}", "POST /of/{a}/{A}/enter", "POST /%7Bx/in",
+		"POST /login", "POST /login/", "POST /Login", "POST /sign/{way}/{$}", "POST /of/{a}/{A}/enter", "POST /%7Bx/in", "POST /%3Ain%24",
 		"POST /auth/{rest...}", "GET /legacy", "POST /{$}",
 	}
 	if p, err = policy.New(c); err != nil {
@@ -347,7 +351,7 @@ func TestLoginAliases(t *testing.T) {
 	for request, want := range map[string]bool{
 		"POST /LOGIN": true, "POST /login/a/b": true, "POST /Sign/In": true, "POST /sign/in/now": false, "POST /log": false,
 		"post /login": true, "Post /login": true, "PUT /LOGIN": false,
-		"POST /of/x/y/ENTER": true, "POST /of/x/enter": false, "POST /{X/in": true,
+		"POST /of/x/y/ENTER": true, "POST /of/x/enter": false, "POST /{X/in": true, "POST /:IN$": true,
 		"POST /AUTH": true, "POST /AUTH/": true, "POST /Auth/x/y": true,
 		"HEAD /LEGACY": true, "GET /Legacy": true, "POST /LEGACY": false, "POST /other": false,
 	} {

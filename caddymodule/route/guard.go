@@ -28,8 +28,8 @@ func NewGuard(prefixes ...string) (*Guard, error) {
 	}
 	guard := &Guard{prefixes: make([]string, 0, len(prefixes))}
 	for _, prefix := range prefixes {
-		if !strings.HasPrefix(prefix, "/") {
-			return nil, fmt.Errorf("guard %q must begin with a slash", prefix)
+		if err := checkPrefix(prefix); err != nil {
+			return nil, err
 		}
 		if scan(prefix, false) != 0 {
 			return nil, fmt.Errorf("guard %q cannot match any path: write it decoded, "+

@@ -1,7 +1,6 @@
 package route
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -141,22 +140,14 @@ func handle(mux *http.ServeMux, pattern string) (err error) {
 	return nil
 }
 
-// checkPattern refuses a pattern that ServeMux accepts but no request can
-// match here, and one that ServeMux does not read as a path.
+// checkPattern refuses a pattern that no request can match here, or that
+// another router would read differently.
 func checkPattern(method, path string) error {
-	if method == "" {
-		return errors.New("the method is missing")
+	if err := checkMethod(method); err != nil {
+		return err
 	}
-	for i := range len(method) {
-		if b := method[i]; b-'A' >= 26 && b-'0' >= 10 && b != '-' && b != '_' {
-			return fmt.Errorf("the method %q must be in capital letters", method)
-		}
-	}
-	if method == http.MethodConnect || method == http.MethodTrace {
-		return fmt.Errorf("the method: %w", ErrBadMethod)
-	}
-	if !strings.HasPrefix(path, "/") {
-		return errors.New("the path must begin with a slash: patterns with a host are not supported")
+	if err := checkPath(path); err != nil {
+		return err
 	}
 	if scan(path, true) != 0 {
 		return fmt.Errorf("the path cannot match any request: %w", ErrBadPath)

@@ -100,13 +100,6 @@ func Shipped(t testing.TB, oldnew ...string) string {
 	return text
 }
 
-// FreePlan is the plan free of the shipped Caddyfile. Tests of accounts without
-// access replace it by NoAccess.
-const (
-	FreePlan = "\t\tplan free {\n\t\t\tcurrencies 10\n\t\t\tconvert 100\n\t\t\trates 20\n\t\t\thistory 10\n\t\t\tusage 100\n\t\t}\n"
-	NoAccess = "\t\tplan free\n"
-)
-
 // Start builds the programs, starts them with a Caddyfile, and stops them at
 // the end of the test. A setting has the form NAME=value. The setting
 // OneProcess replaces the upstream and the proxy by a handler of Caddy.

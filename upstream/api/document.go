@@ -34,6 +34,8 @@ const overview = `Exchange rates of the world's currencies, by day, and conversi
 
 **Dates** are calendar days in UTC. Every answer has the date and the source of its rates. The source ECB means the euro reference rates of the European Central Bank. The source snapshot means republished market rates, which are indicative. The ECB has about thirty currencies; the others end with the snapshot. Without a date in the request, the answer uses the newest day that has all the currencies: read the date in the answer.
 
+**Access** requires a plan of level Starter or higher, for keys and for the login. Without one, they and all calls are refused with 403 and the code plan_required.
+
 **Limits** are of an endpoint or of all endpoints together: calls a day, calls a month, and paces such as 10 calls a second. All keys of an account share them, and a key can have lower limits of its own. A call is admitted if every limit has room for it. Days and months begin at midnight; GET /api/usage shows the time zone, the limits and the calls that are left. Every admitted call counts, even if this API then refuses it. The header RateLimit-Policy has all limits of the call, RateLimit has what remains of each and the seconds until it is full again. Above a limit the answer is 429. Retry-After has the seconds to wait.
 
 **Caching.** An answer to GET has a strong ETag. Its max-age ends when newer rates are expected.

@@ -22,8 +22,10 @@ const exportDays = 90
 // accountView is the page about the account.
 type accountView struct {
 	ID, Email, Plan, Problem string
-	Created                  moment
-	Days                     int
+	// Offer is set if the plan has no access.
+	Offer   *offer
+	Created moment
+	Days    int
 }
 
 func (s *site) account(w http.ResponseWriter, _ *http.Request, v *visit) error {
@@ -32,7 +34,7 @@ func (s *site) account(w http.ResponseWriter, _ *http.Request, v *visit) error {
 
 func (s *site) showAccount(w http.ResponseWriter, status int, v *visit, problem string) error {
 	return s.views.show(w, status, "account", v.page("Account", "settings", accountView{
-		ID: v.who.ID, Email: string(v.who.Email), Plan: v.plan.Name, Problem: problem,
+		ID: v.who.ID, Email: string(v.who.Email), Plan: v.plan.Name, Offer: v.offer(), Problem: problem,
 		Created: v.clock.moment(v.who.CreatedAt), Days: exportDays,
 	}))
 }

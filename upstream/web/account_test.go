@@ -28,6 +28,7 @@ func TestSignUpPlan(t *testing.T) {
 	ada.makeKey("first")
 
 	unknown, log := newLoggedWorld(t, func(c *web.Config) { c.SignUp, c.SignUpPlan = true, "gold" })
+	unknown.person().get("/signup").has(t, http.StatusServiceUnavailable, "You cannot sign up at the moment")
 	unknown.person().post("/signup", "email", "bob@example.com", "password", password).
 		has(t, http.StatusServiceUnavailable, "You cannot sign up at the moment", "No account was created")
 	if _, err := unknown.accounts.Find(t.Context(), "bob@example.com"); !errors.Is(err, account.ErrNotFound) {
@@ -35,6 +36,43 @@ func TestSignUpPlan(t *testing.T) {
 	}
 	if text := log.text(); !strings.Contains(text, "gold") || strings.Contains(text, "bob@") {
 		t.Errorf("the log must name the plan, and no e-mail: %q", text)
+	}
+}
+
+// A person who signs up on a plan without access reads so before and after, and
+// what gives access. No page is an error.
+func TestSignUpWithoutAccess(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *web.Config) {
+		c.SignUp, c.Brand.Contact = true, web.Contact{URL: "mailto:help@example.com", Text: "help@example.com"}
+	})
+	const needs, contact = "With the plan <strong>starter</strong> or higher you can create keys.", `<a href="mailto:help@example.com">Contact us</a> to change your plan.`
+	ada := w.person()
+	ada.get("/signup").has(t, http.StatusOK, "on the plan <strong>free</strong>", "This plan has no access to the API yet.", needs, contact)
+	ada.post("/signup", "email", "ada@example.com", "password", "short").has(t, http.StatusUnprocessableEntity, "This plan has no access to the API yet.")
+	got := ada.post("/signup", "email", "ada@example.com", "password", password)
+	first := ada.get(got.location)
+	first.has(t, http.StatusOK, "Your account is ready.")
+	if strings.Contains(first.body, `href="/settings/keys/new"`) {
+		t.Error("the page offers a key that the gate refuses")
+	}
+	for _, target := range []string{got.location, "/settings/keys/new", "/usage"} {
+		ada.get(target).has(t, http.StatusOK, "Your plan, free, has no access to the API yet", needs, contact)
+	}
+	for _, target := range []string{"/settings/account", "/settings/plan"} {
+		ada.get(target).has(t, http.StatusOK, "This plan has no access to the API yet.", needs, contact)
+	}
+	a, err := w.accounts.Find(t.Context(), "ada@example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.accounts.SetPlan(t.Context(), a.ID, "business"); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"/settings/keys", "/usage", "/settings/account", "/settings/plan"} {
+		if got := ada.get(target); got.status != http.StatusOK || strings.Contains(got.body, "has no access") {
+			t.Errorf("%s on the plan business: got %d %s", target, got.status, got.body)
+		}
 	}
 }
 

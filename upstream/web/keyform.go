@@ -373,7 +373,7 @@ func keyProblem(refused *apierror.Error) (field, problem string) {
 	case "not_entitled":
 		return "abilities", "Your plan does not have all of these endpoints. Choose again."
 	case "plan_required":
-		return "name", "Your plan has no access to the API."
+		return "name", "Your plan has no access to the API yet."
 	case "invalid_address":
 		return "addresses", refused.Message
 	case "unknown_endpoint", "invalid_limit":

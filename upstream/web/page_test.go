@@ -218,6 +218,7 @@ func TestGateUnreachable(t *testing.T) {
 	}
 	ada.get("/settings/password?done=password-alone").has(t, http.StatusOK, "Your password is changed", "end as soon as it does")
 	w.person().post("/login", "email", "ada@example.com", "password", password).has(t, http.StatusServiceUnavailable)
+	w.person().get("/signup").has(t, http.StatusServiceUnavailable, "The gate does not answer")
 	w.person().post("/signup", "email", "bob@example.com", "password", password).has(t, http.StatusServiceUnavailable)
 	if got := ada.post("/logout"); got.status != http.StatusSeeOther || w.thief(ada.cookie()) {
 		t.Errorf("signing out: got %d", got.status)

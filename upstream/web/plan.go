@@ -11,8 +11,9 @@ import (
 
 // planView is the page that compares the plans.
 type planView struct {
-	// Current is the plan of the account.
+	// Current is the plan of the account. Offer is set if it has no access.
 	Current string
+	Offer   *offer
 	Plans   []planColumn
 	Rows    []planRow
 	Zone    string
@@ -40,7 +41,7 @@ type planCell struct {
 }
 
 func (s *site) plan(w http.ResponseWriter, _ *http.Request, v *visit) error {
-	view := planView{Current: v.plan.Name, Zone: v.plans.Timezone}
+	view := planView{Current: v.plan.Name, Offer: v.offer(), Zone: v.plans.Timezone}
 	for _, plan := range v.plans.Plans {
 		view.Plans = append(view.Plans, planColumn{plan.Name, plan.Name == v.plan.Name})
 	}
@@ -76,7 +77,9 @@ func costText(e api.Endpoint) string {
 // offer is the first plan with access, for people whose plan has none.
 type offer struct {
 	Own, Plan string
-	Rows      []offerRow
+	// Higher is set if further plans have access.
+	Higher bool
+	Rows   []offerRow
 }
 
 type offerRow struct {
@@ -84,22 +87,27 @@ type offerRow struct {
 	Limits []string
 }
 
-// offer returns nil if the plan has access.
-func (v *visit) offer() *offer {
-	if len(v.plan.Limits) > 0 {
+func (v *visit) offer() *offer { return newOffer(v.plans, v.plan) }
+
+// newOffer returns nil if a plan has access.
+func newOffer(plans api.Plans, own api.Plan) *offer {
+	if len(own.Limits) > 0 {
 		return nil
 	}
-	o := &offer{Own: v.plan.Name}
-	for _, plan := range v.plans.Plans {
+	o := &offer{Own: own.Name}
+	for _, plan := range plans.Plans {
 		if len(plan.Limits) == 0 {
 			continue
 		}
+		if o.Plan != "" {
+			o.Higher = true
+			break
+		}
 		o.Plan = plan.Name
-		for _, e := range v.plans.Endpoints {
+		for _, e := range plans.Endpoints {
 			o.add(plan, e.Name)
 		}
 		o.add(plan, api.All)
-		break
 	}
 	return o
 }

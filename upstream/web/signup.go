@@ -1,11 +1,14 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
@@ -14,6 +17,8 @@ type signUpView struct {
 	Email, Plan, Problem string
 	// Field is the field with the problem; empty for the whole form.
 	Field string
+	// Offer is set if the plan has no access.
+	Offer *offer
 }
 
 // signUpForm shows the sign-up, or My usage to a person who is signed in.
@@ -22,11 +27,30 @@ func (s *site) signUpForm(w http.ResponseWriter, r *http.Request) error {
 		redirect(w, usagePath, nil)
 		return nil
 	}
-	return s.showSignUp(w, http.StatusOK, signUpView{})
+	view, err := s.newSignUp(r.Context())
+	if err != nil {
+		return err
+	}
+	return s.showSignUp(w, http.StatusOK, view)
+}
+
+// newSignUp returns the empty form. It asks the gate whether the plan of new
+// accounts has access: people should know before they sign up.
+func (s *site) newSignUp(ctx context.Context) (signUpView, error) {
+	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	plans, err := s.Gate.Plans(ctx)
+	if err != nil {
+		return signUpView{}, err
+	}
+	at := slices.IndexFunc(plans.Plans, func(p api.Plan) bool { return p.Name == s.SignUpPlan })
+	if at < 0 {
+		return signUpView{}, fmt.Errorf("%w: %q", errSignUpPlan, s.SignUpPlan)
+	}
+	return signUpView{Plan: s.SignUpPlan, Offer: newOffer(plans, plans.Plans[at])}, nil
 }
 
 func (s *site) showSignUp(w http.ResponseWriter, status int, view signUpView) error {
-	view.Plan = s.SignUpPlan
 	return s.views.show(w, status, "signup", page{Title: "Sign up", Body: view})
 }
 
@@ -34,14 +58,19 @@ func (s *site) showSignUp(w http.ResponseWriter, status int, view signUpView) er
 // is signed in gets no redirect: for the gate a 303 means that a password was
 // right, and none was checked.
 func (s *site) signUp(w http.ResponseWriter, r *http.Request) error {
+	view, err := s.newSignUp(r.Context())
+	if err != nil {
+		return err
+	}
 	if _, found := s.sessions.Current(r.Context()); found {
-		return s.showSignUp(w, http.StatusConflict, signUpView{Problem: "You are signed in. Sign out first to create another account."})
+		view.Problem = "You are signed in. Sign out first to create another account."
+		return s.showSignUp(w, http.StatusConflict, view)
 	}
 	form, err := readForm(w, r)
 	if err != nil {
 		return err
 	}
-	view := signUpView{Email: form.Get("email")}
+	view.Email = form.Get("email")
 	email, err := account.ParseEmail(view.Email)
 	if err == nil {
 		err = s.checkPassword(form.Get("password"), email)
@@ -57,8 +86,6 @@ func (s *site) signUp(w http.ResponseWriter, r *http.Request) error {
 		view.Field, view.Problem = "email", "An account with this e-mail address exists. Sign in instead."
 	case errors.Is(err, account.ErrPassword):
 		view.Field, view.Problem = "password", passwordAdvice(err)
-	case isRefusedAs(err, "unknown_plan"):
-		return fmt.Errorf("%w: %q", errSignUpPlan, s.SignUpPlan)
 	case err != nil:
 		return err
 	}

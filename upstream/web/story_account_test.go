@@ -19,9 +19,14 @@ func accountStories() map[string]story {
 		"login-signedout": loginStory(http.StatusOK, loginView{}, notices["signed-out"]),
 		"login-expired":   loginStory(http.StatusOK, loginView{Ended: true}, ""),
 		"login-wrong":     loginStory(http.StatusUnauthorized, loginView{Email: "ada@example.com", Problem: "E-mail or password is wrong."}, ""),
-		"signup":          func(s *site, w http.ResponseWriter) error { return s.showSignUp(w, http.StatusOK, signUpView{}) },
+		"signup": func(s *site, w http.ResponseWriter) error {
+			return s.showSignUp(w, http.StatusOK, signUpView{Plan: "starter"})
+		},
+		"signup-free": func(s *site, w http.ResponseWriter) error {
+			return s.showSignUp(w, http.StatusOK, signUpView{Plan: "free", Offer: storyVisit("free").offer()})
+		},
 		"signup-taken": func(s *site, w http.ResponseWriter) error {
-			return s.showSignUp(w, http.StatusUnprocessableEntity, signUpView{Email: "ada@example.com", Field: "email", Problem: "An account with this e-mail address exists. Sign in instead."})
+			return s.showSignUp(w, http.StatusUnprocessableEntity, signUpView{Plan: "starter", Email: "ada@example.com", Field: "email", Problem: "An account with this e-mail address exists. Sign in instead."})
 		},
 		"password": func(s *site, w http.ResponseWriter) error {
 			return s.showPassword(w, http.StatusOK, storyVisit("starter"), passwordView{})
@@ -41,7 +46,7 @@ func accountStories() map[string]story {
 			return s.showPassword(w, http.StatusUnprocessableEntity, storyVisit("starter"), passwordView{Field: "password", Problem: passwordAdvice(s.checkPassword("passwordpassword1", "ada@example.com"))})
 		},
 		"signup-short": func(s *site, w http.ResponseWriter) error {
-			return s.showSignUp(w, http.StatusUnprocessableEntity, signUpView{Email: "ada@example.com", Field: "password", Problem: passwordAdvice(s.checkPassword("short", "ada@example.com"))})
+			return s.showSignUp(w, http.StatusUnprocessableEntity, signUpView{Plan: "starter", Email: "ada@example.com", Field: "password", Problem: passwordAdvice(s.checkPassword("short", "ada@example.com"))})
 		},
 		"signup-plan":       problemStory(fmt.Errorf("%w: %q", errSignUpPlan, "gold"), ""),
 		"login-reset":       loginStory(http.StatusOK, loginView{}, notices["reset"]),
@@ -56,8 +61,9 @@ func accountStories() map[string]story {
 			return s.showReset(w, http.StatusUnprocessableEntity, resetView{Email: "ada@example.com", Field: "password", Problem: passwordAdvice(s.checkPassword("short", ""))})
 		},
 		"reset-dead":    problemStory(account.ErrReset, ""),
-		"account":       accountStory(http.StatusOK, ""),
-		"account-wrong": accountStory(http.StatusUnauthorized, wrongPassword),
+		"account":       accountStory(http.StatusOK, "starter", ""),
+		"account-free":  accountStory(http.StatusOK, "free", ""),
+		"account-wrong": accountStory(http.StatusUnauthorized, "starter", wrongPassword),
 		"sessions": func(s *site, w http.ResponseWriter) error {
 			v := storyVisit("starter")
 			return s.views.show(w, http.StatusOK, "sessions", v.page("Sessions", "settings", sessionsView{Others: true, Sessions: []sessionRow{
@@ -75,9 +81,9 @@ func loginStory(status int, view loginView, notice string) story {
 	}
 }
 
-func accountStory(status int, problem string) story {
+func accountStory(status int, plan, problem string) story {
 	return func(s *site, w http.ResponseWriter) error {
-		v := storyVisit("starter")
+		v := storyVisit(plan)
 		v.who.ID, v.who.CreatedAt = "acc_4fTg0Wq1ZrXbL7uKc9Yd", storyTime.Add(-100*24*time.Hour)
 		return s.showAccount(w, status, v, problem)
 	}
