@@ -62,7 +62,7 @@ var (
 
 	refuseBody      = fixed(http.StatusBadRequest, "invalid_request", "The body is not a valid login request: a JSON object or a form with email and password.", Malformed)
 	refuseBodySize  = fixed(http.StatusRequestEntityTooLarge, "body_too_large", "A login request has at most 4096 bytes.", Malformed)
-	refuseMediaType = fixed(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the login request as application/json.", Malformed)
+	refuseMediaType = fixed(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the login request as application/json or as a form, in UTF-8 and without Content-Encoding.", Malformed)
 
 	unknownParameter = fixed(http.StatusBadRequest, "unknown_parameter", "The only query parameter here is days.", Malformed)
 	invalidDays      = fixed(http.StatusBadRequest, "invalid_request", "Send the query parameter days once, as a whole number from 1 to 90.", Malformed)

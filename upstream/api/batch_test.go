@@ -207,6 +207,9 @@ func TestBatchMediaTypes(t *testing.T) {
 	}
 	post(body).refused(t, 415, "unsupported_media_type")
 	post(body, "Content-Type", "application/json", "Content-Type", "text/plain").refused(t, 415, "unsupported_media_type")
+	if a := post(body, "Content-Type", "application/json", "Content-Encoding", "identity"); a.status != http.StatusOK {
+		t.Errorf("identity: got %d %s, want 200", a.status, a.body)
+	}
 	post(body, "Content-Type", "application/json", "Content-Encoding", "gzip").refused(t, 415, "unsupported_media_type")
 
 	padded := func(size int) string { return body + strings.Repeat(" ", size-len(body)) }
