@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
@@ -102,5 +103,24 @@ func TestBadParameterHasOneCode(t *testing.T) {
 	}
 	if n := w.used(t, "acc_1", "usage", noon); n != 0 {
 		t.Errorf("counted %d", n)
+	}
+}
+
+// TestUnknownPathNamesTheDocs: all forms of a 404 say where the documentation
+// is, if the configuration does.
+func TestUnknownPathNamesTheDocs(t *testing.T) {
+	t.Parallel()
+	for _, docs := range []string{"", "/docs", "https://docs.example.com/v1?a=b"} {
+		w := newWorld(t, func(c *policy.Config) { c.Docs = docs })
+		for form, header := range map[string]string{"JSON": "Accept: */*", "page": "Accept: text/html", "gRPC": "Content-Type: application/grpc"} {
+			got := w.send(t, "GET", "/api/nothing", "", header)
+			text, link := got.Body.String()+got.Header().Get("Grpc-Message"), ""
+			if docs != "" {
+				link = "<" + docs + `>; rel="service-doc"`
+			}
+			if !strings.Contains(text, "There is nothing here.") || strings.Contains(strings.ToLower(text), "documentation") != (docs != "") || !strings.Contains(text, docs) || got.Header().Get("Link") != link {
+				t.Errorf("docs %q, %s: got %s with Link: %s", docs, form, text, got.Header().Get("Link"))
+			}
+		}
 	}
 }

@@ -68,6 +68,18 @@ var (
 	invalidDays      = fixed(http.StatusBadRequest, "invalid_request", "Send the query parameter days once, as a whole number from 1 to 90.", Malformed)
 )
 
+// notFound is refuseNotFound with the address of the documentation, if there is
+// one.
+func notFound(docs string) *Refusal {
+	if docs == "" {
+		return refuseNotFound
+	}
+	f := fixed(refuseNotFound.Status, refuseNotFound.Code, refuseNotFound.Message+" The documentation of the API is at "+docs+".", refuseNotFound.outcome,
+		field{"Link", "<" + docs + `>; rel="service-doc"`})
+	f.notice = refuseNotFound.Message
+	return f
+}
+
 // noBearer refuses a request whose Authorization has no Bearer token. It has the
 // code and the challenge of unauthenticated.
 var noBearer = fixed(http.StatusUnauthorized, "unauthenticated", "The Authorization header has no Bearer token. Write the word Bearer and one space in front of the token.", Unauthenticated, challenge(""))
