@@ -119,9 +119,9 @@ func refusals(t *testing.T, s *site) []refused {
 		{name: "encoded slash", target: "/api/convert/EUR%2F10/USD/x", header: bearer(good), status: 400, code: "bad_path"},
 		{name: "encoded dots, no token, unknown path", target: "/api/%2e%2e/nothing", status: 400, code: "bad_path"},
 
-		{name: "unknown parameter of usage", target: "/api/usage?month=1", header: bearer(good), status: 400, code: "invalid_parameter"},
-		{name: "days out of range", target: "/api/usage?days=91", header: bearer(good), status: 400, code: "invalid_parameter"},
-		{name: "days twice", target: "/api/usage?days=1&days=2", header: bearer(good), status: 400, code: "invalid_parameter"},
+		{name: "unknown parameter of usage", target: "/api/usage?month=1", header: bearer(good), status: 400, code: "unknown_parameter"},
+		{name: "days out of range", target: "/api/usage?days=91", header: bearer(good), status: 400, code: "invalid_request"},
+		{name: "days twice", target: "/api/usage?days=1&days=2", header: bearer(good), status: 400, code: "invalid_request"},
 		{name: "usage without a token first", target: "/api/usage?days=91", status: 401, code: "unauthenticated"},
 	}
 }

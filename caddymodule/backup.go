@@ -37,8 +37,7 @@ const (
 // has it: it contains the hashes of all tokens, and all accounts.
 func serveBackup(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet {
-		return apierror.New(http.StatusMethodNotAllowed, "method_not_allowed", "This method is not allowed here.").
-			WithHeader("Allow", http.MethodGet).Write(w)
+		return apierror.MethodNotAllowed(http.MethodGet).Write(w)
 	}
 	app := current()
 	if app == nil {

@@ -53,6 +53,7 @@ import (
 //		plan <name> {
 //			<endpoint>|* <number>|unlimited [second|minute|hour|day|month]
 //		}
+//		docs <url>|<path>
 //		refund never|unreachable|server_errors
 //		errors json|pass
 //	}
@@ -151,6 +152,7 @@ func (p *parser) options() map[string]option {
 		"plan":      {syntax: "plan <name>", args: 1, repeats: true, parse: p.plan},
 		"cors":      {syntax: "cors <origins...>", args: someArgs, parse: p.cors},
 		"identity":  {syntax: identitySyntax, args: someArgs, parse: p.identity},
+		"docs":      {syntax: "docs <url>|<path>", args: 1, parse: setText(&app.Docs)},
 		"refund":    {syntax: "refund never|unreachable|server_errors", args: 1, parse: setText(&app.Refund)},
 		"errors":    {syntax: "errors json|pass", args: 1, parse: setText(&app.Errors)},
 

@@ -20,9 +20,9 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
 )
 
-// RedisStore keeps accounts, keys, counts and login attempts on a Redis (7.0 or
-// newer) or Valkey (7.2 or newer) server, for several gates. All gates of one
-// service use the same URL and prefix. See docs/scaling.md.
+// RedisStore keeps accounts, keys, counts and login attempts on a Redis or Valkey
+// server, for several gates. All gates of one service use the same URL and
+// prefix. See docs/scaling.md, also for the versions.
 //
 // Another host, database, master or prefix is another store. Changes of the other
 // settings, and of user and password, take effect after a restart of Caddy.

@@ -58,7 +58,7 @@ func TestDocumentListsRefusals(t *testing.T) {
 	refused("GET", convert, conversion, free, "", 403, "plan_required")
 	refused("GET", rates, "/api/rates/EUR", token, "", 403, "not_entitled")
 	refused("GET", convert, conversion, narrow, "", 403, "insufficient_scope")
-	refused("GET", usage, "/api/usage?days=0", token, "", 400, "invalid_parameter")
+	refused("GET", usage, "/api/usage?days=0", token, "", 400, "invalid_request")
 	refused("GET", usage, "/api/usage", "", "", 401, "unauthenticated")
 	if response, text := s.Call("GET", conversion, token, nil); response.StatusCode != http.StatusOK {
 		t.Errorf("got %d %s", response.StatusCode, text)

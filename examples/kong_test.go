@@ -28,7 +28,7 @@ func TestKong(t *testing.T) {
 		t.Errorf("the service got %q", got)
 	}
 	wantStatus(t, 401, "GET", site+"/shop/orders", "", claim...)
-	wantStatus(t, 401, "GET", site+"/shop/orders?apikey="+token, "")
+	wantStatus(t, 400, "GET", site+"/shop/orders?apikey="+token, "")
 	wantStatus(t, 401, "GET", site+"/shop/orders", "", "apikey", "a-key-that-nobody-imported")
 	wantStatus(t, 403, "GET", site+"/shop/export", "", key...)
 	wantStatus(t, 404, "GET", site+"/orders", "", key...)

@@ -5,10 +5,12 @@ import (
 	"path"
 )
 
-var (
-	notFound         = New(http.StatusNotFound, "not_found", "This path does not exist.")
-	methodNotAllowed = New(http.StatusMethodNotAllowed, "method_not_allowed", "This path does not allow the method. The Allow header lists the allowed ones.")
-)
+var notFound = New(http.StatusNotFound, "not_found", "This path does not exist.")
+
+// MethodNotAllowed refuses a method at a path that has others.
+func MethodNotAllowed(allow string) *Error {
+	return New(http.StatusMethodNotAllowed, "method_not_allowed", "This path does not allow the method. Allowed: "+allow+".").WithHeader("Allow", allow)
+}
 
 // Mux serves mux, and refuses requests without a handler in the shape of
 // this package: with 405 and Allow if the path has other methods, else with
@@ -26,7 +28,7 @@ func Mux(mux *http.ServeMux) http.Handler {
 			recorder := refusalRecorder{header: http.Header{}}
 			handler.ServeHTTP(&recorder, r)
 			if recorder.status == http.StatusMethodNotAllowed {
-				refused = methodNotAllowed.WithHeader("Allow", recorder.header.Get("Allow"))
+				refused = MethodNotAllowed(recorder.header.Get("Allow"))
 			}
 		}
 		CloseUnread(w, r)

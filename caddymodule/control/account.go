@@ -61,7 +61,7 @@ func (s *server) registerAccounts(router huma.API) {
 		OperationID: "get-account", Method: http.MethodGet, Path: path, Tags: []string{"accounts"},
 		Summary:     "Show an account",
 		Description: "An account that does not exist has the plan free.",
-	}, http.StatusNotFound), answer(s, s.getAccount))
+	}), answer(s, s.getAccount))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "put-account", Method: http.MethodPut, Path: path, Tags: []string{"accounts"},
 		Summary:     "Create or change an account",
@@ -71,7 +71,7 @@ func (s *server) registerAccounts(router huma.API) {
 		OperationID: "delete-account", Method: http.MethodDelete, Path: path, Tags: []string{"accounts"},
 		Summary:     "Delete an account with all its tokens and counts",
 		Description: "Its tokens are refused from the next call on. An account that is created later with the same id has no keys and no counts.",
-	}, http.StatusNotFound), perform(s, s.deleteAccount))
+	}), perform(s, s.deleteAccount))
 }
 
 // accountsPerRead is how many accounts a lookup reads at once.

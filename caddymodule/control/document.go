@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -29,7 +30,7 @@ func document() huma.Config {
 			Title:   "Tollgate control API",
 			Version: "1",
 			Description: "Administers the accounts, keys, limits and counts of a gate. All times are RFC 3339 in UTC. " +
-				"A refusal is a JSON object with a message for people and a code for programs.",
+				"A refusal is a JSON object with a message for people and a code for programs, and never a page.",
 			Contact: &huma.Contact{Name: "Tollgate", URL: "https://github.com/caddy-tollgate/tollgate"},
 			License: &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"},
 		},
@@ -61,12 +62,16 @@ func describeChange[T any](schemas huma.Registry) {
 }
 
 // operation completes an operation with the settings of all operations and
-// with the statuses of its own refusals.
+// with the statuses of its own refusals. An account can be deleted meanwhile,
+// so each operation of one account can be 404.
 func operation(op huma.Operation, refusals ...int) huma.Operation {
 	op.MaxBodyBytes = maxBody + 1 // see newHuma
 	op.Errors = append(slices.Clip(refusals), http.StatusBadRequest, http.StatusUnauthorized, http.StatusServiceUnavailable)
 	if op.Method == http.MethodPut || op.Method == http.MethodPost || op.Method == http.MethodPatch {
-		op.Errors = append(op.Errors, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+		op.Errors = append(op.Errors, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+	}
+	if strings.Contains(op.Path, "{account}") {
+		op.Errors = append(op.Errors, http.StatusNotFound)
 	}
 	slices.Sort(op.Errors)
 	return op

@@ -31,7 +31,7 @@ const (
 
 var (
 	errNoIntrospection = apierror.New(http.StatusNotFound, "not_found", "The gate's configuration has no introspection_secret.")
-	errNotPost         = apierror.New(http.StatusMethodNotAllowed, "method_not_allowed", "Use the method POST.").WithHeader("Allow", http.MethodPost)
+	errNotPost         = apierror.MethodNotAllowed(http.MethodPost)
 	errNotIntrospector = apierror.New(http.StatusUnauthorized, "unauthenticated", "Introspection needs the gate's introspection_secret, as a Bearer token or as the password of Basic.").
 				WithHeader("WWW-Authenticate", `Bearer realm="tollgate", Basic realm="tollgate"`)
 	errNotForm = apierror.New(http.StatusUnsupportedMediaType, "unsupported_media_type", "The body must be "+formType+".")
@@ -53,7 +53,7 @@ func describeIntrospection(router huma.API) {
 		}},
 	}
 	for _, status := range []int{
-		http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestEntityTooLarge,
+		http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge,
 		http.StatusUnsupportedMediaType, http.StatusServiceUnavailable,
 	} {
 		op.Responses[strconv.Itoa(status)] = &huma.Response{Description: http.StatusText(status), Content: refusalContent()}

@@ -9,6 +9,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	strict "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 )
 
 // strictJSON reads only what every parser reads alike (RFC 8259, section
@@ -41,9 +43,9 @@ func decode(subject string, data []byte, v any) error {
 	case errors.As(err, &syntactic):
 		return fmt.Errorf("%s is not valid JSON from byte %d on", subject, syntactic.ByteOffset)
 	case errors.As(err, &semantic) && errors.Is(err, strict.ErrUnknownName):
-		return fmt.Errorf("unknown member %q", shorten(semantic.JSONPointer.LastToken()))
+		return fmt.Errorf("unknown member %q; allowed: %s", shorten(semantic.JSONPointer.LastToken()), apierror.Members(semantic.GoType))
 	case errors.As(err, &semantic):
-		return fmt.Errorf("the value at %q has the wrong type", shorten(string(semantic.JSONPointer)))
+		return fmt.Errorf("the value at %q must be %s", shorten(string(semantic.JSONPointer)), apierror.JSONType(semantic.GoType))
 	default:
 		return errors.New(subject + " is not valid JSON")
 	}

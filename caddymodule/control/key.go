@@ -58,33 +58,33 @@ func (s *server) registerKeys(router huma.API) {
 		Summary: "Create a key or a login token",
 		Description: "Only this answer has the token. An account that does not exist is created on plan free if that plan gives access. " +
 			fmt.Sprintf("An account has at most %d live login tokens: one more ends the oldest.", store.MaxLiveLogins),
-	}, http.StatusForbidden, http.StatusNotFound, http.StatusConflict), answer(s, s.createKey))
+	}, http.StatusForbidden, http.StatusConflict), answer(s, s.createKey))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "list-keys", Method: http.MethodGet, Path: path, Tags: []string{"keys"},
 		Summary: "List an account's keys, or its login tokens, without secrets",
 		Description: "Oldest first. Expired and revoked keys are kept for 90 days, at most the last 1000 of an account. The list has revoked keys only with include=revoked, and no expired login tokens. " +
 			fmt.Sprintf("It has at most the newest %d login tokens.", maxLogins),
-	}, http.StatusNotFound), answer(s, s.listKeys))
+	}), answer(s, s.listKeys))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "change-key", Method: http.MethodPatch, Path: path + "/{id}", Tags: []string{"keys"},
 		Summary:     "Change a live key",
 		Description: "The token stays the same. Members that the body omits do not change. The change applies to the next call. A login token cannot be changed.",
-	}, http.StatusForbidden, http.StatusNotFound, http.StatusConflict), answer(s, s.changeKey))
+	}, http.StatusForbidden, http.StatusConflict), answer(s, s.changeKey))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "revoke-key", Method: http.MethodDelete, Path: path + "/{id}", Tags: []string{"keys"},
 		Summary:     "Revoke a key or a login token",
 		Description: "It is refused from the next call on. Revoking it again changes nothing.",
-	}, http.StatusNotFound), perform(s, s.revokeKey))
+	}), perform(s, s.revokeKey))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "end-logins", Method: http.MethodDelete, Path: "/tollgate/accounts/{account}/logins", Tags: []string{"keys"},
 		Summary:     "End all login tokens of an account",
 		Description: "Revokes all that exist at this moment, in one commit. They are refused from the next call on. Keys do not change. An account without login tokens is no error.",
-	}, http.StatusNotFound), perform(s, s.endLogins))
+	}), perform(s, s.endLogins))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "rotate-key", Method: http.MethodPost, Path: path + "/{id}/rotate", Tags: []string{"keys"}, DefaultStatus: http.StatusCreated,
 		Summary:     "Replace a live key",
 		Description: "The new key has the same name, abilities, expiry, limits and addresses, and continues the counts of its limits. The old key ends at once, or after the overlap.",
-	}, http.StatusForbidden, http.StatusNotFound, http.StatusConflict), answer(s, s.rotateKey))
+	}, http.StatusForbidden, http.StatusConflict), answer(s, s.rotateKey))
 }
 
 func (s *server) createKey(ctx context.Context, with *session, in *createKeyInput) (api.IssuedKey, error) {

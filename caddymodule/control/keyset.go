@@ -23,10 +23,13 @@ func (s *server) serveKeySet(mux *http.ServeMux, router huma.API) {
 		Summary:     "Show the public keys that a service verifies " + assertion.Header + " with",
 		Description: "A JWK Set (RFC 7517). The control listener serves it without the secret.",
 		Security:    []map[string][]string{{}}, // without the secret as well
-		Responses: map[string]*huma.Response{"200": {
-			Description: http.StatusText(http.StatusOK),
-			Content:     map[string]*huma.MediaType{assertion.KeySetType: {Schema: schema}},
-		}},
+		Responses: map[string]*huma.Response{
+			"200": {
+				Description: http.StatusText(http.StatusOK),
+				Content:     map[string]*huma.MediaType{assertion.KeySetType: {Schema: schema}},
+			},
+			"400": {Description: http.StatusText(http.StatusBadRequest), Content: refusalContent()}, // an invalid Tollgate-Actor
+		},
 	}
 	router.OpenAPI().AddOperation(operation)
 	delete(operation.Responses, "406") // added to every operation

@@ -40,19 +40,19 @@ func (s *server) registerLimits(router huma.API) {
 		OperationID: "list-limits", Method: http.MethodGet, Path: path, Tags: []string{"limits"},
 		Summary:     "List the overrides of an account",
 		Description: "Oldest first, without those that have ended.",
-	}, http.StatusNotFound), answer(s, s.listOverrides))
+	}), answer(s, s.listOverrides))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "put-limit", Method: http.MethodPut, Path: path + "/{endpoint}/{period}", Tags: []string{"limits"},
 		Summary: "Override a limit of the account's plan, or add one",
 		Description: "Replaces the override with the same endpoint and period. It applies to the account's next call and ends by itself. " +
 			"It gives no access to an endpoint that the plan does not list. " +
 			fmt.Sprintf("An account has at most %d overrides.", store.MaxOverrides),
-	}, http.StatusNotFound, http.StatusConflict), answer(s, s.putOverride))
+	}, http.StatusConflict), answer(s, s.putOverride))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "delete-limit", Method: http.MethodDelete, Path: path + "/{endpoint}/{period}", Tags: []string{"limits"},
 		Summary:     "Remove an override",
 		Description: "The limit of the plan applies to the next call.",
-	}, http.StatusNotFound), perform(s, s.deleteOverride))
+	}), perform(s, s.deleteOverride))
 }
 
 func (s *server) listOverrides(ctx context.Context, with *session, in *accountInput) (api.OverrideList, error) {

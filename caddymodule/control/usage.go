@@ -36,17 +36,17 @@ func (s *server) registerUsage(router huma.API) {
 		OperationID: "get-usage", Method: http.MethodGet, Path: path, Tags: []string{"usage"},
 		Summary:     "Show what an account used",
 		Description: "The same document as the usage endpoint of the gate, with the limits of all keys instead of one, and with a history if days is set.",
-	}, http.StatusNotFound), answer(s, s.getUsage))
+	}), answer(s, s.getUsage))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "reset-usage", Method: http.MethodDelete, Path: path, Tags: []string{"usage"},
 		Summary:     "Reset today's counts",
 		Description: "Sets the counts of one endpoint or of all to zero, also those of keys: what was called today is given back in every limit of a day and of a month. Limits, paces and the counts of other days do not change.",
-	}, http.StatusNotFound), perform(s, s.resetUsage))
+	}), perform(s, s.resetUsage))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "get-key-usage", Method: http.MethodGet, Path: "/tollgate/accounts/{account}/keys/{id}/usage", Tags: []string{"usage"},
 		Summary:     "Show how many calls a key made",
 		Description: "Calls by day, also those of the keys that this key replaces. The gate counts them in the background, unlike the counts of limits: a crash of the gate loses those of the last seconds.",
-	}, http.StatusNotFound), answer(s, s.getKeyUsage))
+	}), answer(s, s.getKeyUsage))
 }
 
 func (s *server) getUsage(ctx context.Context, with *session, in *getUsageInput) (api.UsageDocument, error) {

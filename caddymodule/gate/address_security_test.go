@@ -47,7 +47,11 @@ func TestAddressesOfKeys(t *testing.T) {
 		"203.0.112.255", "203.0.114.0", "::ffff:203.0.114.1", "::203.0.113.7", "2001:db8:0:1::1", "fe80::2", "", "@", "example.com", "203.0.113.7, 192.0.2.1", "203.0.113.007", "203.0.113.0/24",
 	} {
 		got := w.from(t, address, bearer, "X-Forwarded-For: 203.0.113.7", "X-Real-Ip: 203.0.113.7", "Forwarded: for=203.0.113.7", "Cf-Connecting-Ip: 203.0.113.7")
-		if got.Code != http.StatusForbidden || got.Body.String() != `{"message":"The key may not be used from this address.","code":"address_not_allowed"}` {
+		message := "The key may not be used from this address."
+		if seen, err := netip.ParseAddr(address); err == nil {
+			message = "The key may not be used from the address " + seen.Unmap().String() + "."
+		}
+		if got.Code != http.StatusForbidden || got.Body.String() != `{"message":"`+message+`","code":"address_not_allowed"}` {
 			t.Errorf("from %q: got %d %s", address, got.Code, got.Body)
 		}
 	}

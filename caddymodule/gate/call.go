@@ -189,7 +189,7 @@ func (c *Call) checkAddress() *Refusal {
 func (c *Call) checkFrom(from netip.Addr) *Refusal {
 	own := c.grant.Restriction
 	if !slices.ContainsFunc(own.Addresses, func(network netip.Prefix) bool { return network.Contains(from) }) {
-		return refuseAddress
+		return addressNotAllowed(from)
 	}
 	return nil
 }
@@ -417,12 +417,16 @@ func usageDays(r *http.Request) (days int16, refusal *Refusal) {
 	if err != nil {
 		return 0, invalidDays
 	}
-	for name, values := range query {
-		n, err := strconv.Atoi(values[0])
-		if name != "days" || len(values) != 1 || err != nil || n < 1 || n > api.MaxUsageDays {
-			return 0, invalidDays
-		}
-		days = int16(n)
+	values, given := query["days"]
+	switch {
+	case len(query) > 1 || len(query) == 1 && !given:
+		return 0, unknownParameter
+	case !given:
+		return 0, nil
 	}
-	return days, nil
+	n, err := strconv.Atoi(values[0])
+	if len(values) != 1 || err != nil || n < 1 || n > api.MaxUsageDays {
+		return 0, invalidDays
+	}
+	return int16(n), nil
 }

@@ -53,6 +53,8 @@ func (g *Gate) credentialOf(r *http.Request, e *policy.Endpoint, held headers) (
 	switch {
 	case len(texts) > 1:
 		return credential{}, refuseRequest
+	case (len(texts) == 0 || texts[0] == "") && len(held.authorization) > 0:
+		return credential{}, noBearer
 	case len(texts) == 0 || texts[0] == "":
 		return credential{}, g.unauthenticated
 	}
@@ -219,22 +221,50 @@ func checkQuery(query string) *Refusal {
 }
 
 // carriesToken tells whether a query string has a parameter for a token, in
-// any spelling of its name.
+// any spelling of its name, such as apiKey and access-token, or a token of the
+// gate under any name. Other names, such as key and token, can be parameters of
+// the service.
 func carriesToken(query string) bool {
 	for query != "" {
 		var pair string
 		pair, query = cutAny(query, "&;")
-		name, _, _ := strings.Cut(pair, "=")
-		if strings.ContainsAny(name, "%+") {
-			if plain, err := url.QueryUnescape(name); err == nil {
-				name = plain
-			}
-		}
-		if strings.EqualFold(name, "access_token") || strings.EqualFold(name, "api_key") {
+		name, value, _ := strings.Cut(pair, "=")
+		name = unescaped(name)
+		if spells(name, "accesstoken") || spells(name, "apikey") {
 			return true
+		}
+		if value = unescaped(value); token.IsOwn(value) {
+			if _, _, err := token.Parse(value); err == nil {
+				return true
+			}
 		}
 	}
 	return false
+}
+
+// unescaped decodes a part of a query. It returns a malformed one as it is.
+func unescaped(text string) string {
+	if strings.ContainsAny(text, "%+") {
+		if plain, err := url.QueryUnescape(text); err == nil {
+			return plain
+		}
+	}
+	return text
+}
+
+// spells tells whether a name is a word in lower case, in any case and with any
+// dashes, dots and underscores.
+func spells(name, word string) bool {
+	for i := range len(name) {
+		switch b := lower(name[i]); {
+		case b == '-':
+		case word == "" || b != word[0]:
+			return false
+		default:
+			word = word[1:]
+		}
+	}
+	return word == ""
 }
 
 // cutAny splits at the first of several separators: some servers split

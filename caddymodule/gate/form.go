@@ -44,6 +44,9 @@ func (g *Gate) report(account string, e *policy.Endpoint, f *Refusal) {
 
 // write writes a refusal. All refusals are written here.
 func (g *Gate) write(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, f *Refusal) error {
+	if f == refuseNotFound {
+		f = g.notFound
+	}
 	as, vary := g.formOf(r, f), ""
 	if e != nil {
 		vary = g.vary

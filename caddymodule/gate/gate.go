@@ -132,6 +132,8 @@ type Gate struct {
 	vary string // the headers that have tokens, separated by ", "
 	// unauthenticated refuses a request without a token.
 	unauthenticated *Refusal
+	// notFound is sent for refuseNotFound.
+	notFound *Refusal
 
 	outages      *outages
 	entitlements [][]entitlement // by Plan.Index and Endpoint.Index; the last are those without a plan
@@ -141,6 +143,7 @@ type Gate struct {
 func New(o Options) *Gate {
 	g := &Gate{Options: o, outages: newOutages(o.Logger, o.Policy.Endpoints)}
 	g.unauthenticated = unauthenticated(o.Policy.TokenHeader)
+	g.notFound = notFound(o.Policy.Docs)
 	g.vary = "Authorization"
 	if name := o.Policy.TokenHeader; name != "" {
 		g.vary += ", " + name

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"mime"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
@@ -142,26 +142,18 @@ func (l *loginAnswer) begun(status int) {
 // loginAccount reads the e-mail of a login request and restores the body.
 // It is strict, so that gate and upstream always read the same account: no
 // duplicate member in any spelling, none in the query, no data after the
-// end, no content encoding.
+// end, no content coding. The coding identity is none (RFC 9110, 8.4.1).
 func loginAccount(w http.ResponseWriter, r *http.Request) (string, *Refusal) {
-	if len(r.Header["Content-Type"]) > 1 || len(r.Header["Content-Encoding"]) > 0 {
-		return "", refuseMediaType
-	}
-	media, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	charset, named := parameters["charset"]
-	if err != nil || named && !strings.EqualFold(charset, "utf-8") {
+	const formType = "application/x-www-form-urlencoded"
+	if !apierror.IsText(r.Header, "application/json", formType) {
 		return "", refuseMediaType
 	}
 	if query, err := readForm(r.URL.RawQuery); err != nil || query.any() {
 		return "", refuseBody
 	}
 	read := formEmail
-	switch media {
-	case "application/json":
+	if apierror.IsJSON(r.Header) {
 		read = jsonEmail
-	case "application/x-www-form-urlencoded":
-	default:
-		return "", refuseMediaType
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLoginBody))
 	var tooLarge *http.MaxBytesError

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
 func TestLoginAccount(t *testing.T) {
@@ -36,6 +38,39 @@ func TestLoginAccount(t *testing.T) {
 		}
 		if body, err := io.ReadAll(r.Body); err != nil || string(body) != c.body || r.ContentLength != int64(len(c.body)) {
 			t.Errorf("%s: the upstream would read %q (%v), length %d", name, body, err, r.ContentLength)
+		}
+	}
+}
+
+// TestIdentityIsNoCoding: a body with Content-Encoding: identity is accepted as
+// one without the field, in logins as in bodies that are the cost.
+func TestIdentityIsNoCoding(t *testing.T) {
+	t.Parallel()
+	for _, media := range []string{"application/json", "application/x-www-form-urlencoded"} {
+		for _, c := range []struct {
+			codings []string
+			want    *Refusal
+		}{
+			{nil, nil}, {[]string{"identity"}, nil}, {[]string{"Identity"}, nil}, {[]string{""}, nil},
+			{[]string{"gzip"}, refuseMediaType}, {[]string{"identity, gzip"}, refuseMediaType}, {[]string{"identity", "br"}, refuseMediaType},
+		} {
+			body := `{"email":"a@b","conversions":[1]}`
+			if media != "application/json" {
+				body = "email=a%40b"
+			}
+			r := httptest.NewRequest("POST", "/login", strings.NewReader(body))
+			r.Header["Content-Type"], r.Header["Content-Encoding"] = []string{media}, c.codings
+			if email, got := loginAccount(httptest.NewRecorder(), r); got != c.want || got == nil && email != "a@b" {
+				t.Errorf("%s, %q: got %q, %v, want %v", media, c.codings, email, got, c.want)
+			}
+			if media != "application/json" {
+				continue
+			}
+			r = httptest.NewRequest("POST", "/batch", strings.NewReader(body))
+			r.Header["Content-Type"], r.Header["Content-Encoding"] = []string{media}, c.codings
+			if _, got := bodyCost(r, &policy.Endpoint{CostMember: "conversions", CostBody: 100}); (got == nil) != (c.want == nil) {
+				t.Errorf("cost, %q: got %v, want as for a login", c.codings, got)
+			}
 		}
 	}
 }

@@ -36,13 +36,17 @@ type page struct {
 	Status      int
 	Title, Text string
 	Wait        string
-	Form        bool // a form at the same address sent the request
+	Form        bool   // a form at the same address sent the request
+	Docs        string // the address of the documentation, of an unknown path
 	Style       template.CSS
 }
 
 // page is the refusal for a person with a browser.
 func (g *Gate) page(r *http.Request, f *Refusal) form {
 	view := page{Status: f.Status, Title: f.title(), Text: f.Message, Wait: f.wait(), Form: g.isForm(r), Style: template.CSS(pageStyle)}
+	if f == g.notFound {
+		view.Docs = g.Policy.Docs
+	}
 	switch {
 	case f.notice != "":
 		view.Text = f.notice

@@ -34,7 +34,7 @@ func TestRefusedCallsAreRecorded(t *testing.T) {
 		{all, "POST", batchPath, "[]", jsonType, 400, "key_acc_1", "invalid_request"},
 		{all, "POST", batchPath, strings.Repeat(" ", 2<<10), jsonType, 413, "key_acc_1", "body_too_large"},
 		{all, "POST", batchPath, items(1), "Content-Type: text/plain", 415, "key_acc_1", "unsupported_media_type"},
-		{all, "GET", "/api/usage?days=x", "", "", 400, "key_acc_1", "invalid_parameter"},
+		{all, "GET", "/api/usage?days=x", "", "", 400, "key_acc_1", "invalid_request"},
 	} {
 		answer := w.send(t, c.method, c.target, c.body, "Authorization: Bearer "+c.bearer, c.header)
 		recent, err := w.store.Recent(t.Context(), "acc_1", noon)

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -56,16 +57,32 @@ var (
 	refusePlan        = fixed(http.StatusForbidden, "plan_required", "The account's plan has no access to the API.", NotEntitled)
 	refuseEntitlement = fixed(http.StatusForbidden, "not_entitled", "The account's plan does not include this endpoint.", NotEntitled)
 
-	refuseAddress = fixed(http.StatusForbidden, "address_not_allowed", "The key may not be used from this address.", NotEntitled)
-
 	refuseChanged     = fixed(http.StatusServiceUnavailable, "unavailable", "The account is being changed right now. Try again in a few seconds.", Unavailable, retryAfter(retryUnavailable))
 	refuseUnavailable = fixed(http.StatusServiceUnavailable, "unavailable", "The service cannot check the request right now. Try again in a few seconds.", Unavailable, retryAfter(retryUnavailable))
 
 	refuseBody      = fixed(http.StatusBadRequest, "invalid_request", "The body is not a valid login request: a JSON object or a form with email and password.", Malformed)
 	refuseBodySize  = fixed(http.StatusRequestEntityTooLarge, "body_too_large", "A login request has at most 4096 bytes.", Malformed)
-	refuseMediaType = fixed(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the login request as application/json.", Malformed)
-	invalidDays     = fixed(http.StatusBadRequest, "invalid_parameter", "The only parameter is days, a whole number from 1 to 90.", Malformed)
+	refuseMediaType = fixed(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the login request as application/json or as a form, in UTF-8 and without Content-Encoding.", Malformed)
+
+	unknownParameter = fixed(http.StatusBadRequest, "unknown_parameter", "The only query parameter here is days.", Malformed)
+	invalidDays      = fixed(http.StatusBadRequest, "invalid_request", "Send the query parameter days once, as a whole number from 1 to 90.", Malformed)
 )
+
+// notFound is refuseNotFound with the address of the documentation, if there is
+// one.
+func notFound(docs string) *Refusal {
+	if docs == "" {
+		return refuseNotFound
+	}
+	f := fixed(refuseNotFound.Status, refuseNotFound.Code, refuseNotFound.Message+" The documentation of the API is at "+docs+".", refuseNotFound.outcome,
+		field{"Link", "<" + docs + `>; rel="service-doc"`})
+	f.notice = refuseNotFound.Message
+	return f
+}
+
+// noBearer refuses a request whose Authorization has no Bearer token. It has the
+// code and the challenge of unauthenticated.
+var noBearer = fixed(http.StatusUnauthorized, "unauthenticated", "The Authorization header has no Bearer token. Write the word Bearer and one space in front of the token.", Unauthenticated, challenge(""))
 
 // unauthenticated refuses a request without a token. tokenHeader is the second
 // header for tokens, or "".
@@ -101,7 +118,17 @@ func prepared(f *Refusal, body []byte) *Refusal {
 
 // methodNotAllowed refuses a method at a path that has others.
 func methodNotAllowed(allow string) *Refusal {
-	return fixed(http.StatusMethodNotAllowed, "method_not_allowed", "This method is not allowed here.", NotFound, field{"Allow", allow})
+	return fixed(http.StatusMethodNotAllowed, "method_not_allowed", "This method is not allowed here. Allowed: "+allow+".", NotFound, field{"Allow", allow})
+}
+
+// addressNotAllowed names the address of the client, so that its owner can
+// compare it with those of the key. It may be unknown.
+func addressNotAllowed(from netip.Addr) *Refusal {
+	message := "The key may not be used from this address."
+	if from.IsValid() {
+		message = "The key may not be used from the address " + from.String() + "."
+	}
+	return fixed(http.StatusForbidden, "address_not_allowed", message, NotEntitled)
 }
 
 // insufficientScope names the ability that the token lacks (RFC 6750, 3.1).

@@ -104,6 +104,11 @@ type Config struct {
 	// gate has authenticated. Default: none.
 	Identity *IdentityConfig `json:"identity,omitempty"`
 
+	// Docs is where the documentation of the API is: a URL, or a path of the
+	// same site such as "/docs". A refusal of an unknown path names it, and
+	// links to it. Default: none.
+	Docs string `json:"docs,omitempty"`
+
 	// Refund decides which failed calls are given back: "unreachable"
 	// (the default) calls that no upstream answered, "server_errors" also
 	// calls that an upstream answered with 5xx, "never" none.

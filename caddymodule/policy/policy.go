@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -62,6 +63,8 @@ type Policy struct {
 	ForeignKeys bool
 	// Identity is nil if all calls need a token.
 	Identity *Identity
+	// Docs is where the documentation of the API is, or "".
+	Docs string
 
 	loginAliases []loginAlias
 	plans        map[string]*Plan
@@ -83,13 +86,13 @@ func New(c Config) (*Policy, error) {
 		LoginTTL: time.Duration(or(c.LoginTTL, Duration(24*time.Hour))),
 		Refund:   or(c.Refund, RefundUnreachable),
 		Mode:     or(c.Mode, Enforce),
-		Warn:     slices.Sorted(slices.Values(c.Warn)), ForeignKeys: c.ForeignKeys,
+		Warn:     slices.Sorted(slices.Values(c.Warn)), ForeignKeys: c.ForeignKeys, Docs: c.Docs,
 		plans: make(map[string]*Plan), limitNames: make(map[string]string),
 	}
 	var err error
 	p.CORS, err = newCORS(c.CORS)
 	err = errors.Join(
-		p.setCalendar(c), p.setGuard(c), p.setLimits(c), p.addLogins(c), p.reserveLimitNames(store.All), p.addEndpoints(c), err, p.setTokenHeader(c.TokenHeader),
+		p.setCalendar(c), p.setGuard(c), p.setLimits(c), p.addLogins(c), p.reserveLimitNames(store.All), p.addEndpoints(c), err, p.setTokenHeader(c.TokenHeader), checkDocs(c.Docs),
 	)
 	return p, errors.Join(err, p.addPlans(c), p.setIdentity(c.Identity))
 }
@@ -100,6 +103,16 @@ func or[T comparable](value, fallback T) T {
 		return fallback
 	}
 	return value
+}
+
+// checkDocs refuses an address that cannot be in the header Link.
+func checkDocs(address string) error {
+	u, err := url.Parse(address)
+	isPath := strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//")
+	if address == "" || err == nil && !strings.ContainsAny(address, " <>\"") && (isPath || u.Host != "" && (u.Scheme == "https" || u.Scheme == "http")) {
+		return nil
+	}
+	return mistake("docs", "%q is neither a URL such as https://example.com/docs nor a path such as /docs", address)
 }
 
 func (p *Policy) setCalendar(c Config) (err error) {

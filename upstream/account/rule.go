@@ -2,13 +2,10 @@ package account
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
-	zxcvbn "github.com/ccojocar/zxcvbn-go"
-	"github.com/ccojocar/zxcvbn-go/matching"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -20,17 +17,6 @@ import (
 const (
 	MinPassword      = 15 // characters
 	maxPasswordBytes = 1024
-)
-
-const (
-	// minScore is the minimum score of the estimator, of 0 to 4: 3 resists
-	// 10^8 guesses against a slow hash.
-	minScore = 3
-
-	// maxEstimated is how many characters are estimated: the work grows with
-	// more than the square of the length. It is some milliseconds for this
-	// length, less than that of a hash.
-	maxEstimated = 32
 )
 
 // PasswordError says which rule a new password breaks. It wraps ErrPassword.
@@ -90,87 +76,4 @@ func words(email Email, names []string) []string {
 		}
 	}
 	return known
-}
-
-// reasons are the patterns of the estimator in words.
-var reasons = map[string]string{
-	"dictionary": "common words or a common password",
-	"spatial":    "neighboring keys of a keyboard",
-	"repeat":     "repeated characters",
-	"sequence":   "a sequence of characters, such as 12345",
-	"date":       "a date",
-}
-
-// signs finds digits and signs in a row.
-var signs = regexp.MustCompile(`[^\pL\s]+`)
-
-// letters has the digits and signs that people write for letters. The
-// estimator can try all such replacements itself, but the number of attempts
-// grows exponentially.
-var letters = strings.NewReplacer("4", "a", "@", "a", "8", "b", "(", "c", "3", "e", "6", "g", "9", "g",
-	"1", "i", "!", "i", "|", "l", "0", "o", "$", "s", "5", "s", "+", "t", "7", "t", "2", "z")
-
-// guessable says why a password is easy to guess, or returns the empty text.
-// It estimates a repeated text once: the estimator knows only repeated
-// characters.
-func guessable(password string, known []string) string {
-	unit := period(password)
-	repeated := len(unit) < len(password)
-	runes := []rune(unit)
-	begin := string(runes[:min(len(runes), maxEstimated)])
-	estimate := zxcvbn.PasswordStrength(begin, known, matching.FilterL33tMatcher)
-	if estimate.Score >= minScore {
-		estimate = zxcvbn.PasswordStrength(inLetters(begin), known, matching.FilterL33tMatcher)
-	}
-	switch {
-	case estimate.Score >= minScore:
-		return ""
-	case repeated:
-		return "repeated text"
-	}
-	reason, longest := "few different characters", 0
-	for _, match := range estimate.MatchSequence {
-		found := reasons[match.Pattern]
-		if match.DictionaryName == "user_inputs" {
-			found = "your e-mail address or the name of this site"
-		}
-		if found != "" && len(match.Token) > longest {
-			reason, longest = found, len(match.Token)
-		}
-	}
-	return reason
-}
-
-// inLetters replaces up to three digits and signs in a row by letters. More in
-// a row are a number.
-func inLetters(text string) string {
-	return signs.ReplaceAllStringFunc(text, func(row string) string {
-		if len(row) > 3 {
-			return row
-		}
-		return letters.Replace(row)
-	})
-}
-
-// period returns the shortest text whose repetition is the password, or
-// begins with it. A text that is not repeated in full at least once is the
-// whole password.
-func period(password string) string {
-	// The prefix function of Knuth, Morris and Pratt: border[i] is the length
-	// of the longest text that the first i bytes both begin and end with.
-	border := make([]int, len(password)+1)
-	for i, k := 1, 0; i < len(password); i++ {
-		for k > 0 && password[i] != password[k] {
-			k = border[k]
-		}
-		if password[i] == password[k] {
-			k++
-		}
-		border[i+1] = k
-	}
-	length := len(password) - border[len(password)]
-	if 2*length > len(password) {
-		return password
-	}
-	return password[:length]
 }

@@ -59,7 +59,7 @@ func (batchText) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Examples: []any{"EUR"}}
 }
 
-var errNoString = errors.New("want a string")
+var errNoString = errors.New("a string")
 
 // UnmarshalJSONFrom reads a string. Without it, null would mean "".
 func (t *batchText) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
@@ -91,7 +91,7 @@ func (batchAmount) Schema(huma.Registry) *huma.Schema {
 	}}
 }
 
-var errNoAmount = errors.New("want a number or a string")
+var errNoAmount = errors.New("a number or a string")
 
 // UnmarshalJSONFrom reads a number or a string.
 func (a *batchAmount) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
@@ -242,19 +242,28 @@ func decodeBatch(text []byte) (*batchRequest, *apierror.Error) {
 	return &request, nil
 }
 
-// undecodable returns the refusal for an invalid body, with the place.
+// undecodable returns the refusal for an invalid body, with the place and with
+// what is allowed there.
 func undecodable(err error) *apierror.Error {
 	var semantic *json.SemanticError
 	var syntactic *jsontext.SyntacticError
 	switch {
 	case errors.As(err, &semantic) && errors.Is(err, json.ErrUnknownName):
-		return invalidRequest("The member " + quote(string(semantic.JSONPointer)) + " of the body is unknown.")
+		return invalidRequest("The member " + quote(string(semantic.JSONPointer)) + " of the body is unknown. Allowed: " + apierror.Members(semantic.GoType) + ".")
 	case errors.As(err, &semantic):
-		return invalidRequest("The value " + quote(string(semantic.JSONPointer)) + " of the body has the wrong type.")
+		return invalidRequest("The value " + quote(string(semantic.JSONPointer)) + " of the body must be " + wanted(semantic) + ".")
 	case errors.As(err, &syntactic) && errors.Is(err, jsontext.ErrDuplicateName):
 		return invalidRequest("The member " + quote(string(syntactic.JSONPointer)) + " of the body is duplicate.")
 	case errors.As(err, &syntactic):
 		return invalidRequest(fmt.Sprintf("The body is not valid JSON in UTF-8 at byte %d.", syntactic.ByteOffset))
 	}
 	return invalidRequest("The body is not valid JSON in UTF-8.")
+}
+
+// wanted names the type that a value must have.
+func wanted(err *json.SemanticError) string {
+	if errors.Is(err, errNoString) || errors.Is(err, errNoAmount) {
+		return err.Err.Error()
+	}
+	return apierror.JSONType(err.GoType)
 }

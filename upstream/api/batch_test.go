@@ -165,10 +165,16 @@ func TestBatchSaysWhere(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	for body, want := range map[string]string{
-		`{"conversions":[{"from":"EUR","to":"USD","amount":1},{"from":"EUR","to":"USD","amount":true}]}`: "/conversions/1/amount",
-		`{"conversions":[{"from":"EUR","to":"USD","amount":1,"data":1}]}`:                                "/conversions/0/data",
-		`{"conversions":[{"from":"EUR","to":"USD","to":"USD","amount":1}]}`:                              "/conversions/0/to",
-		`{"conversions":[{"from":"EUR","to":"USD","amount":1},{"from":"EUR","to":"USD"}]}`:               "member amount of /conversions/1",
+		`{"conversions":[{"from":"EUR","to":"USD","amount":1},{"from":"EUR","to":"USD","amount":true}]}`: `"/conversions/1/amount" of the body must be a number or a string`,
+		`{"conversions":[{"from":"EUR","to":"USD","amount":1,"data":1}]}`:                                `"/conversions/0/data" of the body is unknown. Allowed: id, from, to, amount, date.`,
+		`{"conversions":[],"data":1}`:                                                      `"/data" of the body is unknown. Allowed: conversions.`,
+		`{"conversions":[{"from":840,"to":"USD","amount":1}]}`:                             `"/conversions/0/from" of the body must be a string`,
+		`{"conversions":[{"id":1,"from":"EUR","to":"USD","amount":1}]}`:                    `"/conversions/0/id" of the body must be a string`,
+		`{"conversions":[{"from":"EUR","to":"USD","amount":1,"date":[]}]}`:                 `"/conversions/0/date" of the body must be a string`,
+		`{"conversions":["EUR"]}`:                                                          `"/conversions/0" of the body must be an object`,
+		`{"conversions":{}}`:                                                               `"/conversions" of the body must be a list`,
+		`{"conversions":[{"from":"EUR","to":"USD","to":"USD","amount":1}]}`:                "/conversions/0/to",
+		`{"conversions":[{"from":"EUR","to":"USD","amount":1},{"from":"EUR","to":"USD"}]}`: "member amount of /conversions/1",
 		`{"conversions":[`: "byte 16",
 	} {
 		if p := s.batch(t, body).refused(t, 400, "invalid_request"); !strings.Contains(p.Message, want) {
@@ -201,6 +207,9 @@ func TestBatchMediaTypes(t *testing.T) {
 	}
 	post(body).refused(t, 415, "unsupported_media_type")
 	post(body, "Content-Type", "application/json", "Content-Type", "text/plain").refused(t, 415, "unsupported_media_type")
+	if a := post(body, "Content-Type", "application/json", "Content-Encoding", "identity"); a.status != http.StatusOK {
+		t.Errorf("identity: got %d %s, want 200", a.status, a.body)
+	}
 	post(body, "Content-Type", "application/json", "Content-Encoding", "gzip").refused(t, 415, "unsupported_media_type")
 
 	padded := func(size int) string { return body + strings.Repeat(" ", size-len(body)) }

@@ -82,10 +82,14 @@ func TestConvertRefusals(t *testing.T) {
 		escaped := url.PathEscape(code)
 		t.Run(fmt.Sprintf("code %q", code), func(t *testing.T) {
 			t.Parallel()
-			for _, target := range []string{
+			targets := []string{
 				"/api/convert/" + escaped + "/1/USD", "/api/convert/USD/1/" + escaped, "/api/rates/" + escaped,
-				"/api/rates/EUR?symbols=USD," + url.QueryEscape(code), "/api/history/" + escaped + "/USD", "/api/history/USD/" + escaped,
-			} {
+				"/api/history/" + escaped + "/USD", "/api/history/USD/" + escaped,
+			}
+			if strings.Trim(code, " ") == code { // a list allows spaces
+				targets = append(targets, "/api/rates/EUR?symbols=USD,"+url.QueryEscape(code))
+			}
+			for _, target := range targets {
 				s.get(t, target).refused(t, 400, "invalid_currency")
 			}
 		})
@@ -155,6 +159,21 @@ func TestFirstMistakeCounts(t *testing.T) {
 	s.get(t, "/api/convert/ZZZ/1/USD?date=x").refused(t, 400, "invalid_date")
 	s.get(t, "/api/convert/ZZZ/1/USD?date=2026-09-01").refused(t, 404, "unknown_currency")
 	s.get(t, "/api/convert/ZZZ/1/USD?data=2026-09-01").refused(t, 400, "unknown_parameter")
+}
+
+// TestFirstDayIsTheServers: a message names the first day that this server has,
+// and not the first day of the euro.
+func TestFirstDayIsTheServers(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	for _, target := range []string{
+		"/api/convert/EUR/1/USD?date=1998-01-01", "/api/convert/EUR/1/USD?date=2025-12-29", "/api/rates/EUR?date=2000-01-01",
+		"/api/history/EUR/USD?end_date=2025-12-29",
+	} {
+		if got, want := s.get(t, target).refused(t, 404, "no_rate").Message, "There are no rates before 2025-12-30."; got != want {
+			t.Errorf("%s: got %q, want %q", target, got, want)
+		}
+	}
 }
 
 var (

@@ -23,6 +23,7 @@ var examples embed.FS
 const (
 	schemaRefusal = "ApiError"
 	securityName  = "key"
+	formatInt64   = "int64"
 	tagAccount    = "account"
 	tagCurrencies = "currencies"
 )
@@ -40,7 +41,7 @@ const overview = `Exchange rates of the world's currencies, by day, and conversi
 
 **Caching.** An answer to GET has a strong ETag. Its max-age ends when newer rates are expected.
 
-**Errors** are JSON objects with a message for people and a code for programs. Unknown, empty and duplicate query parameters are refused, not ignored.`
+**Errors** are JSON objects with a message for people and a code for programs. The gate in front of this API sends its errors as a page if Accept prefers text/html to application/json. Unknown, empty and duplicate query parameters are refused, not ignored.`
 
 // problemCodes are codes of refusals by status.
 type problemCodes map[int][]string
@@ -81,6 +82,11 @@ func refusalSchema() *huma.Schema {
 	text := func(description string) *huma.Schema {
 		return &huma.Schema{Type: huma.TypeString, Description: description}
 	}
+	// A limit can exceed 32 bits. Without the format, generated clients have
+	// 32 bits for it.
+	number := func(description string) *huma.Schema {
+		return &huma.Schema{Type: huma.TypeInteger, Format: formatInt64, Description: description}
+	}
 	return &huma.Schema{
 		Type:        huma.TypeObject,
 		Description: "An error.",
@@ -90,9 +96,9 @@ func refusalSchema() *huma.Schema {
 			"successor": text("With currency_retired: the currency that replaced it."),
 			"endpoint":  text("With quota_exceeded, rate_limited and cost_above_limit: the endpoint of the limit, or all."),
 			"period":    text("With these codes: day or month, or the second, minute or hour of a pace."),
-			"limit":     {Type: huma.TypeInteger, Description: "With these codes: the calls that the limit admits in the period."},
+			"limit":     number("With these codes: the calls that the limit admits in the period."),
 			"of":        text("With these codes: account, or key for a limit of the key."),
-			"cost":      {Type: huma.TypeInteger, Description: "With cost_above_limit: the cost of this call."},
+			"cost":      number("With cost_above_limit: the cost of this call."),
 			"resets_at": {Type: huma.TypeString, Format: "date-time", Description: "With quota_exceeded: when the next day or month begins."},
 		},
 		Required:             []string{"message", "code"},
@@ -127,10 +133,21 @@ func responses(get bool, example json.RawMessage, own problemCodes) map[string]*
 	return all
 }
 
+// asPages documents that the gate answers with a page to a client that prefers
+// one.
+func asPages(all map[string]*huma.Response, problems ...problemCodes) {
+	for status := range joined(problems...) {
+		if response := all[strconv.Itoa(status)]; response != nil {
+			response.Content["text/html"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
+		}
+	}
+}
+
 // gatedRefusals documents the refusals of a counted call: those of the gate,
 // and those of the service behind it.
 func gatedRefusals(behind problemCodes) map[string]*huma.Response {
 	all := refusals(behind, gateProblems())
+	asPages(all, gateProblems(), unansweredProblems())
 	// A token in two places is 400 with this header (RFC 6750, 3.1).
 	maps.Copy(all[strconv.Itoa(http.StatusBadRequest)].Headers, refusalHeaders("invalid_token"))
 	return all
@@ -211,15 +228,15 @@ func refusalResponse(status int, codes []string) *huma.Response {
 func refusalHeaders(code string) map[string]*huma.Header {
 	switch code {
 	case "unauthenticated", "invalid_token", "insufficient_scope":
-		return map[string]*huma.Header{"WWW-Authenticate": header(huma.TypeString, "How to authenticate (RFC 6750).")}
+		return map[string]*huma.Header{"WWW-Authenticate": header("How to authenticate (RFC 6750).")}
 	case "method_not_allowed":
-		return map[string]*huma.Header{"Allow": header(huma.TypeString, "The allowed methods.")}
+		return map[string]*huma.Header{"Allow": header("The allowed methods.")}
 	case "quota_exceeded", "rate_limited":
 		headers := limitHeaders()
-		headers["Retry-After"] = header(huma.TypeInteger, "Seconds until the limit has room. A client that waits that long is admitted.")
+		headers["Retry-After"] = secondsHeader("Seconds until the limit has room. A client that waits that long is admitted.")
 		return headers
 	case "too_many_attempts", "busy", "unavailable":
-		return map[string]*huma.Header{"Retry-After": header(huma.TypeInteger, "Seconds to wait.")}
+		return map[string]*huma.Header{"Retry-After": secondsHeader("Seconds to wait.")}
 	}
 	return nil
 }
@@ -227,21 +244,26 @@ func refusalHeaders(code string) map[string]*huma.Header {
 // limitHeaders documents the headers about the limits of a counted call.
 func limitHeaders() map[string]*huma.Header {
 	return map[string]*huma.Header{
-		"RateLimit-Policy": header(huma.TypeString, "Each limit of the call, and the length of its period in seconds. Missing if unlimited."),
-		"RateLimit":        header(huma.TypeString, "What remains of each limit, and the seconds until it is full again. Missing if unlimited."),
+		"RateLimit-Policy": header("Each limit of the call, and the length of its period in seconds. Missing if unlimited."),
+		"RateLimit":        header("What remains of each limit, and the seconds until it is full again. Missing if unlimited."),
 	}
 }
 
-func header(kind, description string) *huma.Header {
-	return &huma.Header{Description: description, Schema: &huma.Schema{Type: kind}}
+func header(description string) *huma.Header {
+	return &huma.Header{Description: description, Schema: &huma.Schema{Type: huma.TypeString}}
+}
+
+// secondsHeader documents a header with a number of seconds.
+func secondsHeader(description string) *huma.Header {
+	return &huma.Header{Description: description, Schema: &huma.Schema{Type: huma.TypeInteger, Format: formatInt64}}
 }
 
 // successHeaders documents the headers of a successful answer.
 func successHeaders(get bool) map[string]*huma.Header {
 	headers := limitHeaders()
-	headers["Cache-Control"] = header(huma.TypeString, "How long the client may cache the answer. Shared caches must not.")
+	headers["Cache-Control"] = header("How long the client may cache the answer. Shared caches must not.")
 	if get {
-		headers["ETag"] = header(huma.TypeString, "Identifies the answer. It changes exactly when the answer changes.")
+		headers["ETag"] = header("Identifies the answer. It changes exactly when the answer changes.")
 	}
 	return headers
 }

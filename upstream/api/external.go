@@ -47,16 +47,13 @@ func loginOperation(schemas huma.Registry) (*huma.Operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := refusals(targetProblems(), unansweredProblems(), problemCodes{
-		http.StatusBadRequest:            {codeInvalidRequest},
-		http.StatusUnauthorized:          {"invalid_credentials"},
-		http.StatusForbidden:             {"plan_required"},
-		http.StatusRequestEntityTooLarge: {codeBodyTooLarge},
-		http.StatusUnsupportedMediaType:  {codeUnsupportedMedia},
-		http.StatusTooManyRequests:       {"too_many_attempts"},
-		http.StatusInternalServerError:   {"internal"},
-		http.StatusServiceUnavailable:    {"busy"},
+	all := refusals(targetProblems(), unansweredProblems(), attemptProblems(), problemCodes{
+		http.StatusUnauthorized:        {"invalid_credentials"},
+		http.StatusForbidden:           {"plan_required"},
+		http.StatusInternalServerError: {"internal"},
+		http.StatusServiceUnavailable:  {"busy"},
 	})
+	asPages(all, targetProblems(), unansweredProblems(), attemptProblems())
 	all["200"] = &huma.Response{
 		Description: "The response.",
 		Content:     map[string]*huma.MediaType{mediaType: {Schema: schemaOf[loginAnswer](schemas), Example: answer}},
@@ -76,12 +73,23 @@ func loginOperation(schemas huma.Registry) (*huma.Operation, error) {
 	}, nil
 }
 
+// attemptProblems are the gate's refusals of a login. This service has the
+// same for a body.
+func attemptProblems() problemCodes {
+	return problemCodes{
+		http.StatusBadRequest:            {codeInvalidRequest},
+		http.StatusRequestEntityTooLarge: {codeBodyTooLarge},
+		http.StatusUnsupportedMediaType:  {codeUnsupportedMedia},
+		http.StatusTooManyRequests:       {"too_many_attempts"},
+	}
+}
+
 func usageOperation(schemas huma.Registry) (*huma.Operation, error) {
 	answer, err := exampleOf("usage")
 	if err != nil {
 		return nil, err
 	}
-	all := gatedRefusals(problemCodes{http.StatusBadRequest: {"invalid_parameter"}})
+	all := gatedRefusals(problemCodes{http.StatusBadRequest: {codeUnknownParameter}})
 	all["200"] = &huma.Response{
 		Description: "The response.",
 		Headers:     successHeaders(false),

@@ -208,14 +208,16 @@ func TestQueryParameters(t *testing.T) {
 		"symbols=":                          "invalid_currency",
 		"symbols=USD,":                      "invalid_currency",
 		"symbols=USD,,GBP":                  "invalid_currency",
-		"symbols=USD%20":                    "invalid_currency",
+		"symbols=USD%20GBP":                 "invalid_currency",
+		"symbols=USD,%20":                   "invalid_currency",
+		"symbols=USD,%09GBP":                "invalid_currency",
 	} {
 		s.get(t, "/api/rates/EUR?"+query).refused(t, 400, code)
 	}
 	for _, query := range []string{"group=", "group=year", "group=Day", "fill=", "fill=next", "fill=none&fill=none"} {
 		s.get(t, "/api/history/EUR/USD?"+query).refused(t, 400, "invalid_request")
 	}
-	for _, query := range []string{"", "&", "symbols=USD%2CGBP", "symbols=usd,Usd"} {
+	for _, query := range []string{"", "&", "symbols=USD%2CGBP", "symbols=usd,Usd", "symbols=usd,%20gbp", "symbols=+usd+,+gbp+"} {
 		if a := s.get(t, "/api/rates/EUR?"+query); a.status != http.StatusOK {
 			t.Errorf("?%s: got %d %s, want 200", query, a.status, a.body)
 		}

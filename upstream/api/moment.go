@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
@@ -25,9 +24,6 @@ func (s *service) moment() moment {
 	return moment{s.source.Current(), civil.Of(s.now().UTC())}
 }
 
-// firstDay is the first day of the euro, the base of all rates.
-var firstDay = civil.New(1999, time.January, 4)
-
 // date reads a date of the request. An empty text is the zero Date. A date in
 // the future is refused.
 func (m moment) date(text string) (civil.Date, *apierror.Error) {
@@ -44,11 +40,12 @@ func (m moment) date(text string) (civil.Date, *apierror.Error) {
 	return day, nil
 }
 
-// rateDate reads the date of a rate. It refuses days before the first.
+// rateDate reads the date of a rate. It refuses days before the first one that
+// this server has.
 func (m moment) rateDate(text string) (civil.Date, *apierror.Error) {
 	day, refusal := m.date(text)
-	if refusal == nil && !day.IsZero() && day < firstDay {
-		refusal = apierror.New(http.StatusNotFound, codeNoRate, fmt.Sprintf("There are no rates before %s.", firstDay))
+	if first := m.data.First(); refusal == nil && !day.IsZero() && day < first {
+		refusal = apierror.New(http.StatusNotFound, codeNoRate, fmt.Sprintf("There are no rates before %s.", first))
 	}
 	return day, refusal
 }

@@ -12,7 +12,7 @@ import (
 type ratesInput struct {
 	Base    string `path:"base" pattern:"^[A-Za-z]{3}$" example:"EUR" doc:"The base: the rates are for one unit of it."`
 	Date    string `query:"date" format:"date" example:"2026-09-25" doc:"The day of the rates. Default: the newest day with rates. For a day without rates, the newest day before it is used, at most 14 days back."`
-	Symbols string `query:"symbols" pattern:"^[A-Za-z]{3}(,[A-Za-z]{3})*$" example:"USD,GBP" doc:"The currencies to list beside base, separated by commas. Default: all of the day. With symbols, the day is the newest that has all of them."`
+	Symbols string `query:"symbols" pattern:"^ *[A-Za-z]{3} *(, *[A-Za-z]{3} *)*$" example:"USD,GBP" doc:"The currencies to list beside base, separated by commas. Default: all of the day. With symbols, the day is the newest that has all of them."`
 }
 
 // rateList is the answer to GET /api/rates/{base}.
@@ -54,15 +54,16 @@ func (s *service) listRates(in *ratesInput) (*rateList, *apierror.Error) {
 	return &rateList{Base: base, Date: day.Date(), Source: day.Source(symbols...).String(), Rates: table}, nil
 }
 
-// parseSymbols reads a comma-separated list of codes and puts base before
-// it. An empty text means every currency.
+// parseSymbols reads a comma-separated list of codes, with or without spaces
+// around the commas, and puts base before it. An empty text means every
+// currency.
 func parseSymbols(text string, base currency.Code) ([]currency.Code, *apierror.Error) {
 	if text == "" {
 		return nil, nil
 	}
 	codes := []currency.Code{base}
 	for name := range strings.SplitSeq(text, ",") {
-		code, err := currency.Parse(name)
+		code, err := currency.Parse(strings.Trim(name, " "))
 		if err != nil {
 			return nil, invalidCurrency(name)
 		}

@@ -68,6 +68,15 @@ func (d *Dataset) Version() string { return d.version }
 // Days returns the number of days with rates.
 func (d *Dataset) Days() int { return len(d.days) }
 
+// First returns the first day with rates, or the zero Date of an empty
+// dataset.
+func (d *Dataset) First() civil.Date {
+	if len(d.days) == 0 {
+		return 0
+	}
+	return d.days[0]
+}
+
 // Newest returns the last day with rates, or the zero Date of an empty
 // dataset.
 func (d *Dataset) Newest() civil.Date {

@@ -31,7 +31,7 @@ var (
 	tooLarge = apierror.New(http.StatusRequestEntityTooLarge, "body_too_large",
 		"The body is too long. At most 4096 bytes are allowed.")
 	notJSON = apierror.New(http.StatusUnsupportedMediaType, "unsupported_media_type",
-		"The body must be JSON in UTF-8 with Content-Type: application/json.")
+		"The body must be JSON in UTF-8 with Content-Type: application/json and without Content-Encoding.")
 	invalidCredentials = apierror.New(http.StatusUnauthorized, "invalid_credentials",
 		"E-mail or password is wrong.")
 	planRequired = apierror.New(http.StatusForbidden, "plan_required",

@@ -1,0 +1,126 @@
+package gate_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// TestRefusedAddressIsNamed: the owner of a key can compare the address with
+// those of the key, in all forms of the refusal.
+func TestRefusedAddressIsNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.account(t, "acc_1")
+	bearer := w.key(t, store.Key{ID: "key_2", Account: "acc_1", Name: "own", Addresses: networks("203.0.113.0/24")})
+	for form, header := range map[string]string{"JSON": "Accept: */*", "page": "Accept: text/html", "gRPC": "Content-Type: application/grpc"} {
+		for _, address := range []string{"192.0.2.1", "2001:db8::1"} {
+			got := w.from(t, address, bearer, header)
+			if text := got.Body.String() + got.Header().Get("Grpc-Message"); !strings.Contains(text, "from the address "+address+".") {
+				t.Errorf("%s does not name %s: %s", form, address, text)
+			}
+		}
+		got := w.from(t, "@", bearer, header)
+		if text := got.Body.String() + got.Header().Get("Grpc-Message"); !strings.Contains(text, "from this address") {
+			t.Errorf("%s of an unknown address: %s", form, text)
+		}
+	}
+}
+
+// TestAllowedMethodsAreNamed: the body of a 405 has the methods of Allow.
+func TestAllowedMethodsAreNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for target, method := range map[string]string{convert: "POST", "/api/login": "PUT", "/": "TRACE"} {
+		got := w.send(t, method, target, "")
+		if allow := got.Header().Get("Allow"); got.Code != http.StatusMethodNotAllowed || allow == "" || !strings.Contains(got.Body.String(), allow) {
+			t.Errorf("%s %s: got %d %s with Allow: %s", method, target, got.Code, got.Body, allow)
+		}
+	}
+}
+
+// TestTokenWithoutBearerIsExplained: a client that sends a token in
+// Authorization in another way learns the right way. Code and challenge are
+// those of a missing token, and the answer does not repeat what was sent.
+func TestTokenWithoutBearerIsExplained(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	own := w.account(t, "acc_1")
+	w.next = noUpstream(t)
+	for _, field := range []string{own, "Token " + own, "Bearer: " + own, "bearer=" + own, "Basic " + own, "Bearer", "tgk_short"} {
+		got := w.send(t, "GET", convert, "", "Authorization: "+field)
+		if body := got.Body.String(); got.Code != http.StatusUnauthorized || !strings.Contains(body, "Write the word Bearer and one space in front of the token.") ||
+			!strings.Contains(body, `"code":"unauthenticated"`) || strings.Contains(body, "tgk_") {
+			t.Errorf("%.12q: got %d %s", field, got.Code, body)
+		}
+		if challenge := got.Header().Get("WWW-Authenticate"); challenge != `Bearer realm="api"` {
+			t.Errorf("%.12q: got the challenge %q", field, challenge)
+		}
+	}
+	if got := w.send(t, "GET", convert, ""); strings.Contains(got.Body.String(), "has no Bearer token") {
+		t.Errorf("without Authorization: %s", got.Body)
+	}
+}
+
+// TestTokenInTheQueryHasOneHint: a token in the query is refused under each name
+// that says token, and a token of the gate under any name. A parameter of the
+// service passes.
+func TestTokenInTheQueryHasOneHint(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	own := w.account(t, "acc_1")
+	mistyped := own[:len(own)-1] + "!"
+	for query, status := range map[string]int{
+		"apikey=x": 400, "apiKey=x": 400, "api-key=x": 400, "api.key=x": 400, "API_KEY=x": 400, "accessToken=x": 400, "access-token=x": 400, "%61pikey=x": 400,
+		"token=" + own: 400, "key=" + own: 400, "x=1&t=" + own: 400, "%74=" + own: 400, "t=" + strings.ReplaceAll(own, "_", "%5F") + ";a=1": 400,
+		"token=x": 200, "key=x": 200, "apikeys=x": 200, "api=key": 200, "key": 200, "my_api_key=x": 200, "_=1": 200, "=" + mistyped: 200,
+	} {
+		got := w.send(t, "GET", convert+"?"+query, "", "Authorization: Bearer "+own)
+		if got.Code != status || status == 400 && !strings.Contains(got.Body.String(), "none in the query") {
+			t.Errorf("?%s: got %d %s, want %d", query, got.Code, got.Body, status)
+		}
+		w.set(w.clock().AddDate(0, 0, 1))
+	}
+}
+
+// TestBadParameterHasOneCode: a bad query of the gate's own endpoint has the
+// codes of the other APIs.
+func TestBadParameterHasOneCode(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	own := w.account(t, "acc_1")
+	for query, code := range map[string]string{
+		"month=1": "unknown_parameter", "days=1&month=1": "unknown_parameter", "Days=1": "unknown_parameter",
+		"days=0": "invalid_request", "days=": "invalid_request", "days=1&days=1": "invalid_request", "days=91": "invalid_request", "days=%zz": "invalid_request",
+	} {
+		got := w.send(t, "GET", "/api/usage?"+query, "", "Authorization: Bearer "+own)
+		if got.Code != http.StatusBadRequest || !strings.Contains(got.Body.String(), `"code":"`+code+`"`) {
+			t.Errorf("?%s: got %d %s, want %s", query, got.Code, got.Body, code)
+		}
+	}
+	if n := w.used(t, "acc_1", "usage", noon); n != 0 {
+		t.Errorf("counted %d", n)
+	}
+}
+
+// TestUnknownPathNamesTheDocs: all forms of a 404 say where the documentation
+// is, if the configuration does.
+func TestUnknownPathNamesTheDocs(t *testing.T) {
+	t.Parallel()
+	for _, docs := range []string{"", "/docs", "https://docs.example.com/v1?a=b"} {
+		w := newWorld(t, func(c *policy.Config) { c.Docs = docs })
+		for form, header := range map[string]string{"JSON": "Accept: */*", "page": "Accept: text/html", "gRPC": "Content-Type: application/grpc"} {
+			got := w.send(t, "GET", "/api/nothing", "", header)
+			text, link := got.Body.String()+got.Header().Get("Grpc-Message"), ""
+			if docs != "" {
+				link = "<" + docs + `>; rel="service-doc"`
+			}
+			if !strings.Contains(text, "There is nothing here.") || strings.Contains(strings.ToLower(text), "documentation") != (docs != "") || !strings.Contains(text, docs) || got.Header().Get("Link") != link {
+				t.Errorf("docs %q, %s: got %s with Link: %s", docs, form, text, got.Header().Get("Link"))
+			}
+		}
+	}
+}
