@@ -2,6 +2,7 @@ package ecb
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -54,14 +55,19 @@ func (p *Provider) Run(ctx context.Context) {
 	}
 }
 
-// poll refreshes the rates and returns when to do so again.
+// poll refreshes the rates and returns when to do so again. A failure is an
+// error if the try before failed, too.
 func (p *Provider) poll(ctx context.Context) time.Time {
+	level := slog.LevelWarn
+	if p.Status().Err != nil {
+		level = slog.LevelError
+	}
 	err := p.Refresh(ctx)
 	status, now := p.Status(), p.options.Now()
 	next := nextPoll(now, status.Newest)
 	// A canceled refresh is not a failure.
 	if err != nil && ctx.Err() == nil {
-		p.logger.Error("refreshing rates failed", "error", err, "newest", status.Newest.String())
+		p.logger.Log(ctx, level, "refreshing rates failed", "error", err, "newest", status.Newest.String())
 		next = now.Add(pollInterval)
 	}
 	return next.Add(jitter())

@@ -1,8 +1,10 @@
 package ecb_test
 
 import (
+	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -82,13 +84,15 @@ func TestRunPollsWhenRatesAreDue(t *testing.T) {
 	})
 }
 
-// After a failure the next try comes in half an hour, window or not.
+// After a failure the next try comes in half an hour, window or not. The first
+// failure is a warning, and each that follows it is an error.
 func TestRunTriesAgainAfterAFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var polls []time.Time
+		var log bytes.Buffer
 		p := open(t, ecb.Options{
-			Base: base(t), DailyURL: "http://bank.invalid/daily",
+			Base: base(t), DailyURL: "http://bank.invalid/daily", Logger: slog.New(slog.NewTextHandler(&log, nil)),
 			Client: &http.Client{Transport: wire(func(*http.Request) string {
 				polls = append(polls, time.Now())
 				return ""
@@ -109,6 +113,9 @@ func TestRunTriesAgainAfterAFailure(t *testing.T) {
 		}
 		cancel()
 		<-done
+		if warnings, errors := strings.Count(log.String(), "level=WARN"), strings.Count(log.String(), "level=ERROR"); warnings != 1 || errors != 5 {
+			t.Errorf("got %d warnings and %d errors, want 1 and 5:\n%s", warnings, errors, &log)
+		}
 	})
 }
 
