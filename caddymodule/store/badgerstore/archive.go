@@ -37,6 +37,8 @@ type archive struct {
 	// no longer syncs the log of the one before.
 	mu      sync.Mutex
 	changes uint64 // the number of the last change; guarded by mu
+	// writes is how many writes and syncs have succeeded.
+	writes atomic.Int64
 	// broken is the sync that failed. The kernel may have dropped pages that
 	// it could not write, and reports that only once. A later sync proves
 	// nothing, so nothing is written and no call admitted until the store is
@@ -130,6 +132,7 @@ func (a *archive) commit(changes []change) (written int, err error) {
 		return 0, err
 	}
 	a.changes++
+	a.writes.Add(1)
 	return written, nil
 }
 
@@ -152,6 +155,7 @@ func (a *archive) syncNow() error {
 		a.broken.Store(&err)
 		return err
 	}
+	a.writes.Add(1)
 	return nil
 }
 

@@ -180,7 +180,7 @@ func Open(dir string, o Options) (*Store, error) {
 	s := &Store{disk: disk, log: logger, seed: maphash.MakeSeed(), claims: claims{accounts: map[token.Hash]string{}}, stop: make(chan struct{}), patience: closeWithin}
 	s.archive = &archive{db: db, durable: o.Sync, checkDisk: disk.checkOpen, sync: db.Sync}
 	if err := s.begin(o); err != nil {
-		return nil, fmt.Errorf("opening %s: %w", dir, errors.Join(err, abandon(db)))
+		return nil, fmt.Errorf("opening %s: %w", dir, errors.Join(err, s.archive.abandon()))
 	}
 	s.archive.checkDisk = disk.check
 	s.recent = newRecorder(s)
