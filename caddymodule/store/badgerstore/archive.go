@@ -86,16 +86,25 @@ func (a *archive) writeDurably(apply func(), changes ...change) error {
 	return nil
 }
 
-// writeRows writes rows and returns the number of the last change. It checks
-// the disk first: Badger writes through mapped files, and a page that finds
-// no space on the disk ends the process.
+// writeRows writes rows and returns the number of the last change.
 func (a *archive) writeRows(durable bool, changes []change) (number uint64, err error) {
+	return a.writeChecked(durable, func() ([]change, error) { return changes, nil })
+}
+
+// writeChecked is writeRows for rows that check returns while no other rows are
+// written. It checks the disk first: Badger writes through mapped files, and a
+// page that finds no space on the disk ends the process.
+func (a *archive) writeChecked(durable bool, check func() ([]change, error)) (number uint64, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := a.failed(); err != nil {
 		return 0, err
 	}
 	if err := a.checkDisk(); err != nil {
+		return 0, err
+	}
+	changes, err := check()
+	if err != nil {
 		return 0, err
 	}
 	for len(changes) > 0 {

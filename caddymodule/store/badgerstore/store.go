@@ -188,6 +188,7 @@ func Open(dir string, o Options) (*Store, error) {
 	s.done.Go(s.recent.run)
 	s.done.Go(func() { s.journal.runSync(s.stop) })
 	s.done.Go(func() { s.journal.run(s.stop) })
+	s.done.Go(func() { s.journal.everySecond(s.stop, "deleting expired rows", newPurger(s.archive, time.Now).step) })
 	return s, nil
 }
 
