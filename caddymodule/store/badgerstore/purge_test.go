@@ -27,12 +27,12 @@ func purgeAt(t *testing.T, s *Store, now time.Time) {
 	}
 }
 
-// TestYears writes the counts, refused calls and audit entries of 1600 days, 20
+// TestYears writes the counts, refused calls and audit entries of 1600 days, 17
 // MiB for the 400 days that are kept. The size of the tables is level. To the
 // clock of this machine no row expires, so that only the purge deletes them.
 func TestYears(t *testing.T) {
 	t.Parallel()
-	const rounds, purges, days, counts, most = 16, 4, 25, 1200 / Slowdown, 64 << 20
+	const rounds, purges, days, counts, most = 16, 4, 25, 1000 / Slowdown, 60 << 20
 	s, err := Open(t.TempDir(), Options{Reserve: 1})
 	if err != nil {
 		t.Fatal(err)
