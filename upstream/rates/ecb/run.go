@@ -40,19 +40,23 @@ func (p *Provider) Run(ctx context.Context) {
 			return
 		}
 	}
-	p.planned.Store(p.options.Now().Add(wait).UnixNano())
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	for {
+	for next := p.options.Now().Add(wait); p.wait(ctx, next); {
+		next = keep(ctx)
+	}
+}
+
+// wait returns at a time, and whether the context has not ended. It looks at the
+// clock every half hour: the machine may have started with a wrong one.
+func (p *Provider) wait(ctx context.Context, next time.Time) bool {
+	p.planned.Store(next.UnixNano())
+	for left := next.Sub(p.options.Now()); left > 0; left = next.Sub(p.options.Now()) {
 		select {
 		case <-ctx.Done():
-			return
-		case <-timer.C:
+			return false
+		case <-time.After(min(left, pollInterval)):
 		}
-		next := keep(ctx)
-		p.planned.Store(next.UnixNano())
-		timer.Reset(next.Sub(p.options.Now()))
 	}
+	return ctx.Err() == nil
 }
 
 // poll refreshes the rates and returns when to do so again. A failure is an

@@ -119,6 +119,38 @@ func TestRunTriesAgainAfterAFailure(t *testing.T) {
 	})
 }
 
+// A clock that is set right while Run waits for the end of a weekend does not
+// delay the rates until then.
+func TestRunAfterTheClockWasSet(t *testing.T) {
+	t.Parallel()
+	publication := fixture(t, "eurofxref-daily.xml")
+	synctest.Test(t, func(t *testing.T) {
+		var wrong time.Duration // begins right, on Saturday
+		polls := 0
+		p := open(t, ecb.Options{
+			Base: base(t), DailyURL: "http://bank.invalid/daily", Now: func() time.Time { return time.Now().Add(wrong) },
+			Client: &http.Client{Transport: wire(func(*http.Request) string {
+				polls++
+				return strings.Replace(publication, "2026-04-13", "1999-12-31", 1)
+			})},
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { p.Run(ctx); close(done) }()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		before := polls
+		wrong = 62 * time.Hour // it is Monday, 15:00
+		time.Sleep(31 * time.Minute)
+		synctest.Wait()
+		if before != 1 || polls != 2 {
+			t.Errorf("got %d polls on Saturday and %d in the window of Monday, want one each", before, polls-before)
+		}
+		cancel()
+		<-done
+	})
+}
+
 // Without a URL, rates that another process writes to the disk are served half
 // an hour later.
 func TestRunWatchesTheDisk(t *testing.T) {
