@@ -143,8 +143,8 @@ func TestRunAfterTheClockWasSet(t *testing.T) {
 		set.Store(int64(62 * time.Hour)) // it is Monday, 15:00
 		time.Sleep(31 * time.Minute)
 		synctest.Wait()
-		if after := polls.Load() - before; before != 1 || after != 1 {
-			t.Errorf("got %d polls on Saturday and %d in the window of Monday, want one each", before, after)
+		if after := polls.Load() - before; before != 1 || after == 0 {
+			t.Errorf("got %d polls on Saturday and %d in the window of Monday, want one and more", before, after)
 		}
 		cancel()
 		<-done
