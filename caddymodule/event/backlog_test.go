@@ -9,6 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest/memstore"
@@ -94,6 +98,45 @@ func TestStoreHangs(t *testing.T) {
 			t.Errorf("got %d events and %v, want one", n, emitted)
 		}
 	})
+}
+
+// TestLateEventIsNoError: an event that the store takes late, or at the second
+// try, is a warning. One that is lost is an error.
+func TestLateEventIsNoError(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		db   store.Events
+		want zapcore.Level
+	}{
+		"late":       {slow{remote{memstore.New()}}, zap.WarnLevel},
+		"second try": {newShaky(1), zap.WarnLevel},
+		"lost":       {newShaky(always), zap.ErrorLevel},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				core, logs := observer.New(zap.DebugLevel)
+				backlog := new(event.Backlog)
+				e, err := event.NewEmitter(event.EmitterOptions{
+					Store: from(c.db), Backlog: func() *event.Backlog { return backlog }, Queued: func(string) bool { return true },
+					Dropped: func(int) {}, Emit: func(string, map[string]any) {}, Logger: zap.New(core),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				e.Reached(t.Context(), quota("acc_1", 80))
+				time.Sleep(time.Minute)
+				backlog.Close()
+				worst := zap.DebugLevel
+				for _, line := range logs.All() {
+					worst = max(worst, line.Level)
+				}
+				if worst != c.want {
+					t.Errorf("got level %v, want %v", worst, c.want)
+				}
+			})
+		})
+	}
 }
 
 // slow is a store that takes five seconds.

@@ -66,7 +66,7 @@ func NewEmitter(options EmitterOptions) (*Emitter, error) {
 	}
 	log := outage.Logger(options.Logger)
 	return &Emitter{
-		EmitterOptions: options, known: known, outage: outage.New(log, slog.LevelError, "storing an event"),
+		EmitterOptions: options, known: known, outage: outage.New(log, slog.LevelWarn, "storing an event"),
 		drops: outage.New(log, slog.LevelError, "dropping an event that the store did not take"),
 	}, nil
 }

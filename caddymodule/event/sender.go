@@ -93,7 +93,7 @@ func NewSender(options SenderOptions) (*Sender, error) {
 	log := outage.Logger(options.Logger)
 	return &Sender{
 		SenderOptions: options, signer: signer, transport: transport, wake: make(chan struct{}, 1),
-		store:    outage.New(log, slog.LevelError, "asking the store for events"),
+		store:    outage.New(log, slog.LevelWarn, "asking the store for events"),
 		receiver: outage.New(log, slog.LevelWarn, "posting an event"),
 	}, nil
 }

@@ -62,7 +62,7 @@ type Refused struct {
 // NewRefused returns a Refused. Close it before the store.
 func NewRefused(o Options) *Refused {
 	return &Refused{
-		options: o, outage: outage.New(o.Logger, slog.LevelError, "storing refused calls"),
+		options: o, outage: outage.New(o.Logger, slog.LevelWarn, "storing refused calls"),
 		calls: map[store.Refused]int64{},
 	}
 }
@@ -179,6 +179,9 @@ func (r *Refused) Close() {
 	dropped := int64(0)
 	for _, calls := range r.take() {
 		dropped += calls
+	}
+	if dropped > 0 {
+		r.options.Logger.Error("dropping refused calls that the store did not take", "calls", dropped)
 	}
 	r.options.Dropped(dropped)
 }

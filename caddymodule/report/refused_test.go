@@ -1,13 +1,16 @@
 package report_test
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/report"
@@ -98,6 +101,27 @@ func (a *away) AddRefused(ctx context.Context, rows []store.Refused) error {
 		return store.ErrUnavailable
 	}
 	return a.Store.AddRefused(ctx, rows)
+}
+
+// TestRetriedIsNoError: calls that the store takes at a later try are a warning.
+// Those that are lost are an error.
+func TestRetriedIsNoError(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			s := &away{Store: memstore.New()}
+			r := report.NewRefused(report.Options{Store: s, Dropped: func(int64) {}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			s.fails.Store(true)
+			r.Add(store.Refused{Day: 1, Account: "acc_1", Code: "quota_exceeded", Calls: 1})
+			time.Sleep(2 * report.Every)
+			s.fails.Store(lost)
+			r.Close()
+			if !strings.Contains(log.String(), "level=WARN") || strings.Contains(log.String(), "level=ERROR") != lost {
+				t.Errorf("lost is %v:\n%s", lost, &log)
+			}
+		})
+	}
 }
 
 // TestAway keeps calls while the store fails. Close tells how many are lost.

@@ -37,6 +37,8 @@ type archive struct {
 	// no longer syncs the log of the one before.
 	mu      sync.Mutex
 	changes uint64 // the number of the last change; guarded by mu
+	// writes is how many writes and syncs have succeeded.
+	writes atomic.Int64
 	// broken is the sync that failed. The kernel may have dropped pages that
 	// it could not write, and reports that only once. A later sync proves
 	// nothing, so nothing is written and no call admitted until the store is
@@ -84,16 +86,25 @@ func (a *archive) writeDurably(apply func(), changes ...change) error {
 	return nil
 }
 
-// writeRows writes rows and returns the number of the last change. It checks
-// the disk first: Badger writes through mapped files, and a page that finds
-// no space on the disk ends the process.
+// writeRows writes rows and returns the number of the last change.
 func (a *archive) writeRows(durable bool, changes []change) (number uint64, err error) {
+	return a.writeChecked(durable, func() ([]change, error) { return changes, nil })
+}
+
+// writeChecked is writeRows for rows that check returns while no other rows are
+// written. It checks the disk first: Badger writes through mapped files, and a
+// page that finds no space on the disk ends the process.
+func (a *archive) writeChecked(durable bool, check func() ([]change, error)) (number uint64, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := a.failed(); err != nil {
 		return 0, err
 	}
 	if err := a.checkDisk(); err != nil {
+		return 0, err
+	}
+	changes, err := check()
+	if err != nil {
 		return 0, err
 	}
 	for len(changes) > 0 {
@@ -130,6 +141,7 @@ func (a *archive) commit(changes []change) (written int, err error) {
 		return 0, err
 	}
 	a.changes++
+	a.writes.Add(1)
 	return written, nil
 }
 
@@ -152,6 +164,7 @@ func (a *archive) syncNow() error {
 		a.broken.Store(&err)
 		return err
 	}
+	a.writes.Add(1)
 	return nil
 }
 

@@ -35,8 +35,8 @@ const (
 // goroutine because the other background work can wait for Badger.
 func (j *journal) runSync(stop <-chan struct{}) {
 	j.everySecond(stop, "syncing the log of counts", func() error {
-		j.syncBegan.Store(time.Now().UnixNano())
-		defer j.syncBegan.Store(0)
+		j.syncBegan.Store(new(time.Now()))
+		defer j.syncBegan.Store(nil)
 		return j.log.Sync()
 	})
 }
@@ -75,7 +75,7 @@ func (j *journal) everySecond(stop <-chan struct{}, what string, do func() error
 // power would cost any number of calls.
 func (j *journal) hangs() error {
 	began := j.syncBegan.Load()
-	if began == 0 || time.Since(time.Unix(0, began)) < hangsAfter {
+	if began == nil || time.Since(*began) < hangsAfter {
 		return nil
 	}
 	return fmt.Errorf("syncing the log takes longer than %s", hangsAfter)

@@ -1,6 +1,8 @@
 package badgerstore
 
 import (
+	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,5 +67,48 @@ func TestClockAhead(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestStepDuringSync: a step of the clock does not look like a disk that hangs,
+// and does not hide one.
+func TestStepDuringSync(t *testing.T) {
+	t.Parallel()
+	seen := make(chan time.Time, 1)
+	var s atomic.Pointer[Store]
+	o := Options{Reserve: 1, dataSync: func(f *os.File) error {
+		if s := s.Load(); s != nil {
+			if began := s.journal.syncBegan.Load(); began != nil {
+				select {
+				case seen <- *began:
+				default:
+				}
+			}
+		}
+		return f.Sync()
+	}}
+	opened, err := Open(t.TempDir(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Store(opened)
+	// A record that only the background syncs.
+	if err := opened.journal.log.Append(appendRow(nil, changesKey, opened.journal.confirmed.Load())); err != nil {
+		t.Fatal(err)
+	}
+	began := <-seen
+	if err := opened.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []time.Duration{4 * time.Second, time.Hour, -time.Hour} {
+		var j journal
+		j.syncBegan.Store(new(storetest.Step(began.Add(time.Since(began)), -step)))
+		if err := j.hangs(); err != nil {
+			t.Errorf("step of %v during a short sync: %v", step, err)
+		}
+		j.syncBegan.Store(new(storetest.Step(began.Add(time.Since(began)-hangsAfter), -step)))
+		if err := j.hangs(); err == nil {
+			t.Errorf("step of %v during a sync that hangs: not noticed", step)
+		}
 	}
 }

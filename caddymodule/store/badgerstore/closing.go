@@ -3,15 +3,15 @@ package badgerstore
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
-
-	"github.com/dgraph-io/badger/v4"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// closeWithin is how long Close waits for the disk. Badger flushes its
-// memtables when it is closed, and retries forever while that fails.
+// closeWithin is how long Close waits for the disk to take something. Badger
+// flushes its memtables when it is closed, and retries forever while that
+// fails.
 const closeWithin = 10 * time.Second
 
 // Close refuses all further calls with store.ErrClosed, writes everything that
@@ -19,10 +19,11 @@ const closeWithin = 10 * time.Second
 //
 // On a full, read-only or dead disk it fails with store.ErrNotClosed and leaves
 // the database open. Everything that was synced is in the logs for the next
-// process. Close waits for the disk at most closeWithin. It can be repeated,
-// and succeeds when the disk works again. It waits less if an earlier Close is
-// still in progress. With any other error the database is closed, as after a
-// failed sync of it. Close returns that error each time.
+// process. Close gives up when the disk has taken nothing for closeWithin: a busy
+// disk can take longer in all. It can be repeated, and succeeds when the disk
+// works again. It waits less if an earlier Close is still in progress. With any
+// other error the database is closed, as after a failed sync of it. Close
+// returns that error each time.
 func (s *Store) Close() error {
 	s.closing.Lock()
 	defer s.closing.Unlock()
@@ -30,7 +31,7 @@ func (s *Store) Close() error {
 	if s.ending == nil {
 		s.ending, patience = begin(s.end), s.patience
 	}
-	err, ended := await(s.ending, patience)
+	err, ended := await(s.ending, patience, s.archive)
 	if ended {
 		s.ending = nil
 	}
@@ -65,8 +66,8 @@ func (s *Store) end() error {
 
 // abandon closes an unused database. If the disk fails, the database stays open
 // and its directory stays locked until the process ends.
-func abandon(db *badger.DB) error {
-	err, _ := await(begin(db.Close), closeWithin)
+func (a *archive) abandon() error {
+	err, _ := await(begin(a.db.Close), closeWithin, a)
 	return err
 }
 
@@ -79,12 +80,29 @@ func begin(fn func() error) <-chan error {
 }
 
 // await returns the result that begin sends, or store.ErrNotClosed if there is
-// none in time.
-func await(result <-chan error, patience time.Duration) (err error, ended bool) {
-	select {
-	case err := <-result:
-		return err, true
-	case <-time.After(patience):
-		return fmt.Errorf("%w: writing to the disk takes longer than %s", store.ErrNotClosed, patience), false
+// none and the disk has taken nothing for some time.
+func await(result <-chan error, patience time.Duration, a *archive) (err error, ended bool) {
+	for before := a.taken(); ; {
+		select {
+		case err := <-result:
+			return err, true
+		case <-time.After(patience):
+		}
+		now := a.taken()
+		if slices.Equal(now, before) {
+			return fmt.Errorf("%w: the disk has taken nothing for %s", store.ErrNotClosed, patience), false
+		}
+		before = now
 	}
+}
+
+// taken is what the disk has taken: how many writes, and the size of the tables
+// of each level. A write that fails and is tried again changes neither. It does
+// not access the disk.
+func (a *archive) taken() []int64 {
+	taken := []int64{a.writes.Load()}
+	for _, level := range a.db.Levels() {
+		taken = append(taken, level.Size)
+	}
+	return taken
 }

@@ -312,7 +312,7 @@ func (left *sample) try(t *testing.T, file string, d damage, seed int) {
 
 // maxTime is how long a damaged store may take to open, in time of the
 // processor: tests share their machine with others.
-const maxTime = 2 * time.Second * slowdown
+const maxTime = 2 * time.Second * badgerstore.Slowdown
 
 // processorTime is what this process has taken of the processor.
 func processorTime() time.Duration {

@@ -11,13 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 )
 
 // TestGrowth overwrites rows a million times: the value log, which has no
 // garbage collection, stays empty, and the use of the disk is limited.
 func TestGrowth(t *testing.T) {
 	t.Parallel()
-	const writes, batch, keys, most = 1_000_000 / slowdown, 2000, 20_000, 160 << 20
+	const writes, batch, keys, most = 1_000_000 / badgerstore.Slowdown, 2000, 20_000, 160 << 20
 	dir := t.TempDir()
 	s := open(t, dir)
 	rows := make([]login.Row, keys)

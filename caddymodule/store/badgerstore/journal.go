@@ -45,9 +45,10 @@ type journal struct {
 	buf       []byte        // one record
 	confirmed atomic.Uint64 // the greatest number of a change in the log
 
-	// syncBegan is when the background began the sync that it waits for, in
-	// Unix nanoseconds, 0 if it waits for none.
-	syncBegan atomic.Int64
+	// syncBegan is when the background began the sync that it waits for, nil
+	// if it waits for none. It has a monotonic reading, so that a step of the
+	// clock does not look like a disk that hangs.
+	syncBegan atomic.Pointer[time.Time]
 
 	// Lock archiving before you write counts to the archive, restore a log that
 	// failed, remove segments, or end one that is not full. Calls end a segment that is full, without archiving, and the end is on

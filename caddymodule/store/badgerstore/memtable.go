@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"math"
 	"os"
@@ -59,54 +60,53 @@ func inspectWALs(dir string) (versions []uint64, err error) {
 		if len(data) == 0 {
 			continue
 		}
-		version, at, err := inspectWAL(data)
+		version, end, err := inspectWAL(data)
 		if err != nil {
-			return nil, damaged("%s at byte %d of %d: %w; cutting the file there gives up what follows",
-				filepath.Base(path), at, len(data), err)
+			return nil, damaged("%s: %w; its last complete transaction ends at byte %d of %d", filepath.Base(path), err, end, len(data))
 		}
 		versions = append(versions, version)
 	}
 	return versions, nil
 }
 
-// inspectWAL returns the newest complete version in a log. at is the place of
-// an error.
-func inspectWAL(data []byte) (newest uint64, at int, err error) {
+// inspectWAL returns the newest complete version in a log, and where its last
+// complete transaction ends: a damaged log can be cut there.
+func inspectWAL(data []byte) (newest uint64, end int, err error) {
 	if len(data) < walHeader {
 		return 0, 0, errors.New("the header is cut short")
 	}
 	if lastNonZero(data[:walKeyID]) >= 0 {
 		return 0, 0, errors.New("invalid header")
 	}
-	// An entry begins at at. The last complete transaction ends at complete.
-	// txn is the version of an incomplete one.
-	at = walHeader
-	complete, txn := at, uint64(0)
+	end = walHeader
+	at, txn := end, uint64(0) // an entry begins at at; txn is the version of an incomplete transaction
 	for {
 		e, ok := parseEntry(data[at:])
 		if !ok {
 			break
 		}
+		at += e.size
 		switch {
 		case e.meta&walTxn != 0 && (txn == 0 || txn == e.version):
 			txn = e.version
 		case e.meta&walTxnEnd != 0 && txn == e.ends:
-			newest = max(newest, txn)
-			txn, complete = 0, at+e.size
+			newest, txn, end = max(newest, txn), 0, at
 		case e.meta&(walTxn|walTxnEnd) == 0 && txn == 0:
-			newest, complete = max(newest, e.version), at+e.size
+			newest, end = max(newest, e.version), at
 		default:
-			return 0, at, errors.New("an entry does not belong to its transaction")
+			return 0, end, fmt.Errorf("the entry at byte %d does not belong to its transaction", at-e.size)
 		}
-		at += e.size
 	}
 	if at == len(data) {
-		if complete != at {
-			return 0, at, errors.New("the file is cut short")
+		if end != at {
+			return 0, end, errors.New("the file is cut short")
 		}
-		return newest, at, nil
+		return newest, end, nil
 	}
-	return newest, at, inspectTail(data[at:])
+	if err := inspectTail(data[at:]); err != nil {
+		return 0, end, fmt.Errorf("at byte %d, %w", at, err)
+	}
+	return newest, end, nil
 }
 
 // inspectTail refuses what a crash cannot have left after the last readable

@@ -1,6 +1,6 @@
 //go:build !race
 
-package badgerstore_test
+package badgerstore
 
-// slowdown is what the race detector would cost Badger.
-const slowdown = 1
+// Slowdown is what the race detector would cost Badger.
+const Slowdown = 1

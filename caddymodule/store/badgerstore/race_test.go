@@ -1,6 +1,6 @@
 //go:build race
 
-package badgerstore_test
+package badgerstore
 
-// slowdown is what the race detector costs Badger, about.
-const slowdown = 10
+// Slowdown is what the race detector costs Badger, about.
+const Slowdown = 10

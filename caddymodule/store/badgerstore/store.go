@@ -180,7 +180,7 @@ func Open(dir string, o Options) (*Store, error) {
 	s := &Store{disk: disk, log: logger, seed: maphash.MakeSeed(), claims: claims{accounts: map[token.Hash]string{}}, stop: make(chan struct{}), patience: closeWithin}
 	s.archive = &archive{db: db, durable: o.Sync, checkDisk: disk.checkOpen, sync: db.Sync}
 	if err := s.begin(o); err != nil {
-		return nil, fmt.Errorf("opening %s: %w", dir, errors.Join(err, abandon(db)))
+		return nil, fmt.Errorf("opening %s: %w", dir, errors.Join(err, s.archive.abandon()))
 	}
 	s.archive.checkDisk = disk.check
 	s.recent = newRecorder(s)
@@ -188,6 +188,7 @@ func Open(dir string, o Options) (*Store, error) {
 	s.done.Go(s.recent.run)
 	s.done.Go(func() { s.journal.runSync(s.stop) })
 	s.done.Go(func() { s.journal.run(s.stop) })
+	s.done.Go(func() { s.journal.everySecond(s.stop, "deleting expired rows", newPurger(s.archive, time.Now).step) })
 	return s, nil
 }
 

@@ -79,7 +79,7 @@ func newClient(o Options) (*client, error) {
 		return nil, err
 	}
 	c := &client{
-		options: o, location: l, down: errConnecting,
+		options: o, location: l, clock: clock{began: time.Now()}, down: errConnecting,
 		slots: make(chan struct{}, o.InFlight), changes: make(chan struct{}, maxChanges), ended: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	c.dialer = &dialer{network: l.network, inspect: c.inspect, sentinels: new(net.Resolver), pauses: map[string]*pause{}}

@@ -8,6 +8,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // TestClockIsWrong: a server whose clock is far ahead of the known one, such as
@@ -47,5 +48,32 @@ func TestClockIsWrong(t *testing.T) {
 	call.Until = s.Now().Add(-time.Second)
 	if _, err := s.Take(t.Context(), call, limits, rooms); !errors.Is(err, store.ErrChanged) {
 		t.Errorf("a call of a grant that has ended: got %v, want %v", err, store.ErrChanged)
+	}
+}
+
+// TestStepOfTheClock: when the clock of this machine steps, also while a request
+// is in flight, the time stays that of the server, and the time since a request
+// began is right.
+func TestStepOfTheClock(t *testing.T) {
+	t.Parallel()
+	const ahead, second = time.Minute, time.Second
+	began := time.Now()
+	for _, step := range []time.Duration{4 * second, -4 * second, time.Hour, -time.Hour} {
+		c := clock{began: began}
+		at := func(after time.Duration) int64 { return began.Add(ahead + after).UnixMicro() }
+		c.read(at(second), began.Add(second), began.Add(second))
+		call := c.server(began.Add(second))
+		c.read(at(2*second), began.Add(2*second), storetest.Step(began.Add(2*second), step))
+		for range 2 { // before and after a reply
+			after := c.server(storetest.Step(began.Add(3*second), step))
+			if got, want := after.UnixMicro(), at(3*second); got != want {
+				t.Errorf("step of %v: the time is %v wrong", step, time.Duration(got-want)*time.Microsecond)
+			}
+			if got := after.Sub(call); got != 2*second {
+				t.Errorf("step of %v: a call of two seconds took %v", step, got)
+			}
+			stepped := storetest.Step(began.Add(3*second), step)
+			c.read(at(3*second), stepped, stepped)
+		}
 	}
 }

@@ -78,7 +78,7 @@ func (s *Store) readGrant(ctx context.Context, of hint, hash token.Hash, now tim
 		return store.Grant{}, err
 	}
 	if at, err := reply[0].AsInt64(); err == nil {
-		s.client.clock.read(at, sent)
+		s.client.clock.read(at, sent, time.Now())
 	}
 	grant, err := decodeGrant(of, hash, reply, now)
 	if err != nil {

@@ -168,6 +168,6 @@ func (c *client) pingKey(ctx context.Context, key string) error {
 	if err != nil {
 		return unavailable(err)
 	}
-	c.clock.read(now, sent)
+	c.clock.read(now, sent, time.Now())
 	return nil
 }

@@ -73,7 +73,7 @@ func (s *Store) send(ctx context.Context, t *taking, cost int64, rooms []store.R
 	if r.err != nil {
 		return false, damaged("reply", r.err)
 	}
-	s.client.clock.read(now, sent)
+	s.client.clock.read(now, sent, time.Now())
 	switch result {
 	case changed:
 		return false, store.ErrChanged
@@ -96,7 +96,7 @@ func (s *Store) send(ctx context.Context, t *taking, cost int64, rooms []store.R
 func (s *Store) until(ctx context.Context, call *store.Call) int64 {
 	until := call.Until
 	if deadline, ok := ctx.Deadline(); ok {
-		if deadline = deadline.Add(s.client.clock.ahead()); until.IsZero() || deadline.Before(until) {
+		if deadline = s.client.clock.server(deadline); until.IsZero() || deadline.Before(until) {
 			until = deadline
 		}
 	}
@@ -265,7 +265,7 @@ func (s *Store) GiveBack(ctx context.Context, call store.Call) error {
 		return err
 	}
 	r := reader{reply: reply}
-	s.client.clock.read(r.int(), sent)
+	s.client.clock.read(r.int(), sent, time.Now())
 	for _, holder := range t.holders {
 		if r.err != nil || len(r.reply) == 0 {
 			break

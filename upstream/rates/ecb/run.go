@@ -2,6 +2,7 @@ package ecb
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -39,29 +40,38 @@ func (p *Provider) Run(ctx context.Context) {
 			return
 		}
 	}
-	p.planned.Store(p.options.Now().Add(wait).UnixNano())
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-		next := keep(ctx)
-		p.planned.Store(next.UnixNano())
-		timer.Reset(next.Sub(p.options.Now()))
+	for next := p.options.Now().Add(wait); p.wait(ctx, next); {
+		next = keep(ctx)
 	}
 }
 
-// poll refreshes the rates and returns when to do so again.
+// wait returns at a time, and whether the context has not ended. It looks at the
+// clock every half hour: the machine may have started with a wrong one.
+func (p *Provider) wait(ctx context.Context, next time.Time) bool {
+	p.planned.Store(next.UnixNano())
+	for left := next.Sub(p.options.Now()); left > 0; left = next.Sub(p.options.Now()) {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(min(left, pollInterval)):
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// poll refreshes the rates and returns when to do so again. A failure is an
+// error if the try before failed, too.
 func (p *Provider) poll(ctx context.Context) time.Time {
+	level := slog.LevelWarn
+	if p.Status().Err != nil {
+		level = slog.LevelError
+	}
 	err := p.Refresh(ctx)
 	status, now := p.Status(), p.options.Now()
 	next := nextPoll(now, status.Newest)
 	// A canceled refresh is not a failure.
 	if err != nil && ctx.Err() == nil {
-		p.logger.Error("refreshing rates failed", "error", err, "newest", status.Newest.String())
+		p.logger.Log(ctx, level, "refreshing rates failed", "error", err, "newest", status.Newest.String())
 		next = now.Add(pollInterval)
 	}
 	return next.Add(jitter())

@@ -1,12 +1,15 @@
 package ecb_test
 
 import (
+	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,13 +85,15 @@ func TestRunPollsWhenRatesAreDue(t *testing.T) {
 	})
 }
 
-// After a failure the next try comes in half an hour, window or not.
+// After a failure the next try comes in half an hour, window or not. The first
+// failure is a warning, and each that follows it is an error.
 func TestRunTriesAgainAfterAFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var polls []time.Time
+		var log bytes.Buffer
 		p := open(t, ecb.Options{
-			Base: base(t), DailyURL: "http://bank.invalid/daily",
+			Base: base(t), DailyURL: "http://bank.invalid/daily", Logger: slog.New(slog.NewTextHandler(&log, nil)),
 			Client: &http.Client{Transport: wire(func(*http.Request) string {
 				polls = append(polls, time.Now())
 				return ""
@@ -106,6 +111,40 @@ func TestRunTriesAgainAfterAFailure(t *testing.T) {
 			if pause := polls[i].Sub(polls[i-1]); pause < 30*time.Minute || pause > 31*time.Minute {
 				t.Errorf("a pause of %s", pause)
 			}
+		}
+		cancel()
+		<-done
+		if warnings, errors := strings.Count(log.String(), "level=WARN"), strings.Count(log.String(), "level=ERROR"); warnings != 1 || errors != 5 {
+			t.Errorf("got %d warnings and %d errors, want 1 and 5:\n%s", warnings, errors, &log)
+		}
+	})
+}
+
+// A clock that is set right while Run waits for the end of a weekend does not
+// delay the rates until then.
+func TestRunAfterTheClockWasSet(t *testing.T) {
+	t.Parallel()
+	publication := fixture(t, "eurofxref-daily.xml")
+	synctest.Test(t, func(t *testing.T) {
+		var set, polls atomic.Int64 // the clock begins on Saturday
+		p := open(t, ecb.Options{
+			Base: base(t), DailyURL: "http://bank.invalid/daily", Now: func() time.Time { return time.Now().Add(time.Duration(set.Load())) },
+			Client: &http.Client{Transport: wire(func(*http.Request) string {
+				polls.Add(1)
+				return strings.Replace(publication, "2026-04-13", "1999-12-31", 1)
+			})},
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { p.Run(ctx); close(done) }()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		before := polls.Load()
+		set.Store(int64(62 * time.Hour)) // it is Monday, 15:00
+		time.Sleep(31 * time.Minute)
+		synctest.Wait()
+		if after := polls.Load() - before; before != 1 || after == 0 {
+			t.Errorf("got %d polls on Saturday and %d in the window of Monday, want one and more", before, after)
 		}
 		cancel()
 		<-done

@@ -1,0 +1,64 @@
+package badgerstore
+
+import (
+	"errors"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
+)
+
+// TestCloseOnBusyDisk: a disk that takes six seconds for each of many writes is
+// busy and not dead. Close waits for all of them. It gives up when a write takes
+// as long as closeWithin, and succeeds later.
+func TestCloseOnBusyDisk(t *testing.T) {
+	for name, c := range map[string]struct {
+		each   time.Duration
+		closes bool
+	}{
+		"busy": {6 * time.Second, true},
+		"dead": {5 * closeWithin, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				const counters = 3 * batchRows
+				s, err := Open(dir, Options{Reserve: 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: time.Now()}); err != nil {
+					t.Fatal(err)
+				}
+				day := calendar.UTCDay(time.Now())
+				for i := range counters {
+					call := store.Call{Account: "acc_1", Endpoint: strconv.Itoa(i), Day: day}
+					if _, _, err := TakeDaily(s, call, 1); err != nil {
+						t.Fatal(err)
+					}
+				}
+				s.archive.mu.Lock()
+				s.archive.sync = func() error {
+					time.Sleep(c.each)
+					return s.archive.db.Sync()
+				}
+				s.archive.mu.Unlock()
+				began := time.Now()
+				err = s.Close()
+				if closed := err == nil; closed != c.closes || !closed && !errors.Is(err, store.ErrNotClosed) {
+					t.Errorf("after %v: got %v", time.Since(began), err)
+				}
+				for errors.Is(err, store.ErrNotClosed) {
+					err = s.Close()
+				}
+				if took := time.Since(began); err != nil || took < 2*closeWithin {
+					t.Errorf("closing after %v: %v", took, err)
+				}
+			})
+		})
+	}
+}
