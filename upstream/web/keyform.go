@@ -44,7 +44,7 @@ type keyForm struct {
 // More tells whether to open the fields that few keys need.
 func (f *keyForm) More() bool {
 	return f.Field == "limits" || f.Field == "addresses" || f.Addresses != "" ||
-		slices.ContainsFunc(f.Limits, func(r limitRow) bool { return r.Limit != "" })
+		slices.ContainsFunc(f.Limits, func(r limitRow) bool { return r.Endpoint+r.Limit != "" })
 }
 
 // WrongRow tells whether the problem is about one row of the limits.
@@ -63,7 +63,7 @@ type abilityChoice struct {
 	Checked   bool
 }
 
-// limitRow has the fields of a limit. A row without a number is ignored.
+// limitRow has the fields of a limit. A row without an endpoint is ignored.
 type limitRow struct {
 	Endpoint, Limit, Period string
 	// Endpoints are the options of Endpoint.
@@ -123,7 +123,7 @@ func (s *site) showKeyForm(w http.ResponseWriter, status int, v *visit, form key
 	form.Today, form.Zone = v.clock.now.In(v.clock.zone).Format(time.DateOnly), v.plans.Timezone
 	form.Periods = periods
 	for range min(freeRows, maxLimits-len(form.Limits)) {
-		form.Limits = append(form.Limits, limitRow{Endpoint: api.All, Period: perDay})
+		form.Limits = append(form.Limits, limitRow{Period: perDay})
 	}
 	for i := range form.Limits {
 		form.Limits[i].Endpoints = v.endpointChoices(form.Limits[i].Endpoint)
@@ -157,10 +157,16 @@ func (v *visit) abilities(checked []string) []abilityChoice {
 	return choices
 }
 
+// removeLimit is the endpoint of a limit that the person removes.
+const removeLimit = "none"
+
 // endpointChoices returns the endpoints of the plan, and all of them
 // together. A limit can also be on an endpoint that the plan no longer has.
 func (v *visit) endpointChoices(current string) []choice {
-	choices := []choice{{api.All, "all endpoints"}}
+	choices := []choice{{"", "no limit"}, {api.All, "all endpoints"}}
+	if current != "" {
+		choices[0] = choice{removeLimit, "remove this limit"}
+	}
 	for _, e := range v.plans.Endpoints {
 		if _, listed := v.plan.Limits[e.Name]; listed {
 			choices = append(choices, choice{e.Name, e.Name})
@@ -287,8 +293,9 @@ func (f *keyForm) read(values url.Values) error {
 		if !isChoice(periods, spans[i]) {
 			return errForm
 		}
-		if number = strings.TrimSpace(number); number != "" {
-			f.Limits = append(f.Limits, limitRow{Endpoint: endpoints[i], Limit: number, Period: spans[i]})
+		row := limitRow{Endpoint: endpoints[i], Limit: strings.TrimSpace(number), Period: spans[i]}
+		if row.Endpoint != removeLimit && row.Endpoint+row.Limit != "" {
+			f.Limits = append(f.Limits, row)
 		}
 	}
 	return nil
@@ -309,6 +316,10 @@ func (f *keyForm) limits() []api.Limit {
 		same := func(l api.Limit) bool { return l.Endpoint == limit.Endpoint && l.Period == limit.Period }
 		problem := ""
 		switch {
+		case row.Endpoint == "":
+			problem = "Choose the endpoint of this limit, or clear the number."
+		case row.Limit == "":
+			problem = "Enter the number of calls of this limit, or choose “remove this limit”."
 		case err != nil || limit.Limit < 0 || limit.Limit > maxLimit:
 			problem = "A limit is a whole number from 0 to 10^15, such as 1000."
 		case limit.Limit == 0 && isPace(limit.Period):

@@ -50,7 +50,6 @@ type visit struct {
 	session account.Session
 	plans   api.Plans
 	plan    api.Plan
-	created time.Time // zero for an account that the gate does not know
 	clock   clock
 }
 
@@ -144,7 +143,7 @@ func (s *site) begin(r *http.Request) (*visit, error) {
 	if known.Disabled {
 		return nil, errSignedOut
 	}
-	v.plan, v.created = planOf(v.plans, known.Plan), known.CreatedAt
+	v.plan = planOf(v.plans, known.Plan)
 	zone, err := time.LoadLocation(v.plans.Timezone)
 	if err != nil {
 		return v, fmt.Errorf("loading the gate's zone: %w", err)
