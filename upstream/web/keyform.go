@@ -37,6 +37,8 @@ type keyForm struct {
 	// Offer is set if the plan has no access: then no key can be created.
 	Offer *offer
 
+	// isDraft is true for a form that was filled in before.
+	isDraft bool
 	// checked are the abilities that the person chose, nil for all.
 	checked []string
 }
@@ -88,8 +90,19 @@ var periods = []choice{
 	{perDay, "a day"}, {perMonth, "a month"}, {"second", "a second"}, {"minute", "a minute"}, {"hour", "an hour"},
 }
 
-func (s *site) newKey(w http.ResponseWriter, _ *http.Request, v *visit) error {
-	return s.showKeyForm(w, http.StatusOK, v, keyForm{Life: defaultLife, All: true})
+func (s *site) newKey(w http.ResponseWriter, r *http.Request, v *visit) error {
+	return s.showNewForm(w, r, v, keyForm{Life: defaultLife, All: true})
+}
+
+// showNewForm shows a form, or the draft of it.
+func (s *site) showNewForm(w http.ResponseWriter, r *http.Request, v *visit, form keyForm) error {
+	if draft := s.takeDraft(w, r); draft != nil {
+		kept := keyForm{Key: form.Key, isDraft: true}
+		if err := kept.read(draft); err == nil {
+			form = kept
+		}
+	}
+	return s.showKeyForm(w, http.StatusOK, v, form)
 }
 
 func (s *site) editKey(w http.ResponseWriter, r *http.Request, v *visit) error {
@@ -97,7 +110,7 @@ func (s *site) editKey(w http.ResponseWriter, r *http.Request, v *visit) error {
 	if err != nil {
 		return err
 	}
-	return s.showKeyForm(w, http.StatusOK, v, v.formOf(key))
+	return s.showNewForm(w, r, v, v.formOf(key))
 }
 
 // formOf returns the form with the values of a key.
@@ -134,7 +147,11 @@ func (s *site) showKeyForm(w http.ResponseWriter, status int, v *visit, form key
 	} else {
 		form.Offer = v.offer()
 	}
-	return s.views.show(w, status, "keyform", v.page(title, "settings", &form))
+	p := v.page(title, "settings", &form)
+	if form.isDraft {
+		p.Notice = notices["draft"]
+	}
+	return s.views.show(w, status, "keyform", p)
 }
 
 // abilities returns the abilities of the plan, in the order of the gate's

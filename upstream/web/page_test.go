@@ -186,7 +186,7 @@ func TestSignIn(t *testing.T) {
 			t.Errorf("GET %s: got %d to %q", target, got.status, got.location)
 		}
 	}
-	if got := ada.post("/settings/sessions"); got.location != "/login" {
+	if got := ada.post("/settings/sessions"); got.location != "/login?next=%2Fsettings%2Fsessions" {
 		t.Errorf("POST: got %d to %q", got.status, got.location)
 	}
 	ada.signIn("ADA@example.com")

@@ -22,7 +22,7 @@ func (s *site) signUpForm(w http.ResponseWriter, r *http.Request) error {
 		redirect(w, usagePath, nil)
 		return nil
 	}
-	return s.showSignUp(w, http.StatusOK, signUpView{})
+	return s.showSignUp(w, http.StatusOK, signUpView{Email: s.draft(r).Get("email")})
 }
 
 func (s *site) showSignUp(w http.ResponseWriter, status int, view signUpView) error {
@@ -50,6 +50,9 @@ func (s *site) signUp(w http.ResponseWriter, r *http.Request) error {
 	if err == nil {
 		added, err = s.Accounts.SignUp(r.Context(), email, form.Get("password"), s.SignUpPlan)
 	}
+	if err != nil {
+		s.keepDraft(w, r, loginFields)
+	}
 	switch {
 	case errors.Is(err, account.ErrEmail):
 		view.Field, view.Problem = "email", "This is not an e-mail address."
@@ -72,6 +75,7 @@ func (s *site) signUp(w http.ResponseWriter, r *http.Request) error {
 	if err := s.sessions.Open(w, r, who); err != nil {
 		return err
 	}
+	s.takeDraft(w, r)
 	redirect(w, keysPath, url.Values{"done": {"signed-up"}})
 	return nil
 }

@@ -92,7 +92,11 @@ func (s *site) visited(begin func(*http.Request) (*visit, error), h pageHandler)
 		}
 		if err == nil {
 			// The audit log of the gate names the person.
-			err = h(w, r.WithContext(client.WithActor(r.Context(), v.who.ID)), v)
+			r = r.WithContext(client.WithActor(r.Context(), v.who.ID))
+			err = h(w, r, v)
+		}
+		if err != nil && r.Method == http.MethodPost {
+			s.keepDraft(w, r, visitFields)
 		}
 		if errors.Is(err, errSignedOut) || isRefusedAs(err, "account_disabled") {
 			err = s.askToSignIn(w, r)
@@ -190,14 +194,11 @@ func planOf(plans api.Plans, name string) api.Plan {
 	return api.Plan{Name: name}
 }
 
-// askToSignIn redirects to the sign-in, which redirects back if this is a
-// page. It deletes the session: after an account is enabled again, people
-// have to sign in again.
+// askToSignIn redirects to the sign-in, which redirects back to this page, or
+// to the page of this form. It deletes the session: after an account is enabled
+// again, people have to sign in again.
 func (s *site) askToSignIn(w http.ResponseWriter, r *http.Request) error {
-	query := url.Values{}
-	if r.Method == http.MethodGet {
-		query.Set("next", r.URL.Path)
-	}
+	query := url.Values{"next": {localPath(r.URL.RequestURI())}}
 	if s.sessions.Ended(r) {
 		query.Set("ended", "1")
 	}
