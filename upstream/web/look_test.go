@@ -102,7 +102,7 @@ func TestNothingIsCutOff(t *testing.T) {
 }
 
 // On a phone, the status, the code and the number of refusals of each recent
-// call are inside its row, and nothing of the row is over them. The story has a
+// call are inside the card, and nothing of the row is over them. The story has a
 // row for each code.
 func TestPhoneShowsEachRefusal(t *testing.T) {
 	t.Parallel()
@@ -113,7 +113,7 @@ func TestPhoneShowsEachRefusal(t *testing.T) {
 		for _, story := range []string{"calls-codes", "calls-burst"} {
 			page.Go(server.URL + "/" + story)
 			const hidden = `[...document.querySelectorAll(".calls tbody tr")].flatMap(row => {
-				const inside = row.getBoundingClientRect();
+				const inside = row.closest(".card").getBoundingClientRect();
 				const boxes = [...row.querySelectorAll("td > *")].filter(e => e.checkVisibility()).map(e => {
 					const range = document.createRange();
 					range.selectNodeContents(e);
@@ -124,7 +124,7 @@ func TestPhoneShowsEachRefusal(t *testing.T) {
 					boxes.some(([, other], j) => i !== j && over(box, other))).map(([text]) => text);
 			})`
 			for _, text := range browsertest.Evaluate[[]string](page, hidden) {
-				t.Errorf("%s, %d: %q is outside of its row or under other text", story, width, text)
+				t.Errorf("%s, %d: %q is outside of the card or under other text", story, width, text)
 			}
 		}
 	}
