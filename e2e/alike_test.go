@@ -36,6 +36,7 @@ var normalisations = []struct {
 	{regexp.MustCompile(`(?m)^(Set-Cookie: tollgate=)[0-9A-Za-z_-]{43}; Path=/; Expires=[^;]+;`), "${1}COOKIE; Path=/; Expires=TIME;"},
 	// Times and durations of recent calls, keys and sessions, as JSON and on
 	// pages.
+	{regexp.MustCompile(`(name="session" value=")[0-9A-Za-z_-]{43}"`), `${1}ID"`},
 	{regexp.MustCompile(`"at":"[^"]+"`), `"at":"TIME"`},
 	{regexp.MustCompile(`"duration_ms":[0-9.]+`), `"duration_ms":N`},
 	{regexp.MustCompile(`<time datetime="[^"]+" title="[^"]+">[^<]+</time>`), "<time>TIME</time>"},

@@ -93,7 +93,7 @@ func TestManyRefusedCalls(t *testing.T) {
 		w.get(t, convert, few)
 	}
 	recent, err := w.store.Recent(t.Context(), "acc_1", noon)
-	if err != nil || len(recent) != store.MaxRecent {
+	if err != nil || len(recent) != store.MaxRecentRefused {
 		t.Fatalf("got %d recent calls (%v)", len(recent), err)
 	}
 	for _, r := range recent {

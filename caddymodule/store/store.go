@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
@@ -48,6 +49,10 @@ const (
 
 	// MaxRecent is how many recent calls are kept for each account.
 	MaxRecent = 100
+
+	// MaxRecentRefused is how many of them may be refused. So a client that is
+	// refused again and again does not displace all admitted calls.
+	MaxRecentRefused = MaxRecent / 2
 
 	// RecentFor is how long a recent call is kept.
 	RecentFor = 30 * 24 * time.Hour
@@ -376,15 +381,30 @@ type Usage interface {
 	// with a key, the CountsAs of one of its keys, those of the key.
 	Counts(ctx context.Context, account, key string, first, last calendar.Day) ([]Count, error)
 
-	// Recent returns the account's last calls, newest first: at most
-	// MaxRecent, none older than RecentFor. It includes the records of
-	// every call of Record that returned before.
+	// Recent returns the account's last calls, newest first, as LastCalls
+	// does, and none older than RecentFor. It includes the records of every
+	// call of Record that returned before.
 	Recent(ctx context.Context, account string, now time.Time) ([]Record, error)
 
 	// ResetCounts sets the counters of an endpoint on that day to zero, those
 	// of the account and of its keys, or those of all endpoints if endpoint
 	// is empty. Paces do not change.
 	ResetCounts(ctx context.Context, account, endpoint string, day calendar.Day) error
+}
+
+// LastCalls sorts the calls of one account, newest first, and returns those
+// that a store keeps: the last MaxRecentRefused of the refused calls, and of
+// all these the last MaxRecent. It reuses the memory of calls.
+func LastCalls(calls []Record) []Record {
+	slices.SortStableFunc(calls, func(a, b Record) int { return b.At.Compare(a.At) })
+	refused := 0
+	calls = slices.DeleteFunc(calls, func(r Record) bool {
+		if r.Code != "" {
+			refused++
+		}
+		return r.Code != "" && refused > MaxRecentRefused
+	})
+	return slices.Delete(calls, min(len(calls), MaxRecent), len(calls))
 }
 
 // Health checks the store.

@@ -12,9 +12,14 @@ import (
 
 const callsPath = usagePath + "/calls"
 
-// callRow is one recent call.
+// callRow is one recent call, or several equal refusals in a row.
 type callRow struct {
-	At           moment
+	// At is the time of the newest call, Since that of the oldest if there are
+	// several.
+	At    moment
+	Since *moment
+	Calls int
+	// Path is the pattern of the endpoint if the paths differ.
 	Method, Path string
 	Status       int
 	// Code is why the gate refused the call. It is empty for an admitted call.
@@ -98,8 +103,8 @@ func (f callFilter) selectsStatus(c api.UsageCall) bool {
 	return f.Status == strconv.Itoa(c.Status/100)+"xx"
 }
 
-// callList returns the recent calls that a filter selects, up to limit after
-// some that are skipped.
+// callList returns the rows of the recent calls that a filter selects, up to
+// limit after some that are skipped.
 func (v *visit) callList(document api.UsageDocument, filter callFilter, skip, limit int) callList {
 	list := callList{Filter: filter, All: len(document.RecentCalls)}
 	var selected []api.UsageCall
@@ -119,9 +124,10 @@ func (v *visit) callList(document api.UsageDocument, filter callFilter, skip, li
 	}
 	slices.Sort(list.Keys)
 	slices.Sort(list.Endpoints)
-	first := min(skip, len(selected))
-	last := min(first+limit, len(selected))
-	list.Rows, list.More, list.Older = v.callRows(selected[first:last]), last < len(selected), first > 0
+	rows := v.callRows(selected)
+	first := min(skip, len(rows))
+	last := min(first+limit, len(rows))
+	list.Rows, list.More, list.Older = rows[first:last], last < len(rows), first > 0
 	return list
 }
 
@@ -139,11 +145,21 @@ func (s *site) calls(w http.ResponseWriter, r *http.Request, v *visit) error {
 	return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage", list))
 }
 
+// callRows returns the rows of calls, newest first.
 func (v *visit) callRows(calls []api.UsageCall) []callRow {
 	rows := make([]callRow, 0, len(calls))
-	for _, c := range calls {
+	for i, c := range calls {
+		if i > 0 && isSameRefusal(c, calls[i-1]) {
+			row := &rows[len(rows)-1]
+			row.Calls++
+			row.Since = new(v.clock.precise(c.At.Time))
+			if row.Path != c.Path {
+				row.Path = v.patternOf(c.Endpoint)
+			}
+			continue
+		}
 		row := callRow{
-			At: v.clock.precise(c.At.Time), Method: c.Method, Path: c.Path, Code: c.Code,
+			Calls: 1, At: v.clock.precise(c.At.Time), Method: c.Method, Path: c.Path, Code: c.Code,
 			Status: c.Status, Kind: statusKind(c.Status), Meaning: http.StatusText(c.Status), Key: c.Key,
 		}
 		if c.Code == "" {
@@ -152,6 +168,22 @@ func (v *visit) callRows(calls []api.UsageCall) []callRow {
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// isSameRefusal tells whether two calls were refused for the same reason.
+func isSameRefusal(a, b api.UsageCall) bool {
+	return a.Code != "" && a.Code == b.Code && a.Status == b.Status && a.Endpoint == b.Endpoint && a.Method == b.Method && a.Key == b.Key && a.KeyID == b.KeyID
+}
+
+// patternOf returns the path of an endpoint, or its name if it is no longer
+// configured.
+func (v *visit) patternOf(endpoint string) string {
+	for _, e := range v.plans.Endpoints {
+		if e.Name == endpoint {
+			return e.Path
+		}
+	}
+	return endpoint
 }
 
 func statusKind(status int) string {

@@ -24,7 +24,8 @@ const (
 	maxSeries = 6
 
 	daysOfWeek = 7
-	// fullWeeks is up to how many days every Monday has a label.
+	// fullWeeks is up to how many days every Monday has a label, not every
+	// third.
 	fullWeeks = 45
 )
 
@@ -38,13 +39,16 @@ type chart struct {
 	Columns     []column
 	// First is the date of the first column.
 	First string
-	// Ticks are the Mondays, as an SVG path.
+	// Ticks are marks below the Mondays, as an SVG path.
 	Ticks string
+	// Endpoints are the names of Cells. There are none for one endpoint alone.
+	Endpoints []string
 	// Limit is the limit of the chosen endpoint, nil if there is none.
 	Limit *chartLimit
 	// Summary describes the chart in a sentence.
 	Summary string
-	// Rows are the days with calls, newest first.
+	// Rows are the days with calls, newest first. Without any, the page says so
+	// instead of a chart.
 	Rows []column
 }
 
@@ -67,18 +71,20 @@ type series struct {
 type column struct {
 	Day, Short string
 	// Tick labels the axis. It is empty on most days.
-	Tick  string
-	Total string
-	// Cells are the counts of each series, for the table.
+	Tick              string
+	Admitted, Refused string
+	// Cells are the admitted calls to each endpoint, for the table.
 	Cells []string
 }
 
-// chartData is what a chart shows. Counts has a list for each series, by day.
+// chartData is what a chart shows. Counts has the admitted calls of each name,
+// by day.
 type chartData struct {
-	days   []string
-	names  []string
-	counts [][]int64
-	limit  *int64
+	days    []string
+	names   []string
+	counts  [][]int64
+	refused []int64
+	limit   *int64
 }
 
 // refusedCalls are the numbers of refused calls by day and endpoint.
@@ -92,13 +98,12 @@ const (
 
 // newChartData returns the data of all endpoints, or of one.
 func newChartData(document api.UsageDocument, refused refusedCalls, only string) chartData {
-	var d chartData
-	rejected := make([]int64, len(document.Days))
+	d := chartData{refused: make([]int64, len(document.Days))}
 	for i, day := range document.Days {
 		d.days = append(d.days, day.Day)
 		for endpoint, n := range refused[day.Day] {
 			if only == "" || endpoint == only {
-				rejected[i] += n
+				d.refused[i] += n
 			}
 		}
 	}
@@ -116,9 +121,6 @@ func newChartData(document api.UsageDocument, refused refusedCalls, only string)
 	if only == "" {
 		d.limit = nil
 		d.group()
-	}
-	if sumOf(rejected) > 0 {
-		d.names, d.counts = append(d.names, refusedName), append(d.counts, rejected)
 	}
 	return d
 }
@@ -145,7 +147,7 @@ func (d *chartData) group() {
 		}
 	}
 	grouped.names, grouped.counts = append(grouped.names, othersName), append(grouped.counts, others)
-	*d = chartData{days: d.days, names: grouped.names, counts: grouped.counts}
+	d.names, d.counts = grouped.names, grouped.counts
 }
 
 // newChart returns the chart of the data, or nil without any.
@@ -154,18 +156,17 @@ func newChart(d chartData) *chart {
 		return nil
 	}
 	c := &chart{Width: len(d.days) * dayWidth, Height: chartHeight, First: d.days[0]}
-	var most, sum int64
+	var most, admitted int64
 	best := 0
 	for i := range d.days {
-		n := d.total(i)
-		sum += n
-		if n > most {
+		admitted += d.admitted(i)
+		if n := d.admitted(i) + d.refused[i]; n > most {
 			most, best = n, i
 		}
 	}
 	top := roundUp(most)
 	if d.limit != nil {
-		c.Limit = &chartLimit{Text: humanize.Comma(*d.limit) + " a day"}
+		c.Limit = &chartLimit{Text: limitText(*d.limit, perDay)}
 		if *d.limit <= max(4*most, 10) {
 			top = roundUp(max(most, *d.limit))
 			c.Limit.Y = strconv.Itoa(level(*d.limit, top))
@@ -174,24 +175,29 @@ func newChart(d chartData) *chart {
 	c.Top, c.Middle = humanize.Comma(top), humanize.Comma(top/2)
 	for i, name := range d.names {
 		s := series{Name: name, Class: "c" + strconv.Itoa(min(i, maxSeries-1)), Endpoint: name}
-		switch name {
-		case refusedName:
-			s.Class, s.Endpoint = refusedClass, ""
-		case othersName:
+		if name == othersName {
 			s.Endpoint = ""
 		}
 		c.Series = append(c.Series, s)
 	}
+	if len(d.names) > 1 {
+		c.Endpoints = d.names
+	}
+	refused := sumOf(d.refused)
+	if refused > 0 {
+		c.Series = append(c.Series, series{Name: refusedName, Class: refusedClass})
+	}
 	c.draw(d, top)
-	c.Summary = "Calls a day from " + c.Columns[0].Short + " to " + c.Columns[len(d.days)-1].Short + ": " + humanize.Comma(sum) + " in all"
+	c.Summary = "Calls a day from " + c.Columns[0].Short + " to " + c.Columns[len(d.days)-1].Short + ": " +
+		humanize.Comma(admitted) + " admitted, " + humanize.Comma(refused) + " refused"
 	if most > 0 {
 		c.Summary += ", most on " + shortDay(d.days[best]) + " with " + humanize.Comma(most)
 	}
 	return c
 }
 
-// total is the number of calls of a day, refused ones included.
-func (d *chartData) total(day int) (sum int64) {
+// admitted is the number of admitted calls of a day.
+func (d *chartData) admitted(day int) (sum int64) {
 	for _, counts := range d.counts {
 		sum += counts[day]
 	}
@@ -207,38 +213,61 @@ func sumOf(counts []int64) (sum int64) {
 
 // draw adds the bars and the columns of all days.
 func (c *chart) draw(d chartData, top int64) {
-	bars := make([]strings.Builder, len(c.Series))
+	counts := append(slices.Clone(d.counts), d.refused)
+	bars := make([]strings.Builder, len(counts))
 	for i, day := range d.days {
-		sum := d.total(i)
-		col := column{Day: day, Short: shortDay(day), Total: humanize.Comma(sum)}
-		if date, err := time.Parse(time.DateOnly, day); err == nil && date.Weekday() == time.Monday {
-			c.Ticks += "M" + strconv.Itoa(i*dayWidth) + " 0v40"
-			if len(d.days) <= fullWeeks || (len(d.days)-i)/daysOfWeek%2 == 0 {
-				col.Tick = col.Short
-			}
+		col := column{
+			Day: day, Short: shortDay(day), Tick: tick(i, d.days),
+			Admitted: humanize.Comma(d.admitted(i)), Refused: humanize.Comma(d.refused[i]),
 		}
-		if len(d.days) <= daysOfWeek {
-			col.Tick = col.Short
+		x := i*dayWidth + dayWidth/2
+		if isMonday(day) {
+			c.Ticks += "M" + strconv.Itoa(x) + " 0v40"
+		}
+		for j := range c.Endpoints {
+			col.Cells = append(col.Cells, humanize.Comma(d.counts[j][i]))
 		}
 		var below int64
-		for j := range c.Series {
-			n := d.counts[j][i]
-			col.Cells = append(col.Cells, humanize.Comma(n))
-			if n == 0 {
-				continue
+		for j := range counts {
+			if n := counts[j][i]; n > 0 {
+				fmt.Fprintf(&bars[j], "M%d%+dV%d", x, level(below, top), level(below+n, top))
+				below += n
 			}
-			fmt.Fprintf(&bars[j], "M%d%+dV%d", i*dayWidth+dayWidth/2, level(below, top), level(below+n, top))
-			below += n
 		}
 		c.Columns = append(c.Columns, col)
-		if sum > 0 {
+		if below > 0 {
 			c.Rows = append(c.Rows, col)
 		}
 	}
 	slices.Reverse(c.Rows)
 	for j := range c.Series {
-		c.Series[j].Bars, c.Series[j].Total = bars[j].String(), humanize.Comma(sumOf(d.counts[j]))
+		c.Series[j].Bars, c.Series[j].Total = bars[j].String(), humanize.Comma(sumOf(counts[j]))
 	}
+}
+
+// tick returns the label of a day below the axis, empty for most days. On the
+// narrowest phone, a label is as wide as the bars of 6 of 30 or 18 of 90 days.
+func tick(i int, days []string) string {
+	switch {
+	case len(days) <= daysOfWeek && i%2 == 1:
+		return ""
+	case len(days) <= daysOfWeek:
+		text := shortDay(days[i])
+		if number, _, _ := strings.Cut(text, " "); i > 0 && number != "1" && number != "2" {
+			return number // the month is that of the label before
+		}
+		return text
+	case !isMonday(days[i]):
+		return ""
+	case len(days) <= fullWeeks, (len(days)-i)/daysOfWeek%3 == 1:
+		return shortDay(days[i])
+	}
+	return ""
+}
+
+func isMonday(day string) bool {
+	date, err := time.Parse(time.DateOnly, day)
+	return err == nil && date.Weekday() == time.Monday
 }
 
 // level is where a number of calls is in a chart.

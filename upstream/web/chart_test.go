@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -36,13 +37,13 @@ func TestChart(t *testing.T) {
 	if c.Top != "1,600" || c.Middle != "800" || c.Series[0].Bars != "M15+0V-938" || c.Series[1].Bars != "M15-938V-1000" || c.Limit != nil {
 		t.Errorf("got %+v", c)
 	}
-	if want := "Calls a day from 15 Nov to 16 Nov: 1,600 in all, most on 16 Nov with 1,600"; c.Summary != want {
+	if want := "Calls a day from 15 Nov to 16 Nov: 1,600 admitted, 0 refused, most on 16 Nov with 1,600"; c.Summary != want {
 		t.Errorf("got %q, want %q", c.Summary, want)
 	}
 	if got := strings.Join(c.Columns[1].Cells, " "); got != "1,500 100" || c.Series[0].Total != "1,500" {
 		t.Errorf("got %q and %q", got, c.Series[0].Total)
 	}
-	if len(c.Rows) != 1 || c.Rows[0].Day != "2026-11-16" || c.Ticks != "M10 0v40" {
+	if len(c.Rows) != 1 || c.Rows[0].Day != "2026-11-16" || c.Ticks != "M15 0v40" {
 		t.Errorf("got the rows %+v and the ticks %s", c.Rows, c.Ticks)
 	}
 	if newChart(chartData{}) != nil {
@@ -51,7 +52,7 @@ func TestChart(t *testing.T) {
 
 	refused := refusedCalls{"2026-11-15": {"convert": 3, "rates": 4}, "2026-11-16": {"rates": 5}}
 	c = newChart(newChartData(document, refused, "convert"))
-	if len(c.Series) != 2 || c.Series[1].Total != "3" || c.Series[1].Class != "refused" || c.Columns[0].Total != "3" {
+	if len(c.Series) != 2 || c.Series[1].Total != "3" || c.Series[1].Class != "refused" || c.Columns[0].Refused != "3" {
 		t.Errorf("of one endpoint: got %+v", c.Series)
 	}
 	if c.Limit == nil || c.Limit.Y != "-1000" || c.Top != "2,000" {
@@ -62,6 +63,30 @@ func TestChart(t *testing.T) {
 	}
 	if c = newChart(newChartData(document, refused, "")); c.Series[2].Total != "12" {
 		t.Errorf("of all endpoints: got %+v", c.Series)
+	}
+}
+
+// The labels of 7 days are every second day, with the month where it begins;
+// those of 30 days the Mondays, those of 90 days every third Monday.
+func TestTicks(t *testing.T) {
+	t.Parallel()
+	for days, want := range map[int][]string{
+		7:  {"28 Nov", "30", "2 Dec", "4"},
+		30: {"9 Nov", "16 Nov", "23 Nov", "30 Nov"},
+		90: {"21 Sep", "12 Oct", "2 Nov", "23 Nov"},
+	} {
+		var dates, got []string
+		for i := range days {
+			dates = append(dates, time.Date(2026, 12, 5-days+i, 0, 0, 0, 0, time.UTC).Format(time.DateOnly))
+		}
+		for i := range dates {
+			if text := tick(i, dates); text != "" {
+				got = append(got, text)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%d days: got %q, want %q", days, got, want)
+		}
 	}
 }
 
@@ -85,7 +110,7 @@ func TestChartGroups(t *testing.T) {
 	}
 }
 
-// The chart is as long as chosen, and a young account has a short one.
+// The chart is as long as chosen.
 func TestUsageQuery(t *testing.T) {
 	t.Parallel()
 	endpoints := storyPlans().Endpoints
@@ -114,9 +139,10 @@ func TestStatus(t *testing.T) {
 		{monthlyUsage(2_000_000, 100), "over", "1 of 4 endpoints used up: convert.", ""},
 		{monthlyUsage(100, 2_500_000), "over", "1 limit used up: All endpoints.", ""},
 		{keyUsage(1, 1000), "over", "1 limit used up: convert with key ci.", "4 h 12 min"},
+		{closedUsage(), "near", "1 of 6 endpoints closed: batch.", ""},
 	} {
 		got := newStatus(v.meters(c.document).Bars, len(c.document.Endpoints))
-		if got.Kind != c.kind || got.Text != c.text || got.Countdown != c.resets || (got.Resets == nil) != (c.kind == "ok") {
+		if got.Kind != c.kind || got.Text != c.text || got.Countdown != c.resets || (got.Resets == nil) != (c.kind == "ok" || strings.Contains(c.text, "closed")) {
 			t.Errorf("got %+v, want %s: %s %s", got, c.kind, c.text, c.resets)
 		}
 	}

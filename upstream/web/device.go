@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+
+	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
 // sessionsView is the page that lists the sessions of the account.
@@ -14,7 +17,7 @@ type sessionsView struct {
 }
 
 type sessionRow struct {
-	Browser         string
+	ID, Browser     string
 	Current         bool
 	Since, LastSeen moment
 }
@@ -30,7 +33,7 @@ func (s *site) sessionList(w http.ResponseWriter, r *http.Request, v *visit) err
 			continue
 		}
 		row := sessionRow{
-			Browser: browser(one.Agent), Current: one.ID == v.session.ID,
+			ID: one.ID, Browser: browser(one.Agent), Current: one.ID == v.session.ID,
 			Since: v.clock.moment(one.CreatedAt), LastSeen: v.clock.moment(one.SeenAt),
 		}
 		view.Others = view.Others || !row.Current
@@ -41,12 +44,37 @@ func (s *site) sessionList(w http.ResponseWriter, r *http.Request, v *visit) err
 	return s.views.show(w, http.StatusOK, "sessions", p)
 }
 
-// endSessions ends all other sessions.
+// endSessions ends one session of the account, or all others.
 func (s *site) endSessions(w http.ResponseWriter, r *http.Request, v *visit) error {
+	form, err := readForm(w, r)
+	if err != nil {
+		return err
+	}
+	if form.Has("session") {
+		return s.endSession(w, r, v, form.Get("session"))
+	}
 	if err := s.Sessions.RemoveOtherSessions(r.Context(), v.who.ID, v.session.ID); err != nil {
 		return err
 	}
 	redirect(w, "/settings/sessions", url.Values{"done": {"elsewhere"}})
+	return nil
+}
+
+// endSession ends one session of the account, if it is there.
+func (s *site) endSession(w http.ResponseWriter, r *http.Request, v *visit, id string) error {
+	if id == v.session.ID {
+		return s.logout(w, r)
+	}
+	all, err := s.Sessions.Sessions(r.Context(), v.who.ID)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(all, func(one account.Session) bool { return one.ID == id }) {
+		if err := s.Sessions.RemoveSession(r.Context(), id); err != nil {
+			return err
+		}
+	}
+	redirect(w, "/settings/sessions", url.Values{"done": {"ended"}})
 	return nil
 }
 

@@ -1,7 +1,11 @@
 package web
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -197,4 +201,69 @@ func fullKey() api.Key {
 		key.Addresses = append(key.Addresses, fmt.Sprintf("2001:db8:85a3:8d3:1319:8a2e:%d:/112", 1000+i))
 	}
 	return key
+}
+
+// closedUsage is usage of the plan starter where batch is closed, and convert
+// for one key.
+func closedUsage() api.UsageDocument {
+	d := storyUsage(map[string]float64{"convert": 0.3}, 4)
+	for i := range d.Endpoints {
+		if d.Endpoints[i].Endpoint == "batch" {
+			d.Endpoints[i].Limit, d.Endpoints[i].Remaining = new(int64(0)), new(int64(0))
+			d.Endpoints[i].Limits = []api.UsageLimit{storyUsedLimit(perDay, 0, 0)}
+		}
+	}
+	d.Keys = []api.UsageKey{{ID: "key_1", Name: "ci", Limits: []api.UsageKeyLimit{{Endpoint: "convert", UsageLimit: storyUsedLimit(perDay, 0, 0)}}}}
+	return d
+}
+
+// keyClosedUsage is usage where a key may not call an endpoint.
+func keyClosedUsage() api.UsageDocument {
+	d := storyUsage(map[string]float64{"convert": 0.3}, 4)
+	d.Keys = closedUsage().Keys
+	return d
+}
+
+// burstUsage is usage with many refusals in a row: 30 of one call, and 20 of
+// calls with different paths.
+func burstUsage() api.UsageDocument {
+	d := storyUsage(map[string]float64{"batch": 1}, 20)
+	refusal := func(endpoint, method, path string, ago int) api.UsageCall {
+		return api.UsageCall{At: api.Millis{Time: storyTime.Add(-time.Duration(ago) * time.Second)}, Endpoint: endpoint, Method: method, Path: path,
+			Status: 429, Code: "quota_exceeded", Key: "ci", KeyID: "key_1"}
+	}
+	var burst []api.UsageCall
+	for i := range 30 {
+		burst = append(burst, refusal("batch", "POST", "/api/convert/batch", i))
+	}
+	for i := range 20 {
+		burst = append(burst, refusal("convert", "GET", fmt.Sprintf("/api/convert/EUR/%d/USD", i), 30+i))
+	}
+	d.RecentCalls = append(burst, d.RecentCalls...)
+	return d
+}
+
+// codesUsage is usage with a call for each code of a refusal.
+func codesUsage() api.UsageDocument {
+	d := storyUsage(nil, 0)
+	for i, code := range refusalCodes() {
+		d.RecentCalls = append(d.RecentCalls, api.UsageCall{
+			At: api.Millis{Time: storyTime.AddDate(0, 0, -i)}, Endpoint: "history", Method: "GET", Path: "/api/history/EUR/CHF", Status: 429, Code: code,
+			Key: "a name that is as long as a name may be, sixty-four characters!!",
+		})
+	}
+	return d
+}
+
+// refusalCodes are the codes that the API documents.
+func refusalCodes() []string {
+	var refusals map[string]json.RawMessage
+	text, err := os.ReadFile("../api/examples/refusals.json")
+	if err == nil {
+		err = json.Unmarshal(text, &refusals)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return slices.Sorted(maps.Keys(refusals))
 }

@@ -37,6 +37,8 @@ type keyForm struct {
 	// Offer is set if the plan has no access: then no key can be created.
 	Offer *offer
 
+	// isDraft is true for a form that was filled in before.
+	isDraft bool
 	// checked are the abilities that the person chose, nil for all.
 	checked []string
 }
@@ -44,7 +46,7 @@ type keyForm struct {
 // More tells whether to open the fields that few keys need.
 func (f *keyForm) More() bool {
 	return f.Field == "limits" || f.Field == "addresses" || f.Addresses != "" ||
-		slices.ContainsFunc(f.Limits, func(r limitRow) bool { return r.Limit != "" })
+		slices.ContainsFunc(f.Limits, func(r limitRow) bool { return r.Endpoint+r.Limit != "" })
 }
 
 // WrongRow tells whether the problem is about one row of the limits.
@@ -63,7 +65,7 @@ type abilityChoice struct {
 	Checked   bool
 }
 
-// limitRow has the fields of a limit. A row without a number is ignored.
+// limitRow has the fields of a limit. A row without an endpoint is ignored.
 type limitRow struct {
 	Endpoint, Limit, Period string
 	// Endpoints are the options of Endpoint.
@@ -88,8 +90,19 @@ var periods = []choice{
 	{perDay, "a day"}, {perMonth, "a month"}, {"second", "a second"}, {"minute", "a minute"}, {"hour", "an hour"},
 }
 
-func (s *site) newKey(w http.ResponseWriter, _ *http.Request, v *visit) error {
-	return s.showKeyForm(w, http.StatusOK, v, keyForm{Life: defaultLife, All: true})
+func (s *site) newKey(w http.ResponseWriter, r *http.Request, v *visit) error {
+	return s.showNewForm(w, r, v, keyForm{Life: defaultLife, All: true})
+}
+
+// showNewForm shows a form, or the draft of it.
+func (s *site) showNewForm(w http.ResponseWriter, r *http.Request, v *visit, form keyForm) error {
+	if draft := s.takeDraft(w, r); draft != nil {
+		kept := keyForm{Key: form.Key, isDraft: true}
+		if err := kept.read(draft); err == nil {
+			form = kept
+		}
+	}
+	return s.showKeyForm(w, http.StatusOK, v, form)
 }
 
 func (s *site) editKey(w http.ResponseWriter, r *http.Request, v *visit) error {
@@ -97,7 +110,7 @@ func (s *site) editKey(w http.ResponseWriter, r *http.Request, v *visit) error {
 	if err != nil {
 		return err
 	}
-	return s.showKeyForm(w, http.StatusOK, v, v.formOf(key))
+	return s.showNewForm(w, r, v, v.formOf(key))
 }
 
 // formOf returns the form with the values of a key.
@@ -123,7 +136,7 @@ func (s *site) showKeyForm(w http.ResponseWriter, status int, v *visit, form key
 	form.Today, form.Zone = v.clock.now.In(v.clock.zone).Format(time.DateOnly), v.plans.Timezone
 	form.Periods = periods
 	for range min(freeRows, maxLimits-len(form.Limits)) {
-		form.Limits = append(form.Limits, limitRow{Endpoint: api.All, Period: perDay})
+		form.Limits = append(form.Limits, limitRow{Period: perDay})
 	}
 	for i := range form.Limits {
 		form.Limits[i].Endpoints = v.endpointChoices(form.Limits[i].Endpoint)
@@ -134,7 +147,11 @@ func (s *site) showKeyForm(w http.ResponseWriter, status int, v *visit, form key
 	} else {
 		form.Offer = v.offer()
 	}
-	return s.views.show(w, status, "keyform", v.page(title, "settings", &form))
+	p := v.page(title, "settings", &form)
+	if form.isDraft {
+		p.Notice = notices["draft"]
+	}
+	return s.views.show(w, status, "keyform", p)
 }
 
 // abilities returns the abilities of the plan, in the order of the gate's
@@ -157,10 +174,16 @@ func (v *visit) abilities(checked []string) []abilityChoice {
 	return choices
 }
 
+// removeLimit is the endpoint of a limit that the person removes.
+const removeLimit = "none"
+
 // endpointChoices returns the endpoints of the plan, and all of them
 // together. A limit can also be on an endpoint that the plan no longer has.
 func (v *visit) endpointChoices(current string) []choice {
-	choices := []choice{{api.All, "all endpoints"}}
+	choices := []choice{{"", "no limit"}, {api.All, "all endpoints"}}
+	if current != "" {
+		choices[0] = choice{removeLimit, "remove this limit"}
+	}
 	for _, e := range v.plans.Endpoints {
 		if _, listed := v.plan.Limits[e.Name]; listed {
 			choices = append(choices, choice{e.Name, e.Name})
@@ -287,8 +310,9 @@ func (f *keyForm) read(values url.Values) error {
 		if !isChoice(periods, spans[i]) {
 			return errForm
 		}
-		if number = strings.TrimSpace(number); number != "" {
-			f.Limits = append(f.Limits, limitRow{Endpoint: endpoints[i], Limit: number, Period: spans[i]})
+		row := limitRow{Endpoint: endpoints[i], Limit: strings.TrimSpace(number), Period: spans[i]}
+		if row.Endpoint != removeLimit && row.Endpoint+row.Limit != "" {
+			f.Limits = append(f.Limits, row)
 		}
 	}
 	return nil
@@ -309,6 +333,10 @@ func (f *keyForm) limits() []api.Limit {
 		same := func(l api.Limit) bool { return l.Endpoint == limit.Endpoint && l.Period == limit.Period }
 		problem := ""
 		switch {
+		case row.Endpoint == "":
+			problem = "Choose the endpoint of this limit, or clear the number."
+		case row.Limit == "":
+			problem = "Enter the number of calls of this limit, or choose “remove this limit”."
 		case err != nil || limit.Limit < 0 || limit.Limit > maxLimit:
 			problem = "A limit is a whole number from 0 to 10^15, such as 1000."
 		case limit.Limit == 0 && isPace(limit.Period):

@@ -121,6 +121,8 @@ type keyView struct {
 	// of its calls include those of the other key.
 	Rotated  bool
 	Overlaps []choice
+	// Overlap is the chosen one.
+	Overlap string
 	// Used is what was used of the key's own limits.
 	Used    meters
 	Calls   keyCalls
@@ -159,7 +161,7 @@ func (v *visit) keyView(keys []api.Key, id string) (keyView, error) {
 	if i < 0 {
 		return keyView{}, errNotFound
 	}
-	view := keyView{keyRow: v.keyRow(keys[i]), Overlaps: overlaps, Offer: v.offer()}
+	view := keyView{keyRow: v.keyRow(keys[i]), Overlaps: overlaps, Overlap: defaultOverlap, Offer: v.offer()}
 	next := successors(keys, v.clock.now)
 	view.Successor, view.Rotated = next[id], next[id] != nil
 	for _, newer := range next {
@@ -216,6 +218,9 @@ func (s *site) showLiveKey(w http.ResponseWriter, r *http.Request, v *visit, nam
 	if !view.Live {
 		return errNotFound
 	}
+	if draft := s.takeDraft(w, r); isChoice(overlaps, draft.Get("overlap")) {
+		view.Overlap = draft.Get("overlap")
+	}
 	return s.showKey(w, http.StatusOK, v, name, view)
 }
 
@@ -229,6 +234,8 @@ var keyTitles = map[string]string{"rotate": "Rotate ", "revoke": "Revoke "}
 // choice is one option of a field.
 type choice struct{ Value, Text string }
 
+const defaultOverlap = "24"
+
 // overlaps are the times after which an old token ends.
 var overlaps = []choice{{"0", "At once"}, {"1", "1 hour"}, {"24", "24 hours"}, {"168", "7 days"}}
 
@@ -237,7 +244,7 @@ func (s *site) rotateKey(w http.ResponseWriter, r *http.Request, v *visit) error
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(overlaps, func(c choice) bool { return c.Value == form.Get("overlap") }) {
+	if !isChoice(overlaps, form.Get("overlap")) {
 		return errForm
 	}
 	hours, err := strconv.Atoi(form.Get("overlap"))
@@ -248,6 +255,7 @@ func (s *site) rotateKey(w http.ResponseWriter, r *http.Request, v *visit) error
 	if err != nil {
 		return err
 	}
+	view.Overlap = form.Get("overlap")
 	issued, err := change(r.Context(), func(ctx context.Context) (api.IssuedKey, error) {
 		return s.Gate.RotateKey(ctx, v.who.ID, view.ID, api.Rotation{Overlap: (time.Duration(hours) * time.Hour).String()})
 	})

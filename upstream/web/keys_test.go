@@ -3,6 +3,7 @@ package web_test
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -153,7 +154,7 @@ func TestDisabledDuringForm(t *testing.T) {
 			t.Error(err)
 		}
 	}})
-	if got := ada.post(page+"/rotate", "overlap", "0"); got.location != "/login?ended=1" || w.thief(stolen) {
+	if got := ada.post(page+"/rotate", "overlap", "0"); got.location != "/login?ended=1&next="+url.QueryEscape(page+"/rotate") || w.thief(stolen) {
 		t.Errorf("got %d to %q", got.status, got.location)
 	}
 	log.wantNone(t)

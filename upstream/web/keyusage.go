@@ -51,7 +51,7 @@ func (s *site) keyDays(ctx context.Context, v *visit, id string) ([]api.KeyDay, 
 func (v *visit) keyCalls(id string, document api.UsageDocument, days []api.KeyDay) keyCalls {
 	var recent []api.UsageCall
 	for _, call := range document.RecentCalls {
-		if call.KeyID == id && len(recent) < fewKeyCalls {
+		if call.KeyID == id {
 			call.Key = "" // the page has the name
 			recent = append(recent, call)
 		}
@@ -62,9 +62,10 @@ func (v *visit) keyCalls(id string, document api.UsageDocument, days []api.KeyDa
 		month.Refused += d.Refused
 		today = d
 	}
+	rows := v.callRows(recent)
 	return keyCalls{
 		Today: newKeyCount(today), Month: newKeyCount(month),
-		Chart: newKeyChart(days, month), Recent: v.callRows(recent),
+		Chart: newKeyChart(days, month), Recent: rows[:min(len(rows), fewKeyCalls)],
 	}
 }
 

@@ -17,8 +17,11 @@ const (
 func isPace(period string) bool { return period != perDay && period != perMonth }
 
 // limitText returns a limit in words, such as "1,000 a day" and "at most 10 a
-// second".
+// second". A limit of 0 admits no call.
 func limitText(limit int64, period string) string {
+	if limit == 0 {
+		return "Closed"
+	}
 	text := humanize.Comma(limit) + " " + per(period)
 	if isPace(period) {
 		return "at most " + text

@@ -42,9 +42,9 @@ func TestLimitedKey(t *testing.T) {
 	a := w.add("ada@example.com", "business")
 	ada := w.person().signIn("ada@example.com")
 	empty := ada.get("/settings/keys/new")
-	empty.has(t, http.StatusOK, "<details>", `<option value="all" selected>all endpoints</option>`, `<option value="rates">rates</option>`)
+	empty.has(t, http.StatusOK, "<details>", `<option value="" selected>no limit</option>`, `<option>rates</option>`)
 
-	form := limitForm("203.0.113.0/24\r\n 2001:db8::1 \r\n", [3]string{" 1,500 ", "day", "convert"}, [3]string{"", "month", "rates"}, [3]string{"5", "second", "all"})
+	form := limitForm("203.0.113.0/24\r\n 2001:db8::1 \r\n", [3]string{" 1,500 ", "day", "convert"}, [3]string{"", "month", ""}, [3]string{"9", "month", "none"}, [3]string{"5", "second", "all"})
 	ada.do(http.MethodPost, "/settings/keys/new", form).
 		has(t, http.StatusOK, "ci is ready", "Limits: convert: 1,500 a day; All endpoints: at most 5 a second.", "It works only from 203.0.113.0/24, 2001:db8::1.")
 	key := w.only(a.ID)
@@ -76,6 +76,9 @@ func TestLimitMistakes(t *testing.T) {
 		{"A limit is a whole number from 0 to 10^15, such as 1000.", limitForm("203.0.113.7", good, [3]string{"many", "day", "convert"})},
 		{"A limit is a whole number from 0 to 10^15, such as 1000.", limitForm("203.0.113.7", good, [3]string{"-1", "day", "convert"})},
 		{"A limit is a whole number from 0 to 10^15, such as 1000.", limitForm("203.0.113.7", good, [3]string{"1000000000000001", "day", "convert"})},
+		{"Enter the number of calls of this limit, or choose “remove this limit”.", limitForm("203.0.113.7", good, [3]string{"", "day", "convert"})},
+		{"Enter the number of calls of this limit, or choose “remove this limit”.", limitForm("203.0.113.7", good, [3]string{"", "day", "all"})},
+		{"Choose the endpoint of this limit, or clear the number.", limitForm("203.0.113.7", good, [3]string{"1000", "day", ""})},
 		{"A limit an hour is at least 1.", limitForm("203.0.113.7", good, [3]string{"0", "hour", "convert"})},
 		{"A key has only one limit a month for rates.", limitForm("203.0.113.7", good, [3]string{"9", "month", "rates"})},
 		{"Unknown endpoint &#34;quotes&#34;.", limitForm("203.0.113.7", good, [3]string{"9", "day", "quotes"})},
@@ -89,7 +92,7 @@ func TestLimitMistakes(t *testing.T) {
 		for _, target := range []string{"/settings/keys/new", page + "/edit"} {
 			got := ada.do(http.MethodPost, target, c.form)
 			got.has(t, http.StatusUnprocessableEntity, `id="mistake">`+c.says, "<details open>", `value="7"`,
-				`<option value="month" selected>`, `<option value="rates" selected>`, `name="addresses"`, c.form.Get("addresses")+"</textarea>",
+				`<option value="month" selected>`, `<option selected>rates`, `name="addresses"`, c.form.Get("addresses")+"</textarea>",
 				`value="90" checked`, `value="`+c.form.Get("name")+`"`)
 			if n := strings.Count(got.body, `id="mistake"`); n != 1 {
 				t.Errorf("%s: %d texts about the mistake", c.says, n)
@@ -223,12 +226,9 @@ func TestUsageWithOverrides(t *testing.T) {
 	now := time.Now().UTC()
 	reset := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC)
 	got.has(t, http.StatusOK, "This month", "<strong>0</strong> of 25 used", "<strong>25</strong> left", "<strong>convert</strong>: at most 3 a second",
-		"<strong>0</strong> of 0 used", "Used up", reset.Format(time.RFC3339))
-	if strings.Contains(got.body, "1,000") || strings.Contains(got.body, "Unlimited") || strings.Contains(got.body, "a secret") {
+		"1 limit closed: All endpoints.", "Closed", "no calls are admitted", reset.Format(time.RFC3339))
+	if strings.Contains(got.body, "1,000") || strings.Contains(got.body, "of 0 used") || strings.Contains(got.body, "Used up") || strings.Contains(got.body, "Unlimited") || strings.Contains(got.body, "a secret") {
 		t.Errorf("shows the limit of the plan or the reason of an override: %s", got.body)
-	}
-	if all, convert := strings.Index(got.body, "All endpoints"), strings.Index(got.body, "of 25 used"); all < 0 || all > convert {
-		t.Error("the limit that is used up is not the first")
 	}
 }
 

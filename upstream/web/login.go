@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -22,13 +23,13 @@ type loginView struct {
 
 // loginForm shows the sign-in.
 func (s *site) loginForm(w http.ResponseWriter, r *http.Request) error {
-	query := r.URL.Query()
-	next := localPath(query.Get("next"))
+	query, draft := r.URL.Query(), s.draft(r)
+	next := localPath(cmp.Or(query.Get("next"), draft.Get("next")))
 	if _, found := s.sessions.Current(r.Context()); found {
 		redirect(w, next, nil)
 		return nil
 	}
-	return s.showLogin(w, http.StatusOK, loginView{Next: next, Ended: query.Has("ended")},
+	return s.showLogin(w, http.StatusOK, loginView{Email: draft.Get("email"), Next: next, Ended: query.Has("ended")},
 		notices[query.Get("done")])
 }
 
@@ -46,6 +47,9 @@ func (s *site) login(w http.ResponseWriter, r *http.Request) error {
 	}
 	view := loginView{Email: form.Get("email"), Next: localPath(form.Get("next"))}
 	who, err := s.Accounts.SignIn(r.Context(), view.Email, form.Get("password"))
+	if err != nil {
+		s.keepDraft(w, r, loginFields)
+	}
 	if errors.Is(err, account.ErrCredentials) {
 		view.Problem = "E-mail or password is wrong."
 		return s.showLogin(w, http.StatusUnauthorized, view, "")
@@ -56,6 +60,7 @@ func (s *site) login(w http.ResponseWriter, r *http.Request) error {
 	if err := s.sessions.Open(w, r, who); err != nil {
 		return err
 	}
+	s.takeDraft(w, r)
 	redirect(w, view.Next, nil)
 	return nil
 }
@@ -85,14 +90,28 @@ func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 // localPath returns the page to show after a sign-in: next if it is a page of
 // ours that needs a session, otherwise the default. A link must not lead to
 // another site. Browsers read "//host" and "/\host" as another site and skip
-// tabs; our paths have only letters, digits, "-", "_" and single slashes.
+// tabs; our paths have only letters, digits, "-", "_" and single slashes. The
+// query keeps what the person chose, but not what a page was told about its
+// request.
 func localPath(next string) string {
+	next, query, _ := strings.Cut(next, "?")
 	for _, root := range []string{"/settings", usagePath} {
 		if next == root || strings.HasPrefix(next, root+"/") && next == path.Clean(next) && !strings.ContainsFunc(next, isForeign) {
-			return next
+			return next + chosen(query)
 		}
 	}
 	return usagePath
+}
+
+// chosen returns a query, with its "?", without what is about one request only.
+func chosen(query string) string {
+	values, err := url.ParseQuery(query)
+	values.Del("done")
+	values.Del(backgroundParameter)
+	if err != nil || len(values) == 0 {
+		return ""
+	}
+	return "?" + values.Encode()
 }
 
 func isForeign(r rune) bool {

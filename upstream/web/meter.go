@@ -40,7 +40,7 @@ type meter struct {
 	// more than a day is left.
 	Resets    *moment
 	Countdown string
-	// State is ok, near, full or unlimited.
+	// State is ok, near, full, unlimited, or closed for a limit of 0.
 	State             string
 	Used, Limit, Left string
 	// Percent is a whole number from 0 to 100, Width the length of the bar
@@ -60,7 +60,7 @@ func (v *visit) meters(document api.UsageDocument) meters {
 	for _, e := range document.Endpoints {
 		if !slices.ContainsFunc(e.Limits, func(l api.UsageLimit) bool { return !isPace(l.Period) }) {
 			all.Bars = append(all.Bars, meter{
-				Name: e.Endpoint, Period: "Today", State: "unlimited", Used: humanize.Comma(e.Used), share: -1,
+				Name: e.Endpoint, Period: "Today", State: "unlimited", Used: humanize.Comma(e.Used), share: unlimitedShare,
 			})
 		}
 		for _, l := range e.Limits {
@@ -112,11 +112,21 @@ func (m *meters) sort() {
 	slices.SortStableFunc(m.Bars, func(a, b meter) int { return cmp.Compare(b.share, a.share) })
 }
 
+// The shares of meters without a bar, which come last.
+const (
+	closedShare    = -1
+	unlimitedShare = -2
+)
+
 // newMeter returns the meter of a limit that is no pace.
 func newMeter(c clock, endpoint, key string, l api.UsageLimit) meter {
+	if l.Limit == 0 { // also tomorrow
+		return meter{Name: covers(endpoint), Key: key, State: "closed", share: closedShare}
+	}
 	m := meter{
 		Name: covers(endpoint), Key: key, Period: "Today", State: "ok", Resets: new(c.moment(*l.ResetsAt)),
-		Used: humanize.Comma(*l.Used), Limit: humanize.Comma(l.Limit), Left: humanize.Comma(*l.Remaining), share: 100,
+		Used: humanize.Comma(*l.Used), Limit: humanize.Comma(l.Limit), Left: humanize.Comma(*l.Remaining),
+		share: min(100, 100*float64(*l.Used)/float64(l.Limit)),
 	}
 	if l.Period == perMonth {
 		m.Period = "This month"
@@ -124,9 +134,6 @@ func newMeter(c clock, endpoint, key string, l api.UsageLimit) meter {
 	m.Resets.Text = l.ResetsAt.In(c.zone).Format(dayAndMonth)
 	if l.Period == perDay || l.ResetsAt.Sub(c.now) < day {
 		m.Countdown = c.countdown(*l.ResetsAt)
-	}
-	if l.Limit > 0 {
-		m.share = min(100, 100*float64(*l.Used)/float64(l.Limit))
 	}
 	m.Percent, m.Width = int(m.share), strconv.FormatFloat(m.share, 'f', 1, 64)
 	switch {

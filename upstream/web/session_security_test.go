@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -266,5 +268,46 @@ func TestSignOutElsewhere(t *testing.T) {
 	}
 	if !ada.signedIn() || phone.signedIn() || !bob.signedIn() {
 		t.Errorf("signed in: here %v, elsewhere %v, another account %v; want true, false, true", ada.signedIn(), phone.signedIn(), bob.signedIn())
+	}
+}
+
+// One session ends, this one too. Threat: a person ends the session of another
+// account.
+func TestSignOutOneSession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add("ada@example.com", "starter")
+	w.add("bob@example.com", "starter")
+	ada, phone, laptop, bob := w.person().signIn("ada@example.com"), w.person().signIn("ada@example.com"), w.person().signIn("ada@example.com"), w.person().signIn("bob@example.com")
+	ids := func(p *person) (ids []string) {
+		for _, found := range regexp.MustCompile(`name="session" value="([^"]+)"`).FindAllStringSubmatch(p.get("/settings/sessions").body, -1) {
+			ids = append(ids, found[1])
+		}
+		return ids
+	}
+	all := ids(ada)
+	if len(all) != 3 || len(ids(bob)) != 1 {
+		t.Fatalf("the pages have the buttons of %q and %q", all, ids(bob))
+	}
+	for _, id := range []string{ids(bob)[0], "nothing", ""} {
+		if got := ada.post("/settings/sessions", "session", id); got.location != "/settings/sessions?done=ended" {
+			t.Errorf("%q: got %d to %q", id, got.status, got.location)
+		}
+	}
+	if !ada.signedIn() || !phone.signedIn() || !laptop.signedIn() || !bob.signedIn() {
+		t.Fatal("a session ended that is none of the account")
+	}
+	own := regexp.MustCompile(`This browser</span> <button name="session" value="([^"]+)"`).FindStringSubmatch(ada.get("/settings/sessions").body)[1]
+	others := slices.DeleteFunc(all, func(id string) bool { return id == own })
+	ada.post("/settings/sessions", "session", others[0])
+	if phone.signedIn() == laptop.signedIn() || !ada.signedIn() {
+		t.Errorf("signed in: here %v, elsewhere %v and %v, want all but one elsewhere", ada.signedIn(), phone.signedIn(), laptop.signedIn())
+	}
+	got := ada.do(http.MethodPost, "/settings/sessions", url.Values{"session": {own}}, "Sec-Fetch-Site", "cross-site")
+	if got.status != http.StatusForbidden || !ada.signedIn() {
+		t.Errorf("a form of another site: got %d", got.status)
+	}
+	if got := ada.post("/settings/sessions", "session", own); got.location != "/login?done=signed-out" || ada.signedIn() {
+		t.Errorf("this browser: got %d to %q", got.status, got.location)
 	}
 }

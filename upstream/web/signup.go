@@ -31,6 +31,7 @@ func (s *site) signUpForm(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	view.Email = s.draft(r).Get("email")
 	return s.showSignUp(w, http.StatusOK, view)
 }
 
@@ -58,17 +59,18 @@ func (s *site) showSignUp(w http.ResponseWriter, status int, view signUpView) er
 // is signed in gets no redirect: for the gate a 303 means that a password was
 // right, and none was checked.
 func (s *site) signUp(w http.ResponseWriter, r *http.Request) error {
+	form, err := readForm(w, r)
+	if err != nil {
+		return err
+	}
 	view, err := s.newSignUp(r.Context())
 	if err != nil {
+		s.keepDraft(w, r, loginFields)
 		return err
 	}
 	if _, found := s.sessions.Current(r.Context()); found {
 		view.Problem = "You are signed in. Sign out first to create another account."
 		return s.showSignUp(w, http.StatusConflict, view)
-	}
-	form, err := readForm(w, r)
-	if err != nil {
-		return err
 	}
 	view.Email = form.Get("email")
 	email, err := account.ParseEmail(view.Email)
@@ -78,6 +80,9 @@ func (s *site) signUp(w http.ResponseWriter, r *http.Request) error {
 	var added account.Account
 	if err == nil {
 		added, err = s.Accounts.SignUp(r.Context(), email, form.Get("password"), s.SignUpPlan)
+	}
+	if err != nil {
+		s.keepDraft(w, r, loginFields)
 	}
 	switch {
 	case errors.Is(err, account.ErrEmail):
@@ -99,6 +104,7 @@ func (s *site) signUp(w http.ResponseWriter, r *http.Request) error {
 	if err := s.sessions.Open(w, r, who); err != nil {
 		return err
 	}
+	s.takeDraft(w, r)
 	redirect(w, keysPath, url.Values{"done": {"signed-up"}})
 	return nil
 }

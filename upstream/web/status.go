@@ -1,6 +1,7 @@
 package web
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,7 +34,7 @@ func newStatus(bars []meter, endpoints int) usageStatus {
 		status.Kind = "near"
 		status.Text = countOf(near, endpoints) + " almost used up: " + strings.Join(near, ", ") + "."
 	default:
-		return status
+		return status.closed(bars, endpoints)
 	}
 	for _, m := range bars {
 		if m.State == state && m.Resets != nil && (status.Resets == nil || m.Resets.Exact < status.Resets.Exact) {
@@ -41,6 +42,16 @@ func newStatus(bars []meter, endpoints int) usageStatus {
 		}
 	}
 	return status
+}
+
+// closed returns the status if limits of the account are 0. They do not reset.
+func (s usageStatus) closed(bars []meter, endpoints int) usageStatus {
+	names := namesOf(slices.DeleteFunc(slices.Clone(bars), func(m meter) bool { return m.Key != "" }), "closed")
+	if len(names) == 0 {
+		return s
+	}
+	s.Kind, s.Text = "near", countOf(names, endpoints)+" closed: "+strings.Join(names, ", ")+"."
+	return s
 }
 
 // namesOf returns the names of the limits in a state: each once, and those of

@@ -67,8 +67,8 @@ func accountStories() map[string]story {
 		"sessions": func(s *site, w http.ResponseWriter) error {
 			v := storyVisit("starter")
 			return s.views.show(w, http.StatusOK, "sessions", v.page("Sessions", "settings", sessionsView{Others: true, Sessions: []sessionRow{
-				{Browser: "Firefox on Linux", Current: true, Since: v.clock.moment(storyTime.Add(-26 * time.Hour)), LastSeen: v.clock.moment(storyTime)},
-				{Browser: "Safari on iPhone", Since: v.clock.moment(storyTime.Add(-90 * time.Hour)), LastSeen: v.clock.moment(storyTime.Add(-5 * time.Hour))},
+				{ID: "a", Browser: "Firefox on Linux", Current: true, Since: v.clock.moment(storyTime.Add(-26 * time.Hour)), LastSeen: v.clock.moment(storyTime)},
+				{ID: "b", Browser: "Safari on iPhone", Since: v.clock.moment(storyTime.Add(-90 * time.Hour)), LastSeen: v.clock.moment(storyTime.Add(-5 * time.Hour))},
 			}}))
 		},
 	}

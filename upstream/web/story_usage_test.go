@@ -22,19 +22,22 @@ func usageStories() map[string]story {
 		"usage-many-keys": usageStory("starter", keyUsage(100, 700)),
 		"usage-unused":    unusedStory,
 		"usage-free":      usageStory("free", api.UsageDocument{Plan: "free", Timezone: "Europe/Berlin"}),
-		"usage-young":     chartStory(7, "", 5),
+		"usage-7":         chartStory(7, "", 7),
 		"usage-90":        chartStory(90, "", 90),
 		"usage-endpoint":  chartStory(30, "history", 30),
 		"usage-above":     chartStory(30, "convert", 30),
-		"calls":           callsStory,
-		"calls-refused": func(s *site, w http.ResponseWriter) error {
+		"usage-closed":    usageStory("starter", closedUsage()),
+		"usage-burst":     usageStory("starter", burstUsage()),
+		"usage-none": func(s *site, w http.ResponseWriter) error {
 			v := storyVisit("starter")
-			return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage", v.callList(storyUsage(nil, 100), callFilter{Key: "ci", Status: statusRefused}, 0, callsPerPage)))
+			view := v.usageView(storyUsageOf(nil, 0, 7), nil, usageQuery{7, "history"})
+			return s.views.show(w, http.StatusOK, "usage", v.page("My usage", "usage", view))
 		},
-		"calls-none": func(s *site, w http.ResponseWriter) error {
-			v := storyVisit("starter")
-			return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage", v.callList(storyUsage(nil, 100), callFilter{Key: "none"}, 0, callsPerPage)))
-		},
+		"calls":         callsStory(storyUsage(nil, 100), callFilter{}),
+		"calls-burst":   callsStory(burstUsage(), callFilter{}),
+		"calls-codes":   callsStory(codesUsage(), callFilter{}),
+		"calls-refused": callsStory(storyUsage(nil, 100), callFilter{Key: "ci", Status: statusRefused}),
+		"calls-none":    callsStory(storyUsage(nil, 100), callFilter{Key: "none"}),
 	}
 }
 
@@ -55,9 +58,11 @@ func unusedStory(s *site, w http.ResponseWriter) error {
 	return usageStory("starter", d)(s, w)
 }
 
-func callsStory(s *site, w http.ResponseWriter) error {
-	v := storyVisit("starter")
-	return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage", v.callList(storyUsage(nil, 100), callFilter{}, 0, callsPerPage)))
+func callsStory(d api.UsageDocument, filter callFilter) story {
+	return func(s *site, w http.ResponseWriter) error {
+		v := storyVisit("starter")
+		return s.views.show(w, http.StatusOK, "calls", v.page("Recent calls", "usage", v.callList(d, filter, 0, callsPerPage)))
+	}
 }
 
 // chartStory is My usage with a choice of the chart, of an account with a

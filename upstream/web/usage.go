@@ -19,9 +19,6 @@ const (
 	// historyDays is the number of days in the chart.
 	historyDays = 30
 
-	// minDays is the least number of days in the chart of a young account.
-	minDays = 7
-
 	// fewCalls is the number of recent calls on My usage.
 	fewCalls = 15
 
@@ -112,13 +109,13 @@ func (s *site) usageFile(w http.ResponseWriter, r *http.Request, v *visit) error
 	var text bytes.Buffer
 	file := csv.NewWriter(&text)
 	file.UseCRLF = true
-	rows := [][]string{append([]string{"day"}, data.names...)}
+	rows := [][]string{slices.Concat([]string{"day"}, data.names, []string{refusedName})}
 	for i, day := range slices.Backward(data.days) {
-		if data.total(i) == 0 {
+		if data.admitted(i)+data.refused[i] == 0 {
 			continue
 		}
 		row := []string{day}
-		for _, counts := range data.counts {
+		for _, counts := range append(slices.Clone(data.counts), data.refused) {
 			row = append(row, strconv.FormatInt(counts[i], 10))
 		}
 		rows = append(rows, row)
@@ -133,12 +130,8 @@ func (s *site) usageFile(w http.ResponseWriter, r *http.Request, v *visit) error
 	return nil
 }
 
-// usageAndRefused gets the usage of the account and its refused calls. A young
-// account has as many days as it is old, but at least minDays.
+// usageAndRefused gets the usage of the account and its refused calls.
 func (s *site) usageAndRefused(ctx context.Context, v *visit, days int) (api.UsageDocument, refusedCalls, error) {
-	if !v.created.IsZero() {
-		days = min(days, max(minDays, v.clock.days(v.created, v.clock.now)+1))
-	}
 	document, err := s.usageOf(ctx, v, days)
 	if err != nil {
 		return document, nil, err

@@ -17,7 +17,7 @@ func TestMeters(t *testing.T) {
 		percent     int
 	}{
 		{0, 1000, "ok", 0}, {799, 1000, "ok", 79}, {800, 1000, "near", 80}, {999, 1000, "near", 99},
-		{1000, 1000, "full", 100}, {0, 0, "full", 100}, {70, 50, "full", 100}, // after a change to a smaller plan
+		{1000, 1000, "full", 100}, {0, 0, "closed", 0}, {3, 0, "closed", 0}, {70, 50, "full", 100}, // after a change to a smaller plan
 		{1, 1_000_000_000_000_000, "ok", 0},
 	} {
 		m := newMeter(c, "convert", "", storyUsedLimit(perDay, l.limit, l.used))
@@ -82,6 +82,30 @@ func TestMeterOrder(t *testing.T) {
 	}
 }
 
+// A limit of 0 is closed, today and tomorrow: it has no bar and no reset.
+func TestClosedLimits(t *testing.T) {
+	t.Parallel()
+	bars := storyVisit("starter").meters(closedUsage()).Bars
+	var closed []string
+	for _, m := range bars {
+		if m.State == "closed" {
+			closed = append(closed, m.Name+"/"+m.Key)
+		}
+		if m.State == "full" || m.State == "closed" && m.Resets != nil {
+			t.Errorf("got %+v", m)
+		}
+	}
+	if want := []string{"batch/", "convert/ci"}; !slices.Equal(closed, want) {
+		t.Errorf("closed are %q, want %q", closed, want)
+	}
+	if got := limitText(0, perDay); got != "Closed" {
+		t.Errorf("a limit of 0 is %q", got)
+	}
+	if status := newStatus(storyVisit("starter").meters(keyClosedUsage()).Bars, 6); status.Text != "All endpoints have calls left." {
+		t.Errorf("with a closed key: got %+v", status)
+	}
+}
+
 // An account with very many limits of keys sees those that will end first.
 func TestManyKeyMeters(t *testing.T) {
 	t.Parallel()
@@ -114,7 +138,7 @@ func TestPlanLimits(t *testing.T) {
 		"convert": {"1,000 a day", "20,000 a month", "at most 10 a second"},
 		"rates":   {"Unlimited"},
 		"history": {"Unlimited", "at most 100 an hour"},
-		"batch":   {"0 a month"},
+		"batch":   {"Closed"},
 		"other":   nil,
 		api.All:   {"2,000 a day", "at most 60 a minute"},
 	} {

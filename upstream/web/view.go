@@ -51,6 +51,8 @@ var notices = map[string]string{
 	"password-alone": "Your password is changed. Other browsers are signed out. The gate does not answer at the moment: " +
 		"older login tokens of the API end as soon as it does.",
 	"elsewhere":  "You are signed out everywhere else.",
+	"ended":      "That browser is signed out.",
+	"draft":      "Nothing was changed yet. The form has what you filled in before.",
 	"signed-out": "You are signed out.",
 	"signed-up":  "Your account is ready.",
 	"closed":     "Your account is closed.",

@@ -50,7 +50,6 @@ type visit struct {
 	session account.Session
 	plans   api.Plans
 	plan    api.Plan
-	created time.Time // zero for an account that the gate does not know
 	clock   clock
 }
 
@@ -93,7 +92,11 @@ func (s *site) visited(begin func(*http.Request) (*visit, error), h pageHandler)
 		}
 		if err == nil {
 			// The audit log of the gate names the person.
-			err = h(w, r.WithContext(client.WithActor(r.Context(), v.who.ID)), v)
+			r = r.WithContext(client.WithActor(r.Context(), v.who.ID))
+			err = h(w, r, v)
+		}
+		if err != nil && r.Method == http.MethodPost {
+			s.keepDraft(w, r, visitFields)
 		}
 		if errors.Is(err, errSignedOut) || isRefusedAs(err, "account_disabled") {
 			err = s.askToSignIn(w, r)
@@ -144,7 +147,7 @@ func (s *site) begin(r *http.Request) (*visit, error) {
 	if known.Disabled {
 		return nil, errSignedOut
 	}
-	v.plan, v.created = planOf(v.plans, known.Plan), known.CreatedAt
+	v.plan = planOf(v.plans, known.Plan)
 	zone, err := time.LoadLocation(v.plans.Timezone)
 	if err != nil {
 		return v, fmt.Errorf("loading the gate's zone: %w", err)
@@ -191,14 +194,11 @@ func planOf(plans api.Plans, name string) api.Plan {
 	return api.Plan{Name: name}
 }
 
-// askToSignIn redirects to the sign-in, which redirects back if this is a
-// page. It deletes the session: after an account is enabled again, people
-// have to sign in again.
+// askToSignIn redirects to the sign-in, which redirects back to this page, or
+// to the page of this form. It deletes the session: after an account is enabled
+// again, people have to sign in again.
 func (s *site) askToSignIn(w http.ResponseWriter, r *http.Request) error {
-	query := url.Values{}
-	if r.Method == http.MethodGet {
-		query.Set("next", r.URL.Path)
-	}
+	query := url.Values{"next": {localPath(r.URL.RequestURI())}}
 	if s.sessions.Ended(r) {
 		query.Set("ended", "1")
 	}

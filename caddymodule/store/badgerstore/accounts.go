@@ -200,7 +200,7 @@ func (s *Store) erase(id string) (erased bool, err error) {
 		return false, err
 	}
 	changes := []change{{key: accountKey(id)}}
-	for slot := range byte(recentSlots) {
+	for slot := range byte(recentLists * recentSlots) {
 		changes = append(changes, change{key: recentKey(id, slot)})
 	}
 	err = s.archive.writeDurably(func() { erased = true }, changes...)

@@ -64,7 +64,7 @@ func (l callList) decode(account string) ([]store.Record, error) {
 
 // slotRow is one of the rows that an account's recent calls are stored in.
 type slotRow struct {
-	number uint64 // 1 more than that of the slot begun before
+	number uint64 // 1 more than that of the slot of its list begun before
 	calls  callList
 }
 
@@ -124,7 +124,7 @@ func (d *decoder) unpack() {
 	}
 }
 
-// decodeSlots returns the calls of an account that are not too old, oldest
+// decodeSlots returns the calls of an account that are not too old, newest
 // first.
 func decodeSlots(account string, slots []slotRow, now time.Time) (list []store.Record, err error) {
 	slices.SortFunc(slots, bySlot)
@@ -136,8 +136,8 @@ func decodeSlots(account string, slots []slotRow, now time.Time) (list []store.R
 		list = append(list, calls...)
 	}
 	list = slices.DeleteFunc(list, func(r store.Record) bool { return now.Sub(r.At) > store.RecentFor })
-	slices.SortStableFunc(list, byTime)
-	return list[max(0, len(list)-store.MaxRecent):], nil
+	slices.Reverse(list) // of calls at the same time, the last is the newest
+	return store.LastCalls(list), nil
 }
 
 // cutPath returns the part of a path that is kept.

@@ -24,7 +24,7 @@ import (
 //	k account NUL key     a key without its secret, with the token's hash
 //	u key                 when a key was last used, from where, and its calls by day
 //	c day holder NUL endpoint    the count of a day; the day is 4 bytes; see ledger.Holder
-//	r account NUL slot    up to recentPerSlot of the last calls
+//	r account NUL slot    up to recentPerSlot of the last admitted or refused calls
 //	l …                   a row of the login limiter
 //	f day account NUL endpoint NUL code    refused calls of a day
 //	e milliseconds number                  an audit entry; 8 bytes each

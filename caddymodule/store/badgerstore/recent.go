@@ -18,10 +18,14 @@ import (
 )
 
 const (
-	// An account has recentSlots rows of up to recentPerSlot calls, which
-	// are filled in turn. A flush rewrites the newest row and begins as many
-	// as it needs. The oldest row is overwritten when MaxRecent calls are in
-	// the others.
+	// An account has two lists, so that refused calls do not displace
+	// admitted ones. A list has recentSlots rows of up to recentPerSlot calls,
+	// which are filled in turn. A flush rewrites the newest row and begins as
+	// many as it needs. The oldest row is overwritten when MaxRecent calls are
+	// in the others.
+	admittedCalls = 0
+	refusedCalls  = 1
+	recentLists   = 2
 	recentPerSlot = 16
 	recentSlots   = store.MaxRecent/recentPerSlot + 2
 
@@ -37,7 +41,7 @@ const (
 	maxPending = 8 << 20
 
 	// pendingSize is about what a pending takes besides its calls, in bytes.
-	pendingSize = 216
+	pendingSize = 280
 
 	// flushEvery is how long a call waits at most.
 	flushEvery = 5 * time.Second
@@ -68,9 +72,14 @@ type recorder struct {
 
 // pending is what an account did since the last flush.
 type pending struct {
+	lists [recentLists]pendingCalls
+	used  []keyUse
+}
+
+// pendingCalls are the calls of one list.
+type pendingCalls struct {
 	calls callList // up to MaxRecent
 	older callList // the MaxRecent calls before, if there were so many
-	used  []keyUse
 }
 
 // keyUse is the last use of a key, when and from which address, and its calls
@@ -166,13 +175,22 @@ func (r *recorder) drainFilling() {
 	}
 }
 
-func (p *pending) size() int { return cap(p.calls.buf) + cap(p.older.buf) }
+func (p *pending) size() (size int) {
+	for i := range p.lists {
+		size += cap(p.lists[i].calls.buf) + cap(p.lists[i].older.buf)
+	}
+	return size
+}
+
+func (c *pendingCalls) add(record *store.Record) {
+	if c.calls.n == store.MaxRecent {
+		c.calls, c.older = callList{buf: c.older.buf[:0]}, c.calls
+	}
+	c.calls.add(record)
+}
 
 func (p *pending) add(record *store.Record) {
-	if p.calls.n == store.MaxRecent {
-		p.calls, p.older = callList{buf: p.older.buf[:0]}, p.calls
-	}
-	p.calls.add(record)
+	p.lists[listOf(record)].add(record)
 	if record.Key == "" {
 		return
 	}
@@ -270,24 +288,46 @@ func (r *recorder) forget(account string) {
 	r.remove(account)
 }
 
+// listOf returns the list that a call belongs to.
+func listOf(record *store.Record) int {
+	if record.Code != "" {
+		return refusedCalls
+	}
+	return admittedCalls
+}
+
 // rows returns the slots to write after the pending calls are appended to
 // those of the account.
 func (p *pending) rows(account string, scan scanFunc) (rows []change, err error) {
-	older, err := p.older.decode(account)
+	slots, err := readSlots(account, scan)
 	if err != nil {
 		return nil, err
 	}
-	calls, err := p.calls.decode(account)
+	for list := range p.lists {
+		if p.lists[list].calls.n == 0 {
+			continue
+		}
+		more, err := p.lists[list].rows(account, list, slots[list])
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, more...)
+	}
+	return rows, nil
+}
+
+// rows returns the slots of one list.
+func (c *pendingCalls) rows(account string, list int, slots []slotRow) ([]change, error) {
+	older, err := c.older.decode(account)
+	if err != nil {
+		return nil, err
+	}
+	calls, err := c.calls.decode(account)
 	if err != nil {
 		return nil, err
 	}
 	calls = append(older, calls...)
 	calls = calls[max(0, len(calls)-store.MaxRecent):]
-	last := slices.MaxFunc(calls, byTime).At
-	slots, err := readSlots(account, scan)
-	if err != nil {
-		return nil, err
-	}
 	number := uint64(0)
 	if len(slots) > 0 {
 		newest := slots[len(slots)-1]
@@ -301,15 +341,18 @@ func (p *pending) rows(account string, scan scanFunc) (rows []change, err error)
 			number++
 		}
 	}
-	return slotChanges(account, number, calls, last), nil
+	return slotChanges(account, list, number, calls), nil
 }
 
-// slotChanges returns the rows of calls, from a slot on. last is the time of
-// the last call.
-func slotChanges(account string, number uint64, calls []store.Record, last time.Time) (rows []change) {
+// slotChanges returns the rows of the calls of a list, from a slot on.
+func slotChanges(account string, list int, number uint64, calls []store.Record) (rows []change) {
+	if len(calls) == 0 {
+		return nil
+	}
+	last := slices.MaxFunc(calls, byTime).At
 	for part := range slices.Chunk(calls, recentPerSlot) {
 		rows = append(rows, change{
-			key:   recentKey(account, byte(number%recentSlots)),
+			key:   recentKey(account, byte(list*recentSlots)+byte(number%recentSlots)),
 			value: encodeSlot(number, part), expires: last.Add(store.RecentFor + 24*time.Hour),
 		})
 		number++
@@ -319,14 +362,17 @@ func slotChanges(account string, number uint64, calls []store.Record, last time.
 
 func byTime(a, b store.Record) int { return a.At.Compare(b.At) }
 
-// readSlots returns the slots of an account, oldest first.
-func readSlots(account string, scan scanFunc) (slots []slotRow, err error) {
-	err = scan(recentPrefix(account), func(_, value []byte) error {
+// readSlots returns the slots of the lists of an account, oldest first.
+func readSlots(account string, scan scanFunc) (slots [recentLists][]slotRow, err error) {
+	err = scan(recentPrefix(account), func(key, value []byte) error {
 		slot, err := decodeSlot(value)
-		slots = append(slots, slot)
+		list := min(int(key[len(key)-1])/recentSlots, recentLists-1)
+		slots[list] = append(slots[list], slot)
 		return err
 	})
-	slices.SortFunc(slots, bySlot)
+	for _, list := range slots {
+		slices.SortFunc(list, bySlot)
+	}
 	return slots, err
 }
 
@@ -401,10 +447,9 @@ func (s *Store) Recent(_ context.Context, account string, now time.Time) (list [
 		}
 		slots, err := readSlots(account, s.archive.scan)
 		if err == nil {
-			list, err = decodeSlots(account, slots, now)
+			list, err = decodeSlots(account, slices.Concat(slots[:]...), now)
 		}
 		return err
 	})
-	slices.Reverse(list)
 	return list, err
 }

@@ -102,7 +102,7 @@ func TestRecordNeverBlocks(t *testing.T) {
 		t.Errorf("the background was not told that the queue is filling")
 	}
 	r.moveQueue()
-	list, err := r.pending["acc_1"].calls.decode("acc_1")
+	list, err := r.pending["acc_1"].lists[admittedCalls].calls.decode("acc_1")
 	if err != nil || list[len(list)-1].Status != queueSize-1 {
 		t.Errorf("got %d calls, %v, want the first %d recorded", len(list), err, queueSize)
 	}

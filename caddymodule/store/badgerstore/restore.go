@@ -112,26 +112,28 @@ func (w *restorer) addCall(call store.Record) error {
 	call.Path = strings.Clone(cutPath(call.Path))
 	w.calls = append(w.calls, call)
 	if len(w.calls) > 2*store.MaxRecent {
-		w.dropCalls()
+		w.calls = store.LastCalls(w.calls)
 	}
 	return nil
 }
 
-// dropCalls drops the calls that are too many, the oldest first.
-func (w *restorer) dropCalls() {
-	slices.SortStableFunc(w.calls, byTime)
-	w.calls = slices.Delete(w.calls, 0, max(0, len(w.calls)-store.MaxRecent))
-}
-
 // endCalls adds the rows of the calls of one account.
 func (w *restorer) endCalls() error {
-	w.dropCalls()
-	calls := w.calls
-	w.calls = w.calls[:0]
-	if len(calls) == 0 {
-		return nil
+	var lists [recentLists][]store.Record
+	for _, call := range slices.Backward(store.LastCalls(w.calls)) {
+		list := listOf(&call)
+		lists[list] = append(lists[list], call)
 	}
-	return w.put(slotChanges(calls[0].Account, 0, calls, calls[len(calls)-1].At)...)
+	w.calls = w.calls[:0]
+	for list, calls := range lists {
+		if len(calls) == 0 {
+			continue
+		}
+		if err := w.put(slotChanges(calls[0].Account, list, 0, calls)...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addEvent adds the rows of an event. A queued event is known at least until

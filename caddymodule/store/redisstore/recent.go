@@ -72,9 +72,9 @@ func (r *recent) add(record store.Record) {
 	defer r.mu.Unlock()
 	waiting := r.waiting[of]
 	switch {
-	case waiting != nil && waiting.isFull():
+	case waiting != nil && waiting.of(&record).isFull():
 		waiting.use(&record)
-		waiting.replace(record)
+		waiting.of(&record).replace(record)
 		return
 	case r.count >= maxWaiting:
 		r.log.Failed(slog.Any("error", errDropped))
@@ -84,17 +84,31 @@ func (r *recent) add(record store.Record) {
 		r.waiting[of] = waiting
 	}
 	waiting.use(&record)
-	waiting.records = append(waiting.records, record)
+	calls := waiting.of(&record)
+	calls.records = append(calls.records, record)
 	r.count++
 }
 
-// batch has the calls of one account that wait. The server keeps no more than
-// store.MaxRecent of them.
+// batch has the calls of one account that wait. Refused calls do not displace
+// admitted ones.
 type batch struct {
-	records []store.Record
-	oldest  int // its place in a full batch
+	admitted, refused calls
 	// used has the last use and the days of the keys, by id.
 	used map[string]*store.Key
+}
+
+// calls are some calls, at most store.MaxRecent: the server keeps no more.
+type calls struct {
+	records []store.Record
+	oldest  int // its place when they are full
+}
+
+// of returns the calls that a call belongs to.
+func (b *batch) of(record *store.Record) *calls {
+	if record.Code != "" {
+		return &b.refused
+	}
+	return &b.admitted
 }
 
 // use adds a call to what its key was used for.
@@ -113,18 +127,20 @@ func (b *batch) use(record *store.Record) {
 	k.Days = record.AddTo(k.Days)
 }
 
-func (b *batch) isFull() bool { return len(b.records) >= store.MaxRecent }
+func (c *calls) isFull() bool { return len(c.records) >= store.MaxRecent }
 
 // replace puts a call in the place of the oldest one.
-func (b *batch) replace(record store.Record) {
-	b.records[b.oldest] = record
-	b.oldest = (b.oldest + 1) % len(b.records)
+func (c *calls) replace(record store.Record) {
+	c.records[c.oldest] = record
+	c.oldest = (c.oldest + 1) % len(c.records)
 }
 
 // inOrder returns the calls in the order in which they came.
-func (b *batch) inOrder() []store.Record {
-	return slices.Concat(b.records[b.oldest:], b.records[:b.oldest])
+func (c *calls) inOrder() []store.Record {
+	return slices.Concat(c.records[c.oldest:], c.records[:c.oldest])
 }
+
+func (b *batch) count() int { return len(b.admitted.records) + len(b.refused.records) }
 
 func (r *recent) keep(ctx context.Context) {
 	defer close(r.ended)
@@ -206,7 +222,7 @@ func (r *recent) take(of func(holder) bool) map[holder]*batch {
 	for h, waiting := range r.waiting {
 		if of(h) {
 			taken[h] = waiting
-			r.count -= len(waiting.records)
+			r.count -= waiting.count()
 			delete(r.waiting, h)
 		}
 	}
@@ -220,16 +236,17 @@ func (r *recent) drop(account string) {
 
 // write writes the calls of an account, and what its keys were used for.
 func (r *recent) write(ctx context.Context, of holder, taken *batch) error {
-	list := taken.inOrder()
-	slices.SortStableFunc(list, func(a, b store.Record) int { return a.At.Compare(b.At) })
+	list := slices.Concat(taken.admitted.inOrder(), taken.refused.inOrder())
+	slices.Reverse(list) // of calls at the same time, the last is the newest
+	list = store.LastCalls(list)
 	args := []string{
-		number(uint64(of.handle)), strconv.Itoa(store.MaxRecent),
+		number(uint64(of.handle)), strconv.Itoa(store.MaxRecent), strconv.Itoa(store.MaxRecentRefused),
 		strconv.Itoa(int(store.RecentFor / time.Second)), strconv.Itoa(store.KeyDays), strconv.Itoa(len(taken.used)),
 	}
 	for _, k := range taken.used {
 		args = append(args, keyField(k.ID), useField(k.ID), encodeUse(k), dayField(k.ID), encodeDays(k.Days))
 	}
-	for _, record := range list {
+	for _, record := range slices.Backward(list) {
 		row, err := encodeRecord(&record)
 		if err != nil {
 			return err
@@ -241,8 +258,10 @@ func (r *recent) write(ctx context.Context, of holder, taken *batch) error {
 	return err
 }
 
-// recordRow is a store.Record without its account.
+// recordRow is a store.Record without its account. The script that writes rows
+// knows a refused call by its first member.
 type recordRow struct {
+	Code     string `json:"c,omitempty"`
 	At       int64  `json:"t"`
 	Key      string `json:"k"`
 	KeyName  string `json:"n"`
@@ -250,12 +269,11 @@ type recordRow struct {
 	Method   string `json:"m"`
 	Path     string `json:"p"`
 	Status   int    `json:"s"`
-	Code     string `json:"c,omitempty"`
 	Duration int64  `json:"d"` // in nanoseconds
 }
 
 func encodeRecord(r *store.Record) (string, error) {
-	text, err := json.Marshal(recordRow{nanos(r.At), r.Key, r.KeyName, r.Endpoint, r.Method, r.Path, r.Status, r.Code, int64(r.Duration)})
+	text, err := json.Marshal(recordRow{r.Code, nanos(r.At), r.Key, r.KeyName, r.Endpoint, r.Method, r.Path, r.Status, int64(r.Duration)})
 	return string(text), err
 }
 

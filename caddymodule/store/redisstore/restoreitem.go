@@ -74,20 +74,13 @@ func (r *restore) addCall(call store.Record) {
 	}
 	r.calls = append(r.calls, call)
 	if len(r.calls) > 2*store.MaxRecent {
-		r.dropCalls()
+		r.calls = store.LastCalls(r.calls)
 	}
-}
-
-// dropCalls sorts the calls, the newest first, and drops those that are too
-// many.
-func (r *restore) dropCalls() {
-	slices.SortStableFunc(r.calls, func(a, b store.Record) int { return b.At.Compare(a.At) })
-	r.calls = slices.Delete(r.calls, min(len(r.calls), store.MaxRecent), len(r.calls))
 }
 
 // addCalls writes the recent calls of an account, the newest first.
 func (r *restore) addCalls(b rueidis.Builder) error {
-	r.dropCalls()
+	r.calls = store.LastCalls(r.calls)
 	rows := make([]string, len(r.calls))
 	for i := range rows {
 		var err error

@@ -149,8 +149,7 @@ func (s *Store) Recent(ctx context.Context, account string, now time.Time) (list
 		}
 	}
 	// Several gates add calls, not in the order of their times.
-	slices.SortStableFunc(list, func(a, b store.Record) int { return b.At.Compare(a.At) })
-	return list, nil
+	return store.LastCalls(list), nil
 }
 
 // Record implements store.Usage.

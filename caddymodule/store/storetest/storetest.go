@@ -102,6 +102,7 @@ var tests = []test{
 	{"KeyDays", (*suite).keyDays},
 	{"Recent", (*suite).recent},
 	{"RecentOrder", (*suite).recentOrder},
+	{"RecentRefused", (*suite).recentRefused},
 	{"RecentOfDeleted", (*suite).recentOfDeleted},
 	{"Counts", (*suite).counts},
 	{"ResetCounts", (*suite).resetCounts},

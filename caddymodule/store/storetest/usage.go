@@ -59,6 +59,42 @@ func (s *suite) recent() {
 	s.wantRecent("acc_2", last.Add(store.RecentFor), nil)
 }
 
+// recentRefused: a client that is refused in a loop displaces at most half of
+// the list, however many of its calls are written at once. Later calls displace
+// the oldest ones.
+func (s *suite) recentRefused() {
+	s.account("acc_1")
+	var all []store.Record
+	add := func(code string, calls int) {
+		for range calls {
+			r := s.record("acc_1", len(all))
+			r.Code = code
+			s.store.Record(r)
+			all = append(all, r)
+		}
+	}
+	want := func(parts ...[]store.Record) {
+		s.Helper()
+		list := slices.Concat(parts...)
+		slices.Reverse(list)
+		s.wantRecent("acc_1", all[len(all)-1].At, list)
+	}
+	const half = store.MaxRecentRefused
+	add("quota_exceeded", half+1)
+	want(all[1:])
+	add("", store.MaxRecent)
+	want(all[half+1:])
+	admitted := all[len(all)-half:]
+	for _, burst := range []int{1, 2, half, 3 * store.MaxRecent} {
+		add("quota_exceeded", burst)
+		_, err := s.store.Recent(s.Context(), "acc_1", s.now) // nothing waits to be written
+		s.must(err)
+	}
+	want(admitted, all[len(all)-half:])
+	add("", 10)
+	want(admitted[10:], all[len(all)-10-half:])
+}
+
 // recentOfDeleted: a call of a deleted account is not recorded, also not for
 // the next account with that id.
 func (s *suite) recentOfDeleted() {

@@ -65,11 +65,16 @@ func Dark(ctx context.Context) error {
 }
 
 // Phone makes the window as wide as a phone.
-func Phone(ctx context.Context) error {
-	_, err := chromedp.Call(ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
-		Width: 390, Height: 844, DeviceScaleFactor: 2, Mobile: true,
-	})
-	return err
+func Phone(ctx context.Context) error { return PhoneOf(390)(ctx) }
+
+// PhoneOf makes the window that of a phone so many pixels wide.
+func PhoneOf(width int64) Option {
+	return func(ctx context.Context) error {
+		_, err := chromedp.Call(ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+			Width: width, Height: 844, DeviceScaleFactor: 2, Mobile: true,
+		})
+		return err
+	}
 }
 
 // Tablet makes the window as wide as a tablet.

@@ -23,17 +23,30 @@ func TestRefusalPages(t *testing.T) {
 	looks := map[string][]browsertest.Option{
 		"light": nil, "dark": {browsertest.Dark}, "phone": {browsertest.Phone}, "dark-phone": {browsertest.Phone, browsertest.Dark},
 	}
+	most := 0
 	for _, look := range slices.Sorted(maps.Keys(looks)) {
 		p := browser.Person(looks[look]...)
-		throttle(t, s, p)
+		attempts := throttle(t, s, p)
 		judge(t, p, look, "throttled", "Too many attempts", "Try again in ")
 		if status := p.Press(".back a"); status != http.StatusOK || p.Path() != "/login" || !p.Shows("Password") {
 			t.Errorf("%s: the way back leads to %d %s", look, status, p.Path())
 		}
+		const typed = `document.querySelector("#email").value + " " + document.querySelector("[name=next]").value`
+		want := email + " /settings/keys/new"
+		if attempts == 1 { // this site saw none of this browser
+			want = " /usage"
+		}
+		if got := browsertest.Evaluate[string](p, typed); got != want {
+			t.Errorf("%s: after %d attempts, the form has %q, want %q", look, attempts, got, want)
+		}
+		most = max(most, attempts)
 		if status := p.Go(s.Address + convert); status != http.StatusUnauthorized {
 			t.Errorf("%s: got %d, want 401", look, status)
 		}
 		judge(t, p, look, "no-key", "An API key is required", "Send an API key")
+	}
+	if most != 6 {
+		t.Errorf("the gate let %d attempts through, want 5", most-1)
 	}
 	s.StopUpstream()
 	for _, look := range slices.Sorted(maps.Keys(looks)) {
@@ -45,18 +58,20 @@ func TestRefusalPages(t *testing.T) {
 	}
 }
 
-// throttle signs in with a wrong password until the gate refuses.
-func throttle(t *testing.T, s *stack.Stack, p *browsertest.Page) {
+// throttle signs in with a wrong password until the gate refuses. It returns the
+// number of attempts.
+func throttle(t *testing.T, s *stack.Stack, p *browsertest.Page) int {
 	t.Helper()
-	for range 10 {
-		p.Go(s.Address + "/login")
+	for attempt := range 10 {
+		p.Go(s.Address + "/login?next=/settings/keys/new")
 		p.Type("#email", email)
 		p.Type("#password", "a wrong password")
 		if p.Press("main button") == http.StatusTooManyRequests {
-			return
+			return attempt + 1
 		}
 	}
 	t.Fatal("ten attempts in a minute were let through")
+	return 0
 }
 
 // judge looks at a page of the gate.

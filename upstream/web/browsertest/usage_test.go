@@ -53,11 +53,11 @@ func TestUsagePage(t *testing.T) {
 	p.Go(s.Address + "/usage")
 	const tip = `document.querySelector(".tip").hidden ? "" : document.querySelector(".tip").textContent`
 	browsertest.Evaluate[chromedp.Void](p, `document.querySelector(".plot").focus()`)
-	if got := browsertest.Evaluate[string](p, tip); !strings.Contains(got, "convert 2\nRefused 1") {
+	if got := browsertest.Evaluate[string](p, tip); !strings.Contains(got, "2 admitted, 1 refused\nconvert 2") {
 		t.Errorf("with the focus: got %q", got)
 	}
 	p.Keys(kb.ArrowLeft)
-	if got := browsertest.Evaluate[string](p, tip); !strings.HasSuffix(got, ": 0") {
+	if got := browsertest.Evaluate[string](p, tip); !strings.HasSuffix(got, ": no calls") {
 		t.Errorf("on the day before: got %q", got)
 	}
 	p.Keys(kb.Escape)
@@ -71,7 +71,7 @@ func TestUsagePage(t *testing.T) {
 		}
 	}
 	file := browsertest.EvaluateAsync[string](p, `fetch(document.querySelector('a[href*="days.csv"]').href).then(r => r.text())`)
-	table := browsertest.Evaluate[string](p, `[...document.querySelectorAll("#table tbody tr")].map(r => [...r.cells].slice(1, -1).map(c => c.textContent.trim()).join(",")).join("\r\n")`)
+	table := browsertest.Evaluate[string](p, `[...document.querySelectorAll("#table tbody tr")].map(r => [...r.cells].map(c => c.textContent.trim()).toSpliced(-2, 1).slice(1).join(",")).join("\r\n")`)
 	if lines := strings.SplitN(file, "\r\n", 3); !strings.HasPrefix(lines[0], "day,currencies,convert") || !strings.HasSuffix(lines[1], ","+table) {
 		t.Errorf("the file is %q, the table %q", file, table)
 	}

@@ -74,11 +74,12 @@ let at = -1;
 // numbers returns the text of a day, from the table.
 function numbers(date) {
 	const row = [...document.querySelectorAll("#table tr")].find((row) => row.cells[0].textContent.trim() === date);
-	if (!row) return [`${date}: 0`];
+	if (!row) return [`${date}: no calls`];
 	const cells = [...row.cells].map((cell) => cell.textContent.trim());
 	const heads = [...document.querySelectorAll(".days thead th")].map((head) => head.textContent);
-	const parts = cells.map((n, i) => `${heads[i]} ${n}`).slice(1, -1);
-	return [`${date}: ${cells.at(-1)}`, ...parts.filter((_, i) => cells[i + 1] !== "0")];
+	const [admitted, refused] = cells.splice(-2);
+	const parts = cells.map((n, i) => `${heads[i]} ${n}`).slice(1).filter((_, i) => cells[i + 1] !== "0");
+	return [`${date}: ${admitted} admitted` + (refused === "0" ? "" : `, ${refused} refused`), ...parts];
 }
 
 function plot(focus) {

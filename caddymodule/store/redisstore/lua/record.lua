@@ -2,9 +2,10 @@
 -- Adds recent calls, and what keys were used for.
 --
 -- KEYS: the account, its keys, its recent calls.
--- ARGV: handle; most calls; seconds to keep them; most days of a key; number of
--- keys used; for each: its field, the field of its last use, the last use, the
--- field of its days, the days to add; the calls, oldest first.
+-- ARGV: handle; most calls; most refused ones of them; seconds to keep them; most
+-- days of a key; number of keys used; for each: its field, the field of its last
+-- use, the last use, the field of its days, the days to add; the calls, oldest
+-- first.
 
 -- A last use begins with microseconds.
 local function at(use)
@@ -25,7 +26,7 @@ local function sum(days, more)
 	end
 	table.sort(order)
 	local text = {}
-	for i = math.max(1, #order - tonumber(ARGV[4]) + 1), #order do
+	for i = math.max(1, #order - tonumber(ARGV[5]) + 1), #order do
 		table.insert(text, string.format('%d:%.0f:%.0f', order[i], calls[order[i]], refused[order[i]]))
 	end
 	return table.concat(text, ' ')
@@ -33,8 +34,8 @@ end
 
 local handle = redis.call('HGET', KEYS[1], 'i')
 if not handle or ARGV[1] ~= '' and handle ~= ARGV[1] then return {0} end
-local arg = 6
-for _ = 1, tonumber(ARGV[5]) do
+local arg = 7
+for _ = 1, tonumber(ARGV[6]) do
 	local key, last, use, days, more = unpack(ARGV, arg, arg + 4)
 	if redis.call('HEXISTS', KEYS[2], key) == 1 then
 		if at(use) > at(redis.call('HGET', KEYS[2], last) or '0') then
@@ -44,7 +45,24 @@ for _ = 1, tonumber(ARGV[5]) do
 	end
 	arg = arg + 5
 end
+
+local function is_refused(row) return string.sub(row, 1, 5) == '{"c":' end
+
+-- Most writes have no refused call, and need not read the list.
+local refused = false
+for i = arg, #ARGV do
+	refused = refused or is_refused(ARGV[i])
+end
 redis.call('LPUSH', KEYS[3], unpack(ARGV, arg))
+if refused then
+	local room, kept = tonumber(ARGV[3]), {}
+	for _, row in ipairs(redis.call('LRANGE', KEYS[3], 0, -1)) do
+		if is_refused(row) then room = room - 1 end
+		if room >= 0 or not is_refused(row) then table.insert(kept, row) end
+	end
+	redis.call('UNLINK', KEYS[3])
+	redis.call('RPUSH', KEYS[3], unpack(kept))
+end
 redis.call('LTRIM', KEYS[3], 0, ARGV[2] - 1)
-redis.call('EXPIRE', KEYS[3], ARGV[3])
+redis.call('EXPIRE', KEYS[3], ARGV[4])
 return {1}

@@ -288,9 +288,7 @@ func (s *Store) Record(record store.Record) {
 		}
 	}
 	record.Handle, record.From, record.Day = 0, netip.Addr{}, 0
-	at, _ := slices.BinarySearchFunc(a.recent, record.At, func(r store.Record, at time.Time) int { return at.Compare(r.At) })
-	a.recent = slices.Insert(a.recent, at, record)
-	a.recent = a.recent[:min(len(a.recent), store.MaxRecent)]
+	a.recent = store.LastCalls(slices.Insert(a.recent, 0, record))
 }
 
 // Recent implements store.Usage.
