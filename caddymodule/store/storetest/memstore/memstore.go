@@ -287,7 +287,7 @@ func (s *Store) Record(record store.Record) {
 			k.LastUsedAt, k.LastUsedFrom = record.At, record.From
 		}
 	}
-	record.Handle, record.From, record.Day = 0, netip.Addr{}, 0
+	record.Handle, record.From, record.Day, record.Path = 0, netip.Addr{}, 0, store.CutPath(record.Path)
 	at, _ := slices.BinarySearchFunc(a.recent, record.At, func(r store.Record, at time.Time) int { return at.Compare(r.At) })
 	a.recent = slices.Insert(a.recent, at, record)
 	a.recent = a.recent[:min(len(a.recent), store.MaxRecent)]
