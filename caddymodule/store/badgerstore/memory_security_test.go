@@ -35,7 +35,7 @@ func TestWaitingCallsAreBounded(t *testing.T) {
 			}
 			return r
 		})
-		heaptest.Holds(t, "calls of many keys, "+name, 12<<20, func() any {
+		heaptest.Holds(t, "calls of many keys, "+name, 10<<20, func() any {
 			r := newRecorder(s)
 			for n := range 60_000 {
 				call := longCall(n/store.MaxLiveKeys, n%store.MaxLiveKeys, 1<<10, path)
