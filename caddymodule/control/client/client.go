@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 )
 
 // maxAnswer is the maximum size of an answer, in bytes. The largest one of a
@@ -105,7 +106,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return got, unreachable(err)
+		return got, lost(err)
 	}
 	defer response.Body.Close()
 	return read(response)
@@ -116,7 +117,7 @@ func read(response *http.Response) (got answer, err error) {
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return got, unreachable(err)
+		return got, lost(err)
 	case len(body) > maxAnswer:
 		return got, unreachable(errors.New("the answer is too long"))
 	}
@@ -217,14 +218,18 @@ func (c *Client) requestWith(ctx context.Context, method, path string, query url
 	return request, nil
 }
 
-// unreachable wraps err, without the address of a *url.Error.
-func unreachable(err error) error {
-	var at *url.Error
-	if errors.As(err, &at) {
-		err = at.Err
+// lost is unreachable for an error of the transport, whose text can quote
+// another server.
+func lost(err error) error {
+	var in *panicError
+	if errors.As(err, &in) {
+		return unreachable(in)
 	}
-	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	return unreachable(outage.Remote(err))
 }
+
+// unreachable wraps err.
+func unreachable(err error) error { return fmt.Errorf("%w: %w", ErrUnreachable, err) }
 
 // refusal decodes a refusal. It keeps Retry-After for callers that send the
 // refusal on.
