@@ -246,7 +246,7 @@ func (c *Call) fail(err error) error {
 	c.refundIfFailed(status, false)
 	refusal := unanswered(status)
 	if refusal != nil {
-		failed(c.gate.outages.upstream[c.endpoint.Index], err, slog.Int("status", status))
+		failed(c.gate.outages.upstream[c.endpoint.Index], unquoted(err), append(c.whose()[1:], slog.Int("status", status))...)
 		if !c.gate.PassErrors {
 			return c.refuse(&c.answer, refusal)
 		}
@@ -369,7 +369,7 @@ func (c *Call) serveUsage(w http.ResponseWriter, r *http.Request) error {
 	})
 	if err != nil {
 		c.refund() // the gate itself has failed
-		return c.refuse(w, c.gate.storeFailed(err))
+		return c.refuse(w, c.gate.storeFailed(err, c.whose()...))
 	}
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)

@@ -1,7 +1,9 @@
 package gate
 
 import (
+	"errors"
 	"log/slog"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -35,6 +37,28 @@ func newOutages(logger *zap.Logger, endpoints []*policy.Endpoint) *outages {
 		o.upstream = append(o.upstream, of(log.With("endpoint", e.Name), "calling the upstream"))
 	}
 	return o
+}
+
+// whose returns the endpoint, the account and the key of the call for a log.
+func (c *Call) whose() []slog.Attr {
+	attrs := []slog.Attr{slog.String("endpoint", c.endpoint.Name), slog.String("account", c.grant.Account)}
+	if c.grant.Key != "" {
+		attrs = append(attrs, slog.String("key", c.grant.Key))
+	}
+	return attrs
+}
+
+// unquoted returns an error of the next handler without what the service
+// wrote: net/http quotes an answer that is no HTTP.
+func unquoted(err error) error {
+	if err == nil {
+		return nil
+	}
+	text, _, quotes := strings.Cut(err.Error(), `"`)
+	if !quotes {
+		return err
+	}
+	return errors.New(text + "…")
 }
 
 // failed logs an error.
