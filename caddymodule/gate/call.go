@@ -207,18 +207,23 @@ func (c *Call) proxy(w http.ResponseWriter, r *http.Request, held headers, next 
 	c.answer.start(w, c, nil)
 	// Deferred, because a proxy panics if its upstream breaks off in the
 	// middle of an answer. Before the answer, a panic is a server error.
-	otherwise := http.StatusInternalServerError
+	otherwise, panics := http.StatusInternalServerError, true
 	defer func() {
+		if panics && r.Context().Err() == nil {
+			failed(c.gate.outages.upstream[c.endpoint.Index], errBrokenOff, c.whose()[1:]...)
+		}
 		c.answer.end(otherwise)
 		if c.answer.status != http.StatusSwitchingProtocols {
 			c.record(c.answer.status, "")
 		}
 	}()
 	if c.endpoint.Usage {
+		panics = false
 		return c.serveUsage(&c.answer, r)
 	}
 	c.prepare(r, held)
 	err := next.ServeHTTP(&c.answer, r)
+	panics = false
 	if err != nil || c.answer.body.fault() != nil {
 		c.gate.unmark(r)
 		if c.answer.status == 0 {

@@ -39,6 +39,9 @@ func newOutages(logger *zap.Logger, endpoints []*policy.Endpoint) *outages {
 	return o
 }
 
+// errBrokenOff is why a proxy panics, if the client is not gone.
+var errBrokenOff = errors.New("the answer broke off")
+
 // whose returns the endpoint, the account and the key of the call for a log.
 func (c *Call) whose() []slog.Attr {
 	attrs := []slog.Attr{slog.String("endpoint", c.endpoint.Name), slog.String("account", c.grant.Account)}

@@ -244,6 +244,31 @@ func TestFailuresNameTheCall(t *testing.T) {
 	}
 }
 
+// TestAnswersThatBreakOff: a service that breaks off its answers is a failure,
+// with one line for all of them.
+func TestAnswersThatBreakOff(t *testing.T) {
+	t.Parallel()
+	p := newPatient(t, nil)
+	for range 100 {
+		r := httptest.NewRequest("GET", convert, nil)
+		r.Header.Set("Authorization", strings.TrimPrefix(p.bearer, "Authorization: "))
+		func() {
+			defer func() {
+				if reason := recover(); reason != http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
+					t.Errorf("got %v, want the panic of the proxy", reason)
+				}
+			}()
+			_ = p.gate.Serve(httptest.NewRecorder(), r, handlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+				w.WriteHeader(http.StatusOK)
+				panic(http.ErrAbortHandler)
+			}))
+		}()
+	}
+	if got, want := p.lines(), "error calling the upstream endpoint=convert account=acc_1 key=key_1 error=the answer broke off"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // TestClientsThatLeave: a client that closes its connection says nothing about
 // the upstream, which does not work again because of it.
 func TestClientsThatLeave(t *testing.T) {

@@ -35,6 +35,9 @@ const jsonType = "application/json"
 // made a change whose answer was lost.
 var ErrUnreachable = errors.New("the gate is unreachable")
 
+// ErrOther is returned with ErrUnreachable when another server answers.
+var ErrOther = errors.New("the answer is not that of a gate")
+
 // Client is the client of one gate. It is safe for concurrent use. Only the
 // contexts of its methods limit their time.
 type Client struct {
@@ -129,15 +132,15 @@ func (a answer) decode(out any) error {
 	case a.status >= 400:
 		return a.refusal()
 	case a.status >= 300:
-		return unreachable(fmt.Errorf("unexpected answer with status %d", a.status))
+		return other(a.status)
 	case out == nil && a.status == http.StatusNoContent:
 		return nil
 	case out == nil:
 		// Another server may answer every request with 200.
-		return unreachable(fmt.Errorf("unexpected answer with status %d", a.status))
+		return other(a.status)
 	}
 	if err := json.Unmarshal(a.body, out); err != nil || !isAnswer(out) {
-		return unreachable(errors.New("the answer is not that of a gate"))
+		return unreachable(ErrOther)
 	}
 	return nil
 }
@@ -228,6 +231,11 @@ func lost(err error) error {
 	return unreachable(outage.Remote(err))
 }
 
+// other is the error of a status that a gate does not answer.
+func other(status int) error {
+	return unreachable(fmt.Errorf("%w: status %d", ErrOther, status))
+}
+
 // unreachable wraps err.
 func unreachable(err error) error { return fmt.Errorf("%w: %w", ErrUnreachable, err) }
 
@@ -236,7 +244,7 @@ func unreachable(err error) error { return fmt.Errorf("%w: %w", ErrUnreachable, 
 func (a answer) refusal() error {
 	refused := &apierror.Error{Status: a.status}
 	if err := json.Unmarshal(a.body, refused); err != nil {
-		return unreachable(fmt.Errorf("unexpected answer with status %d", a.status))
+		return other(a.status)
 	}
 	if after := a.header.Get("Retry-After"); after != "" {
 		refused = refused.WithHeader("Retry-After", after)

@@ -64,7 +64,7 @@ func readResults(response *http.Response, each func(api.LineResult) error) error
 		case got.status >= http.StatusBadRequest:
 			return got.refusal()
 		}
-		return unreachable(fmt.Errorf("unexpected answer with status %d", got.status))
+		return other(got.status)
 	}
 	decoder := json.NewDecoder(response.Body)
 	for line := 1; ; line++ {
@@ -75,7 +75,7 @@ func readResults(response *http.Response, each func(api.LineResult) error) error
 		case err != nil:
 			return lost(err)
 		case result.Line != line:
-			return unreachable(errors.New("the answer is not that of a gate"))
+			return unreachable(ErrOther)
 		}
 		if err := each(result); err != nil {
 			return err
