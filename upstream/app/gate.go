@@ -29,6 +29,9 @@ var (
 	errNotControl    = errors.New("another server answers: give upstream the address of the gate's control listener")
 )
 
+// checkTimeout is how long a check may take. Usually it takes a millisecond.
+const checkTimeout = 10 * time.Second
+
 // gateCheck calls the control API in the background, so that a wrong secret or
 // address is in the log before the first login fails.
 type gateCheck struct {
@@ -89,7 +92,7 @@ func (g *gateCheck) run(ctx context.Context) {
 
 // check makes one call, which needs the secret and changes nothing.
 func (g *gateCheck) check(ctx context.Context) (state string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, g.every)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	_, err = g.client.Plans(ctx)
 	var refused *apierror.Error
