@@ -165,16 +165,27 @@ var (
 	filePath = regexp.MustCompile("`([\\w.-]+(?:/[\\w.-]+)+)`")
 )
 
-// TestContributing checks that the tests and files exist that
-// CONTRIBUTING.md names.
+// TestContributing checks that the files exist that CONTRIBUTING.md names, and
+// the tests that it and docs/guarantees.md name. Each bound of the memory has a
+// test.
 func TestContributing(t *testing.T) {
 	t.Parallel()
-	text := read(t, "CONTRIBUTING.md")
+	text, guarantees := read(t, "CONTRIBUTING.md"), read(t, "docs/guarantees.md")
 	tests := sources(t, true)
-	for _, match := range testName.FindAllStringSubmatch(text, -1) {
+	for _, match := range testName.FindAllStringSubmatch(text+guarantees, -1) {
 		if !strings.Contains(tests, "func "+match[1]+"(") {
-			t.Errorf("CONTRIBUTING.md names %s, which does not exist", match[1])
+			t.Errorf("CONTRIBUTING.md or docs/guarantees.md names %s, which does not exist", match[1])
 		}
+	}
+	_, bounds, _ := strings.Cut(guarantees, "\n| what | filled by | at most | test |\n|---|---|---|---|\n")
+	bounds, _, _ = strings.Cut(bounds, "\n\n")
+	for line := range strings.Lines(bounds) {
+		if cells := strings.Split(line, "|"); len(cells) != 6 || !testName.MatchString(cells[4]) {
+			t.Errorf("docs/guarantees.md: no test in %q", line)
+		}
+	}
+	if n := strings.Count(bounds, "\n"); n < 10 {
+		t.Errorf("docs/guarantees.md has %d bounds of the memory; the test no longer understands the page", n)
 	}
 	for _, match := range filePath.FindAllStringSubmatch(text, -1) {
 		if strings.HasPrefix(match[1], "bin/") || strings.HasPrefix(match[1], ".cache/") {

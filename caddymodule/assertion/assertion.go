@@ -59,6 +59,10 @@ type Claims struct {
 	ExpiresAt int64 `json:"exp"`
 }
 
+func (c Claims) size() int {
+	return len(c.Issuer) + len(c.Audience) + len(c.Account) + len(c.Plan) + len(c.Abilities) + len(c.Key) + len(c.Purpose)
+}
+
 // Audience returns the audience of a request from its Host header: the
 // host in lower case, without the port and without the brackets of an
 // IPv6 address.

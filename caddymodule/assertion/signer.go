@@ -16,15 +16,6 @@ import (
 // service receives is valid for at least Lifetime less this.
 const renewal = 60
 
-// maxCached is how many assertions a Signer and a Verifier keep. With the
-// usual 500 bytes each, that is less than 10 MiB. There is no bound in
-// bytes: an assertion grows with the abilities that it names.
-const maxCached = 10_000
-
-// maxHost is how long a host name can be (RFC 1035, 2.3.4). The client
-// chooses the Host header, so longer ones are not kept.
-const maxHost = 253
-
 // Signer makes assertions. It is safe for concurrent use.
 type Signer struct {
 	signer jose.Signer
@@ -65,6 +56,8 @@ func NewSigner(key *Key) (*Signer, error) {
 // Caller is whose call it is.
 type Caller struct{ Account, Plan, Key, Abilities string }
 
+func (c Caller) size() int { return len(c.Account) + len(c.Plan) + len(c.Key) + len(c.Abilities) }
+
 // Call returns the assertion for a call that came with this Host header.
 // The id tells callers apart, for example the hash of a token: those who
 // have the same one share a place in the cache.
@@ -91,7 +84,7 @@ func (s *Signer) assert(about *subject, purpose string, now int64) string {
 	if len(about.host) <= maxHost {
 		kept := &signed{*about, now, text}
 		kept.host = s.shared(about.host)
-		s.signed.put(place, kept)
+		s.signed.put(place, kept, len(text)+len(about.host)+about.by.size())
 	}
 	return text
 }

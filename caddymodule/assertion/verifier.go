@@ -32,7 +32,7 @@ type Verifier struct {
 	now      func() time.Time
 	own      map[string]ed25519.PublicKey                 // those of NewVerifier, by id
 	keys     atomic.Pointer[map[string]ed25519.PublicKey] // and those of the last fetch
-	verified *cache[string, Claims]                       // by the assertion; the signature is checked once
+	verified *cache[string, Claims]                       // those that were accepted, by their text; the signature is checked once
 
 	fetch    func(context.Context) (KeySet, error) // nil: own has all keys
 	failed   func(error)
@@ -54,17 +54,20 @@ func NewVerifier(accepts func(host string) bool, now func() time.Time, keys ...*
 
 // Verify returns the claims of an assertion that is valid now for a
 // purpose: Call or Login. Its errors wrap those above.
-func (v *Verifier) Verify(text, purpose string) (Claims, error) {
-	claims := v.verified.get(text)
-	if claims.Issuer == "" {
-		var err error
-		if claims, err = v.open(text); err != nil {
-			return Claims{}, err
-		}
-		v.verified.put(text, claims)
+func (v *Verifier) Verify(text, purpose string) (claims Claims, err error) {
+	claims = v.verified.get(text)
+	isNew := claims.Issuer == ""
+	if isNew {
+		claims, err = v.open(text)
 	}
-	if err := v.check(claims, purpose); err != nil {
+	if err == nil {
+		err = v.check(claims, purpose)
+	}
+	if err != nil {
 		return Claims{}, err
+	}
+	if isNew && len(claims.Audience) <= maxHost {
+		v.verified.put(text, claims, len(text)+claims.size())
 	}
 	return claims, nil
 }

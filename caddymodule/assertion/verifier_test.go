@@ -185,10 +185,10 @@ func TestTwoSecrets(t *testing.T) {
 
 // A service that is sent more assertions than it keeps forgets some, and
 // keeps no forged one.
-func TestVerifiedAreBounded(t *testing.T) {
+func TestVerifiedAreForgotten(t *testing.T) {
 	t.Parallel()
 	s, v := newSigner(t, secret), newVerifier(t, noon)
-	v.verified = newCache[string, Claims](4)
+	v.verified = newCache[string, Claims](4 << 10)
 	for i := range 20 {
 		text := s.Call([32]byte{}, "api.example.com", ada, noon.Add(time.Duration(i-10)*time.Second))
 		_, _ = v.Verify(text[:len(text)-4]+"AAAA", Call)

@@ -214,7 +214,7 @@ func (s *server) deleteAccount(ctx context.Context, with *session, in *accountIn
 		return err
 	}
 	deletion := change{
-		action: api.AccountDelete, account: account.ID, before: encode(showAccount(account)),
+		action: api.AccountDelete, account: account.ID, before: accountEntry(account, false),
 		event: &event.Change{Type: event.AccountChanged, Plan: account.Plan, Disabled: account.Disabled, Deleted: true},
 	}
 	if err := with.record(ctx, deletion); err != nil {

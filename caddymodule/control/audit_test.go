@@ -3,6 +3,7 @@ package control_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -199,5 +200,54 @@ func TestActors(t *testing.T) {
 		if err != nil || w.Code != c.status || len(page.Audit) != map[int]int{200: 1}[c.status] || len(page.Audit) == 1 && page.Audit[0].Actor != c.want {
 			t.Errorf("%s: got %d and %+v, %v", name, w.Code, page.Audit, err)
 		}
+	}
+}
+
+// TestAuditHasNoLabels: the e-mail of an account, which is its label, is in no
+// entry: entries are kept when the account is deleted. A change of the label
+// has an entry all the same.
+func TestAuditHasNoLabels(t *testing.T) {
+	t.Parallel()
+	c, ctx := client.InProcess(control.New(controltest.New(t), slog.New(slog.DiscardHandler))), t.Context()
+	for _, change := range []api.AccountChange{
+		{Plan: new("starter"), Label: new("ada@example.com")}, {Label: new("grace@example.com")}, {Label: new("grace@example.com")},
+		{Plan: new("business")}, {Label: new("")},
+	} {
+		if _, err := c.PutAccount(ctx, "acc_1", change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := `{"account":"acc_2","plan":"starter","label":"bob@example.com"}` + "\n" + `{"account":"acc_2","label":"eve@example.com"}`
+	if err := c.ImportAccounts(ctx, strings.NewReader(lines), func(api.LineResult) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.DeleteAccount(ctx, "acc_2"); err != nil {
+		t.Fatal(err)
+	}
+	page, err := c.Audit(ctx, client.AuditFilter{}, "", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range page.Audit {
+		if text := string(e.Before) + string(e.After); strings.Contains(text, "example.com") {
+			t.Errorf("%s has %s", e.Action, text)
+		}
+		var after struct {
+			LabelChanged bool `json:"label_changed"`
+		}
+		if e.After != nil {
+			if err := json.Unmarshal(e.After, &after); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got = append(got, fmt.Sprint(e.Account, " ", e.Action, " ", after.LabelChanged))
+	}
+	want := []string{
+		"acc_1 account.create true", "acc_1 account.set true", "acc_1 account.set false", "acc_1 account.set true",
+		"acc_2 account.create true", "acc_2 account.set true", "acc_2 account.delete false",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("entries (-want +got):\n%s", diff)
 	}
 }

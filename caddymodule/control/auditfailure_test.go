@@ -168,8 +168,8 @@ func TestAuditRace(t *testing.T) {
 		before    string // of the last entry
 		entries   int
 	}{
-		"account": {body: `{"plan":"business"}`, before: `"label":"other"`, entries: 2, other: func(ctx context.Context, s control.Store, _ string) error {
-			_, err := s.ChangeAccount(ctx, "acc_1", func(a *store.Account, _ bool) error { a.Label = "other"; return nil })
+		"account": {body: `{"plan":"business"}`, before: `"disabled":true`, entries: 2, other: func(ctx context.Context, s control.Store, _ string) error {
+			_, err := s.ChangeAccount(ctx, "acc_1", func(a *store.Account, _ bool) error { a.Disabled = true; return nil })
 			return err
 		}},
 		"the same": {body: `{"plan":"business"}`, before: `"plan":"starter"`, entries: 1, other: func(ctx context.Context, s control.Store, _ string) error {

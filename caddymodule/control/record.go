@@ -170,12 +170,25 @@ func (with *session) changeAccounts(ctx context.Context, ids []string, edit func
 
 // accountChange returns the change of an account, which is new without before.
 func accountChange(before *store.Account, after store.Account) change {
-	c := change{action: api.AccountCreate, account: after.ID, after: encode(showAccount(after))}
+	c := change{action: api.AccountCreate, account: after.ID}
+	old := ""
 	if before != nil {
-		c.action, c.before = api.AccountSet, encode(showAccount(*before))
+		c.action, c.before, old = api.AccountSet, accountEntry(*before, false), before.Label
 	}
+	c.after = accountEntry(after, after.Label != old)
 	c.event = &event.Change{Type: event.AccountChanged, Plan: after.Plan, Disabled: after.Disabled}
 	return c
+}
+
+// accountEntry returns an account for an entry. The label is usually an e-mail,
+// and entries outlive the account, so they only tell that it has changed.
+func accountEntry(account store.Account, labelChanged bool) json.RawMessage {
+	return encode(struct {
+		api.Account
+
+		Label        string `json:"label,omitempty"` // hides that of the account
+		LabelChanged bool   `json:"label_changed,omitempty"`
+	}{Account: showAccount(account), LabelChanged: labelChanged})
 }
 
 // keyChange returns the change of a key or of a login token. Login tokens

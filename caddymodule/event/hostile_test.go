@@ -1,12 +1,14 @@
 package event_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 )
@@ -59,5 +61,33 @@ func TestEndlessBody(t *testing.T) {
 	eventually(t, "the delivery", func() bool { return outcomes.get(event.Delivered) == 1 })
 	if sent := <-written; sent >= 64<<20 {
 		t.Errorf("the sender read %d bytes", sent)
+	}
+}
+
+// TestLogHasNothingOfTheReceiver: an answer that is no HTTP is not logged. It
+// can have personal data, or a token.
+func TestLogHasNothingOfTheReceiver(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = conn.Write([]byte("HTTP/1.1 200 OK\r\nada@example.com s3cret\r\n\r\n"))
+		_ = conn.Close()
+	})
+	add(t, db, 1)
+	core, log := observer.New(zap.DebugLevel)
+	_, outcomes := sender(t, db, r.URL, time.Now, zap.New(core))
+	eventually(t, "a failure", func() bool { return outcomes.get(event.Failed) > 0 })
+	for _, entry := range log.All() {
+		if text := fmt.Sprint(entry.Message, entry.ContextMap()); strings.Contains(text, "ada@") || strings.Contains(text, "s3cret") {
+			t.Errorf("the log says %s", text)
+		}
+	}
+	if log.FilterMessage("posting an event").Len() == 0 {
+		t.Errorf("the log has %v, want the failure", log.All())
 	}
 }

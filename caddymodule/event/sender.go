@@ -265,7 +265,7 @@ func (s *Sender) post(ctx context.Context, e store.Event) error {
 	}
 	response, err := s.transport.RoundTrip(request)
 	if err != nil {
-		return err
+		return outage.Remote(err)
 	}
 	defer response.Body.Close()
 	// Only the status decides. A body that cannot be read ends the connection.

@@ -209,8 +209,11 @@ func (c *Call) proxy(w http.ResponseWriter, held headers, next Handler) (err err
 	c.answer.start(w, c, nil)
 	// Deferred, because a proxy panics if its upstream breaks off in the
 	// middle of an answer. Before the answer, a panic is a server error.
-	otherwise := http.StatusInternalServerError
+	otherwise, panics := http.StatusInternalServerError, true
 	defer func() {
+		if panics && c.request.Context().Err() == nil {
+			failed(c.gate.outages.upstream[c.endpoint.Index], errBrokenOff, c.whose()[1:]...)
+		}
 		c.answer.end(otherwise)
 		if err != nil {
 			c.gate.removeSecrets(c.request)
@@ -220,10 +223,12 @@ func (c *Call) proxy(w http.ResponseWriter, held headers, next Handler) (err err
 		}
 	}()
 	if c.endpoint.Usage {
+		panics = false
 		return c.serveUsage(&c.answer, c.request)
 	}
 	c.prepare(held)
 	err = next.ServeHTTP(&c.answer, &c.forwarded)
+	panics = false
 	c.gate.Server.Mark(c.request, nil) // for the handlers in front of the gate, the call is over
 	if err != nil || c.answer.body.fault() != nil {
 		c.gate.unmark(&c.forwarded)
@@ -252,7 +257,7 @@ func (c *Call) fail(err error) error {
 	c.refundIfFailed(status, false)
 	refusal := unanswered(status)
 	if refusal != nil {
-		failed(c.gate.outages.upstream[c.endpoint.Index], err, slog.Int("status", status))
+		failed(c.gate.outages.upstream[c.endpoint.Index], unquoted(err), append(c.whose()[1:], slog.Int("status", status))...)
 		if !c.gate.PassErrors {
 			return c.refuse(&c.answer, refusal)
 		}
@@ -388,7 +393,7 @@ func (c *Call) serveUsage(w http.ResponseWriter, r *http.Request) error {
 	})
 	if err != nil {
 		c.refund() // the gate itself has failed
-		return c.refuse(w, c.gate.storeFailed(err))
+		return c.refuse(w, c.gate.storeFailed(err, c.whose()...))
 	}
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)

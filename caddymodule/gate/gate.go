@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
 	"time"
@@ -304,14 +305,14 @@ func (g *Gate) identify(r *http.Request, e *policy.Endpoint, by credential, now 
 }
 
 // storeFailed returns the refusal of a request after an error of the store,
-// and logs the error if the store has failed.
-func (g *Gate) storeFailed(err error) *Refusal {
+// and logs the error, with whose request it is, if the store has failed.
+func (g *Gate) storeFailed(err error, whose ...slog.Attr) *Refusal {
 	switch {
 	case errors.Is(err, store.ErrNoGrant):
 		return refuseInvalidToken
 	case errors.Is(err, store.ErrChanged):
 		return refuseChanged
 	}
-	failed(g.outages.store, err)
+	failed(g.outages.store, err, whose...)
 	return refuseUnavailable
 }

@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -70,7 +69,7 @@ func (c *Call) newRooms() []store.Room {
 func (c *Call) look() *Refusal {
 	rooms := c.newRooms()
 	if err := c.store.Rooms(c.request.Context(), c.counted(), c.limits, rooms); err != nil {
-		return c.gate.storeFailed(err)
+		return c.gate.storeFailed(err, c.whose()...)
 	}
 	c.rooms = rooms
 	if slices.ContainsFunc(rooms, func(room store.Room) bool { return room.Remaining < c.cost }) {
@@ -86,7 +85,7 @@ func (c *Call) take() *Refusal {
 	if err != nil {
 		// Nothing is given back: the call may not be counted.
 		c.rooms = nil
-		return c.gate.storeFailed(err)
+		return c.gate.storeFailed(err, c.whose()...)
 	}
 	c.rooms = rooms
 	if !admitted {
@@ -135,7 +134,7 @@ func (c *Call) refund() {
 		return
 	}
 	if err := c.store.GiveBack(context.WithoutCancel(c.request.Context()), c.counted()); err != nil {
-		failed(c.gate.outages.refund, err, slog.String("endpoint", c.endpoint.Name))
+		failed(c.gate.outages.refund, err, c.whose()...)
 		return
 	}
 	c.gate.outages.refund.Worked()

@@ -105,7 +105,7 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, strict bool, held h
 		return g.refuse(a, r, "", nil, fault)
 	}
 	if refusal := unanswered(status); refusal != nil {
-		failed(g.outages.login, err, slog.Int("status", status))
+		failed(g.outages.login, unquoted(err), slog.Int("status", status))
 		if !g.PassErrors {
 			return g.refuse(a, r, "", nil, refusal)
 		}

@@ -34,6 +34,6 @@ func (g *Gate) open(w http.ResponseWriter, r *http.Request, held headers, next H
 	if refusal == nil || g.PassErrors {
 		return err
 	}
-	failed(g.outages.open, err, slog.Int("status", status))
+	failed(g.outages.open, unquoted(err), slog.Int("status", status))
 	return g.refuse(a, r, "", nil, refusal)
 }

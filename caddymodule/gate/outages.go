@@ -1,8 +1,10 @@
 package gate
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -56,6 +58,31 @@ func shorten(path string) string {
 		return path[:most] + "..."
 	}
 	return path
+}
+
+// errBrokenOff is why a proxy panics, if the client is not gone.
+var errBrokenOff = errors.New("the answer broke off")
+
+// whose returns the endpoint, the account and the key of the call for a log.
+func (c *Call) whose() []slog.Attr {
+	attrs := []slog.Attr{slog.String("endpoint", c.endpoint.Name), slog.String("account", c.grant.Account)}
+	if c.grant.Key != "" {
+		attrs = append(attrs, slog.String("key", c.grant.Key))
+	}
+	return attrs
+}
+
+// unquoted returns an error of the next handler without what the service
+// wrote: net/http quotes an answer that is no HTTP.
+func unquoted(err error) error {
+	if err == nil {
+		return nil
+	}
+	text, _, quotes := strings.Cut(err.Error(), `"`)
+	if !quotes {
+		return err
+	}
+	return errors.New(text + "…")
 }
 
 // failed logs an error.

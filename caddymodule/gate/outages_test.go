@@ -129,7 +129,7 @@ func (p *patient) lines() string {
 	for _, entry := range p.log.TakeAll() {
 		fields := entry.ContextMap()
 		fmt.Fprintf(&b, "%s %s", entry.Level, entry.Message)
-		for _, name := range []string{"endpoint", "status", "error", "failures"} {
+		for _, name := range []string{"endpoint", "account", "key", "status", "error", "failures"} {
 			if value, there := fields[name]; there {
 				fmt.Fprintf(&b, " %s=%v", name, value)
 			}
@@ -152,12 +152,12 @@ func TestTenThousandFailuresInFiveSeconds(t *testing.T) {
 		line, end string
 	}{
 		"no store":               {nil, func(p *patient) *atomic.Bool { return &p.noStore }, (*patient).ask, "asking the store error=disk is full", "asking the store"},
-		"full disk":              {nil, func(p *patient) *atomic.Bool { return &p.noTake }, (*patient).ask, "asking the store error=disk is full", "asking the store"},
+		"full disk":              {nil, func(p *patient) *atomic.Bool { return &p.noTake }, (*patient).ask, "asking the store endpoint=convert account=acc_1 key=key_1 error=disk is full", "asking the store"},
 		"login throttle":         {nil, func(p *patient) *atomic.Bool { return &p.noJournal }, (*patient).logIn, "limiting login attempts error=saving login attempt: disk is full", "limiting login attempts"},
-		"upstream":               {nil, func(p *patient) *atomic.Bool { return &p.noUpstream }, (*patient).ask, "calling the upstream endpoint=convert status=502 error=connection refused", "calling the upstream"},
-		"upstream, errors pass":  {passing, func(p *patient) *atomic.Bool { return &p.noUpstream }, (*patient).ask, "calling the upstream endpoint=convert status=502 error=connection refused", "calling the upstream"},
+		"upstream":               {nil, func(p *patient) *atomic.Bool { return &p.noUpstream }, (*patient).ask, "calling the upstream endpoint=convert account=acc_1 key=key_1 status=502 error=connection refused", "calling the upstream"},
+		"upstream, errors pass":  {passing, func(p *patient) *atomic.Bool { return &p.noUpstream }, (*patient).ask, "calling the upstream endpoint=convert account=acc_1 key=key_1 status=502 error=connection refused", "calling the upstream"},
 		"login":                  {nil, func(p *patient) *atomic.Bool { return &p.noUpstream }, (*patient).logIn, "calling the upstream to log in status=502 error=connection refused", "calling the upstream to log in"},
-		"store with errors pass": {passing, func(p *patient) *atomic.Bool { return &p.noTake }, (*patient).ask, "asking the store error=disk is full", "asking the store"},
+		"store with errors pass": {passing, func(p *patient) *atomic.Bool { return &p.noTake }, (*patient).ask, "asking the store endpoint=convert account=acc_1 key=key_1 error=disk is full", "asking the store"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestRefundsThatFail(t *testing.T) {
 		for range 1000 {
 			p.ask()
 		}
-		if got := p.lines(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "giving a call back endpoint=convert error=disk is full") {
+		if got := p.lines(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "giving a call back endpoint=convert account=acc_1 key=key_1 error=disk is full") {
 			t.Errorf("got %s", got)
 		}
 		time.Sleep(2 * time.Minute)
@@ -216,6 +216,57 @@ func TestRefundsThatFail(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	})
+}
+
+// TestFailuresNameTheCall: the line about a service that fails tells whose call
+// it is, and has neither the token nor what the service wrote.
+func TestFailuresNameTheCall(t *testing.T) {
+	t.Parallel()
+	p := newPatient(t, nil)
+	bad := handlerFunc(func(http.ResponseWriter, *http.Request) error {
+		return fmt.Errorf("HTTP/1.x transport connection broken: malformed MIME header: missing colon: %q", "ada@example.com s3cret")
+	})
+	for name, target := range map[string]string{"a call": convert, "an open path": "/", "a login": "/api/login"} {
+		r := httptest.NewRequest("GET", target, nil)
+		if target == "/api/login" {
+			r = httptest.NewRequest("POST", target, strings.NewReader(`{"email":"a@b"}`))
+			r.Header.Set("Content-Type", "application/json")
+		}
+		r.Header.Set("Authorization", strings.TrimPrefix(p.bearer, "Authorization: "))
+		_ = p.gate.Serve(httptest.NewRecorder(), r, bad)
+		got := p.lines()
+		if target == convert && !strings.Contains(got, " endpoint=convert account=acc_1 key=key_1 status=502 ") {
+			t.Errorf("%s: the line does not tell whose call it is: %s", name, got)
+		}
+		if !strings.HasSuffix(got, "missing colon: …") || strings.Contains(got, p.bearer[len("Authorization: Bearer "):]) {
+			t.Errorf("%s: got %s", name, got)
+		}
+	}
+}
+
+// TestAnswersThatBreakOff: a service that breaks off its answers is a failure,
+// with one line for all of them.
+func TestAnswersThatBreakOff(t *testing.T) {
+	t.Parallel()
+	p := newPatient(t, nil)
+	for range 100 {
+		r := httptest.NewRequest("GET", convert, nil)
+		r.Header.Set("Authorization", strings.TrimPrefix(p.bearer, "Authorization: "))
+		func() {
+			defer func() {
+				if reason := recover(); reason != http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
+					t.Errorf("got %v, want the panic of the proxy", reason)
+				}
+			}()
+			_ = p.gate.Serve(httptest.NewRecorder(), r, handlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+				w.WriteHeader(http.StatusOK)
+				panic(http.ErrAbortHandler)
+			}))
+		}()
+	}
+	if got, want := p.lines(), "error calling the upstream endpoint=convert account=acc_1 key=key_1 error=the answer broke off"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
 }
 
 // TestClientsThatLeave: a client that closes its connection says nothing about

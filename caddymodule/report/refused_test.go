@@ -3,6 +3,7 @@ package report_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/heaptest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/report"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest/memstore"
@@ -88,6 +90,20 @@ func TestBound(t *testing.T) {
 	if rows := list(t, s); len(rows) != report.MaxRows+1 || rows[0].Account != "" || rows[0].Calls != 3 {
 		t.Errorf("got %d rows, the first is %v", len(rows), rows[0])
 	}
+}
+
+// TestRefusedAreBounded: however many accounts are refused while the store
+// fails, their rows take the memory that docs/guarantees.md says.
+func TestRefusedAreBounded(t *testing.T) {
+	heaptest.Holds(t, "refused calls", 4<<20, func() any {
+		s := &away{Store: memstore.New()}
+		s.fails.Store(true)
+		r, _ := newRefused(t, s)
+		for i := range 2 * report.MaxRows {
+			r.Add(store.Refused{Day: 1, Account: fmt.Sprintf("acc_%060d", i), Endpoint: "convert", Code: "quota_exceeded", Calls: 1})
+		}
+		return r
+	})
 }
 
 // away is a store that fails.

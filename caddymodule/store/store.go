@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
@@ -53,6 +54,10 @@ const (
 	// MaxRecentRefused is how many of them may be refused. So a client that is
 	// refused again and again does not displace all admitted calls.
 	MaxRecentRefused = MaxRecent / 2
+
+	// MaxPath is how much of the path of a recent call is kept, in bytes. The
+	// client chooses the path, and servers accept a megabyte.
+	MaxPath = 512
 
 	// RecentFor is how long a recent call is kept.
 	RecentFor = 30 * 24 * time.Hour
@@ -345,8 +350,9 @@ type Record struct {
 	At       time.Time
 	Endpoint string
 	Method   string
-	Path     string
-	Status   int
+	// Path is what CutPath leaves of it once the store has it.
+	Path   string
+	Status int
 	// Code is why the gate refused the call. It is empty for an admitted call.
 	Code     string
 	Duration time.Duration
@@ -360,6 +366,15 @@ type Record struct {
 	// dropped if the account was deleted after the grant, also if there is
 	// a new account with that id. The store does not keep it.
 	Handle Handle
+}
+
+// CutPath returns the part of a path that is kept. It can be a part of the
+// same memory.
+func CutPath(path string) string {
+	if len(path) <= MaxPath {
+		return path
+	}
+	return strings.ToValidUTF8(path[:MaxPath], "")
 }
 
 // Count is the cost of an account's calls to one endpoint on one day.

@@ -1,10 +1,12 @@
 package account_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
@@ -35,5 +37,31 @@ func TestLabels(t *testing.T) {
 				t.Errorf("%s: got %+v, %v, want the label %s", name, got, err, want)
 			}
 		}
+	}
+}
+
+// TestClosedAccountLeavesNoEmail: after a person closes the account, the gate's
+// log of changes has the id of the account, and nowhere the e-mail.
+func TestClosedAccountLeavesNoEmail(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add(t, "ada@example.com", "starter")
+	if err := w.SetPlan(t.Context(), a.ID, "business"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(t.Context(), a.ID, password); err != nil {
+		t.Fatal(err)
+	}
+	page, err := w.gate.Client.Audit(t.Context(), client.AuditFilter{}, "", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range page.Audit {
+		if text := fmt.Sprintf("%+v %s %s", e, e.Before, e.After); strings.Contains(text, "ada@") || e.Account != a.ID {
+			t.Errorf("an entry has %s", text)
+		}
+	}
+	if len(page.Audit) < 3 {
+		t.Errorf("got %d entries", len(page.Audit))
 	}
 }

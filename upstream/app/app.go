@@ -32,13 +32,13 @@ const endLoginsEvery = 2 * time.Second
 const pruneEvery = 10 * time.Minute
 
 // App is the upstream without its listeners: its database, its rates, and
-// the goroutines that refresh the rates, end old login tokens and delete
-// expired reset links. Handler
-// makes it answer requests.
+// the goroutines that check the gate, refresh the rates, end old login tokens
+// and delete expired reset links. Handler makes it answer requests.
 type App struct {
 	options    Options
 	store      *database.Store
 	accounts   *account.Service
+	gate       *gateCheck
 	keep       func(name string, work func(context.Context)) // runs work until Close
 	stop       context.CancelFunc
 	background sync.WaitGroup
@@ -59,10 +59,11 @@ func Open(ctx context.Context, o Options) (*App, error) {
 		return nil, err
 	}
 	work, stop := context.WithCancel(context.Background())
-	a := &App{options: o, store: store, accounts: o.Accounts(store), stop: stop}
+	a := &App{options: o, store: store, accounts: o.Accounts(store), gate: newGateCheck(o.Control, o.Logger), stop: stop}
 	a.keep = func(name string, run func(context.Context)) {
 		a.background.Go(func() { keepRunning(work, o.Logger, name, run) })
 	}
+	a.keep("checking the gate", a.gate.run)
 	a.keep("ending logins", func(ctx context.Context) { a.accounts.Run(ctx, endLoginsEvery) })
 	a.keep("deleting reset links", func(ctx context.Context) { a.accounts.PruneResets(ctx, pruneEvery) })
 	return a, nil
@@ -87,6 +88,7 @@ func (a *App) Handler(s Site) (http.Handler, error) {
 		Check:    s.Check,
 		Logins:   a.accounts,
 		Database: a.store,
+		Gate:     a.gate.State,
 		SignUp:   s.SignUp,
 		Now:      time.Now,
 		Logger:   a.options.Logger,

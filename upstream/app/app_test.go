@@ -197,7 +197,7 @@ func TestNoRates(t *testing.T) {
 		{"GET", "/api", "", 404, `"code":"not_found"`},
 		{"GET", "/openapi.json", "", 404, "Page not found"},
 		{"GET", "/docs", "", 404, "Page not found"},
-		{"GET", "/healthz", "", 200, `{"status":"ok"}`},
+		{"GET", "/healthz", "", 200, `{"status":"ok","gate":"`},
 		{"GET", "/", "", 200, "<title>API</title>"},
 		{"POST", "/api/login", fmt.Sprintf(`{"email":"ada@example.com","password":%q}`, password), 200, `"token":"tgl_`},
 	} {

@@ -47,7 +47,7 @@ func TestScripts(t *testing.T) {
 //	gate fail, gate mend            the gate fails from now on, or no longer
 //	gate logins NUMBER              waits until the gate has so many live login
 //	                                tokens
-//	await URL                       waits until the URL answers 200
+//	await URL [TEXT]                waits until the URL answers 200, with a text
 //	[!] post URL FILE STATUS        posts a JSON file as the gate of
 //	                                rates.example does and prints the answer
 func runScript(t *testing.T, file string) {
@@ -124,14 +124,15 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(err)
 		answer, err := http.DefaultClient.Do(request)
 		if err == nil {
-			ts.Check(answer.Body.Close())
-			if answer.StatusCode == http.StatusOK {
+			body, err := io.ReadAll(answer.Body)
+			ts.Check(errors.Join(err, answer.Body.Close()))
+			if answer.StatusCode == http.StatusOK && strings.Contains(string(body), strings.Join(args[1:], " ")) {
 				return
 			}
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	ts.Fatalf("%s does not answer 200", args[0])
+	ts.Fatalf("%s does not answer 200 with %v", args[0], args[1:])
 }
 
 // get prints what a page says.

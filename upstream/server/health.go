@@ -29,18 +29,22 @@ type Rates interface {
 }
 
 // health answers GET /healthz: 200 while the upstream can serve, 503 when
-// its database does not answer. Old rates do not cause a 503: the API still
-// serves them. The check does not call the gate, because the gate may be the
-// client.
+// its database does not answer. Old rates and an unreachable gate do not cause a
+// 503: a load balancer could not send the requests elsewhere, and the API still
+// serves. The check does not call the gate, because the gate may be the
+// client: it tells what the last check in the background found.
 type health struct {
 	database Pinger
 	rates    Rates
+	gate     func() string // nil if it is not known
 	now      func() time.Time
 	outage   *outage.Log
 }
 
 type healthAnswer struct {
 	Status string `json:"status"`
+	// Gate is "ok", or what is wrong with the gate.
+	Gate string `json:"gate,omitempty"`
 	// Rates is missing without the currency API.
 	Rates *ratesAge `json:"rates,omitempty"`
 }
@@ -86,11 +90,18 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if age != nil {
 			refusal = refusal.With("rates", age)
 		}
+		if h.gate != nil {
+			refusal = refusal.With("gate", h.gate())
+		}
 		send(w, refusal)
 		return
 	}
 	h.outage.Worked()
-	body, err := json.Marshal(healthAnswer{"ok", age})
+	healthy := healthAnswer{Status: "ok", Rates: age}
+	if h.gate != nil {
+		healthy.Gate = h.gate()
+	}
+	body, err := json.Marshal(healthy)
 	if err != nil {
 		panic(err) // impossible: the type is valid JSON
 	}

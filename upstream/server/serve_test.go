@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/upstream/server"
@@ -61,6 +62,38 @@ func TestServeEndsGracefully(t *testing.T) {
 	}
 	if err := <-served; err != nil {
 		t.Errorf("Serve: got %v, want nil", err)
+	}
+}
+
+// TestHeadersAreBounded: the headers of a request have at most 68 KiB. The
+// request line counts, too.
+func TestHeadersAreBounded(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx, listener, http.NotFoundHandler(), slog.New(slog.DiscardHandler)) }()
+	for size, want := range map[int]int{60 << 10: http.StatusNotFound, 68 << 10: http.StatusRequestHeaderFieldsTooLarge} {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+listener.Addr().String(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Long", strings.Repeat("x", size))
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%d bytes: got %d, want %d", size, answer.StatusCode, want)
+		}
+	}
+	end()
+	if err := <-served; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -35,6 +35,10 @@ type Config struct {
 	// API.
 	Rates Rates
 
+	// Gate returns the state of the gate, for the health check. Nil to leave
+	// it out.
+	Gate func() string
+
 	// Pages answers all paths except API and health check. Its POST /login
 	// checks passwords, so it gets only requests from the gate.
 	Pages http.Handler
@@ -54,7 +58,7 @@ type Config struct {
 func New(c Config) http.Handler {
 	logins := &login{logins: c.Logins, outage: outage.New(c.Logger, slog.LevelError, "logging in")}
 	gate := newGatekeeper(c.Check, c.Logger)
-	checks := &health{database: c.Database, rates: c.Rates, now: c.Now, outage: outage.New(c.Logger, slog.LevelError, "checking health")}
+	checks := &health{database: c.Database, rates: c.Rates, gate: c.Gate, now: c.Now, outage: outage.New(c.Logger, slog.LevelError, "checking health")}
 	unknown := apierror.Routes(nil)
 	routes := map[string]http.Handler{
 		"/api/login":  gate.require(assertion.Login, only("POST /api/login", logins)),

@@ -363,9 +363,11 @@ func TestHealth(t *testing.T) {
 	s := newSite(t, func(c *server.Config) {
 		newest := c.Rates.Current().Newest().Time()
 		c.Now = func() time.Time { return newest.Add(3*24*time.Hour + time.Hour) }
+		c.Gate = func() string { return "secret_refused" }
 	})
 	var got struct {
 		Status string
+		Gate   string
 		Rates  struct {
 			Date      string
 			AgeDays   int `json:"age_days"`
@@ -378,7 +380,7 @@ func TestHealth(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if w.Code != http.StatusOK || got.Status != "ok" || got.Rates.AgeDays != 3 || len(got.Rates.Date) != len("2026-11-20") {
+	if w.Code != http.StatusOK || got.Status != "ok" || got.Gate != "secret_refused" || got.Rates.AgeDays != 3 || len(got.Rates.Date) != len("2026-11-20") {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 	if w := s.do(http.MethodHead, "/healthz", nil); w.Code != http.StatusOK {

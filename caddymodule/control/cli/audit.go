@@ -122,6 +122,8 @@ func changed(e api.AuditEntry) string {
 		switch {
 		case bytes.Equal(before[name], after[name]) || slices.Contains(unshown, name):
 		case name == "id" && (before == nil || after == nil): // it is in TARGET
+		case name == "label_changed": // the log does not have the text
+			texts = append(texts, "label: changed")
 		case before == nil && slices.Contains(empty, is), after == nil && slices.Contains(empty, was):
 		case before == nil:
 			texts = append(texts, name+": "+is)

@@ -21,13 +21,13 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) error {
 	request.Header.Del("Accept")
 	response, err := c.http.Do(request)
 	if err != nil {
-		return unreachable(err)
+		return lost(err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 		if err != nil {
-			return unreachable(err)
+			return lost(err)
 		}
 		return answer{response.StatusCode, response.Header, body}.refusal()
 	}

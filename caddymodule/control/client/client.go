@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 )
 
 // maxAnswer is the maximum size of an answer, in bytes. The largest one of a
@@ -33,6 +34,9 @@ const jsonType = "application/json"
 // address, the context ends, or another server answers. The gate may have
 // made a change whose answer was lost.
 var ErrUnreachable = errors.New("the gate is unreachable")
+
+// ErrOther is returned with ErrUnreachable when another server answers.
+var ErrOther = errors.New("the answer is not that of a gate")
 
 // Client is the client of one gate. It is safe for concurrent use. Only the
 // contexts of its methods limit their time.
@@ -105,7 +109,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return got, unreachable(err)
+		return got, lost(err)
 	}
 	defer response.Body.Close()
 	return read(response)
@@ -116,7 +120,7 @@ func read(response *http.Response) (got answer, err error) {
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return got, unreachable(err)
+		return got, lost(err)
 	case len(body) > maxAnswer:
 		return got, unreachable(errors.New("the answer is too long"))
 	}
@@ -128,15 +132,15 @@ func (a answer) decode(out any) error {
 	case a.status >= 400:
 		return a.refusal()
 	case a.status >= 300:
-		return unreachable(fmt.Errorf("unexpected answer with status %d", a.status))
+		return other(a.status)
 	case out == nil && a.status == http.StatusNoContent:
 		return nil
 	case out == nil:
 		// Another server may answer every request with 200.
-		return unreachable(fmt.Errorf("unexpected answer with status %d", a.status))
+		return other(a.status)
 	}
 	if err := json.Unmarshal(a.body, out); err != nil || !isAnswer(out) {
-		return unreachable(errors.New("the answer is not that of a gate"))
+		return unreachable(ErrOther)
 	}
 	return nil
 }
@@ -217,21 +221,30 @@ func (c *Client) requestWith(ctx context.Context, method, path string, query url
 	return request, nil
 }
 
-// unreachable wraps err, without the address of a *url.Error.
-func unreachable(err error) error {
-	var at *url.Error
-	if errors.As(err, &at) {
-		err = at.Err
+// lost is unreachable for an error of the transport, whose text can quote
+// another server.
+func lost(err error) error {
+	var in *panicError
+	if errors.As(err, &in) {
+		return unreachable(in)
 	}
-	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	return unreachable(outage.Remote(err))
 }
+
+// other is the error of a status that a gate does not answer.
+func other(status int) error {
+	return unreachable(fmt.Errorf("%w: status %d", ErrOther, status))
+}
+
+// unreachable wraps err.
+func unreachable(err error) error { return fmt.Errorf("%w: %w", ErrUnreachable, err) }
 
 // refusal decodes a refusal. It keeps Retry-After for callers that send the
 // refusal on.
 func (a answer) refusal() error {
 	refused := &apierror.Error{Status: a.status}
 	if err := json.Unmarshal(a.body, refused); err != nil {
-		return unreachable(fmt.Errorf("unexpected answer with status %d", a.status))
+		return other(a.status)
 	}
 	if after := a.header.Get("Retry-After"); after != "" {
 		refused = refused.WithHeader("Retry-After", after)

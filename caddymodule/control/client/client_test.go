@@ -277,6 +277,15 @@ func TestUnreachable(t *testing.T) {
 				}
 			}
 		}},
+		{"a header that is none", func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = conn.Write([]byte("HTTP/1.1 200 OK\r\nada@example.com\r\n\r\n"))
+			_ = conn.Close()
+		}},
 		{"an answer that breaks off", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = fmt.Fprint(w, `{"plans"`)
@@ -294,7 +303,7 @@ func TestUnreachable(t *testing.T) {
 			if !errors.Is(err, client.ErrUnreachable) {
 				t.Errorf("got %v", err)
 			}
-			if err != nil && (strings.Contains(err.Error(), controltest.Secret) || strings.Contains(err.Error(), "/tollgate/")) {
+			if err != nil && (strings.Contains(err.Error(), controltest.Secret) || strings.Contains(err.Error(), "/tollgate/") || strings.Contains(err.Error(), "ada@")) {
 				t.Errorf("the error says too much: %v", err)
 			}
 		})

@@ -46,7 +46,7 @@ func (c *Client) importLines(ctx context.Context, path string, query url.Values,
 		err = readResults(response, each)
 		response.Body.Close()
 	} else {
-		err = unreachable(err)
+		err = lost(err)
 	}
 	if failed := source.failed.Load(); failed != nil {
 		return fmt.Errorf("reading the lines: %w", *failed)
@@ -64,7 +64,7 @@ func readResults(response *http.Response, each func(api.LineResult) error) error
 		case got.status >= http.StatusBadRequest:
 			return got.refusal()
 		}
-		return unreachable(fmt.Errorf("unexpected answer with status %d", got.status))
+		return other(got.status)
 	}
 	decoder := json.NewDecoder(response.Body)
 	for line := 1; ; line++ {
@@ -73,9 +73,9 @@ func readResults(response *http.Response, each func(api.LineResult) error) error
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return unreachable(err)
+			return lost(err)
 		case result.Line != line:
-			return unreachable(errors.New("the answer is not that of a gate"))
+			return unreachable(ErrOther)
 		}
 		if err := each(result); err != nil {
 			return err

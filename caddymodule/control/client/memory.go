@@ -32,7 +32,7 @@ func (m memory) RoundTrip(r *http.Request) (response *http.Response, err error) 
 	}
 	defer func() {
 		if reason := recover(); reason != nil {
-			response, err = nil, fmt.Errorf("the control API panicked: %v\n%s", reason, debug.Stack())
+			response, err = nil, &panicError{reason, debug.Stack()}
 		}
 	}()
 	w := &memoryWriter{header: make(http.Header), status: http.StatusOK}
@@ -45,6 +45,16 @@ func (m memory) RoundTrip(r *http.Request) (response *http.Response, err error) 
 		Status: http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: r,
 	}, nil
+}
+
+// panicError is a panic of the handler.
+type panicError struct {
+	reason any
+	stack  []byte
+}
+
+func (e *panicError) Error() string {
+	return fmt.Sprintf("the control API panicked: %v\n%s", e.reason, e.stack)
 }
 
 // memoryWriter is an http.ResponseWriter that keeps the response.

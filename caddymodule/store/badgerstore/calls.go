@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/klauspost/compress/s2"
@@ -138,12 +137,4 @@ func decodeSlots(account string, slots []slotRow, now time.Time) (list []store.R
 	list = slices.DeleteFunc(list, func(r store.Record) bool { return now.Sub(r.At) > store.RecentFor })
 	slices.Reverse(list) // of calls at the same time, the last is the newest
 	return store.LastCalls(list), nil
-}
-
-// cutPath returns the part of a path that is kept.
-func cutPath(path string) string {
-	if len(path) <= maxPath {
-		return path
-	}
-	return strings.ToValidUTF8(path[:maxPath], "")
 }

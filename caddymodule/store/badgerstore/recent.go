@@ -29,9 +29,6 @@ const (
 	recentPerSlot = 16
 	recentSlots   = store.MaxRecent/recentPerSlot + 2
 
-	// maxPath is how much of a path is kept, in bytes.
-	maxPath = 512
-
 	// queueSize is how many recorded calls wait in the queue. Further calls
 	// are dropped.
 	queueSize = 1 << 9
@@ -40,8 +37,10 @@ const (
 	// are dropped. With three quarters of it a flush begins at once.
 	maxPending = 8 << 20
 
-	// pendingSize is about what a pending takes besides its calls, in bytes.
+	// pendingSize is about what a pending takes besides its calls and keys, in
+	// bytes, and keyUseSize what each of its keys takes.
 	pendingSize = 280
+	keyUseSize  = 200
 
 	// flushEvery is how long a call waits at most.
 	flushEvery = 5 * time.Second
@@ -61,13 +60,22 @@ type recorder struct {
 	writing, reading *outage.Log
 
 	queueing sync.Mutex // guards queue
-	queue    []store.Record
+	queue    []queued
 	wake     chan struct{} // tells run that the queue is filling
 
 	mu      sync.Mutex          // held by a flush; guards what follows
-	spare   []store.Record      // the memory of the queue before
+	spare   []queued            // the memory of the queue before
 	pending map[string]*pending // by account
 	size    int                 // of all pending, in bytes
+}
+
+// queued is a call in the queue, with a copy of its path: the path is a part of
+// the request line, which can have a megabyte.
+type queued struct {
+	store.Record
+
+	path   [store.MaxPath]byte
+	length int
 }
 
 // pending is what an account did since the last flush.
@@ -97,7 +105,7 @@ func newRecorder(s *Store) *recorder {
 		store:   s,
 		writing: outage.New(log, slog.LevelError, "writing recent calls"),
 		reading: outage.New(log, slog.LevelError, "reading the recent calls of an account"),
-		queue:   make([]store.Record, 0, queueSize), spare: make([]store.Record, 0, queueSize),
+		queue:   make([]queued, 0, queueSize), spare: make([]queued, 0, queueSize),
 		wake: make(chan struct{}, 1), pending: map[string]*pending{},
 	}
 }
@@ -109,7 +117,11 @@ func (r *recorder) add(record *store.Record) {
 	r.queueing.Lock()
 	n := len(r.queue)
 	if n < queueSize {
-		r.queue = append(r.queue, *record)
+		r.queue = r.queue[:n+1]
+		last := &r.queue[n]
+		last.Record = *record
+		last.Path = ""
+		last.length = copy(last.path[:], store.CutPath(record.Path))
 	}
 	r.queueing.Unlock()
 	if n == queueSize/4 {
@@ -146,11 +158,11 @@ func (r *recorder) drain() {
 	r.queue = r.spare[:0]
 	r.queueing.Unlock()
 	for i := range batch {
-		record := &batch[i]
+		record := &batch[i].Record
 		if r.size > maxPending || r.store.ledger.Deleted(record.Account, record.Handle) {
 			continue
 		}
-		record.Path = cutPath(record.Path)
+		record.Path = string(batch[i].path[:batch[i].length])
 		p := r.pending[record.Account]
 		if p == nil {
 			p = &pending{}
@@ -161,7 +173,9 @@ func (r *recorder) drain() {
 		p.add(record)
 		r.size += p.size() - before
 	}
-	clear(batch) // the strings belong to requests
+	for i := range batch {
+		batch[i].Record = store.Record{}
+	}
 	r.spare = batch
 }
 
@@ -176,6 +190,7 @@ func (r *recorder) drainFilling() {
 }
 
 func (p *pending) size() (size int) {
+	size = keyUseSize * len(p.used)
 	for i := range p.lists {
 		size += cap(p.lists[i].calls.buf) + cap(p.lists[i].older.buf)
 	}

@@ -63,8 +63,8 @@ func TestPendingIsBounded(t *testing.T) {
 	if err := r.flush(); err != nil || r.size != 0 || len(r.pending) != 0 {
 		t.Errorf("after a flush: %v, %d bytes of %d accounts are pending", err, r.size, len(r.pending))
 	}
-	path := strings.Repeat("p", maxPath)
-	for n := range 3 * maxPending / maxPath {
+	path := strings.Repeat("p", store.MaxPath)
+	for n := range 3 * maxPending / store.MaxPath {
 		add(fmt.Sprint("many_", n%1000), n, path)
 	}
 	r.moveQueue()

@@ -109,7 +109,7 @@ func (w *restorer) addCall(call store.Record) error {
 		}
 	}
 	// Without the clone, a part of a long path uses the memory of all of it.
-	call.Path = strings.Clone(cutPath(call.Path))
+	call.Path = strings.Clone(store.CutPath(call.Path))
 	w.calls = append(w.calls, call)
 	if len(w.calls) > 2*store.MaxRecent {
 		w.calls = store.LastCalls(w.calls)

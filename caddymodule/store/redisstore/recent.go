@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,7 +23,7 @@ const (
 	flushEvery = 2 * time.Second
 
 	// maxWaiting is how many calls wait for the next write at most. One takes
-	// about 300 bytes.
+	// about 300 bytes, with a long path 800.
 	maxWaiting = 20_000
 
 	// maxFlush is how many accounts a flush writes, and writers how many of
@@ -67,6 +68,8 @@ func newRecent(s *Store) *recent {
 
 // add collects a call.
 func (r *recent) add(record store.Record) {
+	// A copy: the path is a part of the request line, which can have a megabyte.
+	record.Path = strings.Clone(store.CutPath(record.Path))
 	of := holder{record.Account, record.Handle}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,10 +21,6 @@ const (
 	restoreBatch = 1000
 	restoreBytes = 4 << 20
 
-	// restorePath is how much of the path of a recent call a restore keeps, in
-	// bytes. Few servers accept longer ones.
-	restorePath = 64 << 10
-
 	// restoreWait is how long a restore waits for a connection, and for the
 	// reply to a batch.
 	restoreWait = 10 * time.Second

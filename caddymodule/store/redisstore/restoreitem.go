@@ -69,9 +69,7 @@ func (r *restore) addCount(c *store.StoredCount) {
 // addCall keeps a call until all of its account are known. A file can have more
 // calls than are kept.
 func (r *restore) addCall(call store.Record) {
-	if len(call.Path) > restorePath {
-		call.Path = strings.Clone(strings.ToValidUTF8(call.Path[:restorePath], ""))
-	}
+	call.Path = strings.Clone(store.CutPath(call.Path))
 	r.calls = append(r.calls, call)
 	if len(r.calls) > 2*store.MaxRecent {
 		r.calls = store.LastCalls(r.calls)

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
@@ -57,6 +58,13 @@ func (s *suite) recent() {
 	s.wantRecent("acc_2", s.record("acc_2", 1).At.Add(store.RecentFor),
 		[]store.Record{s.record("acc_2", 2), s.record("acc_2", 1)})
 	s.wantRecent("acc_2", last.Add(store.RecentFor), nil)
+
+	// Of a long path, the beginning is kept, without a part of a character.
+	long := s.record("acc_3", 0)
+	long.Path = "/" + strings.Repeat("ü", 1<<19)
+	s.store.Record(long)
+	long.Path = "/" + strings.Repeat("ü", (store.MaxPath-1)/2)
+	s.wantRecent("acc_3", long.At, []store.Record{long})
 }
 
 // recentRefused: a client that is refused in a loop displaces at most half of

@@ -193,3 +193,33 @@ func TestRefreshIsCalledOff(t *testing.T) {
 		t.Errorf("got %v, want canceled", err)
 	}
 }
+
+// TestErrorsQuoteNothing: a server that answers something else than rates, and
+// the path of its URL, are not quoted in errors, which are logged.
+func TestErrorsQuoteNothing(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{
+		"a header that is none": "HTTP/1.1 200 OK\r\nada@example.com\r\n\r\n",
+		"a redirect":            "HTTP/1.1 302 Found\r\nLocation: http://ada@example.com:ada/\r\n\r\n",
+		"another document":      "HTTP/1.1 200 OK\r\nContent-Length: 19\r\n\r\n<ada@example.com/> ",
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = conn.Write([]byte(answer))
+			_ = conn.Close()
+		}))
+		p := open(t, ecb.Options{
+			Base: base(t), Directory: t.TempDir(), DailyURL: server.URL + "/s3cret", Timeout: 5 * time.Second, RetryWait: time.Millisecond,
+			Now: func() time.Time { return evening },
+		})
+		err := p.Refresh(t.Context())
+		if err == nil || strings.Contains(err.Error(), "ada") || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: got %v", name, err)
+		}
+		server.Close()
+	}
+}

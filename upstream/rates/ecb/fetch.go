@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 )
 
 const (
@@ -16,6 +19,9 @@ const (
 	maxBody = 5 << 20
 	tries   = 3
 )
+
+// errURL does not quote the URL.
+var errURL = errors.New("the URL is invalid")
 
 // validators are what makes a request conditional (RFC 9110 section 13.1).
 type validators struct {
@@ -39,25 +45,34 @@ type answer struct {
 
 // get fetches a URL unless it is unchanged. Failures that may pass (the
 // network, 408, 429, 5xx) are tried again, twice at most.
-func (f fetcher) get(ctx context.Context, url string, known validators) (answer, error) {
+func (f fetcher) get(ctx context.Context, address string, known validators) (answer, error) {
 	policy := backoff.NewExponentialBackOff()
 	policy.InitialInterval = f.wait
 	got, err := backoff.Retry(ctx, func() (answer, error) {
-		return f.try(ctx, url, known)
+		return f.try(ctx, address, known)
 	}, backoff.WithBackOff(policy), backoff.WithMaxTries(tries))
 	if err != nil {
-		return answer{}, fmt.Errorf("fetching rates: %w", err)
+		return answer{}, fmt.Errorf("fetching rates from %s: %w", host(address), err)
 	}
 	return got, nil
 }
 
+// host returns the host of a URL, whose path can have a token.
+func host(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "an invalid URL"
+	}
+	return u.Host
+}
+
 // try makes one request.
-func (f fetcher) try(ctx context.Context, url string, known validators) (got answer, err error) {
+func (f fetcher) try(ctx context.Context, address string, known validators) (got answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return answer{}, backoff.Permanent(err)
+		return answer{}, backoff.Permanent(errURL)
 	}
 	request.Header.Set("User-Agent", f.userAgent)
 	if known.ETag != "" {
@@ -68,7 +83,7 @@ func (f fetcher) try(ctx context.Context, url string, known validators) (got ans
 	}
 	response, err := f.client.Do(request)
 	if err != nil {
-		return answer{}, err
+		return answer{}, outage.Remote(err)
 	}
 	defer func() {
 		if closing := response.Body.Close(); err == nil {
@@ -89,7 +104,7 @@ func (f fetcher) try(ctx context.Context, url string, known validators) (got ans
 		return answer{}, backoff.Permanent(err)
 	}
 	if err != nil {
-		return answer{}, err
+		return answer{}, outage.Remote(err)
 	}
 	return answer{content, validators{
 		ETag:         response.Header.Get("ETag"),

@@ -19,6 +19,9 @@ import (
 // by 70 KB a year. A zip bomb must not fill the memory.
 const maxTable = 32 << 20
 
+// errXML does not quote the document.
+var errXML = errors.New("not the XML of the bank's rates")
+
 // notQuoted marks a currency without a rate on a day.
 const notQuoted = "N/A"
 
@@ -178,7 +181,7 @@ func parseDaily(content []byte) ([]record, error) {
 		} `xml:"Cube>Cube"`
 	}
 	if err := xml.Unmarshal(content, &envelope); err != nil {
-		return nil, err
+		return nil, errXML
 	}
 	var records []record
 	for _, cube := range envelope.Days {

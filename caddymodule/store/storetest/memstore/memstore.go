@@ -287,7 +287,7 @@ func (s *Store) Record(record store.Record) {
 			k.LastUsedAt, k.LastUsedFrom = record.At, record.From
 		}
 	}
-	record.Handle, record.From, record.Day = 0, netip.Addr{}, 0
+	record.Handle, record.From, record.Day, record.Path = 0, netip.Addr{}, 0, store.CutPath(record.Path)
 	a.recent = store.LastCalls(slices.Insert(a.recent, 0, record))
 }
 
