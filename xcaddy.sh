@@ -197,8 +197,8 @@ TEXT
 		cat <<TEXT
   sign-up   $TOLLGATE_ADDRESS/signup
             New accounts are on plan ${TOLLGATE_SIGNUP_PLAN:-free} (TOLLGATE_SIGNUP_PLAN).
-            The plan free has no access to the API.
 TEXT
+		[ "${TOLLGATE_SIGNUP_PLAN:-free}" != free ] || echo "            The plan free has no access to the API."
 		;;
 	esac
 	cat <<TEXT

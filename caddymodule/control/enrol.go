@@ -11,7 +11,7 @@ import (
 const enrolling = "identity"
 
 // Enrol creates the account of an identity on a plan, unless it exists. Its
-// label is the name of the user, of which the id may have only a part.
+// label is the name of the user: the id may have only a part of it.
 func Enrol(ctx context.Context, backend Backend, id, user, plan string) error {
 	with, err := (&server{backend: backend}).open()
 	if err != nil {

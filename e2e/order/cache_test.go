@@ -91,7 +91,7 @@ func TestCacheHits(t *testing.T) {
 }
 
 // TestCacheOfUsers: a cache in front of the gate gives the answer to a user
-// whom another handler has authenticated to nobody else. The gate does not know
+// whom another handler has authenticated to no one else. The gate does not know
 // by what: here by a cookie.
 func TestCacheOfUsers(t *testing.T) {
 	login := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

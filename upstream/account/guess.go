@@ -71,10 +71,8 @@ func guessable(password string, known []string) string {
 		if 2*len(rest) <= len(runes) && weakness(string(rest), known, seen) != "" {
 			return why
 		}
-		for _, t := range []string{text, string(rest)} {
-			if reason := weakness(t, known, seen); reason != "" {
-				return reason
-			}
+		if reason := weakness(text, known, seen); reason != "" {
+			return reason
 		}
 	}
 	return ""

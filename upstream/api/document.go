@@ -134,11 +134,12 @@ func responses(get bool, example json.RawMessage, own problemCodes) map[string]*
 }
 
 // asPages documents that the gate answers with a page to a client that prefers
-// one.
+// one. It is no media type of the response: generated clients would then have
+// text in place of the members of a refusal.
 func asPages(all map[string]*huma.Response, problems ...problemCodes) {
 	for status := range joined(problems...) {
 		if response := all[strconv.Itoa(status)]; response != nil {
-			response.Content["text/html"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
+			response.Description = strings.Replace(response.Description, ". "+codesPrefix, pageSentence+codesPrefix, 1)
 		}
 	}
 }
@@ -205,6 +206,9 @@ func refusals(problems ...problemCodes) map[string]*huma.Response {
 	}
 	return all
 }
+
+// pageSentence says in the description of a refusal that it can be a page.
+const pageSentence = ". A page if Accept prefers text/html. "
 
 // codesPrefix is in front of the codes in the description of a refusal.
 const codesPrefix = "Codes: "

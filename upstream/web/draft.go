@@ -17,9 +17,11 @@ const (
 )
 
 // The fields of a draft, for pages of a person who is signed in and for the
-// sign-in. None is a secret.
+// sign-in. None is a secret. The account is whose draft it is: another person
+// can sign in with the same browser, and other sites of the domain can set
+// cookies, but do not know the id.
 var (
-	visitFields = []string{"name", "scope", "ability", "life", "until", "limit", "limit_period", "limit_endpoint", "addresses", "overlap"}
+	visitFields = []string{"account", "name", "scope", "ability", "life", "until", "limit", "limit_period", "limit_endpoint", "addresses", "overlap"}
 	loginFields = []string{"email", "next"}
 )
 
@@ -69,6 +71,15 @@ func (s *site) takeDraft(w http.ResponseWriter, r *http.Request) url.Values {
 	draft := s.draft(r)
 	if draft != nil {
 		s.setDraft(w, r, "", -1)
+	}
+	return draft
+}
+
+// takeDraftOf is takeDraft, if the draft is that of an account.
+func (s *site) takeDraftOf(account string, w http.ResponseWriter, r *http.Request) url.Values {
+	draft := s.takeDraft(w, r)
+	if draft.Get("account") != account {
+		return nil
 	}
 	return draft
 }

@@ -30,6 +30,7 @@ func TestFormOutlivesSession(t *testing.T) {
 	ada := w.person().signIn("ada@example.com")
 	page := w.issue(a.ID, "old")
 	form := limitForm("203.0.113.7\n198.51.100.0/24", [3]string{"20", "month", "rates"})
+	form.Set("account", a.ID)
 	form.Set("name", "shop & co")
 	form.Set("life", "date")
 	form.Set("until", "2099-12-31")
@@ -70,7 +71,7 @@ func TestFormOutlivesOutage(t *testing.T) {
 	ada := w.person().signIn("ada@example.com")
 	page := w.issue(a.ID, "old") + "/rotate"
 	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodPost, "/rotate")})
-	if got := ada.post(page, "overlap", "168"); got.status != http.StatusServiceUnavailable {
+	if got := ada.post(page, "overlap", "168", "account", a.ID); got.status != http.StatusServiceUnavailable {
 		t.Errorf("got %d %s", got.status, got.body)
 	}
 	w.gate.Fail(nil)
@@ -114,7 +115,7 @@ func TestPlantedDraft(t *testing.T) {
 	w := newWorld(t)
 	w.add("ada@example.com", "starter")
 	ada := w.person().signIn("ada@example.com")
-	for _, planted := range []string{"%zz", "name=a&life=forever", "life=90&limit=1", "name=%22%3E%3Cscript%3E&life=90"} {
+	for _, planted := range []string{"%zz", "name=%3Cscript%3E&life=90&account=acc_other", "name=a&life=forever", "life=90&limit=1", "name=%22%3E%3Cscript%3E&life=90"} {
 		got := ada.do(http.MethodGet, "/settings/keys/new", nil, "Cookie", ada.cookie()+"; tollgate-form="+planted)
 		if got.has(t, http.StatusOK, "Create key"); strings.Contains(got.body, "<script>") {
 			t.Errorf("%s: got %s", planted, got.body)
@@ -124,6 +125,27 @@ func TestPlantedDraft(t *testing.T) {
 	got.has(t, http.StatusOK, `name="next" value="/usage"`, `value="&#34;&gt;"`)
 }
 
+// Threat: another person signs in with the browser in which a form was lost.
+func TestDraftOfAnotherPerson(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.add("ada@example.com", "starter")
+	w.add("bob@example.com", "starter")
+	browser := w.person().signIn("ada@example.com")
+	w.clock.advance(session.Idle)
+	got := browser.post("/settings/keys/new", "account", a.ID, "name", "secret project", "life", "90", "addresses", "192.0.2.77")
+	if got.draftCookie() == "" {
+		t.Fatalf("got %d without a draft", got.status)
+	}
+	if got := browser.post("/login", "email", "bob@example.com", "password", password).location; got != "/usage" {
+		t.Fatalf("the sign-in leads to %q", got)
+	}
+	page := browser.get("/settings/keys/new")
+	if page.has(t, http.StatusOK, "Create key"); strings.Contains(page.body, "secret project") || strings.Contains(page.body, "192.0.2.77") {
+		t.Errorf("got %s", page.body)
+	}
+}
+
 // A sign-in leads back to what was chosen on a page, not to its confirmation.
 func TestNextKeepsQuery(t *testing.T) {
 	t.Parallel()
@@ -131,6 +153,7 @@ func TestNextKeepsQuery(t *testing.T) {
 	for target, next := range map[string]string{
 		"/usage?days=90&endpoint=convert&background=1": "/usage?days=90&endpoint=convert",
 		"/settings/keys?done=revoked":                  "/settings/keys",
+		"/usage?x=" + strings.Repeat("a", 1000):        "/usage", // the gate bounds a login
 		"/settings/keys?q=a+b%23c&sort=name":           "/settings/keys?q=a+b%23c&sort=name",
 	} {
 		got := w.person().get(target)

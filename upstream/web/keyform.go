@@ -96,7 +96,7 @@ func (s *site) newKey(w http.ResponseWriter, r *http.Request, v *visit) error {
 
 // showNewForm shows a form, or the draft of it.
 func (s *site) showNewForm(w http.ResponseWriter, r *http.Request, v *visit, form keyForm) error {
-	if draft := s.takeDraft(w, r); draft != nil {
+	if draft := s.takeDraftOf(v.who.ID, w, r); draft != nil {
 		kept := keyForm{Key: form.Key, isDraft: true}
 		if err := kept.read(draft); err == nil {
 			form = kept

@@ -218,7 +218,7 @@ func (s *site) showLiveKey(w http.ResponseWriter, r *http.Request, v *visit, nam
 	if !view.Live {
 		return errNotFound
 	}
-	if draft := s.takeDraft(w, r); isChoice(overlaps, draft.Get("overlap")) {
+	if draft := s.takeDraftOf(v.who.ID, w, r); isChoice(overlaps, draft.Get("overlap")) {
 		view.Overlap = draft.Get("overlap")
 	}
 	return s.showKey(w, http.StatusOK, v, name, view)

@@ -108,11 +108,15 @@ func chosen(query string) string {
 	values, err := url.ParseQuery(query)
 	values.Del("done")
 	values.Del(backgroundParameter)
-	if err != nil || len(values) == 0 {
+	if err != nil || len(values) == 0 || len(query) > maxQuery {
 		return ""
 	}
 	return "?" + values.Encode()
 }
+
+// maxQuery bounds the query in the sign-in form, in bytes: the gate refuses a
+// login with a body of more than 4096.
+const maxQuery = 1000
 
 func isForeign(r rune) bool {
 	return r != '/' && r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')

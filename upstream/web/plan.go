@@ -89,7 +89,7 @@ type offerRow struct {
 
 func (v *visit) offer() *offer { return newOffer(v.plans, v.plan) }
 
-// newOffer returns nil if a plan has access.
+// newOffer returns nil if the plan has access.
 func newOffer(plans api.Plans, own api.Plan) *offer {
 	if len(own.Limits) > 0 {
 		return nil

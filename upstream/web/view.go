@@ -23,6 +23,9 @@ type page struct {
 	Section string
 	// Email and Plan are empty without a session, or if they are unknown.
 	Email, Plan string
+	// Account is the id of the account, empty without a session. Forms send it:
+	// see visitFields.
+	Account string
 	// Notice confirms the last action.
 	Notice string
 	// Updates is the URL of the page's updates, if it updates itself.
@@ -39,7 +42,7 @@ type assetPaths struct {
 
 // page returns a page of the person who is signed in.
 func (v *visit) page(title, section string, body any) page {
-	return page{Title: title, Section: section, Email: string(v.who.Email), Plan: v.plan.Name, Body: body}
+	return page{Title: title, Section: section, Email: string(v.who.Email), Plan: v.plan.Name, Account: v.who.ID, Body: body}
 }
 
 // notices are the confirmations after an action, by the query parameter

@@ -17,7 +17,7 @@ var placeholders = regexp.MustCompile(strings.Join([]string{
 	`\$\{.*\}`, `\$\(.*\)`, `\{\{.*\}\}`, `<%.*%>`, // in any part of the token
 	`^\$\w+$`, `^%\w+%$`, `^@@?\w+@@?$`, `^#\{.*\}#?$`, `^%[({].*[)}]s?$`,
 	`^<.*>$`, `^\{.*\}$`, `^\[.*\]$`,
-	`^__([A-Z0-9_-]+|[a-z0-9_-]+)__$`,
+	`^__([A-Z0-9_-]+|[a-z0-9_-]+)__$`, `^[A-Z]+(_[A-Z]+)+$`, // the last is the name of a variable
 	`^[A-Za-z][A-Za-z0-9+.-]*://`, `^(arn|env|file|ssm|vault):`,
 	`(?i)^(\w+\.)*(env|environ|getenv|lookup|secrets?|vault)(\[.*\]|\{.*\}|\(.*\))$`, `^process\.env\.`,
 	`(?i)change[-_.]?me|replace[-_.]?(me|this|with)|(your|insert)[-_.]?(api|access|auth|secret)?[-_.]?(key|token|secret)`,

@@ -43,7 +43,7 @@ func read(t interface{ Fatal(...any) }, text string) (found []string) {
 func TestPlaceholdersAreNoKeys(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"$KEY", "$SUPABASE_SERVICE_KEY", "$supabaseServiceRoleKey", "${X}", "${STRIPE_SECRET_KEY}", "${STRIPE_SECRET_KEY:-none}", "sk_live_${STRIPE_SECRET_KEY}",
+		"$KEY", "$SUPABASE_SERVICE_KEY", "SUPABASE_SERVICE_ROLE_KEY", "$supabaseServiceRoleKey", "${X}", "${STRIPE_SECRET_KEY}", "${STRIPE_SECRET_KEY:-none}", "sk_live_${STRIPE_SECRET_KEY}",
 		"$(cat /run/secrets/key)", "$(STRIPE_SECRET_KEY)", "${{ secrets.STRIPE_SECRET_KEY }}", "{{STRIPE_SECRET_KEY}}", "{{ .Values.stripe.key }}", "sk_live_{{STRIPE_SECRET_KEY}}",
 		"{vault://env/stripe-secret-key}", "{env.STRIPE_SECRET_KEY}", "{$STRIPE_SECRET_KEY}", "{STRIPE_SECRET_KEY}", "<%= ENV['STRIPE_KEY'] %>",
 		"%STRIPE_SECRET_KEY%", "%(STRIPE_SECRET_KEY)s", "%{STRIPE_SECRET_KEY}", "@STRIPE_SECRET_KEY@", "@@STRIPE_SECRET_KEY@@", "#{STRIPE_SECRET_KEY}#",
