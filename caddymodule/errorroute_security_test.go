@@ -32,6 +32,7 @@ func TestErrorRouteGetsNoSecrets(t *testing.T) {
 		"subprotocol":         {method: "GET", target: "/api/x", header: []string{"Sec-WebSocket-Protocol: tollgate.bearer.LIVE, chat"}},
 		"no service":          {setup: setup{behind: "reverse_proxy " + deadAddress}, method: "GET", target: convert, header: []string{"Authorization: Bearer LIVE"}},
 		"a handler behind":    {setup: setup{behind: "error 409"}, method: "GET", target: convert, header: []string{"Authorization: Bearer LIVE"}},
+		"open path":           {setup: setup{behind: "error 413"}, method: "GET", target: "/page", header: []string{"Authorization: Bearer LIVE"}},
 		"body of a login":     {method: "POST", target: "/api/login", body: `{"email":"ada@example.com"}x`, header: []string{login}},
 		"login that failed":   {setup: setup{behind: "error 401"}, method: "POST", target: "/api/login", body: `{"email":"ada@example.com","password":"hunter2"}`, header: []string{login}},
 		"login of no service": {setup: setup{behind: "reverse_proxy " + deadAddress}, method: "POST", target: "/api/login", body: `{"email":"ada@example.com","password":"hunter2"}`, header: []string{login}},
@@ -76,6 +77,46 @@ func TestPlaceholderOfAForgedHeader(t *testing.T) {
 		got := s.ask(t, "GET", target, "", "Authorization: Bearer "+bearer, "Tollgate-Account: acc_9", "X-Original-URL: /api/internal")
 		if got.body != "account= url= token=Bearer "+bearer {
 			t.Errorf("%s: got %d %s", target, got.status, got.body)
+		}
+	}
+}
+
+// Threat: a refused request has the gate's headers as trailers, and an error
+// route passes them on. Expectation: they are gone.
+func TestErrorRouteGetsNoTrailers(t *testing.T) {
+	trailers := make(chan http.Header, 1)
+	pages := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		trailers <- r.Trailer
+		w.WriteHeader(http.StatusTeapot)
+	})
+	s := start(t, setup{zone: calmZone(), more: "errors pass", behind: "respond ok\nhandle_errors {\nreverse_proxy " + pages.address() + "\n}"})
+	send(t, s, "POST /api/convert/batch HTTP/1.1", "Transfer-Encoding: chunked\r\nTrailer: Tollgate-Account\r\n", "2\r\nab\r\n0\r\nTollgate-Account: acc_9\r\n\r\n")
+	if got := <-trailers; len(got) > 0 {
+		t.Errorf("the error route got the trailers %v", got)
+	}
+}
+
+// TestPlaceholderOfTheBody: a placeholder behind the gate reads the body of the
+// request that all handlers share, and the service still gets it.
+func TestPlaceholderOfTheBody(t *testing.T) {
+	for _, more := range []string{"", "mode shadow"} {
+		s := start(t, setup{zone: calmZone(), more: more})
+		s.behind = "request_header X-Body {http.request.body}\nreverse_proxy " + s.upstream.address()
+		if err := s.reload(); err != nil {
+			t.Fatal(err)
+		}
+		_, bearer := s.account(t, "starter", "batch", "convert")
+		const body = `{"email":"ada@example.com","password":"x"}`
+		for _, target := range []string{"/api/convert/batch", "/page", "/api/login"} {
+			got := s.ask(t, "POST", target, body, "Authorization: Bearer "+bearer, asJSON)
+			if got.status != http.StatusOK {
+				t.Errorf("%q, %s: got %d %s", more, target, got.status, got.body)
+				continue
+			}
+			if r, text := s.upstream.last(t); text != body || r.Header.Get("X-Body") != body {
+				t.Errorf("%q, %s: the service got the body %q and the header %q", more, target, text, r.Header.Get("X-Body"))
+			}
 		}
 	}
 }

@@ -48,7 +48,7 @@ func TestRefund(t *testing.T) {
 		"another error":      {behind: "error 500", want: want{500, "", map[string]int64{"unreachable": 2, "server_errors": 1, "never": 2}}},
 		"a firewall":         {behind: "error 403", want: want{403, "", unless}},
 		"a rate limit":       {behind: "error 429", want: want{429, "", unless}},
-		"a login":            {behind: "error 401", want: want{401, "", unless}},
+		"a login":            {behind: "error 401", want: want{401, "", always(2)}},
 		"error of a handler": {behind: "error 404", want: want{404, "", always(2)}},
 		"error of the proxy": {upstream: status(200), behind: "reverse_proxy UPSTREAM {\nhandle_response {\nerror 403\n}\n}", want: want{403, "", always(2)}},
 		"no answer":          {behind: "vars x y", want: want{200, "", always(2)}},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 )
 
@@ -23,26 +24,37 @@ var (
 // report that as a failure of the upstream. A proxy's transport reads the
 // body on its own goroutine.
 type body struct {
-	io.ReadCloser
 	request *http.Request
 	end     atomic.Pointer[Refusal] // the first end of the body; nil before
+
+	// of is the request in front of the gate. Its body is opened at the first
+	// read: until then, Caddy's placeholder {http.request.body} may read it and
+	// put another one in its place.
+	of      *http.Request
+	opening sync.Once
+	from    io.ReadCloser
 }
 
-// watchBody replaces the body of a request. It returns nil for a request
-// without a body, and for one whose body the gate has read. Some servers also
-// wrap the body of a request without one.
-func watchBody(r *http.Request) *body {
-	if _, read := r.Body.(readBody); read || r.Body == nil || r.ContentLength == 0 {
+// watchBody replaces the body of f, the request for the service that was made of
+// r. It returns nil for a request without a body, and for one whose body the
+// gate has read. Some servers also wrap the body of a request without one.
+func watchBody(f, r *http.Request) *body {
+	if _, read := f.Body.(readBody); read || f.Body == nil || f.ContentLength == 0 {
 		return nil
 	}
-	b := &body{ReadCloser: r.Body, request: r}
-	r.Body = b
+	b := &body{request: f, of: r}
+	f.Body = b
 	return b
+}
+
+func (b *body) open() io.ReadCloser {
+	b.opening.Do(func() { b.from = b.of.Body })
+	return b.from
 }
 
 // Read notes the end of the body.
 func (b *body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
+	n, err := b.open().Read(p)
 	if err != nil {
 		b.end.CompareAndSwap(nil, readFault(err))
 	}
@@ -52,7 +64,7 @@ func (b *body) Read(p []byte) (int, error) {
 // Close notes the end of the body.
 func (b *body) Close() error {
 	b.end.CompareAndSwap(nil, closedEarly)
-	return b.ReadCloser.Close()
+	return b.open().Close()
 }
 
 // fault returns the refusal of a request whose body the client broke, and

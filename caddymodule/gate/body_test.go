@@ -50,14 +50,16 @@ func TestClosedBodyIsTheUpstreamsFailure(t *testing.T) {
 // TestExtendedConnect: a WebSocket over HTTP/2 or HTTP/3 is a CONNECT. For the
 // service it is a GET, and so it is for the gate.
 func TestExtendedConnect(t *testing.T) {
-	w := newWorld(t, func(c *policy.Config) { c.Endpoints[0].Upgrade = true })
+	w := newWorld(t, func(c *policy.Config) {
+		c.Endpoints[0].Upgrade, c.Logins = true, append(c.Logins, "GET /api/enter")
+	})
 	bearer := w.account(t, "acc_1")
 	for _, c := range []struct {
 		target, protocol string
 		status           int
 	}{
 		{convert, "websocket", 200}, {"/open", "websocket", 200},
-		{"/api/rates/EUR", "websocket", 400}, {"/api/other", "websocket", 404}, {"/api/login", "websocket", 405},
+		{"/api/rates/EUR", "websocket", 400}, {"/api/other", "websocket", 404}, {"/api/login", "websocket", 405}, {"/api/enter", "websocket", 400},
 		{convert, "connect-udp", 405}, {"/open", "connect-udp", 405}, {convert, "", 405},
 	} {
 		for proto, major := range map[string]int{"HTTP/2.0": 2, c.protocol: 3} {

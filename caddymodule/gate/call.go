@@ -293,7 +293,7 @@ func (c *Call) prepare(held headers) {
 		h[assertion.ProofHeader] = []string{c.gate.Proof}
 	}
 	c.gate.Server.Mark(c.request, c)
-	c.answer.body = watchBody(&c.forwarded)
+	c.answer.body = watchBody(&c.forwarded, c.request)
 }
 
 // abilities returns those that token and plan have in common. In mode shadow,
@@ -343,10 +343,11 @@ func (c *Call) refundIfFailed(status int, answered bool) {
 
 // isRefusedBehind tells whether a handler behind the gate, such as a rate limit
 // or a firewall, has refused the call before a service saw it. A 404 can be the
-// answer of a handler that is the service, such as a file server.
+// answer of a handler that is the service, such as a file server, and a 401 can
+// be a wrong password.
 func (c *Call) isRefusedBehind(status int) bool {
 	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+	case http.StatusForbidden, http.StatusTooManyRequests:
 		return !c.gate.Server.Proxied(c.request)
 	}
 	return false

@@ -75,7 +75,7 @@ func bodyCost(r *http.Request, e *policy.Endpoint) (int64, *Refusal) {
 		}
 		return 0, longCostBody(e)
 	}
-	r.Body = readBody{bytes.NewReader(body)}
+	r.Body = newReadBody(body)
 	cost, err := elements(body, e.CostMember)
 	if err != nil {
 		return 0, fixed(http.StatusBadRequest, "invalid_request", "The body must be one JSON object with the array "+strconv.Quote(e.CostMember)+

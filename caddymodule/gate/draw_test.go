@@ -78,6 +78,10 @@ func (s *simulation) config(zone string) policy.Config {
 				}
 			}
 		}
+		opens := len(plan.Limits) > 0 || slices.ContainsFunc(plan.MoreLimits, func(l policy.LimitConfig) bool { return l.Endpoint != store.All })
+		if !opens {
+			plan.MoreLimits = nil // a plan that has lines opens an endpoint
+		}
 		c.Plans = append(c.Plans, plan)
 	}
 	return c

@@ -111,7 +111,12 @@ func (f *Refusal) setHeader(h http.Header, as form, vary string) {
 }
 
 // readBody is the body of a request that the gate has read to its end.
-type readBody struct{ *bytes.Reader }
+type readBody struct {
+	*bytes.Reader
+	text []byte
+}
+
+func newReadBody(text []byte) readBody { return readBody{bytes.NewReader(text), text} }
 
 // Close does nothing.
 func (readBody) Close() error { return nil }

@@ -176,13 +176,15 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 	held := readHeaders(r, to.Route)
 	switch {
 	case to.refusal != nil:
-		g.outages.logRewritten(r, to)
+		g.logRewritten(r, to)
 		if g.isShadow() && !to.always {
 			return g.letPass(w, r, nil, to.refusal, held, next)
 		}
 		return g.refuse(w, r, "", nil, to.refusal)
 	case to.Endpoint != nil:
 		return g.endpoint(w, r, to.Endpoint, held, began, next)
+	case to.Login && isExtendedConnect(r):
+		return g.refuse(w, r, "", nil, refuseUpgrade)
 	case to.Login:
 		return g.login(w, r, to.Strict, held, next)
 	case g.isShadow():

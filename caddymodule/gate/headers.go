@@ -55,6 +55,9 @@ func readHeaders(r *http.Request, to policy.Route) (held headers) {
 	if forbidden {
 		maps.DeleteFunc(h, func(name string, _ []string) bool { return isForbidden(name) })
 	}
+	// Trailers arrive after all checks, under any name and not only the
+	// announced ones, and some servers merge them into the headers.
+	r.Trailer = nil
 	held.readUpgrade(r, to)
 	return held
 }
@@ -101,9 +104,6 @@ func methodOf(r *http.Request) string {
 // without a token.
 func (held headers) forward(f, r *http.Request) {
 	*f = *r
-	// Trailers arrive after all checks, under any name and not only the
-	// announced ones, and some servers merge them into the headers.
-	f.Trailer = nil
 	f.Header = maps.Clone(r.Header)
 	if held.upgrade && !held.switches {
 		delete(f.Header, "Upgrade")
@@ -112,7 +112,7 @@ func (held headers) forward(f, r *http.Request) {
 		keepConnection(f.Header, held.switches)
 	}
 	if read, ok := r.Body.(readBody); ok {
-		f.ContentLength, f.TransferEncoding = int64(read.Len()), nil
+		f.Body, f.ContentLength, f.TransferEncoding = newReadBody(read.text), int64(len(read.text)), nil
 	}
 }
 

@@ -167,7 +167,7 @@ func loginAccount(w http.ResponseWriter, r *http.Request) (string, *Refusal) {
 	if !ok {
 		return "", refuseBody
 	}
-	r.Body = readBody{bytes.NewReader(body)}
+	r.Body = newReadBody(body)
 	return email, nil
 }
 

@@ -14,11 +14,11 @@ func (o openAnswer) begun(int) { strip(o.Header()) }
 // answered, the gate does: with 400 if the client broke its body, and with
 // 502, 503 or 504 after such an error of the next handler.
 func (g *Gate) open(w http.ResponseWriter, r *http.Request, held headers, next Handler) error {
-	r = held.forwarded(r)
+	f := held.forwarded(r)
 	a := new(answer)
-	a.start(w, openAnswer{w}, watchBody(r))
+	a.start(w, openAnswer{w}, watchBody(f, r))
 	defer a.end(0)
-	err := next.ServeHTTP(a, r)
+	err := next.ServeHTTP(a, f)
 	if err == nil && !a.gone {
 		g.outages.open.Worked()
 		return nil

@@ -34,8 +34,8 @@ func newOutages(logger *zap.Logger, endpoints []*policy.Endpoint) *outages {
 		attempts: of(log, "limiting login attempts"),
 		login:    of(log, "calling the upstream to log in"),
 		open:     of(log, "calling the upstream outside endpoints"),
-		rewrites: outage.New(log, slog.LevelWarn, "refusing a request that was rewritten in front of the gate: "+
-			"one of both paths is closed, and the second is no endpoint; write the directive tollgate before the rewrite, in a route block"),
+		rewrites: outage.New(log, slog.LevelWarn, "a request was rewritten in front of the gate, from a closed path or a login to an open path: "+
+			"mode enforce answers 404; write the directive tollgate before the rewrite, in a route block, or rewrite to an endpoint"),
 	}
 	for _, e := range endpoints {
 		o.upstream = append(o.upstream, of(log.With("endpoint", e.Name), "calling the upstream"))
@@ -43,11 +43,12 @@ func newOutages(logger *zap.Logger, endpoints []*policy.Endpoint) *outages {
 	return o
 }
 
-// logRewritten logs a request that the gate refuses and a handler in front of it
-// has rewritten. The operator may not expect that the gate judges both paths.
-func (o *outages) logRewritten(r *http.Request, to destination) {
-	if to.Written != "" && to.refusal != refuseBadPath {
-		o.rewrites.Failed(slog.String("written", shorten(to.Written)), slog.String("rewritten", shorten(r.URL.Path)))
+// logRewritten logs a request that a handler in front of the gate has rewritten
+// to a path that would be open. The operator may not expect that the gate judges
+// both paths.
+func (g *Gate) logRewritten(r *http.Request, to destination) {
+	if to.Written != "" && to.refusal == refuseNotFound && !g.Policy.Guard.Covers(r.URL.Path) {
+		g.outages.rewrites.Failed(slog.String("written", shorten(to.Written)), slog.String("rewritten", shorten(r.URL.Path)))
 	}
 }
 

@@ -47,14 +47,14 @@ func (g *Gate) letPass(w http.ResponseWriter, r *http.Request, e *policy.Endpoin
 // gate may find that it is a login.
 func passUnchanged(w http.ResponseWriter, r *http.Request, held headers, next Handler) error {
 	held.upgrade, held.connection = held.upgrade && held.escapes, held.connection && held.escapes
-	r = held.forwarded(r)
-	if b := watchBody(r); b != nil {
+	f := held.forwarded(r)
+	if b := watchBody(f, r); b != nil {
 		u := &unread{body: b}
 		u.beginning = beginning{w, u}
 		defer u.begin(0) // the server answers if the handler has not
 		w = u
 	}
-	return next.ServeHTTP(w, r)
+	return next.ServeHTTP(w, f)
 }
 
 // unread watches the answer to an unchanged request with a body. Like an

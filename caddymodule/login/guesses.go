@@ -34,7 +34,7 @@ const (
 //
 // Guesses has the memory of one process, bounded as that of Local, and no
 // journal: a token has at least 20 characters, so a few more guesses after a
-// restart or at another gate help nobody. Only accepted tokens are remembered,
+// restart or at another gate do not help to find one. Only accepted tokens are remembered,
 // each with its last 16 clients. So a stranger cannot fill this memory, and a
 // token evicts no clients of another one. It is safe for concurrent use and
 // outlives configurations.

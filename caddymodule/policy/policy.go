@@ -109,7 +109,7 @@ func or[T comparable](value, fallback T) T {
 func checkDocs(address string) error {
 	u, err := url.Parse(address)
 	isPath := strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//")
-	if address == "" || err == nil && !strings.ContainsAny(address, " <>\"") && (isPath || u.Host != "" && (u.Scheme == "https" || u.Scheme == "http")) {
+	if address == "" || err == nil && !strings.ContainsFunc(address, func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`<>"`, c) }) && (isPath || u.Host != "" && (u.Scheme == "https" || u.Scheme == "http")) {
 		return nil
 	}
 	return mistake("docs", "%q is neither a URL such as https://example.com/docs nor a path such as /docs", address)

@@ -90,6 +90,9 @@ func (g *Guard) CheckTarget(method, requestURI string, u *url.URL) (t Target, er
 	if requestURI != "" && !decodesTo(written, u.Path) {
 		t.Written = cmp.Or(decodeOnce(written, false), "/") // "/" is sent for the empty path
 		t.Closed = t.Closed || g.Covers(t.Written)
+		if scan(t.Written, false)&unclean != 0 { // behind an encoded slash
+			return t, ErrBadPath
+		}
 	}
 	if found&(special|slash) == 0 {
 		return t, nil

@@ -8,8 +8,9 @@ import (
 
 // TestRefusalsOfOtherHandlers: what a call costs that another handler
 // refuses. In front of the gate nothing: the gate does not see it. Behind the
-// gate nothing if the handler returns an error, which Caddy answers, and 1 if
-// the handler writes the answer or a proxy has run. The service never sees it.
+// gate nothing if the handler returns an error 403 or 429, which Caddy answers,
+// and 1 for other errors, or if the handler writes the answer or a proxy has run.
+// The service never sees it.
 func TestRefusalsOfOtherHandlers(t *testing.T) {
 	front := func(handler string) string { return handler + "\n\ttollgate\n\tSERVICE" }
 	behind := func(handler string) string {
@@ -26,7 +27,7 @@ func TestRefusalsOfOtherHandlers(t *testing.T) {
 		"rate_limit behind":   {behind(zone("behind", "static")), 200, 429, 1},
 		"error in front":      {"route {\n\t\terror 403\n\t\ttollgate\n\t\tSERVICE\n\t}", 403, 403, 0},
 		"error behind":        {behind("error 403"), 403, 403, 0},
-		"basic_auth behind":   {behind("basic_auth {\n\t\t\tcarol $2a$04$ak51T5QFjVRuMkVUxbWoLO.gIKf/mvAZYKZm24y5WHQnRQpfzJL4e\n\t\t}"), 401, 401, 0},
+		"basic_auth behind":   {behind("basic_auth {\n\t\t\tcarol $2a$04$ak51T5QFjVRuMkVUxbWoLO.gIKf/mvAZYKZm24y5WHQnRQpfzJL4e\n\t\t}"), 401, 401, 2},
 		// forward_auth is a proxy too: the gate cannot tell it from that of a service.
 		"error behind, forward_auth in front": {"route {\n\t\tforward_auth " + login.Listener.Addr().String() + " {\n\t\t\turi /\n\t\t}\n\t\ttollgate\n\t\terror 403\n\t\tSERVICE\n\t}", 403, 403, 2},
 		"error behind a proxy":                {behind("reverse_proxy " + login.Listener.Addr().String() + " {\n\t\t\t@any status 2xx\n\t\t\thandle_response @any {\n\t\t\t\terror 403\n\t\t\t}\n\t\t}"), 403, 403, 2},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -34,13 +33,16 @@ func resolve(ctx context.Context, gate *client.Client, name string) (id string, 
 func resolveTo(ctx context.Context, gate *client.Client, name string, idOnly bool) (id string, known bool, err error) {
 	name = strings.TrimSpace(name)
 	var found []api.Account
-	if length := utf8.RuneCountInString(name); length > 0 && length <= api.MaxLabel {
+	switch length := utf8.RuneCountInString(name); {
+	case idOnly && api.ValidAccount(name): // a look-up of an unknown id reads all labels
+		if _, err = gate.Account(ctx, name); errors.Is(err, api.ErrNotFound) {
+			return name, false, nil
+		}
+		return name, true, err
+	case !idOnly && length > 0 && length <= api.MaxLabel:
 		if found, err = gate.LookUpAccount(ctx, name); err != nil {
 			return "", false, err
 		}
-	}
-	if idOnly {
-		found = slices.DeleteFunc(found, func(account api.Account) bool { return account.Account != name })
 	}
 	switch {
 	case len(found) == 1:

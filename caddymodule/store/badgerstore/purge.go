@@ -38,18 +38,25 @@ const (
 type purger struct {
 	archive *archive
 	now     func() time.Time
+	since   time.Time // from when on no large step of the clock was seen
 	due     time.Time // when the next round begins
 	next    []byte    // where the round continues; nil without a round
 }
 
 func newPurger(a *archive, now func() time.Time) *purger {
-	return &purger{archive: a, now: now, due: now().Add(purgeAfter)}
+	began := now()
+	return &purger{archive: a, now: now, since: began, due: began.Add(purgeAfter)}
 }
 
 // step continues a round, or begins one if it is due. A round that the end of
-// the process interrupts is repeated.
+// the process interrupts is repeated. After a large step of the clock it waits a
+// day: rows that only a wrong clock takes for expired work again when the clock
+// is right.
 func (p *purger) step() error {
 	now := p.now()
+	if stepped := now.Round(0).Sub(p.since.Round(0)) - now.Sub(p.since); stepped.Abs() > clockAhead {
+		p.since, p.due, p.next = now, now.Add(purgeEvery), nil
+	}
 	if p.next == nil {
 		if now.Before(p.due) {
 			return nil

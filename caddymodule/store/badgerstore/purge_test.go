@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // purgeAt runs a round of a purger whose clock is set.
@@ -238,4 +239,56 @@ func (s *Store) rowsForTest(t *testing.T) (keys [][]byte) {
 		t.Fatal(err)
 	}
 	return keys
+}
+
+// TestPurgeAfterAStepOfTheClock: a clock that is a year ahead for a moment
+// deletes no key that is valid on the right day.
+func TestPurgeAfterAStepOfTheClock(t *testing.T) {
+	t.Parallel()
+	s, err := Open(t.TempDir(), Options{Reserve: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { check(s.Close()) })
+	began := time.Now()
+	row := change{key: []byte{prefixCount, 1}, value: []byte("x"), expires: began.Add(30 * 24 * time.Hour)}
+	check(s.archive.write(row))
+	now := began
+	p := newPurger(s.archive, func() time.Time { return now })
+	left := func() int {
+		t.Helper()
+		n := 0
+		for range 3 {
+			check(p.step())
+		}
+		check(s.archive.db.View(func(txn *badger.Txn) error {
+			o := badger.DefaultIteratorOptions
+			o.AllVersions = true
+			it := txn.NewIterator(o)
+			defer it.Close()
+			for it.Seek(row.key); it.ValidForPrefix(row.key); it.Next() {
+				n++
+			}
+			return nil
+		}))
+		return n
+	}
+	now = storetest.Step(began.Add(2*time.Hour), 365*24*time.Hour)
+	if n := left(); n != 1 {
+		t.Errorf("after the step: got %d versions of the row, want 1", n)
+	}
+	now = began.Add(3 * time.Hour)
+	if n := left(); n != 1 {
+		t.Errorf("after the step back: got %d versions of the row, want 1", n)
+	}
+	now = began.Add(40 * 24 * time.Hour)
+	if n := left(); n != 2 {
+		t.Errorf("after 40 days: got %d versions of the row, want the row and its deletion", n)
+	}
 }

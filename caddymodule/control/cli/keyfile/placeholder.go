@@ -16,11 +16,12 @@ var errPlaceholder = errors.New("the token is a placeholder, not a key: a refere
 var placeholders = regexp.MustCompile(strings.Join([]string{
 	`\$\{.*\}`, `\$\(.*\)`, `\{\{.*\}\}`, `<%.*%>`, // in any part of the token
 	`^\$\w+$`, `^%\w+%$`, `^@@?\w+@@?$`, `^#\{.*\}#?$`, `^%[({].*[)}]s?$`,
-	`^<.*>$`, `^\{.*\}$`, `^\[.*\]$`,
+	`^<.*>$`, `^\{([^0-9A-Fa-f-].*|.[^0-9A-Fa-f-].*)\}$`, `^\[.*\]$`, // an UUID can be in braces
 	`^__([A-Z0-9_-]+|[a-z0-9_-]+)__$`, `^[A-Z]+(_[A-Z]+)+$`, // the last is the name of a variable
 	`^[A-Za-z][A-Za-z0-9+.-]*://`, `^(arn|env|file|ssm|vault):`,
 	`(?i)^(\w+\.)*(env|environ|getenv|lookup|secrets?|vault)(\[.*\]|\{.*\}|\(.*\))$`, `^process\.env\.`,
-	`(?i)change[-_.]?me|replace[-_.]?(me|this|with)|(your|insert)[-_.]?(api|access|auth|secret)?[-_.]?(key|token|secret)`,
+	`^@Microsoft\.`, `^ENC\[`,
+	`(?i)^(your|insert|enter|todo)[-_.]|change[-_.]?me|replace[-_.]?(me|this|with)|(your|insert)[-_.]?(api|access|auth|secret)?[-_.]?(key|token|secret)`,
 }, "|"))
 
 // isPlaceholder tells whether a text is not a token, but is written in its place:
