@@ -33,8 +33,8 @@ func TestRefusalPages(t *testing.T) {
 		}
 		const typed = `document.querySelector("#email").value + " " + document.querySelector("[name=next]").value`
 		want := email + " /settings/keys/new"
-		if attempts == 1 { // this site saw none of this browser
-			want = " /usage"
+		if attempts == 1 { // this site saw none of this browser: the place is in the address
+			want = " /settings/keys/new"
 		}
 		if got := browsertest.Evaluate[string](p, typed); got != want {
 			t.Errorf("%s: after %d attempts, the form has %q, want %q", look, attempts, got, want)
