@@ -150,7 +150,7 @@ func TestExactDespite(t *testing.T) {
 			proxy := redistest.StartProxy(t, server.Addr())
 			o := redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 500 * time.Millisecond}
 			if fault.lost == 0 { // a slow machine must not lose calls either
-				o.Timeout = patience
+				o.Timeout = 10 * time.Second
 			}
 			f := newFleet(t, o)
 			most := int64(times(10_000))
