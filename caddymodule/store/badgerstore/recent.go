@@ -4,15 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -88,15 +85,6 @@ type pending struct {
 type pendingCalls struct {
 	calls callList // up to MaxRecent
 	older callList // the MaxRecent calls before, if there were so many
-}
-
-// keyUse is the last use of a key, when and from which address, and its calls
-// by day.
-type keyUse struct {
-	key  string
-	at   time.Time
-	from netip.Addr // the zero Addr if it is not known
-	days []store.KeyDay
 }
 
 func newRecorder(s *Store) *recorder {
@@ -215,13 +203,6 @@ func (p *pending) add(record *store.Record) {
 		p.used = append(p.used, keyUse{key: record.Key, at: record.At, from: record.From})
 	}
 	p.used[i].add(record)
-}
-
-func (u *keyUse) add(record *store.Record) {
-	if record.At.After(u.at) {
-		u.at, u.from = record.At, record.From
-	}
-	u.days = record.AddTo(u.days)
 }
 
 // flush writes what all accounts have pending.
@@ -393,66 +374,6 @@ func readSlots(account string, scan scanFunc) (slots [recentLists][]slotRow, err
 
 // bySlot sorts the oldest slot first.
 func bySlot(a, b slotRow) int { return cmp.Compare(a.number, b.number) }
-
-// usedRows returns the rows of the keys that were used.
-func (r *recorder) usedRows(keys []keyUse) (rows []change, err error) {
-	for _, u := range keys {
-		stored, err := r.store.lastUse(u.key)
-		if err != nil {
-			return nil, err
-		}
-		// A clock that was far ahead has stored a time in the future.
-		if since := u.at.Sub(stored.at); since < 0 && since >= -clockAhead {
-			u.at, u.from = stored.at, stored.from
-		}
-		u.days = store.AddDays(stored.days, u.days)
-		rows = append(rows, useChange(u))
-	}
-	return rows, nil
-}
-
-// useChange is the row of a key's last use.
-func useChange(u keyUse) change {
-	return change{key: usedKey(u.key), value: encodeUse(u), expires: u.at.Add(usedFor)}
-}
-
-func encodeUse(u keyUse) []byte {
-	e := newEncoder()
-	e.time(u.at)
-	from := ""
-	if u.from.IsValid() {
-		from = u.from.String()
-	}
-	e.string(from)
-	for _, d := range u.days {
-		e.int(int64(d.Day))
-		e.uint(uint64(d.Calls))
-		e.uint(uint64(d.Refused))
-	}
-	return e.buf
-}
-
-// decodeUse reads a last use. Those of older versions have no days, and some
-// no address.
-func decodeUse(key string, value []byte) (keyUse, error) {
-	d := newDecoder(value)
-	u := keyUse{key: key, at: d.time()}
-	if d.more() {
-		if from := d.string(); from != "" {
-			var err error
-			if u.from, err = netip.ParseAddr(from); err != nil {
-				d.err = errCorrupt
-			}
-		}
-	}
-	for d.more() && d.err == nil {
-		u.days = append(u.days, store.KeyDay{Day: calendar.Day(d.int()), Calls: int64(d.uint()), Refused: int64(d.uint())})
-	}
-	if err := d.end(); err != nil {
-		return keyUse{}, fmt.Errorf("last use of key %.40s: %w", key, err)
-	}
-	return u, nil
-}
 
 // Recent implements store.Usage.
 func (s *Store) Recent(_ context.Context, account string, now time.Time) (list []store.Record, err error) {

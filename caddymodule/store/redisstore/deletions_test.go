@@ -17,8 +17,8 @@ import (
 
 const keysKey = "tollgate:{" + account + "}:k"
 
-// endedKeys creates the account with revoked keys, of which one in ten was used. It copies one key, which is
-// faster than to create and revoke each.
+// endedKeys creates the account with revoked keys. One in ten was used. It copies
+// one key: to create and revoke each key would take longer.
 func endedKeys(t testing.TB, server *redistest.Server, count int) {
 	t.Helper()
 	s := openStore(t, redisstore.Options{URL: server.URL()})
