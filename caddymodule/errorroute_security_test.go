@@ -26,6 +26,8 @@ func TestErrorRouteGetsNoSecrets(t *testing.T) {
 		"no entitlement":      {method: "POST", target: "/api/convert/batch", header: []string{"Authorization: Bearer LIVE"}},
 		"token header":        {method: "POST", target: "/api/convert/batch", header: []string{"X-Api-Key: LIVE"}},
 		"two tokens":          {method: "GET", target: convert, header: []string{"Authorization: Bearer LIVE", "X-Api-Key: LIVE"}},
+		"query":               {method: "GET", target: convert + "?api_key=LIVE"},
+		"query of no route":   {method: "GET", target: "/api/x?token=LIVE"},
 		"bad path":            {method: "GET", target: "/api//x", header: []string{"Authorization: Bearer LIVE"}},
 		"no route":            {method: "GET", target: "/api/x", header: []string{"Authorization: Bearer LIVE", "X-Api-Key: LIVE"}},
 		"method":              {method: "PUT", target: convert, header: []string{"Authorization: Bearer LIVE"}},
@@ -50,11 +52,14 @@ func TestErrorRouteGetsNoSecrets(t *testing.T) {
 				header = append(header, strings.ReplaceAll(line, "LIVE", bearer))
 			}
 			before := pages.seen()
-			got := s.ask(t, c.method, c.target, c.body, header...)
+			got := s.ask(t, c.method, strings.ReplaceAll(c.target, "LIVE", bearer), c.body, header...)
 			if got.status != http.StatusTeapot || pages.seen() != before+1 {
 				t.Fatalf("got %d, want the page of the error route", got.status)
 			}
 			r, body := pages.last(t)
+			if strings.Contains(r.RequestURI, bearer) {
+				t.Errorf("the error route got the URL %s", r.RequestURI)
+			}
 			for name, values := range r.Header {
 				if text := strings.Join(values, " "); name == "Cookie" || strings.HasPrefix(name, "Tollgate-") || strings.Contains(text, "tgk_") || strings.Contains(text, bearer) {
 					t.Errorf("the error route got %s: %s", name, text)

@@ -127,6 +127,14 @@ func (server) Proxied(r *http.Request) bool {
 	return proxied
 }
 
+// RemoveQuery implements gate.Server. Caddy restores the original URL before
+// its error routes.
+func (server) RemoveQuery(r *http.Request) {
+	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
+		original.URL.RawQuery = ""
+	}
+}
+
 // Count implements gate.Server.
 func (s server) Count(endpoint *policy.Endpoint, outcome gate.Outcome) {
 	s.meter.count(endpoint, outcome)

@@ -54,6 +54,7 @@ func (plain) Identity(*http.Request, string) string { return "" }
 func (plain) Passed(*http.Request) bool             { return false }
 func (plain) Status(error) int                      { return http.StatusBadGateway }
 func (plain) Proxied(*http.Request) bool            { return true }
+func (plain) RemoveQuery(*http.Request)             {}
 func (plain) Count(*policy.Endpoint, gate.Outcome)  {}
 func (plain) CountLogin(gate.LoginOutcome)          {}
 func (plain) Decided(time.Duration)                 {}

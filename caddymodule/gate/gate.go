@@ -65,6 +65,9 @@ type Server interface {
 	// request.
 	Proxied(r *http.Request) bool
 
+	// RemoveQuery removes the query from what error routes get of a request.
+	RemoveQuery(r *http.Request)
+
 	// Count counts an outcome; endpoint is nil if the request reached none.
 	Count(endpoint *policy.Endpoint, outcome Outcome)
 

@@ -198,6 +198,8 @@ func (*world) Status(err error) int {
 // Proxied tells whether the service has seen a request: w.next is the service.
 func (w *world) Proxied(*http.Request) bool { return true }
 
+func (*world) RemoveQuery(*http.Request) {}
+
 func (w *world) Count(endpoint *policy.Endpoint, outcome gate.Outcome) {
 	name := "none"
 	if endpoint != nil {

@@ -135,6 +135,9 @@ func (g *Gate) removeSecrets(r *http.Request) {
 	if r.Header[ProtocolHeader] != nil {
 		removeProtocols(r.Header)
 	}
+	if carriesToken(r.URL.RawQuery) {
+		g.Server.RemoveQuery(r)
+	}
 }
 
 // unmark removes the mark and the gate's headers from a request whose call
