@@ -12,7 +12,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/benchtest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -45,7 +45,7 @@ func diskOf(ctx context.Context, days int) (size int64, err error) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "gate")
-	if err := badgerstore.Restore(path, badgerstore.Options{}, diskItems(ctx, days)); err != nil {
+	if err := benchtest.RestoreBadger(path, diskItems(ctx, days)); err != nil {
 		return 0, err
 	}
 	err = filepath.WalkDir(path, func(_ string, entry fs.DirEntry, err error) error {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/benchtest"
 )
 
 // keys is the number of accounts of each plan, with one key each.
@@ -92,22 +92,16 @@ func (b *bench) startGate(ctx context.Context, storeOptions, handler string, var
 	if err != nil {
 		return nil, err
 	}
-	db, err := badgerstore.Open(dir, badgerstore.Options{})
+	db, err := benchtest.OpenBadger(dir, 0)
 	if err != nil {
 		return nil, err
 	}
 	return b.startGateOn(ctx, db, badger(dir, storeOptions), handler, variables...)
 }
 
-// openStore is a store of any kind.
-type openStore interface {
-	store.Store
-	Close() error
-}
-
 // startGateOn creates accounts in an empty store, closes it, and starts a gate
 // on it.
-func (b *bench) startGateOn(ctx context.Context, db openStore, storeOption, handler string, variables ...string) (*gate, error) {
+func (b *bench) startGateOn(ctx context.Context, db benchtest.Store, storeOption, handler string, variables ...string) (*gate, error) {
 	g := &gate{}
 	if err := errors.Join(g.createAccounts(ctx, db), db.Close()); err != nil {
 		return nil, fmt.Errorf("creating accounts: %w", err)

@@ -8,9 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/benchtest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
 )
 
@@ -94,25 +93,10 @@ func callsOf(text string) (int64, error) {
 }
 
 // openRedis opens a store and waits until it is connected.
-func openRedis(ctx context.Context, r *redis) (*redisstore.Store, error) {
-	const pause = 2 * time.Millisecond
-	db, err := redisstore.Open(redisstore.Options{URL: r.URL()})
-	if err != nil {
-		return nil, err
-	}
+func openRedis(ctx context.Context, r *redis) (benchtest.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	for {
-		err := db.Check(ctx)
-		if err == nil {
-			return db, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("connecting to redis: %w", err), db.Close())
-		case <-time.After(pause):
-		}
-	}
+	return benchtest.OpenRedis(ctx, r.URL())
 }
 
 // startRedisAtSocket starts a redis-server that also listens on a Unix socket.

@@ -14,8 +14,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/benchtest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -62,42 +61,26 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// yesterdays is a log with a count of each account on an earlier day of the
-// month. It keeps nothing else.
-type yesterdays struct{}
-
-func (yesterdays) Append(*ledger.Group) error { return nil }
-
-func (yesterdays) LoadDay(calendar.Day, func(holder, endpoint string, used int64)) error { return nil }
-
-func (yesterdays) LoadHolder(_ string, _ []calendar.Day, fn func(endpoint string, used int64)) error {
-	fn("convert", 1)
-	return nil
-}
-
-func (yesterdays) Clear([]store.Call) error { return nil }
-
 // fillLedger creates accounts with a key and a count of one each, with limits
 // of these periods.
-func fillLedger(ctx context.Context, accounts int, periods ...store.Period) (*ledger.Ledger, error) {
-	l := ledger.New(yesterdays{})
+func fillLedger(ctx context.Context, accounts int, periods ...store.Period) (benchtest.Ledger, error) {
+	l := benchtest.NewLedger()
 	day, err := today()
 	if err != nil {
-		return nil, err
+		return l, err
 	}
 	for i := range accounts {
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return l, ctx.Err()
 		}
 		t, id, err := newKey()
 		if err != nil {
-			return nil, err
+			return l, err
 		}
 		account := accountID(i)
-		l.PutAccount(&store.Account{ID: account, Plan: planAmple})
-		l.PutToken(&ledger.Token{Hash: t.Hash(), Account: account, ID: id, Name: "bench", Abilities: "convert"})
+		l.Put(&store.Account{ID: account, Plan: planAmple}, id, t.Hash())
 		if err := count(account, day, l.Take, periods...); err != nil {
-			return nil, err
+			return l, err
 		}
 	}
 	return l, nil
@@ -199,7 +182,7 @@ func createStore(ctx context.Context, b *bench, dir string) (tokens []string, er
 
 func fillStore(ctx context.Context, b *bench, dir string) (tokens []string, err error) {
 	const reserve = 512 << 20 // a million accounts and their log need less
-	db, err := badgerstore.Open(dir, badgerstore.Options{Reserve: reserve})
+	db, err := benchtest.OpenBadger(dir, reserve)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +224,7 @@ func createAccount(ctx context.Context, db store.Store, account, plan string) (s
 
 // addCounts takes one call from each account. Many callers at the same time
 // share their commits.
-func addCounts(ctx context.Context, db *badgerstore.Store, accounts int) error {
+func addCounts(ctx context.Context, db store.Store, accounts int) error {
 	const callers = 256
 	day, err := today()
 	if err != nil {

@@ -1,0 +1,87 @@
+// Package benchtest opens and fills the stores that tools/bench measures. The
+// packages of the stores are internal.
+package benchtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// Store is an open store.
+type Store interface {
+	store.Store
+	Close() error
+}
+
+// OpenBadger opens a store in a directory. reserve is the least free space of
+// the disk in bytes; 0 is the default.
+func OpenBadger(dir string, reserve uint64) (Store, error) {
+	return badgerstore.Open(dir, badgerstore.Options{Reserve: reserve})
+}
+
+// RestoreBadger makes a store of these items in a directory that does not
+// exist.
+func RestoreBadger(dir string, items iter.Seq2[store.Item, error]) error {
+	return badgerstore.Restore(dir, badgerstore.Options{}, items)
+}
+
+// OpenRedis opens a store and waits until it is connected.
+func OpenRedis(ctx context.Context, url string) (Store, error) {
+	const pause = 2 * time.Millisecond
+	db, err := redisstore.Open(redisstore.Options{URL: url})
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := db.Check(ctx)
+		if err == nil {
+			return db, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("connecting to redis: %w", err), db.Close())
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Ledger is the memory of a store of Badger.
+type Ledger struct{ ledger *ledger.Ledger }
+
+// NewLedger returns a ledger whose log has one call of each account on an
+// earlier day of the month, and keeps nothing else.
+func NewLedger() Ledger { return Ledger{ledger.New(yesterdays{})} }
+
+// Put adds an account with a key.
+func (l Ledger) Put(account *store.Account, id string, hash token.Hash) {
+	l.ledger.PutAccount(account)
+	l.ledger.PutToken(&ledger.Token{Hash: hash, Account: account.ID, ID: id, Name: "bench", Abilities: "convert"})
+}
+
+// Take counts a call, as store.Counter does.
+func (l Ledger) Take(call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
+	return l.ledger.Take(call, limits, rooms)
+}
+
+type yesterdays struct{}
+
+func (yesterdays) Append(*ledger.Group) error { return nil }
+
+func (yesterdays) LoadDay(calendar.Day, func(holder, endpoint string, used int64)) error { return nil }
+
+func (yesterdays) LoadHolder(_ string, _ []calendar.Day, fn func(endpoint string, used int64)) error {
+	fn("convert", 1)
+	return nil
+}
+
+func (yesterdays) Clear([]store.Call) error { return nil }
