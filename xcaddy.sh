@@ -19,8 +19,7 @@ usage: ./xcaddy.sh build | package | run [--one-process] | test [--long] | bench
 Settings come from the environment: TOLLGATE_ADDRESS, TOLLGATE_CONTROL,
 TOLLGATE_UPSTREAM, TOLLGATE_DATA, TOLLGATE_TIMEZONE, TOLLGATE_SECRET,
 TOLLGATE_DATABASE, TOLLGATE_SIGNUP, TOLLGATE_SIGNUP_PLAN, TOLLGATE_NAME,
-TOLLGATE_LOGO, TOLLGATE_CONTACT, TOLLGATE_RATES_HISTORY,
-TOLLGATE_RATES_DAILY, CADDY_ADMIN.
+TOLLGATE_LOGO, TOLLGATE_CONTACT, TOLLGATE_RATES, CADDY_ADMIN.
 TEXT
 }
 
@@ -113,6 +112,12 @@ run() {
 	# The second program listens for upstream only.
 	listener=$TOLLGATE_UPSTREAM
 	[ "$upstream" = bin/upstream ] || listener=
+	# With a plan, tollgate_upstream lets strangers sign up.
+	case "${TOLLGATE_SIGNUP:-}" in
+	on) TOLLGATE_SIGNUP_PLAN=${TOLLGATE_SIGNUP_PLAN:-free} ;;
+	*) TOLLGATE_SIGNUP_PLAN= ;;
+	esac
+	export TOLLGATE_SIGNUP_PLAN
 	go run ./tools/ports "$TOLLGATE_ADDRESS" "$TOLLGATE_CONTROL" "$listener" "${CADDY_ADMIN-localhost:2019}"
 	echo "Building (some minutes the first time)"
 	build
@@ -192,15 +197,13 @@ Tollgate is running at $TOLLGATE_ADDRESS. Ctrl-C stops it.
   password  $2
   web pages $TOLLGATE_ADDRESS/login
 TEXT
-	case "${TOLLGATE_SIGNUP:-}" in
-	on | true)
+	if [ -n "$TOLLGATE_SIGNUP_PLAN" ]; then
 		cat <<TEXT
   sign-up   $TOLLGATE_ADDRESS/signup
-            New accounts are on plan ${TOLLGATE_SIGNUP_PLAN:-free} (TOLLGATE_SIGNUP_PLAN).
+            New accounts are on plan $TOLLGATE_SIGNUP_PLAN (TOLLGATE_SIGNUP_PLAN).
 TEXT
-		[ "${TOLLGATE_SIGNUP_PLAN:-free}" != free ] || echo "            The plan free has no access to the API."
-		;;
-	esac
+		[ "$TOLLGATE_SIGNUP_PLAN" != free ] || echo "            The plan free has no access to the API."
+	fi
 	cat <<TEXT
 
 Try it:

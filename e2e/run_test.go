@@ -37,7 +37,7 @@ func run(t *testing.T, programs string, args ...string) {
 	cmd.Env = append(os.Environ(),
 		"TOLLGATE_ADDRESS=http://127.0.0.1:"+ports[0], "TOLLGATE_CONTROL=127.0.0.1:"+ports[1],
 		"TOLLGATE_UPSTREAM=127.0.0.1:"+ports[2], "CADDY_ADMIN=127.0.0.1:"+ports[3],
-		"TOLLGATE_DATA="+filepath.Join(dir, "data"), "TOLLGATE_RATES_HISTORY=off", "TOLLGATE_RATES_DAILY=off", "TOLLGATE_SIGNUP=on",
+		"TOLLGATE_DATA="+filepath.Join(dir, "data"), "TOLLGATE_RATES=embedded", "TOLLGATE_SIGNUP=on",
 		"XDG_DATA_HOME="+filepath.Join(dir, "share"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
 	// Ctrl-C sends the signal to the whole process group of a terminal.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

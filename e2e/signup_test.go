@@ -15,7 +15,7 @@ import (
 // key, no login and no call, and its pages say what it needs. Plan starter
 // gives all of them at once.
 func TestSignUpNeedsAPlan(t *testing.T) {
-	s := stack.Start(t, stack.Shipped(t), "TOLLGATE_SIGNUP=on", "TOLLGATE_CONTACT=help@example.com")
+	s := stack.Start(t, stack.Shipped(t), "TOLLGATE_SIGNUP=on", "TOLLGATE_SIGNUP_PLAN=free", "TOLLGATE_CONTACT=help@example.com")
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -101,7 +101,7 @@ func serveAccounts(t *testing.T, site string, gate *client.Client) http.Handler 
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := a.Handler(app.Site{Address: site, Timezone: "UTC", SignUp: true, NoRates: true, Name: "Weather API", Check: check})
+	handler, err := a.Handler(app.Site{Address: site, Timezone: "UTC", SignUp: "free", NoRates: true, Name: "Weather API", Check: check})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -172,7 +172,7 @@ func (r root) configure(t *testing.T) (address string) {
 	} {
 		text = regexp.MustCompile(`(?m)^TOLLGATE_`+name+`=.*`).ReplaceAllString(text, "TOLLGATE_"+name+"="+value)
 	}
-	r.write(t, "etc/tollgate/tollgate.env", text+"TOLLGATE_RATES_HISTORY=off\nTOLLGATE_RATES_DAILY=off\n")
+	r.write(t, "etc/tollgate/tollgate.env", text+"TOLLGATE_RATES=embedded\n")
 	return address
 }
 

@@ -83,7 +83,7 @@ func TestFormOutlivesOutage(t *testing.T) {
 // its requests.
 func TestDraftsAreHarmless(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *web.Config) { c.SignUp = true })
+	w := newWorld(t, func(c *web.Config) { c.SignUp = "free" })
 	w.add("ada@example.com", "starter")
 	ada := w.person()
 	for target, form := range map[string]url.Values{

@@ -147,7 +147,7 @@ func TestSignUp(t *testing.T) {
 	closed.get("/signup").has(t, http.StatusNotFound)
 	closed.post("/signup", "email", "ada@example.com", "password", password).has(t, http.StatusNotFound)
 
-	w := newWorld(t, func(c *web.Config) { c.SignUp = true })
+	w := newWorld(t, func(c *web.Config) { c.SignUp = "free" })
 	ada := w.person()
 	ada.get("/login").has(t, http.StatusOK, `href="/signup"`)
 	ada.post("/signup", "email", "nobody", "password", password).has(t, 422, "not an e-mail address", "aria-invalid")
@@ -199,7 +199,7 @@ func TestSignIn(t *testing.T) {
 // signing out works all the same.
 func TestGateUnreachable(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *web.Config) { c.SignUp = true })
+	w := newWorld(t, func(c *web.Config) { c.SignUp = "free" })
 	w.add("ada@example.com", "starter")
 	ada := w.person().signIn("ada@example.com")
 	w.gate.Stop()

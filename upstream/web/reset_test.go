@@ -162,7 +162,7 @@ func TestResetFromAnotherSite(t *testing.T) {
 // The page asks for the rules of the product too.
 func TestPasswordWithTheProductsName(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *web.Config) { c.SignUp, c.Brand.Name = true, "Weather & Tides" })
+	w := newWorld(t, func(c *web.Config) { c.SignUp, c.Brand.Name = "free", "Weather & Tides" })
 	w.person().post("/signup", "email", "ada@example.com", "password", "weather & tides").
 		has(t, http.StatusUnprocessableEntity, "easy to guess: it contains your e-mail address or the name of this site")
 	w.person().post("/signup", "email", "ada.lovelace@example.com", "password", "Ada.Lovelace@example.com").

@@ -25,7 +25,7 @@ func openSite(t *testing.T, plan string) (site string, resetLink func(id string)
 	server := httptest.NewUnstartedServer(nil)
 	site = "http://" + server.Listener.Addr().String()
 	server.Config.Handler, err = a.Handler(app.Site{
-		Address: site, Timezone: "UTC", SignUp: true, SignUpPlan: plan, NoRates: true, Contact: "help@weather.example",
+		Address: site, Timezone: "UTC", SignUp: plan, NoRates: true, Contact: "help@weather.example",
 		Check: func(*http.Request, string) error { return nil },
 	})
 	if err != nil {

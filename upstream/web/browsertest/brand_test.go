@@ -49,7 +49,7 @@ func selfService(t *testing.T) (site string, gate *gatetest.Gate) {
 		t.Fatal(err)
 	}
 	server.Config.Handler, err = a.Handler(app.Site{
-		Address: site, Timezone: "UTC", SignUp: true, NoRates: true,
+		Address: site, Timezone: "UTC", SignUp: "free", NoRates: true,
 		Name: "Weather & Tides", Logo: logo, Contact: "help@weather.example",
 		Check: func(*http.Request, string) error { return nil },
 	})
