@@ -15,15 +15,15 @@ import (
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
-// TestFronting runs docs/fronting.md as a stranger does: its commands in one
-// shell, in their order. A block of the language caddyfile is the file that
+// TestFronting runs "In front of your own service" of docs/configuration.md as a
+// stranger does: its commands in one shell, in their order. A block of the language caddyfile is the file that
 // the page names, and a block of the language text is the output of the
 // commands above it, with … for any text of the line and any date.
 func TestFronting(t *testing.T) {
 	t.Parallel()
-	stack.SkipInOneProcess(t, "the page has commands of bin/upstream")
-	page, err := os.ReadFile(filepath.Join(stack.Root(), "docs", "fronting.md"))
-	must(t, err)
+	stack.SkipInOneProcess(t, "its gate is the same")
+	_, page, _ := strings.Cut(read(t, filepath.Join(stack.Root(), "docs", "configuration.md")), "\n## In front of your own service\n")
+	page, _, _ = strings.Cut(page, "\n## ")
 	must(t, stack.Build())
 	dir := t.TempDir()
 	must(t, os.Symlink(filepath.Join(stack.Root(), "bin"), filepath.Join(dir, "bin")))
@@ -34,7 +34,7 @@ func TestFronting(t *testing.T) {
 	n := 0
 	// Also after a failure, nothing stays.
 	script.WriteString("set -um\ntrap 'kill $(jobs -p) >/dev/null 2>&1 || true; bin/caddy stop >/dev/null 2>&1 || true' EXIT\nset -e\n")
-	for _, block := range blocks.FindAllStringSubmatch(string(page), -1) {
+	for _, block := range blocks.FindAllStringSubmatch(page, -1) {
 		switch language, content := block[1], block[2]; language {
 		case "sh":
 			if strings.HasPrefix(content, "./xcaddy.sh build") {
@@ -65,11 +65,11 @@ func TestFronting(t *testing.T) {
 			t.Errorf("block %d printed\n%s\nwant\n%s", i, got, want)
 		}
 	}
-	if len(wanted) < 4 {
+	if len(wanted) < 3 {
 		t.Errorf("compared %d outputs, want all of the page", len(wanted))
 	}
 	for name, text := range map[string]string{
-		"the output": string(out), "caddy.log": read(t, filepath.Join(dir, "caddy.log")), "upstream.log": read(t, filepath.Join(dir, "upstream.log")),
+		"the output": string(out), "caddy.log": read(t, filepath.Join(dir, "caddy.log")),
 	} {
 		if strings.Contains(text, "old-3f9a1c77d2e84b60") {
 			t.Errorf("%s has a token", name)
@@ -86,14 +86,13 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// freePorts replaces the addresses of the page, and sets those that it leaves
-// to defaults.
+// freePorts replaces the addresses of the page.
 func freePorts(t *testing.T) (ports *strings.Replacer, env []string) {
 	t.Helper()
-	free := stack.FreePorts(t, 5)
-	service, site, control, pages, admin := "127.0.0.1:"+free[0], "localhost:"+free[1], "127.0.0.1:"+free[2], "127.0.0.1:"+free[3], "127.0.0.1:"+free[4]
+	free := stack.FreePorts(t, 4)
+	service, site, control, admin := "127.0.0.1:"+free[0], "localhost:"+free[1], "http://:"+free[2], "127.0.0.1:"+free[3]
 	ports = strings.NewReplacer(
-		"127.0.0.1:3000", service, "localhost:8080", site, "127.0.0.1:8081", control, "127.0.0.1:9000", pages,
+		"127.0.0.1:3000", service, "localhost:8080", site, "http://:8081", control,
 		// Midnight must not come between the calls.
 		"\t\tsecret {env", "\t\ttimezone "+stack.CalmZone()+"\n\t\tsecret {env",
 		"{\n\tlog default {", "{\n\tadmin "+admin+"\n\tlog default {",
@@ -101,11 +100,7 @@ func freePorts(t *testing.T) (ports *strings.Replacer, env []string) {
 		"bin/caddy stop", "bin/caddy stop --address "+admin,
 		"bin/caddy reload", "bin/caddy reload --address "+admin,
 	)
-	return ports, []string{
-		"TOLLGATE_ADDRESS=http://" + site, "TOLLGATE_CONTROL=" + control, "HOME=" + t.TempDir(),
-		// The page must also work after the README, which exports this.
-		"TOLLGATE_UPSTREAM=" + service,
-	}
+	return ports, []string{"HOME=" + t.TempDir()}
 }
 
 // logLines are those that Caddy's commands write to standard error.

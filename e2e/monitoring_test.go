@@ -138,13 +138,15 @@ func documentation(t *testing.T, name string) string {
 	return string(text)
 }
 
-// block returns the only block of a language in docs/monitoring/README.md
+// block returns the only block of a language in "Metrics" of docs/operations.md
 // with each old string replaced by the new string after it.
 func block(t *testing.T, language string, oldnew ...string) string {
 	t.Helper()
-	blocks := regexp.MustCompile("(?s)\n```"+language+"\n(.*?\n)```\n").FindAllStringSubmatch(documentation(t, "README.md"), -1)
+	_, page, _ := strings.Cut(documentation(t, "../operations.md"), "\n## Metrics\n")
+	page, _, _ = strings.Cut(page, "\n## ")
+	blocks := regexp.MustCompile("(?s)\n```"+language+"\n(.*?\n)```\n").FindAllStringSubmatch(page, -1)
 	if len(blocks) != 1 {
-		t.Fatalf("README.md has %d blocks of %s, want 1", len(blocks), language)
+		t.Fatalf("docs/operations.md has %d blocks of %s, want 1", len(blocks), language)
 	}
 	for i := 0; i < len(oldnew); i += 2 {
 		if !strings.Contains(blocks[0][1], oldnew[i]) {
@@ -186,7 +188,7 @@ func dashboardQueries(t *testing.T) (queries []string) {
 	return queries
 }
 
-// TestMonitoring scrapes a gate as docs/monitoring/README.md says. Each query
+// TestMonitoring scrapes a gate as docs/operations.md says. Each query
 // of the dashboard and each part of an alert has a result. Some alerts are
 // provoked; before, they are not active.
 func TestMonitoring(t *testing.T) {

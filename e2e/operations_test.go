@@ -9,19 +9,21 @@ import (
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
-// TestOperations runs each command of docs/operations.md, in their order.
+// TestOperations runs each command of docs/operations.md after the
+// installation, in their order. The tests of the directory packaging install.
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	stack.SkipInOneProcess(t, "the page has commands of bin/upstream")
 	page, err := os.ReadFile(filepath.Join(stack.Root(), "docs", "operations.md"))
 	must(t, err)
+	_, commands, _ := strings.Cut(string(page), "\n## First day\n")
 	s := stack.Start(t, stack.Shipped(t))
 	dir := filepath.Dir(s.Caddyfile)
 	must(t, os.Symlink(filepath.Join(stack.Root(), "bin"), filepath.Join(dir, "bin")))
 	restored := stack.Shipped(t, "{$TOLLGATE_DATA:./data}/gate", "./restored")
 	must(t, os.WriteFile(filepath.Join(dir, "restored.Caddyfile"), []byte(restored), 0o600))
 	ran := 0
-	for _, block := range blocks.FindAllStringSubmatch(string(page), -1) {
+	for _, block := range blocks.FindAllStringSubmatch(commands, -1) {
 		language, text := block[1], block[2]
 		if language != "sh" {
 			continue

@@ -31,10 +31,10 @@ func TestRules(t *testing.T) {
 var (
 	alert     = regexp.MustCompile(`(?m)^ +- alert: (.+)$`)
 	alertName = regexp.MustCompile(`^Tollgate([A-Z][a-z]+)+$`)
-	section   = regexp.MustCompile(`(?m)^### (.+)$`)
+	section   = regexp.MustCompile(`(?m)^### (Tollgate[A-Z].+)$`)
 )
 
-// TestAlerts checks that each alert has a section in README.md, to which its
+// TestAlerts checks that each alert has a section in operations.md, to which its
 // runbook leads, that it fires in one test, and that it does not in another.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
@@ -43,8 +43,8 @@ func TestAlerts(t *testing.T) {
 	if len(names) == 0 {
 		t.Fatal("rules.yml has no alerts")
 	}
-	if sections := submatches(section, read(t, "README.md")); !slices.Equal(sections, names) {
-		t.Errorf("README.md has sections for %q, the alerts are %q", sections, names)
+	if sections := submatches(section, read(t, "../operations.md")); !slices.Equal(sections, names) {
+		t.Errorf("operations.md has sections for %q, the alerts are %q", sections, names)
 	}
 	for i, part := range alert.Split(rules, -1)[1:] {
 		name := names[i]
@@ -53,7 +53,7 @@ func TestAlerts(t *testing.T) {
 		}
 		for _, want := range []string{
 			`\n {10}severity: (?:critical|warning|info)\n`, `\n {10}summary: '.+'\n`, `\n {10}description: '.+'\n`,
-			`\n {10}runbook: 'https://[^']+/docs/monitoring/README\.md#` + strings.ToLower(name) + `'\n`,
+			`\n {10}runbook: 'https://[^']+/docs/operations\.md#` + strings.ToLower(name) + `'\n`,
 		} {
 			if !regexp.MustCompile(want).MatchString(part) {
 				t.Errorf("alert %s has nothing that matches %s", name, want)

@@ -16,22 +16,22 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
-// cutAt is the part of a message that docs/damage.md quotes.
+// cutAt is the part of a message that docs/operations.md quotes.
 var cutAt = regexp.MustCompile(`store is damaged: (\S+\.mem): .*; its last complete transaction ends at byte (\d+) of \d+$`)
 
-// TestDamagePage follows docs/damage.md after a bit has changed at many places
+// TestDamagePage follows "A damaged store" of docs/operations.md after a bit has changed at many places
 // of the logs: the store opens after a cut, or after the backup is restored. No
 // step leads to the message that it answers.
 func TestDamagePage(t *testing.T) {
 	t.Parallel()
 	crashed, saved := halfSynced(t)
-	page, err := os.ReadFile("../../../docs/damage.md")
+	page, err := os.ReadFile("../../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range []string{"its last complete transaction ends at byte", "its last … changes of accounts, keys or usage are missing"} {
 		if !strings.Contains(string(page), part) {
-			t.Errorf("docs/damage.md lacks %q", part)
+			t.Errorf("docs/operations.md lacks %q", part)
 		}
 	}
 	ends := map[string]int{}
