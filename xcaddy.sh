@@ -213,8 +213,9 @@ rates() {
 	done
 	day=$(echo "$health" | sed -n 's/.*"date":"\([^"]*\)".*/\1/p')
 	case "$health" in
-	*'"failing":true'*) echo "of $day: newer ones cannot be fetched without a network" ;;
-	*) echo "of ${day:-an unknown day}" ;;
+	*'"failing":true'* | *'"live":true,"failing":false,"checked_at":null'*)
+		echo "of ${day:-the build}: no newer ones could be fetched, maybe because there is no network" ;;
+	*) echo "of $day" ;;
 	esac
 }
 
