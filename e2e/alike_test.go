@@ -85,7 +85,7 @@ type side struct {
 // two processes and in one. It compares the answers byte by byte, except for
 // the normalisations, the order of fields and the chunks of a body.
 func TestOneProcessAnswersAlike(t *testing.T) {
-	stack.SkipInOneProcess(t, ownForm)
+	t.Parallel()
 	zone := stack.CalmZone()
 	two, one := newSide(t, zone), newSide(t, zone, stack.OneProcess)
 	for _, r := range alike {

@@ -17,7 +17,6 @@ import (
 // compares what they print with the page.
 func TestControlPage(t *testing.T) {
 	t.Parallel()
-	stack.SkipInOneProcess(t, "its gate is the same")
 	zone, err := time.LoadLocation(stack.CalmZone())
 	must(t, err)
 	s := stack.Start(t, stack.Shipped(t,

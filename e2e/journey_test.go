@@ -51,8 +51,10 @@ const zone = "America/Santiago"
 
 // TestJourney uses accounts, keys, every endpoint, the limit, a login, a
 // revocation and restarts, as an operator and two clients do.
-func TestJourney(t *testing.T) {
-	s := stack.Start(t, stack.Shipped(t, "convert 1000\n", "convert 5\n"), "TOLLGATE_TIMEZONE="+zone)
+func TestJourney(t *testing.T) { stack.Forms(t, journey) }
+
+func journey(t *testing.T, form ...string) {
+	s := stack.Start(t, stack.Shipped(t, "convert 1000\n", "convert 5\n"), append(form, "TOLLGATE_TIMEZONE="+zone)...)
 	ada := newAccount(t, s, "ada@example.com", "starter")
 	key := newKey(t, s, ada, "ci")
 

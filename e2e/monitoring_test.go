@@ -192,7 +192,7 @@ func dashboardQueries(t *testing.T) (queries []string) {
 // of the dashboard and each part of an alert has a result. Some alerts are
 // provoked; before, they are not active.
 func TestMonitoring(t *testing.T) {
-	stack.SkipInOneProcess(t, "the metrics are the same")
+	t.Parallel()
 	target := "127.0.0.1:" + stack.FreePorts(t, 1)[0]
 	caddyfile := func(option string) string {
 		return stack.Shipped(t, "grace_period 10s\n", "grace_period 10s\nmetrics\n", "guard /api/\n", "guard /api/\n"+option) +

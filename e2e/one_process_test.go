@@ -11,14 +11,12 @@ import (
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
-const ownForm = "it starts stacks in one process by itself"
-
 // TestOneProcessReload reloads the configuration of one process under load:
 // calls with several keys, pages and logins. Some reloads fail. No request
 // fails, the count is exact, and no goroutine or file remains. As in
 // TestReloadUnderLoad, a connection may break.
 func TestOneProcessReload(t *testing.T) {
-	stack.SkipInOneProcess(t, ownForm)
+	t.Parallel()
 	rounds := 4
 	if storetest.Long() {
 		rounds = 51 // two of its four configurations load

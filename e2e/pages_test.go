@@ -70,7 +70,6 @@ func TestCommandsOfPages(t *testing.T) {
 // what they print.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	stack.SkipInOneProcess(t, "the pages start what they need")
 	must(t, stack.Build())
 	for _, page := range []struct {
 		name   string

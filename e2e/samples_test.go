@@ -15,7 +15,7 @@ import (
 
 // TestSamples runs each sample of the reference in its language.
 func TestSamples(t *testing.T) {
-	stack.SkipInOneProcess(t, "TestOneProcessAnswersAlike compares the answers")
+	t.Parallel()
 	s := stack.Start(t, stack.Shipped(t))
 	ada := newAccount(t, s, "ada@example.com", "starter") // the account of the sample of the login
 	token := newKey(t, s, ada, "samples").Token
@@ -56,7 +56,7 @@ var generators = []string{"openapi-typescript@7.10.1", "openapi-fetch@0.15.0", "
 // TestGeneratedClient makes all calls with a client that openapi-typescript
 // generates. tsc checks the types of the program.
 func TestGeneratedClient(t *testing.T) {
-	stack.SkipInOneProcess(t, "TestOneProcessAnswersAlike compares the answers")
+	t.Parallel()
 	s := stack.Start(t, stack.Shipped(t))
 	newAccount(t, s, "ada@example.com", "starter")
 	modules := npmtest.Install(t, generators...)

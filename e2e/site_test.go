@@ -49,7 +49,6 @@ func openResetLink(t *testing.T, s *stack.Stack) (token string) {
 // TestResetLinkOfFailedRequest: the gate logs that the upstream is away, but
 // not the address of the request.
 func TestResetLinkOfFailedRequest(t *testing.T) {
-	stack.SkipInOneProcess(t, "it stops the upstream")
 	t.Parallel()
 	s := stack.Start(t, stack.Shipped(t))
 	newAccount(t, s, "ada@example.com", "starter")

@@ -133,7 +133,8 @@ func metric(t *testing.T, s *stack.Stack, name string) string {
 // Caddy is restarted twice and killed once, and the receiver fails half of
 // the time. Each event arrives, with one id, and no other does.
 func TestWebhook(t *testing.T) {
-	const accounts = 200
+	t.Parallel()
+	const accounts = 40
 	r := &receiver{posts: map[string]int{}, ids: map[string]map[string]bool{}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) { r.ServeHTTP(t, w, request) }))
 	t.Cleanup(server.Close)
@@ -186,6 +187,7 @@ func TestWebhook(t *testing.T) {
 
 // TestHangingWebhook calls while the receiver does not answer. No call fails.
 func TestHangingWebhook(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	posts := make(chan struct{}, 1000)
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

@@ -54,8 +54,6 @@ func TestProtocols(t *testing.T) {
 		{"ranges", ranges},
 		{"100 Continue", continues},
 		{"Early Hints", hints},
-		{"several services", pools},
-		{"FastCGI", fastCGI},
 	}
 	var endpoints []endpoint
 	tests := make([]func(*testing.T, *site), len(protocols))
@@ -100,9 +98,7 @@ const caddyfile = `{
 		}
 	}
 	tollgate {
-		store badger "{$TOLLGATE_DATA}/gate" {
-			reserve 1MiB
-		}
+		store badger "{$TOLLGATE_DATA}/gate"
 		timezone {$TOLLGATE_TIMEZONE}
 		secret {env.TOLLGATE_SECRET}
 		guard /api/ /grpc.testing.TestService/
