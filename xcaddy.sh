@@ -184,7 +184,7 @@ stop() {
 		kill -TERM "$pid" 2>&- || :
 	done
 	for pid in $pids $nap; do
-		wait "$pid" || :
+		wait "$pid" 2>&- || :
 	done
 	pids= nap=
 }

@@ -120,7 +120,7 @@ func TestSecondProcess(t *testing.T) {
 	if _, err := s.Try("caddy", "", "validate", "--config", s.Caddyfile, "--adapter", "caddyfile"); err != nil {
 		t.Errorf("validating beside the first process: %v", err)
 	}
-	other := stack.Shipped(t, "{$TOLLGATE_ADDRESS:http://localhost:8080}", "http://127.0.0.1:0", "http://{$TOLLGATE_CONTROL:127.0.0.1:8081}", "http://127.0.0.1:0")
+	other := stack.Shipped(t, "{$TOLLGATE_ADDRESS:http://localhost:8080}", "http://127.0.0.1:0", "http://{$TOLLGATE_CONTROL::8081}", "http://127.0.0.1:0")
 	s.Configure(strings.Replace(other, "{\n", "{\n\tadmin off\n", 1))
 	_, err := s.Try("caddy", "", "run", "--config", s.Caddyfile, "--adapter", "caddyfile")
 	if err == nil || !strings.Contains(err.Error(), s.Data+"/gate") || !strings.Contains(err.Error(), "in use by another process") {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -69,55 +68,6 @@ func TestDebian(t *testing.T) {
 	}
 	if _, err := os.Stat(r.path("var/lib/tollgate/upstream/accounts.db")); err != nil {
 		t.Errorf("purge deleted the accounts: %v", err)
-	}
-}
-
-// TestDebianWithoutFiles: neither the scripts nor the programs need files that
-// an operator deleted.
-func TestDebianWithoutFiles(t *testing.T) {
-	t.Parallel()
-	need(t, "dpkg", "dpkg-query", "ldd")
-	deb, r := packaged(t, "tollgate_*.deb"), newRoot(t)
-	before := r.files(t)
-	r.dpkg(t, "--install", deb)
-	if err := os.Remove(r.path("etc/tollgate/tollgate.env")); err != nil {
-		t.Fatal(err)
-	}
-	r.dpkg(t, "--install", deb)
-	if _, err := os.Stat(r.path("etc/tollgate/tollgate.env")); !os.IsNotExist(err) {
-		t.Errorf("after an upgrade, the deleted settings: %v, want none", err)
-	}
-	output(t, r.command(t, "root", "/usr/bin/tollgate-caddy version"))
-	r.dpkg(t, "--remove", "tollgate")
-	if err := os.RemoveAll(r.path("etc/tollgate")); err != nil {
-		t.Fatal(err)
-	}
-	r.dpkg(t, "--purge", "tollgate")
-	if remains := r.remains(t, before); len(remains) > 0 {
-		t.Errorf("beside the data, %q remain after purge", remains)
-	}
-}
-
-// TestDebianWithoutRandom: without random digits, there is no secret, and the
-// package is not configured. It is when od works again.
-func TestDebianWithoutRandom(t *testing.T) {
-	t.Parallel()
-	need(t, "dpkg", "dpkg-query", "ldd")
-	deb, r := packaged(t, "tollgate_*.deb"), newRoot(t)
-	r.write(t, "usr/bin/od", "#!/bin/sh\necho 01 23\nexit 1\n")
-	out, err := exec.CommandContext(t.Context(), "dpkg", "--root="+string(r), "--install", deb).CombinedOutput()
-	if err == nil || !bytes.Contains(out, []byte("od read 4 of 64 digits")) {
-		t.Errorf("installing without random digits: %v\n%s", err, out)
-	}
-	for _, file := range []string{"secret", "secret.new"} {
-		if _, err := os.Stat(r.path("etc/tollgate", file)); !os.IsNotExist(err) {
-			t.Errorf("%s: %v, want none", file, err)
-		}
-	}
-	r.copy(t, "/usr/bin/od")
-	r.dpkg(t, "--configure", "tollgate")
-	if secret := r.read(t, "etc/tollgate/secret"); len(secret) != 64 {
-		t.Errorf("the secret has %d digits, want 64", len(secret))
 	}
 }
 
@@ -408,24 +358,5 @@ func TestUnits(t *testing.T) {
 			t.Errorf("systemd says about %s:\n%s", unit, out)
 		}
 		do(t, "systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold="+exposure[unit], file)
-	}
-}
-
-// TestUnitsNameTheirPrograms keeps the test of the units honest: systemd must
-// see a program that is missing.
-func TestUnitsNameTheirPrograms(t *testing.T) {
-	t.Parallel()
-	need(t, "systemd-analyze")
-	dir := t.TempDir()
-	text, err := os.ReadFile("tollgate.service")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(dir, "tollgate.service")
-	if err := os.WriteFile(file, bytes.ReplaceAll(text, []byte("/usr/bin/tollgate-caddy"), []byte("/usr/bin/absent")), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", file).CombinedOutput(); err == nil || !bytes.Contains(out, []byte("/usr/bin/absent")) {
-		t.Errorf("systemd-analyze verify says %v %q about a missing program", err, out)
 	}
 }
