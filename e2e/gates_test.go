@@ -154,7 +154,7 @@ func smallest(limit int) (plans string) {
 func TestSeveralGatesAreExact(t *testing.T) {
 	t.Parallel()
 	const limit = 20
-	const wide = "\t\tplan wide {\n\t\t\trates unlimited\n\t\t\tconvert 1000\n\t\t}\n\t\tplan other {\n\t\t\tconvert 1000\n\t\t}\n"
+	const wide = "\t\tplan wide {\n\t\t\trates unlimited\n\t\t\tconvert 1000\n\t\t}\n"
 	g := startGates(t, append(patient, "\t\tplan free\n", "\t\tplan free\n"+wide+smallest(limit))...)
 	t.Run("changes", g.knowChanges)
 	rounds := 1

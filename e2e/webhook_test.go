@@ -184,26 +184,3 @@ func TestWebhook(t *testing.T) {
 		}
 	}
 }
-
-// TestHangingWebhook calls while the receiver does not answer. No call fails.
-func TestHangingWebhook(t *testing.T) {
-	t.Parallel()
-	release := make(chan struct{})
-	posts := make(chan struct{}, 1000)
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		posts <- struct{}{}
-		<-release
-	}))
-	t.Cleanup(server.Close)
-	t.Cleanup(func() { close(release) })
-	s := stack.Start(t, withWebhook(t, server.URL))
-	tokens := accountsWithKeys(t, s, 20)
-	counts := callAll(s, tokens, 12, nil)
-	<-posts
-	if counts[http.StatusOK] != 200 || counts[http.StatusTooManyRequests] != 40 {
-		t.Errorf("got %v, want 200 times 200 and 40 times 429", counts)
-	}
-	if log := s.Log(); strings.Contains(log, webhookSecret) {
-		t.Error("the log has the secret of the webhook")
-	}
-}

@@ -1,7 +1,6 @@
 package examples_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -73,76 +72,19 @@ func TestWebSocket(t *testing.T) {
 	}
 	exhaust(t, gate, "acc_1", "chat", 2)
 	refused(header, 429)
-	revokeAll(t, gate, "acc_1")
+	keys, err := gate.Keys(t.Context(), "acc_1", client.KeyFilter{})
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("the account has the keys %v, %v", keys, err)
+	}
+	if err := gate.RevokeKey(t.Context(), "acc_1", keys[0].ID); err != nil {
+		t.Fatal(err)
+	}
 	refused(page, 401)
 	if err := first.Write(t.Context(), websocket.MessageText, []byte("still open")); err != nil {
 		t.Fatal(err)
 	}
 	if _, got, err := first.Read(t.Context()); string(got) != "still open" || err != nil {
 		t.Errorf("after the revocation: got %q, %v", got, err)
-	}
-}
-
-// TestEvents runs the example of events: each event arrives before the service
-// sends another one, also after the key is revoked.
-func TestEvents(t *testing.T) {
-	next := make(chan bool) // sends another event, until it is closed
-	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		for range next {
-			if _, err := w.Write([]byte("data: event\n\n")); err != nil {
-				t.Errorf("writing an event: %v", err)
-			}
-			w.(http.Flusher).Flush()
-		}
-	}))
-	t.Cleanup(service.Close)
-	site, gate := run(t, "websocket-sse.Caddyfile", service.URL)
-	key := "Bearer " + newKey(t, gate, "acc_1", "starter")
-	request, err := http.NewRequestWithContext(t.Context(), "GET", site+"/v1/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Authorization", key)
-	go func() { next <- true }()
-	response, err := http.DefaultClient.Do(request)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("got %v, %v", response, err)
-	}
-	defer response.Body.Close()
-	lines := bufio.NewScanner(response.Body)
-	for i := range 3 {
-		if i > 0 {
-			next <- true
-		}
-		if !lines.Scan() || lines.Text() != "data: event" || !lines.Scan() {
-			t.Fatalf("got %q, %v, want an event", lines.Text(), lines.Err())
-		}
-		if i == 1 {
-			revokeAll(t, gate, "acc_1")
-			wantStatus(t, 401, "GET", site+"/v1/events", "", "Authorization", key)
-		}
-	}
-	close(next)
-	if lines.Scan() || lines.Err() != nil {
-		t.Errorf("got %q, %v, want the end", lines.Text(), lines.Err())
-	}
-	if got := used(t, gate, "acc_1", "events"); got != 1 {
-		t.Errorf("the stream is %d calls, want 1", got)
-	}
-}
-
-// revokeAll revokes the keys of an account.
-func revokeAll(t *testing.T, gate *client.Client, account string) {
-	t.Helper()
-	keys, err := gate.Keys(t.Context(), account, client.KeyFilter{})
-	if err != nil || len(keys) == 0 {
-		t.Fatalf("the account has the keys %v, %v", keys, err)
-	}
-	for _, key := range keys {
-		if err := gate.RevokeKey(t.Context(), account, key.ID); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 

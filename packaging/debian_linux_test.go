@@ -29,7 +29,7 @@ var units = []string{"tollgate.service", "tollgate-upstream.service"}
 // there as systemd does, calls them, and removes the package.
 func TestDebian(t *testing.T) {
 	t.Parallel()
-	need(t, "bash", bashCompletion, "chroot", "dpkg", "dpkg-query", "ldd")
+	need(t, "dpkg", "dpkg-query", "ldd")
 	deb, r := packaged(t, "tollgate_*.deb"), newRoot(t)
 	before := r.files(t)
 	r.dpkg(t, "--install", deb)
@@ -47,7 +47,6 @@ func TestDebian(t *testing.T) {
 	stop := r.serve(t, address)
 	r.callThrough(t, address)
 	r.nameOperators(t)
-	r.complete(t)
 	stop()
 
 	// An upgrade keeps the secret and what the operator changed.
@@ -212,37 +211,6 @@ func (r root) nameOperators(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the audit log names %q, want %q", got, want)
-	}
-}
-
-// bashCompletion is what bash loads before completions.
-const bashCompletion = "/usr/share/bash-completion/bash_completion"
-
-// completer prints what bash offers for the last of its arguments. The first
-// one is the root of the package: bash itself needs more than is there.
-const completer = `
-root=$1
-shift
-/usr/lib/tollgate/caddy() { "$root/usr/lib/tollgate/caddy" "$@"; }
-tollgate-caddy() { chroot "$root" /usr/bin/tollgate-caddy "$@"; }
-. "$root/usr/share/bash-completion/completions/$1"
-COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE=$* COMP_POINT=${#COMP_LINE}
-[[ $(complete -p "$1") =~ -F\ ([^ ]+) ]] && "${BASH_REMATCH[1]}" 2>/dev/null
-echo "${COMPREPLY[@]}"
-`
-
-// complete checks that bash completes the command by its name in the package.
-func (r root) complete(t *testing.T) {
-	t.Helper()
-	for line, want := range map[string]string{
-		"tollgate-caddy tollg":                     "tollgate",
-		"tollgate-caddy tollgate account sh":       "show",
-		"tollgate-caddy tollgate account show ope": "operated",
-	} {
-		args := append([]string{"--norc", "-c", ". " + bashCompletion + completer, "bash", string(r)}, strings.Fields(line)...)
-		if got := do(t, "bash", args...); got != want+"\n" {
-			t.Errorf("%s: bash offers %q, want %q", line, got, want)
-		}
 	}
 }
 

@@ -20,13 +20,14 @@ func TestRefusalsOfOtherHandlers(t *testing.T) {
 	}
 	login := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(login.Close)
+	const rateLimit = "rate_limit {\n\t\t\tzone once {\n\t\t\t\tkey static\n\t\t\t\twindow 1h\n\t\t\t\tevents 1\n\t\t\t}\n\t\t}"
 	cases := map[string]struct {
 		directives    string
 		first, status int // of two calls of one account
 		used          int64
 	}{
-		"rate_limit in front": {front(zone("front", "static")), 200, 429, 1},
-		"rate_limit behind":   {behind(zone("behind", "static")), 200, 429, 1},
+		"rate_limit in front": {front(rateLimit), 200, 429, 1},
+		"rate_limit behind":   {behind(rateLimit), 200, 429, 1},
 		"error in front":      {"route {\n\t\terror 403\n\t\ttollgate\n\t\tSERVICE\n\t}", 403, 403, 0},
 		"error behind":        {behind("error 403"), 403, 403, 0},
 		"basic_auth behind":   {behind("basic_auth {\n\t\t\tcarol $2a$04$ak51T5QFjVRuMkVUxbWoLO.gIKf/mvAZYKZm24y5WHQnRQpfzJL4e\n\t\t}"), 401, 401, 2},

@@ -51,8 +51,6 @@ func TestProtocols(t *testing.T) {
 		{"server-sent events", events},
 		{"WebSocket", sockets},
 		{"gRPC", grpcs},
-		{"ranges", ranges},
-		{"100 Continue", continues},
 		{"Early Hints", hints},
 	}
 	var endpoints []endpoint
