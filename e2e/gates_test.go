@@ -46,7 +46,7 @@ func startGates(t *testing.T, oldnew ...string) *gates {
 	})
 	const badger = `store badger "{$TOLLGATE_DATA:./data}/gate"`
 	caddyfile := stack.Shipped(t, append([]string{badger, "store redis redis://:{env.REDIS_PASSWORD}@" + g.proxy.Addr() + " {\n\t\t\ttimeout 500ms\n\t\t}"}, oldnew...)...)
-	g.add(t, stack.Start(t, caddyfile, "REDIS_PASSWORD="+redisPassword, "TOLLGATE_TIMEZONE="+stack.CalmZone()))
+	g.add(t, stack.Start(t, caddyfile, "REDIS_PASSWORD="+redisPassword))
 	for range 2 {
 		g.add(t, g.all[0].Join())
 	}

@@ -47,14 +47,12 @@ func code(t *testing.T, body string) string {
 	return decode[struct{ Message, Code string }](t, body).Code
 }
 
-const zone = "America/Santiago"
-
 // TestJourney uses accounts, keys, every endpoint, the limit, a login, a
 // revocation and restarts, as an operator and two clients do.
 func TestJourney(t *testing.T) { stack.Forms(t, journey) }
 
 func journey(t *testing.T, form ...string) {
-	s := stack.Start(t, stack.Shipped(t, "convert 1000\n", "convert 5\n"), append(form, "TOLLGATE_TIMEZONE="+zone)...)
+	s := stack.Start(t, stack.Shipped(t, "convert 1000\n", "convert 5\n"), form...)
 	ada := newAccount(t, s, "ada@example.com", "starter")
 	key := newKey(t, s, ada, "ci")
 
@@ -130,7 +128,7 @@ func callEverything(t *testing.T, s *stack.Stack, token string) {
 func admitLimit(t *testing.T, s *stack.Stack, token string) {
 	var ok, refused atomic.Int64
 	var group sync.WaitGroup
-	days, err := calendar.New(zone)
+	days, err := calendar.New(stack.CalmZone())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,9 @@ import (
 
 // TestOneProcessReload reloads the configuration of one process under load:
 // calls with several keys, pages and logins. Some reloads fail. No request
-// fails, the count is exact, and no goroutine or file remains. As in
-// TestReloadUnderLoad, a connection may break.
+// fails, the count is exact, and no goroutine or file remains. A server that
+// stops can close a new or idle connection during a request, also without a
+// gate. Such a call may count or not.
 func TestOneProcessReload(t *testing.T) {
 	t.Parallel()
 	rounds := 4
@@ -54,8 +55,9 @@ func TestOneProcessReload(t *testing.T) {
 			goroutines, files = s.Resources()
 		}
 	}
-	if broken > answered/100 {
-		t.Errorf("%d connections broke, and %d calls got 200", broken, answered)
+	// A reload can break each connection once.
+	if most := int64(9 * len(configurations) * rounds); broken > most {
+		t.Errorf("%d connections broke, and %d calls got 200; want %d at most", broken, answered, most)
 	}
 	if got := used(t, s, account, "rates"); got < answered || got > answered+broken {
 		t.Errorf("counted %d calls, clients got %d, and %d broke", got, answered, broken)

@@ -117,7 +117,7 @@ func (r root) configure(t *testing.T) (address string) {
 	address = "http://127.0.0.1:" + ports[0]
 	text := r.read(t, "etc/tollgate/tollgate.env")
 	for name, value := range map[string]string{
-		"ADDRESS": address, "CONTROL": "127.0.0.1:" + ports[1], "UPSTREAM": "127.0.0.1:" + ports[2],
+		"ADDRESS": address, "CONTROL": ":" + ports[1], "UPSTREAM": "127.0.0.1:" + ports[2],
 	} {
 		text = regexp.MustCompile(`(?m)^TOLLGATE_`+name+`=.*`).ReplaceAllString(text, "TOLLGATE_"+name+"="+value)
 	}

@@ -159,7 +159,7 @@ func newStack(t testing.TB, build func() error, settings []string) *Stack {
 		secrets:   []string{Secret},
 	}
 	s.env = append(os.Environ(), "TOLLGATE_UPSTREAM="+s.listen, "TOLLGATE_DATA="+s.Data, "TOLLGATE_SECRET="+Secret,
-		"TOLLGATE_RATES=embedded")
+		"TOLLGATE_RATES=embedded", "TOLLGATE_TIMEZONE="+CalmZone())
 	s.env = append(append(s.env, s.own(dir)...), settings...)
 	for _, setting := range settings {
 		if sites, found := strings.CutPrefix(setting, "TOLLGATE_ADDRESS="); found {
