@@ -327,8 +327,9 @@ check() {
 	build
 	export TOLLGATE_BUILT=1
 	lint
-	# The tests package without a network.
+	# The tests package, and build e2e/modules, without a network.
 	go tool -modfile=tools/nfpm/go.mod nfpm --version >bin/nfpm.log
+	[ -z "$long_packages" ] || CGO_ENABLED=0 go list -C e2e/modules -deps . >bin/modules.log
 	# Many tests wait for a disk or a timer: four packages fill two processors.
 	CGO_ENABLED=1 go test -race -vet all -p 4 "$@" ./...
 	bin/caddy fmt --diff Caddyfile >bin/fmt.diff || {

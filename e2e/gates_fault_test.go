@@ -101,40 +101,13 @@ var faults = []fault{
 		g.all[0].KillCaddy()
 		g.all[0].StartCaddy()
 	}, true},
-	{"redis stops", func(t *testing.T, g *gates, a *tally) {
-		must(t, g.redis.Pause())
-		untilUnavailable(t, g, a)
-		must(t, g.redis.Resume())
-	}, false},
 	{"redis is killed", func(t *testing.T, g *gates, a *tally) {
 		must(t, g.redis.Kill())
 		untilUnavailable(t, g, a)
 		must(t, g.redis.Restart())
 	}, false},
-	{"redis forgets its scripts", func(t *testing.T, g *gates, _ *tally) {
-		for range 50 {
-			_, err := g.redis.Do("SCRIPT", "FLUSH")
-			must(t, err)
-		}
-	}, false},
 	{"the network stalls", func(t *testing.T, g *gates, a *tally) {
 		g.proxy.Stall()
-		untilUnavailable(t, g, a)
-		must(t, g.proxy.Resume())
-	}, false},
-	{"replies are lost", func(t *testing.T, g *gates, a *tally) {
-		g.proxy.EatReplies()
-		untilUnavailable(t, g, a)
-		must(t, g.proxy.Resume())
-	}, false},
-	{"connections break", func(t *testing.T, g *gates, a *tally) {
-		g.proxy.CutReplies(20)
-		untilUnavailable(t, g, a)
-		must(t, g.proxy.Resume())
-	}, false},
-	{"redis refuses connections", func(t *testing.T, g *gates, a *tally) {
-		g.proxy.Refuse()
-		g.proxy.Cut()
 		untilUnavailable(t, g, a)
 		must(t, g.proxy.Resume())
 	}, false},
