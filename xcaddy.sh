@@ -138,7 +138,7 @@ run() {
 	[ "$upstream" != bin/upstream ] || start bin/upstream serve
 	# Without a host name, the control listener answers for all names. Only
 	# this machine reaches it: the Caddyfile binds it.
-	TOLLGATE_CONTROL=":${TOLLGATE_CONTROL##*:}" start bin/caddy run --config "$1" --adapter caddyfile
+	start env TOLLGATE_CONTROL=":${TOLLGATE_CONTROL##*:}" bin/caddy run --config "$1" --adapter caddyfile
 	retry $upstream account list
 	! command -v curl >bin/await.log || retry curl -fsSk --max-time 2 "$site/healthz"
 	account=$(keep demo demo)
@@ -215,7 +215,7 @@ rates() {
 	case "$health" in
 	*'"failing":true'* | *'"live":true,"failing":false,"checked_at":null'*)
 		echo "of ${day:-the build}: no newer ones could be fetched, maybe because there is no network" ;;
-	*) echo "of $day" ;;
+	*) echo "of ${day:-an unknown day}" ;;
 	esac
 }
 
