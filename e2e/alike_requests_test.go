@@ -161,7 +161,6 @@ var alike = []struct{ name, status, text string }{
 	{"wrong current password", "401", submit("/settings/password", formType, "current=wrong&password=correct+horse+2", signedIn, fromHere)},
 	{"sessions", "200", call("/settings/sessions", "", signedIn)},
 	{"usage page", "200", call("/usage", "", signedIn)},
-	{"calls page", "200", call("/usage/calls", "", signedIn)},
 	{"unknown page", "404", call("/nothing", "")},
 	{"unknown page of a person", "404", call("/nothing", "", signedIn)},
 	{"method of a page", "405", call("DELETE /usage", "", signedIn)},
