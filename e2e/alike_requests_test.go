@@ -141,7 +141,6 @@ var alike = []struct{ name, status, text string }{
 	{"password page", "200", call("/settings/password", "", signedIn)},
 	{"wrong current password", "401", submit("/settings/password", formType, "current=wrong&password=correct+horse+2", signedIn, fromHere)},
 	{"usage page", "200", call("/usage", "", signedIn)},
-	{"calls page", "200", call("/usage/calls", "", signedIn)},
 	{"unknown page of a person", "404", call("/nothing", "", signedIn)},
 	{"method of a page", "405", call("DELETE /usage", "", signedIn)},
 	{"style", "200", call("{css}", "")},

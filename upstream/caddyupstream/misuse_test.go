@@ -31,7 +31,6 @@ func TestExitStatus(t *testing.T) {
 		{"upstream", 2, "caddy upstream needs a command: account, rates"},
 		{"upstream serve", 2, `unknown command "serve" for "caddy upstream"`},
 		{"upstream account", 2, "caddy upstream account needs a command: add, "},
-		{"upstream account add", 2, `missing argument <email>: "caddy upstream account add" takes an e-mail address`},
 		{"upstream account add x --plan free --generate", 2, "invalid <email>: "},
 		{"upstream account list --address 127.0.0.1:1-9", 2, "is not the address of an admin endpoint"},
 		{"upstream account list" + upstream, 1, "the gate is unreachable"},

@@ -57,7 +57,6 @@ func TestBrand(t *testing.T) {
 		{bob, "/settings/password", 200, nil},
 		{bob, "/settings/sessions", 200, nil},
 		{bob, "/usage", 200, nil},
-		{bob, "/usage/calls", 200, nil},
 	} {
 		got := c.who.get(c.target)
 		got.has(t, c.status, append(c.want, "<span>Weather &amp; &lt;b&gt;More&lt;/b&gt;</span></a>", "/logo.svg\" alt=\"\"",

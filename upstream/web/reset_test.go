@@ -3,7 +3,6 @@ package web_test
 import (
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -83,30 +82,6 @@ func TestResetLinkExpires(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantDead(spent)
-}
-
-func TestResetLinkIsSpentOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	link := w.resetPath(w.add("ada@example.com", "starter").ID)
-	var all sync.WaitGroup
-	answers := make([]answer, 6)
-	for i := range answers {
-		all.Go(func() { answers[i] = w.person().post(link, "password", other) })
-	}
-	all.Wait()
-	changed := 0
-	for _, got := range answers {
-		switch {
-		case got.location == "/login?done=reset":
-			changed++
-		case got.status != http.StatusGone:
-			t.Errorf("got %d %s", got.status, got.body)
-		}
-	}
-	if changed != 1 {
-		t.Errorf("the link was spent %d times, want once", changed)
-	}
 }
 
 // Threat: the token of a link is in a log or leads on to another page. The gate

@@ -84,7 +84,7 @@ func tell(t *testing.T, s *site, name string) *httptest.ResponseRecorder {
 }
 
 // maxPage is what a page may weigh with its style, script and icon.
-const maxPage = 50 << 10
+const maxPage = 80 << 10 // with a hundred keys
 
 func TestStorybook(t *testing.T) {
 	t.Parallel()

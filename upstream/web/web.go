@@ -140,7 +140,7 @@ func (s *site) routes() *http.ServeMux {
 	mux.Handle("GET /settings", http.RedirectHandler(keysPath, http.StatusSeeOther))
 	s.routeAccount(mux)
 	s.routeKeys(mux)
-	s.routeUsage(mux)
+	mux.HandleFunc("GET "+usagePath, s.signedIn(s.usage))
 	s.routeDocs(mux)
 	return mux
 }
@@ -178,13 +178,6 @@ func (s *site) routeKeys(mux *http.ServeMux) {
 	mux.HandleFunc("GET /settings/keys/{id}/revoke", s.signedIn(s.revokeForm))
 	mux.HandleFunc("POST /settings/keys/{id}/revoke", s.signedIn(s.revokeKey))
 	mux.HandleFunc("GET /settings/plan", s.signedIn(s.plan))
-}
-
-// routeUsage adds My usage.
-func (s *site) routeUsage(mux *http.ServeMux) {
-	mux.HandleFunc("GET "+usagePath, s.signedIn(s.usage))
-	mux.HandleFunc("GET "+callsPath, s.signedIn(s.calls))
-	mux.HandleFunc("GET "+usageFilePath, s.signedIn(s.usageFile))
 }
 
 // Paths that several files use.

@@ -133,22 +133,6 @@ func writeAll(w http.ResponseWriter, text string) {
 	}
 }
 
-// Connection refused: the refresh fails, and a later one recovers.
-func TestServerIsDown(t *testing.T) {
-	t.Parallel()
-	b := newBank(t)
-	options := b.options(t)
-	b.Close()
-	p := open(t, options)
-	version := p.Current().Version()
-	if err := p.Refresh(t.Context()); err == nil || p.Status().Err == nil || strings.Contains(err.Error(), "\n") {
-		t.Errorf("got %v, want one line: the host is asked once", err)
-	}
-	if p.Current().Version() != version || !p.Status().CheckedAt.IsZero() {
-		t.Errorf("got %+v", p.Status())
-	}
-}
-
 // One of the two files is broken: the other's rates are taken.
 func TestHalfAFailure(t *testing.T) {
 	t.Parallel()
