@@ -323,7 +323,7 @@ check() {
 	npm=$(command -v npm >/dev/null || echo nodejs npm)
 	# shellcheck disable=SC2086 # one word per package
 	debian ca-certificates chromium curl e2fsprogs gcc jq libc6-dev libnginx-mod-http-lua lua-nginx-redis nginx php-cgi postgresql \
-		prometheus python3-cryptography python3-jwt redis-server sqlite3 systemd wrk $npm $long_packages
+		prometheus python3-cryptography python3-jwt python3-yaml redis-server sqlite3 systemd wrk $npm $long_packages
 	build
 	export TOLLGATE_BUILT=1
 	lint
