@@ -4,23 +4,24 @@ set -eu
 
 usage() {
 	cat <<'TEXT'
-usage: ./xcaddy.sh build | package | run [--one-process] | test [--long] | bench [<measurement>...]
+usage: ./xcaddy.sh build | package | run [--one-process] [--verbose] | test [--long] |
+                   bench [<measurement>...]
 
   build   build bin/caddy (Caddy with the modules) and bin/upstream
   package build both, a Debian package and what a container is built from
           into dist/
   run     build, start both with Caddyfile, make a demo account; Ctrl-C stops;
-          --one-process starts bin/caddy alone, with the upstream inside
-  test    install what the tests need, then vet, lint and test everything;
-          --long runs every round and seed, where test runs a twentieth
+          --one-process starts bin/caddy alone, with the upstream inside;
+          --verbose prints the logs, which are in a file without it
+  test    install Debian packages (as root), then vet, lint and test;
+          --long also fuzzes, and runs what takes long
   bench   install what that needs, then measure the cost of the gate, as
           ratios within one run; bench peers measures it against nginx
 
 Settings come from the environment: TOLLGATE_ADDRESS, TOLLGATE_CONTROL,
 TOLLGATE_UPSTREAM, TOLLGATE_DATA, TOLLGATE_TIMEZONE, TOLLGATE_SECRET,
 TOLLGATE_DATABASE, TOLLGATE_SIGNUP, TOLLGATE_SIGNUP_PLAN, TOLLGATE_NAME,
-TOLLGATE_LOGO, TOLLGATE_CONTACT, TOLLGATE_RATES_HISTORY,
-TOLLGATE_RATES_DAILY, CADDY_ADMIN.
+TOLLGATE_LOGO, TOLLGATE_CONTACT, TOLLGATE_RATES, CADDY_ADMIN.
 TEXT
 }
 
@@ -29,7 +30,9 @@ cd "$(dirname "$0")"
 # build leaves nothing to the network once the modules are there: xcaddy
 # resolves from the module cache, which go.sum has verified. Its arguments are
 # the directory of the programs, bin without one, and the version of a release.
+# The tests find bin built.
 build() {
+	[ $# != 0 ] || [ -z "${TOLLGATE_BUILT:-}" ] || return 0
 	bin=${1:-bin}
 	module=$(go list -m)
 	caddy=$(go list -m -f '{{.Version}}' github.com/caddyserver/caddy/v2)
@@ -113,24 +116,31 @@ run() {
 	# The second program listens for upstream only.
 	listener=$TOLLGATE_UPSTREAM
 	[ "$upstream" = bin/upstream ] || listener=
-	go run ./tools/ports "$TOLLGATE_ADDRESS" "$TOLLGATE_CONTROL" "$listener" "${CADDY_ADMIN-localhost:2019}"
+	# With a plan, tollgate_upstream lets strangers sign up.
+	case "${TOLLGATE_SIGNUP:-}" in
+	on) TOLLGATE_SIGNUP_PLAN=${TOLLGATE_SIGNUP_PLAN:-free} ;;
+	*) TOLLGATE_SIGNUP_PLAN= ;;
+	esac
+	export TOLLGATE_SIGNUP_PLAN
+	go run ./tools/ports "TOLLGATE_ADDRESS=$TOLLGATE_ADDRESS" "TOLLGATE_CONTROL=$TOLLGATE_CONTROL" "TOLLGATE_UPSTREAM=$listener" \
+		"CADDY_ADMIN=${CADDY_ADMIN-localhost:2019}" 2>&1 | grep -v '^exit status ' >&2 && exit 1
 	echo "Building (some minutes the first time)"
 	build
 	(umask 077 && mkdir -p "$TOLLGATE_DATA")
 	TOLLGATE_SECRET=${TOLLGATE_SECRET:-$(keep secret random)}
 	export TOLLGATE_ADDRESS TOLLGATE_CONTROL TOLLGATE_UPSTREAM TOLLGATE_DATA TOLLGATE_TIMEZONE TOLLGATE_SECRET
 
-	pids= nap=
+	site=${TOLLGATE_ADDRESS%%,*} log=$TOLLGATE_DATA/run.log pids= nap=
+	: >"$log"
 	trap 'stop' EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM
-	if [ "$upstream" = bin/upstream ]; then
-		bin/upstream serve &
-		pids=$!
-	fi
-	bin/caddy run --config "$1" --adapter caddyfile &
-	pids="$pids $!"
-	await
+	[ "$upstream" != bin/upstream ] || start bin/upstream serve
+	# Without a host name, the control listener answers for all names. Only
+	# this machine reaches it: the Caddyfile binds it.
+	start env TOLLGATE_CONTROL=":${TOLLGATE_CONTROL##*:}" bin/caddy run --config "$1" --adapter caddyfile
+	retry $upstream account list
+	! command -v curl >bin/await.log || retry curl -fsSk --max-time 2 "$site/healthz"
 	account=$(keep demo demo)
 	greet "${account% *}" "${account#* }"
 	while alive; do
@@ -138,7 +148,26 @@ run() {
 		nap=$!
 		wait $nap
 	done
-	echo "xcaddy.sh: a process ended by itself" >&2
+	fail "a program ended by itself"
+}
+
+# start starts a program in the background.
+start() {
+	if [ -n "$verbose" ]; then
+		"$@" &
+	else
+		"$@" >>"$log" 2>&1 &
+	fi
+	pids="$pids $!"
+}
+
+# fail ends run with a message, below the last lines of the log.
+fail() {
+	if [ -z "$verbose" ]; then
+		echo "The last lines of $log:" >&2
+		tail -n 10 "$log" >&2
+	fi
+	echo "xcaddy.sh: $1" >&2
 	exit 1
 }
 
@@ -155,59 +184,63 @@ stop() {
 		kill -TERM "$pid" 2>&- || :
 	done
 	for pid in $pids $nap; do
-		wait "$pid" || :
+		wait "$pid" 2>&- || :
 	done
 	pids= nap=
 }
 
-# await waits until the gate can be administered and the public site
-# answers through it.
-await() {
-	retry $upstream account list
-	if command -v curl >bin/await.log; then
-		retry curl -fsSk --max-time 2 "$TOLLGATE_ADDRESS/healthz"
-	fi
-}
-
 # retry runs a command until it succeeds, and gives up when it does not
-# for half a minute or a process ended.
+# for a minute or a program ended.
 retry() {
 	tries=0
 	until "$@" 2>bin/await.log >/dev/null; do
 		tries=$((tries + 1))
-		if [ $tries -ge 150 ] || ! alive; then
-			cat bin/await.log >&2
-			exit 1
-		fi
+		alive || fail "a program did not start"
+		[ $tries -lt 300 ] || fail "this does not work: $*: $(cat bin/await.log)"
 		sleep 0.2
 	done
+}
+
+# rates prints of which day the newest rates are. It waits some seconds for
+# the first attempt to fetch newer ones.
+rates() {
+	tries=0
+	while health=$(curl -fsSk --max-time 2 "$site/healthz" 2>bin/await.log) && [ $tries -lt 25 ]; do
+		case "$health" in
+		*'"live":true,"failing":false,"checked_at":null'*) tries=$((tries + 1)) && sleep 0.2 ;;
+		*) break ;;
+		esac
+	done
+	day=$(echo "$health" | sed -n 's/.*"date":"\([^"]*\)".*/\1/p')
+	case "$health" in
+	*'"failing":true'* | *'"live":true,"failing":false,"checked_at":null'*)
+		echo "of ${day:-the build}: no newer ones could be fetched, maybe because there is no network" ;;
+	*) echo "of ${day:-an unknown day}" ;;
+	esac
 }
 
 greet() {
 	cat <<TEXT
 
-Tollgate is running at $TOLLGATE_ADDRESS. Ctrl-C stops it.
+Tollgate is running at $site. Ctrl-C stops it.
 
   account   $1
   password  $2
-  web pages $TOLLGATE_ADDRESS/login
+  web pages $site/login
+  rates     $(rates)
 TEXT
-	case "${TOLLGATE_SIGNUP:-}" in
-	on | true)
-		cat <<TEXT
-  sign-up   $TOLLGATE_ADDRESS/signup
-            New accounts are on plan ${TOLLGATE_SIGNUP_PLAN:-free} (TOLLGATE_SIGNUP_PLAN).
-TEXT
-		[ "${TOLLGATE_SIGNUP_PLAN:-free}" != free ] || echo "            The plan free has no access to the API."
-		;;
-	esac
+	[ -n "$verbose" ] || echo "  logs      $log"
+	if [ -n "$TOLLGATE_SIGNUP_PLAN" ]; then
+		echo "  sign-up   $site/signup, on plan $TOLLGATE_SIGNUP_PLAN (TOLLGATE_SIGNUP_PLAN)"
+		[ "$TOLLGATE_SIGNUP_PLAN" != free ] || echo "            The plan free has no access to the API."
+	fi
 	cat <<TEXT
 
 Try it:
 
-  TOKEN=\$(curl -s $TOLLGATE_ADDRESS/api/login -H 'Content-Type: application/json' -d '{"email":"$1","password":"$2"}' | sed 's/.*"token":"\([^"]*\)".*/\1/')
-  curl -i -H "Authorization: Bearer \$TOKEN" $TOLLGATE_ADDRESS/api/convert/USD/100/EUR
-  curl -s -H "Authorization: Bearer \$TOKEN" $TOLLGATE_ADDRESS/api/usage
+  TOKEN=\$(curl -s $site/api/login -H 'Content-Type: application/json' -d '{"email":"$1","password":"$2"}' | sed 's/.*"token":"\([^"]*\)".*/\1/')
+  curl -i -H "Authorization: Bearer \$TOKEN" $site/api/convert/USD/100/EUR
+  curl -s -H "Authorization: Bearer \$TOKEN" $site/api/usage
 
 TEXT
 }
@@ -247,14 +280,16 @@ apt() {
 	done
 }
 
-# linter installs the linter at its pinned version.
-linter() {
-	lint_version=v2.15.0
-	lint="$PWD/.cache/bin/golangci-lint"
-	case "$("$lint" version 2>&-)" in
-	*" ${lint_version#v} "*) ;;
-	*) GOBIN="$PWD/.cache/bin" go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$lint_version" ;;
-	esac
+# lint checks the code. With the flags of the tests, it finds the packages
+# compiled.
+lint() {
+	unformatted=$(git ls-files '*.go' | xargs gofmt -l)
+	[ -z "$unformatted" ] || {
+		echo "xcaddy.sh: run gofmt -w $unformatted" >&2
+		exit 1
+	}
+	CGO_ENABLED=0 go build -modfile=tools/lint/go.mod -trimpath -o .cache/staticcheck honnef.co/go/tools/cmd/staticcheck
+	CGO_ENABLED=1 GOFLAGS=-race .cache/staticcheck -tags long ./...
 }
 
 # fuzz runs every fuzz target for a few seconds.
@@ -282,26 +317,21 @@ timed_out() {
 	grep -qx '    context deadline exceeded' bin/fuzz.log && ! grep -qi 'failing input\|panic\|seed corpus\|_test.go:' bin/fuzz.log
 }
 
-# check tests everything; its argument bounds the tests of a package.
+# check tests everything. Its arguments are those of go test.
 check() {
 	mkdir -p bin .cache
-	debian bash-completion buildah ca-certificates chromium curl dpkg e2fsprogs gcc libc-bin libc6-dev libnginx-mod-http-lua lua-nginx-redis mount nginx \
-		passwd php-cgi postgresql prometheus python3-cryptography python3-jwt redis-server systemd util-linux wrk
-	command -v npm >/dev/null || debian nodejs npm
+	npm=$(command -v npm >/dev/null || echo nodejs npm)
+	# shellcheck disable=SC2086 # one word per package
+	debian ca-certificates chromium curl e2fsprogs gcc jq libc6-dev libnginx-mod-http-lua lua-nginx-redis nginx php-cgi postgresql \
+		prometheus python3-cryptography python3-jwt python3-yaml redis-server sqlite3 systemd wrk $npm $long_packages
 	build
-	# The tests package, and build e2e/modules, without network.
+	export TOLLGATE_BUILT=1
+	lint
+	# The tests package, and build e2e/modules, without a network.
 	go tool -modfile=tools/nfpm/go.mod nfpm --version >bin/nfpm.log
-	CGO_ENABLED=0 go list -C e2e/modules -deps . >bin/modules.log
-	linter
-	# With the settings of build they find everything compiled.
-	CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false' go vet ./...
-	CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false' "$lint" run --allow-parallel-runners ./...
+	[ -z "$long_packages" ] || CGO_ENABLED=0 go list -C e2e/modules -deps . >bin/modules.log
 	# Many tests wait for a disk or a timer: four packages fill two processors.
-	CGO_ENABLED=1 go test -race -p 4 -timeout "$1" ./...
-	# The end-to-end tests again, with gate and upstream in one process. A
-	# test that has no second form says so: see stack.SkipInOneProcess.
-	TOLLGATE_ONE_PROCESS=1 CGO_ENABLED=1 go test -race -timeout "$1" ./e2e
-	fuzz
+	CGO_ENABLED=1 go test -race -vet all -p 4 "$@" ./...
 	bin/caddy fmt --diff Caddyfile >bin/fmt.diff || {
 		cat bin/fmt.diff >&2
 		exit 1
@@ -312,28 +342,30 @@ case "${1:-}" in
 build) build ;;
 package) package ;;
 run)
-	case "${2:-}${3:-}" in
-	'')
-		upstream=bin/upstream
-		run Caddyfile
-		;;
-	--one-process)
-		upstream='bin/caddy upstream'
-		run examples/one-process.Caddyfile
-		;;
-	*)
-		usage >&2
-		exit 2
-		;;
-	esac
+	upstream=bin/upstream caddyfile=Caddyfile verbose=
+	shift
+	for flag in "$@"; do
+		case "$flag" in
+		--one-process) upstream='bin/caddy upstream' caddyfile=examples/one-process.Caddyfile ;;
+		--verbose) verbose=1 ;;
+		*)
+			usage >&2
+			exit 2
+			;;
+		esac
+	done
+	run "$caddyfile"
 	;;
 test)
+	long_packages=
 	case "${2:-}" in
-	'') check 30m ;;
+	'') check -timeout 30m ;;
 	--long)
 		# The tests read it: see storetest.Long.
 		export TOLLGATE_LONG=1
-		check 4h
+		long_packages=buildah
+		check -timeout 4h -tags long
+		fuzz
 		;;
 	*)
 		usage >&2

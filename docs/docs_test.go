@@ -197,24 +197,6 @@ func TestContributing(t *testing.T) {
 	}
 }
 
-// TestVersionsOfRedis: one place says which servers are required and which one
-// the tests run with, and does not claim more.
-func TestVersionsOfRedis(t *testing.T) {
-	t.Parallel()
-	required := regexp.MustCompile(`(Redis|Valkey)[ (≥]*\d[\d.]* or newer`)
-	for _, page := range pages(t) {
-		if found := required.FindString(read(t, page)); found != "" && page != "docs/scaling.md" {
-			t.Errorf("%s says %q; docs/scaling.md says it", page, found)
-		}
-	}
-	if text := read(t, "docs/scaling.md"); !strings.Contains(text, "The tests run with Redis 7.0. Newer versions and Valkey are expected to work, and are not tested.") {
-		t.Error("docs/scaling.md does not say which versions are tested")
-	}
-	if text := read(t, "caddymodule/store/redisstore/memory_test.go"); !strings.Contains(text, `"redis_version:7.0."`) {
-		t.Error("the tests need another version of Redis than docs/scaling.md says")
-	}
-}
-
 // message is one that the operator reads, or its constant part.
 var message = regexp.MustCompile(`[^…:"]{9,}`)
 

@@ -85,9 +85,8 @@ type side struct {
 // two processes and in one. It compares the answers byte by byte, except for
 // the normalisations, the order of fields and the chunks of a body.
 func TestOneProcessAnswersAlike(t *testing.T) {
-	stack.SkipInOneProcess(t, ownForm)
-	zone := stack.CalmZone()
-	two, one := newSide(t, zone), newSide(t, zone, stack.OneProcess)
+	t.Parallel()
+	two, one := newSide(t), newSide(t, stack.OneProcess)
 	for _, r := range alike {
 		t.Run(r.name, func(t *testing.T) {
 			proxied, direct := two.exchange(t, r.text), one.exchange(t, r.text)
@@ -111,11 +110,11 @@ func without(text, other string) string {
 }
 
 // newSide starts a form, with the accounts and keys of the requests.
-func newSide(t *testing.T, zone string, settings ...string) *side {
+func newSide(t *testing.T, form ...string) *side {
 	t.Helper()
 	caddyfile := stack.Shipped(t, "per_client 5 1m", "per_client 1000 1m", "per_account 10 30s 15m", "per_account 2 30s 15m",
 		"convert 1000\n", "convert 1000\n\t\t\tconvert 2000 month\n", "history 10000\n", "\n")
-	s := &side{Stack: stack.Start(t, caddyfile, append(settings, "TOLLGATE_TIMEZONE="+zone)...)}
+	s := &side{Stack: stack.Start(t, caddyfile, form...)}
 	s.host = strings.TrimPrefix(s.Address, "http://")
 	ada, bob, eve := newAccount(t, s.Stack, "ada@example.com", "starter"), newAccount(t, s.Stack, "bob@example.com", "starter"), newAccount(t, s.Stack, "eve@example.com", "business")
 	key := func(account, name string, args ...string) string {

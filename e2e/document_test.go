@@ -16,7 +16,7 @@ import (
 // TestDocumentListsRefusals provokes each refusal of the gate, and checks
 // that the OpenAPI document has its status, code and headers.
 func TestDocumentListsRefusals(t *testing.T) {
-	stack.SkipInOneProcess(t, "it stops the upstream")
+	t.Parallel()
 	s := stack.Start(t, stack.Shipped(t, "convert 1000\n", "convert 1\n", "rates 1000\n", "\n"))
 	_, text := s.Call("GET", "/openapi.json", "", nil)
 	document, err := openapi3.NewLoader().LoadFromData([]byte(text))

@@ -36,9 +36,11 @@ func dial(t *testing.T, s *stack.Stack) net.Conn {
 
 // TestBrokenForm sends forms with a body that is malformed, breaks off or
 // stalls. Each gets a complete 400: a page for a browser, JSON for a program.
-func TestBrokenForm(t *testing.T) {
+func TestBrokenForm(t *testing.T) { stack.Forms(t, breakForms) }
+
+func breakForms(t *testing.T, form ...string) {
 	// A shorter timeout makes the test shorter.
-	s := stack.Start(t, stack.Shipped(t, "read_body_idle 10s 250", "read_body_idle 1s 250"))
+	s := stack.Start(t, stack.Shipped(t, "read_body_idle 10s 250", "read_body_idle 1s 250"), form...)
 	for name, c := range map[string]struct {
 		body string
 		ends bool // the client sends nothing more
@@ -84,6 +86,7 @@ func TestBrokenForm(t *testing.T) {
 // TestNoForgedWait checks that a link cannot make the site show a wait that
 // the gate did not set.
 func TestNoForgedWait(t *testing.T) {
+	t.Parallel()
 	s := stack.Start(t, stack.Shipped(t))
 	response, text := s.Call("GET", "/login/refused?status=429&wait=86400&form=/login", "", nil)
 	if response.StatusCode != http.StatusNotFound || strings.Contains(text, "1440") || strings.Contains(text, "24 hours") {

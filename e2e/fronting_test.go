@@ -21,7 +21,6 @@ import (
 // commands above it, with … for any text of the line and any date.
 func TestFronting(t *testing.T) {
 	t.Parallel()
-	stack.SkipInOneProcess(t, "its gate is the same")
 	_, page, _ := strings.Cut(read(t, filepath.Join(stack.Root(), "docs", "configuration.md")), "\n## In front of your own service\n")
 	page, _, _ = strings.Cut(page, "\n## ")
 	must(t, stack.Build())

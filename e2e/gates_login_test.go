@@ -74,6 +74,7 @@ func expectThrottled(t *testing.T, s *stack.Stack, from string) {
 // many attempts as with one gate. While redis is away, each gate limits the
 // attempts by itself, and then again all together. No login succeeds meanwhile.
 func TestSeveralGatesLogin(t *testing.T) {
+	t.Parallel()
 	g := startGates(t, "0rtt off\n", "0rtt off\n\t\ttrusted_proxies static private_ranges\n\t\ttrusted_proxies_strict\n",
 		"per_client 5 1m", fmt.Sprintf("per_client %d 10m", perClient), "timeout 500ms", "timeout 2s")
 	newAccount(t, g.all[0], "ada@example.com", "starter")

@@ -8,12 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/pressly/goose/v3"
 
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
-	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest"
 	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest/postgrestest"
 )
 
@@ -58,7 +54,7 @@ func stopDuringLogins(t *testing.T, s *stack.Stack) {
 // TestOneProcessPostgres has the accounts of one process in PostgreSQL. They
 // survive reloads and restarts.
 func TestOneProcessPostgres(t *testing.T) {
-	stack.SkipInOneProcess(t, ownForm)
+	t.Parallel()
 	address := postgrestest.URL(t)
 	s := stack.Start(t, manyLogins(t), stack.OneProcess, "TOLLGATE_DATABASE="+address)
 	newAccount(t, s, "ada@example.com", "starter")
@@ -99,69 +95,4 @@ func TestOneProcessPostgres(t *testing.T) {
 	if files, _ := filepath.Glob(filepath.Join(s.Data, "upstream", "accounts.db*")); len(files) > 0 {
 		t.Errorf("there are files of SQLite: %v", files)
 	}
-}
-
-// TestOneProcessMigrates starts one process with an older SQLite database. It
-// has the newest schema afterwards, and is closed when the process stops.
-func TestOneProcessMigrates(t *testing.T) {
-	stack.SkipInOneProcess(t, ownForm)
-	data := t.TempDir()
-	file := filepath.Join(data, "upstream", "accounts.db")
-	newest := older(t, file)
-	s := stack.Start(t, manyLogins(t), stack.OneProcess, "TOLLGATE_DATA="+data)
-	s.Tollgate("account", "set", "acc_old", "--plan", "starter")
-	if response, text, err := login(s); err != nil || response.StatusCode != http.StatusOK {
-		t.Errorf("got %v %s, want 200", err, text)
-	}
-	stopDuringLogins(t, s)
-	if files, err := filepath.Glob(file + "-*"); err != nil || len(files) > 0 {
-		t.Errorf("the database is not closed: %v %v", files, err)
-	}
-	var version int64
-	db := open(t, file)
-	if err := db.QueryRowContext(t.Context(), "SELECT max(version_id) FROM goose_db_version").Scan(&version); err != nil || version != newest {
-		t.Errorf("got version %d (%v), want %d", version, err, newest)
-	}
-}
-
-// older makes a SQLite file with the first version of the schema and an
-// account. It returns the newest version.
-func older(t *testing.T, file string) (newest int64) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	db := open(t, file)
-	migrations := os.DirFS(filepath.Join(stack.Root(), "upstream", "account", "database", "migrations"))
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := provider.UpTo(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	hash, err := accounttest.Hasher().Hash(t.Context(), "correct horse battery staple")
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now().UnixMilli()
-	_, err = db.ExecContext(t.Context(), "INSERT INTO accounts VALUES ('acc_old', 'ada@example.com', ?, 1, ?, ?)", hash, now, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	sources := provider.ListSources()
-	return sources[len(sources)-1].Version
-}
-
-func open(t *testing.T, file string) *sql.DB {
-	t.Helper()
-	db, err := sql.Open("sqlite", file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	return db
 }

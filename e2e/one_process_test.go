@@ -11,14 +11,13 @@ import (
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
-const ownForm = "it starts stacks in one process by itself"
-
 // TestOneProcessReload reloads the configuration of one process under load:
 // calls with several keys, pages and logins. Some reloads fail. No request
-// fails, the count is exact, and no goroutine or file remains. As in
-// TestReloadUnderLoad, a connection may break.
+// fails, the count is exact, and no goroutine or file remains. A server that
+// stops can close a new or idle connection during a request, also without a
+// gate. Such a call may count or not.
 func TestOneProcessReload(t *testing.T) {
-	stack.SkipInOneProcess(t, ownForm)
+	t.Parallel()
 	rounds := 4
 	if storetest.Long() {
 		rounds = 51 // two of its four configurations load
@@ -56,8 +55,9 @@ func TestOneProcessReload(t *testing.T) {
 			goroutines, files = s.Resources()
 		}
 	}
-	if broken > answered/100 {
-		t.Errorf("%d connections broke, and %d calls got 200", broken, answered)
+	// A reload can break each connection once.
+	if most := int64(9 * len(configurations) * rounds); broken > most {
+		t.Errorf("%d connections broke, and %d calls got 200; want %d at most", broken, answered, most)
 	}
 	if got := used(t, s, account, "rates"); got < answered || got > answered+broken {
 		t.Errorf("counted %d calls, clients got %d, and %d broke", got, answered, broken)
@@ -96,7 +96,7 @@ func reloads(t *testing.T, s *stack.Stack) []reload {
 		return strings.Replace(string(text), old, changed, 1)
 	}
 	const database = "database {env.TOLLGATE_DATABASE}"
-	signUp := changed("signup {$TOLLGATE_SIGNUP:off}", "signup on")
+	signUp := changed("signup {env.TOLLGATE_SIGNUP_PLAN}", "signup free")
 	return []reload{
 		{signUp, "", http.StatusOK},
 		{changed(database, "database postgres://127.0.0.1:1/none?connect_timeout=1"), "PostgreSQL", http.StatusOK},

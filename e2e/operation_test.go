@@ -1,16 +1,19 @@
 package e2e_test
 
 import (
-	"fmt"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
@@ -73,116 +76,51 @@ func repeat(callers int, stop <-chan struct{}, call func() (*http.Response, stri
 	}
 }
 
-// TestReloadUnderLoad reloads the configuration while clients call. Every
-// answer is 200, and the count is exact. A server that stops can close a new
-// or idle connection during a request, also without a gate. Such a call may
-// count or not.
-func TestReloadUnderLoad(t *testing.T) {
-	stack.SkipInOneProcess(t, "TestOneProcessReload does more")
-	s := stack.Start(t, stack.Shipped(t, "rates 1000\n", "rates unlimited\n"))
-	account := newAccount(t, s, "ada@example.com", "starter")
-	key := newKey(t, s, account, "ci")
-	stop := make(chan struct{})
-	counts := load(s, key.Token, 8, stop)
-	for i := range 20 {
-		s.Configure(stack.Shipped(t, "rates 1000\n", fmt.Sprintf("rates %d\n", 1_000_000+i)))
-		if err := s.Reload(); err != nil {
-			t.Error(err)
-		}
-	}
-	close(stop)
-	answers := counts()
-	answered, cut := answers[http.StatusOK], answers[noAnswer]
-	delete(answers, http.StatusOK)
-	delete(answers, noAnswer)
-	if len(answers) > 0 || answered == 0 || cut > answered/100 {
-		t.Errorf("got %d answers with 200, %d broken connections and %v, want nothing but 200", answered, cut, answers)
-	}
-	if got := used(t, s, account, "rates"); got < answered || got > answered+cut {
-		t.Errorf("counted %d calls, clients got %d, and %d broke", got, answered, cut)
-	}
-}
-
-// TestKillUnderLoad kills Caddy while clients call. After the restart, every
-// answered call is counted, and at most the calls in progress besides.
+// TestKillUnderLoad kills Caddy while clients call with a key that has a limit
+// of its own. After the restart, account and key have counted the same calls in
+// each limit: each one that was answered, and at most those in progress besides.
 func TestKillUnderLoad(t *testing.T) {
-	s := stack.Start(t, stack.Shipped(t, "rates 1000\n", "rates unlimited\n"))
-	account := newAccount(t, s, "ada@example.com", "starter")
-	key := newKey(t, s, account, "ci")
-	killUnderLoad(t, s, key.Token, func(answered, atMost int64) {
-		if got := used(t, s, account, "rates"); got < answered || got > atMost {
-			t.Fatalf("counted %d calls, want %d to %d", got, answered, atMost)
-		}
-	})
-}
-
-// killUnderLoad kills Caddy three times while callers call it. After each
-// restart it calls check with the calls that were answered, and with those
-// and the calls that were in progress.
-func killUnderLoad(t *testing.T, s *stack.Stack, bearer string, check func(answered, atMost int64)) {
-	t.Helper()
+	t.Parallel()
 	const callers = 8
+	s := stack.Start(t, stack.Shipped(t, "rates 1000\n", "rates 1000000\n\t\t\trates 2000000 month\n\t\t\t* 3000000 month\n"))
+	account := newAccount(t, s, "ada@example.com", "starter")
+	key := decode[issued](t, s.Tollgate("key", "create", account, "--name", "ci", "--limit", "rates 1000000 day", "--json"))
 	var answered, atMost int64
 	for range 3 {
 		stop := make(chan struct{})
-		counts := load(s, bearer, callers, stop)
-		time.Sleep(300 * time.Millisecond) // so that calls are in progress
+		counts := load(s, key.Token, callers, stop)
+		before := answered
+		eventually(t, "calls in progress", func() error {
+			if used(t, s, account, "rates") <= before {
+				return errors.New("none is counted")
+			}
+			return nil
+		})
 		s.KillCaddy()
 		close(stop)
 		answers := counts()
 		answered += answers[http.StatusOK]
 		atMost += answers[http.StatusOK] + callers
 		s.StartCaddy()
-		check(answered, atMost)
-	}
-	if answered == 0 {
-		t.Error("no call was answered")
-	}
-}
-
-// TestWrongConfiguration loads invalid configurations into a running Caddy.
-// The error names the line, and the running configuration continues.
-func TestWrongConfiguration(t *testing.T) {
-	s := stack.Start(t, stack.Shipped(t))
-	key := newKey(t, s, newAccount(t, s, "ada@example.com", "starter"), "ci")
-	mistakes := []struct{ name, old, wrong, want string }{
-		{"unknown endpoint in a plan", "batch 50\n", "betch 50\n", "betch"},
-		{"zone", "timezone {$TOLLGATE_TIMEZONE:UTC}", "timezone Mars/Olympus", "Mars/Olympus"},
-		{"short secret", "secret {env.TOLLGATE_SECRET}", "secret short", "secret"},
-		{"duplicate endpoint", "endpoint rates GET /api/rates/{base}", "endpoint convert GET /api/rates/{base}", `duplicate endpoint \"convert\"`},
-	}
-	for _, m := range mistakes {
-		t.Run(m.name, func(t *testing.T) {
-			text := stack.Shipped(t, m.old, m.wrong)
-			line := 1 + strings.Count(text[:strings.Index(text, m.wrong)], "\n")
-			s.Configure(text)
-			err := s.Reload()
-			where := fmt.Sprintf("%s:%d", s.Caddyfile, line)
-			if err == nil || !strings.Contains(err.Error(), m.want) || !strings.Contains(err.Error(), where) {
-				t.Errorf("got error %v, want one with %q and %q", err, m.want, where)
-			}
-			if response, _ := s.Call("GET", "/api/rates/EUR", key.Token, nil); response.StatusCode != http.StatusOK {
-				t.Errorf("the running configuration answers %d", response.StatusCode)
-			}
-		})
-	}
-}
-
-// TestValidateWhileRunning validates the configuration of a running Caddy,
-// which has the lock of the store.
-func TestValidateWhileRunning(t *testing.T) {
-	s := stack.Start(t, stack.Shipped(t))
-	if _, err := s.Try("caddy", "", "validate", "--config", s.Caddyfile, "--adapter", "caddyfile"); err != nil {
-		t.Error(err)
+		text := s.Tollgate("usage", "show", account, "--json")
+		usage := decode[api.UsageDocument](t, text)
+		got := used(t, s, account, "rates")
+		if got < answered || got > atMost || *usage.Limits[0].Used != got || len(usage.Keys) != 1 || *usage.Keys[0].Limits[0].Used != got {
+			t.Fatalf("counted %d, want %d to %d in each limit: %s", got, answered, atMost, text)
+		}
 	}
 }
 
 // TestSecondProcess starts a second Caddy on the same store. The error names
 // the directory, and the first process continues.
 func TestSecondProcess(t *testing.T) {
+	t.Parallel()
 	s := stack.Start(t, stack.Shipped(t))
 	key := newKey(t, s, newAccount(t, s, "ada@example.com", "starter"), "ci")
-	other := stack.Shipped(t, "{$TOLLGATE_ADDRESS:http://localhost:8080}", "http://127.0.0.1:0", "http://{$TOLLGATE_CONTROL:127.0.0.1:8081}", "http://127.0.0.1:0")
+	if _, err := s.Try("caddy", "", "validate", "--config", s.Caddyfile, "--adapter", "caddyfile"); err != nil {
+		t.Errorf("validating beside the first process: %v", err)
+	}
+	other := stack.Shipped(t, "{$TOLLGATE_ADDRESS:http://localhost:8080}", "http://127.0.0.1:0", "http://{$TOLLGATE_CONTROL::8081}", "http://127.0.0.1:0")
 	s.Configure(strings.Replace(other, "{\n", "{\n\tadmin off\n", 1))
 	_, err := s.Try("caddy", "", "run", "--config", s.Caddyfile, "--adapter", "caddyfile")
 	if err == nil || !strings.Contains(err.Error(), s.Data+"/gate") || !strings.Contains(err.Error(), "in use by another process") {
@@ -196,7 +134,7 @@ func TestSecondProcess(t *testing.T) {
 // TestDownUpstream calls while the upstream is stopped. The calls are
 // refunded. Clients of the API get JSON, browsers get a page.
 func TestDownUpstream(t *testing.T) {
-	stack.SkipInOneProcess(t, "it stops the upstream")
+	t.Parallel()
 	s := stack.Start(t, stack.Shipped(t))
 	account := newAccount(t, s, "ada@example.com", "starter")
 	key := newKey(t, s, account, "ci")
@@ -252,34 +190,17 @@ func send(t *testing.T, s *stack.Stack, method, path, body, accept string) answe
 }
 
 // TestNoSecrets checks that the output of the programs contains no secret.
-func TestNoSecrets(t *testing.T) {
-	s := stack.Start(t, stack.Shipped(t, "http://localhost:8080} {\n", "http://localhost:8080} {\n\tlog\n"))
+func TestNoSecrets(t *testing.T) { stack.Forms(t, writeNoSecrets) }
+
+func writeNoSecrets(t *testing.T, form ...string) {
+	s := stack.Start(t, stack.Shipped(t, "http://localhost:8080} {\n", "http://localhost:8080} {\n\tlog\n"), form...)
 	key := newKey(t, s, newAccount(t, s, "ada@example.com", "starter"), "ci")
 	s.Call("GET", "/api/rates/EUR", key.Token, nil)
 	s.Call("GET", "/api/rates/EUR", key.Token[:len(key.Token)-1]+"0", nil)
 	s.Call("POST", "/api/login", "", strings.NewReader(`{"email":"ada@example.com","password":"correct horse battery staple"}`))
-	form, err := http.PostForm(s.Address+"/login", url.Values{"email": {"ada@example.com"}, "password": {"wrong"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	form.Body.Close()
-	if cookie := form.Header.Get("Set-Cookie"); !strings.Contains(cookie, "ada%40example.com") {
-		t.Errorf("the form does not keep the e-mail, so this test shows nothing: %q", cookie)
-	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Address+"/login", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, cookie := range form.Cookies() {
-		r.AddCookie(cookie)
-	}
-	again, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again.Body.Close()
+	send(t, s, "POST", "/login", url.Values{"email": {"ada@example.com"}, "password": {"wrong"}}.Encode(), browser)
 	s.Stop()
-	for _, secret := range []string{key.Token, stack.Secret, assertion.Proof(stack.Secret), "correct horse", "ada@example.com", "ada%40example.com"} {
+	for _, secret := range []string{key.Token, stack.Secret, "correct horse", "ada@example.com", "ada%40example.com"} {
 		if strings.Contains(s.Log(), secret) {
 			t.Errorf("the output contains %q:\n%s", secret, s.Log())
 		}
@@ -287,4 +208,63 @@ func TestNoSecrets(t *testing.T) {
 	if !strings.Contains(s.Log(), `"user_id":"acc_`) {
 		t.Error("the access log does not name the account")
 	}
+}
+
+// TestPaceOverReload: a pace is as empty after a reload as before, and full
+// after a restart.
+func TestPaceOverReload(t *testing.T) {
+	t.Parallel()
+	s := stack.Start(t, stack.Shipped(t, "convert 1000\n", "convert 1000\n\t\t\t* 10 hour\n"))
+	account := newAccount(t, s, "ada@example.com", "starter")
+	key := newKey(t, s, account, "ci")
+	refused := func(when string) {
+		t.Helper()
+		response, text := s.Call("GET", "/api/convert/USD/100/EUR", key.Token, nil)
+		refusal := decode[struct{ Code, Endpoint, Period, Of string }](t, text)
+		retry := response.Header.Get("Retry-After")
+		if response.StatusCode != http.StatusTooManyRequests || refusal.Code != "rate_limited" || refusal.Endpoint != "all" || refusal.Period != "hour" || refusal.Of != "account" ||
+			strings.Contains(text, "resets_at") || len(retry) != 3 || retry > "360" {
+			t.Errorf("%s: got %d, Retry-After %s, %s", when, response.StatusCode, retry, text)
+		}
+	}
+	for range 10 {
+		if response, text := s.Call("GET", "/api/convert/USD/100/EUR", key.Token, nil); response.StatusCode != http.StatusOK {
+			t.Fatalf("got %d %s", response.StatusCode, text)
+		}
+	}
+	refused("at once")
+	if err := s.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	refused("after a reload")
+	if got := used(t, s, account, "convert"); got != 10 {
+		t.Errorf("counted %d, want 10", got)
+	}
+	s.StopCaddy()
+	s.StartCaddy()
+	if response, text := s.Call("GET", "/api/convert/USD/100/EUR", key.Token, nil); response.StatusCode != http.StatusOK {
+		t.Errorf("after a restart: got %d %s", response.StatusCode, text)
+	}
+}
+
+// TestStopWithoutDisk stops Caddy while the directory of the store is
+// missing.
+func TestStopWithoutDisk(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "gate")
+	s := stack.Start(t, stack.Shipped(t, `"{$TOLLGATE_DATA:./data}/gate"`, dir))
+	newAccount(t, s, "gone@example.com", "starter")
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if code := s.StopCaddy(); code != caddy.ExitCodeFailedQuit {
+		t.Errorf("exit code %d, want %d", code, caddy.ExitCodeFailedQuit)
+	}
+	if !strings.Contains(s.Log(), "exiting with a store that cannot be closed") {
+		t.Error("the log does not contain the reason")
+	}
+	if err := os.Rename(dir+".away", dir); err != nil {
+		t.Fatal(err)
+	}
+	s.StartCaddy()
 }

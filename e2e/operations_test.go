@@ -13,7 +13,6 @@ import (
 // installation, in their order. The tests of the directory packaging install.
 func TestOperations(t *testing.T) {
 	t.Parallel()
-	stack.SkipInOneProcess(t, "the page has commands of bin/upstream")
 	page, err := os.ReadFile(filepath.Join(stack.Root(), "docs", "operations.md"))
 	must(t, err)
 	_, commands, _ := strings.Cut(string(page), "\n## First day\n")

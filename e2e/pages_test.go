@@ -70,7 +70,6 @@ func TestCommandsOfPages(t *testing.T) {
 // what they print.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	stack.SkipInOneProcess(t, "the pages start what they need")
 	must(t, stack.Build())
 	for _, page := range []struct {
 		name   string
@@ -118,7 +117,7 @@ func TestPages(t *testing.T) {
 			}
 			env := append(os.Environ(), "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir, "ROOT="+stack.Root(),
 				"TOLLGATE_ADDRESS=http://127.0.0.1:"+ports[0], "TOLLGATE_CONTROL=127.0.0.1:"+ports[1], "CADDY_ADMIN=127.0.0.1:"+ports[2],
-				"TOLLGATE_UPSTREAM=127.0.0.1:"+ports[3], "TOLLGATE_SECRET="+stack.Secret, "TOLLGATE_RATES_HISTORY=off", "TOLLGATE_RATES_DAILY=off")
+				"TOLLGATE_UPSTREAM=127.0.0.1:"+ports[3], "TOLLGATE_SECRET="+stack.Secret, "TOLLGATE_RATES=embedded")
 			if page.redis {
 				server := redistest.Start(t, "requirepass secret")
 				env = append(env, "SECRET="+stack.Secret, "PASSWORD=secret", "SERVER="+server.Addr(), "SITE=http://127.0.0.1:"+ports[0])

@@ -23,22 +23,45 @@ import (
 
 // TestRun starts everything as the README says, in both forms.
 func TestRun(t *testing.T) {
-	stack.SkipInOneProcess(t, "it starts no stack")
-	t.Run("two processes", func(t *testing.T) { run(t, "caddy upstream") })
-	t.Run("one process", func(t *testing.T) { run(t, "caddy", "--one-process") })
+	t.Parallel()
+	// Nothing listens at the address of the rates.
+	const noNetwork = "http://127.0.0.1:1/"
+	t.Run("two processes", func(t *testing.T) { run(t, "caddy upstream", noNetwork, noRates) })
+	t.Run("one process", func(t *testing.T) { run(t, "caddy", "embedded", ratesOf, "--verbose", "--one-process") })
+	t.Run("a program that does not start", func(t *testing.T) {
+		cmd := exec.Command(filepath.Join(stack.Root(), "xcaddy.sh"), "run")
+		cmd.Env, _ = runEnvironment(t, "TOLLGATE_TIMEZONE=Mars/Olympus")
+		if out, err := cmd.CombinedOutput(); err == nil || !bytes.Contains(out, []byte(`invalid TOLLGATE_TIMEZONE "Mars/Olympus"`)) || !bytes.Contains(out, []byte("a program did not start")) {
+			t.Errorf("got %v, %s", err, out)
+		}
+	})
+}
+
+// What the greeting says about the rates.
+const (
+	noRates = `rates     of 20\d\d-\d\d-\d\d: no newer ones could be fetched, maybe because there is no network\n`
+	ratesOf = `rates     of 20\d\d-\d\d-\d\d\n`
+)
+
+// runEnvironment returns the environment of "xcaddy.sh run" with free ports,
+// and the ports of the site and the control listener.
+func runEnvironment(t *testing.T, settings ...string) (env, ports []string) {
+	t.Helper()
+	dir := t.TempDir()
+	ports = stack.FreePorts(t, 4)
+	return append(append(os.Environ(),
+		"TOLLGATE_ADDRESS=http://127.0.0.1:"+ports[0], "TOLLGATE_CONTROL=127.0.0.1:"+ports[1],
+		"TOLLGATE_UPSTREAM=127.0.0.1:"+ports[2], "CADDY_ADMIN=127.0.0.1:"+ports[3],
+		"TOLLGATE_DATA="+filepath.Join(dir, "data"), "TOLLGATE_SIGNUP=on",
+		"XDG_DATA_HOME="+filepath.Join(dir, "share"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config")), settings...), ports
 }
 
 // run runs the printed lines, and stops everything as Ctrl-C does. No process
 // remains.
-func run(t *testing.T, programs string, args ...string) {
-	dir := t.TempDir()
-	ports := stack.FreePorts(t, 4)
-	cmd := exec.Command(filepath.Join(stack.Root(), "xcaddy.sh"), append([]string{"run"}, args...)...)
-	cmd.Env = append(os.Environ(),
-		"TOLLGATE_ADDRESS=http://127.0.0.1:"+ports[0], "TOLLGATE_CONTROL=127.0.0.1:"+ports[1],
-		"TOLLGATE_UPSTREAM=127.0.0.1:"+ports[2], "CADDY_ADMIN=127.0.0.1:"+ports[3],
-		"TOLLGATE_DATA="+filepath.Join(dir, "data"), "TOLLGATE_RATES_HISTORY=off", "TOLLGATE_RATES_DAILY=off", "TOLLGATE_SIGNUP=on",
-		"XDG_DATA_HOME="+filepath.Join(dir, "share"), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
+func run(t *testing.T, programs, rates, greeting string, flags ...string) {
+	cmd := exec.Command(filepath.Join(stack.Root(), "xcaddy.sh"), append([]string{"run"}, flags...)...)
+	var ports []string
+	cmd.Env, ports = runEnvironment(t, "TOLLGATE_RATES="+rates)
 	// Ctrl-C sends the signal to the whole process group of a terminal.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var out stack.Output
@@ -60,10 +83,12 @@ func run(t *testing.T, programs string, args ...string) {
 	again := exec.Command(cmd.Path, cmd.Args[1:]...)
 	again.Env = cmd.Env
 	said, err := again.CombinedOutput()
-	if err == nil || !bytes.Contains(said, []byte("http://127.0.0.1:"+ports[0]+" is in use")) || !bytes.Contains(said, []byte("127.0.0.1:"+ports[1]+" is in use")) {
+	if err == nil || !bytes.Contains(said, []byte("http://127.0.0.1:"+ports[0]+" is in use")) || !bytes.Contains(said, []byte("set TOLLGATE_CONTROL to an address with another port")) {
 		t.Errorf("a second run: got %v, %s", err, said)
 	}
-	walk(t, out.String(), "http://127.0.0.1:"+ports[0], lines[0])
+	checkPrinted(t, out.String(), greeting, len(flags) > 0)
+	walk(t, "http://127.0.0.1:"+ports[0], lines[0])
+	otherHost(t, "http://127.0.0.1:"+ports[1]+"/tollgate/health/live")
 	if got := running(t, cmd.Process.Pid); got != programs {
 		t.Errorf("the programs are %q, want %q", got, programs)
 	}
@@ -80,19 +105,47 @@ func run(t *testing.T, programs string, args ...string) {
 	}
 }
 
-// walk does what a stranger does next: read the lines, sign in, make a key and
-// use it by the printed command until the first 429.
-func walk(t *testing.T, printed, address, logIn string) {
+// checkPrinted checks that run prints no log unless it is verbose, never the
+// secret, and of which day the rates are.
+func checkPrinted(t *testing.T, printed, greeting string, verbose bool) {
 	t.Helper()
-	if before, after, found := strings.Cut(printed, "Tollgate is running at "+address); !found ||
-		!strings.HasPrefix(printed, "Building (some minutes the first time)") ||
-		!strings.Contains(before, `"gate started","store":"badger","endpoints":6,"plans":["free","starter","business"],"timezone":"UTC"`) ||
-		strings.Contains(after, `"level"`) {
-		t.Errorf("the printed lines are not in order:\n%s", printed)
+	logs := printed
+	if file := regexp.MustCompile(`  logs      (.*/run.log)\n`).FindStringSubmatch(printed); (file == nil) != verbose {
+		t.Errorf("want the file of the logs: %t\n%s", !verbose, printed)
+	} else if !verbose {
+		logs = read(t, file[1])
 	}
-	if !strings.Contains(printed, "New accounts are on plan free (TOLLGATE_SIGNUP_PLAN).") {
-		t.Errorf("the printed lines do not name the plan of people who sign up:\n%s", printed)
+	if !strings.Contains(logs, `"gate started","store":"badger"`) || strings.Contains(printed, `"level"`) != verbose {
+		t.Errorf("want the logs printed: %t\n%s\nthe logs are\n%s", verbose, printed, logs)
 	}
+	for _, want := range []string{"^Building ", greeting, "on plan free \\(TOLLGATE_SIGNUP_PLAN\\)"} {
+		if !regexp.MustCompile(want).MatchString(printed) {
+			t.Errorf("the printed lines have nothing like %q:\n%s", want, printed)
+		}
+	}
+	if found := regexp.MustCompile(`[0-9a-f]{64}`).FindString(printed); found != "" {
+		t.Errorf("run prints the secret:\n%s", printed)
+	}
+}
+
+// otherHost calls the control listener by another name: it answers for all.
+func otherHost(t *testing.T, url string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	must(t, err)
+	r.Host = "gate.example"
+	response, err := http.DefaultClient.Do(r)
+	must(t, err)
+	defer response.Body.Close()
+	if text, err := io.ReadAll(response.Body); err != nil || !strings.Contains(string(text), `"status":"live"`) {
+		t.Errorf("for another host name: got %s %s, %v", response.Status, text, err)
+	}
+}
+
+// walk does what a stranger does next: sign in, make a key and use it by the
+// printed command until the first 429.
+func walk(t *testing.T, address, logIn string) {
+	t.Helper()
 	credentials := regexp.MustCompile(`"email":"([^"]+)","password":"([^"]+)"`).FindStringSubmatch(logIn)
 	jar, err := cookiejar.New(nil)
 	if err != nil || credentials == nil {

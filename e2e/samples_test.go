@@ -10,12 +10,11 @@ import (
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
-	"github.com/caddy-tollgate/tollgate/tools/npmtest"
 )
 
 // TestSamples runs each sample of the reference in its language.
 func TestSamples(t *testing.T) {
-	stack.SkipInOneProcess(t, "TestOneProcessAnswersAlike compares the answers")
+	t.Parallel()
 	s := stack.Start(t, stack.Shipped(t))
 	ada := newAccount(t, s, "ada@example.com", "starter") // the account of the sample of the login
 	token := newKey(t, s, ada, "samples").Token
@@ -46,44 +45,6 @@ func TestSamples(t *testing.T) {
 					t.Errorf("got %v, %s, want %s in it", err, output, wants[name])
 				}
 			})
-		}
-	}
-}
-
-// The generators are pinned: a later one may need another program.
-var generators = []string{"openapi-typescript@7.10.1", "openapi-fetch@0.15.0", "typescript@5.9.3", "@types/node@24.10.1"}
-
-// TestGeneratedClient makes all calls with a client that openapi-typescript
-// generates. tsc checks the types of the program.
-func TestGeneratedClient(t *testing.T) {
-	stack.SkipInOneProcess(t, "TestOneProcessAnswersAlike compares the answers")
-	s := stack.Start(t, stack.Shipped(t))
-	newAccount(t, s, "ada@example.com", "starter")
-	modules := npmtest.Install(t, generators...)
-	folder := t.TempDir()
-	if err := os.Symlink(modules, filepath.Join(folder, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
-	_, document := s.Call("GET", "/openapi.json", "", nil)
-	program, err := os.ReadFile("testdata/client.ts")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{"openapi.json": document, "client.ts": string(program), "package.json": `{"type":"module"}`} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, line := range [][]string{
-		{filepath.Join(modules, ".bin", "openapi-typescript"), "openapi.json", "--output", "api.ts"},
-		{filepath.Join(modules, ".bin", "tsc"), "--strict", "--target", "es2022", "--module", "nodenext", "--moduleResolution", "nodenext", "--skipLibCheck", "client.ts"},
-		{"node", "client.js"},
-	} {
-		command := exec.Command(line[0], line[1:]...)
-		command.Dir = folder
-		command.Env = append(os.Environ(), "BASE="+s.Address, "EMAIL=ada@example.com", "PASSWORD=correct horse battery staple")
-		if output, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", filepath.Base(line[0]), err, output)
 		}
 	}
 }

@@ -12,10 +12,11 @@ import (
 // TestSecretRotation changes the secret while clients call: first the gate has
 // both, then upstream gets the new one, then the gate forgets the old one. Calls
 // fail only while upstream restarts.
-func TestSecretRotation(t *testing.T) {
-	t.Parallel()
+func TestSecretRotation(t *testing.T) { stack.Forms(t, rotateSecret) }
+
+func rotateSecret(t *testing.T, form ...string) {
 	const next = "8f1ba003ff11925cd407e9602db8437ec1953afa1e66840d5972abcf301ce24f"
-	s := stack.Start(t, stack.Shipped(t))
+	s := stack.Start(t, stack.Shipped(t), form...)
 	account := newAccount(t, s, "secret@example.com", "business")
 	key := newKey(t, s, account, "k")
 	control := func(secret string) int {

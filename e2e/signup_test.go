@@ -14,8 +14,10 @@ import (
 // TestSignUpNeedsAPlan signs up with the shipped Caddyfile. The account has no
 // key, no login and no call, and its pages say what it needs. Plan starter
 // gives all of them at once.
-func TestSignUpNeedsAPlan(t *testing.T) {
-	s := stack.Start(t, stack.Shipped(t), "TOLLGATE_SIGNUP=on", "TOLLGATE_CONTACT=help@example.com")
+func TestSignUpNeedsAPlan(t *testing.T) { stack.Forms(t, signUp) }
+
+func signUp(t *testing.T, form ...string) {
+	s := stack.Start(t, stack.Shipped(t), append(form, "TOLLGATE_SIGNUP=on", "TOLLGATE_SIGNUP_PLAN=free", "TOLLGATE_CONTACT=help@example.com")...)
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)

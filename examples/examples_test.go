@@ -22,101 +22,73 @@ import (
 	_ "github.com/caddy-tollgate/tollgate/upstream/caddyupstream"
 )
 
-// TestExamples adapts and validates every example.
-func TestExamples(t *testing.T) {
+// examples returns the files of the examples.
+func examples(t *testing.T) []string {
+	t.Helper()
 	files, err := filepath.Glob("*.Caddyfile")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("finding examples: %v, %v", files, err)
 	}
-	for _, file := range files {
+	return files
+}
+
+// TestExamples adapts and validates every example.
+func TestExamples(t *testing.T) {
+	for _, file := range examples(t) {
 		t.Run(file, func(t *testing.T) { validate(t, file, read(t, file)) })
 	}
 }
 
-// TestBodyTimeouts checks that each server of each shipped Caddyfile aborts
-// a body that stalls.
-func TestBodyTimeouts(t *testing.T) {
-	files, err := filepath.Glob("*.Caddyfile")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("finding examples: %v, %v", files, err)
-	}
+// shipped are the Caddyfiles of "xcaddy.sh run".
+var shipped = []string{"../Caddyfile", "one-process.Caddyfile"}
+
+// TestShipped checks that the servers of the shipped Caddyfiles abort a body
+// that stalls, and that the plan free gives no access. The files have the same
+// global options, sites and gate; only a handler differs.
+func TestShipped(t *testing.T) {
 	t.Setenv("TOLLGATE_SECRET", "a secret of thirty-two characters")
-	for _, file := range append(files, "../Caddyfile") {
-		var config struct {
-			Apps struct {
-				HTTP struct {
-					Servers map[string]struct {
-						Idle caddy.Duration `json:"read_idle_timeout"`
-						Rate int64          `json:"read_min_rate"`
-					}
+	var forms []string
+	for i, file := range shipped {
+		var config any
+		adapted := adapt(t, file, read(t, file))
+		if err := json.Unmarshal(adapted, &config); err != nil {
+			t.Fatal(err)
+		}
+		if n := blank(config, []string{"reverse_proxy", "tollgate_upstream"}[i]); n != 1 {
+			t.Errorf("%s has %d handlers of its service, want 1", file, n)
+		}
+		text, err := json.Marshal(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		forms = append(forms, string(text))
+	}
+	if forms[0] != forms[1] {
+		t.Errorf("the two files differ:\n%s\n%s", forms[0], forms[1])
+	}
+	var config struct {
+		Apps struct {
+			Tollgate caddymodule.App
+			HTTP     struct {
+				Servers map[string]struct {
+					Idle caddy.Duration `json:"read_idle_timeout"`
+					Rate int64          `json:"read_min_rate"`
 				}
 			}
 		}
-		if err := json.Unmarshal(adapt(t, file, read(t, file)), &config); err != nil {
-			t.Fatal(err)
-		}
-		if len(config.Apps.HTTP.Servers) == 0 {
-			t.Errorf("%s has no servers", file)
-		}
-		for name, server := range config.Apps.HTTP.Servers {
-			if time.Duration(server.Idle) != 10*time.Second || server.Rate != 250 {
-				t.Errorf("%s, %s: read_body_idle is %v %d, want 10s 250", file, name, time.Duration(server.Idle), server.Rate)
-			}
+	}
+	if err := json.Unmarshal([]byte(forms[0]), &config); err != nil {
+		t.Fatal(err)
+	}
+	for name, server := range config.Apps.HTTP.Servers {
+		if time.Duration(server.Idle) != 10*time.Second || server.Rate != 250 {
+			t.Errorf("%s: read_body_idle is %v %d, want 10s 250", name, time.Duration(server.Idle), server.Rate)
 		}
 	}
-}
-
-// TestPlanFreeOfTheCurrencyAPI checks that the plan free of each shipped
-// Caddyfile of the currency API gives no access: it is for Starter and higher
-// plans.
-func TestPlanFreeOfTheCurrencyAPI(t *testing.T) {
-	files, err := filepath.Glob("*.Caddyfile")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("finding examples: %v, %v", files, err)
-	}
-	t.Setenv("TOLLGATE_SECRET", "a secret of thirty-two characters")
-	found := 0
-	for _, file := range append(files, "../Caddyfile") {
-		var config struct {
-			Apps struct{ Tollgate caddymodule.App }
-		}
-		if err := json.Unmarshal(adapt(t, file, read(t, file)), &config); err != nil {
-			t.Fatal(err)
-		}
-		gate := &config.Apps.Tollgate
-		if !slices.ContainsFunc(gate.Endpoints, func(e policy.EndpointConfig) bool { return e.Path == "/api/convert/batch" }) {
-			continue
-		}
-		found++
-		at := slices.IndexFunc(gate.Plans, func(p policy.PlanConfig) bool { return p.Name == policy.FreePlan })
-		if at < 0 || len(gate.Plans[at].Limits)+len(gate.Plans[at].MoreLimits) > 0 {
-			t.Errorf("%s: the plan free is missing or gives access", file)
-		}
-	}
-	if found < 2 {
-		t.Errorf("%d Caddyfiles have the currency API, want Caddyfile and one-process.Caddyfile at least", found)
-	}
-}
-
-// TestOneProcess checks that one-process.Caddyfile is the shipped Caddyfile
-// with another handler: the same global options, sites and gate.
-func TestOneProcess(t *testing.T) {
-	t.Setenv("TOLLGATE_SECRET", "a secret of thirty-two characters")
-	var forms []any
-	for file, handler := range map[string]string{"../Caddyfile": "reverse_proxy", "one-process.Caddyfile": "tollgate_upstream"} {
-		var config any
-		if err := json.Unmarshal(adapt(t, file, read(t, file)), &config); err != nil {
-			t.Fatal(err)
-		}
-		if n := blank(config, handler); n != 1 {
-			t.Errorf("%s has %d handlers %s, want 1", file, n, handler)
-		}
-		forms = append(forms, config)
-	}
-	if !reflect.DeepEqual(forms[0], forms[1]) {
-		one, _ := json.Marshal(forms[0])
-		other, _ := json.Marshal(forms[1])
-		t.Errorf("the two files differ:\n%s\n%s", one, other)
+	plans := config.Apps.Tollgate.Plans
+	at := slices.IndexFunc(plans, func(p policy.PlanConfig) bool { return p.Name == policy.FreePlan })
+	if at < 0 || len(plans[at].Limits)+len(plans[at].MoreLimits) > 0 {
+		t.Error("the plan free is missing or gives access")
 	}
 }
 
@@ -138,13 +110,6 @@ func blank(config any, handler string) (found int) {
 		}
 	}
 	return found
-}
-
-// TestShippedCaddyfileIsShort checks its length: operators read it first.
-func TestShippedCaddyfileIsShort(t *testing.T) {
-	if lines := strings.Count(read(t, "../Caddyfile"), "\n"); lines > 80 {
-		t.Errorf("the Caddyfile has %d lines, want at most 80", lines)
-	}
 }
 
 // TestDocumentation adapts and validates the Caddyfiles of the README and
@@ -190,55 +155,6 @@ func TestConfigurationSideBySide(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the Caddyfile adapts to\n%s\nbut docs/configuration.md has\n%s", adapted, jsons[0])
 	}
-}
-
-// TestEveryOption checks that the example in the reference has every option.
-func TestEveryOption(t *testing.T) {
-	var config struct {
-		Apps struct{ Tollgate map[string]any }
-	}
-	if err := json.Unmarshal([]byte(blocks(read(t, "../docs/configuration.md"), "json")[0]), &config); err != nil {
-		t.Fatal(err)
-	}
-	app := config.Apps.Tollgate
-	for _, name := range missing(reflect.TypeFor[caddymodule.App](), app) {
-		t.Errorf("the example lacks %q", name)
-	}
-	for _, name := range missing(reflect.TypeFor[caddymodule.BadgerStore](), app["store"]) {
-		t.Errorf("the store of the example lacks %q", name)
-	}
-}
-
-// missing returns the options of a struct, and of its nested structs, that
-// no JSON value has.
-func missing(of reflect.Type, values ...any) (names []string) {
-	for _, field := range reflect.VisibleFields(of) {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name == "" {
-			continue
-		}
-		var found []any
-		for _, value := range values {
-			switch v := value.(map[string]any)[name].(type) {
-			case nil:
-			case []any:
-				found = append(found, v...)
-			default:
-				found = append(found, v)
-			}
-		}
-		option := field.Type
-		if option.Kind() == reflect.Slice {
-			option = option.Elem()
-		}
-		switch {
-		case len(found) == 0:
-			names = append(names, name)
-		case option.Kind() == reflect.Struct:
-			names = append(names, missing(option, found...)...)
-		}
-	}
-	return names
 }
 
 var fence = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")

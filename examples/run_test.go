@@ -1,12 +1,9 @@
 package examples_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -20,41 +17,50 @@ import (
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 )
 
-// run runs an example in this process, in front of a service. It returns the
-// URL of the site and a client of the control API.
-func run(t *testing.T, file, service string) (site string, gate *client.Client) {
+// run runs an example in this process, in front of a service, with each old
+// string replaced by the new string after it. It returns the URL of the site
+// and a client of the control API.
+func run(t *testing.T, file, service string, oldnew ...string) (site string, gate *client.Client) {
 	t.Helper()
-	site = address(t)
-	return site, load(t, file, site, service, func(map[string]any) {})
+	return load(t, file, freeAddress(t), service, func(map[string]any) {}, oldnew...)
 }
 
-// address returns a free address for a site.
-func address(t *testing.T) string {
+// freeAddress returns a free address for a site.
+func freeAddress(t *testing.T) string {
 	t.Helper()
 	return "http://127.0.0.1:" + stack.FreePorts(t, 1)[0]
 }
 
-// load runs an example at a URL, in front of a service, with a changed
-// configuration. It returns a client of the control API.
-func load(t *testing.T, file, site, service string, change func(config map[string]any)) *client.Client {
+// load is like run, with an address of the site and further changes.
+func load(t *testing.T, file, site, service string, change func(config map[string]any), oldnew ...string) (address string, gate *client.Client) {
 	t.Helper()
 	control := "127.0.0.1:" + stack.FreePorts(t, 1)[0]
-	t.Setenv("TOLLGATE_SECRET", stack.Secret)
-	t.Setenv("TOLLGATE_DATA", filepath.Join(t.TempDir(), "data"))
-	t.Setenv("TOLLGATE_ADDRESS", site)
-	t.Setenv("TOLLGATE_CONTROL", control)
-	t.Setenv("TOLLGATE_UPSTREAM", strings.TrimPrefix(service, "http://"))
+	for name, value := range map[string]string{
+		"SECRET": stack.Secret, "DATA": filepath.Join(t.TempDir(), "data"), "ADDRESS": site, "CONTROL": control, "UPSTREAM": strings.TrimPrefix(service, "http://"),
+	} {
+		t.Setenv("TOLLGATE_"+name, value)
+	}
+	text := read(t, file)
+	for i := 0; i < len(oldnew); i += 2 {
+		if !strings.Contains(text, oldnew[i]) {
+			t.Fatalf("%s has no %q", file, oldnew[i])
+		}
+		text = strings.ReplaceAll(text, oldnew[i], oldnew[i+1])
+	}
+	if !strings.Contains(text, "tollgate_control") {
+		text += "http://" + control + " {\n\ttollgate_control\n}\n"
+	}
 	var config map[string]any
-	if err := json.Unmarshal(adapt(t, file, read(t, file)), &config); err != nil {
+	if err := json.Unmarshal(adapt(t, file, text), &config); err != nil {
 		t.Fatal(err)
 	}
 	member(config, "admin")["disabled"] = true
 	change(config)
-	text, err := json.Marshal(config)
+	loaded, err := json.Marshal(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := caddy.Load(text, true); err != nil {
+	if err := caddy.Load(loaded, true); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -62,11 +68,10 @@ func load(t *testing.T, file, site, service string, change func(config map[strin
 			t.Error(err)
 		}
 	})
-	gate, err := client.New("http://"+control, stack.Secret)
-	if err != nil {
+	if gate, err = client.New("http://"+control, stack.Secret); err != nil {
 		t.Fatal(err)
 	}
-	return gate
+	return site, gate
 }
 
 // member returns an object of a configuration by the names above it, and
@@ -79,26 +84,6 @@ func member(config map[string]any, names ...string) map[string]any {
 		config = config[name].(map[string]any)
 	}
 	return config
-}
-
-// replace replaces a value of a member in a configuration, and returns how
-// many it found.
-func replace(config any, name string, old, value any) (found int) {
-	switch object := config.(type) {
-	case []any:
-		for _, element := range object {
-			found += replace(element, name, old, value)
-		}
-	case map[string]any:
-		if object[name] == old {
-			object[name] = value
-			found++
-		}
-		for _, member := range object {
-			found += replace(member, name, old, value)
-		}
-	}
-	return found
 }
 
 // newKey makes an account with a plan, and returns the token of a key.
@@ -136,17 +121,6 @@ func used(t *testing.T, gate *client.Client, account, endpoint string) int64 {
 	}
 	t.Fatalf("the usage of %s has no %s", account, endpoint)
 	return 0
-}
-
-// call makes a request with a key. Its answer has no body.
-func call(t *testing.T, method, url, token, media, body string) *http.Response {
-	t.Helper()
-	fields := []string{"Authorization", "Bearer " + token}
-	if media != "" {
-		fields = append(fields, "Content-Type", media)
-	}
-	response, _ := ask(t, method, url, body, fields...)
-	return response
 }
 
 // ask makes a request with headers, each a name and a value, and returns the
@@ -206,31 +180,11 @@ func room(response *http.Response) string {
 	return strings.Join(all, " ")
 }
 
-// program starts a program that accepts connections at an address, and stops
-// it at the end.
-func program(t *testing.T, address string, command *exec.Cmd) {
+// decode decodes a JSON document.
+func decode[T any](t *testing.T, text string) (value T) {
 	t.Helper()
-	var out bytes.Buffer
-	command.Stdout, command.Stderr = &out, &out
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		t.Errorf("decoding %.200q: %v", text, err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- command.Wait() }()
-	t.Cleanup(func() {
-		if err := command.Process.Kill(); err != nil {
-			t.Errorf("%s: %v", command, err)
-		}
-		<-ended
-		if t.Failed() {
-			t.Logf("%s wrote:\n%s", command, &out)
-		}
-	})
-	eventually(t, command.String(), func() bool {
-		connection, err := net.Dial("tcp", address)
-		if err != nil {
-			return false
-		}
-		return connection.Close() == nil
-	})
+	return value
 }

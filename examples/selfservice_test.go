@@ -1,8 +1,6 @@
 package examples_test
 
 import (
-	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -39,47 +37,46 @@ func TestSelfService(t *testing.T) {
 	upstream.Config.Handler = serveAccounts(t, site, gate)
 	upstream.Start()
 
-	person := browse(t)
-	person.post(site+"/signup", url.Values{"email": {"ada@example.com"}, "password": {"correct horse battery staple"}})
-	made := person.post(site+"/settings/keys/new", url.Values{"name": {"ci"}, "ability": {"items.read", "usage"}, "life": {"0"}})
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	person := &http.Client{Jar: jar}
+	page := func(response *http.Response, err error) string {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Fatalf("%s: got %s %s, %v", response.Request.URL, response.Status, text, err)
+		}
+		return string(text)
+	}
+	page(person.PostForm(site+"/signup", url.Values{"email": {"ada@example.com"}, "password": {"correct horse battery staple"}}))
+	made := page(person.PostForm(site+"/settings/keys/new", url.Values{"name": {"ci"}, "ability": {"items", "item", "usage"}, "life": {"0"}}))
 	found := issued.FindStringSubmatch(made)
 	if found == nil || found[1] != site+"/v1/items" {
 		t.Fatalf("the page of the key has no command for %s/v1/items: %s", site, made)
 	}
-	key := found[2]
-	for n := range 21 {
-		want := http.StatusOK
-		if n == 20 {
-			want = http.StatusTooManyRequests
-		}
-		if response := call(t, "GET", found[1], key, "", ""); response.StatusCode != want {
-			t.Fatalf("call %d: got %s, want %d", n+1, response.Status, want)
-		}
+	key := "Bearer " + found[2]
+	for range 20 {
+		wantStatus(t, 200, "GET", found[1], "", "Authorization", key)
 	}
-	for _, c := range []struct {
-		method, path, token string
-		status              int
-		calls               int64 // of the service until here
-	}{
-		{"GET", "/v1/items/7", key, 200, 21},
-		{"GET", "/v1/usage", key, 200, 21},
-		{"POST", "/v1/items", key, 403, 21},
-		{"GET", "/v1/items/7", "", 401, 21},
-		{"GET", "/V1/items/7", "", 404, 21},
-		{"GET", "/v1/secrets", key, 404, 21},
-		{"GET", "/v1", key, 404, 21},
-		{"GET", "/openapi.json", "", 404, 21},
-		{"GET", "/api/currencies", key, 404, 21},
-		{"POST", "/api/login", "", 415, 21},
-		{"GET", "/healthz", "", 200, 21},
-		{"GET", "/", "", 200, 21},
-	} {
-		response := call(t, c.method, site+c.path, c.token, "", "")
-		if got := calls.Load(); response.StatusCode != c.status || got != c.calls {
-			t.Errorf("%s %s: got %s and %d calls of the service, want %d and %d", c.method, c.path, response.Status, got, c.status, c.calls)
-		}
+	wantStatus(t, 429, "GET", found[1], "", "Authorization", key)
+	wantStatus(t, 200, "GET", site+"/v1/items/7", "", "Authorization", key)
+	for path, want := range map[string]int{"/v1/usage": 200, "/v1/secrets": 404, "/v1": 404, "/api/currencies": 404, "/healthz": 200, "/": 200} {
+		wantStatus(t, want, "GET", site+path, "", "Authorization", key)
 	}
-	if usage := person.get(site + "/usage"); !strings.Contains(usage, "<strong>20</strong> of 20 used") || !strings.Contains(usage, "· Weather API</title>") {
+	wantStatus(t, 403, "POST", site+"/v1/items", "", "Authorization", key)
+	wantStatus(t, 401, "GET", site+"/v1/items/7", "")
+	wantStatus(t, 404, "GET", site+"/V1/items/7", "")
+	wantStatus(t, 415, "POST", site+"/api/login", "")
+	if got := calls.Load(); got != 21 {
+		t.Errorf("the service got %d calls, want 21", got)
+	}
+	if usage := page(person.Get(site + "/usage")); !strings.Contains(usage, "<strong>20</strong> of 20 used") || !strings.Contains(usage, "· Weather API</title>") {
 		t.Errorf("My usage: %s", usage)
 	}
 }
@@ -101,55 +98,9 @@ func serveAccounts(t *testing.T, site string, gate *client.Client) http.Handler 
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := a.Handler(app.Site{Address: site, Timezone: "UTC", SignUp: true, NoRates: true, Name: "Weather API", Check: check})
+	handler, err := a.Handler(app.Site{Address: site, Timezone: "UTC", SignUp: "free", NoRates: true, Name: "Weather API", Check: check})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return handler
-}
-
-// browser is a person's browser. It follows redirects.
-type browser struct {
-	t      *testing.T
-	client *http.Client
-}
-
-func browse(t *testing.T) browser {
-	t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return browser{t, &http.Client{Jar: jar}}
-}
-
-func (b browser) post(address string, form url.Values) string {
-	b.t.Helper()
-	return b.page(http.MethodPost, address, strings.NewReader(form.Encode()))
-}
-
-func (b browser) get(address string) string {
-	b.t.Helper()
-	return b.page(http.MethodGet, address, nil)
-}
-
-func (b browser) page(method, address string, body io.Reader) string {
-	b.t.Helper()
-	request, err := http.NewRequestWithContext(context.Background(), method, address, body)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	response, err := b.client.Do(request)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	text, err := io.ReadAll(response.Body)
-	if err := errors.Join(err, response.Body.Close()); err != nil {
-		b.t.Fatal(err)
-	}
-	if response.StatusCode != http.StatusOK {
-		b.t.Fatalf("%s %s: got %s %s", method, address, response.Status, text)
-	}
-	return string(text)
 }

@@ -1,3 +1,5 @@
+//go:build long
+
 package packaging_test
 
 import (
@@ -34,7 +36,7 @@ func TestContainer(t *testing.T) {
 	address := "http://127.0.0.1:" + ports[0]
 	settings := []string{
 		"TOLLGATE_ADDRESS=" + address, "TOLLGATE_CONTROL=127.0.0.1:" + ports[1], "CADDY_ADMIN=127.0.0.1:" + ports[2],
-		"TOLLGATE_SECRET=" + stack.Secret, "TOLLGATE_RATES_HISTORY=off", "TOLLGATE_RATES_DAILY=off",
+		"TOLLGATE_SECRET=" + stack.Secret, "TOLLGATE_RATES=embedded",
 	}
 	inside := func(args ...string) *exec.Cmd {
 		line := []string{"run"}

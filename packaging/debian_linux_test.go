@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,7 +29,7 @@ var units = []string{"tollgate.service", "tollgate-upstream.service"}
 // there as systemd does, calls them, and removes the package.
 func TestDebian(t *testing.T) {
 	t.Parallel()
-	need(t, "bash", bashCompletion, "chroot", "dpkg", "dpkg-query", "ldd")
+	need(t, "dpkg", "dpkg-query", "ldd")
 	deb, r := packaged(t, "tollgate_*.deb"), newRoot(t)
 	before := r.files(t)
 	r.dpkg(t, "--install", deb)
@@ -48,7 +47,6 @@ func TestDebian(t *testing.T) {
 	stop := r.serve(t, address)
 	r.callThrough(t, address)
 	r.nameOperators(t)
-	r.complete(t)
 	stop()
 
 	// An upgrade keeps the secret and what the operator changed.
@@ -69,55 +67,6 @@ func TestDebian(t *testing.T) {
 	}
 	if _, err := os.Stat(r.path("var/lib/tollgate/upstream/accounts.db")); err != nil {
 		t.Errorf("purge deleted the accounts: %v", err)
-	}
-}
-
-// TestDebianWithoutFiles: neither the scripts nor the programs need files that
-// an operator deleted.
-func TestDebianWithoutFiles(t *testing.T) {
-	t.Parallel()
-	need(t, "dpkg", "dpkg-query", "ldd")
-	deb, r := packaged(t, "tollgate_*.deb"), newRoot(t)
-	before := r.files(t)
-	r.dpkg(t, "--install", deb)
-	if err := os.Remove(r.path("etc/tollgate/tollgate.env")); err != nil {
-		t.Fatal(err)
-	}
-	r.dpkg(t, "--install", deb)
-	if _, err := os.Stat(r.path("etc/tollgate/tollgate.env")); !os.IsNotExist(err) {
-		t.Errorf("after an upgrade, the deleted settings: %v, want none", err)
-	}
-	output(t, r.command(t, "root", "/usr/bin/tollgate-caddy version"))
-	r.dpkg(t, "--remove", "tollgate")
-	if err := os.RemoveAll(r.path("etc/tollgate")); err != nil {
-		t.Fatal(err)
-	}
-	r.dpkg(t, "--purge", "tollgate")
-	if remains := r.remains(t, before); len(remains) > 0 {
-		t.Errorf("beside the data, %q remain after purge", remains)
-	}
-}
-
-// TestDebianWithoutRandom: without random digits, there is no secret, and the
-// package is not configured. It is when od works again.
-func TestDebianWithoutRandom(t *testing.T) {
-	t.Parallel()
-	need(t, "dpkg", "dpkg-query", "ldd")
-	deb, r := packaged(t, "tollgate_*.deb"), newRoot(t)
-	r.write(t, "usr/bin/od", "#!/bin/sh\necho 01 23\nexit 1\n")
-	out, err := exec.CommandContext(t.Context(), "dpkg", "--root="+string(r), "--install", deb).CombinedOutput()
-	if err == nil || !bytes.Contains(out, []byte("od read 4 of 64 digits")) {
-		t.Errorf("installing without random digits: %v\n%s", err, out)
-	}
-	for _, file := range []string{"secret", "secret.new"} {
-		if _, err := os.Stat(r.path("etc/tollgate", file)); !os.IsNotExist(err) {
-			t.Errorf("%s: %v, want none", file, err)
-		}
-	}
-	r.copy(t, "/usr/bin/od")
-	r.dpkg(t, "--configure", "tollgate")
-	if secret := r.read(t, "etc/tollgate/secret"); len(secret) != 64 {
-		t.Errorf("the secret has %d digits, want 64", len(secret))
 	}
 }
 
@@ -168,11 +117,11 @@ func (r root) configure(t *testing.T) (address string) {
 	address = "http://127.0.0.1:" + ports[0]
 	text := r.read(t, "etc/tollgate/tollgate.env")
 	for name, value := range map[string]string{
-		"ADDRESS": address, "CONTROL": "127.0.0.1:" + ports[1], "UPSTREAM": "127.0.0.1:" + ports[2],
+		"ADDRESS": address, "CONTROL": ":" + ports[1], "UPSTREAM": "127.0.0.1:" + ports[2],
 	} {
 		text = regexp.MustCompile(`(?m)^TOLLGATE_`+name+`=.*`).ReplaceAllString(text, "TOLLGATE_"+name+"="+value)
 	}
-	r.write(t, "etc/tollgate/tollgate.env", text+"TOLLGATE_RATES_HISTORY=off\nTOLLGATE_RATES_DAILY=off\n")
+	r.write(t, "etc/tollgate/tollgate.env", text+"TOLLGATE_RATES=embedded\n")
 	return address
 }
 
@@ -262,37 +211,6 @@ func (r root) nameOperators(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the audit log names %q, want %q", got, want)
-	}
-}
-
-// bashCompletion is what bash loads before completions.
-const bashCompletion = "/usr/share/bash-completion/bash_completion"
-
-// completer prints what bash offers for the last of its arguments. The first
-// one is the root of the package: bash itself needs more than is there.
-const completer = `
-root=$1
-shift
-/usr/lib/tollgate/caddy() { "$root/usr/lib/tollgate/caddy" "$@"; }
-tollgate-caddy() { chroot "$root" /usr/bin/tollgate-caddy "$@"; }
-. "$root/usr/share/bash-completion/completions/$1"
-COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE=$* COMP_POINT=${#COMP_LINE}
-[[ $(complete -p "$1") =~ -F\ ([^ ]+) ]] && "${BASH_REMATCH[1]}" 2>/dev/null
-echo "${COMPREPLY[@]}"
-`
-
-// complete checks that bash completes the command by its name in the package.
-func (r root) complete(t *testing.T) {
-	t.Helper()
-	for line, want := range map[string]string{
-		"tollgate-caddy tollg":                     "tollgate",
-		"tollgate-caddy tollgate account sh":       "show",
-		"tollgate-caddy tollgate account show ope": "operated",
-	} {
-		args := append([]string{"--norc", "-c", ". " + bashCompletion + completer, "bash", string(r)}, strings.Fields(line)...)
-		if got := do(t, "bash", args...); got != want+"\n" {
-			t.Errorf("%s: bash offers %q, want %q", line, got, want)
-		}
 	}
 }
 
@@ -408,24 +326,5 @@ func TestUnits(t *testing.T) {
 			t.Errorf("systemd says about %s:\n%s", unit, out)
 		}
 		do(t, "systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold="+exposure[unit], file)
-	}
-}
-
-// TestUnitsNameTheirPrograms keeps the test of the units honest: systemd must
-// see a program that is missing.
-func TestUnitsNameTheirPrograms(t *testing.T) {
-	t.Parallel()
-	need(t, "systemd-analyze")
-	dir := t.TempDir()
-	text, err := os.ReadFile("tollgate.service")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(dir, "tollgate.service")
-	if err := os.WriteFile(file, bytes.ReplaceAll(text, []byte("/usr/bin/tollgate-caddy"), []byte("/usr/bin/absent")), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", file).CombinedOutput(); err == nil || !bytes.Contains(out, []byte("/usr/bin/absent")) {
-		t.Errorf("systemd-analyze verify says %v %q about a missing program", err, out)
 	}
 }

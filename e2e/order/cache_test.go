@@ -1,9 +1,9 @@
+//go:build long
+
 package order_test
 
 import (
-	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -86,39 +86,6 @@ func TestCacheHits(t *testing.T) {
 		m.Tollgate("key", "revoke", "ada", key.ID)
 		if got := m.get(t, site, path, "Authorization: Bearer "+key.Token); got.StatusCode != want.revoked {
 			t.Errorf("%s, with the revoked key: got %d %s, want %d", site, got.StatusCode, got.text, want.revoked)
-		}
-	}
-}
-
-// TestCacheOfUsers: a cache in front of the gate gives the answer to a user
-// whom another handler has authenticated to no one else. The gate does not know
-// by what: here by a cookie.
-func TestCacheOfUsers(t *testing.T) {
-	login := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if cookie, err := r.Cookie("session"); err == nil {
-			w.Header().Set("Remote-User", cookie.Value)
-		}
-	}))
-	t.Cleanup(login.Close)
-	forward := "forward_auth " + login.Listener.Addr().String() + " {\n\t\turi /\n\t}"
-	m := startModules(t, "cache", "identity {http.reverse_proxy.header.Remote-User} plan paid", map[string]string{
-		"in front":            "cache\n\t" + forward + "\n\ttollgate\n\tSERVICE",
-		"in front in a route": "route {\n\t\tcache\n\t\t" + forward + "\n\t\ttollgate\n\t\tSERVICE\n\t}",
-	})
-	for site := range m.sites {
-		for _, vary := range []string{"", "Accept", "Authorization"} {
-			path := "/api/items/1?" + url.Values{"Cache-Control": {"private, max-age=60"}, "Vary": {vary}}.Encode()
-			t.Run(site+path, func(t *testing.T) {
-				for _, user := range []string{"carol", "dave"} {
-					got := m.get(t, site, path, "Cookie: session="+user)
-					if got.StatusCode != http.StatusOK || !strings.Contains(got.text, fmt.Sprintf("of %q", user)) {
-						t.Errorf("%s got %d %s, Cache-Status %s", user, got.StatusCode, got.text, got.Header["Cache-Status"])
-					}
-				}
-				if got := m.get(t, site, path, ""); got.StatusCode != http.StatusUnauthorized {
-					t.Errorf("without a cookie: got %d %s, Cache-Status %s", got.StatusCode, got.text, got.Header["Cache-Status"])
-				}
-			})
 		}
 	}
 }

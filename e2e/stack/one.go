@@ -8,27 +8,18 @@ import (
 )
 
 // OneProcess is the setting of a stack that is one process: Caddy with
-// tollgate_upstream in place of reverse_proxy. As an environment variable of
-// the tests, it applies to all stacks.
+// tollgate_upstream in place of reverse_proxy.
 const OneProcess = "TOLLGATE_ONE_PROCESS=1"
 
-func inOneProcess() bool { return os.Getenv("TOLLGATE_ONE_PROCESS") == "1" }
-
-// SkipInOneProcess skips a test if all stacks are one process. The reason says
-// why the test runs in the other form only.
-func SkipInOneProcess(t testing.TB, reason string) {
-	t.Helper()
-	if inOneProcess() {
-		t.Skip("not in one process: " + reason)
-	}
-}
-
-// needUpstream fails a test that starts or stops the upstream of a stack
-// that is one process.
-func (s *Stack) needUpstream() {
-	s.t.Helper()
-	if s.oneProcess {
-		s.t.Fatal("the upstream is no process of its own: call SkipInOneProcess")
+// Forms runs a test in both forms: it adds the settings of the form to those of
+// its stack. TestOneProcessAnswersAlike compares their answers.
+func Forms(t *testing.T, test func(t *testing.T, form ...string)) {
+	t.Parallel()
+	for name, form := range map[string][]string{"two processes": nil, "one process": {OneProcess}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, form...)
+		})
 	}
 }
 

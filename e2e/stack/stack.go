@@ -17,8 +17,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -54,7 +56,8 @@ type Stack struct {
 	log        *Output
 }
 
-// Build builds the programs once per test process.
+// Build builds the programs once per test process, or not at all if "xcaddy.sh
+// test" has built them.
 var Build = sync.OnceValue(func() error {
 	out, err := exec.Command(filepath.Join(Root(), "xcaddy.sh"), "build").CombinedOutput()
 	if err != nil {
@@ -106,7 +109,7 @@ func Shipped(t testing.TB, oldnew ...string) string {
 func Start(t testing.TB, caddyfile string, settings ...string) *Stack {
 	t.Helper()
 	s := newStack(t, Build, settings)
-	s.oneProcess = inOneProcess() || slices.Contains(settings, OneProcess)
+	s.oneProcess = slices.Contains(settings, OneProcess)
 	s.Configure(caddyfile)
 	if !s.oneProcess {
 		s.StartUpstream()
@@ -156,7 +159,7 @@ func newStack(t testing.TB, build func() error, settings []string) *Stack {
 		secrets:   []string{Secret},
 	}
 	s.env = append(os.Environ(), "TOLLGATE_UPSTREAM="+s.listen, "TOLLGATE_DATA="+s.Data, "TOLLGATE_SECRET="+Secret,
-		"TOLLGATE_RATES_HISTORY=off", "TOLLGATE_RATES_DAILY=off")
+		"TOLLGATE_RATES=embedded", "TOLLGATE_TIMEZONE="+CalmZone())
 	s.env = append(append(s.env, s.own(dir)...), settings...)
 	for _, setting := range settings {
 		if sites, found := strings.CutPrefix(setting, "TOLLGATE_ADDRESS="); found {
@@ -220,7 +223,6 @@ func (s *Stack) StartCaddy() {
 // StartUpstream starts upstream and waits until it answers.
 func (s *Stack) StartUpstream() {
 	s.t.Helper()
-	s.needUpstream()
 	s.upstream = s.start("upstream", "serve")
 	s.await("upstream", "http://"+s.listen+"/healthz", http.StatusOK, s.upstream)
 }
@@ -228,7 +230,6 @@ func (s *Stack) StartUpstream() {
 // StopUpstream stops upstream and waits until it ended.
 func (s *Stack) StopUpstream() {
 	s.t.Helper()
-	s.needUpstream()
 	s.stop(s.upstream)
 }
 
@@ -369,24 +370,41 @@ const caddyModules = "caddy-modules"
 func binary(program string) string { return filepath.Join(Root(), "bin", program) }
 
 // FreePorts returns n unused ports. They lie below the ports that Linux gives
-// to outgoing connections: a program that restarts finds its port free.
+// to outgoing connections: a program that restarts finds its port free. No test
+// of another process gets them until this test ends.
 func FreePorts(t testing.TB, n int) []string {
 	t.Helper()
-	const lowest, highest, tries = 10000, 32000, 100
-	ports := make([]string, n)
-	for i := range ports {
-		var listener net.Listener
-		var err error
-		for range tries {
-			if listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(highest-lowest))); err == nil {
-				break
-			}
+	const lowest, highest, tries = 10000, 32000, 1000
+	var ports []string
+	for range tries {
+		if len(ports) == n {
+			return ports
 		}
-		if err != nil {
-			t.Fatal(err)
+		if port := strconv.Itoa(lowest + rand.IntN(highest-lowest)); reserve(t, port) {
+			ports = append(ports, port)
 		}
-		defer listener.Close()
-		_, ports[i], _ = net.SplitHostPort(listener.Addr().String())
 	}
-	return ports
+	t.Fatalf("found %d free ports, want %d", len(ports), n)
+	return nil
+}
+
+// reserve locks the file of a port that nothing listens on.
+func reserve(t testing.TB, port string) bool {
+	t.Helper()
+	folder := filepath.Join(os.TempDir(), "tollgate-ports")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := os.Create(filepath.Join(folder, port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		if listener, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil && listener.Close() == nil {
+			t.Cleanup(func() { lock.Close() })
+			return true
+		}
+	}
+	lock.Close()
+	return false
 }

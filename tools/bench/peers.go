@@ -109,8 +109,7 @@ func (b *bench) startOne(ctx context.Context, variables ...string) (*gate, error
 	return b.startGate(ctx, "sync off", fmt.Sprintf(`tollgate_upstream {
 		address %s
 		data %q
-		rates_history off
-		rates_daily off
+		rates embedded
 	}`, site, dir), variables...)
 }
 

@@ -1,8 +1,8 @@
 // Command ports fails if a program already listens on one of its arguments.
-// The first has the addresses of sites as in a Caddyfile, with commas between
-// them. The others are addresses, or empty. Caddy would share a port with
-// another Caddy without an error, and the kernel would distribute the
-// connections.
+// Each is the name of a setting, "=" and its value: addresses with commas
+// between them, those of TOLLGATE_ADDRESS as in a Caddyfile. Caddy would share
+// a port with another Caddy without an error, and the kernel would distribute
+// the connections.
 package main
 
 import (
@@ -20,36 +20,35 @@ import (
 func main() { os.Exit(run(os.Args[1:], os.Stderr)) }
 
 func run(arguments []string, stderr io.Writer) (status int) {
-	report := func(name, address string) {
-		if err := check(address); err != nil {
-			fmt.Fprintf(stderr, "%s is in use: %v. Stop the other program, or choose another port.\n", name, err)
-			status = 1
+	for _, argument := range arguments {
+		name, addresses, _ := strings.Cut(argument, "=")
+		for address := range strings.SplitSeq(addresses, ",") {
+			address = strings.TrimSpace(address)
+			listens := address
+			if name == "TOLLGATE_ADDRESS" {
+				listens = listener(address)
+			}
+			if isTaken(listens) {
+				fmt.Fprintf(stderr, "%s is in use by another program. Stop that program, or set %s to an address with another port.\n", address, name)
+				status = 1
+			}
 		}
-	}
-	for site := range strings.SplitSeq(arguments[0], ",") {
-		site = strings.TrimSpace(site)
-		report(site, listener(site))
-	}
-	for _, address := range arguments[1:] {
-		report(address, address)
 	}
 	return status
 }
 
-// check listens on an address for a moment. An address that cannot be listened
-// on for another reason is no concern of this program.
-func check(address string) error {
+// isTaken listens on an address for a moment. An address that cannot be
+// listened on for another reason is no concern of this program: the one that
+// listens later reports it.
+func isTaken(address string) bool {
 	if address == "" || strings.HasPrefix(address, "unix") {
-		return nil
+		return false
 	}
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return errors.New("another program listens on " + address)
-	case err != nil:
-		return nil //nolint:nilerr // the program that listens later reports it
+	if err == nil {
+		err = listener.Close()
 	}
-	return listener.Close()
+	return errors.Is(err, syscall.EADDRINUSE)
 }
 
 // listener returns what Caddy listens on for the address of a site: its port on

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
@@ -134,42 +133,6 @@ func TestLoginBeforeOlderLoginsHaveEnded(t *testing.T) {
 		if got := w.logins(t, a.ID); got != 1 {
 			t.Errorf("%d login tokens live, want the new one", got)
 		}
-	}
-}
-
-// A gate of an older version does not know the call that ends login tokens,
-// and answers 404. The tokens still work, so the call is repeated until the
-// gate knows it. An account that the gate does not know has no tokens.
-func TestOlderGateEndsNoLogins(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	ctx := t.Context()
-	a := w.add(t, "ada@example.com", "starter")
-	if _, err := w.Login(ctx, "ada@example.com", password); err != nil {
-		t.Fatal(err)
-	}
-	w.gate.Fail(&gatetest.Fault{
-		Hits:    gatetest.Requests(http.MethodDelete, "/logins"),
-		Refusal: apierror.New(http.StatusNotFound, "not_found", "There is nothing here."),
-	})
-	if err := w.SetPassword(ctx, a.ID, other); !errors.Is(err, account.ErrLoginsLive) || !errors.Is(err, account.ErrGate) {
-		t.Errorf("got %v, want ErrLoginsLive because of ErrGate", err)
-	}
-	if err := w.EndLogins(ctx); !errors.Is(err, account.ErrGate) {
-		t.Errorf("ending the tokens: got %v, want ErrGate", err)
-	}
-	w.gate.Fail(nil)
-	if err := w.EndLogins(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if got := w.logins(t, a.ID); got != 0 {
-		t.Errorf("%d login tokens live, want 0", got)
-	}
-	if err := w.gate.Client.DeleteAccount(ctx, a.ID); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.SetPassword(ctx, a.ID, password); err != nil {
-		t.Errorf("an account that the gate does not know: %v", err)
 	}
 }
 

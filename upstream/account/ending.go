@@ -40,32 +40,13 @@ func (s *Service) endLogins(ctx context.Context, id string, version int64) error
 			return nil, err
 		}
 		err = s.ask(ctx, func(ctx context.Context) error { return s.gate.EndLogins(ctx, id) })
-		if isNotFound(err) {
-			err = s.checkUnknown(ctx, id, err)
-		}
-		if err != nil {
+		// An account that is unknown to the gate has no tokens.
+		if err != nil && !isNotFound(err) {
 			return nil, err
 		}
 		return nil, s.store.LoginsEnded(ctx, id, c.LoginsEnd)
 	})
 	return err
-}
-
-// checkUnknown returns nil if the account is unknown to the gate, so that it
-// has no tokens. Otherwise the 404 means that an old gate does not have this
-// call: the error has the 404 and wraps ErrGate.
-func (s *Service) checkUnknown(ctx context.Context, id string, notFound error) error {
-	err := s.ask(ctx, func(ctx context.Context) error {
-		_, err := s.gate.Account(ctx, id)
-		return err
-	})
-	switch {
-	case isNotFound(err):
-		return nil
-	case err != nil:
-		return err
-	}
-	return fmt.Errorf("%w: ending login tokens: %w", ErrGate, notFound)
 }
 
 // endingPage is how many accounts EndLogins reads at once.

@@ -44,7 +44,7 @@ func TestPasswordRules(t *testing.T) {
 		"p4$$w0rd p@55w0rd":                 word,
 		"aaaaaaaaaaaaaaa":                   guess + "repeated text.",
 		"abababababababab":                  guess + "repeated text.",
-		"letmein letmein letmein":           guess + "repeated text.",
+		"letmein letmein letmein":           guess + "common words or a common password.",
 		"qwertyuiopasdfgh":                  guess,
 		"zse4rfvgy7ujm,ko0":                 guess + "neighboring keys of a keyboard.",
 		"123456789012345":                   guess,

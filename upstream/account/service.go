@@ -140,7 +140,6 @@ func (s *Service) Set(ctx context.Context, id string, change api.AccountChange) 
 	if err != nil {
 		return err
 	}
-	// An account from before the gate had labels gets one here.
 	change.Label = label(c.Email)
 	return s.ask(ctx, func(ctx context.Context) error {
 		_, err := s.gate.PutAccount(ctx, id, change)

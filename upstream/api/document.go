@@ -133,22 +133,10 @@ func responses(get bool, example json.RawMessage, own problemCodes) map[string]*
 	return all
 }
 
-// asPages documents that the gate answers with a page to a client that prefers
-// one. It is no media type of the response: generated clients would then have
-// text in place of the members of a refusal.
-func asPages(all map[string]*huma.Response, problems ...problemCodes) {
-	for status := range joined(problems...) {
-		if response := all[strconv.Itoa(status)]; response != nil {
-			response.Description = strings.Replace(response.Description, ". "+codesPrefix, pageSentence+codesPrefix, 1)
-		}
-	}
-}
-
 // gatedRefusals documents the refusals of a counted call: those of the gate,
 // and those of the service behind it.
 func gatedRefusals(behind problemCodes) map[string]*huma.Response {
 	all := refusals(behind, gateProblems())
-	asPages(all, gateProblems(), unansweredProblems())
 	// A token in two places is 400 with this header (RFC 6750, 3.1).
 	maps.Copy(all[strconv.Itoa(http.StatusBadRequest)].Headers, refusalHeaders("invalid_token"))
 	return all
@@ -206,9 +194,6 @@ func refusals(problems ...problemCodes) map[string]*huma.Response {
 	}
 	return all
 }
-
-// pageSentence says in the description of a refusal that it can be a page.
-const pageSentence = ". A page if Accept prefers text/html. "
 
 // codesPrefix is in front of the codes in the description of a refusal.
 const codesPrefix = "Codes: "

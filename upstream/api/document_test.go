@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/upstream/api"
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
@@ -156,42 +155,6 @@ func TestDocument(t *testing.T) {
 				}
 				if got, want := response.Value.Content.Get("application/json").Schema.Ref, "#/components/schemas/ApiError"; got != want {
 					t.Errorf("%s: %d is a %s, want %s", name, status, got, want)
-				}
-			}
-		}
-	}
-}
-
-// TestIntegersHaveAFormat: a generated client has 32 bits for an integer
-// without a format, and limits exceed them.
-func TestIntegersHaveAFormat(t *testing.T) {
-	t.Parallel()
-	short, err := controltest.ShortIntegers(serve(t).get(t, "/openapi.json").body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, place := range short {
-		t.Errorf("%s has no format and no small maximum", place)
-	}
-}
-
-// TestRefusalsOfTheGateCanBePages: the gate answers browsers with pages, and
-// the document says so where a refusal of the gate is possible.
-func TestRefusalsOfTheGateCanBePages(t *testing.T) {
-	t.Parallel()
-	ofGate := []string{"bad_path", "unauthenticated", "address_not_allowed", "method_not_allowed", "quota_exceeded", "too_many_attempts", "upstream_unreachable", "upstream_timeout", "unavailable"}
-	for path, item := range serve(t).document(t).Paths.Map() {
-		for method, operation := range item.Operations() {
-			for status, response := range operation.Responses.Map() {
-				page, byGate := strings.Contains(*response.Value.Description, "A page"), false
-				for _, code := range ofGate {
-					byGate = byGate || strings.Contains(*response.Value.Description, code)
-				}
-				if byGate != page && status != "400" && status != "413" && status != "415" {
-					t.Errorf("%s %s: %s can be a page: %v, want %v", method, path, status, !byGate, byGate)
-				}
-				if response.Value.Content.Get("text/html") != nil {
-					t.Errorf("%s %s: generated clients would have text in place of the refusal %s", method, path, status)
 				}
 			}
 		}

@@ -53,7 +53,6 @@ func loginOperation(schemas huma.Registry) (*huma.Operation, error) {
 		http.StatusInternalServerError: {"internal"},
 		http.StatusServiceUnavailable:  {"busy"},
 	})
-	asPages(all, targetProblems(), unansweredProblems(), attemptProblems())
 	all["200"] = &huma.Response{
 		Description: "The response.",
 		Content:     map[string]*huma.MediaType{mediaType: {Schema: schemaOf[loginAnswer](schemas), Example: answer}},

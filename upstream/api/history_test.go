@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
@@ -119,54 +117,4 @@ func TestHistoryBeforeTheFirstRate(t *testing.T) {
 			t.Errorf("%s: got %+v", query, h)
 		}
 	}
-}
-
-// TestHistoryIsOrdered: ascending, unique and inside the range; every rate
-// that was not filled in is the rate of its date, and a filled one that of
-// the newest day before it.
-func TestHistoryIsOrdered(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	first, last := civil.Of(now)-60, civil.Of(now)
-	rapid.Check(t, func(rt *rapid.T) {
-		from, to := anyCode.Draw(rt, "from"), anyCode.Draw(rt, "to")
-		start := civil.Date(rapid.IntRange(int(first), int(last)).Draw(rt, "start"))
-		end := civil.Date(rapid.IntRange(int(start), int(last)).Draw(rt, "end"))
-		group := rapid.SampledFrom([]string{"day", "week", "month"}).Draw(rt, "group")
-		fill := rapid.SampledFrom([]string{"none", "previous"}).Draw(rt, "fill")
-		a := s.get(t, "/api/history/"+from+"/"+to+"?start_date="+start.String()+"&end_date="+end.String()+"&group="+group+"&fill="+fill)
-		if a.status == http.StatusNotFound {
-			a.refused(t, 404, "no_rate")
-			return
-		}
-		var h history
-		a.decode(t, &h)
-		if h.Count != len(h.Rates) || h.Count == 0 || h.StartDate != start.String() || h.EndDate != end.String() || h.Group != group {
-			rt.Fatalf("%s does not answer the question", a.body)
-		}
-		before := ""
-		for _, point := range h.Rates {
-			if point.Date <= before || point.Date < h.StartDate || point.Date > h.EndDate {
-				rt.Fatalf("%s after %q in %s", point.Date, before, a.body)
-			}
-			before = point.Date
-			var c conversion
-			s.get(t, "/api/convert/"+from+"/1/"+to+"?date="+point.Date).decode(t, &c)
-			if string(c.Rate) != string(point.Rate) {
-				rt.Fatalf("%s has %s, convert says %s", point.Date, point.Rate, c.Rate)
-			}
-			if point.Filled != (c.Date != point.Date) || (point.Filled && fill == "none") {
-				rt.Fatalf("%s filled: %v, but its rate is of %s", point.Date, point.Filled, c.Date)
-			}
-		}
-		if group == "day" && fill == "previous" && !h.Rates[0].Filled {
-			opening, err := civil.Parse(h.Rates[0].Date)
-			if err != nil {
-				rt.Fatal(err)
-			}
-			if want := min(int(end-opening)+1, h.Count); h.Count != want {
-				rt.Fatalf("%d rates from %s to %s, want %d", h.Count, opening, end, want)
-			}
-		}
-	})
 }

@@ -1,17 +1,12 @@
 package api_test
 
 import (
-	"context"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/caddy-tollgate/tollgate/upstream/api"
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
@@ -46,30 +41,6 @@ func newer(t *testing.T, day, code, text string) *rates.Dataset {
 	var b rates.Builder
 	b.Set(date, currency.Code(code), value, rates.SourceECB)
 	return rates.Merge(fixture(t), b.Build())
-}
-
-// Each answer says its length, whether this package or net/http sets it.
-func TestLength(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	web := httptest.NewServer(s.handler)
-	defer web.Close()
-	for _, target := range append([]string{"/api/convert/EUR/10/XXX"}, targets...) {
-		for _, method := range []string{http.MethodGet, http.MethodHead} {
-			r, err := http.NewRequestWithContext(t.Context(), method, web.URL+target, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			answer, err := web.Client().Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = answer.Body.Close()
-			if want := len(s.get(t, target).body); answer.ContentLength != int64(want) {
-				t.Errorf("%s %s: got the length %d, want %d", method, target, answer.ContentLength, want)
-			}
-		}
-	}
 }
 
 func TestCaching(t *testing.T) {
@@ -159,8 +130,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	for _, target := range []string{
-		"/", "/api", "/api/", "/api/currencies/", "/API/currencies", "/api/rates", "/api/rates/", "/api/rates/EUR/USD",
-		"/api/convert/EUR/USD", "/api//currencies", "/api/./currencies", "/api/x/../currencies", "/openapi.yaml", "/schemas/x", "/docs/",
+		"/api/", "/api/currencies/", "/API/currencies", "/api/rates/EUR/USD", "/api//currencies", "/api/x/../currencies", "/openapi.yaml", "/schemas/x",
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.URL.Path = target
@@ -203,14 +173,10 @@ func TestQueryParameters(t *testing.T) {
 		"date=2026-09-25;x=1":               "invalid_request",
 		"date=%zz":                          "invalid_request",
 		"date=2026-09-25&date":              "invalid_request",
-		"date":                              "invalid_date",
 		"date=":                             "invalid_date",
 		"symbols=":                          "invalid_currency",
-		"symbols=USD,":                      "invalid_currency",
 		"symbols=USD,,GBP":                  "invalid_currency",
 		"symbols=USD%20GBP":                 "invalid_currency",
-		"symbols=USD,%20":                   "invalid_currency",
-		"symbols=USD,%09GBP":                "invalid_currency",
 	} {
 		s.get(t, "/api/rates/EUR?"+query).refused(t, 400, code)
 	}
@@ -230,25 +196,14 @@ func TestAccept(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	for accept, want := range map[string]int{
-		"":                                    200,
-		"*/*":                                 200,
-		"application/*":                       200,
-		"application/json":                    200,
-		"Application/JSON; charset=utf-8":     200,
-		"text/html, */*;q=0.1":                200,
-		"text/html,application/json;q=0.001":  200,
-		"*/*;q=0, application/json":           200,
-		"application/json;q=nonsense":         200,
-		"a;b,c, application/json":             200,
-		"text/html":                           406,
-		"application/xml, text/*":             406,
-		"application/json;q=0":                406,
-		"*/*, application/json;q=0":           406,
-		"application/*;q=0, */*":              406,
-		"application/jsonx":                   406,
-		"a;b,c":                               406, // huma's own reading panics on this
-		"application/problem+json":            406,
-		"application/json ; Q=0.0, */*; q=.5": 406,
+		"":                        200,
+		"*/*":                     200,
+		"application/json":        200,
+		"text/html, */*;q=0.1":    200,
+		"text/html":               406,
+		"application/xml, text/*": 406,
+		"application/json;q=0":    406,
+		"a;b,c":                   406, // huma's own reading panics on this
 	} {
 		for _, target := range append([]string{"/api/rates/x"}, targets...) {
 			if target == "/api/rates/x" && want == 200 {
@@ -263,11 +218,6 @@ func TestAccept(t *testing.T) {
 			}
 		}
 	}
-	two := request(http.MethodGet, "/api/currencies", "Accept", "text/html", "Accept", "application/json")
-	if a := s.do(t, two); a.status != http.StatusOK {
-		t.Errorf("two Accept fields: got %d, want 200", a.status)
-	}
-	s.do(t, request(http.MethodGet, "/api/rates/x", "Accept", "a;b,c, */*")).refused(t, 400, "invalid_currency")
 }
 
 func TestRoutes(t *testing.T) {
@@ -292,50 +242,6 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("%s is not in the document", path)
 		}
 		s.send(request(http.MethodGet, path)).refused(t, 404, "not_found")
-	}
-}
-
-// TestParametersAreRead: the handler uses each documented parameter under its
-// name. An invalid value is refused and named, and the answer repeats a valid
-// one if it has a member of that name.
-func TestParametersAreRead(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	document := s.document(t)
-	example := func(p *openapi3.ParameterRef) string {
-		schema := p.Value.Schema.Value
-		return fmt.Sprint(append(schema.Examples, schema.Default)[0])
-	}
-	for _, route := range api.Routes() {
-		parameters := document.Paths.Value(route.Path).GetOperation(route.Method).Parameters
-		target := func(name, value string) string {
-			path, query := route.Path, url.Values{}
-			for _, p := range parameters {
-				used := value
-				if p.Value.Name != name {
-					used = example(p)
-				}
-				if p.Value.In == "path" {
-					path = strings.ReplaceAll(path, "{"+p.Value.Name+"}", used)
-				} else {
-					query.Set(p.Value.Name, used)
-				}
-			}
-			return path + "?" + query.Encode()
-		}
-		for _, p := range parameters {
-			name, invalid := p.Value.Name, "not-"+p.Value.Name
-			refused := s.get(t, target(name, invalid))
-			if refused.status != http.StatusBadRequest || !strings.Contains(refused.refusal(t).Message, `"`+invalid+`"`) {
-				t.Errorf("%s with an invalid %s: got %d %s", route.Path, name, refused.status, refused.body)
-			}
-			var answer map[string]any
-			valid := s.get(t, target("", ""))
-			valid.decode(t, &answer)
-			if got, found := answer[name]; found && fmt.Sprint(got) != example(p) {
-				t.Errorf("%s: got %s %v, want %s", route.Path, name, got, example(p))
-			}
-		}
 	}
 }
 
@@ -382,40 +288,5 @@ func TestOneDatasetPerRequest(t *testing.T) {
 		if got, want := w.Header().Get("Cache-Control"), "private, max-age=0"; r.Method == http.MethodGet && got != want {
 			t.Errorf("Cache-Control = %q with rates overdue, want %q", got, want)
 		}
-	}
-}
-
-// TestOverTheWire tests 304, HEAD and large bodies with a real server, since
-// net/http has rules for them.
-func TestOverTheWire(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewServer(serve(t).handler)
-	t.Cleanup(server.Close)
-	ask := func(method, target, body string, fields ...string) *http.Response {
-		t.Helper()
-		r, err := http.NewRequestWithContext(context.Background(), method, server.URL+target, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := 0; i < len(fields); i += 2 {
-			r.Header.Set(fields[i], fields[i+1])
-		}
-		response, err := server.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = response.Body.Close() })
-		return response
-	}
-	first := ask(http.MethodGet, "/api/rates/EUR", "")
-	if got := ask(http.MethodGet, "/api/rates/EUR", "", "If-None-Match", first.Header.Get("ETag")); got.StatusCode != http.StatusNotModified {
-		t.Errorf("got %s, want 304", got.Status)
-	}
-	if got := ask(http.MethodHead, "/api/rates/EUR", ""); got.ContentLength != first.ContentLength || got.ContentLength < 10 {
-		t.Errorf("HEAD says %d bytes, GET %d", got.ContentLength, first.ContentLength)
-	}
-	huge := `{"conversions":[` + strings.Repeat(" ", 70<<10) + `]}`
-	if got := ask(http.MethodPost, "/api/convert/batch", huge, "Content-Type", "application/json"); got.StatusCode != http.StatusRequestEntityTooLarge {
-		t.Errorf("got %s for 70 KiB, want 413", got.Status)
 	}
 }

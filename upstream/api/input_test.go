@@ -19,29 +19,13 @@ func TestInputRefuses(t *testing.T) {
 		"number": struct {
 			N int `query:"n"`
 		}{},
-		"pointer": struct {
-			P *string `query:"p"`
-		}{},
-		"list": struct {
-			L []string `query:"l"`
-		}{},
-		"named":   struct{ Body string }{},
-		"decoded": struct{ Body struct{} }{},
-		"no tag":  struct{ A string }{},
+		"named":  struct{ Body string }{},
+		"no tag": struct{ A string }{},
 		"header": struct {
 			H string `header:"h"`
 		}{},
-		"cookie": struct {
-			C string `cookie:"c"`
-		}{},
-		"two places": struct {
-			A string `path:"a" query:"a"`
-		}{},
 		"options": struct {
 			A string `query:"a,explode"`
-		}{},
-		"unexported": struct {
-			a string `path:"a"`
 		}{},
 		"embedded": struct{ convertInput }{},
 	} {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
@@ -89,7 +90,7 @@ func (a *App) Handler(s Site) (http.Handler, error) {
 		Logins:   a.accounts,
 		Database: a.store,
 		Gate:     a.gate.State,
-		SignUp:   s.SignUp,
+		SignUp:   s.SignUp != "",
 		Now:      time.Now,
 		Logger:   a.options.Logger,
 	}
@@ -106,18 +107,17 @@ func (a *App) Handler(s Site) (http.Handler, error) {
 		config.Rates, config.API, reference = provider, currencies, currencies.Reference
 	}
 	pages, err := web.New(web.Config{
-		Accounts:   a.accounts,
-		Sessions:   a.store,
-		Gate:       a.options.Control,
-		Address:    address,
-		Timezone:   s.Timezone,
-		SignUp:     s.SignUp,
-		SignUpPlan: s.SignUpPlan,
-		Brand:      brand,
-		NoRates:    s.NoRates,
-		Docs:       reference,
-		Now:        time.Now,
-		Logger:     a.options.Logger,
+		Accounts: a.accounts,
+		Sessions: a.store,
+		Gate:     a.options.Control,
+		Address:  address,
+		Timezone: s.Timezone,
+		SignUp:   s.SignUp,
+		Brand:    brand,
+		NoRates:  s.NoRates,
+		Docs:     reference,
+		Now:      time.Now,
+		Logger:   a.options.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing pages: %w", err)
@@ -165,11 +165,10 @@ func (o Options) OpenRates() (*ecb.Provider, error) {
 		return nil, fmt.Errorf("reading embedded rates: %w", err)
 	}
 	return ecb.Open(ecb.Options{
-		Base:       base,
-		Directory:  o.ratesDirectory(),
-		HistoryURL: o.RatesHistory,
-		DailyURL:   o.RatesDaily,
-		Logger:     o.Logger,
+		Base:      base,
+		Directory: filepath.Join(o.Directory, "rates"),
+		URL:       o.Rates,
+		Logger:    o.Logger,
 	})
 }
 

@@ -167,7 +167,7 @@ func TestTwoAppsInOneProcess(t *testing.T) {
 // currency API, and fetches no rates until another site has that API.
 func TestNoRates(t *testing.T) {
 	options := newOptions(t, gatetest.Start(t), http.DefaultTransport)
-	options.RatesHistory, options.RatesDaily = "http://127.0.0.1:1/history", "http://127.0.0.1:1/daily"
+	options.Rates = "http://127.0.0.1:1"
 	a, err := app.Open(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
@@ -244,8 +244,8 @@ func TestOpenFails(t *testing.T) {
 		want string
 	}{
 		"data":     {func(o *app.Options) { o.Directory = "" }, `invalid directory: want a directory for the data`},
-		"history":  {func(o *app.Options) { o.RatesHistory = "ftp://u:hunter2@x" }, `invalid rates_history: want an HTTP or HTTPS URL, or off`},
-		"daily":    {func(o *app.Options) { o.RatesDaily = "off" }, `invalid rates_daily: want an HTTP or HTTPS URL, or off`},
+		"rates":    {func(o *app.Options) { o.Rates = "ftp://u:hunter2@x" }, `invalid rates: want an HTTP or HTTPS URL, or embedded`},
+		"no URL":   {func(o *app.Options) { o.Rates = "off" }, `invalid rates: want an HTTP or HTTPS URL, or embedded`},
 		"control":  {func(o *app.Options) { o.Control = nil }, `invalid control: want a client of the control API`},
 		"logger":   {func(o *app.Options) { o.Logger = nil }, `invalid logger: want a logger`},
 		"database": {func(o *app.Options) { o.Database = "mysql://x" }, `invalid database: want a URL that begins with postgres://`},
@@ -275,9 +275,7 @@ func TestInvalidSite(t *testing.T) {
 		"address": {func(s *app.Site) { s.Address = "ftp://rates.example" }, `invalid address "ftp://rates.example": want http://host or https://host`},
 		"zone":    {func(s *app.Site) { s.Timezone = "Local" }, `invalid timezone "Local": want an IANA zone such as Europe/Berlin`},
 		"no zone": {func(s *app.Site) { s.Timezone = "" }, `invalid timezone: want an IANA zone such as Europe/Berlin`},
-		"name":    {func(s *app.Site) { s.Name = " " }, `invalid name " ": want 1 to 40 characters, without control characters`},
-		"logo":    {func(s *app.Site) { s.Logo = "app.go" }, `invalid logo "app.go": want an SVG, PNG, WebP or JPEG image of at most 256 KiB`},
-		"contact": {func(s *app.Site) { s.Contact = "help" }, `invalid contact "help": want an HTTP or HTTPS URL without a password, or an e-mail address`},
+		"brand":   {func(s *app.Site) { s.Name = " " }, `invalid name " ": want 1 to 40 characters, without control characters`},
 		"check":   {func(s *app.Site) { s.Check = nil }, `invalid check: want a check of requests`},
 	} {
 		site := newSite(t)

@@ -85,21 +85,16 @@ func TestLogo(t *testing.T) {
 	full := svg + strings.Repeat(" ", maxLogo-len(svg))
 	for name, c := range map[string]struct{ content, mediaType string }{
 		"svg":                   {svg, "image/svg+xml"},
-		"svg after a mark":      {"\ufeff" + svg, "image/svg+xml"},
 		"svg with entities":     {`<!DOCTYPE svg [ <!ENTITY ns_svg "http://www.w3.org/2000/svg"> ]><svg xmlns="&ns_svg;"/>`, "image/svg+xml"},
-		"svg with another name": {`<s:svg xmlns:s="http://www.w3.org/2000/svg"/>`, "image/svg+xml"},
 		"png":                   {asPNG.String(), "image/png"},
 		"jpeg":                  {asJPEG.String(), "image/jpeg"},
 		"webp":                  {string(webp), "image/webp"},
 		"as long as allowed":    {full, "image/svg+xml"},
 		"too long":              {full + " ", ""},
-		"empty":                 {"", ""},
-		"text":                  {"a logo", ""},
 		"html":                  {`<html xmlns="http://www.w3.org/1999/xhtml">` + svg + `</html>`, ""},
 		"svg without namespace": {`<svg/>`, ""},
 		"svg that is cut off":   {svg[:len(svg)-1], ""},
 		"two roots":             {`<html/>` + svg[strings.Index(svg, "<svg"):], ""},
-		"gif":                   {"GIF89a\x01\x00\x01\x00", ""},
 	} {
 		path := filepath.Join(t.TempDir(), "logo.png")
 		if err := os.WriteFile(path, []byte(c.content), 0o600); err != nil {

@@ -2,7 +2,6 @@ package app
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -13,11 +12,12 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/upstream/account/database"
+	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
 	"github.com/caddy-tollgate/tollgate/upstream/server"
 )
 
 // Options are the data of an App and what it works with. All but Database
-// and the URLs are required.
+// and Rates are required.
 type Options struct {
 	// Directory holds the rates and, without Database, the accounts. It is
 	// created when it is missing.
@@ -27,9 +27,8 @@ type Options struct {
 	// for a SQLite file in Directory.
 	Database string
 
-	// RatesHistory and RatesDaily are the URLs of the ECB's whole history
-	// and of its newest rates. An empty URL is never fetched.
-	RatesHistory, RatesDaily string
+	// Rates is the base URL of the ECB's files. Empty: none are fetched.
+	Rates string
 
 	// Control calls the gate's control API. The App does not close its
 	// connections.
@@ -50,12 +49,9 @@ type Site struct {
 	// page that people see before they sign in.
 	Timezone string
 
-	// SignUp lets strangers create an account.
-	SignUp bool
-
-	// SignUpPlan is the plan of these accounts. The gate must have it.
-	// Default: account.FreePlan.
-	SignUpPlan string
+	// SignUp is the plan of accounts that strangers create. The gate must
+	// have it. Empty: strangers cannot create accounts.
+	SignUp string
 
 	// NoRates leaves out the currency API: the site has accounts and pages,
 	// for another API behind the gate. Without a site that has the currency
@@ -110,13 +106,13 @@ const (
 // gate's.
 func Directory(data string) string { return filepath.Join(data, "upstream") }
 
-// RatesURL returns the URL of a setting: none for "off", and the fallback for
-// an empty setting.
-func RatesURL(setting, fallback string) string {
-	if setting == "off" {
+// RatesURL returns the Rates of a setting: none for "embedded", and the ECB's
+// URL for an empty setting.
+func RatesURL(setting string) string {
+	if setting == "embedded" {
 		return ""
 	}
-	return cmp.Or(setting, fallback)
+	return cmp.Or(setting, ecb.BaseURL)
 }
 
 // Validate returns an *OptionError if an option is invalid. It opens nothing.
@@ -124,13 +120,10 @@ func (o Options) Validate() error {
 	if o.Directory == "" {
 		return &OptionError{"directory", "", "a directory for the data"}
 	}
-	for _, fetched := range []struct{ name, url string }{{"rates_history", o.RatesHistory}, {"rates_daily", o.RatesDaily}} {
-		u, err := url.Parse(fetched.url)
-		if err != nil || fetched.url != "" && (u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-			return &OptionError{fetched.name, "", "an HTTP or HTTPS URL, or off"}
-		}
-	}
+	u, err := url.Parse(o.Rates)
 	switch {
+	case err != nil || o.Rates != "" && (u.Host == "" || u.Scheme != "http" && u.Scheme != "https"):
+		return &OptionError{"rates", "", "an HTTP or HTTPS URL, or embedded"}
 	case o.Database != "" && !database.IsURL(o.Database):
 		return &OptionError{"database", "", "a URL that begins with postgres://"}
 	case o.Control == nil:
@@ -157,8 +150,6 @@ func (s Site) Validate() error {
 	return err
 }
 
-func (o Options) ratesDirectory() string { return filepath.Join(o.Directory, "rates") }
-
 // Secure tells whether session cookies are sent over TLS only.
 func (s Site) Secure() bool {
 	address, err := PublicURL(s.Address)
@@ -182,16 +173,4 @@ func CheckAssertions(secret, address string, gate *client.Client, logger *slog.L
 		logger.Warn("an assertion has an unknown key", slog.Any("error", err))
 	})
 	return server.CheckAssertion(verifier), nil
-}
-
-// ParseSwitch reads the value of a setting that is on or off. It also accepts
-// true and false.
-func ParseSwitch(text string) (on bool, err error) {
-	switch text {
-	case "on", "true":
-		return true, nil
-	case "off", "false":
-		return false, nil
-	}
-	return false, errors.New("want on or off")
 }

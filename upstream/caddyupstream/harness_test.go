@@ -58,7 +58,7 @@ type setup struct {
 func (s setup) handler() string {
 	fetch := s.fetch
 	if fetch == "" {
-		fetch = "rates_history off\nrates_daily off"
+		fetch = "rates embedded"
 	}
 	return fmt.Sprintf("tollgate_upstream {\ndata %s\n%s\n%s\n}\n", s.data, fetch, s.options)
 }
@@ -79,9 +79,7 @@ func (s setup) text() string {
 	grace_period 5s
 	%s
 	tollgate {
-		store badger %s/gate {
-			reserve 1MiB
-		}
+		store badger %s/gate
 		secret %s
 		guard /api/
 		login POST /api/login {
@@ -210,9 +208,9 @@ func (a answered) code() string {
 func (r *running) ask(t testing.TB, method, target, body string, headers ...string) answered {
 	t.Helper()
 	got, err := r.try(t.Context(), method, target, body, headers...)
-	// Right after a reload the listener of the last configuration may take
-	// in a connection and reset it when it closes: no handler saw the request.
-	for again := 0; again < 3 && errors.Is(err, syscall.ECONNRESET); again++ {
+	// Right after a reload the listener of the last configuration may accept
+	// a connection and close it: no handler saw the request.
+	for again := 0; again < 3 && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)); again++ {
 		got, err = r.try(t.Context(), method, target, body, headers...)
 	}
 	if err != nil {

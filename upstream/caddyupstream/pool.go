@@ -24,7 +24,7 @@ type appKey struct{ directory, database string }
 // pooledApp is an open App in the pool.
 type pooledApp struct {
 	*app.App
-	urls [2]string // that it fetches rates from
+	rates string // where it fetches rates from
 }
 
 // Destruct closes the App.
@@ -45,11 +45,9 @@ func (u *Upstream) openWithin(timeout time.Duration) error {
 		if err != nil {
 			return nil, fmt.Errorf("opening the upstream: %w", err)
 		}
-		return &pooledApp{opened, u.urls()}, nil
+		return &pooledApp{opened, u.options.Rates}, nil
 	})
 }
-
-func (u *Upstream) urls() [2]string { return [2]string{u.options.RatesHistory, u.options.RatesDaily} }
 
 // join makes the handler a user of the pooled App. If there is none, it
 // calls open. errNotOpen leaves the handler without an App.
@@ -67,8 +65,8 @@ func (u *Upstream) join(open caddy.Constructor) error {
 	}
 	u.pooled = &key
 	pooled := value.(*pooledApp)
-	if pooled.urls != u.urls() && !u.NoRates {
-		u.options.Logger.Warn("rates_history or rates_daily differ from those in use, and are ignored until a restart",
+	if pooled.rates != u.options.Rates && !u.site.NoRates {
+		u.options.Logger.Warn("the URL of rates differs from the one in use, and is ignored until a restart",
 			"directory", u.options.Directory)
 	}
 	handler, err := pooled.Handler(u.site)

@@ -24,7 +24,7 @@ func TestReloadThatFails(t *testing.T) {
 	r.person(t, "ada@example.com")
 	id, bearer := r.key(t)
 	running, before := r.setup, caddyupstream.Apps()
-	for name, c := range startMistakes(t) {
+	for name, c := range startMistakes {
 		if err := load(running.with(c.options).text()); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -35,7 +35,7 @@ func TestReloadThatFails(t *testing.T) {
 	if got := r.login(t, "ada@example.com"); got.status != http.StatusOK {
 		t.Errorf("login: got %d %s", got.status, got.body)
 	}
-	if n, want := used(t, id), int64(len(startMistakes(t))); n != want {
+	if n, want := used(t, id), int64(len(startMistakes)); n != want {
 		t.Errorf("counted %d calls, want %d", n, want)
 	}
 	sameApps(t, before)
@@ -52,28 +52,31 @@ func sameApps(t *testing.T, before map[string]*app.App) {
 
 // TestReload keeps the database open, and changes the parts of the site.
 func TestReload(t *testing.T) {
-	r := start(t, setup{gate: "timezone Europe/Berlin", options: "signup on"})
+	r := start(t, setup{options: "signup free"})
 	r.person(t, "ada@example.com")
 	before := caddyupstream.Apps()
-	state := func() string {
-		return fmt.Sprint(strings.Contains(r.ask(t, "GET", "/", "").body, "Asia/Kathmandu"), " ", r.signUp(t, fmt.Sprintf("p%d@example.com", r.accounts)))
-	}
-	for _, step := range []struct{ options, want string }{
-		{"signup on", "false 303 "},
-		{"signup on\naddress https://rates.example", "false 303 __Host-"},
-		{"signup on\ntimezone Asia/Kathmandu", "true 303 "},
-		{"timezone Asia/Kathmandu", "true 404 "},
+	for i, step := range []struct {
+		gate, options string
+		zone          bool
+		signUp        string
+	}{
+		{"", "signup free", false, "303 "},
+		{"", "signup free\naddress https://rates.example", false, "303 __Host-"},
+		{"timezone Asia/Kathmandu", "signup free", true, "303 "},
+		{"timezone Asia/Kathmandu", "", true, "404 "},
 	} {
-		r.options = step.options
-		r.accounts++
+		r.gate, r.options = step.gate, step.options
 		if err := r.reload(); err != nil {
 			t.Fatal(err)
 		}
-		if got := state(); got != step.want {
-			t.Errorf("%q: got %q, want %q", step.options, got, step.want)
+		if got := r.signUp(t, fmt.Sprintf("p%d@example.com", i)); got != step.signUp {
+			t.Errorf("%+v: the sign-up answers %q", step, got)
+		}
+		if got := r.ask(t, "GET", "/", ""); strings.Contains(got.body, "Asia/Kathmandu") != step.zone {
+			t.Errorf("%+v: the page has %s", step, got.body)
 		}
 		if got := r.login(t, "ada@example.com"); got.status != http.StatusOK {
-			t.Errorf("%q: login: got %d %s", step.options, got.status, got.body)
+			t.Errorf("%+v: login: got %d %s", step, got.status, got.body)
 		}
 		sameApps(t, before)
 	}
@@ -110,7 +113,7 @@ func TestReloadUnderLoad(t *testing.T) {
 			}
 		}()
 	}
-	for i := range 20 {
+	for i := range 5 {
 		r.more = fmt.Sprintf("http://site%d.test:%d {\nrespond x\n}", i, r.port)
 		if err := r.reload(); err != nil {
 			t.Fatal(err)
@@ -127,18 +130,18 @@ func TestRatesURLsChanged(t *testing.T) {
 	logged := filepath.Join(t.TempDir(), "log")
 	r := start(t, setup{global: "log {\noutput file " + logged + "\n}"})
 	before := caddyupstream.Apps()
-	const warning = "rates_history or rates_daily differ from those in use, and are ignored until a restart"
+	const warning = "the URL of rates differs from the one in use, and is ignored until a restart"
 	if err := r.reload(); err != nil {
 		t.Fatal(err)
 	}
-	r.options = "timezone Asia/Kathmandu"
+	r.options = "name Weather"
 	if err := r.reload(); err != nil {
 		t.Fatal(err)
 	}
 	if text := read(t, logged); strings.Contains(text, warning) {
 		t.Errorf("warned without a change: %s", text)
 	}
-	r.fetch = "rates_history off\nrates_daily http://u:hunter2@127.0.0.1:1/daily.xml"
+	r.fetch = "rates http://u:hunter2@127.0.0.1:1"
 	if err := r.reload(); err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +218,7 @@ func freePort(t testing.TB) int {
 func TestReloadKeepsNoConfiguration(t *testing.T) {
 	r := start(t, setup{})
 	first := gateInForce(t)
-	r.options = "timezone Asia/Kathmandu"
+	r.options = "name Weather"
 	for i := range 20 {
 		r.more = fmt.Sprintf("http://site%d.test:0 {\nrespond x\n}", i)
 		if err := r.reload(); err != nil {
@@ -240,22 +243,22 @@ func gateInForce(t *testing.T) weak.Pointer[caddymodule.App] {
 	return weak.Make(running.(*caddymodule.App))
 }
 
-// TestReloadNoRates leaves out the currency API, and brings it back, without
-// opening the database again.
-func TestReloadNoRates(t *testing.T) {
-	r := start(t, setup{options: "no_rates on"})
+// TestReloadWithoutRates leaves out the currency API, and brings it back,
+// without opening the database again.
+func TestReloadWithoutRates(t *testing.T) {
+	r := start(t, setup{fetch: "rates none"})
 	_, bearer := r.key(t)
 	before := caddyupstream.Apps()
 	for _, step := range []struct {
-		options string
-		status  int
-	}{{"no_rates on", http.StatusNotFound}, {"", http.StatusOK}, {"no_rates on", http.StatusNotFound}} {
-		r.options = step.options
+		rates  string
+		status int
+	}{{"rates none", http.StatusNotFound}, {"rates embedded", http.StatusOK}, {"rates none", http.StatusNotFound}} {
+		r.fetch = step.rates
 		if err := r.reload(); err != nil {
 			t.Fatal(err)
 		}
 		if got := r.get(t, convert, bearer); got.status != step.status {
-			t.Errorf("%q: got %d %s, want %d", step.options, got.status, got.body, step.status)
+			t.Errorf("%q: got %d %s, want %d", step.rates, got.status, got.body, step.status)
 		}
 		sameApps(t, before)
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
-	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
 	"github.com/caddy-tollgate/tollgate/upstream/server"
 )
 
@@ -28,8 +27,8 @@ import (
 // The database and the rates stay open across reloads. Handlers with the same
 // data and database share them.
 //
-// All options but signup and no_rates can have placeholders such as {env.NAME} and
-// {file./path}, which are resolved when the configuration is loaded. An
+// All options can have placeholders such as {env.NAME} and {file./path},
+// which are resolved when the configuration is loaded. An
 // empty option has its default. A placeholder inside a longer value must not
 // be empty, and neither must a file.
 type Upstream struct {
@@ -47,24 +46,12 @@ type Upstream struct {
 	// data directory.
 	Database string `json:"database,omitempty"`
 
-	// Timezone is the IANA zone whose midnight resets the quotas, as the
-	// pages show it. Default: the gate's.
-	Timezone string `json:"timezone,omitempty"`
-
-	// SignUp lets strangers create an account. Default: off.
-	SignUp bool `json:"signup,omitempty"`
-
-	// SignUpPlan is the plan of accounts that strangers create. The gate must
-	// have it. Default: free.
-	SignUpPlan string `json:"signup_plan,omitempty"`
-
-	// NoRates leaves out the currency API: the handler serves accounts and
-	// web pages for another API behind the gate, and fetches no rates.
-	// Default: off.
-	NoRates bool `json:"no_rates,omitempty"`
+	// SignUp is the plan of accounts that strangers create. The gate must
+	// have it. Default: strangers cannot create accounts.
+	SignUp string `json:"signup,omitempty"`
 
 	// Name is what the web pages call the product, up to 40 characters.
-	// Default: Currency API, or API with no_rates.
+	// Default: Currency API, or API without rates.
 	Name string `json:"name,omitempty"`
 
 	// Logo is the file of the product's logo, an SVG, PNG, WebP or JPEG
@@ -76,13 +63,11 @@ type Upstream struct {
 	// an e-mail address. The pages link to it. Default: none.
 	Contact string `json:"contact,omitempty"`
 
-	// RatesHistory is the URL of the ECB's whole history, or off. Default:
-	// the ECB's. Restart Caddy to change it.
-	RatesHistory string `json:"rates_history,omitempty"`
-
-	// RatesDaily is the URL of the ECB's newest rates, or off. Default: the
-	// ECB's. Restart Caddy to change it.
-	RatesDaily string `json:"rates_daily,omitempty"`
+	// Rates is the base URL of the files eurofxref-hist.zip and
+	// eurofxref-daily.xml. "embedded" fetches nothing. "none" leaves out the
+	// currency API: the handler serves accounts and web pages for another API
+	// behind the gate. Default: the ECB's URL. Restart Caddy to change the URL.
+	Rates string `json:"rates,omitempty"`
 
 	options app.Options
 	site    app.Site
@@ -118,8 +103,8 @@ func (u *Upstream) Provision(ctx caddy.Context) error {
 // values.
 func (u *Upstream) resolve(timezone string) error {
 	values, errs := map[string]string{}, []error{}
-	for _, name := range texts {
-		value, err := replace(*u.text(name))
+	for _, name := range options {
+		value, err := replace(*u.option(name))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: empty or unknown placeholder", name))
 		}
@@ -133,27 +118,35 @@ func (u *Upstream) resolve(timezone string) error {
 		return fmt.Errorf("data: %w", err)
 	}
 	u.options = app.Options{
-		Directory:    app.Directory(directory),
-		Database:     values["database"],
-		RatesHistory: app.RatesURL(values["rates_history"], ecb.HistoryURL),
-		RatesDaily:   app.RatesURL(values["rates_daily"], ecb.DailyURL),
-		Control:      caddymodule.ControlClient(),
-		Logger:       outage.Logger(caddymodule.ProcessLog("tollgate.upstream")),
+		Directory: app.Directory(directory),
+		Database:  values["database"],
+		Control:   caddymodule.ControlClient(),
+		Logger:    outage.Logger(caddymodule.ProcessLog("tollgate.upstream")),
 	}
 	u.site = app.Site{
 		Address:  cmp.Or(values["address"], app.DefaultAddress),
-		Timezone: cmp.Or(values["timezone"], timezone, "UTC"),
-		SignUp:   u.SignUp,
-		NoRates:  u.NoRates,
+		Timezone: cmp.Or(timezone, "UTC"),
+		SignUp:   values["signup"],
+		NoRates:  values["rates"] == "none",
 		Name:     values["name"],
 		Logo:     values["logo"],
 		Contact:  values["contact"],
 		Check:    check,
-
-		SignUpPlan: values["signup_plan"],
 	}
+	if u.site.NoRates {
+		values["rates"] = "" // of an App that a later configuration gives rates
+	}
+	u.options.Rates = app.RatesURL(values["rates"])
 	u.secure = u.site.Secure()
-	return errors.Join(u.options.Validate(), u.site.Validate())
+	return errors.Join(u.options.Validate(), u.site.Validate(), checkSignUp(u.site.SignUp))
+}
+
+// checkSignUp refuses a switch: signup takes a plan.
+func checkSignUp(plan string) error {
+	if plan == "on" || plan == "off" {
+		return fmt.Errorf("invalid signup %q: want the plan of new accounts, such as free; without the option, strangers cannot sign up", plan)
+	}
+	return nil
 }
 
 // replace replaces the placeholders of an option. An option of empty
@@ -168,23 +161,15 @@ func replace(option string) (string, error) {
 	return repl.ReplaceOrErr(option, true, true)
 }
 
-// texts are the names of the options with text.
-var texts = []string{"address", "data", "database", "timezone", "signup_plan", "name", "logo", "contact", "rates_history", "rates_daily"}
+// options are the names of all options.
+var options = []string{"address", "data", "database", "signup", "name", "logo", "contact", "rates"}
 
-// text returns an option with text, or nil if the name is no such option.
-func (u *Upstream) text(name string) *string {
+// option returns an option, or nil for an unknown name.
+func (u *Upstream) option(name string) *string {
 	return map[string]*string{
-		"address": &u.Address, "data": &u.Data, "database": &u.Database, "timezone": &u.Timezone,
-		"signup_plan": &u.SignUpPlan,
-		"name":        &u.Name, "logo": &u.Logo, "contact": &u.Contact,
-		"rates_history": &u.RatesHistory, "rates_daily": &u.RatesDaily,
+		"address": &u.Address, "data": &u.Data, "database": &u.Database, "signup": &u.SignUp,
+		"name": &u.Name, "logo": &u.Logo, "contact": &u.Contact, "rates": &u.Rates,
 	}[name]
-}
-
-// flag returns an option that is on or off, or nil if the name is no such
-// option.
-func (u *Upstream) flag(name string) *bool {
-	return map[string]*bool{"signup": &u.SignUp, "no_rates": &u.NoRates}[name]
 }
 
 // check accepts a request that the gate has passed for a purpose.

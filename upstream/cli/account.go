@@ -90,7 +90,12 @@ func accountAdd(gate Gate) *cobra.Command {
 The password is the first line of standard input, at least 15 characters
 and at most 1024 bytes long. It must not be easy to guess. With --generate the program creates one and prints it on a
 second line.`,
-		Args: oneOf("<email>", &email),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args)+min(len(email), 1) != 1 {
+				return misuse.Errorf("give one <email>")
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			address, err := account.ParseEmail(append(args, email)[0])
 			if err != nil {
@@ -252,42 +257,18 @@ func accountDelete(gate Gate) *cobra.Command {
 	return c
 }
 
-// oneOf refuses another number of arguments than one, which the flag --email
-// can replace.
-func oneOf(name string, email *string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		switch given := len(args) + min(len(*email), 1); {
-		case given == 0:
-			return misuse.Errorf("missing argument %s: %q takes an e-mail address%s", name, c.CommandPath(), orID(name))
-		case len(args) > 1:
-			return misuse.Errorf("unexpected argument %q: %q takes one %s", args[1], c.CommandPath(), name)
-		case given > 1:
-			return misuse.Errorf("unexpected argument %q: --email names the account", args[0])
-		}
-		return nil
-	}
-}
-
-func orID(name string) string {
-	if name == "<account>" {
-		return " or an id"
-	}
-	return ""
-}
-
 // changeCommand returns a command that changes one account, given by its
 // e-mail address or its id.
 func changeCommand(gate Gate, name, short string, change func(*cobra.Command, *account.Service, string) error) *cobra.Command {
 	var s settings
-	var email string
 	c := &cobra.Command{
 		Use:   name + " <account>",
 		Short: short,
 		Long:  short + ".",
+		Args:  misuse.Arguments(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			named := append(args, email)[0]
 			return s.withAccounts(c, gate, func(accounts *account.Service) error {
-				a, err := find(c.Context(), accounts, named)
+				a, err := find(c.Context(), accounts, args[0])
 				if err == nil {
 					err = change(c, accounts, a.ID)
 				}
@@ -298,10 +279,8 @@ func changeCommand(gate Gate, name, short string, change func(*cobra.Command, *a
 			})
 		},
 	}
-	c.Args = oneOf("<account>", &email)
 	s.withData(c)
 	gate.Flags(c)
-	c.Flags().StringVar(&email, "email", "", "e-mail `address` of the account, instead of <account>")
 	return c
 }
 

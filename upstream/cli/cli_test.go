@@ -60,8 +60,7 @@ func runScript(t *testing.T, file string) {
 			env.Setenv("TOLLGATE_SECRET", gatetest.Secret)
 			env.Setenv("TOLLGATE_DATA", filepath.Join(env.WorkDir, "data"))
 			env.Setenv("TOLLGATE_UPSTREAM", listen)
-			env.Setenv("TOLLGATE_RATES_HISTORY", "off")
-			env.Setenv("TOLLGATE_RATES_DAILY", "off")
+			env.Setenv("TOLLGATE_RATES", "embedded")
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

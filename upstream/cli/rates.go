@@ -33,8 +33,7 @@ A running server loads the changes of these commands at its next refresh.`,
 
 // withRates declares the flags of commands that fetch rates.
 func (s *settings) withRates(c *cobra.Command) {
-	fromEnvironment(c, &s.history, "rates-history", "TOLLGATE_RATES_HISTORY", ecb.HistoryURL, "`URL` of the bank's whole history, or off")
-	fromEnvironment(c, &s.daily, "rates-daily", "TOLLGATE_RATES_DAILY", ecb.DailyURL, "`URL` of the bank's newest rates, or off")
+	fromEnvironment(c, &s.rates, "rates", "TOLLGATE_RATES", ecb.BaseURL, "`URL` below which eurofxref-hist.zip and eurofxref-daily.xml lie, or embedded to fetch nothing")
 }
 
 // ratesState is the result of "rates status".
@@ -141,8 +140,8 @@ func ratesRefresh() *cobra.Command {
 		Args:  misuse.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			options := s.options(c)
-			if options.RatesHistory == "" && options.RatesDaily == "" {
-				return misuse.Errorf("nothing to fetch: --rates-history and --rates-daily are off")
+			if options.Rates == "" {
+				return misuse.Errorf("nothing to fetch: --rates is embedded")
 			}
 			provider, err := options.OpenRates()
 			if err != nil {

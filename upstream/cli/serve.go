@@ -75,8 +75,11 @@ func (s *settings) serve(c *cobra.Command) (err error) {
 		return err
 	}
 	site := app.Site{
-		Address: s.address, Timezone: s.timezone, SignUp: s.signUp, SignUpPlan: s.signUpPlan, NoRates: s.noRates,
+		Address: s.address, Timezone: s.timezone, NoRates: s.noRates,
 		Name: s.name, Logo: s.logo, Contact: s.contact, Check: check,
+	}
+	if s.signUp {
+		site.SignUp = s.signUpPlan
 	}
 	if err := site.Validate(); err != nil {
 		return err
@@ -109,10 +112,8 @@ func (s *settings) signUpFromEnvironment(c *cobra.Command) error {
 	if text == "" || c.Flag("signup").Changed {
 		return nil
 	}
-	on, err := app.ParseSwitch(text)
-	if err != nil {
-		return misuse.Errorf("invalid TOLLGATE_SIGNUP %q: %w", text, err)
+	if s.signUp = text == "on"; !s.signUp && text != "off" {
+		return misuse.Errorf("invalid TOLLGATE_SIGNUP %q: want on or off", text)
 	}
-	s.signUp = on
 	return nil
 }

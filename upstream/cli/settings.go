@@ -36,8 +36,7 @@ type settings struct {
 	name       string
 	logo       string
 	contact    string
-	history    string
-	daily      string
+	rates      string
 }
 
 // fromEnvironment declares a flag. Its default is an environment variable
@@ -130,10 +129,9 @@ func readSecret(path string) (string, error) {
 // options returns the options of an App without a client of the gate.
 func (s *settings) options(c *cobra.Command) app.Options {
 	return app.Options{
-		Directory:    app.Directory(s.data),
-		Database:     os.Getenv("TOLLGATE_DATABASE"),
-		RatesHistory: app.RatesURL(s.history, ""),
-		RatesDaily:   app.RatesURL(s.daily, ""),
-		Logger:       slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil)),
+		Directory: app.Directory(s.data),
+		Database:  os.Getenv("TOLLGATE_DATABASE"),
+		Rates:     app.RatesURL(s.rates),
+		Logger:    slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil)),
 	}
 }

@@ -84,43 +84,6 @@ func TestSeries(t *testing.T) {
 	})
 }
 
-// What has ended has no rate after its last day, and none is carried there.
-func TestSeriesEndsWithTheCurrency(t *testing.T) {
-	t.Parallel()
-	// The lev ended with Wednesday, 31 December 2025.
-	data := build(t,
-		"2025-12-29 BGN 1.9558 ECB", "2025-12-29 USD 1.17 ECB",
-		"2026-01-02 USD 1.18 ECB", "2026-01-02 BGN 1.9558 snapshot",
-	)
-	tests := []struct {
-		name  string
-		group rates.Group
-		fill  bool
-		want  []string
-	}{
-		{"filled", rates.Daily, true, []string{
-			"2025-12-29 0.598220676961", "2025-12-30 0.598220676961 filled", "2025-12-31 0.598220676961 filled",
-		}},
-		{"not filled", rates.Daily, false, []string{"2025-12-29 0.598220676961"}},
-		{"weeks", rates.Weekly, true, []string{"2025-12-29 0.598220676961"}},
-		{"months", rates.Monthly, true, []string{"2025-12-29 0.598220676961"}},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			for _, start := range []string{"2025-12-20", "2025-12-29"} {
-				got := lines(t, data, rates.Range{
-					From: "BGN", To: "USD", Start: date(t, start), End: date(t, "2026-01-20"),
-					Group: test.group, FillPrevious: test.fill,
-				})
-				if !slices.Equal(got, test.want) {
-					t.Errorf("from %s: got %q, want %q", start, got, test.want)
-				}
-			}
-		})
-	}
-}
-
 // Every point can be had again by asking At for its date; and of a filled
 // series by days nothing is missing that At has. The days have random
 // holes and both sources, and the lev ends on the way.
@@ -180,49 +143,4 @@ func drawn(t *rapid.T, source rates.Source, from, to civil.Date) *rates.Dataset 
 		}
 	}
 	return b.Build()
-}
-
-func TestGroupsPickTheLastOfThePeriod(t *testing.T) {
-	t.Parallel()
-	data, err := rates.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, group := range []rates.Group{rates.Daily, rates.Weekly, rates.Monthly} {
-		points := data.Series(rates.Range{
-			From: "USD", To: "KES", Start: civil.New(2024, 1, 1), End: data.Newest(), Group: group,
-		})
-		if len(points) == 0 {
-			t.Fatal("got no points")
-		}
-		for i, p := range points {
-			day, err := data.At(p.Date, "USD", "KES")
-			if err != nil || day.Date() != p.Date || p.Filled {
-				t.Fatalf("%s: got %v", p.Date, err)
-			}
-			if i == 0 {
-				continue
-			}
-			before, this := points[i-1].Date.Time(), p.Date.Time()
-			beforeYear, beforeWeek := before.ISOWeek()
-			year, week := this.ISOWeek()
-			if !before.Before(this) || group == rates.Weekly && beforeYear == year && beforeWeek == week ||
-				group == rates.Monthly && before.Year() == this.Year() && before.Month() == this.Month() {
-				t.Fatalf("%s and %s are of one period", before, this)
-			}
-		}
-	}
-}
-
-func BenchmarkSeries(b *testing.B) {
-	var builder rates.Builder
-	for day := civil.New(2016, 1, 1); day < civil.New(2026, 1, 1); day++ {
-		builder.Set(day, "USD", value(b, "1.1234"), rates.SourceECB)
-		builder.Set(day, "GBP", value(b, "0.8734"), rates.SourceECB)
-	}
-	data := builder.Build()
-	b.ReportAllocs()
-	for b.Loop() {
-		data.Series(rates.Range{From: "GBP", To: "USD", Start: civil.New(2016, 1, 1), End: civil.New(2025, 12, 31)})
-	}
 }

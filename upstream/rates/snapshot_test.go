@@ -2,7 +2,6 @@ package rates
 
 import (
 	"errors"
-	"runtime"
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
@@ -59,23 +58,4 @@ func TestTableRefused(t *testing.T) {
 			t.Errorf("%s: got %v, want errTable", name, err)
 		}
 	}
-}
-
-func BenchmarkSnapshot(b *testing.B) {
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	data, err := Snapshot()
-	if err != nil {
-		b.Fatal(err)
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	for b.Loop() {
-		if _, err := Snapshot(); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<10), "KiB-kept")
-	runtime.KeepAlive(data)
 }

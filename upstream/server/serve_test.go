@@ -96,17 +96,3 @@ func TestHeadersAreBounded(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestServeTellsWhyItFailed(t *testing.T) {
-	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Serve(t.Context(), listener, http.NotFoundHandler(), slog.New(slog.DiscardHandler)); err == nil {
-		t.Error("got no error from a closed listener")
-	}
-}

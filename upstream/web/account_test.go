@@ -17,7 +17,7 @@ import (
 // A person who signs up on a plan with access comes to the first key.
 func TestSignUpPlan(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *web.Config) { c.SignUp, c.SignUpPlan = true, "starter" })
+	w := newWorld(t, func(c *web.Config) { c.SignUp = "starter" })
 	ada := w.person()
 	ada.get("/signup").has(t, http.StatusOK, "<strong>starter</strong>", "At least 15 characters. A phrase of several words is best.")
 	got := ada.post("/signup", "email", "ada@example.com", "password", password)
@@ -27,7 +27,7 @@ func TestSignUpPlan(t *testing.T) {
 	ada.get(got.location).has(t, http.StatusOK, "Your account is ready.", "Create your first key", "Limits of your plan")
 	ada.makeKey("first")
 
-	unknown, log := newLoggedWorld(t, func(c *web.Config) { c.SignUp, c.SignUpPlan = true, "gold" })
+	unknown, log := newLoggedWorld(t, func(c *web.Config) { c.SignUp = "gold" })
 	unknown.person().get("/signup").has(t, http.StatusServiceUnavailable, "You cannot sign up at the moment")
 	unknown.person().post("/signup", "email", "bob@example.com", "password", password).
 		has(t, http.StatusServiceUnavailable, "You cannot sign up at the moment", "No account was created")
@@ -44,7 +44,7 @@ func TestSignUpPlan(t *testing.T) {
 func TestSignUpWithoutAccess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *web.Config) {
-		c.SignUp, c.Brand.Contact = true, web.Contact{URL: "mailto:help@example.com", Text: "help@example.com"}
+		c.SignUp, c.Brand.Contact = "free", web.Contact{URL: "mailto:help@example.com", Text: "help@example.com"}
 	})
 	const needs, contact = "With the plan <strong>starter</strong> or higher you can create keys.", `<a href="mailto:help@example.com">Contact us</a> to change your plan.`
 	ada := w.person()
@@ -76,17 +76,6 @@ func TestSignUpWithoutAccess(t *testing.T) {
 	}
 }
 
-func TestAccountPage(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a := w.add("ada@example.com", "starter")
-	ada := w.person().signIn("ada@example.com")
-	ada.get("/settings/account").has(t, http.StatusOK, "ada@example.com", "starter", a.ID, "Export data", "You cannot undo this")
-	if got := w.person().get("/settings/account/export"); got.status != http.StatusSeeOther {
-		t.Errorf("a stranger exports: got %d", got.status)
-	}
-}
-
 // exported is an export as a program reads it.
 type exported struct {
 	Account struct{ ID, Email, Plan string }
@@ -115,6 +104,8 @@ func TestExport(t *testing.T) {
 	ada, bob := w.person().signIn("ada@example.com"), w.person().signIn("bob@example.com")
 	bob.makeKey("bobs")
 	token := token.FindString(ada.post("/settings/keys/new", "name", "ci", "ability", "convert", "life", "90").body)
+	ada.get("/settings/account").has(t, http.StatusOK, "ada@example.com", "starter", a.ID, "Export data", "You cannot undo this")
+	w.person().get("/settings/account/export").has(t, http.StatusSeeOther)
 	got := ada.get("/settings/account/export")
 	if got.header.Get("Content-Type") != "application/json; charset=utf-8" || got.header.Get("Cache-Control") != "no-store" ||
 		got.header.Get("Content-Disposition") != `attachment; filename="account.json"` {

@@ -14,7 +14,7 @@ import (
 // something on a page. What the operator changes has no person.
 func TestActors(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *web.Config) { c.SignUp = true })
+	w := newWorld(t, func(c *web.Config) { c.SignUp = "free" })
 	ada := w.person()
 	ada.post("/signup", "email", "ada@example.com", "password", password).has(t, http.StatusSeeOther)
 	a, err := w.accounts.Find(t.Context(), "ada@example.com")

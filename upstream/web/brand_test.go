@@ -22,7 +22,7 @@ var ofCurrencies = regexp.MustCompile(`(?i)currenc|exchange|\bEUR\b|"/docs"`)
 func TestBrand(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *web.Config) {
-		c.NoRates, c.SignUp = true, true
+		c.NoRates, c.SignUp = true, "free"
 		c.Brand = web.Brand{
 			Name: name, Logo: web.Logo{MediaType: "image/svg+xml", Content: []byte(image)},
 			Contact: web.Contact{URL: "https://weather.example/help?a=b&c", Text: "weather.example/help"},
@@ -57,7 +57,6 @@ func TestBrand(t *testing.T) {
 		{bob, "/settings/password", 200, nil},
 		{bob, "/settings/sessions", 200, nil},
 		{bob, "/usage", 200, nil},
-		{bob, "/usage/calls", 200, nil},
 	} {
 		got := c.who.get(c.target)
 		got.has(t, c.status, append(c.want, "<span>Weather &amp; &lt;b&gt;More&lt;/b&gt;</span></a>", "/logo.svg\" alt=\"\"",

@@ -10,7 +10,7 @@ import (
 func TestEqualRefusalsAreOneRow(t *testing.T) {
 	t.Parallel()
 	v, document := storyVisit("starter"), burstUsage()
-	rows := v.callList(document, callFilter{}, 0, callsPerPage).Rows
+	rows := v.callRows(document.RecentCalls)
 	if len(rows) != 22 {
 		t.Fatalf("got %d rows, want 2 of refusals and 20 of calls", len(rows))
 	}
@@ -32,10 +32,10 @@ func TestEqualRefusalsAreOneRow(t *testing.T) {
 	for i := range document.RecentCalls[:50] {
 		document.RecentCalls[i].KeyID = "key_1"
 	}
-	if rows = v.keyCalls("key_1", document, nil).Recent; len(rows) != 2 || rows[0].Calls != 30 {
+	if rows = v.keyCalls("key_1", document); len(rows) != 2 || rows[0].Calls != 30 {
 		t.Errorf("the page of the key has %+v", rows)
 	}
-	if page := tell(t, storySite(t), "calls-burst").Body.String(); !strings.Contains(page, "<code>quota_exceeded</code> <strong>× 30</strong>") {
+	if page := tell(t, storySite(t), "usage-burst").Body.String(); !strings.Contains(page, "<code>quota_exceeded</code> <strong>× 30</strong>") {
 		t.Errorf("the page lacks the number: %s", page)
 	}
 }

@@ -19,14 +19,8 @@ const (
 	dayWidth    = 10
 	chartHeight = 1000
 
-	// maxSeries is the number of colours. If there are more endpoints, those
-	// with the fewest calls share the last one.
+	// maxSeries is the number of colours. Further endpoints share the last.
 	maxSeries = 6
-
-	daysOfWeek = 7
-	// fullWeeks is up to how many days every Monday has a label, not every
-	// third.
-	fullWeeks = 45
 )
 
 // chart is the calls of each day, stacked by endpoint, with the refused calls
@@ -43,8 +37,6 @@ type chart struct {
 	Ticks string
 	// Endpoints are the names of Cells. There are none for one endpoint alone.
 	Endpoints []string
-	// Limit is the limit of the chosen endpoint, nil if there is none.
-	Limit *chartLimit
 	// Summary describes the chart in a sentence.
 	Summary string
 	// Rows are the days with calls, newest first. Without any, the page says so
@@ -52,25 +44,19 @@ type chart struct {
 	Rows []column
 }
 
-// chartLimit is the line of a limit a day. Y is empty if the limit is far above
-// the bars.
-type chartLimit struct{ Y, Text string }
-
 // series is one endpoint: its bars as an SVG path, and its text in the
 // legend.
 type series struct {
 	Name, Total string
 	// Class is its colour.
 	Class string
-	// Endpoint is empty for several endpoints together, and for refused calls.
-	Endpoint string
-	Bars     string
+	Bars  string
 }
 
 // column is one day.
 type column struct {
-	Day, Short string
-	// Tick labels the axis. It is empty on most days.
+	Short string
+	// Tick labels the axis at Mondays.
 	Tick              string
 	Admitted, Refused string
 	// Cells are the admitted calls to each endpoint, for the table.
@@ -84,7 +70,6 @@ type chartData struct {
 	names   []string
 	counts  [][]int64
 	refused []int64
-	limit   *int64
 }
 
 // refusedCalls are the numbers of refused calls by day and endpoint.
@@ -93,61 +78,25 @@ type refusedCalls map[string]map[string]int64
 const (
 	refusedName  = "Refused"
 	refusedClass = "refused"
-	othersName   = "Others"
 )
 
-// newChartData returns the data of all endpoints, or of one.
-func newChartData(document api.UsageDocument, refused refusedCalls, only string) chartData {
+// newChartData returns the data of all endpoints.
+func newChartData(document api.UsageDocument, refused refusedCalls) chartData {
 	d := chartData{refused: make([]int64, len(document.Days))}
 	for i, day := range document.Days {
 		d.days = append(d.days, day.Day)
-		for endpoint, n := range refused[day.Day] {
-			if only == "" || endpoint == only {
-				d.refused[i] += n
-			}
+		for _, n := range refused[day.Day] {
+			d.refused[i] += n
 		}
 	}
 	for _, e := range document.Endpoints {
-		if only != "" && e.Endpoint != only {
-			continue
-		}
-		d.limit = e.Limit
 		counts := make([]int64, len(document.Days))
 		for i, day := range document.Days {
 			counts[i] = day.Calls[e.Endpoint]
 		}
 		d.names, d.counts = append(d.names, e.Endpoint), append(d.counts, counts)
 	}
-	if only == "" {
-		d.limit = nil
-		d.group()
-	}
 	return d
-}
-
-// group puts the smallest series together if there are more than colours.
-func (d *chartData) group() {
-	if len(d.names) <= maxSeries {
-		return
-	}
-	sums := make([]int64, len(d.names))
-	for i, counts := range d.counts {
-		sums[i] = sumOf(counts)
-	}
-	least := slices.Sorted(slices.Values(sums))[len(sums)-maxSeries+1]
-	var grouped chartData
-	others := make([]int64, len(d.days))
-	for i, name := range d.names {
-		if sums[i] >= least && len(grouped.names) < maxSeries-1 {
-			grouped.names, grouped.counts = append(grouped.names, name), append(grouped.counts, d.counts[i])
-			continue
-		}
-		for day, n := range d.counts[i] {
-			others[day] += n
-		}
-	}
-	grouped.names, grouped.counts = append(grouped.names, othersName), append(grouped.counts, others)
-	d.names, d.counts = grouped.names, grouped.counts
 }
 
 // newChart returns the chart of the data, or nil without any.
@@ -165,20 +114,9 @@ func newChart(d chartData) *chart {
 		}
 	}
 	top := roundUp(most)
-	if d.limit != nil {
-		c.Limit = &chartLimit{Text: limitText(*d.limit, perDay)}
-		if *d.limit <= max(4*most, 10) {
-			top = roundUp(max(most, *d.limit))
-			c.Limit.Y = strconv.Itoa(level(*d.limit, top))
-		}
-	}
 	c.Top, c.Middle = humanize.Comma(top), humanize.Comma(top/2)
 	for i, name := range d.names {
-		s := series{Name: name, Class: "c" + strconv.Itoa(min(i, maxSeries-1)), Endpoint: name}
-		if name == othersName {
-			s.Endpoint = ""
-		}
-		c.Series = append(c.Series, s)
+		c.Series = append(c.Series, series{Name: name, Class: "c" + strconv.Itoa(min(i, maxSeries-1))})
 	}
 	if len(d.names) > 1 {
 		c.Endpoints = d.names
@@ -216,12 +154,10 @@ func (c *chart) draw(d chartData, top int64) {
 	counts := append(slices.Clone(d.counts), d.refused)
 	bars := make([]strings.Builder, len(counts))
 	for i, day := range d.days {
-		col := column{
-			Day: day, Short: shortDay(day), Tick: tick(i, d.days),
-			Admitted: humanize.Comma(d.admitted(i)), Refused: humanize.Comma(d.refused[i]),
-		}
+		col := column{Short: shortDay(day), Admitted: humanize.Comma(d.admitted(i)), Refused: humanize.Comma(d.refused[i])}
 		x := i*dayWidth + dayWidth/2
 		if isMonday(day) {
+			col.Tick = col.Short
 			c.Ticks += "M" + strconv.Itoa(x) + " 0v40"
 		}
 		for j := range c.Endpoints {
@@ -243,26 +179,6 @@ func (c *chart) draw(d chartData, top int64) {
 	for j := range c.Series {
 		c.Series[j].Bars, c.Series[j].Total = bars[j].String(), humanize.Comma(sumOf(counts[j]))
 	}
-}
-
-// tick returns the label of a day below the axis, empty for most days. On the
-// narrowest phone, a label is as wide as the bars of 6 of 30 or 18 of 90 days.
-func tick(i int, days []string) string {
-	switch {
-	case len(days) <= daysOfWeek && i%2 == 1:
-		return ""
-	case len(days) <= daysOfWeek:
-		text := shortDay(days[i])
-		if number, _, _ := strings.Cut(text, " "); i > 0 && number != "1" && number != "2" {
-			return number // the month is that of the label before
-		}
-		return text
-	case !isMonday(days[i]):
-		return ""
-	case len(days) <= fullWeeks, (len(days)-i)/daysOfWeek%3 == 1:
-		return shortDay(days[i])
-	}
-	return ""
 }
 
 func isMonday(day string) bool {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 	"github.com/caddy-tollgate/tollgate/upstream/web"
 	"github.com/caddy-tollgate/tollgate/upstream/web/session"
 )
@@ -63,27 +62,11 @@ func TestFormOutlivesSession(t *testing.T) {
 	}
 }
 
-// The form also keeps what was typed when the gate does not answer.
-func TestFormOutlivesOutage(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a := w.add("ada@example.com", "business")
-	ada := w.person().signIn("ada@example.com")
-	page := w.issue(a.ID, "old") + "/rotate"
-	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodPost, "/rotate")})
-	if got := ada.post(page, "overlap", "168", "account", a.ID); got.status != http.StatusServiceUnavailable {
-		t.Errorf("got %d %s", got.status, got.body)
-	}
-	w.gate.Fail(nil)
-	ada.get(page).has(t, http.StatusOK, `value="168" checked`)
-	ada.get(page).has(t, http.StatusOK, `value="24" checked`)
-}
-
 // Threat: a browser keeps a secret of a form, or so much that servers refuse
 // its requests.
 func TestDraftsAreHarmless(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *web.Config) { c.SignUp = true })
+	w := newWorld(t, func(c *web.Config) { c.SignUp = "free" })
 	w.add("ada@example.com", "starter")
 	ada := w.person()
 	for target, form := range map[string]url.Values{

@@ -1,11 +1,7 @@
 package web
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
-	"os"
-	"slices"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -113,11 +109,6 @@ func storyUsedLimit(period string, limit, used int64) api.UsageLimit {
 // storyUsage is a day of the plan starter on which each endpoint used a
 // part of its limit, with a history and some calls.
 func storyUsage(share map[string]float64, calls int) api.UsageDocument {
-	return storyUsageOf(share, calls, historyDays)
-}
-
-// storyUsageOf is storyUsage with a history of some days.
-func storyUsageOf(share map[string]float64, calls, days int) api.UsageDocument {
 	plans := storyPlans()
 	d := api.UsageDocument{Account: "acc_1", Plan: "starter", Timezone: plans.Timezone, Day: "2026-11-20",
 		ResetsAt: time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)}
@@ -129,18 +120,18 @@ func storyUsageOf(share map[string]float64, calls, days int) api.UsageDocument {
 		row.Limits = []api.UsageLimit{storyUsedLimit(perDay, *limit, row.Used)}
 		d.Endpoints = append(d.Endpoints, row)
 	}
-	for i := range days {
+	for i := range historyDays {
 		counts := map[string]int64{}
 		for j, e := range d.Endpoints {
 			if len(share) > 0 {
 				weekend := int64((i + 1) % 7 / 5 * 3)
 				counts[e.Endpoint] = *e.Limit * int64((i*7+j*13)%23) / 40 / (1 + weekend)
 			}
-			if i == days-1 {
+			if i == historyDays-1 {
 				counts[e.Endpoint] = e.Used
 			}
 		}
-		d.Days = append(d.Days, api.UsageDay{Day: storyTime.AddDate(0, 0, i-days+1).Format(time.DateOnly), Calls: counts})
+		d.Days = append(d.Days, api.UsageDay{Day: storyTime.AddDate(0, 0, i-historyDays+1).Format(time.DateOnly), Calls: counts})
 	}
 	paths := []string{"/api/convert/EUR/10/USD", "/api/rates/GBP", "/api/convert/USD/1250.50/JPY", "/api/history/EUR/CHF"}
 	for i := range calls {
@@ -183,16 +174,6 @@ func keyUsage(n int, used int64) api.UsageDocument {
 	return d
 }
 
-// overriddenUsage is usage of the plan starter with another limit of convert
-// and a limit of the month.
-func overriddenUsage() api.UsageDocument {
-	d := storyUsage(map[string]float64{"convert": 1, "rates": 0.2}, 4)
-	d.Endpoints[1].Limit, d.Endpoints[1].Remaining = new(int64(5000)), new(int64(4000))
-	d.Endpoints[1].Limits = []api.UsageLimit{storyUsedLimit(perDay, 5000, 1000)}
-	d.Limits = []api.UsageLimit{storyUsedLimit(perMonth, 50_000, 41_000)}
-	return d
-}
-
 // fullKey is a key with as many limits and addresses as a key can have.
 func fullKey() api.Key {
 	key := storyKeys(1)[0]
@@ -217,13 +198,6 @@ func closedUsage() api.UsageDocument {
 	return d
 }
 
-// keyClosedUsage is usage where a key may not call an endpoint.
-func keyClosedUsage() api.UsageDocument {
-	d := storyUsage(map[string]float64{"convert": 0.3}, 4)
-	d.Keys = closedUsage().Keys
-	return d
-}
-
 // burstUsage is usage with many refusals in a row: 30 of one call, and 20 of
 // calls with different paths.
 func burstUsage() api.UsageDocument {
@@ -241,29 +215,4 @@ func burstUsage() api.UsageDocument {
 	}
 	d.RecentCalls = append(burst, d.RecentCalls...)
 	return d
-}
-
-// codesUsage is usage with a call for each code of a refusal.
-func codesUsage() api.UsageDocument {
-	d := storyUsage(nil, 0)
-	for i, code := range refusalCodes() {
-		d.RecentCalls = append(d.RecentCalls, api.UsageCall{
-			At: api.Millis{Time: storyTime.AddDate(0, 0, -i)}, Endpoint: "history", Method: "GET", Path: "/api/history/EUR/CHF", Status: 429, Code: code,
-			Key: "a name that is as long as a name may be, sixty-four characters!!",
-		})
-	}
-	return d
-}
-
-// refusalCodes are the codes that the API documents.
-func refusalCodes() []string {
-	var refusals map[string]json.RawMessage
-	text, err := os.ReadFile("../api/examples/refusals.json")
-	if err == nil {
-		err = json.Unmarshal(text, &refusals)
-	}
-	if err != nil {
-		panic(err)
-	}
-	return slices.Sorted(maps.Keys(refusals))
 }

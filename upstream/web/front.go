@@ -14,5 +14,5 @@ func (s *site) front(w http.ResponseWriter, r *http.Request) error {
 		redirect(w, usagePath, nil)
 		return nil
 	}
-	return s.views.show(w, http.StatusOK, "front", page{Notice: notices[r.URL.Query().Get("done")], Body: frontView{s.Address.String(), s.Timezone, s.SignUp}})
+	return s.views.show(w, http.StatusOK, "front", page{Notice: notices[r.URL.Query().Get("done")], Body: frontView{s.Address.String(), s.Timezone, s.SignUp != ""}})
 }

@@ -1,82 +1,13 @@
 package web_test
 
 import (
-	"fmt"
 	"net/http"
-	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/upstream/web"
 )
-
-// named are the names of the keys in a list, in its order.
-func named(body string) []string {
-	names := []string{}
-	for _, found := range regexp.MustCompile(`<th scope="row"><a href="/settings/keys/[^"]+">([^<]+)</a>`).FindAllStringSubmatch(body, -1) {
-		names = append(names, found[1])
-	}
-	return names
-}
-
-// A list of more than ten keys has a search and can be sorted. Its links keep
-// the search, the order and the revoked keys.
-func TestFindKeys(t *testing.T) {
-	t.Parallel()
-	w, log := newLoggedWorld(t)
-	a := w.add("ada@example.com", "starter")
-	ada := w.person().signIn("ada@example.com")
-	for i := range 10 {
-		w.issue(a.ID, fmt.Sprintf("Job %d", i))
-	}
-	if got := ada.get("/settings/keys"); strings.Contains(got.body, `role="search"`) || strings.Contains(got.body, "sort=") {
-		t.Error("a list of ten keys has a search")
-	}
-	for i := range 25 {
-		request := api.KeyRequest{Name: fmt.Sprintf("shop %02d", i), TTL: fmt.Sprintf("%dd", 40-i)}
-		if _, err := w.gate.Client.CreateKey(t.Context(), a.ID, request); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ada.post(w.issue(a.ID, "aaa")+"/revoke").has(t, http.StatusSeeOther)
-
-	first := ada.get("/settings/keys")
-	first.has(t, http.StatusOK, `role="search"`, `aria-sort="descending"><a href="/settings/keys?sort=created">Created`, `href="/settings/keys?sort=name">Key`)
-	for target, want := range map[string][]string{
-		"?sort=name":            {"Job 0", "Job 1", "Job 2"},
-		"?sort=-name":           {"shop 24", "shop 23", "shop 22"},
-		"?sort=expiry":          {"shop 24", "shop 23", "shop 22"},
-		"?sort=created":         {w.keys(a.ID)[0], w.keys(a.ID)[1], w.keys(a.ID)[2]},
-		"?sort=nothing":         named(first.body)[:3],
-		"?sort=name&revoked=1":  {"aaa", "Job 0", "Job 1"},
-		"?q=SHOP+0&sort=name":   {"shop 00", "shop 01", "shop 02"},
-		"?sort=name&page=2":     {"shop 20", "shop 21", "shop 22"},
-		"?q=shop&page=2":        named(ada.get("/settings/keys?q=shop").body)[:3],
-		"?q=+job+3+&sort=-name": {"Job 3"},
-	} {
-		got := ada.get("/settings/keys" + target)
-		got.has(t, http.StatusOK)
-		if names := named(got.body); !slices.Equal(names[:min(3, len(names))], want) {
-			t.Errorf("%s: got %v, want %v first", target, names, want)
-		}
-	}
-	ada.get("/settings/keys?q=shop&sort=name&revoked=1").has(t, http.StatusOK, `value="shop"`, `<option value="name" selected>`,
-		`name="revoked" value="1"`, "25 keys match “shop”.", `href="/settings/keys?q=shop&amp;sort=name">Hide revoked keys`,
-		`aria-sort="ascending"><a href="/settings/keys?q=shop&amp;revoked=1&amp;sort=-name">Key`, `href="/settings/keys?revoked=1&amp;sort=name">Show all keys`)
-	ada.get("/settings/keys?sort=name&revoked=1").has(t, http.StatusOK, `href="/settings/keys?page=2&amp;revoked=1&amp;sort=name">Next page`)
-	hint := regexp.MustCompile(`<code>tgk_…(....)</code>`).FindStringSubmatch(first.body)[1]
-	ada.get("/settings/keys?q="+url.QueryEscape("…"+hint)).has(t, http.StatusOK, "tgk_…"+hint)
-	none := ada.get("/settings/keys?q=" + url.QueryEscape(`<b>"x`))
-	none.has(t, http.StatusOK, "0 keys match “&lt;b&gt;&#34;x”.", `value="&lt;b&gt;&#34;x"`)
-	if strings.Contains(none.body, "No keys yet") || strings.Contains(none.body, "<table") {
-		t.Errorf("a search without a result shows %s", none.body)
-	}
-	log.wantNone(t)
-}
 
 // A key can have all endpoints of the plan, or some. The pages name the
 // endpoints that it may not call.
@@ -153,18 +84,4 @@ func TestExpiry(t *testing.T) {
 	ada = w.person().signIn("ada@example.com")
 	ada.get(page).has(t, http.StatusOK, "<dt>Expired</dt>", day.AddDate(0, 0, 1).Format("2 Jan 2006")+"</time>")
 	log.wantNone(t)
-}
-
-// A plan free with a quota offers keys like any other plan.
-func TestFreePlanWithQuota(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, func(c *web.Config) { c.Gate = generous{}.start(t) })
-	w.add("ada@example.com", "starter")
-	ada := w.person().signIn("ada@example.com")
-	ada.get("/settings/keys").has(t, http.StatusOK, "No keys yet", `href="/settings/keys/new"`)
-	form := ada.get("/settings/keys/new")
-	form.has(t, http.StatusOK, "All endpoints of my plan", `name="ability" value="convert"`, `name="ability" value="rates"`)
-	if strings.Contains(form.body, "has no access") || strings.Contains(form.body, `value="history"`) {
-		t.Errorf("the form shows an offer, or an endpoint of no plan: %s", form.body)
-	}
 }

@@ -117,16 +117,13 @@ func (k *keyRow) setEnd(c clock, key api.Key) {
 // keyView is the page of one key, and the pages that rotate and revoke it.
 type keyView struct {
 	keyRow
-	// Rotated is true if a rotation made this key or ended it. Then the counts
-	// of its calls include those of the other key.
-	Rotated  bool
 	Overlaps []choice
 	// Overlap is the chosen one.
 	Overlap string
 	// Used is what was used of the key's own limits.
-	Used    meters
-	Calls   keyCalls
-	Samples samples
+	Used   meters
+	Calls  []callRow
+	Sample *sample
 	// Offer is set if the plan has no access: then a key cannot be rotated.
 	Offer   *offer
 	Problem string
@@ -162,11 +159,7 @@ func (v *visit) keyView(keys []api.Key, id string) (keyView, error) {
 		return keyView{}, errNotFound
 	}
 	view := keyView{keyRow: v.keyRow(keys[i]), Overlaps: overlaps, Overlap: defaultOverlap, Offer: v.offer()}
-	next := successors(keys, v.clock.now)
-	view.Successor, view.Rotated = next[id], next[id] != nil
-	for _, newer := range next {
-		view.Rotated = view.Rotated || newer.ID == id
-	}
+	view.Successor = successors(keys, v.clock.now)[id]
 	return view, nil
 }
 
@@ -179,26 +172,19 @@ func (s *site) key(w http.ResponseWriter, r *http.Request, v *visit) error {
 	if err != nil {
 		return err
 	}
-	days, err := s.keyDays(r.Context(), v, view.ID)
-	if err != nil {
-		return err
-	}
-	if err := s.fillKey(&view, v, document, days); err != nil {
-		return err
-	}
+	s.fillKey(&view, v, document)
 	p := v.page("Key "+view.Name, "settings", view)
 	p.Notice = notices[r.URL.Query().Get("done")]
 	return s.views.show(w, http.StatusOK, "key", p)
 }
 
-// fillKey adds the usage of the key and its samples to its page.
-func (s *site) fillKey(view *keyView, v *visit, document api.UsageDocument, days []api.KeyDay) (err error) {
-	view.Calls = v.keyCalls(view.ID, document, days)
+// fillKey adds the usage of the key and a sample to its page.
+func (s *site) fillKey(view *keyView, v *visit, document api.UsageDocument) {
+	view.Calls = v.keyCalls(view.ID, document)
 	if view.Live {
 		view.Used = v.keyMeters(document, view.ID)
-		view.Samples, err = s.samples(v, view.Abilities, "")
+		view.Sample = s.sample(v, view.Abilities, "")
 	}
-	return err
 }
 
 func (s *site) rotateForm(w http.ResponseWriter, r *http.Request, v *visit) error {

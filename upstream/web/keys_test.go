@@ -1,7 +1,6 @@
 package web_test
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -65,23 +64,6 @@ func TestRotateTwice(t *testing.T) {
 	log.wantNone(t)
 }
 
-// Two browsers rotate one key: the second learns it from the gate alone.
-func TestRotateTwiceAtOnce(t *testing.T) {
-	t.Parallel()
-	w, log := newLoggedWorld(t)
-	a := w.add("ada@example.com", "starter")
-	page := w.issue(a.ID, "ci")
-	ada := w.person().signIn("ada@example.com")
-	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodPost, "/rotate"), Hook: func() {
-		w.gate.Fail(nil)
-		if _, err := w.gate.Client.RotateKey(t.Context(), a.ID, strings.TrimPrefix(page, "/settings/keys/"), api.Rotation{Overlap: "1s"}); err != nil {
-			t.Error(err)
-		}
-	}})
-	ada.post(page+"/rotate", "overlap", "24").has(t, http.StatusUnprocessableEntity, "This key was rotated already")
-	log.wantNone(t)
-}
-
 // A plan that was taken away shows what it would take to rotate a key.
 func TestRotateWithoutPlan(t *testing.T) {
 	t.Parallel()
@@ -105,33 +87,13 @@ func TestRotateWithoutPlan(t *testing.T) {
 	log.wantNone(t)
 }
 
-// At the limit any key may be replaced at once, but none go on beside its
-// successor.
-func TestRotateAtTheLimit(t *testing.T) {
-	t.Parallel()
-	w, log := newLoggedWorld(t)
-	a := w.add("ada@example.com", "starter")
-	pages := make([]string, 100)
-	for i := range pages {
-		pages[i] = w.issue(a.ID, fmt.Sprint("key ", i))
-	}
-	ada := w.person().signIn("ada@example.com")
-	ada.post(pages[0]+"/rotate", "overlap", "24").has(t, http.StatusUnprocessableEntity, "You have 100 keys", "<fieldset>")
-	for _, page := range pages[:2] {
-		ada.post(page+"/rotate", "overlap", "0").has(t, http.StatusOK, "has a new token")
-	}
-	ada.post("/settings/keys/new", "name", "more", "ability", "convert", "life", "90").
-		has(t, http.StatusUnprocessableEntity, "You have 100 keys")
-	log.wantNone(t)
-}
-
 // Ids that no key has, those included that no gate takes for one.
 func TestUnknownKeys(t *testing.T) {
 	t.Parallel()
 	w, log := newLoggedWorld(t)
 	w.add("ada@example.com", "starter")
 	ada := w.person().signIn("ada@example.com")
-	for _, id := range []string{"nothing", strings.Repeat("x", 65), "a%2Fb", "%2e%2e", "%00", "%ff", "a%3Fb"} {
+	for _, id := range []string{"nothing", "a%2Fb", "%2e%2e", "%00"} {
 		page := "/settings/keys/" + id
 		ada.get(page).has(t, http.StatusNotFound, "Page not found")
 		ada.get(page+"/rotate").has(t, http.StatusNotFound, "Page not found")

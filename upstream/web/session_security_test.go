@@ -40,7 +40,7 @@ func TestSignOutDuringPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.add("ada@example.com", "starter")
-	for range 5 {
+	for range 2 {
 		ada := w.person().signIn("ada@example.com")
 		stolen := ada.cookie()
 		w.clock.advance(2 * time.Minute) // every page touches its session

@@ -44,11 +44,11 @@ func (s *site) newSignUp(ctx context.Context) (signUpView, error) {
 	if err != nil {
 		return signUpView{}, err
 	}
-	at := slices.IndexFunc(plans.Plans, func(p api.Plan) bool { return p.Name == s.SignUpPlan })
+	at := slices.IndexFunc(plans.Plans, func(p api.Plan) bool { return p.Name == s.SignUp })
 	if at < 0 {
-		return signUpView{}, fmt.Errorf("%w: %q", errSignUpPlan, s.SignUpPlan)
+		return signUpView{}, fmt.Errorf("%w: %q", errSignUpPlan, s.SignUp)
 	}
-	return signUpView{Plan: s.SignUpPlan, Offer: newOffer(plans, plans.Plans[at])}, nil
+	return signUpView{Plan: s.SignUp, Offer: newOffer(plans, plans.Plans[at])}, nil
 }
 
 func (s *site) showSignUp(w http.ResponseWriter, status int, view signUpView) error {
@@ -79,7 +79,7 @@ func (s *site) signUp(w http.ResponseWriter, r *http.Request) error {
 	}
 	var added account.Account
 	if err == nil {
-		added, err = s.Accounts.SignUp(r.Context(), email, form.Get("password"), s.SignUpPlan)
+		added, err = s.Accounts.SignUp(r.Context(), email, form.Get("password"), s.SignUp)
 	}
 	if err != nil {
 		s.keepDraft(w, r, loginFields)

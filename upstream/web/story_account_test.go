@@ -15,13 +15,9 @@ func accountStories() map[string]story {
 		"front": func(s *site, w http.ResponseWriter) error {
 			return s.front(w, loaded(s, httptest.NewRequest(http.MethodGet, "/", nil)))
 		},
-		"login":           loginStory(http.StatusOK, loginView{}, ""),
-		"login-signedout": loginStory(http.StatusOK, loginView{}, notices["signed-out"]),
-		"login-expired":   loginStory(http.StatusOK, loginView{Ended: true}, ""),
-		"login-wrong":     loginStory(http.StatusUnauthorized, loginView{Email: "ada@example.com", Problem: "E-mail or password is wrong."}, ""),
-		"signup": func(s *site, w http.ResponseWriter) error {
-			return s.showSignUp(w, http.StatusOK, signUpView{Plan: "starter"})
-		},
+		"login":         loginStory(http.StatusOK, loginView{}, ""),
+		"login-expired": loginStory(http.StatusOK, loginView{Ended: true}, ""),
+		"login-wrong":   loginStory(http.StatusUnauthorized, loginView{Email: "ada@example.com", Problem: "E-mail or password is wrong."}, ""),
 		"signup-free": func(s *site, w http.ResponseWriter) error {
 			return s.showSignUp(w, http.StatusOK, signUpView{Plan: "free", Offer: storyVisit("free").offer()})
 		},
@@ -39,26 +35,9 @@ func accountStories() map[string]story {
 			v.who.ChangesUntil = storyTime.Add(time.Hour)
 			return s.tooManyChanges(w, v)
 		},
-		"password-alone": func(s *site, w http.ResponseWriter) error {
-			return s.passwordForm(w, httptest.NewRequest(http.MethodGet, "/settings/password?done=password-alone", nil), storyVisit("starter"))
-		},
-		"password-guess": func(s *site, w http.ResponseWriter) error {
-			return s.showPassword(w, http.StatusUnprocessableEntity, storyVisit("starter"), passwordView{Field: "password", Problem: passwordAdvice(s.checkPassword("passwordpassword1", "ada@example.com"))})
-		},
-		"signup-short": func(s *site, w http.ResponseWriter) error {
-			return s.showSignUp(w, http.StatusUnprocessableEntity, signUpView{Plan: "starter", Email: "ada@example.com", Field: "password", Problem: passwordAdvice(s.checkPassword("short", "ada@example.com"))})
-		},
-		"signup-plan":       problemStory(fmt.Errorf("%w: %q", errSignUpPlan, "gold"), ""),
-		"login-reset":       loginStory(http.StatusOK, loginView{}, notices["reset"]),
-		"login-reset-alone": loginStory(http.StatusOK, loginView{}, notices["reset-alone"]),
-		"front-closed": func(s *site, w http.ResponseWriter) error {
-			return s.front(w, loaded(s, httptest.NewRequest(http.MethodGet, "/?done=closed", nil)))
-		},
+		"signup-plan": problemStory(fmt.Errorf("%w: %q", errSignUpPlan, "gold"), ""),
 		"reset": func(s *site, w http.ResponseWriter) error {
 			return s.showReset(w, http.StatusOK, resetView{Email: "ada@example.com"})
-		},
-		"reset-short": func(s *site, w http.ResponseWriter) error {
-			return s.showReset(w, http.StatusUnprocessableEntity, resetView{Email: "ada@example.com", Field: "password", Problem: passwordAdvice(s.checkPassword("short", ""))})
 		},
 		"reset-dead":    problemStory(account.ErrReset, ""),
 		"account":       accountStory(http.StatusOK, "starter", ""),

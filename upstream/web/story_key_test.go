@@ -18,44 +18,28 @@ func keyStories() map[string]story {
 		"keys":         keysStory("starter", storyKeys(6), ""),
 		"keys-empty":   keysStory("starter", nil, ""),
 		"keys-free":    keysStory("free", nil, ""),
-		"keys-revoked": keysStory("starter", storyKeys(3), notices["revoked"]),
 		"keys-hundred": keysStory("starter", storyKeys(100), ""),
-		"keys-search":  findStory(keyQuery{Search: "shop", Order: "expiry"}),
-		"keys-none":    findStory(keyQuery{Search: "nothing", Order: newest}),
-		"keys-sorted":  findStory(keyQuery{Order: "-used", Revoked: true}),
 		"keys-rotated": keysStory("starter", rotatedKeys(), ""),
-		"keys-limits":  keysStory("starter", manyLimitedKeys(100), ""),
 		"key":          usedKeyStory(storyKeys(1)[0], 40),
 		"key-rotated":  usedKeyStory(rotatedKeys()[0], 40, newerKey()),
-		"key-unused":   usedKeyStory(storyKeys(1)[0], 0),
-		"key-refused":  usedKeyStory(storyKeys(2)[1], 1),
 		"key-expired":  usedKeyStory(storyKeys(4)[3], 0),
 		"key-revoked":  usedKeyStory(rotatedKeys()[1], 3, rotatedKeys()[2]),
 		"key-rotate":   keyStory("rotate", "starter", ""),
 		"rotate-twice": keyStory("rotate", "starter", rotateProblem(refusedAs("name_taken")), newerKey()),
-		"rotate-free":  keyStory("rotate", "free", rotateProblem(refusedAs("plan_required"))),
-		"rotate-full":  keyStory("rotate", "starter", rotateProblem(refusedAs("too_many_keys"))),
 		"key-revoke":   keyStory("revoke", "starter", ""),
 		"key-limits":   limitedKeyStory(900),
-		"key-used-up":  limitedKeyStory(1000),
 		"key-edit":     editStory(storyKeys(1)[0]),
-		"edit-limits":  editStory(storyKeys(3)[2]),
 		"edit-full":    editStory(fullKey()),
 		"new":          newKeyStory("starter", keyForm{}),
 		"new-free":     newKeyStory("free", keyForm{}),
-		"new-some":     newKeyStory("starter", keyForm{checked: []string{"rates", "history"}}),
 		"new-date": newKeyStory("starter", keyForm{Name: "ci", Life: untilDate, Until: "2026-11-01", Field: "expires",
 			Problem: "The date is in the past. Enter today or a later date."}),
-		"new-mistake": newKeyStory("starter", keyForm{Name: "ci", Field: "name", Problem: "You have a key with this name. Choose another name, or rotate or revoke that key.", checked: []string{"convert"}}),
 		"new-limit": newKeyStory("starter", keyForm{Name: "ci", Field: "limits", Problem: "A limit is a whole number from 0 to 10^15, such as 1000.",
 			Limits: []limitRow{{Endpoint: "convert", Limit: "100", Period: perDay}, {Endpoint: api.All, Limit: "many", Period: perMonth, Wrong: true}}}),
 		"new-endpoint": newKeyStory("starter", keyForm{Name: "ci", Field: "limits", Problem: "Unknown endpoint \"quotes\".",
 			Limits: []limitRow{{Endpoint: "rates", Limit: "100", Period: perDay}}}),
 		"new-address": newKeyStory("starter", keyForm{Name: "ci", Addresses: "203.0.113.0/24\nexample.com", Field: "addresses",
 			Problem: "\"example.com\" is neither a network such as 203.0.113.0/24 nor an IP address without a zone."}),
-		"token-limits": func(s *site, w http.ResponseWriter) error {
-			return s.showToken(w, storyVisit("starter"), api.IssuedKey{Key: storyKeys(3)[2], Token: "tgk_" + strings.Repeat("EXAMPLE", 7)}, false)
-		},
 		"token": func(s *site, w http.ResponseWriter) error {
 			return s.showToken(w, storyVisit("starter"), api.IssuedKey{Key: storyKeys(2)[1], Token: "tgk_" + strings.Repeat("EXAMPLE", 7)}, false)
 		},
@@ -67,8 +51,8 @@ func keyStories() map[string]story {
 func keysStory(plan string, keys []api.Key, notice string) story {
 	return func(s *site, w http.ResponseWriter) error {
 		v := storyVisit(plan)
-		view := keysView{keyQuery: keyQuery{Order: newest}}
-		view.fill(v, fromGate(keys), "1")
+		view := keysView{Offer: v.offer()}
+		view.fill(v, fromGate(keys))
 		p := v.page("API keys", "settings", view)
 		p.Notice = notice
 		return s.views.show(w, http.StatusOK, "keys", p)
@@ -82,25 +66,6 @@ func fromGate(keys []api.Key) []api.Key {
 	return keys
 }
 
-// manyLimitedKeys returns n keys with limits and addresses.
-func manyLimitedKeys(n int) []api.Key {
-	keys := slices.Repeat(storyKeys(3)[2:], n)
-	for i := range keys {
-		keys[i].ID, keys[i].Name = fmt.Sprintf("key_%022d", i), fmt.Sprint("report ", i)
-	}
-	return keys
-}
-
-// findStory is the list of some of many keys.
-func findStory(q keyQuery) story {
-	return func(s *site, w http.ResponseWriter) error {
-		v := storyVisit("starter")
-		view := keysView{keyQuery: q}
-		view.fill(v, fromGate(storyKeys(40)), "1")
-		return s.views.show(w, http.StatusOK, "keys", v.page("API keys", "settings", view))
-	}
-}
-
 // usedKeyStory is the page of a key with calls on each day; others of the
 // account come after it.
 func usedKeyStory(key api.Key, calls int64, others ...api.Key) story {
@@ -110,26 +75,9 @@ func usedKeyStory(key api.Key, calls int64, others ...api.Key) story {
 		if err != nil {
 			return err
 		}
-		if err := s.fillKey(&view, v, storyKeyCalls(key, calls), storyKeyDays(calls)); err != nil {
-			return err
-		}
+		s.fillKey(&view, v, storyKeyCalls(key, calls))
 		return s.showKey(w, http.StatusOK, v, "key", view)
 	}
-}
-
-// storyKeyDays are the days of a key. A key with one call is refused most of
-// the time.
-func storyKeyDays(calls int64) []api.KeyDay {
-	days := make([]api.KeyDay, api.MaxKeyUsageDays)
-	for i := range days {
-		days[i] = api.KeyDay{Day: storyTime.AddDate(0, 0, i-len(days)+1).Format(time.DateOnly), Calls: calls * int64(i*7%23)}
-		if calls == 1 {
-			days[i].Refused = int64(i * 11 % 37)
-		} else if i%9 == 8 {
-			days[i].Refused = calls
-		}
-	}
-	return days
 }
 
 // storyKeyCalls is the usage of an account whose calls are all with one key.
@@ -141,11 +89,6 @@ func storyKeyCalls(key api.Key, calls int64) api.UsageDocument {
 	for i := range d.RecentCalls {
 		call := &d.RecentCalls[i]
 		call.Key, call.KeyID = key.Name, key.ID
-		if call.Status == http.StatusTooManyRequests {
-			call.Code = "quota_exceeded"
-		} else if calls == 1 {
-			call.Status, call.Code, call.DurationMS = http.StatusForbidden, "insufficient_scope", 0
-		}
 	}
 	return d
 }
@@ -188,9 +131,7 @@ func limitedKeyStory(used int64) story {
 		if err != nil {
 			return err
 		}
-		if err := s.fillKey(&view, v, keyUsage(3, used), storyKeyDays(used)); err != nil {
-			return err
-		}
+		s.fillKey(&view, v, keyUsage(3, used))
 		return s.showKey(w, http.StatusOK, v, "key", view)
 	}
 }

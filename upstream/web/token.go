@@ -10,17 +10,13 @@ import (
 type tokenView struct {
 	Key     keyRow
 	Token   string
-	Samples samples
+	Sample  *sample // nil if the key may call no GET endpoint
 	Rotated bool
 }
 
 // showToken answers the request that created the token. It does not redirect
 // to another page, since the token must not be stored.
 func (s *site) showToken(w http.ResponseWriter, v *visit, issued api.IssuedKey, rotated bool) error {
-	samples, err := s.samples(v, issued.Abilities, issued.Token)
-	if err != nil {
-		return err
-	}
-	view := tokenView{Key: v.keyRow(issued.Key), Token: issued.Token, Samples: samples, Rotated: rotated}
+	view := tokenView{v.keyRow(issued.Key), issued.Token, s.sample(v, issued.Abilities, issued.Token), rotated}
 	return s.views.show(w, http.StatusOK, "token", v.page("Your new key", "settings", view))
 }

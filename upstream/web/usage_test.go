@@ -3,7 +3,6 @@ package web
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
@@ -101,9 +100,6 @@ func TestClosedLimits(t *testing.T) {
 	if got := limitText(0, perDay); got != "Closed" {
 		t.Errorf("a limit of 0 is %q", got)
 	}
-	if status := newStatus(storyVisit("starter").meters(keyClosedUsage()).Bars, 6); status.Text != "All endpoints have calls left." {
-		t.Errorf("with a closed key: got %+v", status)
-	}
 }
 
 // An account with very many limits of keys sees those that will end first.
@@ -149,25 +145,5 @@ func TestPlanLimits(t *testing.T) {
 	plan.Limits = nil
 	if got := planLimits(plan, api.All); got != nil {
 		t.Errorf("without access: got %q", got)
-	}
-}
-
-// An account that the gate does not know has used nothing of its plan.
-func TestUnused(t *testing.T) {
-	t.Parallel()
-	v := storyVisit("business")
-	document, err := v.unused(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	convert, together := document.Endpoints[1], document.Limits
-	if len(convert.Limits) != 2 || *convert.Limits[1].Used != 0 || *convert.Limits[1].Remaining != 2_000_000 {
-		t.Errorf("convert has %+v", convert.Limits)
-	}
-	if end := time.Date(2026, 11, 30, 23, 0, 0, 0, time.UTC); !convert.Limits[1].ResetsAt.Equal(end) {
-		t.Errorf("the month ends at %s, want %s", convert.Limits[1].ResetsAt, end)
-	}
-	if len(together) != 2 || together[1].Period != "second" || together[1].Used != nil {
-		t.Errorf("all endpoints have %+v", together)
 	}
 }

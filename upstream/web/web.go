@@ -44,11 +44,9 @@ type Config struct {
 	// page. Other pages use the zone of the gate.
 	Timezone string
 
-	// SignUp lets strangers create an account. Default: false.
-	SignUp bool
-
-	// SignUpPlan is the plan of these accounts. Default: account.FreePlan.
-	SignUpPlan string
+	// SignUp is the plan of accounts that strangers create. Empty for no
+	// sign-up.
+	SignUp string
 
 	// Docs has the pages of the reference of the API by their path, one of
 	// them at /docs. Empty for none.
@@ -93,7 +91,6 @@ func New(c Config) (http.Handler, error) {
 }
 
 func newSite(c Config) (*site, error) {
-	c.SignUpPlan = cmp.Or(c.SignUpPlan, account.FreePlan)
 	c.Brand.Name = cmp.Or(c.Brand.Name, defaultName(c.NoRates))
 	views, err := newViews(c.Brand, !c.NoRates)
 	if err != nil {
@@ -143,7 +140,7 @@ func (s *site) routes() *http.ServeMux {
 	mux.Handle("GET /settings", http.RedirectHandler(keysPath, http.StatusSeeOther))
 	s.routeAccount(mux)
 	s.routeKeys(mux)
-	s.routeUsage(mux)
+	mux.HandleFunc("GET "+usagePath, s.signedIn(s.usage))
 	s.routeDocs(mux)
 	return mux
 }
@@ -153,7 +150,7 @@ func (s *site) routeAccount(mux *http.ServeMux) {
 	mux.HandleFunc("GET /login", s.open(s.loginForm))
 	mux.HandleFunc("POST /login", s.open(s.login))
 	mux.HandleFunc("POST /logout", s.open(s.logout))
-	if s.SignUp {
+	if s.SignUp != "" {
 		mux.HandleFunc("GET "+signUpPath, s.open(s.signUpForm))
 		mux.HandleFunc("POST "+signUpPath, s.open(s.signUp))
 	}
@@ -181,13 +178,6 @@ func (s *site) routeKeys(mux *http.ServeMux) {
 	mux.HandleFunc("GET /settings/keys/{id}/revoke", s.signedIn(s.revokeForm))
 	mux.HandleFunc("POST /settings/keys/{id}/revoke", s.signedIn(s.revokeKey))
 	mux.HandleFunc("GET /settings/plan", s.signedIn(s.plan))
-}
-
-// routeUsage adds My usage.
-func (s *site) routeUsage(mux *http.ServeMux) {
-	mux.HandleFunc("GET "+usagePath, s.signedIn(s.usage))
-	mux.HandleFunc("GET "+callsPath, s.signedIn(s.calls))
-	mux.HandleFunc("GET "+usageFilePath, s.signedIn(s.usageFile))
 }
 
 // Paths that several files use.

@@ -1,7 +1,6 @@
 package database_test
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,8 +12,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/pressly/goose/v3"
 
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest/postgrestest"
@@ -63,7 +60,7 @@ func mustAdd(t *testing.T, store *database.Store, a account.Account) {
 	}
 }
 
-func TestAddAndFind(t *testing.T) {
+func TestAddFindRemove(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, open func() *database.Store) {
 		store := open()
@@ -86,19 +83,13 @@ func TestAddAndFind(t *testing.T) {
 		if _, err := store.ByID(t.Context(), "acc_ADA"); !errors.Is(err, account.ErrNotFound) {
 			t.Errorf("id of another case: got %v", err)
 		}
-	})
-}
-
-func TestEmailIsUnique(t *testing.T) {
-	t.Parallel()
-	both(t, func(t *testing.T, open func() *database.Store) {
-		store := open()
-		mustAdd(t, store, ada())
-		second := ada()
-		second.ID = "acc_second"
-		if err := store.Add(t.Context(), second, "other"); !errors.Is(err, account.ErrEmailTaken) {
-			t.Errorf("got %v, want ErrEmailTaken", err)
+		if err := store.Remove(t.Context(), "acc_ada"); err != nil {
+			t.Fatal(err)
 		}
+		if err := other.Remove(t.Context(), "acc_ada"); !errors.Is(err, account.ErrNotFound) {
+			t.Errorf("removed twice: got %v, want ErrNotFound", err)
+		}
+		mustAdd(t, store, ada()) // the address is free again
 	})
 }
 
@@ -202,49 +193,6 @@ func TestLoginsToEnd(t *testing.T) {
 	})
 }
 
-// A database of an earlier version opens with its accounts.
-func TestUpgrade(t *testing.T) {
-	t.Parallel()
-	upgrade := func(t *testing.T, dialect goose.Dialect, driver, source string, open func() (*database.Store, error)) {
-		t.Helper()
-		db, err := sql.Open(driver, source)
-		if err != nil {
-			t.Fatal(err)
-		}
-		provider, err := goose.NewProvider(dialect, db, os.DirFS("migrations"), goose.WithDisableGlobalRegistry(true))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = provider.UpTo(t.Context(), 2)
-		if err == nil {
-			_, err = db.ExecContext(t.Context(), "INSERT INTO accounts (id, email, password_hash, password_version, created_at, updated_at) "+
-				"VALUES ('acc_ada', 'ada@example.com', 'hash', 3, $1, $1)", created.UnixMilli())
-		}
-		if err := errors.Join(err, db.Close()); err != nil {
-			t.Fatal(err)
-		}
-		store, err := open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := account.Credential{Account: ada(), Hash: "hash", Version: 3}
-		got, err := store.ByID(t.Context(), "acc_ada")
-		if err := errors.Join(err, store.Close()); err != nil || got != want {
-			t.Errorf("got %+v, %v; want %+v", got, err, want)
-		}
-	}
-	t.Run("SQLite", func(t *testing.T) {
-		directory := t.TempDir()
-		upgrade(t, goose.DialectSQLite3, "sqlite", filepath.Join(directory, "accounts.db"),
-			func() (*database.Store, error) { return database.OpenFile(t.Context(), directory) })
-	})
-	t.Run("PostgreSQL", func(t *testing.T) {
-		address := postgrestest.URL(t)
-		upgrade(t, goose.DialectPostgres, "pgx", address,
-			func() (*database.Store, error) { return database.OpenURL(t.Context(), address) })
-	})
-}
-
 // A hash that is renewed must not undo a change of the password that
 // happened meanwhile.
 func TestRehash(t *testing.T) {
@@ -277,46 +225,31 @@ func TestRehash(t *testing.T) {
 	})
 }
 
-func TestRemove(t *testing.T) {
-	t.Parallel()
-	both(t, func(t *testing.T, open func() *database.Store) {
-		store := open()
-		mustAdd(t, store, ada())
-		if err := store.Remove(t.Context(), "acc_ada"); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Remove(t.Context(), "acc_ada"); !errors.Is(err, account.ErrNotFound) {
-			t.Errorf("removed twice: got %v, want ErrNotFound", err)
-		}
-		mustAdd(t, store, ada()) // the address is free again
-	})
-}
-
 func TestList(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, open func() *database.Store) {
 		store := open()
-		for i := range 7 {
+		for i := range 4 {
 			a := account.Account{ID: fmt.Sprintf("acc_%d", i), CreatedAt: created, UpdatedAt: created,
-				Email: account.Email(fmt.Sprintf("%c@example.com", 'g'-i))}
+				Email: account.Email(fmt.Sprintf("%c@example.com", 'd'-i))}
 			mustAdd(t, store, a)
 		}
 		var got []string
 		var after account.Email
 		for {
-			page, err := store.List(t.Context(), after, 3)
+			page, err := store.List(t.Context(), after, 2)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, a := range page {
 				got = append(got, a.ID)
 			}
-			if len(page) < 3 {
+			if len(page) < 2 {
 				break
 			}
 			after = page[len(page)-1].Email
 		}
-		if want := []string{"acc_6", "acc_5", "acc_4", "acc_3", "acc_2", "acc_1", "acc_0"}; !slices.Equal(got, want) {
+		if want := []string{"acc_3", "acc_2", "acc_1", "acc_0"}; !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	})
@@ -325,10 +258,10 @@ func TestList(t *testing.T) {
 // Processes that start at once over an empty database all come up.
 func TestOpenInARace(t *testing.T) {
 	t.Parallel()
-	opens := map[string]func() (*database.Store, error){}
-	directory := filepath.Join(t.TempDir(), "made", "on the way", "50%?#")
-	opens["SQLite"] = func() (*database.Store, error) { return database.OpenFile(t.Context(), directory) }
-	t.Run("SQLite", func(t *testing.T) { openInARace(t, opens["SQLite"]) })
+	t.Run("SQLite", func(t *testing.T) {
+		directory := filepath.Join(t.TempDir(), "made", "on the way", "50%?#")
+		openInARace(t, func() (*database.Store, error) { return database.OpenFile(t.Context(), directory) })
+	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		address := postgrestest.URL(t)
 		openInARace(t, func() (*database.Store, error) { return database.OpenURL(t.Context(), address) })

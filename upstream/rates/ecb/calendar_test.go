@@ -52,13 +52,10 @@ func TestNextPoll(t *testing.T) {
 	}{
 		{"before the window", "2026-04-13T08:00:00Z", "2026-04-10", "2026-04-13T14:00:00Z"},
 		{"in the window", "2026-04-13T14:00:05Z", "2026-04-10", "2026-04-13T14:30:05Z"},
-		{"the last of the window", "2026-04-13T16:30:00Z", "2026-04-10", "2026-04-13T17:00:00Z"},
 		{"the end of the window", "2026-04-13T16:31:00Z", "2026-04-10", "2026-04-13T17:00:00Z"},
 		{"the window is over", "2026-04-13T17:00:00Z", "2026-04-10", "2026-04-14T14:00:00Z"},
 		{"the day's rates are here", "2026-04-13T14:30:00Z", "2026-04-13", "2026-04-14T14:00:00Z"},
-		{"Friday evening", "2026-04-10T18:00:00Z", "2026-04-10", "2026-04-13T14:00:00Z"},
 		{"Maundy Thursday", "2026-04-02T18:00:00Z", "2026-04-02", "2026-04-07T14:00:00Z"},
-		{"another zone", "2026-04-14T01:00:00+13:00", "2026-04-10", "2026-04-13T14:00:00Z"},
 		{"nothing held", "2026-04-11T12:00:00Z", "", "2026-04-13T14:00:00Z"},
 	}
 	for _, test := range tests {
@@ -76,20 +73,5 @@ func TestNextPoll(t *testing.T) {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})
-	}
-}
-
-func TestPublicationBefore(t *testing.T) {
-	t.Parallel()
-	for after, want := range map[string]string{
-		"2026-04-14": "2026-04-13", "2026-04-13": "2026-04-10", "2026-04-07": "2026-04-02", "2026-01-02": "2025-12-31",
-	} {
-		day, err := civil.Parse(after)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := publicationBefore(day).String(); got != want {
-			t.Errorf("before %s: got %s, want %s", after, got, want)
-		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -20,6 +19,8 @@ const (
 	tries   = 3
 )
 
+const userAgent = "tollgate (+https://github.com/caddy-tollgate/tollgate)"
+
 // errURL does not quote the URL.
 var errURL = errors.New("the URL is invalid")
 
@@ -31,10 +32,9 @@ type validators struct {
 
 // fetcher gets publications over HTTP.
 type fetcher struct {
-	client    *http.Client
-	userAgent string
-	timeout   time.Duration // of one try, body included
-	wait      time.Duration // before the second try
+	client  *http.Client
+	timeout time.Duration // of one try, body included
+	wait    time.Duration // before the second try
 }
 
 // answer is content with its validators; content is nil if it is unchanged.
@@ -51,20 +51,24 @@ func (f fetcher) get(ctx context.Context, address string, known validators) (ans
 	got, err := backoff.Retry(ctx, func() (answer, error) {
 		return f.try(ctx, address, known)
 	}, backoff.WithBackOff(policy), backoff.WithMaxTries(tries))
-	if err != nil {
-		return answer{}, fmt.Errorf("fetching rates from %s: %w", host(address), err)
+	if errors.As(err, new(*unreachableError)) || err == nil {
+		return got, err
 	}
-	return got, nil
+	return answer{}, fmt.Errorf("fetching rates: %w", err)
 }
 
-// host returns the host of a URL, whose path can have a token.
-func host(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return "an invalid URL"
-	}
-	return u.Host
+// unreachableError says that a server did not answer. It names the host only:
+// the path of a URL can have a token.
+type unreachableError struct {
+	host  string
+	cause error
 }
+
+func (e *unreachableError) Error() string {
+	return fmt.Sprintf("cannot reach %s (%v)", e.host, e.cause)
+}
+
+func (e *unreachableError) Unwrap() error { return e.cause }
 
 // try makes one request.
 func (f fetcher) try(ctx context.Context, address string, known validators) (got answer, err error) {
@@ -74,7 +78,7 @@ func (f fetcher) try(ctx context.Context, address string, known validators) (got
 	if err != nil {
 		return answer{}, backoff.Permanent(errURL)
 	}
-	request.Header.Set("User-Agent", f.userAgent)
+	request.Header.Set("User-Agent", userAgent)
 	if known.ETag != "" {
 		request.Header.Set("If-None-Match", known.ETag)
 	}
@@ -83,7 +87,7 @@ func (f fetcher) try(ctx context.Context, address string, known validators) (got
 	}
 	response, err := f.client.Do(request)
 	if err != nil {
-		return answer{}, outage.Remote(err)
+		return answer{}, &unreachableError{request.URL.Host, outage.Remote(err)}
 	}
 	defer func() {
 		if closing := response.Body.Close(); err == nil {

@@ -24,8 +24,8 @@ type Report struct {
 	// Accepted is how many values were taken, new or not.
 	Accepted int
 	// The others were dropped. Unknown are of currencies that are not in
-	// ISO 4217 or were not alive on the day, or of a day on which the euro
-	// was not, Invalid not above zero or out of all proportion, Future of days to come, and Contradicting
+	// ISO 4217 or were not alive on the day, or of a day before the euro;
+	// Invalid are not above zero or out of all proportion; Contradicting are
 	// too far from the value already held for their day.
 	Unknown, Invalid, Future, Contradicting int
 }
@@ -33,26 +33,22 @@ type Report struct {
 // Dropped returns how many values were not taken.
 func (r Report) Dropped() int { return r.Unknown + r.Invalid + r.Future + r.Contradicting }
 
-// bounds are what a value of a reference rate lies between. The extremes in
-// the bank's history are the Cypriot pound (0.57) and the old Turkish lira
-// (1.9 million).
-type bounds struct{ low, high rates.Value }
+// lowest and highest are the bounds of a reference rate. The extremes in the
+// bank's history are the Cypriot pound (0.57) and the old Turkish lira (1.9
+// million).
+var lowest, highest = parsed("0.0001"), parsed("100000000")
 
-func newBounds() (bounds, error) {
-	low, err := rates.ParseValue("0.0001")
+func parsed(text string) rates.Value {
+	value, err := rates.ParseValue(text)
 	if err != nil {
-		return bounds{}, fmt.Errorf("lower bound: %w", err)
+		panic(err) // impossible: the text is a value
 	}
-	high, err := rates.ParseValue("100000000")
-	if err != nil {
-		return bounds{}, fmt.Errorf("upper bound: %w", err)
-	}
-	return bounds{low, high}, nil
+	return value
 }
 
 // screen returns the values of a publication that can be believed on their
 // own, given what is served and which day it is.
-func (b bounds) screen(records []record, served *rates.Dataset, today civil.Date) ([]Quote, Report) {
+func screen(records []record, served *rates.Dataset, today civil.Date) ([]Quote, Report) {
 	var report Report
 	quotes := make([]Quote, 0, len(records))
 	euro, _ := currency.Lookup(currency.Euro)
@@ -62,7 +58,7 @@ func (b bounds) screen(records []record, served *rates.Dataset, today civil.Date
 		switch {
 		case !found || r.code == currency.Euro || !known.ActiveOn(r.day) || !euro.ActiveOn(r.day):
 			report.Unknown++
-		case err != nil || value.Cmp(b.low) < 0 || value.Cmp(b.high) > 0:
+		case err != nil || value.Cmp(lowest) < 0 || value.Cmp(highest) > 0:
 			report.Invalid++
 		case r.day > today:
 			report.Future++

@@ -1,12 +1,14 @@
 package ecb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -16,16 +18,15 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/rates"
 )
 
-// Where the European Central Bank publishes its reference rates.
-const (
-	// HistoryURL has the rates of all days since 1999.
-	HistoryURL = "https://www.ecb.europa.eu/stats/eurofxref/eurofxref-hist.zip"
-	// DailyURL has the rates of the newest day.
-	DailyURL = "https://www.ecb.europa.eu/stats/eurofxref/eurofxref-daily.xml"
-)
+// BaseURL is where the European Central Bank publishes its reference rates.
+const BaseURL = "https://www.ecb.europa.eu/stats/eurofxref/"
 
 const (
-	defaultUserAgent = "tollgate (+https://github.com/caddy-tollgate/tollgate)"
+	// historyFile has the rates of all days since 1999, dailyFile those of the
+	// newest day.
+	historyFile = "eurofxref-hist.zip"
+	dailyFile   = "eurofxref-daily.xml"
+
 	defaultTimeout   = 10 * time.Second
 	defaultRetryWait = time.Second
 )
@@ -37,14 +38,10 @@ type Options struct {
 	// Directory stores the bank's rates over restarts. It is created when it
 	// is first needed. Empty: the rates are in memory only.
 	Directory string
-	// HistoryURL is where eurofxref-hist.zip is fetched, once and whenever
-	// a publication day was missed; DailyURL where eurofxref-daily.xml is
-	// fetched otherwise. An empty URL is never fetched. With both empty
-	// the provider serves Base and what is on disk.
-	HistoryURL, DailyURL string
-	// UserAgent is the User-Agent of requests. Default: the program's name
-	// and home page.
-	UserAgent string
+	// URL is the base URL of the bank's files: eurofxref-hist.zip is fetched
+	// once and whenever a publication day was missed, eurofxref-daily.xml
+	// each time. Without a URL the provider serves Base and what is on disk.
+	URL string
 	// Timeout bounds one request, body included. Default: 10 seconds.
 	Timeout time.Duration
 	// RetryWait is the pause before a failed request is tried again; it
@@ -64,7 +61,6 @@ type Options struct {
 type Provider struct {
 	options Options
 	fetcher fetcher
-	bounds  bounds
 	logger  *slog.Logger
 
 	current atomic.Pointer[view]
@@ -87,7 +83,7 @@ type view struct {
 
 // Status is how fresh the rates are.
 type Status struct {
-	// Live is set if the provider has a URL to fetch.
+	// Live is true if the provider has a URL.
 	Live bool
 	// Newest is the last day with rates of the bank, zero without any, and
 	// Days the number of such days.
@@ -111,22 +107,18 @@ func Open(options Options) (*Provider, error) {
 	if options.Base == nil {
 		return nil, errors.New("opening rates: no base")
 	}
-	bounds, err := newBounds()
-	if err != nil {
-		return nil, fmt.Errorf("opening rates: %w", err)
-	}
 	if options.Now == nil {
 		options.Now = time.Now
 	}
 	p := &Provider{
 		options: options,
-		fetcher: newFetcher(options),
-		bounds:  bounds,
-		logger:  options.Logger,
-		disk:    disk{folder: options.Directory},
-	}
-	if p.logger == nil {
-		p.logger = slog.New(slog.DiscardHandler)
+		fetcher: fetcher{
+			client:  cmp.Or(options.Client, &http.Client{}),
+			timeout: cmp.Or(options.Timeout, defaultTimeout),
+			wait:    cmp.Or(options.RetryWait, defaultRetryWait),
+		},
+		logger: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)),
+		disk:   disk{folder: options.Directory},
 	}
 	p.hold(new(rates.Builder).Build())
 	failed := p.load()
@@ -137,26 +129,6 @@ func Open(options Options) (*Provider, error) {
 	return p, nil
 }
 
-func newFetcher(options Options) fetcher {
-	f := fetcher{
-		client: options.Client, userAgent: options.UserAgent,
-		timeout: options.Timeout, wait: options.RetryWait,
-	}
-	if f.client == nil {
-		f.client = &http.Client{}
-	}
-	if f.userAgent == "" {
-		f.userAgent = defaultUserAgent
-	}
-	if f.timeout <= 0 {
-		f.timeout = defaultTimeout
-	}
-	if f.wait <= 0 {
-		f.wait = defaultRetryWait
-	}
-	return f
-}
-
 // Current returns the rates to serve now. It costs nothing and never
 // returns nil.
 func (p *Provider) Current() *rates.Dataset { return p.current.Load().data }
@@ -164,8 +136,8 @@ func (p *Provider) Current() *rates.Dataset { return p.current.Load().data }
 // Status returns how fresh the rates are.
 func (p *Provider) Status() Status { return p.current.Load().status }
 
-// Refresh fetches new rates. If one of the two URLs fails, the rates of the
-// other are still used. The error has all failures; existing rates stay.
+// Refresh fetches new rates. If one of the two files is invalid, the rates of
+// the other are still used. The error has all failures; existing rates stay.
 func (p *Provider) Refresh(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,11 +146,19 @@ func (p *Provider) Refresh(ctx context.Context) error {
 		failed = p.load() // another process imported rates
 	}
 	today := civil.Of(p.options.Now().UTC())
-	if p.options.HistoryURL != "" && (p.options.DailyURL == "" || p.incomplete(today)) {
-		failed = errors.Join(failed, p.fetch(ctx, p.options.HistoryURL))
+	var files []string
+	if p.options.URL != "" {
+		if p.incomplete(today) {
+			files = append(files, historyFile)
+		}
+		files = append(files, dailyFile)
 	}
-	if p.options.DailyURL != "" {
-		failed = errors.Join(failed, p.fetch(ctx, p.options.DailyURL))
+	for _, file := range files {
+		err := p.fetch(ctx, file)
+		failed = errors.Join(failed, err)
+		if errors.As(err, new(*unreachableError)) {
+			break // the other file has the same host
+		}
 	}
 	p.publish(failed)
 	return failed
@@ -207,9 +187,13 @@ func (p *Provider) Import(path string) (Report, error) {
 	return report, err
 }
 
-// fetch brings one URL up to date.
-func (p *Provider) fetch(ctx context.Context, url string) error {
-	got, err := p.fetcher.get(ctx, url, p.state.Validators[url])
+// fetch brings the rates of one file up to date.
+func (p *Provider) fetch(ctx context.Context, file string) error {
+	address, err := url.JoinPath(p.options.URL, file)
+	if err != nil {
+		return errURL
+	}
+	got, err := p.fetcher.get(ctx, address, p.state.Validators[address])
 	if err != nil {
 		return err
 	}
@@ -227,7 +211,7 @@ func (p *Provider) fetch(ctx context.Context, url string) error {
 	if known == nil {
 		known = make(map[string]validators)
 	}
-	known[url] = got.validators
+	known[address] = got.validators
 	p.state.Validators = known
 	if err := p.disk.writeState(p.state); err != nil {
 		return fmt.Errorf("storing the state of the rates: %w", err)
@@ -255,7 +239,7 @@ func (p *Provider) take(content []byte) (Report, error) {
 
 // add screens records and adds the accepted ones to the held rates.
 func (p *Provider) add(records []record) (Report, error) {
-	quotes, report := p.bounds.screen(records, p.believed, civil.Of(p.options.Now().UTC()))
+	quotes, report := screen(records, p.believed, civil.Of(p.options.Now().UTC()))
 	if len(quotes) == 0 {
 		return report, fmt.Errorf("%w: all %d values are invalid", ErrMalformed, len(records))
 	}
@@ -307,7 +291,7 @@ func (p *Provider) publish(failed error) {
 	p.current.Store(&view{
 		data: p.merged,
 		status: Status{
-			Live:      p.options.HistoryURL != "" || p.options.DailyURL != "",
+			Live:      p.options.URL != "",
 			Newest:    p.believed.Newest(),
 			Days:      p.believed.Days(),
 			FetchedAt: p.state.FetchedAt,

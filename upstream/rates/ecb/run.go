@@ -2,8 +2,9 @@ package ecb
 
 import (
 	"context"
-	"log/slog"
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
@@ -59,22 +60,19 @@ func (p *Provider) wait(ctx context.Context, next time.Time) bool {
 	return ctx.Err() == nil
 }
 
-// poll refreshes the rates and returns when to do so again. A failure is an
-// error if the try before failed, too.
+// poll refreshes the rates and returns when to do so again. It logs a failure
+// in one line.
 func (p *Provider) poll(ctx context.Context) time.Time {
-	level := slog.LevelWarn
-	if p.Status().Err != nil {
-		level = slog.LevelError
-	}
 	err := p.Refresh(ctx)
-	status, now := p.Status(), p.options.Now()
-	next := nextPoll(now, status.Newest)
+	now, wait := p.options.Now(), jitter()
 	// A canceled refresh is not a failure.
-	if err != nil && ctx.Err() == nil {
-		p.logger.Log(ctx, level, "refreshing rates failed", "error", err, "newest", status.Newest.String())
-		next = now.Add(pollInterval)
+	if err == nil || ctx.Err() != nil {
+		return nextPoll(now, p.Status().Newest).Add(wait)
 	}
-	return next.Add(jitter())
+	wait += pollInterval
+	p.logger.Warn(fmt.Sprintf("rates: %s; the newest rates are of %s; next try in %d minutes",
+		strings.ReplaceAll(err.Error(), "\n", "; "), p.Current().Newest(), int(wait.Minutes())))
+	return now.Add(wait)
 }
 
 // watch loads rates that another process wrote and returns when to look

@@ -3,8 +3,10 @@ package ecb_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -41,8 +43,11 @@ func TestRunPollsWhenRatesAreDue(t *testing.T) {
 		var polls []time.Time
 		published := strings.Replace(publication, "2026-04-13", "1999-12-31", 1)
 		p := open(t, ecb.Options{
-			Base: base(t), DailyURL: "http://bank.invalid/daily",
-			Client: &http.Client{Transport: wire(func(*http.Request) string {
+			Base: base(t), URL: "http://bank.invalid",
+			Client: &http.Client{Transport: wire(func(r *http.Request) string {
+				if !strings.HasSuffix(r.URL.Path, "daily.xml") {
+					return published
+				}
 				polls = append(polls, time.Now().UTC())
 				if time.Now().Day() == 3 && time.Now().UTC().Hour() >= 15 {
 					return strings.Replace(publication, "2026-04-13", "2000-01-03", 1)
@@ -50,9 +55,7 @@ func TestRunPollsWhenRatesAreDue(t *testing.T) {
 				return published
 			})},
 		})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { p.Run(ctx); close(done) }()
+		defer running(t, p)()
 		synctest.Wait()
 		start := time.Now()
 		if next := p.NextExpected(start); next.After(start.Add(time.Minute)) {
@@ -80,28 +83,26 @@ func TestRunPollsWhenRatesAreDue(t *testing.T) {
 		if next, window := p.NextExpected(time.Now()), time.Date(2000, 1, 5, 14, 0, 0, 0, time.UTC); next.Before(window) || next.After(window.Add(time.Minute)) {
 			t.Errorf("rates are expected at %s", next)
 		}
-		cancel()
-		<-done
 	})
 }
 
-// After a failure the next try comes in half an hour, window or not. The first
-// failure is a warning, and each that follows it is an error.
+// After a failure the next try comes in half an hour, window or not. Each
+// failure is one line of the log.
 func TestRunTriesAgainAfterAFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var polls []time.Time
 		var log bytes.Buffer
 		p := open(t, ecb.Options{
-			Base: base(t), DailyURL: "http://bank.invalid/daily", Logger: slog.New(slog.NewTextHandler(&log, nil)),
-			Client: &http.Client{Transport: wire(func(*http.Request) string {
-				polls = append(polls, time.Now())
+			Base: base(t), URL: "http://bank.invalid", Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Client: &http.Client{Transport: wire(func(r *http.Request) string {
+				if strings.HasSuffix(r.URL.Path, "daily.xml") {
+					polls = append(polls, time.Now())
+				}
 				return ""
 			})},
 		})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { p.Run(ctx); close(done) }()
+		defer running(t, p)()
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
 		if len(polls) != 6 {
@@ -112,12 +113,48 @@ func TestRunTriesAgainAfterAFailure(t *testing.T) {
 				t.Errorf("a pause of %s", pause)
 			}
 		}
-		cancel()
-		<-done
-		if warnings, errors := strings.Count(log.String(), "level=WARN"), strings.Count(log.String(), "level=ERROR"); warnings != 1 || errors != 5 {
-			t.Errorf("got %d warnings and %d errors, want 1 and 5:\n%s", warnings, errors, &log)
+		const line = "level=WARN msg=\"rates: fetching rates: unexpected answer: status 403; fetching rates: unexpected answer: status 403; the newest rates are of 2026-04-13; next try in 30 minutes\"\n"
+		if strings.Count(log.String(), line) != 6 || strings.Count(log.String(), "\n") != 6 {
+			t.Errorf("got %s", &log)
 		}
 	})
+}
+
+// A machine without the network gets one plain line.
+func TestRunWithoutTheNetwork(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		p := open(t, ecb.Options{
+			Base: base(t), URL: "https://bank.invalid/rates", Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Client: &http.Client{Transport: cut{}},
+		})
+		defer running(t, p)()
+		time.Sleep(20 * time.Minute)
+		synctest.Wait()
+		const line = "rates: cannot reach bank.invalid (dial: no network); the newest rates are of 2026-04-13; next try in 30 minutes"
+		if strings.Count(log.String(), line) != 1 || strings.Count(log.String(), "\n") != 1 {
+			t.Errorf("got %s, want %s", &log, line)
+		}
+	})
+}
+
+// cut is a machine without the network.
+type cut struct{}
+
+func (cut) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Err: errors.New("no network")}
+}
+
+// running runs a provider, and returns what stops it.
+func running(t *testing.T, p *ecb.Provider) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { p.Run(ctx); close(done) }()
+	return func() {
+		cancel()
+		<-done
+	}
 }
 
 // A clock that is set right while Run waits for the end of a weekend does not
@@ -128,15 +165,15 @@ func TestRunAfterTheClockWasSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var set, polls atomic.Int64 // the clock begins on Saturday
 		p := open(t, ecb.Options{
-			Base: base(t), DailyURL: "http://bank.invalid/daily", Now: func() time.Time { return time.Now().Add(time.Duration(set.Load())) },
-			Client: &http.Client{Transport: wire(func(*http.Request) string {
-				polls.Add(1)
+			Base: base(t), URL: "http://bank.invalid", Now: func() time.Time { return time.Now().Add(time.Duration(set.Load())) },
+			Client: &http.Client{Transport: wire(func(r *http.Request) string {
+				if strings.HasSuffix(r.URL.Path, "daily.xml") {
+					polls.Add(1)
+				}
 				return strings.Replace(publication, "2026-04-13", "1999-12-31", 1)
 			})},
 		})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { p.Run(ctx); close(done) }()
+		defer running(t, p)()
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		before := polls.Load()
@@ -146,8 +183,6 @@ func TestRunAfterTheClockWasSet(t *testing.T) {
 		if after := polls.Load() - before; before != 1 || after == 0 {
 			t.Errorf("got %d polls on Saturday and %d in the window of Monday, want one and more", before, after)
 		}
-		cancel()
-		<-done
 	})
 }
 
@@ -162,9 +197,7 @@ func TestRunWatchesTheDisk(t *testing.T) {
 			Now: func() time.Time { return evening.Add(time.Since(began)) },
 		}
 		p := open(t, options)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { p.Run(ctx); close(done) }()
+		defer running(t, p)()
 		expect := func(after time.Duration) {
 			t.Helper()
 			synctest.Wait()
@@ -207,8 +240,6 @@ func TestRunWatchesTheDisk(t *testing.T) {
 		if status := p.Status(); status.Err != nil || status.Days != 1 {
 			t.Errorf("got %+v", status)
 		}
-		cancel()
-		<-done
 	})
 }
 

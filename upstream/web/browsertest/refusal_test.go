@@ -3,7 +3,6 @@ package browsertest_test
 import (
 	"maps"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +20,7 @@ func TestRefusalPages(t *testing.T) {
 	s := stack.Start(t, stack.Shipped(t))
 	browser := browsertest.Start(t)
 	looks := map[string][]browsertest.Option{
-		"light": nil, "dark": {browsertest.Dark}, "phone": {browsertest.Phone}, "dark-phone": {browsertest.Phone, browsertest.Dark},
+		"light": nil, "dark-phone": {browsertest.Phone, browsertest.Dark},
 	}
 	most := 0
 	for _, look := range slices.Sorted(maps.Keys(looks)) {
@@ -81,9 +80,6 @@ func judge(t *testing.T, p *browsertest.Page, look, name string, words ...string
 		if !p.Shows(w) {
 			t.Errorf("%s, %s: no %q in %q", name, look, w, p.Text("body"))
 		}
-	}
-	if *screenshots != "" {
-		p.Screenshot(filepath.Join(*screenshots, "refusal-"+name+"-"+look+".png"))
 	}
 	if width := browsertest.Evaluate[string](p, `getComputedStyle(document.querySelector("main")).maxWidth`); width != "448px" {
 		t.Errorf("%s, %s: the browser did not apply the style: max-width is %s", name, look, width)
