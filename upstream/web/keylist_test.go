@@ -158,7 +158,7 @@ func TestExpiry(t *testing.T) {
 // A plan free with a quota offers keys like any other plan.
 func TestFreePlanWithQuota(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *web.Config) { c.Gate = generous{}.start(t) })
+	w := newWorld(t, func(c *web.Config) { c.Gate = generous(t) })
 	w.add("ada@example.com", "starter")
 	ada := w.person().signIn("ada@example.com")
 	ada.get("/settings/keys").has(t, http.StatusOK, "No keys yet", `href="/settings/keys/new"`)

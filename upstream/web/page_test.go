@@ -1,24 +1,17 @@
 package web_test
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/upstream/web"
 )
 
@@ -265,56 +258,33 @@ func TestUsagePage(t *testing.T) {
 	ada.get("/usage/calls").has(t, http.StatusOK, "No calls yet")
 }
 
-// generous is a gate without accounts whose plan free has access.
-type generous struct {
-	control.Backend // what these pages do not ask for
-	policy          *policy.Policy
-	store           store.Store
-}
-
-func (g generous) Policy() *policy.Policy           { return g.policy }
-func (g generous) Store() (control.Store, error)    { return g.store, nil }
-func (generous) PublicKeys() assertion.KeySet       { return assertion.NewKeySet() }
-func (g generous) Now() time.Time                   { return time.Now() }
-func (generous) FlushReports(context.Context) error { return nil }
-
-func (g generous) start(t *testing.T) *client.Client {
+// generous returns a client of a gate without accounts whose plan free has
+// access.
+func generous(t *testing.T) *client.Client {
 	t.Helper()
-	rules, err := policy.New(policy.Config{
+	gate := controltest.New(t)
+	gate.SetClock(time.Now)
+	gate.SetPlans(t, api.Plans{
 		Timezone: "Asia/Kolkata",
-		Endpoints: []policy.EndpointConfig{
+		Endpoints: []api.Endpoint{
 			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"},
 			{Name: "rates", Method: "GET", Path: "/api/rates/{base}"},
 			{Name: "history", Method: "GET", Path: "/api/history/{from}/{to}"},
 		},
-		Plans: []policy.PlanConfig{{Name: "free", Limits: map[string]*policy.Limit{"convert": new(policy.Limit(40)), "rates": new(policy.Limit(store.Unlimited))}}},
+		Plans: []api.Plan{{Name: "free", Limits: map[string]*int64{"convert": new(int64(40)), "rates": nil}}},
 	})
+	made, err := client.New(gate.Serve(t), controltest.Secret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := badgerstore.Open(t.TempDir(), badgerstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(control.New(generous{policy: rules, store: kept}, slog.New(slog.DiscardHandler)))
-	t.Cleanup(func() {
-		server.Close()
-		if err := kept.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	gate, err := client.New(server.URL, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return gate
+	return made
 }
 
 // An account that the gate does not know yet has the whole of plan free
 // before it.
 func TestUsageOfUnknownAccount(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *web.Config) { c.Gate = generous{}.start(t) })
+	w := newWorld(t, func(c *web.Config) { c.Gate = generous(t) })
 	w.add("ada@example.com", "starter")
 	ada := w.person().signIn("ada@example.com")
 	got := ada.get("/usage")

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 	"github.com/caddy-tollgate/tollgate/upstream/web/browsertest"
@@ -121,15 +121,10 @@ func TestLivePages(t *testing.T) {
 		busy:    map[string]int64{"currencies": 12, "convert": 83, "rates": 41, "history": 100, "batch": 24, "usage": 5},
 	}
 	s.StopCaddy()
-	db, err := badgerstore.Open(filepath.Join(s.Data, "gate"), badgerstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db, shut := controltest.Open(t, filepath.Join(s.Data, "gate"))
 	full.live(t, db)
 	demo.live(t, db)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	shut()
 	s.StartCaddy()
 
 	browser := browsertest.Start(t)
