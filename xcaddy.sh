@@ -285,8 +285,8 @@ timed_out() {
 # check tests everything; its argument bounds the tests of a package.
 check() {
 	mkdir -p bin .cache
-	debian bash-completion buildah ca-certificates chromium curl dpkg e2fsprogs gcc libc-bin libc6-dev libnginx-mod-http-lua lua-nginx-redis mount nginx \
-		passwd php-cgi postgresql prometheus python3-cryptography python3-jwt redis-server systemd util-linux wrk
+	debian bash-completion buildah ca-certificates chromium curl dpkg e2fsprogs gcc jq libc-bin libc6-dev libnginx-mod-http-lua lua-nginx-redis mount nginx \
+		passwd php-cgi postgresql prometheus python3 python3-cryptography python3-jwt python3-yaml redis-server sqlite3 systemd util-linux wrk
 	command -v npm >/dev/null || debian nodejs npm
 	build
 	# The tests package, and build e2e/modules, without network.
