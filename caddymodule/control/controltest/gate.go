@@ -259,10 +259,11 @@ func (g *Gate) Explain(ctx context.Context, question control.Question) (api.Expl
 	return asked.Explain(ctx, gate.Question(question))
 }
 
+// InProcess returns the control API, which needs no secret.
+func (g *Gate) InProcess() http.Handler { return control.New(g, slog.New(slog.NewTextHandler(g, nil))) }
+
 // Handler returns the control API, behind Secret.
-func (g *Gate) Handler() http.Handler {
-	return control.RequireSecret(control.New(g, slog.New(slog.NewTextHandler(g, nil))), Secret)
-}
+func (g *Gate) Handler() http.Handler { return control.RequireSecret(g.InProcess(), Secret) }
 
 // Serve listens on the loopback interface until the test ends, and
 // returns the base URL.
