@@ -1,19 +1,15 @@
 package control_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
@@ -95,20 +91,12 @@ func TestPutAccountRefusals(t *testing.T) {
 	}{
 		{"acc_1", `{"plan":"gold"}`, 400, "unknown_plan"},
 		{"acc_1", `{"plan":""}`, 400, "unknown_plan"},
-		{"acc_1", `{"plan":1}`, 400, "invalid_request"},
-		{"acc_1", `{"disabled":"yes"}`, 400, "invalid_request"},
-		{"acc_1", `{"plan":"free","plan":"starter"}`, 400, "invalid_request"},
-		{"acc_1", `{"Plan":"starter"}`, 400, "invalid_request"},
 		{"acc_1", `{"limit":7}`, 400, "invalid_request"},
 		{"acc_1", ``, 400, "invalid_request"},
-		{"acc_1", `[]`, 400, "invalid_request"},
-		{"acc_1", `{"plan":"starter"} x`, 400, "invalid_request"},
 		{"acc_1", `{"plan":"` + strings.Repeat("x", 16<<10) + `"}`, 413, "body_too_large"},
 		{"acc%201", `{}`, 400, "invalid_account"},
 		{"acc%2F1", `{}`, 400, "invalid_account"},
 		{"%2e%2e", `{}`, 400, "invalid_account"},
-		{"%2e", `{}`, 400, "invalid_account"},
-		{"%C3%A9", `{}`, 400, "invalid_account"},
 		{"acc%0a", `{}`, 400, "invalid_account"},
 		{strings.Repeat("x", 65), `{}`, 400, "invalid_account"},
 	} {
@@ -196,101 +184,12 @@ func TestDeleteAccount(t *testing.T) {
 	}
 }
 
-// slowReads is a store that pauses after it has read an account or a key,
-// so that changes overlap.
-type slowReads struct{ control.Store }
-
-func (s slowReads) Account(ctx context.Context, id string) (store.Account, error) {
-	defer pause()
-	return s.Store.Account(ctx, id)
-}
-
-func (s slowReads) Key(ctx context.Context, account, id string) (store.Key, error) {
-	defer pause()
-	return s.Store.Key(ctx, account, id)
-}
-
-func pause() {
-	for range 1000 {
-		runtime.Gosched()
-	}
-}
-
-// atOnce makes two requests at the same time and returns their statuses.
-func (g *gate) atOnce(t *testing.T, first, second [3]string) (statuses [2]int) {
-	t.Helper()
-	var done sync.WaitGroup
-	for i, request := range [][3]string{first, second} {
-		done.Go(func() { statuses[i] = g.call(t, request[0], request[1], request[2]).Code })
-	}
-	done.Wait()
-	return statuses
-}
-
-// TestConcurrentChangesOfAnAccount checks that two changes of different
-// members are both kept.
-func TestConcurrentChangesOfAnAccount(t *testing.T) {
-	t.Parallel()
-	g := newGateOver(t, func(s control.Store) control.Store { return slowReads{s} })
-	for i := range 50 {
-		path := fmt.Sprintf("/tollgate/accounts/acc_%d", i)
-		g.atOnce(t, [3]string{"PUT", path, `{"plan":"starter"}`}, [3]string{"PUT", path, `{"disabled":true}`})
-		got := g.must(t, http.StatusOK, "GET", path, "")
-		if got["plan"] != "starter" || got["disabled"] != true {
-			t.Fatalf("a change was lost: %v", got)
-		}
-	}
-}
-
 // giveFreeAccess lets accounts on plan free have keys.
 func (g *gate) giveFreeAccess(t *testing.T) {
 	t.Helper()
 	config := controltest.Config()
 	config.Plans[0].Limits = controltest.Limits(map[string]int64{"currencies": 10})
 	g.Configure(t, config)
-}
-
-// TestFirstKeyDuringAChangeOfPlan checks that the creation of an account
-// with its first key does not put it back on plan free.
-func TestFirstKeyDuringAChangeOfPlan(t *testing.T) {
-	t.Parallel()
-	g := newGateOver(t, func(s control.Store) control.Store { return slowReads{s} })
-	g.giveFreeAccess(t)
-	for i := range 50 {
-		path := fmt.Sprintf("/tollgate/accounts/acc_%d", i)
-		g.atOnce(t, [3]string{"POST", path + "/keys", `{"name":"ci"}`}, [3]string{"PUT", path, `{"plan":"starter"}`})
-		if got := g.must(t, http.StatusOK, "GET", path, "")["plan"]; got != "starter" {
-			t.Fatalf("the account is on plan %v", got)
-		}
-	}
-}
-
-// TestKeyDuringDeletion checks that no key survives the deletion of its
-// account, and that a rotation does not create the account again.
-func TestKeyDuringDeletion(t *testing.T) {
-	t.Parallel()
-	g := newGateOver(t, func(s control.Store) control.Store { return slowReads{s} })
-	g.giveFreeAccess(t)
-	for i := range 50 {
-		path := fmt.Sprintf("/tollgate/accounts/acc_%d", i)
-		key := g.must(t, http.StatusCreated, "POST", path+"/keys", `{"name":"ci"}`)
-		rotate := path + "/keys/" + key["id"].(string) + "/rotate"
-		got := g.atOnce(t, [3]string{"POST", rotate, ""}, [3]string{"DELETE", path, ""})
-		if got[1] != http.StatusNoContent || got[0] != http.StatusCreated && got[0] != http.StatusNotFound {
-			t.Fatalf("rotation during deletion: got %v", got)
-		}
-		g.refused(t, http.StatusNotFound, "not_found", "GET", path, "")
-		if _, ok := g.opens(t, key["token"].(string)); ok {
-			t.Fatal("the token outlives its account")
-		}
-
-		// A creation may come before the deletion or after it.
-		g.must(t, http.StatusOK, "PUT", path, "{}")
-		got = g.atOnce(t, [3]string{"POST", path + "/keys", `{"name":"ci"}`}, [3]string{"DELETE", path, ""})
-		if got[1] != http.StatusNoContent || got[0] != http.StatusCreated && got[0] != http.StatusNotFound {
-			t.Fatalf("creation during deletion: got %v", got)
-		}
-	}
 }
 
 func TestValidAccount(t *testing.T) {

@@ -8,12 +8,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 )
@@ -72,8 +70,6 @@ func TestHumaRefusals(t *testing.T) {
 		code, message                     string // message: a part of it
 	}{
 		{"fine", "PUT", "/things/a", "application/json", `{"name":"x"}`, 200, "", ""},
-		{"fine with a charset", "PUT", "/things/a", "application/json; charset=UTF-8", `{"name":"x"}`, 200, "", ""},
-		{"fine in upper case", "PUT", "/things/a", "Application/JSON", `{"name":"x"}`, 200, "", ""},
 		{"fine without a media type", "PUT", "/things/a", "", `{"name":"x"}`, 200, "", ""},
 		{"fine with null", "PUT", "/things/a", "", `{"count":null}`, 200, "", ""},
 		{"as long as allowed", "PUT", "/things/a", "", `{"name":"x"` + strings.Repeat(" ", limit-12) + `}`, 200, "", ""},
@@ -82,18 +78,12 @@ func TestHumaRefusals(t *testing.T) {
 		{"no JSON", "PUT", "/things/a", "", `{"name":`, 400, "invalid_request", "not valid JSON"},
 		{"trailing data", "PUT", "/things/a", "", `{"name":"x"}{}`, 400, "invalid_request", "not valid JSON from byte 12"},
 		{"invalid UTF-8", "PUT", "/things/a", "", "{\"name\":\"\xff\"}", 400, "invalid_request", "not valid JSON"},
-		{"lone surrogate", "PUT", "/things/a", "", `{"name":"\ud800"}`, 400, "invalid_request", "not valid JSON"},
 		{"duplicate member", "PUT", "/things/a", "", `{"name":"x","name":"y"}`, 400, "invalid_request", `duplicate member "name"`},
 		{"unknown member", "PUT", "/things/a", "", `{"nam":"x"}`, 400, "invalid_request", "nam"},
 		{"member in another case", "PUT", "/things/a", "", `{"Name":"x"}`, 400, "invalid_request", `"Name"`},
 		{"wrong type", "PUT", "/things/a", "", `{"name":1}`, 400, "invalid_request", "body.name: expected string"},
-		{"wrong kind", "PUT", "/things/a", "", `[]`, 400, "invalid_request", "expected object"},
 		{"too long", "PUT", "/things/a", "", `{"name":"123456789"}`, 400, "invalid_request", "body.name"},
-		{"number out of range", "PUT", "/things/a", "", `{"count":1e99}`, 400, "invalid_request", ""},
 		{"another media type", "PUT", "/things/a", "text/plain", `{"name":"x"}`, 415, "unsupported_media_type", ""},
-		{"a form", "PUT", "/things/a", "application/x-www-form-urlencoded", `name=x`, 415, "unsupported_media_type", ""},
-		{"another charset", "PUT", "/things/a", "application/json; charset=utf-16", `{"name":"x"}`, 415, "unsupported_media_type", ""},
-		{"malformed media type", "PUT", "/things/a", "application/json; charset", `{"name":"x"}`, 415, "unsupported_media_type", ""},
 		{"location with its own code", "PUT", "/things/A1", "", `{}`, 400, "invalid_id", "Ids are letters."},
 		{"parameter of the wrong type", "PUT", "/things/a?days=x", "", `{}`, 400, "invalid_request", "query.days"},
 		{"parameter out of range", "PUT", "/things/a?days=91", "", `{}`, 400, "invalid_request", "query.days"},
@@ -102,13 +92,8 @@ func TestHumaRefusals(t *testing.T) {
 		{"duplicate parameter", "PUT", "/things/a?days=1&days=2", "", `{}`, 400, "invalid_request", `Duplicate query parameter "days"`},
 		{"parameter without a value", "PUT", "/things/a?days=", "", `{}`, 400, "invalid_request", `"days" has no value`},
 		{"malformed query", "PUT", "/things/a?days=%zz", "", `{}`, 400, "invalid_request", "query"},
-		{"semicolon in the query", "PUT", "/things/a?days=1;x=2", "", `{}`, 400, "invalid_request", "query"},
 		{"refusal of the handler", "PUT", "/things/taken", "", `{}`, 409, "taken", "It is taken."},
 		{"any other error", "PUT", "/things/broken", "", `{}`, 500, "internal", "Something went wrong on our side."},
-		{"unknown path", "GET", "/other", "", ``, 404, "not_found", ""},
-		{"trailing slash", "GET", "/things/a/", "", ``, 404, "not_found", ""},
-		{"unclean path", "GET", "/x/../things/a", "", ``, 404, "not_found", ""},
-		{"double slash", "GET", "//things/a", "", ``, 404, "not_found", ""},
 		{"wrong method", "POST", "/things/a", "", `{}`, 405, "method_not_allowed", ""},
 	}
 	for _, test := range tests {
@@ -184,82 +169,27 @@ func (timeout) Error() string   { return "i/o timeout" }
 func (timeout) Timeout() bool   { return true }
 func (timeout) Temporary() bool { return true }
 
-// TestDocumentDescribesRefusals checks that the document describes the
-// refusals that are sent, and not huma's error model.
-func TestDocumentDescribesRefusals(t *testing.T) {
-	t.Parallel()
-	_, router := newAPI(t)
-	text, err := json.Marshal(router.OpenAPI())
-	if err != nil {
-		t.Fatal(err)
-	}
-	document, err := openapi3.NewLoader().LoadFromData(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := document.Validate(t.Context(), openapi3.IsOpenAPI31OrLater()); err != nil {
-		t.Error(err)
-	}
-	for _, foreign := range []string{"422", "problem+json", "ErrorModel", "ErrorDetail", "$schema"} {
-		if strings.Contains(string(text), foreign) {
-			t.Errorf("the document contains %s", foreign)
-		}
-	}
-	responses := document.Paths.Value("/things/{id}").Put.Responses
-	for _, status := range []int{400, 406, 409, 500} {
-		if r := responses.Status(status); r == nil || r.Value.Content.Get("application/json").Schema.Ref != "#/components/schemas/Refusal" {
-			t.Errorf("status %d is not described as a refusal", status)
-		}
-	}
-}
-
-// TestAcceptIsCheckedFirst checks that a handler does nothing for a client
-// that does not accept the answer.
-func TestAcceptIsCheckedFirst(t *testing.T) {
-	t.Parallel()
-	mux := http.NewServeMux()
-	router := newHuma(mux, huma.Config{}, nil)
-	var calls atomic.Int64
-	huma.Register(router, huma.Operation{OperationID: "act", Method: http.MethodPost, Path: "/things"},
-		func(context.Context, *struct{ Body thing }) (*output, error) {
-			calls.Add(1)
-			return &output{Body: thing{Name: "x"}}, nil
-		})
-	for accept, want := range map[string]int64{
-		"application/json":        1,
-		"a;b,c, application/json": 1,
-		"text/html":               0,
-		"a;b,c":                   0, // huma's own parser panics on this
-	} {
-		calls.Store(0)
-		r := httptest.NewRequest(http.MethodPost, "/things", strings.NewReader(`{"name":"x"}`))
-		r.Header.Set("Accept", accept)
-		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, r)
-		if calls.Load() != want || (w.Code == http.StatusOK) != (want == 1) {
-			t.Errorf("Accept: %s: got %d calls and status %d, want %d calls", accept, calls.Load(), w.Code, want)
-		}
-		if want == 0 {
-			checkRefusal(t, w, "not_acceptable", "excludes application/json")
-		}
-	}
-}
-
-// FuzzAccept checks that every Accept field gets an answer.
+// FuzzAccept checks that every Accept field gets an answer, and that the
+// handler does nothing for a client that does not accept the answer. huma's own
+// parser panics on "a;b,c".
 func FuzzAccept(f *testing.F) {
-	for _, seed := range []string{"a;b,c", "*/*;q=0,application/json;q=1", ";;,,q=", "application/json; q=\xff"} {
+	for _, seed := range []string{"a;b,c", "text/html", "a;b,c, application/json", "*/*;q=0,application/json;q=1", ";;,,q=", "application/json; q=\xff"} {
 		f.Add(seed)
 	}
 	mux := http.NewServeMux()
 	router := newHuma(mux, huma.Config{}, nil)
+	calls := 0
 	huma.Register(router, huma.Operation{OperationID: "get", Method: http.MethodGet, Path: "/things"},
-		func(context.Context, *struct{}) (*output, error) { return &output{}, nil })
+		func(context.Context, *struct{}) (*output, error) {
+			calls++
+			return &output{}, nil
+		})
 	f.Fuzz(func(t *testing.T, accept string) {
 		r := httptest.NewRequest(http.MethodGet, "/things", nil)
 		r.Header.Set("Accept", accept)
-		w := httptest.NewRecorder()
+		w, before := httptest.NewRecorder(), calls
 		mux.ServeHTTP(w, r)
-		if w.Code != http.StatusOK && w.Code != http.StatusNotAcceptable {
+		if want := map[int]int{http.StatusOK: 1}[w.Code]; w.Code != http.StatusOK && w.Code != http.StatusNotAcceptable || calls-before != want {
 			t.Errorf("Accept: %q: %d %s", accept, w.Code, w.Body)
 		}
 	})

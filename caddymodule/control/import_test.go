@@ -12,10 +12,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -23,7 +21,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
-	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
@@ -78,7 +75,7 @@ func results(t *testing.T, c *client.Client, body string) (list []api.LineResult
 // tried first, to find what to record.
 func TestImportMany(t *testing.T) {
 	t.Parallel()
-	const lines = 5000
+	const lines = 2 * store.MaxBatch
 	g, c, batches, entries := importing(t)
 	told := 0
 	for _, round := range []struct {
@@ -112,8 +109,8 @@ func TestImportMany(t *testing.T) {
 			t.Errorf("%s: got %d events, want %d", round.name, n, told)
 		}
 	}
-	account, err := c.Account(t.Context(), "acc_04321")
-	if want := (api.Account{Account: "acc_04321", Plan: "starter", Label: "Customer 4321", CreatedAt: controltest.Start}); err != nil || account != want {
+	account, err := c.Account(t.Context(), "acc_00321")
+	if want := (api.Account{Account: "acc_00321", Plan: "starter", Label: "Customer 321", CreatedAt: controltest.Start}); err != nil || account != want {
 		t.Errorf("got %+v, %v, want %+v", account, err, want)
 	}
 	seen := 0
@@ -284,44 +281,5 @@ func TestImportBrokenBody(t *testing.T) {
 	}
 	if _, err := g.Opened().Account(t.Context(), "acc_2"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the other line: %v", err)
-	}
-}
-
-// crowd is a backend that publishes no event before many are being published.
-type crowd struct {
-	*controltest.Gate
-	waiting  atomic.Int32
-	all      chan struct{}
-	patience context.Context // of the test
-}
-
-const crowdSize = 64
-
-func (c *crowd) Publish(ctx context.Context, change event.Change) {
-	if c.waiting.Add(1) == crowdSize {
-		close(c.all)
-	}
-	select {
-	case <-c.all:
-		c.Gate.Publish(ctx, change)
-	case <-c.patience.Done():
-	}
-}
-
-// TestImportPublishes: the events of a batch are published at once, not one
-// after the other, so that a store over a network is as fast.
-func TestImportPublishes(t *testing.T) {
-	t.Parallel()
-	patience, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	backend := &crowd{Gate: controltest.New(t), all: make(chan struct{}), patience: patience}
-	c := client.InProcess(control.New(backend, slog.New(slog.DiscardHandler)))
-	var body strings.Builder
-	for i := range crowdSize {
-		fmt.Fprintf(&body, `{"account":"acc_%d"}`+"\n", i)
-	}
-	results(t, c, body.String())
-	if n := len(backend.Published()); n != crowdSize {
-		t.Errorf("got %d events, want %d", n, crowdSize)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -165,47 +164,6 @@ func TestRotationDuringAChange(t *testing.T) {
 	}
 	if got := g.key(t, key.ID).ExpiresAt; got == nil || !got.Equal(*want.ExpiresAt) {
 		t.Errorf("the old key expires at %v, want %v", got, want.ExpiresAt)
-	}
-}
-
-// TestConcurrentRotations checks that a key has one successor.
-func TestConcurrentRotations(t *testing.T) {
-	t.Parallel()
-	g := newGateOver(t, func(s control.Store) control.Store { return slowReads{s} })
-	g.account(t, "acc_1", "starter")
-	for _, body := range []string{"", `{"overlap":"24h"}`} {
-		for i := range 25 {
-			key := g.issue(t, fmt.Sprintf(`{"name":"ci-%d-%d"}`, len(body), i))
-			g.Advance(time.Second)
-			rotate := [3]string{"POST", keysPath + "/" + key.ID + "/rotate", body}
-			got := g.atOnce(t, rotate, rotate)
-			slices.Sort(got[:])
-			if got[0] != http.StatusCreated || got[1] != http.StatusNotFound && got[1] != http.StatusConflict {
-				t.Fatalf("with %q: got %v, want one success", body, got)
-			}
-		}
-	}
-}
-
-// TestRotationDuringAChangeOfPlan checks that a rotation and a change of
-// the plan do not undo each other.
-func TestRotationDuringAChangeOfPlan(t *testing.T) {
-	t.Parallel()
-	g := newGateOver(t, func(s control.Store) control.Store { return slowReads{s} })
-	for range 25 {
-		g.account(t, "acc_1", "starter")
-		key := g.issue(t, `{"name":"ci"}`)
-		got := g.atOnce(t, [3]string{"POST", keysPath + "/" + key.ID + "/rotate", ""}, [3]string{"PUT", "/tollgate/accounts/acc_1", `{"plan":"free"}`})
-		if got[1] != http.StatusOK || got[0] != http.StatusCreated && got[0] != http.StatusForbidden {
-			t.Fatalf("got %v", got)
-		}
-		if plan := g.must(t, http.StatusOK, "GET", "/tollgate/accounts/acc_1", "")["plan"]; plan != "free" {
-			t.Fatalf("the account is on plan %v", plan)
-		}
-		if _, ok := g.opens(t, key.Token); ok == (got[0] == http.StatusCreated) {
-			t.Fatalf("rotation: status %d, the old token opens: %v", got[0], ok)
-		}
-		g.must(t, http.StatusNoContent, "DELETE", "/tollgate/accounts/acc_1", "")
 	}
 }
 
