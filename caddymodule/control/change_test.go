@@ -49,7 +49,7 @@ func TestChangeKey(t *testing.T) {
 		change     func()
 	}{
 		{"nothing", `{}`, func() {}},
-		{"name", `{"name":"cafe\u0301"}`, func() { want.Name = "caf\u00e9" }},
+		{"name", `{"name":" cafe\u0301\t"}`, func() { want.Name = "caf\u00e9" }},
 		{"the same name", `{"name":"caf\u00e9"}`, func() {}},
 		{"abilities", `{"abilities":["usage","currencies","usage"]}`, func() { want.Abilities = []string{"currencies", "usage"} }},
 		{"expiry", `{"expires_at":"2127-01-01T01:00:00+01:00"}`, func() { want.ExpiresAt = new(time.Date(2127, 1, 1, 0, 0, 0, 0, time.UTC)) }},

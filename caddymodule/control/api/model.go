@@ -151,8 +151,6 @@ type LineResult struct {
 // AccountLookup is the question which account a person means.
 type AccountLookup struct {
 	Name string `json:"name" minLength:"1" maxLength:"200" doc:"An id or a label."`
-	// Prefix asks for ids and labels that begin with Name.
-	Prefix bool `json:"prefix,omitempty" doc:"Whether to find the accounts whose id or label begins with the name, in upper or lower case."`
 }
 
 // AccountPage is one page of a list of accounts.

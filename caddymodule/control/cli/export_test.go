@@ -129,6 +129,7 @@ func TestExportInterrupted(t *testing.T) {
 	}
 	gate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/tollgate/plans" {
+			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, `{"plans":[],"endpoints":[],"timezone":"UTC"}`)
 			return
 		}

@@ -50,17 +50,7 @@ func (c *Client) FindAccounts(ctx context.Context, filter AccountFilter, after s
 // LookUpAccount finds the account that a person means: the account with this
 // id, or else the accounts with this label.
 func (c *Client) LookUpAccount(ctx context.Context, name string) ([]api.Account, error) {
-	return c.lookUp(ctx, api.AccountLookup{Name: name})
-}
-
-// AccountsWithPrefix finds the accounts whose id or label begins with a text, in
-// upper or lower case.
-func (c *Client) AccountsWithPrefix(ctx context.Context, text string) ([]api.Account, error) {
-	return c.lookUp(ctx, api.AccountLookup{Name: text, Prefix: true})
-}
-
-func (c *Client) lookUp(ctx context.Context, question api.AccountLookup) ([]api.Account, error) {
-	page, err := call[api.AccountPage](ctx, c, http.MethodPost, "/accounts/lookup", nil, question)
+	page, err := call[api.AccountPage](ctx, c, http.MethodPost, "/accounts/lookup", nil, api.AccountLookup{Name: name})
 	return page.Accounts, err
 }
 

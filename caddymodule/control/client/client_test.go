@@ -66,7 +66,6 @@ func calls(ctx context.Context, c *client.Client) map[string]func() (any, error)
 			return c.FindAccounts(ctx, client.AccountFilter{Plan: "starter", Disabled: new(false)}, "", 0)
 		},
 		"LookUpAccount":           func() (any, error) { return c.LookUpAccount(ctx, "acc_1") },
-		"AccountsWithPrefix":      func() (any, error) { return c.AccountsWithPrefix(ctx, "ACC") },
 		"DeleteAccount not_found": func() (any, error) { return nil, c.DeleteAccount(ctx, "acc_2") },
 		"CreateKey name_taken":    func() (any, error) { return c.CreateKey(ctx, "acc_1", request) },
 		"CreateKey plan_required": func() (any, error) { return c.CreateKey(ctx, "stranger", request) },
