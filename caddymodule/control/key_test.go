@@ -188,9 +188,11 @@ func TestLoginToken(t *testing.T) {
 	if diff := cmp.Diff([]string{"login", "login"}, g.names(t, "?kind=login&include=revoked")); diff != "" {
 		t.Errorf("login tokens that have not ended (-want +got):\n%s", diff)
 	}
-	g.must(t, http.StatusNoContent, "DELETE", keysPath+"/"+key.ID, "")
+	if next := g.must(t, http.StatusCreated, "POST", keysPath+"/"+key.ID+"/rotate", ""); next["kind"] != "login" || !strings.HasPrefix(next["token"].(string), "tgl_") {
+		t.Errorf("rotated: got %v", next)
+	}
 	if _, ok := g.opens(t, key.Token); ok {
-		t.Error("a revoked login token still opens")
+		t.Error("a login token that was rotated still opens")
 	}
 	config := controltest.Config()
 	config.LoginTTL = policy.Duration(time.Hour)

@@ -111,6 +111,14 @@ func TestAtOnce(t *testing.T) {
 			func(key, _ string) request { return request{"POST", key + "/rotate", `{"overlap":"24h"}`} },
 			[][2]int{{created, missing}, {created, conflict}, {missing, created}, {conflict, created}}, "starter", nil,
 		},
+		"a rotation and a change": {
+			func(key, _ string) request { return request{"POST", key + "/rotate", `{"overlap":"1h"}`} },
+			func(key, _ string) request { return request{"PATCH", key, `{"name":"renamed"}`} },
+			[][2]int{{created, ok}, {created, conflict}}, "starter",
+			func(t *testing.T, g *gate, _ string, statuses [2]int, alive bool) bool {
+				return alive && (statuses[1] == conflict || slices.Contains(g.names(t, ""), "renamed"))
+			},
+		},
 		"a rotation and a plan": {
 			func(key, _ string) request { return request{"POST", key + "/rotate", ""} },
 			func(_, _ string) request { return request{"PUT", path, `{"plan":"free"}`} },

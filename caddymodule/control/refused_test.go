@@ -90,7 +90,7 @@ func TestFindAccounts(t *testing.T) {
 		"both":     {client.AccountFilter{Plan: "starter", Search: "acc", Disabled: new(false)}, "acc_1"},
 		"none":     {client.AccountFilter{Plan: "gold"}, ""},
 	} {
-		for limit := 1; limit <= 5; limit++ {
+		for _, limit := range []int{1, 2, 4, 5} {
 			var got []string
 			for after := ""; ; {
 				page, err := c.FindAccounts(t.Context(), test.filter, after, limit)

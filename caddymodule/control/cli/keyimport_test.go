@@ -21,7 +21,6 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
-	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -417,23 +416,4 @@ func (s *shell) hasNothingOf(t *testing.T, tokens []string) {
 	}
 	search("an event", text)
 	search("the log", []byte(s.Log()))
-}
-
-// TestKeyImportMisuse: an invalid command line is told from a failure.
-func TestKeyImportMisuse(t *testing.T) {
-	t.Parallel()
-	s, path := foreignShell(t), filepath.Join(t.TempDir(), "gone")
-	for _, test := range []struct {
-		args   []string
-		misuse bool
-		want   string
-	}{
-		{nil, true, "missing argument <file>"},
-		{[]string{path}, false, "opening the lines"},
-	} {
-		out, complaints, err := s.run(t, append([]string{"key", "import"}, test.args...)...)
-		if err == nil || out != "" || misuse.Is(err) != test.misuse || !strings.Contains(complaints, test.want) {
-			t.Errorf("%q: got misuse %v, %s, want %v, %s", test.args, misuse.Is(err), complaints, test.misuse, test.want)
-		}
-	}
 }
