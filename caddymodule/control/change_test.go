@@ -253,19 +253,3 @@ func TestKeyAddresses(t *testing.T) {
 		g.refused(t, http.StatusBadRequest, "invalid_request", "POST", keysPath, `{"kind":"login",`+member+`}`)
 	}
 }
-
-func TestLastUsedFrom(t *testing.T) {
-	t.Parallel()
-	g := newGate(t)
-	g.account(t, "acc_1", "starter")
-	key := g.issue(t, `{"name":"ci"}`)
-	g.Opened().Record(store.Record{
-		Account: "acc_1", Key: key.ID, KeyName: "ci", At: g.Now(), Endpoint: "convert", Method: "GET", Path: "/", Status: 200,
-		From: netip.MustParseAddr("203.0.113.5"),
-	})
-	g.must(t, http.StatusOK, "GET", usagePath, "") // writes what the store has not written yet
-	got := g.key(t, key.ID)
-	if got.LastUsedFrom == nil || *got.LastUsedFrom != "203.0.113.5" || got.LastUsedAt == nil {
-		t.Errorf("got %+v", got)
-	}
-}

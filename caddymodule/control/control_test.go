@@ -10,8 +10,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -39,24 +41,79 @@ func newGate(t *testing.T) *gate {
 	return g
 }
 
-// over is a backend whose store a test watches or slows down.
+// hooks are called before and after steps of a store. An error before a step
+// replaces it; after returns the error of the step.
+type hooks struct {
+	before func(ctx context.Context, step string, n int) error // n is the length of a batch
+	after  func(step string, err error) error
+}
+
+func (h hooks) run(ctx context.Context, step string, n int, do func() error) error {
+	if h.before != nil {
+		if err := h.before(ctx, step, n); err != nil {
+			return err
+		}
+	}
+	err := do()
+	if h.after != nil {
+		err = h.after(step, err)
+	}
+	return err
+}
+
+// over is a backend whose store has hooks.
 type over struct {
 	*controltest.Gate
-	wrap func(control.Store) control.Store
+	hooks
 }
 
 func (o over) Store() (control.Store, error) {
 	opened, err := o.Gate.Store()
-	if err != nil {
-		return nil, err
-	}
-	return o.wrap(opened), nil
+	return hooked{opened, o.hooks}, err
 }
 
-func newGateOver(t *testing.T, wrap func(control.Store) control.Store) *gate {
+type hooked struct {
+	control.Store
+	hooks
+}
+
+func (h hooked) Account(ctx context.Context, id string) (account store.Account, err error) {
+	err = h.run(ctx, "Account", 1, func() (err error) { account, err = h.Store.Account(ctx, id); return err })
+	return account, err
+}
+
+func (h hooked) Key(ctx context.Context, account, id string) (key store.Key, err error) {
+	err = h.run(ctx, "Key", 1, func() (err error) { key, err = h.Store.Key(ctx, account, id); return err })
+	return key, err
+}
+
+func (h hooked) RevokeKey(ctx context.Context, account, id string, at time.Time) error {
+	return h.run(ctx, "RevokeKey", 1, func() error { return h.Store.RevokeKey(ctx, account, id, at) })
+}
+
+func (h hooked) AddEntries(ctx context.Context, entries []store.Entry) error {
+	return h.run(ctx, "AddEntries", len(entries), func() error { return h.Store.AddEntries(ctx, entries) })
+}
+
+func (h hooked) ChangeAccounts(ctx context.Context, ids []string, edit func(int, *store.Account, bool) error) (accounts []store.Account, errs []error) {
+	accounts = make([]store.Account, len(ids))
+	if err := h.run(ctx, "ChangeAccounts", len(ids), func() error { accounts, errs = h.Store.ChangeAccounts(ctx, ids, edit); return nil }); err != nil {
+		errs = slices.Repeat([]error{err}, len(ids))
+	}
+	return accounts, errs
+}
+
+func (h hooked) CreateKeys(ctx context.Context, keys []store.StoredKey) (errs []error) {
+	if err := h.run(ctx, "CreateKeys", len(keys), func() error { errs = h.Store.CreateKeys(ctx, keys); return nil }); err != nil {
+		errs = slices.Repeat([]error{err}, len(keys))
+	}
+	return errs
+}
+
+func newGateOver(t *testing.T, h hooks) *gate {
 	t.Helper()
 	g := newGate(t)
-	g.handler = control.RequireSecret(control.New(over{g.Gate, wrap}, slog.New(slog.DiscardHandler)), controltest.Secret)
+	g.handler = control.RequireSecret(control.New(over{g.Gate, h}, slog.New(slog.DiscardHandler)), controltest.Secret)
 	return g
 }
 

@@ -212,27 +212,6 @@ func TestImportKeysAgain(t *testing.T) {
 	}
 }
 
-// interrupted is a store in which something happens before a step.
-type interrupted struct {
-	control.Store
-	before func(step string)
-}
-
-// during returns a backend in whose store something happens before a step.
-func during(g *controltest.Gate, before func(step string)) control.Backend {
-	return over{g, func(s control.Store) control.Store { return interrupted{s, before} }}
-}
-
-func (i interrupted) ChangeAccounts(ctx context.Context, ids []string, edit func(int, *store.Account, bool) error) ([]store.Account, []error) {
-	i.before("ChangeAccounts")
-	return i.Store.ChangeAccounts(ctx, ids, edit)
-}
-
-func (i interrupted) CreateKeys(ctx context.Context, keys []store.StoredKey) []error {
-	i.before("CreateKeys")
-	return i.Store.CreateKeys(ctx, keys)
-}
-
 // TestImportKeysMeanwhile: while an import works, another request creates what
 // it is about to create. The account keeps its plan, and the key is skipped.
 func TestImportKeysMeanwhile(t *testing.T) {
@@ -249,12 +228,13 @@ func TestImportKeysMeanwhile(t *testing.T) {
 			t.Parallel()
 			g, other := importingKeys(t)
 			var once sync.Once
-			backend := during(g, func(at string) {
+			h := hooks{before: func(_ context.Context, at string, _ int) error {
 				if at == step {
 					once.Do(func() { keyResults(t, other, false, c.line) })
 				}
-			})
-			importer := client.InProcess(control.New(backend, slog.New(slog.DiscardHandler)))
+				return nil
+			}}
+			importer := client.InProcess(control.New(over{g, h}, slog.New(slog.DiscardHandler)))
 			got := outcomes(keyResults(t, importer, false, keyLine("acc_1", foreignToken(1), `,"plan":"starter","name":"mine"`)))
 			if !slices.Equal(got, []string{c.want}) || len(g.Published()) != c.events {
 				t.Errorf("got %v and %d events, want %s and %d", got, len(g.Published()), c.want, c.events)

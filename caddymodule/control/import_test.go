@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/iotest"
 
@@ -24,33 +23,20 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// counted counts the batches of accounts and of audit entries.
-type counted struct {
-	control.Store
-	mu               *sync.Mutex
-	batches, entries *[]int
-}
-
-func (c counted) ChangeAccounts(ctx context.Context, ids []string, edit func(int, *store.Account, bool) error) ([]store.Account, []error) {
-	c.mu.Lock()
-	*c.batches = append(*c.batches, len(ids))
-	c.mu.Unlock()
-	return c.Store.ChangeAccounts(ctx, ids, edit)
-}
-
-func (c counted) AddEntries(ctx context.Context, entries []store.Entry) error {
-	c.mu.Lock()
-	*c.entries = append(*c.entries, len(entries))
-	c.mu.Unlock()
-	return c.Store.AddEntries(ctx, entries)
-}
-
 // importing returns a client of a gate whose batches are counted.
 func importing(t *testing.T) (g *controltest.Gate, c *client.Client, batches, entries *[]int) {
 	t.Helper()
 	g, batches, entries = controltest.New(t), new([]int), new([]int)
-	wrap := func(s control.Store) control.Store { return counted{s, new(sync.Mutex), batches, entries} }
-	server := httptest.NewServer(control.New(over{g, wrap}, slog.New(slog.DiscardHandler)))
+	h := hooks{before: func(_ context.Context, step string, n int) error {
+		switch step {
+		case "ChangeAccounts":
+			*batches = append(*batches, n)
+		case "AddEntries":
+			*entries = append(*entries, n)
+		}
+		return nil
+	}}
+	server := httptest.NewServer(control.New(over{g, h}, slog.New(slog.DiscardHandler)))
 	t.Cleanup(server.Close)
 	c, err := client.New(server.URL, "")
 	if err != nil {

@@ -1,7 +1,6 @@
 package control_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"runtime"
@@ -11,29 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
-// slowReads is a store that pauses after it has read an account or a key,
-// so that changes overlap.
-type slowReads struct{ control.Store }
-
-func (s slowReads) Account(ctx context.Context, id string) (store.Account, error) {
-	defer pause()
-	return s.Store.Account(ctx, id)
-}
-
-func (s slowReads) Key(ctx context.Context, account, id string) (store.Key, error) {
-	defer pause()
-	return s.Store.Key(ctx, account, id)
-}
-
-func pause() {
-	for range 1000 {
+// pause pauses after an account or a key is read, so that changes overlap.
+func pause(step string, err error) error {
+	for n := 0; n < 1000 && (step == "Account" || step == "Key"); n++ {
 		runtime.Gosched()
 	}
+	return err
 }
 
 // request is a method, a target and a body.
@@ -136,7 +121,7 @@ func TestAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g, rounds := newGateOver(t, func(s control.Store) control.Store { return slowReads{s} }), 5
+			g, rounds := newGateOver(t, hooks{after: pause}), 5
 			if storetest.Long() {
 				rounds = 100
 			}
@@ -165,7 +150,7 @@ func TestAtOnce(t *testing.T) {
 // with its first key does not put it back on plan free.
 func TestFirstKeyDuringAChangeOfPlan(t *testing.T) {
 	t.Parallel()
-	g := newGateOver(t, func(s control.Store) control.Store { return slowReads{s} })
+	g := newGateOver(t, hooks{after: pause})
 	g.giveFreeAccess(t)
 	for i := range 10 {
 		path := fmt.Sprintf("/tollgate/accounts/acc_%d", i)

@@ -19,7 +19,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
@@ -353,28 +352,17 @@ SQL
 	s.hasNothingOf(t, tokens)
 }
 
-// window is how long the parts of tokens are that must be nowhere.
-const window = 10
-
 // hasNothingOf checks that the store's files, the log, the audit log and the
 // events have no part of a token.
 func (s *shell) hasNothingOf(t *testing.T, tokens []string) {
 	t.Helper()
-	parts := map[string]bool{}
-	for i := 0; i < len(tokens); i += max(1, len(tokens)/500) {
-		_, text, _ := strings.Cut("|"+tokens[i], "|")
-		text = text[strings.Index(text, "|")+1:]
-		for at := range len(text) - window + 1 {
-			parts[text[at:at+window]] = true
-		}
-	}
 	search := func(where string, text []byte) {
 		t.Helper()
-		for at := 0; at+window <= len(text); at++ {
-			if last := text[at+window-1]; (last < 'A' || last > 'Z') && (last < '2' || last > '7') {
-				at += window - 1 // the tokens are base32, so none includes it
-			} else if parts[string(text[at:at+window])] {
-				t.Fatalf("%s has a part of a token", where)
+		for _, token := range tokens {
+			for _, part := range []string{token[len(token)-45:][:10], token[len(token)-30:][:10], token[len(token)-10:]} {
+				if bytes.Contains(text, []byte(part)) {
+					t.Errorf("%s has a part of a token", where)
+				}
 			}
 		}
 	}
@@ -385,30 +373,11 @@ func (s *shell) hasNothingOf(t *testing.T, tokens []string) {
 		}
 		text, err := os.ReadFile(path)
 		found = found || bytes.Contains(text, []byte("key.create"))
-		search(entry.Name(), bytes.TrimRight(text, "\x00"))
+		search(entry.Name(), text)
 		return err
 	})
 	if err != nil || !found {
 		t.Fatalf("searching the store: found entries %v, %v", found, err)
-	}
-	gate, err := client.New(s.base, controltest.Secret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for after := ""; ; {
-		page, err := gate.Audit(t.Context(), client.AuditFilter{}, after, 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := json.Marshal(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		search("the audit log", text)
-		if page.Next == nil {
-			break
-		}
-		after = *page.Next
 	}
 	text, err := json.Marshal(s.Published())
 	if err != nil {
@@ -416,4 +385,5 @@ func (s *shell) hasNothingOf(t *testing.T, tokens []string) {
 	}
 	search("an event", text)
 	search("the log", []byte(s.Log()))
+	search("the audit log", []byte(s.ok(t, "audit", "--json")))
 }
