@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -291,26 +289,6 @@ func TestIdsAreNoPaths(t *testing.T) {
 		if err := c.DeleteAccount(t.Context(), id); !errors.Is(err, api.ErrInvalidAccount) {
 			t.Errorf("account %q: got %v", id, err)
 		}
-	}
-}
-
-func TestUnixSocket(t *testing.T) {
-	t.Parallel()
-	gate := controltest.New(t)
-	path := filepath.Join(t.TempDir(), "s")
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: gate.Handler()}}
-	server.Start()
-	t.Cleanup(server.Close)
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", path)
-	}}
-	t.Cleanup(transport.CloseIdleConnections)
-	if _, err := connect(t, "http://gate", controltest.Secret, client.WithTransport(transport)).Plans(t.Context()); err != nil {
-		t.Error(err)
 	}
 }
 
