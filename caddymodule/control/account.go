@@ -126,7 +126,7 @@ func (s *server) lookUpAccount(ctx context.Context, with *session, in *lookUpInp
 	if name == "" {
 		return api.AccountPage{Accounts: []api.Account{}}, nil // not the accounts without a label
 	}
-	if !in.Body.Prefix && api.ValidAccount(name) {
+	if api.ValidAccount(name) {
 		account, err := with.store.Account(ctx, name)
 		if !errors.Is(err, store.ErrNotFound) {
 			return api.AccountPage{Accounts: []api.Account{showAccount(account)}}, err
@@ -142,7 +142,7 @@ func (s *server) lookUpAccount(ctx context.Context, with *session, in *lookUpInp
 		for _, account := range found {
 			after = account.ID
 			switch {
-			case account.Label == name, in.Body.Prefix && (beginsWith(account.ID, name) || beginsWith(account.Label, name)):
+			case account.Label == name:
 				same = append(same, showAccount(account))
 			case len(similar) < maxFound && strings.EqualFold(account.Label, name):
 				similar = append(similar, showAccount(account))
@@ -153,11 +153,6 @@ func (s *server) lookUpAccount(ctx context.Context, with *session, in *lookUpInp
 		same = similar
 	}
 	return api.AccountPage{Accounts: same[:min(len(same), maxFound)]}, nil
-}
-
-// beginsWith ignores upper and lower case.
-func beginsWith(text, prefix string) bool {
-	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
 }
 
 func (s *server) getAccount(ctx context.Context, with *session, in *accountInput) (api.Account, error) {

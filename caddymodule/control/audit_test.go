@@ -80,18 +80,10 @@ func TestAudit(t *testing.T) {
 	for _, e := range log {
 		got = append(got, e.Action)
 	}
-	var backwards []api.AuditEntry
-	for after := ""; ; {
-		page, err := c.Audit(ctx, client.AuditFilter{Account: "acc_1", Since: "2126-11-20", NewestFirst: true}, after, 5)
-		check(err)
-		backwards = append(backwards, page.Audit...)
-		if page.Next == nil {
-			break
-		}
-		after = *page.Next
-	}
-	slices.Reverse(backwards)
-	if diff := cmp.Diff(log, backwards); diff != "" {
+	newest, err := c.Audit(ctx, client.AuditFilter{Account: "acc_1", Since: "2126-11-20", NewestFirst: true}, "", 100)
+	check(err)
+	slices.Reverse(newest.Audit)
+	if diff := cmp.Diff(log, newest.Audit); diff != "" {
 		t.Errorf("the newest first (-want +got):\n%s", diff)
 	}
 	// A login is not a change.

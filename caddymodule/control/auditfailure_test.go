@@ -20,16 +20,13 @@ import (
 )
 
 // deaf is a store that cannot write the audit log while it fails.
-type deaf struct {
-	control.Store
-	fails *atomic.Bool
-}
-
-func (d deaf) AddEntries(ctx context.Context, entries []store.Entry) error {
-	if d.fails.Load() {
-		return errors.New("disk is full")
-	}
-	return d.Store.AddEntries(ctx, entries)
+func deaf(fails *atomic.Bool) hooks {
+	return hooks{before: func(_ context.Context, step string, _ int) error {
+		if step == "AddEntries" && fails.Load() {
+			return errors.New("disk is full")
+		}
+		return nil
+	}}
 }
 
 // TestAuditFails: a change whose entry is not written is answered with 503, is
@@ -38,7 +35,7 @@ func (d deaf) AddEntries(ctx context.Context, entries []store.Entry) error {
 func TestAuditFails(t *testing.T) {
 	t.Parallel()
 	fails := new(atomic.Bool)
-	g := newGateOver(t, func(s control.Store) control.Store { return deaf{s, fails} })
+	g := newGateOver(t, deaf(fails))
 	g.account(t, "acc_1", "starter")
 	key := g.must(t, http.StatusCreated, "POST", "/tollgate/accounts/acc_1/keys", `{"name":"ci"}`)["id"].(string)
 	g.must(t, http.StatusCreated, "POST", "/tollgate/accounts/acc_1/keys", `{"kind":"login"}`)
@@ -80,7 +77,7 @@ func TestAuditFails(t *testing.T) {
 func TestLoginWithoutEntry(t *testing.T) {
 	t.Parallel()
 	fails := new(atomic.Bool)
-	g := newGateOver(t, func(s control.Store) control.Store { return deaf{s, fails} })
+	g := newGateOver(t, deaf(fails))
 	g.account(t, "acc_1", "starter")
 	entries := g.entries(t)
 	fails.Store(true)
@@ -144,20 +141,6 @@ func TestNothingChanges(t *testing.T) {
 	}
 }
 
-// hasty is a store with another writer, which is faster than the first change
-// that is recorded.
-type hasty struct {
-	control.Store
-	other *sync.Once
-	write func(control.Store)
-}
-
-func (h hasty) AddEntries(ctx context.Context, entries []store.Entry) error {
-	err := h.Store.AddEntries(ctx, entries)
-	h.other.Do(func() { h.write(h.Store) })
-	return err
-}
-
 // TestAuditRace: the entry of a change that was made has the state that the
 // change found.
 func TestAuditRace(t *testing.T) {
@@ -188,13 +171,14 @@ func TestAuditRace(t *testing.T) {
 			key := g.must(t, http.StatusCreated, "POST", keysPath, `{"name":"ci"}`)["id"].(string)
 			entries, events := g.entries(t), len(g.Published())
 			once := new(sync.Once)
-			g.handler = control.RequireSecret(control.New(over{g.Gate, func(s control.Store) control.Store {
-				return hasty{s, once, func(s control.Store) {
-					if err := c.other(t.Context(), s, key); err != nil {
-						t.Error(err)
-					}
-				}}
-			}}, slog.New(slog.DiscardHandler)), controltest.Secret)
+			// Another writer is faster than the first change that is recorded.
+			faster := hooks{after: func(step string, err error) error {
+				if step == "AddEntries" {
+					once.Do(func() { err = errors.Join(err, c.other(t.Context(), g.Opened(), key)) })
+				}
+				return err
+			}}
+			g.handler = control.RequireSecret(control.New(over{g.Gate, faster}, slog.New(slog.DiscardHandler)), controltest.Secret)
 			if c.key != "" {
 				g.must(t, http.StatusOK, "PATCH", keysPath+"/"+key, c.key)
 			} else {
@@ -228,7 +212,7 @@ func TestImportAuditFails(t *testing.T) {
 	t.Parallel()
 	fails := new(atomic.Bool)
 	fails.Store(true)
-	g := newGateOver(t, func(s control.Store) control.Store { return deaf{s, fails} })
+	g := newGateOver(t, deaf(fails))
 	r := httptest.NewRequest(http.MethodPost, "/tollgate/accounts", strings.NewReader(`{"account":"acc_1"}`+"\n"+`{"account":"acc_1"}`+"\nx\n"))
 	r.Header.Set("Authorization", "Bearer "+controltest.Secret)
 	r.Header.Set("Content-Type", api.LinesType)

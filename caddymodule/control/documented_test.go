@@ -88,31 +88,46 @@ func TestEveryStatusIsDocumented(t *testing.T) {
 	}
 }
 
-// TestPathsOfAccountsCanBeMissing: each operation of one account or key can be
-// 404, such as for an account that is deleted meanwhile.
-func TestPathsOfAccountsCanBeMissing(t *testing.T) {
+// TestDocument: each operation of one account or key can be 404, such as for an
+// account that is deleted meanwhile. Integers have a format. Each member of the
+// reports and of an import has a description. Nothing is of huma's own errors.
+func TestDocument(t *testing.T) {
 	t.Parallel()
-	for path, item := range documentOf(t, newGate(t).handler).Paths.Map() {
+	document := documentOf(t, newGate(t).handler)
+	for path, item := range document.Paths.Map() {
 		for method, operation := range item.Operations() {
 			if strings.Contains(path, "{") && operation.Responses.Value("404") == nil {
 				t.Errorf("%s %s has no 404", method, path)
 			}
 		}
 	}
-}
-
-func TestIntegersOfTheControlAPIHaveAFormat(t *testing.T) {
-	t.Parallel()
-	text, err := documentOf(t, newGate(t).handler).MarshalJSON()
+	text, err := document.MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
 	}
 	short, err := controltest.ShortIntegers(text)
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(short) > 0 {
+		t.Errorf("no format and no small maximum: %v, %v", short, err)
 	}
-	for _, place := range short {
-		t.Errorf("%s has no format and no small maximum", place)
+	for _, foreign := range []string{`"422"`, "problem+json", "ErrorModel", "ErrorDetail", "$schema"} {
+		if strings.Contains(string(text), foreign) {
+			t.Errorf("the document contains %s", foreign)
+		}
+	}
+	for _, name := range []string{
+		"Actor", "AuditEntry", "AuditPage", "Refused", "RefusedPage", "UsageCount", "UsageCounts", "UsageTop", "BusyAccount", "NearestLimit",
+		"AccountLine", "AccountLookup", "KeyLine", "LineResult", "Introspection", "IntrospectionRequest",
+	} {
+		schema := document.Components.Schemas[name]
+		if schema == nil || len(schema.Value.Properties) == 0 {
+			t.Errorf("the document has no schema %s", name)
+			continue
+		}
+		for member, property := range schema.Value.Properties {
+			if property.Value.Description == "" && property.Ref == "" {
+				t.Errorf("%s.%s has no description", name, member)
+			}
+		}
 	}
 }
 

@@ -3,12 +3,9 @@ package control_test
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -215,32 +212,6 @@ func TestImportKeysAgain(t *testing.T) {
 	}
 }
 
-// interrupted is a store in which something happens before a step.
-type interrupted struct {
-	control.Store
-	before func(step string)
-}
-
-// during returns a backend in whose store something happens before a step.
-func during(g *controltest.Gate, before func(step string)) control.Backend {
-	return over{g, func(s control.Store) control.Store { return interrupted{s, before} }}
-}
-
-func (i interrupted) Key(ctx context.Context, account, id string) (store.Key, error) {
-	i.before("Key")
-	return i.Store.Key(ctx, account, id)
-}
-
-func (i interrupted) ChangeAccounts(ctx context.Context, ids []string, edit func(int, *store.Account, bool) error) ([]store.Account, []error) {
-	i.before("ChangeAccounts")
-	return i.Store.ChangeAccounts(ctx, ids, edit)
-}
-
-func (i interrupted) CreateKeys(ctx context.Context, keys []store.StoredKey) []error {
-	i.before("CreateKeys")
-	return i.Store.CreateKeys(ctx, keys)
-}
-
 // TestImportKeysMeanwhile: while an import works, another request creates what
 // it is about to create. The account keeps its plan, and the key is skipped.
 func TestImportKeysMeanwhile(t *testing.T) {
@@ -257,12 +228,13 @@ func TestImportKeysMeanwhile(t *testing.T) {
 			t.Parallel()
 			g, other := importingKeys(t)
 			var once sync.Once
-			backend := during(g, func(at string) {
+			h := hooks{before: func(_ context.Context, at string, _ int) error {
 				if at == step {
 					once.Do(func() { keyResults(t, other, false, c.line) })
 				}
-			})
-			importer := client.InProcess(control.New(backend, slog.New(slog.DiscardHandler)))
+				return nil
+			}}
+			importer := client.InProcess(control.New(over{g, h}, slog.New(slog.DiscardHandler)))
 			got := outcomes(keyResults(t, importer, false, keyLine("acc_1", foreignToken(1), `,"plan":"starter","name":"mine"`)))
 			if !slices.Equal(got, []string{c.want}) || len(g.Published()) != c.events {
 				t.Errorf("got %v and %d events, want %s and %d", got, len(g.Published()), c.want, c.events)
@@ -304,14 +276,6 @@ func TestImportKeysOfOthers(t *testing.T) {
 	must(c.RevokeKey(ctx, "acc_1", old))
 	want("acc_2", "201")
 	want("acc_1", "200") // the revoked key
-	g.Opened().Record(store.Record{Account: "acc_2", Key: moved, At: g.Now(), Endpoint: "convert", From: netip.MustParseAddr("192.0.2.1")})
-	_, err = g.Opened().Recent(ctx, "acc_2", g.Now())
-	must(err)
-	keys, err := c.Keys(ctx, "acc_1", client.KeyFilter{Revoked: true})
-	must(err)
-	if len(keys) != 1 || keys[0].ID != old || keys[0].LastUsedAt != nil || keys[0].LastUsedFrom != nil {
-		t.Errorf("keys of the old account: got %+v", keys)
-	}
 	for _, end := range []func() error{
 		func() error { return c.RevokeKey(ctx, "acc_1", old) },
 		func() error { return c.DeleteAccount(ctx, "acc_1") },
@@ -320,78 +284,6 @@ func TestImportKeysOfOthers(t *testing.T) {
 		if grant, err := g.Opened().Grant(ctx, hash, g.Now()); err != nil || grant.Account != "acc_2" || grant.Key != moved {
 			t.Errorf("got %+v, %v", grant, err)
 		}
-	}
-}
-
-// meeting is a store whose callers of Holder wait for each other.
-type meeting struct {
-	control.Store
-	arrive *sync.WaitGroup
-}
-
-func (m meeting) Holder(ctx context.Context, hash token.Hash, at time.Time) (string, error) {
-	account, err := m.Store.Holder(ctx, hash, at)
-	m.arrive.Done()
-	m.arrive.Wait()
-	return account, err
-}
-
-// TestImportKeysAtOnce: of two imports of one token that check it at the same
-// time, one creates a key.
-func TestImportKeysAtOnce(t *testing.T) {
-	t.Parallel()
-	g, arrive := controltest.New(t), new(sync.WaitGroup)
-	acceptForeign(t, g)
-	arrive.Add(2)
-	wrap := func(s control.Store) control.Store { return meeting{s, arrive} }
-	c := client.InProcess(control.New(over{g, wrap}, slog.New(slog.DiscardHandler)))
-	got := make(chan string, 2)
-	for _, account := range []string{"acc_1", "acc_2"} {
-		go func() {
-			err := c.ImportKeys(t.Context(), strings.NewReader(keyLine(account, foreignToken(1), `,"plan":"starter"`)), false, func(r api.LineResult) error {
-				got <- strings.TrimSpace(fmt.Sprint(r.Status, " ", r.Code))
-				return nil
-			})
-			if err != nil {
-				got <- err.Error()
-			}
-		}()
-	}
-	results := []string{<-got, <-got}
-	slices.Sort(results)
-	if want := []string{"201", "409 token_taken"}; !slices.Equal(results, want) {
-		t.Errorf("got %v, want %v", results, want)
-	}
-}
-
-// TestImportManyKeys imports keys of many accounts: accounts and audit entries
-// are written in batches. More keys than an account may have are refused.
-func TestImportManyKeys(t *testing.T) {
-	t.Parallel()
-	const lines = 1000
-	g, batches, entries := controltest.New(t), new([]int), new([]int)
-	acceptForeign(t, g)
-	wrap := func(s control.Store) control.Store { return counted{s, new(sync.Mutex), batches, entries} }
-	c := client.InProcess(control.New(over{g, wrap}, slog.New(slog.DiscardHandler)))
-	var body, want []string
-	for n := range lines {
-		body, want = append(body, keyLine(fmt.Sprintf("acc_%d", n/2), foreignToken(n), `,"plan":"starter"`)), append(want, "201")
-	}
-	if diff := cmp.Diff(want, outcomes(keyResults(t, c, false, body...))); diff != "" {
-		t.Fatalf("(-want +got):\n%s", diff)
-	}
-	// Each batch creates its accounts, which are tried first, and then the keys.
-	half := store.MaxBatch / 2
-	if !slices.Equal(*batches, []int{half, half, half, half}) || !slices.Equal(*entries, []int{half, store.MaxBatch, half, store.MaxBatch}) {
-		t.Errorf("got batches of accounts %v and of entries %v", *batches, *entries)
-	}
-	body, want = nil, nil
-	for n := range store.MaxLiveKeys + 1 {
-		body, want = append(body, keyLine("acc_many", foreignToken(lines+n), `,"plan":"starter"`)), append(want, "201")
-	}
-	want[store.MaxLiveKeys] = "409 too_many_keys"
-	if diff := cmp.Diff(want, outcomes(keyResults(t, c, false, body...))); diff != "" {
-		t.Errorf("too many (-want +got):\n%s", diff)
 	}
 }
 
@@ -414,15 +306,5 @@ func TestImportKeysRefused(t *testing.T) {
 	refused("without foreign_keys", "foreign_keys_off")
 	if _, err := g.Opened().Account(t.Context(), "acc_1"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("got %v", err)
-	}
-	acceptForeign(t, g)
-	gated := &gate{Gate: g, handler: g.Handler()}
-	gated.router = router(t, gated.handler)
-	for _, query := range []string{"?dry_run=maybe", "?dry_run=", "?dry_run=true&dry_run=true", "?plan=free"} {
-		w := gated.call(t, http.MethodPost, "/tollgate/keys"+query, line)
-		var answer struct{ Code string }
-		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusBadRequest {
-			t.Errorf("%s: got %d: %s", query, w.Code, w.Body)
-		}
 	}
 }

@@ -4,61 +4,20 @@ import (
 	"context"
 	"log/slog"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/event"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// leaving is a backend whose client goes away while an entry of the audit log
-// is written. It refuses to work for a context that has ended, as a store over
-// a network does.
-type leaving struct {
-	*controltest.Gate
-	leave context.CancelFunc
-}
-
-func (l leaving) Store() (control.Store, error) {
-	opened, err := l.Gate.Store()
-	return leavingStore{opened, l.leave}, err
-}
+// leaving is a backend that publishes nothing for a context that has ended.
+type leaving struct{ over }
 
 func (l leaving) Publish(ctx context.Context, change event.Change) {
 	if ctx.Err() == nil {
 		l.Gate.Publish(ctx, change)
 	}
-}
-
-type leavingStore struct {
-	control.Store
-	leave context.CancelFunc
-}
-
-func (s leavingStore) AddEntries(ctx context.Context, entries []store.Entry) error {
-	s.leave()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return s.Store.AddEntries(ctx, entries)
-}
-
-func (s leavingStore) ChangeAccounts(ctx context.Context, ids []string, change func(int, *store.Account, bool) error) ([]store.Account, []error) {
-	if err := ctx.Err(); err != nil {
-		return make([]store.Account, len(ids)), slices.Repeat([]error{err}, len(ids))
-	}
-	return s.Store.ChangeAccounts(ctx, ids, change)
-}
-
-func (s leavingStore) RevokeKey(ctx context.Context, account, id string, at time.Time) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return s.Store.RevokeKey(ctx, account, id, at)
 }
 
 // TestClientGone: a change whose client goes away has its entry, is made, and
@@ -75,7 +34,15 @@ func TestClientGone(t *testing.T) {
 	} {
 		entries, events := g.entries(t), len(g.Published())
 		ctx, leave := context.WithCancel(t.Context())
-		handler := control.New(leaving{g.Gate, leave}, slog.New(slog.DiscardHandler))
+		// The client goes away while the entry is written. The store refuses to
+		// work for a context that has ended, as one over a network does.
+		h := hooks{before: func(ctx context.Context, step string, _ int) error {
+			if step == "AddEntries" {
+				leave()
+			}
+			return ctx.Err()
+		}}
+		handler := control.New(leaving{over{g.Gate, h}}, slog.New(slog.DiscardHandler))
 		r := httptest.NewRequestWithContext(ctx, call.method, call.target, strings.NewReader(call.body))
 		if call.media != "" {
 			r.Header.Set("Content-Type", call.media)

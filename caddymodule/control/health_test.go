@@ -34,33 +34,6 @@ func TestHealth(t *testing.T) {
 	expect(http.StatusServiceUnavailable, `{"status":"starting","mode":"enforce","since":"2126-11-20T09:00:00Z","checks":[{"name":"store","ok":false,"message":"The store is being opened."}]}`)
 }
 
-// TestStoreBeingOpened: all calls say that the gate starts, also those
-// that need no store. It is not an error, so it is not logged.
-func TestStoreBeingOpened(t *testing.T) {
-	t.Parallel()
-	g := newGate(t)
-	g.Break(store.ErrOpening)
-	for _, call := range [][3]string{
-		{"GET", "/tollgate/plans", ""},
-		{"GET", "/tollgate/accounts", ""},
-		{"PUT", "/tollgate/accounts/acc_1", `{"plan":"free"}`},
-		{"DELETE", "/tollgate/accounts/acc_1", ""},
-		{"POST", "/tollgate/accounts/acc_1/keys", `{"name":"ci"}`},
-		{"GET", "/tollgate/accounts/acc_1/usage", ""},
-	} {
-		w := g.call(t, call[0], call[1], call[2])
-		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "5" ||
-			!strings.Contains(w.Body.String(), `"code":"unavailable"`) || !strings.Contains(w.Body.String(), "The gate is starting") {
-			t.Errorf("%s %s: got %d %v %s", call[0], call[1], w.Code, w.Header(), w.Body)
-		}
-	}
-	if log := g.Log(); log != "" {
-		t.Errorf("logged %s", log)
-	}
-	g.Break(nil)
-	g.must(t, http.StatusOK, "GET", "/tollgate/plans", "")
-}
-
 // Threat: a path that needs no secret opens one that does. The handler
 // behind the check must see nothing but the paths in the list.
 func TestPublicPaths(t *testing.T) {

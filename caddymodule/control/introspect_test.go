@@ -149,31 +149,6 @@ func TestIntrospect(t *testing.T) {
 	}
 }
 
-// TestIntrospectDeleted: a key that is deleted while the gate answers is not
-// active.
-func TestIntrospectDeleted(t *testing.T) {
-	t.Parallel()
-	g, c := introspector(t)
-	if _, err := c.PutAccount(t.Context(), "acc_1", api.AccountChange{Plan: new("starter")}); err != nil {
-		t.Fatal(err)
-	}
-	key, err := c.CreateKey(t.Context(), "acc_1", api.KeyRequest{Name: "ci"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	backend := during(g.Gate, func(step string) {
-		if step == "Key" {
-			if err := c.DeleteAccount(t.Context(), "acc_1"); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	g.handler = control.Introspection(g.handler, backend, slog.New(slog.DiscardHandler), introspectionSecret)
-	if w := g.ask(t, url.Values{"token": {key.Token}}); w.Code != http.StatusOK || w.Body.String() != `{"active":false}`+"\n" {
-		t.Errorf("got %d: %s", w.Code, w.Body)
-	}
-}
-
 // TestIntrospectionSecret: only its own secret opens introspection, and it
 // opens nothing else.
 func TestIntrospectionSecret(t *testing.T) {

@@ -29,7 +29,7 @@ var strictJSON = huma.Format{
 // decode reads one JSON value. It replaces the errors of the parser: they
 // name Go types. subject is what is read, for messages.
 //
-// Package keyfile has its own copy for the lines of a file: its errors must
+// Package cli has its own for the lines of a file with keys: its errors must
 // hide the text, which can be a token.
 func decode(subject string, data []byte, v any) error {
 	err := strict.Unmarshal(data, v, strict.RejectUnknownMembers(true))

@@ -20,11 +20,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// maxLogins is the maximum number of login tokens in a list: the newest.
-// Only a store that an earlier version wrote has more, until the next login
-// ends them.
-const maxLogins = store.MaxLiveLogins + store.MaxEndedKeys
-
 // loginName is the default name of a login token, for lists and recent
 // calls.
 const loginName = "login"
@@ -61,9 +56,8 @@ func (s *server) registerKeys(router huma.API) {
 	}, http.StatusForbidden, http.StatusConflict), answer(s, s.createKey))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "list-keys", Method: http.MethodGet, Path: path, Tags: []string{"keys"},
-		Summary: "List an account's keys, or its login tokens, without secrets",
-		Description: "Oldest first. Expired and revoked keys are kept for 90 days, at most the last 1000 of an account. The list has revoked keys only with include=revoked, and no expired login tokens. " +
-			fmt.Sprintf("It has at most the newest %d login tokens.", maxLogins),
+		Summary:     "List an account's keys, or its login tokens, without secrets",
+		Description: "Oldest first. Expired and revoked keys are kept for 90 days, at most the last 1000 of an account. The list has revoked keys only with include=revoked, and no expired login tokens.",
 	}), answer(s, s.listKeys))
 	huma.Register(router, operation(huma.Operation{
 		OperationID: "change-key", Method: http.MethodPatch, Path: path + "/{id}", Tags: []string{"keys"},
@@ -234,9 +228,6 @@ func (s *server) listKeys(ctx context.Context, with *session, in *listKeysInput)
 		default:
 			list.Keys = append(list.Keys, showKey(key))
 		}
-	}
-	if in.Kind == token.Login.String() {
-		list.Keys = list.Keys[max(0, len(list.Keys)-maxLogins):]
 	}
 	return list, nil
 }

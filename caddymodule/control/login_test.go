@@ -1,19 +1,11 @@
 package control_test
 
 import (
-	"context"
-	"fmt"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 const loginsPath = "/tollgate/accounts/acc_1/logins"
@@ -63,45 +55,5 @@ func TestLoginLimit(t *testing.T) {
 		if _, opens := g.opens(t, secret); opens != (i > 0) {
 			t.Errorf("login token %d of %d opens something: %v", i+1, len(tokens), opens)
 		}
-	}
-}
-
-// crowded is a gate whose store has tens of thousands of login tokens for
-// each account, as an earlier version could leave them.
-type crowded struct{ *gate }
-
-type crowdedStore struct{ control.Store }
-
-func (c crowded) Store() (control.Store, error) {
-	opened, err := c.gate.Store()
-	return crowdedStore{opened}, err
-}
-
-func (s crowdedStore) ListKeys(_ context.Context, account string) ([]store.Key, error) {
-	keys := make([]store.Key, 29_400)
-	for i := range keys {
-		keys[i] = store.Key{
-			ID: fmt.Sprintf("key_%022d", i), Account: account, Kind: token.Login, Name: "login", Hint: "tgl_…abcd",
-			Abilities: []string{"batch", "convert", "currencies", "history", "rates", "usage"},
-			CreatedAt: controltest.Start.Add(time.Duration(i) * time.Millisecond), ExpiresAt: controltest.Start.Add(time.Hour),
-		}
-	}
-	return keys, nil
-}
-
-// A list of very many login tokens is not longer than the client reads.
-func TestListOfVeryManyLogins(t *testing.T) {
-	t.Parallel()
-	g := newGate(t)
-	g.account(t, "acc_1", "starter")
-	server := httptest.NewServer(control.New(crowded{g}, slog.New(slog.DiscardHandler)))
-	defer server.Close()
-	c, err := client.New(server.URL, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	logins, err := c.Keys(t.Context(), "acc_1", client.KeyFilter{Kind: "login"})
-	if err != nil || len(logins) == 0 || logins[len(logins)-1].ID != fmt.Sprintf("key_%022d", 29_399) {
-		t.Errorf("got %d login tokens, %v; want the newest", len(logins), err)
 	}
 }

@@ -1,23 +1,15 @@
 package control_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/netip"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 func TestRotateKey(t *testing.T) {
@@ -73,22 +65,6 @@ func TestRotateKey(t *testing.T) {
 	}
 }
 
-// An overlap must not lengthen the life of the old key.
-func TestOverlapDoesNotOutliveTheKey(t *testing.T) {
-	t.Parallel()
-	g := newGate(t)
-	g.account(t, "acc_1", "starter")
-	key := g.issue(t, `{"name":"ci","ttl":"1h"}`)
-	g.Advance(time.Minute)
-	next := g.must(t, http.StatusCreated, "POST", keysPath+"/"+key.ID+"/rotate", `{"overlap":"24h"}`)
-	want := new(controltest.Start.Add(time.Hour))
-	for _, id := range []string{key.ID, next["id"].(string)} {
-		if diff := cmp.Diff(want, g.key(t, id).ExpiresAt); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", id, diff)
-		}
-	}
-}
-
 // A replaced key must not get its life back while the successor is live:
 // otherwise two live keys with one name exist for ever.
 func TestReplacedKeyKeepsItsEnd(t *testing.T) {
@@ -116,99 +92,6 @@ func TestReplacedKeyKeepsItsEnd(t *testing.T) {
 	}
 }
 
-// changeBefore is a store in which another request changes a key after a
-// rotation has read it and before the store replaces it.
-type changeBefore struct {
-	control.Store
-	change func(*store.Key)
-}
-
-func (s changeBefore) RotateKey(ctx context.Context, account, id string, next store.Key, hash token.Hash, oldEnds time.Time) (store.Key, error) {
-	_, err := s.ChangeKey(ctx, account, id, next.CreatedAt, func(k *store.Key) error {
-		s.change(k)
-		return nil
-	})
-	if err != nil {
-		return store.Key{}, err
-	}
-	return s.Store.RotateKey(ctx, account, id, next, hash, oldEnds)
-}
-
-// TestRotationDuringAChange checks that a rotation does not undo a change of
-// the key.
-func TestRotationDuringAChange(t *testing.T) {
-	t.Parallel()
-	change := func(k *store.Key) {
-		k.Name, k.Abilities, k.ExpiresAt = "renamed", []string{"usage"}, controltest.Start.Add(time.Hour)
-		k.Limits = []store.Limit{{Endpoint: "convert", Period: store.Day, Max: 1, OfKey: true}}
-		k.Addresses = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
-	}
-	g := newGateOver(t, func(s control.Store) control.Store { return changeBefore{s, change} })
-	g.account(t, "acc_1", "starter")
-	key := g.issue(t, `{"name":"ci"}`)
-	g.Advance(time.Minute)
-	w := g.call(t, "POST", keysPath+"/"+key.ID+"/rotate", `{"overlap":"24h"}`)
-	var next api.IssuedKey
-	if err := json.Unmarshal(w.Body.Bytes(), &next); err != nil || w.Code != http.StatusCreated {
-		t.Fatalf("got %d %s", w.Code, w.Body)
-	}
-	want := api.Key{
-		ID: next.ID, Root: key.ID, Account: "acc_1", Kind: "key", Name: "renamed", Abilities: []string{"usage"}, Hint: next.Hint,
-		CreatedAt: controltest.Start.Add(time.Minute), ExpiresAt: new(controltest.Start.Add(time.Hour)),
-		Limits: []api.Limit{{Endpoint: "convert", Period: "day", Limit: 1}}, Addresses: []string{"203.0.113.0/24"},
-	}
-	if diff := cmp.Diff(want, next.Key); diff != "" {
-		t.Errorf("answered (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(want, g.key(t, next.ID)); diff != "" {
-		t.Errorf("listed (-want +got):\n%s", diff)
-	}
-	if got := g.key(t, key.ID).ExpiresAt; got == nil || !got.Equal(*want.ExpiresAt) {
-		t.Errorf("the old key expires at %v, want %v", got, want.ExpiresAt)
-	}
-}
-
-// TestConcurrentRotations checks that a key has one successor.
-func TestConcurrentRotations(t *testing.T) {
-	t.Parallel()
-	g := newGateOver(t, func(s control.Store) control.Store { return slowReads{s} })
-	g.account(t, "acc_1", "starter")
-	for _, body := range []string{"", `{"overlap":"24h"}`} {
-		for i := range 25 {
-			key := g.issue(t, fmt.Sprintf(`{"name":"ci-%d-%d"}`, len(body), i))
-			g.Advance(time.Second)
-			rotate := [3]string{"POST", keysPath + "/" + key.ID + "/rotate", body}
-			got := g.atOnce(t, rotate, rotate)
-			slices.Sort(got[:])
-			if got[0] != http.StatusCreated || got[1] != http.StatusNotFound && got[1] != http.StatusConflict {
-				t.Fatalf("with %q: got %v, want one success", body, got)
-			}
-		}
-	}
-}
-
-// TestRotationDuringAChangeOfPlan checks that a rotation and a change of
-// the plan do not undo each other.
-func TestRotationDuringAChangeOfPlan(t *testing.T) {
-	t.Parallel()
-	g := newGateOver(t, func(s control.Store) control.Store { return slowReads{s} })
-	for range 25 {
-		g.account(t, "acc_1", "starter")
-		key := g.issue(t, `{"name":"ci"}`)
-		got := g.atOnce(t, [3]string{"POST", keysPath + "/" + key.ID + "/rotate", ""}, [3]string{"PUT", "/tollgate/accounts/acc_1", `{"plan":"free"}`})
-		if got[1] != http.StatusOK || got[0] != http.StatusCreated && got[0] != http.StatusForbidden {
-			t.Fatalf("got %v", got)
-		}
-		if plan := g.must(t, http.StatusOK, "GET", "/tollgate/accounts/acc_1", "")["plan"]; plan != "free" {
-			t.Fatalf("the account is on plan %v", plan)
-		}
-		if _, ok := g.opens(t, key.Token); ok == (got[0] == http.StatusCreated) {
-			t.Fatalf("rotation: status %d, the old token opens: %v", got[0], ok)
-		}
-		g.must(t, http.StatusNoContent, "DELETE", "/tollgate/accounts/acc_1", "")
-	}
-}
-
 func TestRotateRefusals(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
@@ -226,17 +109,5 @@ func TestRotateRefusals(t *testing.T) {
 	g.refused(t, http.StatusNotFound, "not_found", "POST", path, "")
 	if diff := cmp.Diff([]string{"ci"}, g.names(t, "")); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
-	}
-}
-
-// The login token of a session can be replaced like a key.
-func TestRotateLoginToken(t *testing.T) {
-	t.Parallel()
-	g := newGate(t)
-	g.account(t, "acc_1", "starter")
-	old := g.issue(t, `{"kind":"login"}`)
-	next := g.must(t, http.StatusCreated, "POST", keysPath+"/"+old.ID+"/rotate", "")
-	if next["kind"] != "login" || !strings.HasPrefix(next["token"].(string), "tgl_") {
-		t.Errorf("got %v", next)
 	}
 }

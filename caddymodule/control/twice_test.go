@@ -49,19 +49,6 @@ func (g *gate) emitter(t *testing.T) (*event.Emitter, *[]string) {
 	return emitter, emitted
 }
 
-// together is a store that writes no entry of the audit log before all
-// requests are about to write one: each has read the state before the changes.
-type together struct {
-	control.Store
-	arrived *sync.WaitGroup
-}
-
-func (s together) AddEntries(ctx context.Context, entries []store.Entry) error {
-	s.arrived.Done()
-	s.arrived.Wait()
-	return s.Store.AddEntries(ctx, entries)
-}
-
 // TestAtTheSameTime: requests that make the same change at the same time make
 // one event.
 func TestAtTheSameTime(t *testing.T) {
@@ -84,7 +71,15 @@ func TestAtTheSameTime(t *testing.T) {
 			emitter, emitted := g.emitter(t)
 			arrived := new(sync.WaitGroup)
 			arrived.Add(requests)
-			backend := emitting{over{g.Gate, func(s control.Store) control.Store { return together{s, arrived} }}, emitter}
+			// Each request has read the state before the changes.
+			together := hooks{before: func(_ context.Context, step string, _ int) error {
+				if step == "AddEntries" {
+					arrived.Done()
+					arrived.Wait()
+				}
+				return nil
+			}}
+			backend := emitting{over{g.Gate, together}, emitter}
 			g.handler = control.RequireSecret(control.New(backend, slog.New(slog.DiscardHandler)), controltest.Secret)
 			answers := make([]*httptest.ResponseRecorder, requests)
 			var running sync.WaitGroup
@@ -111,20 +106,6 @@ func TestAtTheSameTime(t *testing.T) {
 	}
 }
 
-// forgetful is a store that revokes a key and loses its answer.
-type forgetful struct {
-	control.Store
-	loses *atomic.Bool
-}
-
-func (s forgetful) RevokeKey(ctx context.Context, account, id string, at time.Time) error {
-	err := s.Store.RevokeKey(ctx, account, id, at)
-	if s.loses.Load() {
-		return errors.Join(store.ErrUnavailable, err)
-	}
-	return err
-}
-
 // TestRevokeAgain: a revocation that was made but answered with 503 has its
 // event when the client sends it again, once.
 func TestRevokeAgain(t *testing.T) {
@@ -142,7 +123,13 @@ func TestRevokeAgain(t *testing.T) {
 			g.account(t, "acc_1", "starter")
 			key := keysPath + "/" + g.issue(t, `{"name":"ci"}`).ID
 			emitter, emitted := g.emitter(t)
-			backend := emitting{over{g.Gate, func(s control.Store) control.Store { return forgetful{s, loses} }}, emitter}
+			forgetful := hooks{after: func(step string, err error) error {
+				if step == "RevokeKey" && loses.Load() {
+					return errors.Join(store.ErrUnavailable, err)
+				}
+				return err
+			}}
+			backend := emitting{over{g.Gate, forgetful}, emitter}
 			g.handler = control.RequireSecret(control.New(backend, slog.New(slog.DiscardHandler)), controltest.Secret)
 			loses.Store(true)
 			g.refused(t, http.StatusServiceUnavailable, "unavailable", "DELETE", key, "")

@@ -2,7 +2,6 @@ package event_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -15,7 +14,6 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -156,34 +154,40 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// receiver remembers what it gets, and answers with a status.
+// receiver remembers what it gets, and answers.
 type receiver struct {
-	*httptest.Server
-	mu  sync.Mutex
-	ids map[string]int // posts, by webhook-id
+	t      *testing.T
+	answer func(w http.ResponseWriter, r *http.Request, post int)
+	mu     sync.Mutex
+	ids    map[string]int // posts, by webhook-id
 }
 
-func newReceiver(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, post int)) *receiver {
-	t.Helper()
-	r := &receiver{ids: map[string]int{}}
+// ServeHTTP verifies a post as receivers do.
+func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	verifier, err := standardwebhooks.NewWebhookRaw(key)
 	if err != nil {
-		t.Fatal(err)
+		r.t.Error(err)
+		return
 	}
-	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		body, err := io.ReadAll(request.Body)
-		if err = errors.Join(err, verifier.Verify(body, request.Header)); err != nil || !json.Valid(body) {
-			t.Errorf("verifying %s: %v", body, err)
-		}
-		r.mu.Lock()
-		id := request.Header.Get("webhook-id")
-		r.ids[id]++
-		post := r.ids[id]
-		r.mu.Unlock()
-		answer(w, request, post)
-	}))
-	t.Cleanup(r.Close)
-	return r
+	body, err := io.ReadAll(request.Body)
+	if err = errors.Join(err, verifier.Verify(body, request.Header)); err != nil || !json.Valid(body) {
+		r.t.Errorf("verifying %s: %v", body, err)
+	}
+	r.mu.Lock()
+	id := request.Header.Get("webhook-id")
+	r.ids[id]++
+	post := r.ids[id]
+	r.mu.Unlock()
+	r.answer(w, request, post)
+}
+
+// newReceiver returns a receiver and its address.
+func newReceiver(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, post int)) (r *receiver, url string) {
+	t.Helper()
+	r = &receiver{t: t, answer: answer, ids: map[string]int{}}
+	server := httptest.NewServer(r)
+	t.Cleanup(server.Close)
+	return r, server.URL
 }
 
 // received returns how many events and posts came.
@@ -217,10 +221,10 @@ func (c *counts) get(outcome string) int {
 }
 
 // sender starts a Sender until the test ends.
-func sender(t *testing.T, db store.Events, url string, now func() time.Time, logger *zap.Logger) (*event.Sender, *counts) {
+func sender(t *testing.T, db store.Events, url string, logger *zap.Logger) (*event.Sender, *counts) {
 	t.Helper()
 	c := &counts{}
-	s, err := event.NewSender(event.SenderOptions{URL: url, Key: key, Store: from(db), Count: c.add, Now: now, Logger: logger})
+	s, err := event.NewSender(event.SenderOptions{URL: url, Key: key, Store: from(db), Count: c.add, Now: time.Now, Logger: logger})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,89 +255,14 @@ func ok(http.ResponseWriter, *http.Request, int) {}
 // they post at once.
 func TestTwoSenders(t *testing.T) {
 	t.Parallel()
-	db, r := open(t), newReceiver(t, ok)
+	db := open(t)
+	r, url := newReceiver(t, ok)
 	add(t, db, 150)
 	for range 2 {
-		sender(t, db, r.URL, time.Now, zap.NewNop())
+		sender(t, db, url, zap.NewNop())
 	}
 	eventually(t, "all events", empty(t, db))
 	if events, posts := r.received(); events != 150 || posts != 150 {
 		t.Errorf("got %d events in %d posts, want 150 in 150", events, posts)
-	}
-}
-
-// TestFailures: what is not answered with 2xx is tried again, redirects are
-// not followed, and the log has neither the query of the URL nor the key.
-func TestFailures(t *testing.T) {
-	t.Parallel()
-	db := open(t)
-	r := newReceiver(t, func(w http.ResponseWriter, request *http.Request, post int) {
-		if request.URL.Path != "/hook" {
-			t.Errorf("a redirect was followed to %s", request.URL)
-		}
-		switch post {
-		case 1:
-			http.Redirect(w, request, "/elsewhere", http.StatusTemporaryRedirect)
-		case 2:
-			w.WriteHeader(http.StatusInternalServerError)
-		case 3:
-			panic(http.ErrAbortHandler)
-		}
-	})
-	core, logs := observer.New(zap.DebugLevel)
-	add(t, db, 3)
-	s, c := sender(t, retrySoon{db}, r.URL+"/hook?token=hidden", time.Now, zap.New(core))
-	s.Wake()
-	eventually(t, "all events", empty(t, db))
-	if _, posts := r.received(); posts != 12 || c.get(event.Delivered) != 3 || c.get(event.Failed) != 9 {
-		t.Errorf("got %d posts and %v, want 12, 3 delivered and 9 failed", posts, c.of)
-	}
-	for _, line := range logs.All() {
-		if text, _ := json.Marshal(line.ContextMap()); bytes.Contains(text, []byte("hidden")) || bytes.Contains(text, key) {
-			t.Errorf("the log has a secret: %s", text)
-		}
-	}
-}
-
-// retrySoon makes failed events due at once.
-type retrySoon struct{ store.Events }
-
-func (r retrySoon) RetryEvent(ctx context.Context, id string, _ time.Time) error {
-	return r.Events.RetryEvent(ctx, id, time.Now())
-}
-
-// TestExpired: a failed event is given up a day after it happened.
-func TestExpired(t *testing.T) {
-	t.Parallel()
-	db := open(t)
-	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusBadGateway) })
-	q := quota("acc_1", 80)
-	q.At = time.Now().Add(-25 * time.Hour)
-	var emitted []string
-	emitter(t, from(db), &emitted).Reached(t.Context(), q)
-	_, c := sender(t, db, r.URL, time.Now, zap.NewNop())
-	eventually(t, "an empty queue", empty(t, db))
-	if c.get(event.Expired) != 1 {
-		t.Errorf("got %v, want one expired", c.of)
-	}
-}
-
-// TestStop: events that are being posted when a sender stops are due again at
-// once.
-func TestStop(t *testing.T) {
-	t.Parallel()
-	db := open(t)
-	release := make(chan struct{})
-	hanging := newReceiver(t, func(http.ResponseWriter, *http.Request, int) { <-release })
-	t.Cleanup(func() { close(release) })
-	add(t, db, 5)
-	first, _ := sender(t, db, hanging.URL, time.Now, zap.NewNop())
-	eventually(t, "all posts", func() bool { _, posts := hanging.received(); return posts == 5 })
-	first.Stop()
-	r := newReceiver(t, ok)
-	sender(t, db, r.URL, time.Now, zap.NewNop())
-	eventually(t, "an empty queue", empty(t, db))
-	if events, _ := r.received(); events != 5 {
-		t.Errorf("got %d events, want 5", events)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -29,11 +28,11 @@ func TestLargeHeaders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := open(t)
-			r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+			_, url := newReceiver(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 				w.Header().Set("X-Large", strings.Repeat("x", c.size))
 			})
 			add(t, db, 1)
-			_, outcomes := sender(t, db, r.URL, time.Now, zap.NewNop())
+			_, outcomes := sender(t, db, url, zap.NewNop())
 			eventually(t, "an outcome", func() bool { return outcomes.get(event.Delivered)+outcomes.get(event.Failed) > 0 })
 			if outcomes.get(c.want) == 0 {
 				t.Errorf("headers of %d bytes: want %s", c.size, c.want)
@@ -46,7 +45,7 @@ func TestLargeHeaders(t *testing.T) {
 func TestEndlessBody(t *testing.T) {
 	t.Parallel()
 	db, written := open(t), make(chan int, 1)
-	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+	_, url := newReceiver(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 		chunk, sent := make([]byte, 64<<10), 0
 		for sent < 64<<20 { // the buffers of a connection have less
 			n, err := w.Write(chunk)
@@ -57,7 +56,7 @@ func TestEndlessBody(t *testing.T) {
 		written <- sent
 	})
 	add(t, db, 1)
-	_, outcomes := sender(t, db, r.URL, time.Now, zap.NewNop())
+	_, outcomes := sender(t, db, url, zap.NewNop())
 	eventually(t, "the delivery", func() bool { return outcomes.get(event.Delivered) == 1 })
 	if sent := <-written; sent >= 64<<20 {
 		t.Errorf("the sender read %d bytes", sent)
@@ -69,7 +68,7 @@ func TestEndlessBody(t *testing.T) {
 func TestLogHasNothingOfTheReceiver(t *testing.T) {
 	t.Parallel()
 	db := open(t)
-	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+	_, url := newReceiver(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Error(err)
@@ -80,7 +79,7 @@ func TestLogHasNothingOfTheReceiver(t *testing.T) {
 	})
 	add(t, db, 1)
 	core, log := observer.New(zap.DebugLevel)
-	_, outcomes := sender(t, db, r.URL, time.Now, zap.New(core))
+	_, outcomes := sender(t, db, url, zap.New(core))
 	eventually(t, "a failure", func() bool { return outcomes.get(event.Failed) > 0 })
 	for _, entry := range log.All() {
 		if text := fmt.Sprint(entry.Message, entry.ContextMap()); strings.Contains(text, "ada@") || strings.Contains(text, "s3cret") {

@@ -1,16 +1,19 @@
 package event_test
 
 import (
+	"bytes"
 	"context"
-	"io"
+	"encoding/json"
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -45,19 +48,15 @@ func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
 
 // inMemory starts a Sender and a receiver that are connected in memory. Both
 // stop at the end of the test, which must be in a bubble of synctest.
-func inMemory(t *testing.T, db store.Events, answer http.HandlerFunc) (*event.Sender, *counts) {
+func inMemory(t *testing.T, db store.Events, answer http.HandlerFunc, logger ...*zap.Logger) (*event.Sender, *counts) {
 	t.Helper()
 	p := pipes{make(chan net.Conn), make(chan struct{})}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := io.Copy(io.Discard, r.Body); err != nil {
-			t.Errorf("reading an event: %v", err)
-		}
-		answer(w, r)
-	})}
+	r := &receiver{t: t, ids: map[string]int{}, answer: func(w http.ResponseWriter, r *http.Request, _ int) { answer(w, r) }}
+	server := &http.Server{Handler: r}
 	go func() { _ = server.Serve(p) }() // returns when the server is closed
 	c := &counts{}
 	s, err := event.NewSender(event.SenderOptions{
-		URL: "http://receiver.example/hook", Key: key, Store: from(db), Count: c.add, Now: time.Now, Logger: zap.NewNop(),
+		URL: "http://receiver.example/hook?token=hidden", Key: key, Store: from(db), Count: c.add, Now: time.Now, Logger: append(logger, zap.NewNop())[0],
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -130,6 +129,64 @@ func TestRetries(t *testing.T) {
 		}
 		if c.get(event.Failed) != last || c.get(event.Expired) != 1 || c.get(event.Delivered) != 0 || !empty(t, db)() {
 			t.Errorf("got %v, want %d failed, one expired and an empty queue", c.of, last)
+		}
+	})
+}
+
+// TestFailures: what is not answered with 2xx is tried again with the same id,
+// redirects are not followed, and the log has neither the query of the URL nor
+// the key.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, posts := memstore.New(), map[string]int{}
+		add(t, db, 3)
+		core, logs := observer.New(zap.DebugLevel)
+		var mu sync.Mutex
+		_, c := inMemory(t, db, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/hook" {
+				t.Errorf("a redirect was followed to %s", r.URL)
+			}
+			mu.Lock()
+			id := r.Header.Get("webhook-id")
+			posts[id]++
+			post := posts[id]
+			mu.Unlock()
+			switch post {
+			case 1:
+				http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+			case 2:
+				w.WriteHeader(http.StatusInternalServerError)
+			case 3:
+				panic(http.ErrAbortHandler)
+			}
+		}, zap.New(core))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(posts) != 3 || c.get(event.Delivered) != 3 || c.get(event.Failed) != 9 || !empty(t, db)() {
+			t.Errorf("got posts %v and %v, want 3 delivered and 9 failed", posts, c.of)
+		}
+		for _, line := range logs.All() {
+			if text, _ := json.Marshal(line.ContextMap()); bytes.Contains(text, []byte("hidden")) || bytes.Contains(text, key) {
+				t.Errorf("the log has a secret: %s", text)
+			}
+		}
+	})
+}
+
+// TestTooOld: an event that waited for more than a day is given up, and not
+// posted.
+func TestTooOld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, q := memstore.New(), quota("acc_1", 80)
+		q.At = time.Now().Add(-25 * time.Hour)
+		emitter(t, from(db), new([]string)).Reached(t.Context(), q)
+		_, c := inMemory(t, db, func(http.ResponseWriter, *http.Request) { t.Error("it was posted") })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if c.get(event.Expired) != 1 || !empty(t, db)() {
+			t.Errorf("got %v, want one expired", c.of)
 		}
 	})
 }

@@ -1,10 +1,8 @@
 package misuse_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strings"
 	"testing"
 
@@ -78,18 +76,5 @@ func TestFlags(t *testing.T) {
 				t.Errorf("got %v, want %q", err, want)
 			}
 		})
-	}
-}
-
-// TestErrorf checks that an error keeps its cause, and that a wrapped one is
-// still found.
-func TestErrorf(t *testing.T) {
-	t.Parallel()
-	err := fmt.Errorf("command: %w", misuse.Errorf("--file: %w", fs.ErrNotExist))
-	if !misuse.Is(err) || !errors.Is(err, fs.ErrNotExist) || err.Error() != "command: --file: file does not exist" {
-		t.Errorf("got %v", err)
-	}
-	if misuse.Is(fs.ErrNotExist) {
-		t.Error("a failure is taken for an invalid command line")
 	}
 }

@@ -66,14 +66,16 @@ func TestFlush(t *testing.T) {
 // TestFlushBehind: the store gets the calls also without a Flush.
 func TestFlushBehind(t *testing.T) {
 	t.Parallel()
-	s := memstore.New()
-	r, _ := newRefused(t, s)
-	r.Add(store.Refused{Day: 1, Code: "not_found", Calls: 1})
-	for deadline := time.Now().Add(30 * time.Second); len(list(t, s)) == 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the store got nothing")
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		r, _ := newRefused(t, s)
+		r.Add(store.Refused{Day: 1, Code: "not_found", Calls: 1})
+		time.Sleep(report.Every)
+		synctest.Wait()
+		if len(list(t, s)) != 1 {
+			t.Error("the store got nothing")
 		}
-	}
+	})
 }
 
 // TestBound: calls of more accounts than fit count without an account.

@@ -17,7 +17,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
-	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
@@ -100,11 +99,9 @@ func TestUsageIsAsDescribed(t *testing.T) {
 	}}
 	for _, plan := range []string{"free", "starter", "business"} {
 		for _, days := range []int{0, 2} {
-			document, err := usage.Build(t.Context(), gate.Policy(), opened, usage.Query{
-				Account: "acc_1", Plan: plan, Key: key, Now: gate.Now(), Days: days,
-			})
-			if err != nil || len(document.RecentCalls) != 1 {
-				t.Fatalf("got %d calls, %v", len(document.RecentCalls), err)
+			document := gate.Usage(t, "acc_1", plan, key, days)
+			if len(document.RecentCalls) != 1 {
+				t.Fatalf("got %d calls", len(document.RecentCalls))
 			}
 			text, err := json.Marshal(document)
 			if err != nil {

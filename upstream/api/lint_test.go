@@ -2,7 +2,6 @@ package api_test
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/tools/npmtest"
 )
@@ -51,16 +49,17 @@ func TestLint(t *testing.T) {
 	}
 	ruleset := write("spectral.yaml", "extends: ['spectral:oas']\n")
 	rules := write("redocly.yaml", "extends: [recommended]\n")
-	gate := control.New(controltest.New(t), slog.New(slog.DiscardHandler))
 	for _, test := range []struct {
 		name, target string
 		handler      http.Handler
 	}{
 		{"currency", "/openapi.json", serve(t).handler},
-		{"control", "/tollgate/openapi.json", gate},
+		{"control", "/tollgate/openapi.json", controltest.New(t).Handler()},
 	} {
 		w := httptest.NewRecorder()
-		test.handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, test.target, nil))
+		r := httptest.NewRequest(http.MethodGet, test.target, nil)
+		r.Header.Set("Authorization", "Bearer "+controltest.Secret)
+		test.handler.ServeHTTP(w, r)
 		if w.Code != http.StatusOK {
 			t.Fatalf("%s: %d %s", test.target, w.Code, w.Body)
 		}

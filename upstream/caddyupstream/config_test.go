@@ -12,7 +12,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 	"github.com/caddy-tollgate/tollgate/upstream/caddyupstream"
 )
@@ -141,16 +141,14 @@ func TestPlaceholders(t *testing.T) {
 // that use the store and the database, and creates no file.
 func TestValidateWhileInUse(t *testing.T) {
 	data := t.TempDir()
-	gate, err := badgerstore.Open(filepath.Join(data, "gate"), badgerstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, shut := controltest.Open(t, filepath.Join(data, "gate"))
+	defer shut()
 	accounts, err := database.OpenFile(t.Context(), filepath.Join(data, "upstream"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := errors.Join(gate.Close(), accounts.Close()); err != nil {
+		if err := accounts.Close(); err != nil {
 			t.Error(err)
 		}
 	}()

@@ -6,25 +6,18 @@ import "time"
 type Explanation struct {
 	Request ExplainedRequest `json:"request"`
 	// Account, Plan and Key are empty if the request has no token.
-	Account string `json:"account"`
-	Plan    string `json:"plan"`
-	Key     string `json:"key" doc:"The key's id; empty for a key with all abilities of the plan."`
-	// Steps ends with the step that refuses the request, or with proxy.
-	Steps []ExplainedStep `json:"steps" nullable:"false" doc:"What the gate checks, in order, until one step refuses the request."`
-	// Admitted tells whether the request passes in mode enforce.
-	Admitted bool `json:"admitted" doc:"Whether mode enforce passes the request to the service, or answers it as its own endpoint."`
-	// Passes tells whether the request passes in the mode of the gate.
-	Passes bool `json:"passes" doc:"The same in the mode of this gate: mode shadow passes most requests that are not admitted."`
-	// Status and Code are nil for a request that is admitted.
-	Status  *int    `json:"status" doc:"The status of the refusal; null if the request is admitted: the service decides."`
-	Code    *string `json:"code" doc:"The code of the refusal; null if the request is admitted."`
-	Message string  `json:"message"`
-	// RetryAfter is the header Retry-After; nil without one.
-	RetryAfter *int64 `json:"retry_after" doc:"The seconds of the header Retry-After; null without one."`
-	Mode       string `json:"mode" enum:"enforce,shadow" doc:"In mode shadow, all members except passes say what enforce would do."`
-	// Limits are those that cover the call; empty if the request is refused
-	// before the gate looks at them.
-	Limits []ExplainedLimit `json:"limits" nullable:"false" doc:"The limits that cover the call."`
+	Account    string           `json:"account"`
+	Plan       string           `json:"plan"`
+	Key        string           `json:"key" doc:"The key's id; empty for a key with all abilities of the plan."`
+	Steps      []ExplainedStep  `json:"steps" nullable:"false" doc:"What the gate checks, in order, until one step refuses the request."`
+	Admitted   bool             `json:"admitted" doc:"Whether mode enforce passes the request to the service, or answers it as its own endpoint."`
+	Passes     bool             `json:"passes" doc:"The same in the mode of this gate: mode shadow passes most requests that are not admitted."`
+	Status     *int             `json:"status" doc:"The status of the refusal; null if the request is admitted: the service decides."`
+	Code       *string          `json:"code" doc:"The code of the refusal; null if the request is admitted."`
+	Message    string           `json:"message"`
+	RetryAfter *int64           `json:"retry_after" doc:"The seconds of the header Retry-After; null without one."`
+	Mode       string           `json:"mode" enum:"enforce,shadow" doc:"In mode shadow, all members except passes say what enforce would do."`
+	Limits     []ExplainedLimit `json:"limits" nullable:"false" doc:"The limits that cover the call."`
 }
 
 // ExplainedRequest is the request in question.

@@ -29,10 +29,8 @@ type Liveness struct {
 
 // Readiness tells whether a gate can take calls.
 type Readiness struct {
-	Status Status `json:"status" enum:"ready,starting,unavailable,stopping" doc:"Only ready comes with the HTTP status 200."`
-	Mode   string `json:"mode" enum:"enforce,shadow" doc:"Whether the gate enforces its plans, or only reports what it would refuse."`
-	// Since is when the gate noticed the last change of the status, in
-	// UTC.
+	Status Status    `json:"status" enum:"ready,starting,unavailable,stopping" doc:"Only ready comes with the HTTP status 200."`
+	Mode   string    `json:"mode" enum:"enforce,shadow" doc:"Whether the gate enforces its plans, or only reports what it would refuse."`
 	Since  time.Time `json:"since" doc:"When the gate noticed the last change of the status."`
 	Checks []Check   `json:"checks" nullable:"false" doc:"What the status depends on."`
 }

@@ -10,9 +10,7 @@ type IntrospectionRequest struct {
 // Introspection is the answer to a token introspection. A token that is not
 // active has no other member.
 type Introspection struct {
-	Active bool `json:"active" doc:"Whether the gate accepts the token now."`
-	// Scope is nil for an inactive token. An active one may have an empty
-	// scope: then it may do nothing.
+	Active    bool    `json:"active" doc:"Whether the gate accepts the token now."`
 	Scope     *string `json:"scope,omitempty" doc:"The abilities that the token and the plan have in common, separated by spaces."`
 	Sub       string  `json:"sub,omitempty" doc:"The account's id."`
 	ClientID  string  `json:"client_id,omitempty" doc:"The key's id."`

@@ -1,7 +1,7 @@
 // Package api has what the control API and its clients share: the types of
 // the bodies, the syntax of account ids, and the refusals of both sides. It
 // imports only the shape of a refusal, so that clients need no other part of
-// the gate.
+// the gate. The tag doc of a member says what it is; null in it is nil in Go.
 package api
 
 import "time"
@@ -16,12 +16,9 @@ type Plans struct {
 // Plan has the limits of its accounts. A plan without endpoints gives no
 // access.
 type Plan struct {
-	Name string `json:"name"`
-	// Limits has the calls a day of each endpoint of the plan; nil is
-	// unlimited.
-	Limits map[string]*int64 `json:"limits" doc:"Calls a day by endpoint; null without a limit of the day. An endpoint that is missing is not accessible."`
-	// MoreLimits has all other limits, in the order of the configuration.
-	MoreLimits []Limit `json:"more_limits" nullable:"false" doc:"The limits of other periods, and those of all endpoints together, in the order of the configuration."`
+	Name       string            `json:"name"`
+	Limits     map[string]*int64 `json:"limits" doc:"Calls a day by endpoint; null without a limit of the day. An endpoint that is missing is not accessible."`
+	MoreLimits []Limit           `json:"more_limits" nullable:"false" doc:"The limits of other periods, and those of all endpoints together, in the order of the configuration."`
 }
 
 // All is the Endpoint of a limit of all endpoints together.
@@ -30,10 +27,8 @@ const All = "all"
 // Limit bounds the cost of the calls to one endpoint, or to all.
 type Limit struct {
 	Endpoint string `json:"endpoint" minLength:"1" maxLength:"64" doc:"The endpoint's name, or all for all endpoints together."`
-	// Period is day or month, a period of the calendar, or second, minute
-	// or hour, a pace.
-	Period string `json:"period" enum:"second,minute,hour,day,month" doc:"A day or a month of the calendar, or a pace: a token bucket that is refilled evenly over the period."`
-	Limit  int64  `json:"limit" minimum:"0" maximum:"1000000000000000" doc:"The calls that are admitted. A pace is at least 1."`
+	Period   string `json:"period" enum:"second,minute,hour,day,month" doc:"A day or a month of the calendar, or a pace: a token bucket that is refilled evenly over the period."`
+	Limit    int64  `json:"limit" minimum:"0" maximum:"1000000000000000" doc:"The calls that are admitted. A pace is at least 1."`
 }
 
 // Override is a limit of one account that replaces the limit of its plan with
@@ -54,7 +49,6 @@ type OverrideList struct {
 
 // OverrideRequest describes an override.
 type OverrideRequest struct {
-	// Limit is required; nil is unlimited.
 	Limit     *int64     `json:"limit" required:"true" nullable:"true" minimum:"0" maximum:"1000000000000000" doc:"The calls that are admitted; null for unlimited."`
 	ExpiresAt *time.Time `json:"expires_at,omitempty" nullable:"true" doc:"When the override ends. Default: never."`
 	Reason    string     `json:"reason,omitempty" maxLength:"200" doc:"Why there is an override, for the operator."`
@@ -62,22 +56,18 @@ type OverrideRequest struct {
 
 // Endpoint is one metered endpoint of the API behind the gate.
 type Endpoint struct {
-	Name    string `json:"name"`
-	Method  string `json:"method"`
-	Path    string `json:"path" doc:"The path pattern, as Go's net/http.ServeMux writes it."`
-	Ability string `json:"ability" doc:"The ability that a token needs to call it."`
-	// Cost is what a call counts in each limit.
-	Cost int64 `json:"cost" doc:"How much a call counts in each limit, unless cost_member says otherwise."`
-	// CostMember is the member of the body whose elements are the cost; nil
-	// if the cost is Cost.
+	Name       string  `json:"name"`
+	Method     string  `json:"method"`
+	Path       string  `json:"path" doc:"The path pattern, as Go's net/http.ServeMux writes it."`
+	Ability    string  `json:"ability" doc:"The ability that a token needs to call it."`
+	Cost       int64   `json:"cost" doc:"How much a call counts in each limit, unless cost_member says otherwise."`
 	CostMember *string `json:"cost_member" doc:"The member of the JSON body whose elements are the cost; null if cost is."`
 }
 
 // Account is one customer of the API.
 type Account struct {
-	Account string `json:"account" doc:"The account's id."`
-	Plan    string `json:"plan"`
-	// Label is for people, such as an e-mail address. It may be empty.
+	Account   string    `json:"account" doc:"The account's id."`
+	Plan      string    `json:"plan"`
 	Label     string    `json:"label" doc:"A text for people, such as an e-mail address. It may be empty."`
 	Disabled  bool      `json:"disabled" doc:"Whether the account's tokens are refused."`
 	CreatedAt time.Time `json:"created_at"`
@@ -91,8 +81,7 @@ const MaxLabel = 200
 type AccountChange struct {
 	Plan     *string `json:"plan,omitempty" nullable:"true" doc:"The new plan. Default for a new account: free."`
 	Disabled *bool   `json:"disabled,omitempty" nullable:"true" doc:"Whether to refuse the account's tokens."`
-	// Label has at most 200 characters, none of them invisible.
-	Label *string `json:"label,omitempty" nullable:"true" doc:"A text for people, at most 200 characters, none of them invisible."`
+	Label    *string `json:"label,omitempty" nullable:"true" doc:"A text for people, at most 200 characters, none of them invisible."`
 }
 
 // MaxImport is how many lines an import has at most.
@@ -113,21 +102,13 @@ type AccountLine struct {
 // KeyLine is one line of an import of keys: a key whose token another system
 // made. The gate gets the hash of the token, never the token.
 type KeyLine struct {
-	Account string `json:"account" doc:"The account's id."`
-	// Plan creates the account on this plan if the gate does not know it. An
-	// existing account keeps its plan.
-	Plan *string `json:"plan,omitempty" nullable:"true" doc:"The plan of an account that the gate does not know. An existing account keeps its plan. Without it, an unknown account is refused."`
-	// Name is that of a KeyRequest. Empty for a name that the gate makes.
-	Name string `json:"name,omitempty" doc:"1 to 64 characters in Unicode's form NFC, unique among the account's live keys. Default: imported, or imported 2 and so on."`
-	// Abilities limits what the key may do. Nil means all abilities of the
-	// plan; an empty list is refused.
-	Abilities []string   `json:"abilities,omitzero" nullable:"true" doc:"What the key may do. Default: all abilities of the account's plan."`
+	Account   string     `json:"account" doc:"The account's id."`
+	Plan      *string    `json:"plan,omitempty" nullable:"true" doc:"The plan of an account that the gate does not know. An existing account keeps its plan. Without it, an unknown account is refused."`
+	Name      string     `json:"name,omitempty" doc:"1 to 64 characters in Unicode's form NFC, unique among the account's live keys. Default: imported, or imported 2 and so on."`
+	Abilities []string   `json:"abilities,omitzero" nullable:"true" doc:"What the key may do. Default: all abilities of the account's plan. An empty list is refused."`
 	ExpiresAt *time.Time `json:"expires_at,omitempty" nullable:"true" doc:"When the key expires. Default: never."`
-	// SHA256 is the SHA-256 of the token without its prefix.
-	SHA256 string `json:"sha256" doc:"The SHA-256 of the token without its prefix, as 64 hexadecimal digits."`
-	// Prefix is the text before the first "|" of the token, if it is not in
-	// SHA256.
-	Prefix string `json:"prefix,omitempty" doc:"What clients send before the token, without the | between them: for example the id of a row. Default: none."`
+	SHA256    string     `json:"sha256" doc:"The SHA-256 of the token without its prefix, as 64 hexadecimal digits."`
+	Prefix    string     `json:"prefix,omitempty" doc:"What clients send before the token, without the | between them: for example the id of a row. Default: none."`
 }
 
 // MaxPrefix is how long the prefix of an imported token may be, in bytes.
@@ -135,14 +116,8 @@ const MaxPrefix = 64
 
 // LineResult is the answer to one line of an import.
 type LineResult struct {
-	// Line is the number of the line. The first one is 1.
-	Line int `json:"line" doc:"The number of the line, from 1 on."`
-	// Account is empty if the line could not be read.
+	Line    int    `json:"line" doc:"The number of the line, from 1 on."`
 	Account string `json:"account" doc:"The account's id. Empty if the line could not be read."`
-	// Status is 200 for a changed account or a key that was imported before,
-	// and 201 for a new account or key. Otherwise nothing is changed, and
-	// Message and Code say why. With 503, the line may be applied; send it
-	// again.
 	Status  int    `json:"status" doc:"201 for a new account or key, 200 for a changed account or a key that was imported before, otherwise the status of the refusal. With 503, the line may be applied; send it again."`
 	Message string `json:"message,omitempty" doc:"Why the line was refused, for a person."`
 	Code    string `json:"code,omitempty" doc:"Why the line was refused, for a program."`
@@ -151,38 +126,31 @@ type LineResult struct {
 // AccountLookup is the question which account a person means.
 type AccountLookup struct {
 	Name string `json:"name" minLength:"1" maxLength:"200" doc:"An id or a label."`
-	// Prefix asks for ids and labels that begin with Name.
-	Prefix bool `json:"prefix,omitempty" doc:"Whether to find the accounts whose id or label begins with the name, in upper or lower case."`
 }
 
 // AccountPage is one page of a list of accounts.
 type AccountPage struct {
 	Accounts []Account `json:"accounts" nullable:"false" doc:"In ascending order of their ids."`
-	// Next is the parameter after of the next page; nil on the last page.
-	Next *string `json:"next" doc:"The after of the next page; null on the last one."`
+	Next     *string   `json:"next" doc:"The after of the next page; null on the last one."`
 }
 
 // Key is a token without its secret. Times are in UTC; a nil time is not
 // set.
 type Key struct {
-	ID         string     `json:"id"`
-	Account    string     `json:"account"`
-	Kind       string     `json:"kind" enum:"key,login" doc:"A key that a person created, or the token of a login."`
-	Name       string     `json:"name"`
-	Root       string     `json:"root,omitempty" doc:"The id of the first key of its rotations. Absent for a key that replaces none."`
-	Abilities  []string   `json:"abilities" nullable:"false" doc:"What the token may do, if the plan of the account includes it."`
-	Hint       string     `json:"hint" doc:"A part of the token that identifies it."`
-	CreatedAt  time.Time  `json:"created_at"`
-	ExpiresAt  *time.Time `json:"expires_at"`
-	RevokedAt  *time.Time `json:"revoked_at"`
-	LastUsedAt *time.Time `json:"last_used_at" doc:"At most a minute old."`
-	// LastUsedFrom is the address of the client at LastUsedAt.
-	LastUsedFrom *string `json:"last_used_from" doc:"The address of the client at last_used_at."`
-	// Limits are limits of the key below those of its account.
-	Limits []Limit `json:"limits" nullable:"false" doc:"The key's own limits, below those of its account. Both must have room."`
-	// Addresses are the networks and addresses that calls may come from;
-	// none allows all.
-	Addresses []string `json:"addresses" nullable:"false" doc:"The networks and addresses that calls may come from. Empty: all."`
+	ID           string     `json:"id"`
+	Account      string     `json:"account"`
+	Kind         string     `json:"kind" enum:"key,login" doc:"A key that a person created, or the token of a login."`
+	Name         string     `json:"name"`
+	Root         string     `json:"root,omitempty" doc:"The id of the first key of its rotations. Absent for a key that replaces none."`
+	Abilities    []string   `json:"abilities" nullable:"false" doc:"What the token may do, if the plan of the account includes it."`
+	Hint         string     `json:"hint" doc:"A part of the token that identifies it."`
+	CreatedAt    time.Time  `json:"created_at"`
+	ExpiresAt    *time.Time `json:"expires_at"`
+	RevokedAt    *time.Time `json:"revoked_at"`
+	LastUsedAt   *time.Time `json:"last_used_at" doc:"At most a minute old."`
+	LastUsedFrom *string    `json:"last_used_from" doc:"The address of the client at last_used_at."`
+	Limits       []Limit    `json:"limits" nullable:"false" doc:"The key's own limits, below those of its account. Both must have room."`
+	Addresses    []string   `json:"addresses" nullable:"false" doc:"The networks and addresses that calls may come from. Empty: all."`
 }
 
 // KeyList is a list of the keys of one account.
@@ -193,23 +161,13 @@ type KeyList struct {
 // KeyRequest describes a new token. At most one of ExpiresAt and TTL is
 // set.
 type KeyRequest struct {
-	// Name has 1 to 64 characters and is unique among the account's live
-	// keys. It is optional for a login token.
-	Name string `json:"name,omitempty" doc:"1 to 64 characters in Unicode's form NFC, unique among the account's live keys. Optional for a login token."`
-	// Abilities limits what the token may do. Nil means all abilities of
-	// the plan; an empty list is refused.
-	Abilities []string   `json:"abilities,omitzero" doc:"What the token may do. Default: all abilities of the current plan."`
+	Name      string     `json:"name,omitempty" doc:"1 to 64 characters in Unicode's form NFC, unique among the account's live keys. Optional for a login token."`
+	Abilities []string   `json:"abilities,omitzero" doc:"What the token may do. Default: all abilities of the current plan. An empty list is refused."`
 	ExpiresAt *time.Time `json:"expires_at,omitempty" nullable:"true" doc:"When the token expires. Default for a key: never."`
-	// TTL is the time until the token expires, as a Go duration with
-	// optional days: "720h", "30d", "1d12h".
-	TTL string `json:"ttl,omitempty" minLength:"1" doc:"The time until the token expires, instead of expires_at: for example 720h or 30d. Default for a login token: login_ttl of the configuration."`
-	// Kind is "key", the default, or "login".
-	Kind string `json:"kind,omitempty" enum:"key,login" doc:"Default: key."`
-	// Limits are limits of the key below those of its account, at most 32.
-	Limits []Limit `json:"limits,omitempty" maxItems:"32" doc:"The key's own limits, below those of its account: at most one for each endpoint and period."`
-	// Addresses are networks such as 203.0.113.0/24 and addresses, at most
-	// 32, that calls may come from.
-	Addresses []string `json:"addresses,omitempty" maxItems:"32" doc:"The networks, such as 203.0.113.0/24, and addresses that calls may come from. Default: all."`
+	TTL       string     `json:"ttl,omitempty" minLength:"1" doc:"The time until the token expires, instead of expires_at: for example 720h or 30d. Default for a login token: login_ttl of the configuration."`
+	Kind      string     `json:"kind,omitempty" enum:"key,login" doc:"Default: key."`
+	Limits    []Limit    `json:"limits,omitempty" maxItems:"32" doc:"The key's own limits, below those of its account: at most one for each endpoint and period."`
+	Addresses []string   `json:"addresses,omitempty" maxItems:"32" doc:"The networks, such as 203.0.113.0/24, and addresses that calls may come from. Default: all."`
 }
 
 // KeyChange changes a live key, as a JSON Merge Patch (RFC 7396). At most one
@@ -218,10 +176,9 @@ type KeyChange struct {
 	Name      Change[string]     `json:"name,omitzero" nullable:"false" doc:"1 to 64 characters in Unicode's form NFC, unique among the account's live keys."`
 	Abilities Change[[]string]   `json:"abilities,omitzero" nullable:"false" doc:"What the key may do. Each ability is one of the plan or already one of the key."`
 	ExpiresAt Change[*time.Time] `json:"expires_at,omitzero" doc:"When the key expires; null for never."`
-	// TTL is the time from now until the key expires, as in a KeyRequest.
-	TTL       string           `json:"ttl,omitempty" minLength:"1" doc:"The time from now until the key expires, instead of expires_at: for example 720h or 30d."`
-	Limits    Change[[]Limit]  `json:"limits,omitzero" maxItems:"32" doc:"The key's own limits, all of them; null for none."`
-	Addresses Change[[]string] `json:"addresses,omitzero" maxItems:"32" doc:"The networks and addresses that calls may come from, all of them; null for no restriction."`
+	TTL       string             `json:"ttl,omitempty" minLength:"1" doc:"The time from now until the key expires, instead of expires_at: for example 720h or 30d."`
+	Limits    Change[[]Limit]    `json:"limits,omitzero" maxItems:"32" doc:"The key's own limits, all of them; null for none."`
+	Addresses Change[[]string]   `json:"addresses,omitzero" maxItems:"32" doc:"The networks and addresses that calls may come from, all of them; null for no restriction."`
 }
 
 // IssuedKey is a new token with its secret. The secret is not available
@@ -233,7 +190,5 @@ type IssuedKey struct {
 
 // Rotation describes how to replace a token.
 type Rotation struct {
-	// Overlap is how long the old token still works, as a Go duration with
-	// optional days. Default: it ends at once.
 	Overlap string `json:"overlap,omitempty" minLength:"1" doc:"How long the old token still works, for example 24h. Default: it ends at once."`
 }

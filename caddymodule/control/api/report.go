@@ -44,17 +44,14 @@ const (
 // AuditEntry is one change, which is made after its entry is stored and can
 // fail then. It has no secrets.
 type AuditEntry struct {
-	ID      string    `json:"id" doc:"The position of the entry in the audit log."`
-	At      time.Time `json:"at" doc:"When the change was requested."`
-	Actor   Actor     `json:"actor" doc:"Who made the change."`
-	Action  string    `json:"action" enum:"account.create,account.set,account.delete,key.create,key.set,key.revoke,key.rotate,login.rotate,login.revoke,login.end,limit.set,limit.clear,usage.reset" doc:"What was done."`
-	Account string    `json:"account" doc:"The account's id."`
-	// Target is the id of a key, an endpoint and a period such as
-	// convert/day, an endpoint, or empty.
-	Target string `json:"target" doc:"What was changed besides the account: the id of a key, the endpoint and period of a limit such as convert/day, an endpoint, or empty."`
-	// Before and After are what was changed, as the control API shows it.
-	Before json.RawMessage `json:"before" doc:"What there was before the change; null if nothing. A key is without its last use."`
-	After  json.RawMessage `json:"after" doc:"What there is after the change; null if nothing. A key is without its last use."`
+	ID      string          `json:"id" doc:"The position of the entry in the audit log."`
+	At      time.Time       `json:"at" doc:"When the change was requested."`
+	Actor   Actor           `json:"actor" doc:"Who made the change."`
+	Action  string          `json:"action" enum:"account.create,account.set,account.delete,key.create,key.set,key.revoke,key.rotate,login.rotate,login.revoke,login.end,limit.set,limit.clear,usage.reset" doc:"What was done."`
+	Account string          `json:"account" doc:"The account's id."`
+	Target  string          `json:"target" doc:"What was changed besides the account: the id of a key, the endpoint and period of a limit such as convert/day, an endpoint, or empty."`
+	Before  json.RawMessage `json:"before" doc:"What there was before the change; null if nothing. A key is without its last use."`
+	After   json.RawMessage `json:"after" doc:"What there is after the change; null if nothing. A key is without its last use."`
 }
 
 // AuditPage is one page of the audit log.

@@ -11,41 +11,28 @@ const MaxKeyUsageDays = 30
 
 // UsageDocument is the usage of one account.
 type UsageDocument struct {
-	Account  string `json:"account" doc:"The account's id."`
-	Plan     string `json:"plan" doc:"The current plan of the account."`
-	Timezone string `json:"timezone" doc:"The IANA zone whose midnight ends days and months."`
-	Day      string `json:"day" format:"date" doc:"Today in that zone."`
-	// ResetsAt is the first instant of the next day, in the zone.
-	ResetsAt time.Time `json:"resets_at" doc:"When the day ends."`
-	// Endpoints are the endpoints of the plan, in the order of the
-	// configuration.
-	Endpoints []UsageEndpoint `json:"endpoints" nullable:"false" doc:"The endpoints of the plan."`
-	// Limits are those of all endpoints together, without the usage
-	// endpoint of the gate.
-	Limits []UsageLimit `json:"limits" nullable:"false" doc:"The limits of all endpoints together."`
-	// Key has the own limits of the key that called the usage endpoint of
-	// the gate; nil in the control API.
-	Key *UsageKey `json:"key,omitempty" doc:"The key of the request and its own limits. Only in the answer of the gate."`
-	// Keys has the live keys with own limits, in the control API only.
-	Keys []UsageKey `json:"keys,omitzero" nullable:"false" doc:"The live keys that have limits of their own. Only in the control API."`
-	// RecentCalls lists the last calls, newest first.
-	RecentCalls []UsageCall `json:"recent_calls" nullable:"false" doc:"The last calls, newest first."`
-	// Days is the history, oldest first. Nil unless it was requested.
-	Days []UsageDay `json:"days,omitzero" nullable:"false" doc:"The history, oldest day first, if it was requested."`
+	Account     string          `json:"account" doc:"The account's id."`
+	Plan        string          `json:"plan" doc:"The current plan of the account."`
+	Timezone    string          `json:"timezone" doc:"The IANA zone whose midnight ends days and months."`
+	Day         string          `json:"day" format:"date" doc:"Today in that zone."`
+	ResetsAt    time.Time       `json:"resets_at" doc:"When the day ends."`
+	Endpoints   []UsageEndpoint `json:"endpoints" nullable:"false" doc:"The endpoints of the plan."`
+	Limits      []UsageLimit    `json:"limits" nullable:"false" doc:"The limits of all endpoints together."`
+	Key         *UsageKey       `json:"key,omitempty" doc:"The key of the request and its own limits. Only in the answer of the gate."`
+	Keys        []UsageKey      `json:"keys,omitzero" nullable:"false" doc:"The live keys that have limits of their own. Only in the control API."`
+	RecentCalls []UsageCall     `json:"recent_calls" nullable:"false" doc:"The last calls, newest first."`
+	Days        []UsageDay      `json:"days,omitzero" nullable:"false" doc:"The history, oldest day first, if it was requested."`
 }
 
 // UsageEndpoint is today's count of one endpoint.
 type UsageEndpoint struct {
-	Endpoint string `json:"endpoint" doc:"The endpoint's name."`
-	Method   string `json:"method"`
-	Path     string `json:"path" doc:"The path pattern."`
-	// Limit is the maximum number of calls a day; nil is unlimited.
-	Limit *int64 `json:"limit" doc:"Calls a day; null if unlimited."`
-	Used  int64  `json:"used" doc:"Calls counted today."`
-	// Remaining is never below zero; nil is unlimited.
-	Remaining *int64 `json:"remaining" doc:"Calls left today; null if unlimited."`
-	// Limits are all limits of the endpoint, also that of the day.
-	Limits []UsageLimit `json:"limits" nullable:"false" doc:"All limits of this endpoint, with that of the day."`
+	Endpoint  string       `json:"endpoint" doc:"The endpoint's name."`
+	Method    string       `json:"method"`
+	Path      string       `json:"path" doc:"The path pattern."`
+	Limit     *int64       `json:"limit" doc:"Calls a day; null if unlimited."`
+	Used      int64        `json:"used" doc:"Calls counted today."`
+	Remaining *int64       `json:"remaining" doc:"Calls left today; null if unlimited."`
+	Limits    []UsageLimit `json:"limits" nullable:"false" doc:"All limits of this endpoint, with that of the day."`
 }
 
 // UsageLimit is what was used of a limit. A pace has no Used, Remaining and
@@ -82,8 +69,7 @@ type UsageCall struct {
 	DurationMS float64 `json:"duration_ms" doc:"The duration of the call in milliseconds."`
 	Key        string  `json:"key" doc:"The name of the key."`
 	KeyID      string  `json:"key_id,omitempty" doc:"The id of the key. Not present for an account without a token."`
-	// Code is empty for a call that was admitted.
-	Code string `json:"code,omitempty" doc:"Why the gate refused the call. Only in refused calls."`
+	Code       string  `json:"code,omitempty" doc:"Why the gate refused the call. Only in refused calls."`
 }
 
 // KeyUsage is what one key was used for.
@@ -102,8 +88,7 @@ type KeyDay struct {
 
 // UsageDay has the counts of one day.
 type UsageDay struct {
-	Day string `json:"day" format:"date"`
-	// Calls has every endpoint of the plan, also those without calls.
+	Day   string           `json:"day" format:"date"`
 	Calls map[string]int64 `json:"calls" doc:"Calls by endpoint."`
 }
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -66,36 +65,12 @@ func oneFile(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cob
 	return nil, cobra.ShellCompDirectiveDefault
 }
 
-// plainWord is a word that a shell does not change.
-var plainWord = regexp.MustCompile(`^[\w.@+-]+$`)
-
-// accounts offers ids with their labels, and labels with their ids.
+// accounts offers the ids that follow what is typed, but for an e-mail address:
+// it must not be in a URL, because access logs have URLs.
 func accounts(ctx context.Context, gate *client.Client, _ []string, typed string) (words []cobra.Completion, err error) {
-	// An e-mail address must not be in a URL, because access logs have URLs.
-	if !strings.Contains(typed, "@") {
-		if words, err = accountIDs(ctx, gate, typed); err != nil {
-			return nil, err
-		}
+	if strings.Contains(typed, "@") {
+		return nil, nil
 	}
-	if !plainWord.MatchString(typed) {
-		return words, nil
-	}
-	// It reads all accounts. If that takes too long, the ids are enough.
-	found, _ := gate.AccountsWithPrefix(ctx, typed)
-	for _, account := range found {
-		for _, word := range []cobra.Completion{
-			cobra.CompletionWithDesc(account.Account, plain(account.Label)), cobra.CompletionWithDesc(account.Label, account.Account),
-		} {
-			if text, _, _ := strings.Cut(word, "\t"); plainWord.MatchString(text) && !slices.Contains(words, word) {
-				words = append(words, word)
-			}
-		}
-	}
-	return words, nil
-}
-
-// accountIDs offers the ids that follow what is typed.
-func accountIDs(ctx context.Context, gate *client.Client, typed string) (words []cobra.Completion, err error) {
 	// The page begins after what is typed, which can be an account too.
 	if api.ValidAccount(typed) {
 		if account, err := gate.Account(ctx, typed); err == nil {

@@ -48,71 +48,49 @@ func TestCompletion(t *testing.T) {
 	s.ok(t, "key", "revoke", "acc_1", gone)
 	const all, acc, plans, endpoints = "acc_1\tada@example.com, acc_10, bob", "acc_1\tada@example.com, acc_10", "free, starter, business",
 		"currencies\tGET /api/currencies, convert\tGET /api/convert/{from}/{amount}/{to}, batch\tPOST /api/convert/batch, usage\tGET /api/usage"
+	for _, args := range [][]string{{"account", "import", ""}, {"key", "import", ""}, {"usage", "export", "--output", ""}} {
+		if words, directive := s.completed(t, args...); words != "" || directive != ":0" {
+			t.Errorf("%q: got %q, %s, want names of files", args, words, directive)
+		}
+	}
 	for _, test := range []struct{ args, want string }{
 		{"account show |", all},
 		{"account show acc|", acc},
 		{"account show acc_1|", acc},
-		{"account show acc_10|", "acc_10"},
 		{"account show x|", ""},
 		{"account show /|", ""},
 		{"account show acc_1 |", ""},
-		{"account show ada|", "ada@example.com\tacc_1"},
-		{"account show ada@|", "ada@example.com\tacc_1"},
 		{"key revoke ada@example.com |", id + "\tci"},
 		{"explain GET / --account ada@example.com --key |", id + "\tci"},
 		{"account delete b|", "bob"},
-		{"account set b|", "bob"},
 		{"account set acc_1 --plan |", plans},
 		{"account set acc_1 --plan s|", "starter"},
-		{"account set acc_1 --plan=s|", "starter"},
-		{"account set acc_1 --label |", ""},
 		{"account list --plan f|", "free"},
-		{"limit set b|", "bob"},
 		{"limit set acc_1 |", endpoints + ", all\tall endpoints together"},
 		{"limit set acc_1 a|", "all\tall endpoints together"},
 		{"limit set acc_1 all |", ""},
 		{"limit set acc_1 all 5 --period |", "second, minute, hour, day, month"},
-		{"limit list b|", "bob"},
 		{"limit clear acc_1 b|", "batch\tPOST /api/convert/batch"},
-		{"key create b|", "bob"},
 		{"key create acc_1 --name x --ability |", "convert, currencies, usage"},
-		{"key import keys.jsonl --format |", "jsonl, kong, sanctum"},
-		{"key import keys.jsonl --plan s|", "starter"},
 		{"key import keys.jsonl |", ""},
 		{"key set acc_1 key_|", id + "\tci"},
 		{"key set acc_1 " + id + " --ability c|", "convert, currencies"},
 		{"key revoke acc_1 |", id + "\tci"},
-		{"key revoke acc_1 key_|", id + "\tci"},
 		{"key rotate acc_1 |", id + "\tci"},
 		{"key rotate stranger |", ""},
 		{"key list acc_1 --kind |", "key, login"},
-		{"usage show b|", "bob"},
 		{"usage reset acc_1 --endpoint u|", "usage\tGET /api/usage"},
 		{"usage refused --account |", all},
 		{"audit --account b|", "bob"},
 		{"explain GET / --account b|", "bob"},
 		{"explain GET / --key |", ""},
 		{"explain GET / --account acc_1 --key |", id + "\tci"},
-		{"explain GET / --from |", ""},
-		{"explain |", ""},
-		{"audit --since |", ""},
 		{"plans |", ""},
 		{"account show --address nowhere |", ""},
 	} {
 		args := strings.Split(strings.TrimSuffix(test.args, "|"), " ")
 		if got := s.offered(t, args...); got != test.want {
 			t.Errorf("%s: got %q, want %q", test.args, got, test.want)
-		}
-	}
-}
-
-// TestCompletionOfFiles checks the values that are files.
-func TestCompletionOfFiles(t *testing.T) {
-	t.Parallel()
-	s := newShell(t)
-	for _, args := range [][]string{{"account", "import", ""}, {"key", "import", ""}, {"usage", "export", "--output", ""}} {
-		if words, directive := s.completed(t, args...); words != "" || directive != ":0" {
-			t.Errorf("%q: got %q, %s, want names of files", args, words, directive)
 		}
 	}
 }
@@ -132,15 +110,11 @@ func TestCompletionWithoutGate(t *testing.T) {
 	root.SetOut(&out)
 	root.SetErr(&complaints)
 	root.SetArgs([]string{cobra.ShellCompRequestCmd, "account", "show", ""})
-	begin := time.Now()
 	if err := root.ExecuteContext(t.Context()); err != nil || out.String() != ":4\n" {
 		t.Errorf("got %v, %q", err, &out)
 	}
 	// Cobra itself reports the directive there; shells ignore it.
 	if !regexp.MustCompile(`^Completion ended with directive: \S+\n$`).MatchString(complaints.String()) {
 		t.Errorf("standard error has %q", &complaints)
-	}
-	if took := time.Since(begin); took > 20*time.Second {
-		t.Errorf("took %v", took) // other commands wait for 30 seconds
 	}
 }

@@ -30,24 +30,32 @@ func (t *tool) importAccounts() *cobra.Command {
 		Example:           "caddy tollgate account import accounts.jsonl",
 		ValidArgsFunction: oneFile,
 		RunE: func(c *cobra.Command, args []string) error {
-			lines := c.InOrStdin()
-			if args[0] != "-" {
-				file, err := os.Open(args[0])
-				if err != nil {
-					return fmt.Errorf("opening the accounts: %w", err)
-				}
-				defer file.Close()
-				lines = file
+			file, err := openLines(c, args[0])
+			if err != nil {
+				return err
 			}
+			defer file.Close()
 			gate, err := t.connect(t.address)
 			if err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(client.WithOperator(c.Context()), importTimeout)
 			defer cancel()
-			return t.runImport(ctx, gate, lines, c.OutOrStdout())
+			return t.runImport(ctx, gate, file, c.OutOrStdout())
 		},
 	}
+}
+
+// openLines opens the file of an import, or standard input for "-".
+func openLines(c *cobra.Command, name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(c.InOrStdin()), nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("opening the lines: %w", err)
+	}
+	return file, nil
 }
 
 // runImport prints the refused lines and how many accounts were created,

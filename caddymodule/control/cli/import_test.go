@@ -44,10 +44,6 @@ acc_2    starter   disabled  2126-11-20T09:00:00Z  bob
 	if lines := strings.Split(out, "\n"); err == nil || len(lines) != 4 || lines[1] != `{"line":2,"account":"acc_3","status":200}` {
 		t.Errorf("as JSON: got %v, %s", err, out)
 	}
-	if _, complaints, err := s.run(t, "account", "import", path+".gone"); err == nil || !strings.Contains(complaints, "opening the accounts") {
-		t.Errorf("without a file: got %v, %s", err, complaints)
-	}
-
 	var many []string
 	for n := range 3000 {
 		many = append(many, fmt.Sprintf(`{"account":"many_%04d"}`, n))

@@ -24,12 +24,8 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) error {
 		return lost(err)
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-		if err != nil {
-			return lost(err)
-		}
-		return answer{response.StatusCode, response.Header, body}.refusal()
+	if got := (answer{response.StatusCode, response.Header, nil}); got.status != http.StatusOK || !got.is("application/gzip") {
+		return refused(response)
 	}
 	_, err = io.Copy(w, response.Body)
 	switch {

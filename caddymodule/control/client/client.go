@@ -13,8 +13,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,14 +87,16 @@ func New(base, secret string, options ...Option) (*Client, error) {
 // must not get the secret.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// do makes one call. It sends in as JSON unless it is nil, and decodes the
-// answer into out unless that is nil.
-func (c *Client) do(ctx context.Context, method, path string, query url.Values, in, out any) error {
+// none is the answer of a call without one.
+type none struct{}
+
+// call makes one call. It sends in as JSON unless it is nil.
+func call[T any](ctx context.Context, c *Client, method, path string, query url.Values, in any) (out T, err error) {
 	got, err := c.send(ctx, method, path, query, in)
-	if err != nil {
-		return err
+	if err == nil {
+		err = got.decode(&out)
 	}
-	return got.decode(out)
+	return out, err
 }
 
 // answer is a complete response.
@@ -127,64 +132,28 @@ func read(response *http.Response) (got answer, err error) {
 	return answer{response.StatusCode, response.Header, body}, nil
 }
 
-func (a answer) decode(out any) error {
-	switch {
-	case a.status >= 400:
-		return a.refusal()
-	case a.status >= 300:
-		return other(a.status)
-	case out == nil && a.status == http.StatusNoContent:
-		return nil
-	case out == nil:
-		// Another server may answer every request with 200.
-		return other(a.status)
-	}
-	if err := json.Unmarshal(a.body, out); err != nil || !isAnswer(out) {
-		return unreachable(ErrOther)
-	}
-	return nil
+// is tells whether an answer has one of the media types.
+func (a answer) is(mediaTypes ...string) bool {
+	mediaType, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
+	return err == nil && slices.Contains(mediaTypes, mediaType)
 }
 
-// isAnswer reports whether an answer has the members that a gate always
-// sends. Another server at the address may answer with JSON too.
-func isAnswer(out any) bool {
-	switch out := out.(type) {
-	case *api.Plans:
-		return out.Plans != nil
-	case *api.AuditPage:
-		return out.Audit != nil
-	case *api.RefusedPage:
-		return out.Refused != nil
-	case *api.UsageCounts:
-		return out.Counts != nil
-	case *api.UsageTop:
-		return out.Busiest != nil && out.Nearest != nil
-	case *api.Account:
-		return out.Account != ""
-	case *api.AccountPage:
-		return out.Accounts != nil
-	case *api.KeyList:
-		return out.Keys != nil
-	case *api.Key:
-		return out.ID != ""
-	case *api.Override:
-		return out.Endpoint != ""
-	case *api.OverrideList:
-		return out.Limits != nil
-	case *api.IssuedKey:
-		return out.ID != "" && out.Token != ""
-	case *assertion.KeySet:
-		return out.Keys != nil
-	case *api.UsageDocument:
-		return out.Account != ""
-	case *api.KeyUsage:
-		return out.Days != nil
-	case *api.Readiness:
-		return out.Status != ""
-	case *api.Explanation:
-		return out.Steps != nil
+// decode reads an answer. Another server at the address can answer anything
+// with 200, also with JSON: then no member is known.
+func (a answer) decode(out any) error {
+	_, empty := out.(*none)
+	switch {
+	case a.status >= http.StatusBadRequest:
+		return a.refusal()
+	case empty && a.status == http.StatusNoContent:
+		return nil
+	case empty, a.status >= http.StatusMultipleChoices, !a.is(jsonType, assertion.KeySetType):
+		return a.other()
 	}
-	return false
+	if err := json.Unmarshal(a.body, out); err != nil || reflect.ValueOf(out).Elem().IsZero() {
+		return a.other()
+	}
+	return nil
 }
 
 func (c *Client) request(ctx context.Context, method, path string, query url.Values, in any) (*http.Request, error) {
@@ -231,9 +200,13 @@ func lost(err error) error {
 	return unreachable(outage.Remote(err))
 }
 
-// other is the error of a status that a gate does not answer.
-func other(status int) error {
-	return unreachable(fmt.Errorf("%w: status %d", ErrOther, status))
+// other is the error of an answer that no gate sends.
+func (a answer) other() error {
+	mediaType, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
+	if err != nil {
+		mediaType = "no media type"
+	}
+	return unreachable(fmt.Errorf("%w, but has status %d and %s. Is the address that of tollgate_control, or of the admin endpoint of a Caddy with a gate?", ErrOther, a.status, mediaType))
 }
 
 // unreachable wraps err.
@@ -243,8 +216,8 @@ func unreachable(err error) error { return fmt.Errorf("%w: %w", ErrUnreachable, 
 // refusal on.
 func (a answer) refusal() error {
 	refused := &apierror.Error{Status: a.status}
-	if err := json.Unmarshal(a.body, refused); err != nil {
-		return other(a.status)
+	if !a.is(jsonType) || json.Unmarshal(a.body, refused) != nil {
+		return a.other()
 	}
 	if after := a.header.Get("Retry-After"); after != "" {
 		refused = refused.WithHeader("Retry-After", after)

@@ -56,15 +56,9 @@ func (c *Client) importLines(ctx context.Context, path string, query url.Values,
 
 // readResults calls each with the results in a response.
 func readResults(response *http.Response, each func(api.LineResult) error) error {
-	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != api.LinesType {
-		got, err := read(response)
-		switch {
-		case err != nil:
-			return err
-		case got.status >= http.StatusBadRequest:
-			return got.refusal()
-		}
-		return other(got.status)
+	got := answer{response.StatusCode, response.Header, nil}
+	if got.status != http.StatusOK || !got.is(api.LinesType) {
+		return refused(response)
 	}
 	decoder := json.NewDecoder(response.Body)
 	for line := 1; ; line++ {
@@ -75,12 +69,24 @@ func readResults(response *http.Response, each func(api.LineResult) error) error
 		case err != nil:
 			return lost(err)
 		case result.Line != line:
-			return unreachable(ErrOther)
+			return got.other()
 		}
 		if err := each(result); err != nil {
 			return err
 		}
 	}
+}
+
+// refused returns the error of a response that is not what was asked for.
+func refused(response *http.Response) error {
+	got, err := read(response)
+	switch {
+	case err != nil:
+		return err
+	case got.status >= http.StatusBadRequest:
+		return got.refusal()
+	}
+	return got.other()
 }
 
 // sourceReader keeps the error of a reader: the transport reports it as an

@@ -2,12 +2,56 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
+
+// Plans returns the plans and endpoints of the configuration.
+func (c *Client) Plans(ctx context.Context) (api.Plans, error) {
+	return call[api.Plans](ctx, c, http.MethodGet, "/plans", nil, nil)
+}
+
+// PublicKeys returns the keys that verify assertions.
+func (c *Client) PublicKeys(ctx context.Context) (assertion.KeySet, error) {
+	return call[assertion.KeySet](ctx, c, http.MethodGet, "/jwks.json", nil, nil)
+}
+
+// Readiness tells whether the gate can take calls. It returns no error for a
+// gate that cannot. It needs no secret.
+func (c *Client) Readiness(ctx context.Context) (state api.Readiness, err error) {
+	got, err := c.send(ctx, http.MethodGet, "/health/ready", nil, nil)
+	if err != nil {
+		return state, err
+	}
+	if got.status == http.StatusServiceUnavailable && got.is(jsonType) && json.Unmarshal(got.body, &state) == nil && state.Status != "" {
+		return state, nil
+	}
+	return state, got.decode(&state)
+}
+
+// Usage returns the usage of an account, with a history of up to
+// api.MaxUsageDays days; 0 for none.
+func (c *Client) Usage(ctx context.Context, account string, days int) (api.UsageDocument, error) {
+	return ofAccount[api.UsageDocument](ctx, c, http.MethodGet, account, "/usage", daysQuery(days), nil)
+}
+
+// KeyUsage returns the calls of a key on the last days, up to
+// api.MaxKeyUsageDays.
+func (c *Client) KeyUsage(ctx context.Context, account, id string, days int) (api.KeyUsage, error) {
+	return ofKey[api.KeyUsage](ctx, c, http.MethodGet, account, id, "/usage", daysQuery(days), nil)
+}
+
+// ResetUsage sets today's count of one endpoint to zero, or the counts of all
+// endpoints if endpoint is empty.
+func (c *Client) ResetUsage(ctx context.Context, account, endpoint string) error {
+	_, err := ofAccount[none](ctx, c, http.MethodDelete, account, "/usage", pageQuery("", 0, "endpoint", endpoint), nil)
+	return err
+}
 
 // AuditFilter selects entries of the audit log. Its zero value selects all.
 type AuditFilter struct {
@@ -21,63 +65,73 @@ type AuditFilter struct {
 // Audit returns up to limit entries of the audit log that follow a position,
 // oldest first unless the filter says otherwise. Limit 0 is the default of the
 // gate.
-func (c *Client) Audit(ctx context.Context, filter AuditFilter, after string, limit int) (page api.AuditPage, err error) {
-	query := pageQuery(after, limit)
-	setQuery(query, "account", filter.Account)
-	setQuery(query, "since", filter.Since)
+func (c *Client) Audit(ctx context.Context, filter AuditFilter, after string, limit int) (api.AuditPage, error) {
+	query := pageQuery(after, limit, "account", filter.Account, "since", filter.Since)
 	if filter.NewestFirst {
 		query.Set("order", "desc")
 	}
-	err = c.do(ctx, http.MethodGet, "/audit", query, nil, &page)
-	return page, err
+	return call[api.AuditPage](ctx, c, http.MethodGet, "/audit", query, nil)
 }
 
 // Refused returns up to limit rows of the calls that were refused in the last
 // days, up to api.MaxRefusedDays, of all accounts or of one. Days 0 and limit
 // 0 are the defaults of the gate.
-func (c *Client) Refused(ctx context.Context, days int, account, after string, limit int) (page api.RefusedPage, err error) {
-	query := pageQuery(after, limit)
-	setQuery(query, "account", account)
-	if days != 0 {
-		query.Set("days", strconv.Itoa(days))
-	}
-	err = c.do(ctx, http.MethodGet, "/refused", query, nil, &page)
-	return page, err
+func (c *Client) Refused(ctx context.Context, days int, account, after string, limit int) (api.RefusedPage, error) {
+	query := pageQuery(after, limit, "account", account, "days", number(days))
+	return call[api.RefusedPage](ctx, c, http.MethodGet, "/refused", query, nil)
 }
 
 // CountsOfDay returns what up to limit accounts used on a day, those after an
 // account. The day is a date such as 2026-11-20. Limit 0 is the default of
 // the gate.
-func (c *Client) CountsOfDay(ctx context.Context, day, after string, limit int) (counts api.UsageCounts, err error) {
-	query := pageQuery(after, limit)
-	query.Set("day", day)
-	err = c.do(ctx, http.MethodGet, "/usage/counts", query, nil, &counts)
-	return counts, err
+func (c *Client) CountsOfDay(ctx context.Context, day, after string, limit int) (api.UsageCounts, error) {
+	return call[api.UsageCounts](ctx, c, http.MethodGet, "/usage/counts", pageQuery(after, limit, "day", day), nil)
 }
 
 // TopUsage returns the busiest accounts of the last days, and those nearest
 // to a limit, up to limit of each. Zeros are the defaults of the gate.
-func (c *Client) TopUsage(ctx context.Context, days, limit int) (top api.UsageTop, err error) {
-	query := pageQuery("", limit)
-	if days != 0 {
-		query.Set("days", strconv.Itoa(days))
-	}
-	err = c.do(ctx, http.MethodGet, "/usage/top", query, nil, &top)
-	return top, err
+func (c *Client) TopUsage(ctx context.Context, days, limit int) (api.UsageTop, error) {
+	return call[api.UsageTop](ctx, c, http.MethodGet, "/usage/top", pageQuery("", limit, "days", number(days)), nil)
 }
 
-// pageQuery returns the query of a page.
-func pageQuery(after string, limit int) url.Values {
+// Question is a request to explain. Only Method and Target are required.
+type Question struct {
+	Method, Target string
+	Account, Key   string
+	// From is the address of the client.
+	From string
+	// Cost is the number of elements in the body, for endpoints with
+	// cost json. 0 means 1.
+	Cost int64
+}
+
+// Explain tells what the gate would answer to a request. It counts nothing.
+// The error for an unknown account is api.ErrNotFound, and for an unknown key
+// api.ErrNoKey.
+func (c *Client) Explain(ctx context.Context, q Question) (api.Explanation, error) {
+	query := pageQuery("", 0, "method", q.Method, "target", q.Target, "account", q.Account, "key", q.Key, "from", q.From, "cost", number(q.Cost))
+	return call[api.Explanation](ctx, c, http.MethodGet, "/explain", query, nil)
+}
+
+// pageQuery returns the query of a page and of further names and values. Those
+// without a value have the default of the gate.
+func pageQuery(after string, limit int, more ...string) url.Values {
 	query := url.Values{}
-	setQuery(query, "after", after)
-	if limit != 0 {
-		query.Set("limit", strconv.Itoa(limit))
+	more = append(more, "after", after, "limit", number(limit))
+	for i := 0; i < len(more); i += 2 {
+		if more[i+1] != "" {
+			query.Set(more[i], more[i+1])
+		}
 	}
 	return query
 }
 
-func setQuery(query url.Values, name, value string) {
-	if value != "" {
-		query.Set(name, value)
+func daysQuery(days int) url.Values { return pageQuery("", 0, "days", number(days)) }
+
+// number formats a number, and 0 as no value.
+func number[N int | int64](n N) string {
+	if n == 0 {
+		return ""
 	}
+	return strconv.FormatInt(int64(n), 10)
 }

@@ -1,6 +1,7 @@
 // Package controltest runs a gate's control API in a test: over a real
 // store in a temporary directory, with the plans of an ordinary
-// configuration and a clock that the test moves.
+// configuration and a clock that the test moves. It is for programs that use
+// the API, too: its Plans are those of package api.
 package controltest
 
 import (
@@ -25,6 +26,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 )
 
 // Secret opens the control API of every Gate.
@@ -37,13 +39,14 @@ var Start = time.Date(2126, 11, 20, 9, 0, 0, 0, time.UTC)
 
 // Gate is a control.Backend. It is safe for concurrent use.
 type Gate struct {
-	store *badgerstore.Store
+	store store.Store
 	dir   string
 	key   *assertion.Key
 
 	mu     sync.Mutex
 	policy *policy.Policy
-	now    time.Time
+	clock  func() time.Time
+	ahead  time.Duration
 	down   error
 	log    bytes.Buffer
 	told   []event.Change
@@ -53,22 +56,30 @@ type Gate struct {
 func New(t testing.TB) *Gate {
 	t.Helper()
 	dir := t.TempDir()
-	opened, err := badgerstore.Open(dir, badgerstore.Options{})
-	if err != nil {
-		t.Fatalf("opening the store: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := opened.Close(); err != nil {
-			t.Errorf("closing the store: %v", err)
-		}
-	})
+	opened, shut := Open(t, dir)
+	t.Cleanup(shut)
 	key, err := assertion.NewKey(Secret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &Gate{store: opened, dir: dir, key: key, now: Start}
+	g := &Gate{store: opened, dir: dir, key: key, clock: func() time.Time { return Start }}
 	g.Configure(t, Config())
 	return g
+}
+
+// Open opens the store in a directory, which no gate has open.
+func Open(t testing.TB, dir string) (opened store.Store, shut func()) {
+	t.Helper()
+	badger, err := badgerstore.Open(dir, badgerstore.Options{})
+	if err != nil {
+		t.Fatalf("opening the store: %v", err)
+	}
+	return badger, func() {
+		t.Helper()
+		if err := badger.Close(); err != nil {
+			t.Errorf("closing the store: %v", err)
+		}
+	}
 }
 
 // Config is the configuration that a Gate starts with.
@@ -111,11 +122,41 @@ func (g *Gate) Configure(t testing.TB, config policy.Config) {
 	g.policy = compiled
 }
 
+// SetPlans puts these plans and endpoints in force.
+func (g *Gate) SetPlans(t testing.TB, plans api.Plans) {
+	t.Helper()
+	config := policy.Config{Timezone: plans.Timezone}
+	for _, e := range plans.Endpoints {
+		config.Endpoints = append(config.Endpoints, policy.EndpointConfig{Name: e.Name, Method: e.Method, Path: e.Path, Ability: e.Ability, Cost: e.Cost})
+	}
+	for _, p := range plans.Plans {
+		plan := policy.PlanConfig{Name: p.Name, Limits: map[string]*policy.Limit{}}
+		for endpoint, calls := range p.Limits {
+			plan.Limits[endpoint] = new(policy.Limit(store.Unlimited))
+			if calls != nil {
+				plan.Limits[endpoint] = new(policy.Limit(*calls))
+			}
+		}
+		for _, limit := range p.MoreLimits {
+			plan.MoreLimits = append(plan.MoreLimits, policy.LimitConfig{Endpoint: limit.Endpoint, Period: limit.Period, Limit: policy.Limit(limit.Limit)})
+		}
+		config.Plans = append(config.Plans, plan)
+	}
+	g.Configure(t, config)
+}
+
+// SetClock replaces the clock, for example by time.Now.
+func (g *Gate) SetClock(clock func() time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.clock, g.ahead = clock, 0
+}
+
 // Advance moves the clock.
 func (g *Gate) Advance(d time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.now = g.now.Add(d)
+	g.ahead += d
 }
 
 // Break makes the store unreachable for that reason; nil mends it.
@@ -169,7 +210,18 @@ func (g *Gate) Store() (control.Store, error) {
 func (g *Gate) Now() time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.now
+	return g.clock().Add(g.ahead)
+}
+
+// Usage returns what the gate answers to a call of the usage endpoint with a
+// key.
+func (g *Gate) Usage(t testing.TB, account, plan string, key *store.Key, days int) api.UsageDocument {
+	t.Helper()
+	document, err := usage.Build(t.Context(), g.Policy(), g.store, usage.Query{Account: account, Plan: plan, Key: key, Now: g.Now(), Days: days})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return document
 }
 
 // Readiness tells what the store says, since Start.
@@ -207,10 +259,11 @@ func (g *Gate) Explain(ctx context.Context, question control.Question) (api.Expl
 	return asked.Explain(ctx, gate.Question(question))
 }
 
+// InProcess returns the control API, which needs no secret.
+func (g *Gate) InProcess() http.Handler { return control.New(g, slog.New(slog.NewTextHandler(g, nil))) }
+
 // Handler returns the control API, behind Secret.
-func (g *Gate) Handler() http.Handler {
-	return control.RequireSecret(control.New(g, slog.New(slog.NewTextHandler(g, nil))), Secret)
-}
+func (g *Gate) Handler() http.Handler { return control.RequireSecret(g.InProcess(), Secret) }
 
 // Serve listens on the loopback interface until the test ends, and
 // returns the base URL.

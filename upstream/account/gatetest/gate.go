@@ -4,8 +4,6 @@
 package gatetest
 
 import (
-	"context"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,19 +12,13 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
-	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/caddymodule/event"
-	"github.com/caddy-tollgate/tollgate/caddymodule/health"
-	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 )
 
 // Secret opens the control API.
-const Secret = "a-secret-of-at-least-32-characters"
+const Secret = controltest.Secret
 
 // Gate is a running control API with the plans free (no access), starter
 // and business.
@@ -53,54 +45,24 @@ type Fault struct {
 	Refusal *apierror.Error
 }
 
-// backend is what the control API is made over.
-type backend struct {
-	control.Backend // what upstream does not ask for
-
-	policy *policy.Policy
-	store  store.Store
-	key    *assertion.Key
-}
-
-func (b backend) Policy() *policy.Policy              { return b.policy }
-func (b backend) Store() (control.Store, error)       { return b.store, nil }
-func (b backend) PublicKeys() assertion.KeySet        { return assertion.NewKeySet(b.key) }
-func (b backend) Now() time.Time                      { return time.Now() }
-func (backend) Publish(context.Context, event.Change) {}
-func (backend) FlushReports(context.Context) error    { return nil }
-func (b backend) Readiness() api.Readiness {
-	return health.Report(b.store.Check(context.Background()), time.Now())
-}
-
 // Start runs a gate until the test ends.
 func Start(t testing.TB) *Gate {
 	t.Helper()
-	rules, err := policy.New(policy.Config{
-		Endpoints: []policy.EndpointConfig{
+	opened := controltest.New(t)
+	opened.SetClock(time.Now)
+	opened.SetPlans(t, api.Plans{
+		Endpoints: []api.Endpoint{
 			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"},
 			{Name: "rates", Method: "GET", Path: "/api/rates/{base}"},
 		},
-		Plans: []policy.PlanConfig{
+		Plans: []api.Plan{
 			{Name: "free"},
-			{Name: "starter", Limits: map[string]*policy.Limit{"convert": new(policy.Limit(1000))}},
-			{Name: "business", Limits: map[string]*policy.Limit{"convert": new(policy.Limit(100000)), "rates": new(policy.Limit(1000))}},
+			{Name: "starter", Limits: map[string]*int64{"convert": new(int64(1000))}},
+			{Name: "business", Limits: map[string]*int64{"convert": new(int64(100000)), "rates": new(int64(1000))}},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept, err := badgerstore.Open(t.TempDir(), badgerstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := kept.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	api := control.RequireSecret(control.New(backend{policy: rules, store: kept, key: newKey(t)}, slog.New(slog.DiscardHandler)), Secret)
 	g := &Gate{}
-	g.server = httptest.NewServer(g.failing(api))
+	g.server = httptest.NewServer(g.failing(opened.Handler()))
 	t.Cleanup(g.server.Close)
 	g.Address = strings.TrimPrefix(g.server.URL, "http://")
 	g.Client = g.WithSecret(t, Secret)
