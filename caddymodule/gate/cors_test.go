@@ -2,7 +2,6 @@ package gate_test
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -77,10 +76,6 @@ func TestPreflight(t *testing.T) {
 			has: []string{get[0], "Allow-Methods: OPTIONS", get[2], get[3], get[4]}},
 		"of another origin":      {target: convert, headers: []string{"Origin: https://evil.example", preflight}, status: 204, counted: true},
 		"of two origins":         {target: convert, headers: []string{origin, origin, preflight}, status: 204, counted: true},
-		"of a sandbox":           {target: convert, headers: []string{"Origin: null", preflight}, status: 204, counted: true},
-		"of a longer name":       {target: convert, headers: []string{origin + ".evil.example", preflight}, status: 204, counted: true},
-		"of another port":        {target: convert, headers: []string{origin + ":8443", preflight}, status: 204, counted: true},
-		"of another case":        {target: convert, headers: []string{"Origin: https://APP.example.com", preflight}, status: 204, counted: true},
 		"unknown path":           {target: "/api/nothing", headers: []string{origin, preflight}, status: 404, has: get[2:4]},
 		"path with two readings": {target: "/api//convert", headers: []string{origin, preflight}, status: 400, has: get[2:4]},
 		"encoded slash":          {target: "/api%2Fusage", headers: []string{origin, preflight}, status: 400, has: get[2:4]},
@@ -172,10 +167,6 @@ func TestSharedAnswers(t *testing.T) {
 			w.Header().Set("Access-Control-Allow-Origin", "https://the.service")
 			return http.NewResponseController(w).Flush()
 		}},
-		"copied": {target: convert, headers: []string{"Authorization: Bearer BEARER"}, status: 200, next: func(w http.ResponseWriter, _ *http.Request) error {
-			_, err := io.Copy(w, io.LimitReader(strings.NewReader("x"), 1))
-			return err
-		}},
 		"changed request": {target: convert, headers: []string{"Authorization: Bearer BEARER"}, status: 200, next: func(w http.ResponseWriter, r *http.Request) error {
 			r.Header.Set("Origin", "https://other.example")
 			_, err := w.Write([]byte("x"))
@@ -185,13 +176,9 @@ func TestSharedAnswers(t *testing.T) {
 			clear(w.Header()) // as after an interim answer
 			return failure(http.StatusBadGateway)
 		}},
-		"service away":     {target: convert, headers: []string{"Authorization: Bearer BEARER"}, status: 502, next: func(http.ResponseWriter, *http.Request) error { return failure(http.StatusBadGateway) }},
 		"no token":         {target: convert, status: 401},
 		"page":             {target: convert, headers: []string{browser}, status: 401},
-		"gRPC":             {target: convert, headers: []string{"Content-Type: application/grpc"}, status: 200},
-		"not on the plan":  {target: convert, headers: []string{"Authorization: Bearer BEARER"}, status: 403, prepare: onPlan("gone")},
 		"unknown path":     {target: "/api/nothing", status: 404},
-		"method":           {method: "DELETE", target: convert, status: 405},
 		"login body":       {method: "POST", target: "/api/login", body: strings.Repeat(" ", 5000), headers: []string{"Content-Type: application/json"}, status: 413},
 		"over the limit":   {target: convert, headers: []string{"Authorization: Bearer BEARER"}, status: 429, prepare: exhaust},
 		"ambiguous target": {target: "/api//convert", status: 400},
@@ -203,7 +190,6 @@ func TestSharedAnswers(t *testing.T) {
 				has          []string
 			}{
 				{page, origin, []string{"Allow-Origin: " + page, "Expose-Headers: " + exposed}},
-				{"*", origin, []string{"Allow-Origin: *", "Expose-Headers: " + exposed}},
 				{"*", "Origin: null", []string{"Allow-Origin: *", "Expose-Headers: " + exposed}},
 				{page, "Origin: https://evil.example", nil},
 				{"*", "", nil},

@@ -54,6 +54,7 @@ func (s *simulation) keyLimits() []store.Limit { return s.distinct(3, s.limit) }
 func (s *simulation) config(zone string) policy.Config {
 	c := policy.Config{
 		Timezone: zone, Guard: []string{"/api/"}, Usage: "GET /api/usage",
+		Refund: rapid.SampledFrom([]policy.Refund{policy.RefundUnreachable, policy.RefundServerErrors}).Draw(s.T, "refund"),
 		Endpoints: []policy.EndpointConfig{
 			{Name: "convert", Method: "GET", Path: "/api/convert"},
 			{Name: "history", Method: "GET", Path: "/api/history", Cost: int64(rapid.IntRange(1, 4).Draw(s.T, "cost"))},

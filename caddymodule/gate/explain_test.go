@@ -33,9 +33,7 @@ type explained struct {
 // gate answers what the explanation says. Explaining changes nothing.
 func TestExplain(t *testing.T) {
 	t.Parallel()
-	d := &disk{t: t}
-	d.open(t.TempDir())
-	defer d.close()
+	d := newDisk(t)
 	rapid.Check(t, func(r *rapid.T) {
 		e := &explained{simulation: &simulation{T: r, disk: d, account: d.id("acc")}}
 		e.world = &world{now: noon, outcomes: map[string]int{}, store: d.db, next: func(w http.ResponseWriter, _ *http.Request) error {

@@ -67,26 +67,6 @@ func TestFieldsOfLimits(t *testing.T) {
 	}
 }
 
-// TestPolicyChangesWithTheMonth: the cached RateLimit-Policy is not that of
-// another month.
-func TestPolicyChangesWithTheMonth(t *testing.T) {
-	t.Parallel()
-	w := limited(t, policy.LimitConfig{Endpoint: "convert", Period: "month", Limit: 9})
-	bearer := w.account(t, "acc_1")
-	for _, c := range []struct {
-		at   time.Time
-		want string
-	}{
-		{time.Date(2127, 1, 31, 23, 59, 59, 0, time.UTC), `"convert";q=5;w=86400, "convert-month";q=9;w=2678400 "convert";r=4;t=1, "convert-month";r=8;t=1`},
-		{time.Date(2127, 2, 1, 0, 0, 0, 0, time.UTC), `"convert";q=5;w=86400, "convert-month";q=9;w=2419200 "convert";r=4;t=86400, "convert-month";r=8;t=2419200`},
-	} {
-		w.set(c.at)
-		if got := rateLimit(w.get(t, convert, bearer)); got != c.want {
-			t.Errorf("at %v: got %s, want %s", c.at, got, c.want)
-		}
-	}
-}
-
 // noUpstream fails the test if a refused call reaches the upstream.
 func noUpstream(t *testing.T) handlerFunc {
 	return func(http.ResponseWriter, *http.Request) error {
@@ -166,30 +146,6 @@ func TestLongestWaitAnswers(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfPages: a browser gets the period and the wait in words.
-func TestRefusalsOfPages(t *testing.T) {
-	t.Parallel()
-	for period, want := range map[string][]string{
-		"month":  {"Monthly limit reached", "The limit is 1 call a month to rates.", "Try again on December 1 at midnight (UTC), in about 11 days."},
-		"minute": {"Too many calls", "The limit is 1 call a minute to rates.", "Try again in 60 seconds."},
-	} {
-		w := limited(t, policy.LimitConfig{Endpoint: "rates", Period: period, Limit: 1})
-		bearer := "Authorization: Bearer " + w.account(t, "acc_1")
-		var page *httptest.ResponseRecorder
-		for range 2 {
-			var err error
-			if page, err = w.ask("GET", "/api/rates/EUR", "", bearer, browser); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, words := range want {
-			if page.Code != http.StatusTooManyRequests || !strings.Contains(page.Body.String(), words) {
-				t.Errorf("%s: got %d %s, want %q", period, page.Code, page.Body, words)
-			}
-		}
-	}
-}
-
 // TestRefusalIsNotShared: the cached refusal of a plan is not that of an
 // account with an override or of a key with a limit.
 func TestRefusalIsNotShared(t *testing.T) {
@@ -213,71 +169,6 @@ func TestRefusalIsNotShared(t *testing.T) {
 			if got.Code != http.StatusTooManyRequests || !strings.Contains(got.Body.String(), want) {
 				t.Errorf("got %d %s, want %s", got.Code, got.Body, want)
 			}
-		}
-	}
-}
-
-// TestOverrideEnds: an override applies to the next call, and ends by itself.
-func TestOverrideEnds(t *testing.T) {
-	t.Parallel()
-	w := limited(t)
-	bearer := w.account(t, "acc_1")
-	for range 5 {
-		w.get(t, convert, bearer)
-	}
-	w.override(t, "acc_1", override(store.Limit{Endpoint: "convert", Period: store.Day, Max: 7}, time.Hour))
-	for _, step := range []struct {
-		after time.Duration
-		want  int
-	}{{0, 200}, {time.Hour - 1, 200}, {time.Hour - 1, 429}, {time.Hour, 429}} {
-		w.set(noon.Add(step.after))
-		if got := w.get(t, convert, bearer); got.Code != step.want {
-			t.Errorf("after %v: got %d %s, want %d", step.after, got.Code, got.Body, step.want)
-		}
-	}
-	if got := w.get(t, convert, bearer); !strings.Contains(got.Body.String(), `"limit":5,`) {
-		t.Errorf("got %s, want the limit of the plan", got.Body)
-	}
-}
-
-// TestLimitsOfKeys: the limit of a key covers its calls only, and both the key
-// and the account must have room.
-func TestLimitsOfKeys(t *testing.T) {
-	t.Parallel()
-	w := limited(t)
-	free := w.account(t, "acc_1")
-	own := w.key(t, store.Key{ID: "key_2", Account: "acc_1", Name: "own", Limits: []store.Limit{{Endpoint: "all", Period: store.Day, Max: 2}}})
-	for i, step := range []struct {
-		target, bearer string
-		want           int
-	}{
-		{convert, free, 200}, {convert, own, 200}, {"/api/rates/EUR", own, 200}, {convert, own, 429}, {"/api/rates/EUR", own, 429},
-		{convert, free, 200}, {convert, free, 200}, {convert, free, 200}, {convert, free, 429},
-		{"/api/usage", own, 200},
-	} {
-		if got := w.get(t, step.target, step.bearer); got.Code != step.want {
-			t.Errorf("step %d: got %d %s, want %d", i, got.Code, got.Body, step.want)
-		}
-	}
-	day := w.gate.Policy.Calendar.At(noon).Day
-	counts, err := w.store.Counts(t.Context(), "acc_1", "key_2", day, day)
-	if err != nil || len(counts) != 3 {
-		t.Errorf("got %+v (%v), want a call to each of three endpoints", counts, err)
-	}
-}
-
-// TestAllIsWithoutUsage: limits of all endpoints do not count the calls to the
-// gate's own endpoint.
-func TestAllIsWithoutUsage(t *testing.T) {
-	t.Parallel()
-	w := limited(t, policy.LimitConfig{Endpoint: "all", Limit: 2})
-	bearer := w.account(t, "acc_1")
-	for i, step := range []struct {
-		target string
-		want   int
-	}{{"/api/usage", 200}, {convert, 200}, {"/api/usage", 200}, {"/api/rates/EUR", 200}, {convert, 429}, {"/api/usage", 200}} {
-		if got := w.get(t, step.target, bearer); got.Code != step.want {
-			t.Errorf("step %d: got %d %s, want %d", i, got.Code, got.Body, step.want)
 		}
 	}
 }

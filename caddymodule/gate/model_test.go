@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -333,53 +332,4 @@ func (m *model) refunded(answer modelAnswer, endpoint string, key *modelKey, now
 	answer.status, answer.code = http.StatusBadGateway, "upstream_unreachable"
 	answer.policy, answer.rateLimit = refunded.policy, refunded.rateLimit
 	return answer
-}
-
-// usage is the document of an account, without its recent calls.
-func (m *model) usage(key *modelKey, now time.Time) api.UsageDocument {
-	_, lists := m.limits()
-	today := m.span(now, layouts[store.Day])
-	d := api.UsageDocument{
-		Account: m.account, Plan: m.plan, Timezone: m.zone.String(), Day: today.label, ResetsAt: today.end.In(m.zone),
-		Endpoints: []api.UsageEndpoint{}, Limits: []api.UsageLimit{}, Key: &api.UsageKey{ID: key.id, Name: key.root, Limits: []api.UsageKeyLimit{}},
-	}
-	usage := policy.EndpointConfig{Name: policy.UsageEndpoint, Method: "GET", Path: "/api/usage"}
-	for _, e := range append(slices.Clone(m.config.Endpoints), usage) {
-		if !slices.Contains(lists, e.Name) {
-			continue
-		}
-		row := api.UsageEndpoint{Endpoint: e.Name, Method: e.Method, Path: e.Path, Limits: []api.UsageLimit{}}
-		row.Used = m.used(modelPace{endpoint: e.Name}, today.label)
-		for _, l := range m.inForce(now) {
-			if l.Endpoint != e.Name {
-				continue
-			}
-			shown := m.shown(l, key, now)
-			row.Limits = append(row.Limits, shown)
-			if l.Period == store.Day {
-				row.Limit, row.Remaining = &l.Max, shown.Remaining
-			}
-		}
-		d.Endpoints = append(d.Endpoints, row)
-	}
-	for _, l := range m.inForce(now) {
-		if l.Endpoint == store.All && slices.ContainsFunc(lists, func(e string) bool { return e != policy.UsageEndpoint }) {
-			d.Limits = append(d.Limits, m.shown(l, key, now))
-		}
-	}
-	for _, l := range key.limits {
-		l.OfKey = true
-		d.Key.Limits = append(d.Key.Limits, api.UsageKeyLimit{Endpoint: l.Endpoint, UsageLimit: m.shown(l, key, now)})
-	}
-	return d
-}
-
-func (m *model) shown(l store.Limit, key *modelKey, now time.Time) api.UsageLimit {
-	r := m.room(l, key, now, 1)
-	shown := api.UsageLimit{Period: l.Period.String(), Limit: l.Max}
-	if r.period == 0 {
-		used, resets := m.used(r.id, m.span(now, layouts[l.Period]).label), r.resets.In(m.zone)
-		shown.Used, shown.Remaining, shown.ResetsAt = &used, &r.remaining, &resets
-	}
-	return shown
 }

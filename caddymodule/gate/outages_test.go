@@ -142,22 +142,21 @@ func (p *patient) lines() string {
 	return strings.TrimSpace(b.String())
 }
 
-// TestTenThousandFailuresInFiveSeconds: for each kind of failure the log has
+// TestManyFailuresInFiveSeconds: for each kind of failure the log has
 // a line at the beginning, one a minute with the number, and one at the end.
-func TestTenThousandFailuresInFiveSeconds(t *testing.T) {
+func TestManyFailuresInFiveSeconds(t *testing.T) {
 	for name, c := range map[string]struct {
 		more      func(*gate.Options)
 		fails     func(*patient) *atomic.Bool
 		ask       func(*patient)
 		line, end string
 	}{
-		"no store":               {nil, func(p *patient) *atomic.Bool { return &p.noStore }, (*patient).ask, "asking the store error=disk is full", "asking the store"},
-		"full disk":              {nil, func(p *patient) *atomic.Bool { return &p.noTake }, (*patient).ask, "asking the store endpoint=convert account=acc_1 key=key_1 error=disk is full", "asking the store"},
-		"login throttle":         {nil, func(p *patient) *atomic.Bool { return &p.noJournal }, (*patient).logIn, "limiting login attempts error=saving login attempt: disk is full", "limiting login attempts"},
-		"upstream":               {nil, func(p *patient) *atomic.Bool { return &p.noUpstream }, (*patient).ask, "calling the upstream endpoint=convert account=acc_1 key=key_1 status=502 error=connection refused", "calling the upstream"},
-		"upstream, errors pass":  {passing, func(p *patient) *atomic.Bool { return &p.noUpstream }, (*patient).ask, "calling the upstream endpoint=convert account=acc_1 key=key_1 status=502 error=connection refused", "calling the upstream"},
-		"login":                  {nil, func(p *patient) *atomic.Bool { return &p.noUpstream }, (*patient).logIn, "calling the upstream to log in status=502 error=connection refused", "calling the upstream to log in"},
-		"store with errors pass": {passing, func(p *patient) *atomic.Bool { return &p.noTake }, (*patient).ask, "asking the store endpoint=convert account=acc_1 key=key_1 error=disk is full", "asking the store"},
+		"no store":              {nil, func(p *patient) *atomic.Bool { return &p.noStore }, (*patient).ask, "asking the store error=disk is full", "asking the store"},
+		"full disk":             {nil, func(p *patient) *atomic.Bool { return &p.noTake }, (*patient).ask, "asking the store endpoint=convert account=acc_1 key=key_1 error=disk is full", "asking the store"},
+		"login throttle":        {nil, func(p *patient) *atomic.Bool { return &p.noJournal }, (*patient).logIn, "limiting login attempts error=saving login attempt: disk is full", "limiting login attempts"},
+		"upstream":              {nil, func(p *patient) *atomic.Bool { return &p.noUpstream }, (*patient).ask, "calling the upstream endpoint=convert account=acc_1 key=key_1 status=502 error=connection refused", "calling the upstream"},
+		"upstream, errors pass": {passing, func(p *patient) *atomic.Bool { return &p.noUpstream }, (*patient).ask, "calling the upstream endpoint=convert account=acc_1 key=key_1 status=502 error=connection refused", "calling the upstream"},
+		"login":                 {nil, func(p *patient) *atomic.Bool { return &p.noUpstream }, (*patient).logIn, "calling the upstream to log in status=502 error=connection refused", "calling the upstream to log in"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -168,21 +167,21 @@ func TestTenThousandFailuresInFiveSeconds(t *testing.T) {
 					t.Errorf("before the failure: got %s", got)
 				}
 				failing.Store(true)
-				for range 10_000 {
+				for range 100 {
 					c.ask(p)
-					time.Sleep(5 * time.Second / 10_000)
+					time.Sleep(5 * time.Second / 100)
 				}
 				if got := p.lines(); got != "error "+c.line {
 					t.Errorf("after 5 s: got\n%s\nwant\n%s", got, "error "+c.line)
 				}
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if got, want := p.lines(), "error "+c.line+" failures=9999"; got != want {
+				if got, want := p.lines(), "error "+c.line+" failures=99"; got != want {
 					t.Errorf("after a minute: got\n%s\nwant\n%s", got, want)
 				}
 				failing.Store(false)
 				c.ask(p)
-				if got := p.lines(); !strings.HasPrefix(got, "info "+c.end+" works again") || !strings.HasSuffix(got, " failures=10000") {
+				if got := p.lines(); !strings.HasPrefix(got, "info "+c.end+" works again") || !strings.HasSuffix(got, " failures=100") {
 					t.Errorf("after the end: got %s", got)
 				}
 				time.Sleep(time.Hour)

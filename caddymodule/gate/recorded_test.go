@@ -79,34 +79,6 @@ func TestNoRecordOfUnknownTokens(t *testing.T) {
 	}
 }
 
-// TestManyRefusedCalls: a key that lacks an ability leaves a trace of all its
-// calls.
-func TestManyRefusedCalls(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	w.next = noUpstream(t)
-	w.account(t, "acc_1")
-	few := w.key(t, store.Key{ID: "key_few", Account: "acc_1", Name: "few"})
-	w.abilities(t, "key_few", "usage")
-	const calls = 283
-	for range calls {
-		w.get(t, convert, few)
-	}
-	recent, err := w.store.Recent(t.Context(), "acc_1", noon)
-	if err != nil || len(recent) != store.MaxRecentRefused {
-		t.Fatalf("got %d recent calls (%v)", len(recent), err)
-	}
-	for _, r := range recent {
-		if r.Code != "insufficient_scope" || r.Status != 403 {
-			t.Fatalf("got %+v", r)
-		}
-	}
-	key, err := w.store.Key(t.Context(), "acc_1", "key_few")
-	if err != nil || !key.LastUsedAt.Equal(noon) || len(key.Days) != 1 || key.Days[0].Refused != calls {
-		t.Errorf("the key: got %+v (%v)", key, err)
-	}
-}
-
 // abilities sets what a key may do.
 func (w *world) abilities(t testing.TB, id string, abilities ...string) {
 	t.Helper()

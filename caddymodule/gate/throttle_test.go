@@ -94,36 +94,6 @@ func TestSuccessesOfAClient(t *testing.T) {
 	}
 }
 
-// TestWaitOfAnAccount: each failure doubles the wait, up to the longest one.
-func TestWaitOfAnAccount(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, func(c *policy.Config) {
-		c.LoginThrottle = policy.LoginThrottle{
-			PerClient: 1000, FreeFailures: 3,
-			FirstWait: policy.Duration(30 * time.Second), MaxWait: policy.Duration(100 * time.Second),
-		}
-	})
-	w.next = wrong
-	for range 3 {
-		if status, _ := w.login(t); status != 401 {
-			t.Fatalf("got %d", status)
-		}
-	}
-	for i, wait := range []string{"30", "60", "100", "100"} {
-		if status, got := w.login(t); status != 429 || got != wait {
-			t.Errorf("failure %d: got %d, Retry-After %q; want 429, %q", i, status, got, wait)
-		}
-		seconds, err := time.ParseDuration(wait + "s")
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.set(w.clock().Add(seconds))
-		if status, _ := w.login(t); status != 401 {
-			t.Errorf("failure %d, waited for: got %d", i, status)
-		}
-	}
-}
-
 // TestSuccessCountsAtOnce: a success counts before the client can read the
 // answer, so that the client's next attempt is not refused.
 func TestSuccessCountsAtOnce(t *testing.T) {
@@ -175,15 +145,9 @@ func TestLoginAliasIsLogged(t *testing.T) {
 	w := newWorld(t, func(c *policy.Config) { c.Logins = []string{"POST /auth/"} })
 	core, logged := observer.New(zap.DebugLevel)
 	w.gate.Logger = zap.New(core)
-	w.next = func(http.ResponseWriter, *http.Request) error {
-		t.Error("the upstream was asked")
-		return nil
-	}
-	answer, err := w.ask("POST", "/auth", "")
-	if err != nil || answer.Code != http.StatusNotFound {
-		t.Errorf("got %d, %v, want 404", answer.Code, err)
-	}
-	if entries := logged.FilterField(zap.String("path", "/auth")).All(); len(entries) != 1 || entries[0].Level != zap.DebugLevel {
-		t.Errorf("got %d lines in the log, want one at level debug", len(entries))
+	w.next = noUpstream(t)
+	got := w.send(t, "POST", "/auth", "")
+	if lines := logged.FilterField(zap.String("path", "/auth")).Len(); got.Code != http.StatusNotFound || lines != 1 {
+		t.Errorf("got %d and %d lines in the log, want 404 and one", got.Code, lines)
 	}
 }
