@@ -2,9 +2,6 @@ package calendar_test
 
 import (
 	"testing"
-	"time"
-
-	"pgregory.net/rapid"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 )
@@ -31,17 +28,4 @@ func TestDayNames(t *testing.T) {
 			t.Errorf("%q: got %d", text, got)
 		}
 	}
-}
-
-func TestDayArithmetic(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		// All days with a year of four digits.
-		day := calendar.Day(rapid.Int32Range(-719_528, 2_932_896).Draw(t, "day"))
-		add := rapid.IntRange(-400, 400).Draw(t, "add")
-		want := time.Unix(int64(day)*86400, 0).UTC().AddDate(0, 0, add).Format(time.DateOnly)
-		if got := (day + calendar.Day(add)).String(); got != want {
-			t.Fatalf("%s and %d days: got %s, want %s", day, add, got, want)
-		}
-	})
 }

@@ -216,7 +216,9 @@ func (s *simulation) checkWait(endpoint string, key *modelKey, elements int64, w
 	if endpoint == "batch" && !slices.ContainsFunc(rooms, lacks(1)) {
 		cost = max(1, elements)
 	}
-	changes := slices.ContainsFunc(rooms, func(r modelRoom) bool { return r.Max == 0 }) || // never admits
+	day := func(at time.Time) string { return s.model.span(at, layouts[store.Day]).label }
+	changes := day(now.Add(wait)) < day(now) || // clocks go back to a day that may be used up
+		slices.ContainsFunc(rooms, func(r modelRoom) bool { return r.Max == 0 }) || // never admits
 		slices.ContainsFunc(s.model.overrides, func(o store.Override) bool { return o.ExpiresAt.After(now) && !o.ExpiresAt.After(now.Add(wait)) })
 	for _, after := range []time.Duration{max(0, wait-time.Second-1), wait} {
 		admits := !slices.ContainsFunc(s.model.rooms(endpoint, key, now.Add(after), cost), lacks(cost))
