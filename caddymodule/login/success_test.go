@@ -1,8 +1,6 @@
 package login_test
 
 import (
-	"bytes"
-	"encoding/binary"
 	"fmt"
 	"sync"
 	"testing"
@@ -171,57 +169,6 @@ func TestSuccessesSurviveRestart(t *testing.T) {
 	b.restart(d)
 	b.fail("192.0.2.1", "person0", 1)
 	b.refuse("192.0.2.1", "person0", time.Minute)
-}
-
-// The rows and cells of the version before have attempts only.
-func TestAttemptsOfTheLastVersion(t *testing.T) {
-	t.Parallel()
-	var attempts []byte
-	for range 5 {
-		attempts = binary.LittleEndian.AppendUint64(attempts, uint64(start.UnixNano()))
-	}
-	client := login.ClientOf("192.0.2.1")
-	t.Run("local", func(t *testing.T) {
-		t.Parallel()
-		value := binary.LittleEndian.AppendUint64([]byte{1, 0}, uint64(start.Add(time.Minute).UnixNano()))
-		b, d := newDurableBench(t, login.Limits{})
-		key := append([]byte{'c'}, client[:]...)
-		d.rows[string(key)] = login.Row{Key: key, Value: append(value, attempts...)}
-		b.restart(d)
-		b.refuse("192.0.2.1", "a", time.Minute)
-	})
-	t.Run("shared", func(t *testing.T) {
-		t.Parallel()
-		g := newGates(t, login.Limits{})
-		g.fail("192.0.2.1", "", 1)
-		for key, value := range g.cells.Values() {
-			if want := append([]byte{1}, attempts[:8]...); !bytes.Equal(value, want) {
-				t.Errorf("got the cell %x without successes, want %x", value, want)
-			}
-			g.cells.Put(key, append([]byte{1}, attempts...))
-		}
-		g.refuse("192.0.2.1", "a", time.Minute)
-	})
-}
-
-// The largest limits and as many successes as they allow fit into a row and
-// a cell.
-func TestSuccessesAreBounded(t *testing.T) {
-	t.Parallel()
-	eachLimiter(t, login.Limits{PerClient: 1000}, func(t *testing.T, l limiter) {
-		for range 4000 {
-			l.succeed("192.0.2.1", "")
-		}
-		l.fail("192.0.2.1", "", 1000)
-		l.refuse("192.0.2.1", "", time.Minute)
-		if g, shared := l.(*gates); shared {
-			for _, value := range g.cells.Values() {
-				if len(value) > 42<<10 {
-					t.Errorf("got a cell of %d bytes, want at most 42 KiB", len(value))
-				}
-			}
-		}
-	})
 }
 
 // Successes that the server's clock, set back, moves count once.
