@@ -103,13 +103,10 @@ func TestCostAboveLimit(t *testing.T) {
 	}{
 		"constant": {map[string]*policy.Limit{"rates": number(4)}, nil, nil, 403,
 			`{"message":"The call costs 5 and can never be admitted: the limit is 4 calls a day to rates.","code":"cost_above_limit","endpoint":"rates","period":"day","limit":4,"of":"account","cost":5}`},
-		"pace": {map[string]*policy.Limit{"rates": number(5)}, []policy.LimitConfig{{Endpoint: "all", Period: "second", Limit: 1}}, nil, 403,
-			`{"message":"The call costs 5 and can never be admitted: the limit is 1 call a second to all endpoints together.","code":"cost_above_limit","endpoint":"all","period":"second","limit":1,"of":"account","cost":5}`},
 		"key": {map[string]*policy.Limit{"rates": number(5)}, nil, []store.Limit{{Endpoint: "rates", Period: store.Month, Max: 3}}, 403,
 			`{"message":"The call costs 5 and can never be admitted: the limit of this key is 3 calls a month to rates.","code":"cost_above_limit","endpoint":"rates","period":"month","limit":3,"of":"key","cost":5}`},
 		"limit of 0": {map[string]*policy.Limit{"rates": number(0)}, nil, nil, 429,
 			`{"message":"Daily API limit exceeded: 0 calls a day to rates. It resets at 2126-11-21T00:00:00Z.","code":"quota_exceeded","endpoint":"rates","period":"day","limit":0,"of":"account","resets_at":"2126-11-21T00:00:00Z"}`},
-		"exactly": {map[string]*policy.Limit{"rates": number(5)}, nil, nil, 200, ""},
 	} {
 		w := pricedWorld(t, c.limits, c.more...)
 		w.account(t, "acc_1")

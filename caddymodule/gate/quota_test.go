@@ -17,53 +17,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-func zone(t *testing.T, name string) *time.Location {
-	t.Helper()
-	location, err := time.LoadLocation(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return location
-}
-
-// TestWindow: the headers have the true length of the day and the true time
-// to its end, also where clocks change.
-func TestWindow(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		zone, at string // the local time
-		want     string
-		reset    string
-	}{
-		"hour lost, after":     {"Europe/Berlin", "2127-03-30 12:00:00", `"convert";q=5;w=82800 "convert";r=4;t=43200`, "2127-03-31T00:00:00+02:00"},
-		"hour won, after":      {"Europe/Berlin", "2127-10-26 12:00:00", `"convert";q=5;w=90000 "convert";r=4;t=43200`, "2127-10-27T00:00:00+01:00"},
-		"midnight is skipped":  {"America/Santiago", "2127-09-06 12:00:00", `"convert";q=5;w=86400 "convert";r=4;t=43200`, "2127-09-07T01:00:00-03:00"},
-		"a nanosecond is left": {"UTC", "2127-01-15 23:59:59.999999999", `"convert";q=5;w=86400 "convert";r=4;t=1`, "2127-01-16T00:00:00Z"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, func(p *policy.Config) { p.Timezone = c.zone })
-			at, err := time.ParseInLocation("2006-01-02 15:04:05", c.at, zone(t, c.zone))
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.set(at)
-			bearer := w.account(t, "acc_1")
-			if got := rateLimit(w.get(t, convert, bearer)); got != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
-			}
-			for range 4 {
-				w.get(t, convert, bearer)
-			}
-			got := w.get(t, convert, bearer)
-			_, seconds, _ := strings.Cut(c.want, ";t=")
-			if got.Code != 429 || got.Header().Get("Retry-After") != seconds || !strings.Contains(got.Body.String(), `"resets_at":"`+c.reset+`"`) {
-				t.Errorf("got %d, Retry-After %q, %s", got.Code, got.Header().Get("Retry-After"), got.Body)
-			}
-		})
-	}
-}
-
 // TestPanic: a panic of the handler reaches the server. The call counts,
 // unless server errors are given back.
 func TestPanic(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -26,19 +25,13 @@ import (
 // simulation takes a gate and the model through the same events.
 type simulation struct {
 	*rapid.T
-	*disk
+	t       *testing.T
+	db      store.Store
 	model   *model
 	world   *world
 	account string
 	first   calendar.Day
 	keys    []*modelKey
-}
-
-// disk has the store of all simulations, which takes long to open.
-type disk struct {
-	t      *testing.T
-	db     store.Store
-	serial int // of accounts and keys
 }
 
 // eras are zones and times near which clocks change in unusual ways.
@@ -62,10 +55,10 @@ func TestModel(t *testing.T) {
 	if storetest.Long() {
 		rounds = 20
 	}
-	disk := newDisk(t)
+	db := openStore(t)
 	for range rounds {
 		rapid.Check(t, func(r *rapid.T) {
-			s := newSimulation(r, disk)
+			s := newSimulation(r, t, db)
 			r.Repeat(map[string]func(*rapid.T){
 				"":       s.with(s.checkCounts),
 				"call":   s.with(s.call),
@@ -90,18 +83,21 @@ func (s *simulation) with(step func()) func(*rapid.T) {
 	}
 }
 
-func newSimulation(r *rapid.T, d *disk) *simulation {
+func newSimulation(r *rapid.T, t *testing.T, db store.Store) *simulation {
 	era := rapid.SampledFrom(eras).Draw(r, "era")
 	start, err := time.Parse(time.RFC3339, era.start)
 	s := &simulation{
-		T: r, disk: d, account: d.id("acc"),
-		model: &model{zone: zone(d.t, era.zone), plan: "one", paces: map[modelPace]modelLevel{}, spans: map[string]modelSpan{}},
-		world: &world{now: start, outcomes: map[string]int{}, store: d.db},
+		T: r, t: t, db: db, account: newID(t),
+		model: &model{plan: "one", paces: map[modelPace]modelLevel{}},
+		world: &world{now: start, outcomes: map[string]int{}, store: db},
 	}
 	s.must(err)
-	s.model.account, s.first = s.account, s.today()
+	s.model.account = s.account
+	s.model.calendar, err = calendar.New(era.zone)
+	s.must(err)
+	s.first = s.today()
 	s.model.config = s.config(era.zone)
-	s.world.configure(d.t, s.model.config)
+	s.world.configure(t, s.model.config)
 	s.createAccount()
 	return s
 }
@@ -114,7 +110,7 @@ func (s *simulation) createAccount() {
 		key := &modelKey{limits: s.keyLimits()}
 		s.keys = append(s.keys, key)
 		stored := s.newKey(key)
-		tok := s.token()
+		tok := newToken(s.t)
 		s.must(s.db.CreateKey(context.Background(), stored, tok.Hash()))
 		key.id, key.root, key.bearer = stored.ID, stored.ID, tok.Reveal()
 	}
@@ -127,22 +123,17 @@ func (s *simulation) must(err error) {
 	}
 }
 
-func newDisk(t *testing.T) *disk { return &disk{t: t, db: openStore(t)} }
-
-// id returns a new id of an account or a key.
-func (d *disk) id(prefix string) string {
-	d.serial++
-	return fmt.Sprintf("%s_%d", prefix, d.serial)
-}
-
-func (s *simulation) token() token.Token {
-	tok, err := token.New(token.Key, rand.Reader)
-	s.must(err)
-	return tok
+func newID(t *testing.T) string {
+	t.Helper()
+	id, err := token.NewID(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
 }
 
 func (s *simulation) newKey(key *modelKey) store.Key {
-	id := s.id("key")
+	id := newID(s.t)
 	return store.Key{
 		ID: id, Account: s.account, Kind: token.Key, Name: id, CreatedAt: s.world.now,
 		Abilities: []string{"batch", "convert", "history", "usage"}, Limits: key.limits,
@@ -201,7 +192,7 @@ func (s *simulation) one(endpoint string, key *modelKey, elements int64, fails b
 	}
 	if answer := s.read(got); answer != want || reached != wantReached {
 		s.Fatalf("%s at %s (%s) with %s, cost of %d elements:\n got %+v, upstream %d\nwant %+v, upstream %d\nlimits %+v, of the key %+v\n%s", endpoint,
-			now.In(s.model.zone).Format(time.RFC3339Nano), s.model.zone, key.id, elements, answer, reached, want, wantReached, s.model.inForce(now), key.limits, got.Body)
+			now.Format(time.RFC3339Nano), s.model.config.Timezone, key.id, elements, answer, reached, want, wantReached, s.model.inForce(now), key.limits, got.Body)
 	}
 	if want.retry > 0 {
 		s.checkWait(endpoint, key, elements, time.Duration(want.retry)*time.Second)
@@ -216,8 +207,7 @@ func (s *simulation) checkWait(endpoint string, key *modelKey, elements int64, w
 	if endpoint == "batch" && !slices.ContainsFunc(rooms, lacks(1)) {
 		cost = max(1, elements)
 	}
-	day := func(at time.Time) string { return s.model.span(at, layouts[store.Day]).label }
-	changes := day(now.Add(wait)) < day(now) || // clocks go back to a day that may be used up
+	changes := s.model.day(now.Add(wait)) < s.model.day(now) || // clocks go back to a day that may be used up
 		slices.ContainsFunc(rooms, func(r modelRoom) bool { return r.Max == 0 }) || // never admits
 		slices.ContainsFunc(s.model.overrides, func(o store.Override) bool { return o.ExpiresAt.After(now) && !o.ExpiresAt.After(now.Add(wait)) })
 	for _, after := range []time.Duration{max(0, wait-time.Second-1), wait} {
@@ -274,7 +264,7 @@ func (s *simulation) change() {
 		s.must(err)
 	case 4:
 		key := rapid.SampledFrom(s.keys).Draw(s.T, "key")
-		next, tok := s.newKey(key), s.token()
+		next, tok := s.newKey(key), newToken(s.t)
 		_, err := s.db.RotateKey(ctx, s.account, key.id, next, tok.Hash(), next.CreatedAt)
 		s.must(err)
 		key.id, key.bearer = next.ID, tok.Reveal()
@@ -297,13 +287,7 @@ func (s *simulation) change() {
 
 // today returns the day of the model's calendar.
 func (s *simulation) today() calendar.Day {
-	return s.day(s.model.span(s.world.now, layouts[store.Day]).label)
-}
-
-func (s *simulation) day(label string) calendar.Day {
-	at, err := time.Parse(time.DateOnly, label)
-	s.must(err)
-	return calendar.Day(at.Unix() / int64(24*time.Hour/time.Second))
+	return s.model.calendar.At(s.world.now).Day
 }
 
 // override sets or removes an override.
