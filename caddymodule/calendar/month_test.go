@@ -118,6 +118,14 @@ func TestDayMonth(t *testing.T) {
 		if got := first.String() + " " + last.String(); got != want {
 			t.Errorf("month of %s: got %s, want %s", day, got, want)
 		}
+		if parsed, err := calendar.ParseDay(day.String()); parsed != day || err != nil {
+			t.Errorf("day %s: got %d, %v, want %d", day, parsed, err, day)
+		}
+	}
+	for _, text := range []string{"", "2026-11-31", "2026-1-1", "20261120", "2026-11-20T00:00:00Z"} {
+		if got, err := calendar.ParseDay(text); err == nil {
+			t.Errorf("%q: got %d", text, got)
+		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		day := calendar.Day(rapid.Int32Range(-719_528, 2_932_896).Draw(t, "day"))

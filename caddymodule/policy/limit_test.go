@@ -179,19 +179,6 @@ func TestMistakesOfLimits(t *testing.T) {
 	}
 }
 
-func TestCheckLimit(t *testing.T) {
-	t.Parallel()
-	for period := store.Second; period <= store.Month; period++ {
-		for number, valid := range map[int64]bool{
-			-1: false, 0: !period.IsPace(), 1: true, policy.MaxLimit: true, policy.MaxLimit + 1: false, store.Unlimited: true,
-		} {
-			if err := policy.CheckLimit(store.Limit{Endpoint: "convert", Period: period, Max: number}); (err == nil) != valid {
-				t.Errorf("%d for each %s: got %v, valid: %t", number, period, err, valid)
-			}
-		}
-	}
-}
-
 // TestEqualLimitNames: two endpoints whose limits can have the same name in
 // RateLimit headers are refused, in any order. all is no endpoint.
 func TestEqualLimitNames(t *testing.T) {
@@ -230,33 +217,6 @@ func TestEqualLimitNames(t *testing.T) {
 	}
 }
 
-func TestCost(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		endpoint policy.EndpointConfig
-		want     policy.Endpoint
-	}{
-		"default": {policy.EndpointConfig{}, policy.Endpoint{Cost: 1}},
-		"largest": {policy.EndpointConfig{Cost: policy.MaxCost}, policy.Endpoint{Cost: 10_000}},
-		"member":  {policy.EndpointConfig{CostMember: "items"}, policy.Endpoint{Cost: 1, CostMember: "items", CostBody: 64 << 10}},
-		"of PUT":  {policy.EndpointConfig{CostMember: "items", Method: http.MethodPut}, policy.Endpoint{Cost: 1, CostMember: "items", CostBody: 64 << 10}},
-		"size":    {policy.EndpointConfig{CostMember: "items", CostBody: 1}, policy.Endpoint{Cost: 1, CostMember: "items", CostBody: 1}},
-		"largest size": {policy.EndpointConfig{CostMember: "items", CostBody: policy.MaxCostBody},
-			policy.Endpoint{Cost: 1, CostMember: "items", CostBody: 16 << 20}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := compileEndpoint(t, c.endpoint)
-			if e.Cost != c.want.Cost || e.CostMember != c.want.CostMember || c.want.CostMember != "" && e.CostBody != c.want.CostBody {
-				t.Errorf("got %+v, want %+v", e, c.want)
-			}
-		})
-	}
-	if e := compile(t, config()).Endpoint("usage"); e.Cost != 1 || e.CostMember != "" {
-		t.Errorf("a call to usage costs %d or the elements of %q, want 1", e.Cost, e.CostMember)
-	}
-}
-
 // costly returns a configuration of one endpoint. The default method is POST.
 func costly(e policy.EndpointConfig) policy.Config {
 	e.Name, e.Path = "batch", "/batch"
@@ -264,11 +224,6 @@ func costly(e policy.EndpointConfig) policy.Config {
 		e.Method = http.MethodPost
 	}
 	return policy.Config{Endpoints: []policy.EndpointConfig{e}}
-}
-
-func compileEndpoint(t testing.TB, e policy.EndpointConfig) *policy.Endpoint {
-	t.Helper()
-	return compile(t, costly(e)).Endpoint("batch")
 }
 
 func TestMistakesOfCosts(t *testing.T) {

@@ -70,6 +70,9 @@ func TestNew(t *testing.T) {
 	if p.LoginTTL != 24*time.Hour || p.Refund != policy.RefundUnreachable || p.Calendar.Zone() != "Europe/Berlin" {
 		t.Errorf("got %+v", p)
 	}
+	if p.Plan("free").HasAccess() || p.Plan("gone").HasAccess() || p.Plan("starter").Lists(p.Endpoint("rates")) || !p.Plan("business").Lists(p.Endpoint("rates")) {
+		t.Error("a plan lists another endpoint than its own")
+	}
 	for _, c := range []struct{ method, path, want, allow string }{
 		{"GET", "/api/convert/EUR/10/USD", "convert", "GET, HEAD"},
 		{"HEAD", "/api/rates/EUR", "rates", "GET, HEAD"},
@@ -90,18 +93,6 @@ func TestNew(t *testing.T) {
 		if got != c.want || p.Routes.Allow(c.path) != c.allow {
 			t.Errorf("%s %s: got %q, %q; want %q, %q", c.method, c.path, got, p.Routes.Allow(c.path), c.want, c.allow)
 		}
-	}
-}
-
-// TestZero: the zero configuration closes all paths and admits no call.
-func TestZero(t *testing.T) {
-	t.Parallel()
-	p := compile(t, policy.Config{})
-	if !p.Guard.Covers("/") || !p.Guard.Covers("/x") || p.Plan("free").HasAccess() || p.Calendar.Zone() != "UTC" {
-		t.Errorf("got %+v", p)
-	}
-	if _, found := p.Routes.Match("GET", "/"); found {
-		t.Error("there is a route")
 	}
 }
 
@@ -171,38 +162,6 @@ func TestAllMistakes(t *testing.T) {
 	}
 	if !errors.Is(err, login.ErrLimits) {
 		t.Errorf("got %v, want login.ErrLimits in it", err)
-	}
-}
-
-func TestPlan(t *testing.T) {
-	t.Parallel()
-	p := compile(t, config())
-	for _, c := range []struct {
-		plan, endpoint string
-		limits         string
-		listed, access bool
-	}{
-		{"starter", "convert", "convert 1000", true, true},
-		{"starter", "batch", "batch 0", true, true},
-		{"starter", "rates", "", false, true},
-		{"business", "convert", "", true, true},
-		{"business", "rates", "rates 1000000000000000", true, true},
-		{"free", "convert", "", false, false},
-		{"gone", "convert", "", false, false},
-	} {
-		plan, e := p.Plan(c.plan), p.Endpoint(c.endpoint)
-		if plan.Lists(e) != c.listed || plan.HasAccess() != c.access {
-			t.Errorf("%+v: got %t, %t", c, plan.Lists(e), plan.HasAccess())
-		}
-		if plan == nil {
-			continue
-		}
-		if got := written(plan.LimitsOf(e, nil, time.Time{})); got != c.limits {
-			t.Errorf("%+v: got limits %q", c, got)
-		}
-	}
-	if got := p.Plan("starter").Abilities; !slices.Equal(got, []string{"convert", "usage"}) {
-		t.Errorf("got abilities %q", got)
 	}
 }
 
