@@ -23,7 +23,7 @@ const (
 func newCORSWorld(t testing.TB, mode policy.Mode, origins ...string) *world {
 	t.Helper()
 	w := newWorld(t, func(c *policy.Config) {
-		c.Mode, c.CORS = mode, &policy.CORSConfig{Origins: origins}
+		c.Mode, c.CORS, c.TokenHeader = mode, &policy.CORSConfig{Origins: origins}, "X-Api-Key"
 		c.Logins = append(c.Logins, "POST /login")
 		c.Endpoints = append(c.Endpoints, policy.EndpointConfig{Name: "own", Method: "OPTIONS", Path: "/api/own"})
 		c.Plans[0].Limits["own"] = new(policy.Limit(5))
@@ -59,7 +59,7 @@ func varies(h http.Header, name string) bool {
 func TestPreflight(t *testing.T) {
 	t.Parallel()
 	w := newCORSWorld(t, policy.Enforce, page, "http://localhost:5173")
-	get := []string{"Allow-Headers: Authorization, Content-Type, If-None-Match", "Allow-Methods: GET, HEAD", "Allow-Origin: " + page, "Expose-Headers: " + exposed, "Max-Age: 600"}
+	get := []string{"Allow-Headers: Authorization, Content-Type, If-None-Match, X-Api-Key", "Allow-Methods: GET, HEAD", "Allow-Origin: " + page, "Expose-Headers: " + exposed, "Max-Age: 600"}
 	for name, c := range map[string]struct {
 		method, target string
 		headers        []string
@@ -129,22 +129,6 @@ func TestOpenPathsKeepTheirCORS(t *testing.T) {
 		if err != nil || answer.Code < 400 || len(corsOf(answer.Header())) > 0 {
 			t.Errorf("%s: got %d %v (%v)", target, answer.Code, answer.Header(), err)
 		}
-	}
-}
-
-// TestTokenHeaderInPreflight: pages may send the second header for tokens.
-func TestTokenHeaderInPreflight(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, func(c *policy.Config) {
-		c.CORS, c.TokenHeader = &policy.CORSConfig{Origins: []string{page}, MaxAge: policy.Duration(3600e9)}, "X-Api-Key"
-	})
-	answer, err := w.ask("OPTIONS", convert, "", origin, preflight)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := answer.Header()
-	if got := h.Get("Access-Control-Allow-Headers") + " " + h.Get("Access-Control-Max-Age"); got != "Authorization, Content-Type, If-None-Match, X-Api-Key 3600" {
-		t.Errorf("got %s", got)
 	}
 }
 
@@ -279,21 +263,5 @@ func TestShadowLeavesCORS(t *testing.T) {
 		if h := answer.Header(); h.Get("Access-Control-Allow-Origin") != c.want || varies(h, "Origin") != (c.want == own) {
 			t.Errorf("%s: got %v", name, h)
 		}
-	}
-}
-
-// TestWithoutCORS: without the option, the gate changes no header of the
-// service, and a preflight is a request like any other.
-func TestWithoutCORS(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	bearer := w.account(t, "acc_1")
-	w.next = newCORSWorld(t, policy.Enforce, "*").next
-	answer, err := w.ask("GET", convert, "", origin, "Authorization: Bearer "+bearer)
-	if h := answer.Header(); err != nil || h.Get("Access-Control-Allow-Origin") != "https://the.service" || varies(h, "Origin") {
-		t.Errorf("got %v (%v)", h, err)
-	}
-	if answer, err = w.ask("OPTIONS", convert, "", origin, preflight); err != nil || answer.Code != http.StatusMethodNotAllowed {
-		t.Errorf("got %d (%v), want 405", answer.Code, err)
 	}
 }

@@ -8,18 +8,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
-// TestAllowedMethodsAreNamed: the body of a 405 has the methods of Allow.
-func TestAllowedMethodsAreNamed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	for target, method := range map[string]string{convert: "POST", "/api/login": "PUT", "/": "TRACE"} {
-		got := w.send(t, method, target, "")
-		if allow := got.Header().Get("Allow"); got.Code != http.StatusMethodNotAllowed || allow == "" || !strings.Contains(got.Body.String(), allow) {
-			t.Errorf("%s %s: got %d %s with Allow: %s", method, target, got.Code, got.Body, allow)
-		}
-	}
-}
-
 // TestTokenWithoutBearerIsExplained: a client that sends a token in
 // Authorization in another way learns the right way. Code and challenge are
 // those of a missing token, and the answer does not repeat what was sent.

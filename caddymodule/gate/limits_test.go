@@ -111,33 +111,6 @@ func TestRefusalIsNotShared(t *testing.T) {
 	}
 }
 
-// TestPlaceholdersOfLimits: they show the account's limit of the day, or the
-// first one.
-func TestPlaceholdersOfLimits(t *testing.T) {
-	t.Parallel()
-	month := policy.LimitConfig{Endpoint: "convert", Period: "month", Limit: 9}
-	second := policy.LimitConfig{Endpoint: "convert", Period: "second", Limit: 8}
-	for name, c := range map[string]struct {
-		limits           map[string]*policy.Limit
-		more             []policy.LimitConfig
-		limit, remaining any
-	}{
-		"day of several": {map[string]*policy.Limit{"convert": new(policy.Limit(5))}, []policy.LimitConfig{second, month}, int64(5), int64(4)},
-		"first":          {nil, []policy.LimitConfig{month, second}, int64(9), int64(8)},
-		"none":           {map[string]*policy.Limit{"convert": nil}, nil, "unlimited", "unlimited"},
-	} {
-		w := newWorld(t, func(p *policy.Config) { p.Plans[0].Limits, p.Plans[0].MoreLimits = c.limits, c.more })
-		w.account(t, "acc_1")
-		bearer := w.key(t, store.Key{ID: "key_2", Account: "acc_1", Name: "own"})
-		w.get(t, convert, bearer)
-		limit, _ := w.last.Lookup("http.tollgate.limit")
-		remaining, _ := w.last.Lookup("http.tollgate.remaining")
-		if limit != c.limit || remaining != c.remaining {
-			t.Errorf("%s: got %v of %v left, want %v of %v", name, remaining, limit, c.remaining, c.limit)
-		}
-	}
-}
-
 // TestUsageOfLimits: the usage endpoint shows all limits, and those of the
 // calling key.
 func TestUsageOfLimits(t *testing.T) {

@@ -116,6 +116,17 @@ func TestRemainingIsKnown(t *testing.T) {
 			t.Errorf("%d: got %v of %v left, want %v of 5", i, remaining, limit, test.want)
 		}
 	}
+	// Without a limit of the day, the first one is shown.
+	month := policy.LimitConfig{Endpoint: "convert", Period: "month", Limit: 9}
+	for want, limits := range map[any][]policy.LimitConfig{int64(9): {month, {Endpoint: "convert", Period: "second", Limit: 8}}, "unlimited": nil} {
+		w := newWorld(t, func(p *policy.Config) {
+			p.Plans[0].Limits, p.Plans[0].MoreLimits = map[string]*policy.Limit{"convert": nil}, limits
+		})
+		w.get(t, convert, w.account(t, "acc_1"))
+		if limit, _ := w.last.Lookup("http.tollgate.limit"); limit != want {
+			t.Errorf("got %v, want %v", limit, want)
+		}
+	}
 }
 
 // TestLargestLimit: the largest limit has one digit more than an integer of

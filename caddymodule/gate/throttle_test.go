@@ -3,7 +3,6 @@ package gate_test
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -26,32 +25,6 @@ func (w *world) login(t *testing.T) (int, string) {
 func wrong(w http.ResponseWriter, _ *http.Request) error {
 	w.WriteHeader(http.StatusUnauthorized)
 	return nil
-}
-
-// TestAttemptsInAWindow: five attempts are admitted in any 60 seconds. A
-// client that waits Retry-After is admitted, and an earlier one is not.
-func TestAttemptsInAWindow(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	w.next = wrong
-	for _, step := range []struct {
-		at     time.Duration
-		status int
-		wait   string
-	}{
-		{0, 401, ""}, {10 * time.Second, 401, ""}, {20 * time.Second, 401, ""}, {30 * time.Second, 401, ""}, {40 * time.Second, 401, ""},
-		{41 * time.Second, 429, "19"},
-		{59500 * time.Millisecond, 429, "1"}, // rounded up
-		{60*time.Second - 1, 429, "1"},
-		{60 * time.Second, 401, ""},
-		{60 * time.Second, 429, "10"},
-		{70 * time.Second, 401, ""},
-	} {
-		w.set(noon.Add(step.at))
-		if status, wait := w.login(t); status != step.status || wait != step.wait {
-			t.Errorf("after %v: got %d, Retry-After %q; want %d, %q", step.at, status, wait, step.status, step.wait)
-		}
-	}
 }
 
 // TestSuccessesOfAClient: 20 attempts that succeed do not count for the

@@ -92,56 +92,6 @@ func TestPlanThatOpensNothing(t *testing.T) {
 	}
 }
 
-func TestOverrides(t *testing.T) {
-	t.Parallel()
-	p := compile(t, withPlan(t, mixed))
-	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	override := func(endpoint string, period store.Period, number int64, live time.Duration) store.Override {
-		o := store.Override{Limit: store.Limit{Endpoint: endpoint, Period: period, Max: number}}
-		if live != 0 {
-			o.ExpiresAt = now.Add(live)
-		}
-		return o
-	}
-	const plain = "convert 1000, all-second 10, convert-month 20000, all 2000"
-	for name, c := range map[string]struct {
-		endpoint  string
-		overrides []store.Override
-		want      string
-	}{
-		"replaces a day": {"convert", []store.Override{override("convert", store.Day, 5, 0)}, "convert 5, all-second 10, convert-month 20000, all 2000"},
-		"replaces a month, until later": {"convert", []store.Override{override("convert", store.Month, 5, time.Nanosecond)},
-			"convert 1000, all-second 10, convert-month 5, all 2000"},
-		"replaces an unlimited one in its place": {"convert", []store.Override{override("all", store.Month, 5, 0)},
-			"convert 1000, all-second 10, convert-month 20000, all-month 5, all 2000"},
-		"adds": {"convert", []store.Override{override("convert", store.Minute, 3, 0), override("all", store.Hour, 4, 0)},
-			plain + ", convert-minute 3, all-hour 4"},
-		"unlimited removes": {"convert", []store.Override{override("convert", store.Day, store.Unlimited, 0)}, "all-second 10, convert-month 20000, all 2000"},
-		"zero":              {"convert", []store.Override{override("convert", store.Day, 0, 0)}, "convert 0, all-second 10, convert-month 20000, all 2000"},
-		"ends now":          {"convert", []store.Override{{Limit: store.Limit{Endpoint: "convert", Period: store.Day, Max: 5}, ExpiresAt: now}}, plain},
-		"expired":           {"convert", []store.Override{override("convert", store.Day, 5, -time.Hour)}, plain},
-		"all of usage":      {"usage", []store.Override{override("all", store.Day, 5, 0)}, "usage 10"},
-		"usage":             {"usage", []store.Override{override("usage", store.Month, 5, 0)}, "usage 10, usage-month 5"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			plan, e := p.Plan("p"), p.Endpoint(c.endpoint)
-			before := written(plan.LimitsOf(e, nil, now))
-			if got := written(plan.LimitsOf(e, c.overrides, now)); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
-			if got := written(plan.LimitsOf(e, nil, now)); got != before {
-				t.Errorf("the plan changed from %q to %q", before, got)
-			}
-		})
-	}
-	// An override opens no endpoint.
-	plan := compile(t, config()).Plan("free")
-	if plan.Lists(p.Endpoint("convert")) || plan.HasAccess() {
-		t.Error("a plan without endpoints has access")
-	}
-}
-
 // TestMistakesOfLimits: each error names its limit and what is wrong. A plan
 // has no other error.
 func TestMistakesOfLimits(t *testing.T) {
