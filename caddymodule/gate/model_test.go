@@ -196,13 +196,13 @@ func (m *model) take(endpoint string, key *modelKey, now time.Time, elements int
 	cost := max(1, e.Cost)
 	if e.CostMember != "" { // first without the body
 		if rooms := m.rooms(endpoint, key, now, 1); slices.ContainsFunc(rooms, lacks(1)) {
-			return m.refuse(rooms, now, 1), nil
+			return m.refuse(rooms, 1), nil
 		}
 		cost = max(1, elements)
 	}
 	rooms := m.rooms(endpoint, key, now, cost)
 	if slices.ContainsFunc(rooms, lacks(cost)) {
-		return m.refuse(rooms, now, cost), nil
+		return m.refuse(rooms, cost), nil
 	}
 	call := modelCall{endpoint: endpoint, day: m.day(now), cost: cost}
 	if len(key.limits) > 0 {
@@ -226,7 +226,7 @@ func lacks(cost int64) func(modelRoom) bool {
 }
 
 // refuse answers a call that a limit has no room for.
-func (m *model) refuse(rooms []modelRoom, now time.Time, cost int64) modelAnswer {
+func (m *model) refuse(rooms []modelRoom, cost int64) modelAnswer {
 	var of modelRoom
 	for _, r := range rooms {
 		if 0 < r.Max && r.Max < cost {
@@ -236,28 +236,12 @@ func (m *model) refuse(rooms []modelRoom, now time.Time, cost int64) modelAnswer
 			of = r
 		}
 	}
-	if of.resets.IsZero() {
-		of = m.again(rooms, of, now, cost)
-	}
 	answer := of.answer(http.StatusTooManyRequests, "rate_limited")
 	if !of.resets.IsZero() {
 		answer.code, answer.resets = "quota_exceeded", of.resets.Format(time.RFC3339)
 	}
 	answer.retry = seconds(of.wait)
 	return fields(answer, rooms)
-}
-
-// again returns the limit of a day or a month that refuses the call after the
-// wait for a pace, because clocks go back to the day before.
-func (m *model) again(rooms []modelRoom, of modelRoom, now time.Time, cost int64) modelRoom {
-	later := now.Add(time.Duration(seconds(of.wait)) * time.Second)
-	for _, r := range rooms {
-		if m.day(later) == m.day(now) && r.period == 0 && r.remaining < cost && r.Period > of.Period {
-			of = r
-			of.wait = m.calendar.At(later).End.Sub(now)
-		}
-	}
-	return of
 }
 
 func (r *modelRoom) answer(status int, code string) modelAnswer {
