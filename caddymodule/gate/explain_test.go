@@ -21,14 +21,6 @@ import (
 // explanation says. Explaining changes nothing.
 func TestExplain(t *testing.T) {
 	t.Parallel()
-	changeKey := func(change func(*store.Key)) func(*testing.T, *world) {
-		return func(t *testing.T, w *world) {
-			t.Helper()
-			if _, err := w.store.ChangeKey(t.Context(), "acc_1", "key_acc_1", noon, func(k *store.Key) error { change(k); return nil }); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	for name, c := range map[string]struct {
 		request string
 		cost    int64

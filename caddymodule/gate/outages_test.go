@@ -31,52 +31,48 @@ type patient struct {
 	log    *observer.ObservedLogs
 	asked  atomic.Int64
 
-	noStore, noTake, noGiveBack, noUpstream, noJournal atomic.Bool
+	broken map[string]bool // the parts that fail
 }
 
 var errFull = errors.New("disk is full")
 
+func (p *patient) fault(part string) error {
+	if p.broken[part] {
+		return errFull
+	}
+	return nil
+}
+
 func (p *patient) Take(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
-	if p.noTake.Load() {
-		return false, errFull
+	if err := p.fault("take"); err != nil {
+		return false, err
 	}
 	return p.memory.Take(ctx, call, limits, rooms)
 }
 
-func (p *patient) GiveBack(context.Context, store.Call) error {
-	if p.noGiveBack.Load() {
-		return errFull
-	}
-	return nil
-}
+func (p *patient) GiveBack(context.Context, store.Call) error { return p.fault("refund") }
 
-// Save is login.Journal's.
-func (p *patient) Save(context.Context, []login.Row) error {
-	if p.noJournal.Load() {
-		return errFull
-	}
-	return nil
-}
+// Save and LoadAttempts are those of login.Journal.
+func (p *patient) Save(context.Context, []login.Row) error { return p.fault("journal") }
 
-// LoadAttempts is login.Journal's.
-func (p *patient) LoadAttempts(context.Context, func(key, value []byte) error) error { return nil }
+func (*patient) LoadAttempts(context.Context, func(key, value []byte) error) error { return nil }
 
 // ServeHTTP is the upstream.
 func (p *patient) ServeHTTP(w http.ResponseWriter, _ *http.Request) error {
-	if p.noUpstream.Load() {
+	if p.broken["upstream"] {
 		return errors.New("connection refused")
 	}
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
 
-func newPatient(t *testing.T, more func(*gate.Options)) *patient {
+func newPatient(t *testing.T) *patient {
 	t.Helper()
 	l := ledger.New(nil)
 	tok := newToken(t)
 	l.PutAccount(&store.Account{ID: "acc_1", Plan: "starter"})
 	l.PutToken(&ledger.Token{Hash: tok.Hash(), Account: "acc_1", ID: "key_1", Name: "ci", Abilities: "convert"})
-	p := &patient{memory: memory{ledger: l}, bearer: "Bearer " + tok.Reveal()}
+	p := &patient{memory: memory{ledger: l}, broken: map[string]bool{}, bearer: "Bearer " + tok.Reveal()}
 	core, log := observer.New(zapcore.InfoLevel)
 	p.log = log
 	limits := policy.LoginThrottle{PerClient: 1000, Window: policy.Duration(time.Second), FreeFailures: 256}
@@ -89,20 +85,11 @@ func newPatient(t *testing.T, more func(*gate.Options)) *patient {
 		t.Fatal(err)
 	}
 	limiter := login.NewLocal(p)
-	o := gate.Options{
+	p.gate = gate.New(gate.Options{
 		Policy: compiled, Assertions: newSigner(t), Server: plain{}, Reporter: plain{}, Now: time.Now, Since: time.Since, Logger: zap.New(core),
-		Store: func() (gate.Store, error) {
-			if p.noStore.Load() {
-				return nil, errFull
-			}
-			return p, nil
-		},
+		Store:   func() (gate.Store, error) { return p, p.fault("store") },
 		Limiter: func() (gate.LoginLimiter, error) { return limiter, nil },
-	}
-	if more != nil {
-		more(&o)
-	}
-	p.gate = gate.New(o)
+	})
 	return p
 }
 
@@ -144,27 +131,27 @@ func (p *patient) lines() string {
 // a line at the beginning, one a minute with the number, and one at the end.
 func TestManyFailuresInFiveSeconds(t *testing.T) {
 	for name, c := range map[string]struct {
-		more      func(*gate.Options)
-		fails     func(*patient) *atomic.Bool
+		pass      bool // errors pass
+		fails     string
 		ask       func(*patient)
 		line, end string
 	}{
-		"no store":              {nil, func(p *patient) *atomic.Bool { return &p.noStore }, (*patient).ask, "asking the store error=disk is full", "asking the store"},
-		"full disk":             {nil, func(p *patient) *atomic.Bool { return &p.noTake }, (*patient).ask, "asking the store endpoint=convert account=acc_1 key=key_1 error=disk is full", "asking the store"},
-		"login throttle":        {nil, func(p *patient) *atomic.Bool { return &p.noJournal }, (*patient).logIn, "limiting login attempts error=saving login attempt: disk is full", "limiting login attempts"},
-		"upstream":              {nil, func(p *patient) *atomic.Bool { return &p.noUpstream }, (*patient).ask, "calling the upstream endpoint=convert account=acc_1 key=key_1 status=502 error=connection refused", "calling the upstream"},
-		"upstream, errors pass": {passing, func(p *patient) *atomic.Bool { return &p.noUpstream }, (*patient).ask, "calling the upstream endpoint=convert account=acc_1 key=key_1 status=502 error=connection refused", "calling the upstream"},
-		"login":                 {nil, func(p *patient) *atomic.Bool { return &p.noUpstream }, (*patient).logIn, "calling the upstream to log in status=502 error=connection refused", "calling the upstream to log in"},
+		"no store":              {false, "store", (*patient).ask, "asking the store error=disk is full", "asking the store"},
+		"full disk":             {false, "take", (*patient).ask, "asking the store endpoint=convert account=acc_1 key=key_1 error=disk is full", "asking the store"},
+		"login throttle":        {false, "journal", (*patient).logIn, "limiting login attempts error=saving login attempt: disk is full", "limiting login attempts"},
+		"upstream":              {false, "upstream", (*patient).ask, "calling the upstream endpoint=convert account=acc_1 key=key_1 status=502 error=connection refused", "calling the upstream"},
+		"upstream, errors pass": {true, "upstream", (*patient).ask, "calling the upstream endpoint=convert account=acc_1 key=key_1 status=502 error=connection refused", "calling the upstream"},
+		"login":                 {false, "upstream", (*patient).logIn, "calling the upstream to log in status=502 error=connection refused", "calling the upstream to log in"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newPatient(t, c.more)
-				failing := c.fails(p)
+				p := newPatient(t)
+				p.gate.PassErrors = c.pass
 				c.ask(p)
 				if got := p.lines(); got != "" {
 					t.Errorf("before the failure: got %s", got)
 				}
-				failing.Store(true)
+				p.broken[c.fails] = true
 				for range 100 {
 					c.ask(p)
 					time.Sleep(5 * time.Second / 100)
@@ -177,7 +164,7 @@ func TestManyFailuresInFiveSeconds(t *testing.T) {
 				if got, want := p.lines(), "error "+c.line+" failures=99"; got != want {
 					t.Errorf("after a minute: got\n%s\nwant\n%s", got, want)
 				}
-				failing.Store(false)
+				p.broken[c.fails] = false
 				c.ask(p)
 				if got := p.lines(); !strings.HasPrefix(got, "info "+c.end+" works again") || !strings.HasSuffix(got, " failures=100") {
 					t.Errorf("after the end: got %s", got)
@@ -193,15 +180,12 @@ func TestManyFailuresInFiveSeconds(t *testing.T) {
 	}
 }
 
-func passing(o *gate.Options) { o.PassErrors = true }
-
 // TestRefundsThatFail: failed refunds are logged like other failures. A client
 // that leaves says nothing about the upstream, which does not work again.
 func TestRefundsThatFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPatient(t, nil)
-		p.noUpstream.Store(true)
-		p.noGiveBack.Store(true)
+		p := newPatient(t)
+		p.broken["upstream"], p.broken["refund"] = true, true
 		for range 100 {
 			p.ask()
 		}
@@ -222,7 +206,7 @@ func TestRefundsThatFail(t *testing.T) {
 // service wrote.
 func TestFailuresNameTheCall(t *testing.T) {
 	t.Parallel()
-	p := newPatient(t, nil)
+	p := newPatient(t)
 	bad := handlerFunc(func(http.ResponseWriter, *http.Request) error {
 		return fmt.Errorf("HTTP/1.x transport connection broken: malformed MIME header: missing colon: %q", "ada@example.com s3cret")
 	})
@@ -236,7 +220,7 @@ func TestFailuresNameTheCall(t *testing.T) {
 			t.Errorf("%s: got %s", target, got)
 		}
 	}
-	p = newPatient(t, nil)
+	p = newPatient(t)
 	for range 10 {
 		func() {
 			defer func() {

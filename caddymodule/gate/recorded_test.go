@@ -68,9 +68,7 @@ func TestNoRecordOfUnknownTokens(t *testing.T) {
 	w := newWorld(t, nil)
 	w.next = noUpstream(t)
 	bearer := w.account(t, "acc_1")
-	if err := w.store.RevokeKey(t.Context(), "acc_1", "key_acc_1", noon); err != nil {
-		t.Fatal(err)
-	}
+	revoke(t, w)
 	for _, header := range []string{"", "Authorization: Bearer " + bearer, "Authorization: Bearer nonsense"} {
 		w.send(t, "GET", convert, "", header)
 	}

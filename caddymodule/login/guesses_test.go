@@ -1,9 +1,6 @@
 package login_test
 
 import (
-	"encoding/binary"
-	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -93,32 +90,4 @@ func TestAcceptedTokensDoNotWait(t *testing.T) {
 	}
 	check(now.Add(2*week-2), "within a week of the last use", client, own, true)
 	check(now.Add(2*week-1), "a week after the last use", client, own, false)
-}
-
-// TestAcceptedTokensAreBounded: twice as many tokens as are remembered, each
-// from 16 clients, take at most the bytes that docs/guarantees.md names: 40 MiB
-// for 65,536. Not parallel: that would measure other tests as well.
-func TestAcceptedTokensAreBounded(t *testing.T) {
-	const capacity = 1 << 10
-	g := login.NewSmallGuesses(capacity)
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	var clients []login.Client
-	for n := range 16 {
-		clients = append(clients, login.ClientOf(fmt.Sprintf("10.0.0.%d", n)))
-	}
-	bytes, _ := heapOf(func() {
-		for n := range 2 * capacity {
-			var token [32]byte
-			binary.BigEndian.PutUint32(token[:], uint32(n))
-			for _, client := range clients {
-				g.Accept(now, client, token)
-			}
-		}
-	})
-	t.Logf("got %d bytes for %d tokens", bytes, capacity)
-	// The parts of the memory that are not full do not grow with the capacity.
-	if most := 600*capacity + 2<<20; bytes > uint64(most) {
-		t.Errorf("got %d bytes for %d tokens, want at most %d", bytes, capacity, most)
-	}
-	runtime.KeepAlive(g)
 }

@@ -3,7 +3,6 @@ package login_test
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"testing"
 	"time"
 
@@ -106,37 +105,4 @@ func TestExpiredRowsAreDeleted(t *testing.T) {
 	if clients, failures, _ := b.local.Rows(); clients > 200 || failures > 0 {
 		t.Errorf("got %d clients and %d accounts with failures, want about 60 and 0", clients, failures)
 	}
-}
-
-// heapOf returns what fill leaves allocated.
-func heapOf(fill func()) (bytes uint64, objects uint64) {
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	fill()
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	return after.HeapAlloc - before.HeapAlloc, after.HeapObjects - before.HeapObjects
-}
-
-// Memory per row is bounded, and rows are not objects for the garbage
-// collector. Not parallel: that would measure other tests as well.
-func TestMemoryPerRow(t *testing.T) {
-	const rows = 1 << 15
-	b := newBench(t, login.Limits{})
-	b.local = login.NewSmallLocal(nil, rows)
-	bytes, objects := heapOf(func() {
-		for i := range 2 * rows {
-			b.fail(fmt.Sprintf("2001:db8:%x:%x::1", i>>16, i&0xffff), fmt.Sprint(i), 1)
-		}
-	})
-	perRow := float64(bytes) / (2 * rows)
-	t.Logf("%.0f bytes for a client and an account, each at capacity %d: %.0f per row; %d objects", 2*perRow, rows, perRow, objects)
-	if perRow > 150 {
-		t.Errorf("got %.0f bytes per row, want at most 150", perRow)
-	}
-	if objects > rows/10 {
-		t.Errorf("got %d objects for %d rows", objects, 2*rows)
-	}
-	runtime.KeepAlive(b)
 }
