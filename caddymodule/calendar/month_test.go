@@ -21,15 +21,9 @@ func TestMonthNamedCases(t *testing.T) {
 		length          time.Duration
 	}{
 		{"30 days", "UTC", "2026-11-20T12:00:00Z", "2026-11-01", "2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z", 30 * oneDay},
-		{"first instant", "UTC", "2026-12-01T00:00:00Z", "2026-12-01", "2026-12-01T00:00:00Z", "2027-01-01T00:00:00Z", 31 * oneDay},
-		{"last instant", "UTC", "2026-12-31T23:59:59.999999999Z", "2026-12-01", "2026-12-01T00:00:00Z", "2027-01-01T00:00:00Z", 31 * oneDay},
-		{"28 days", "UTC", "2027-02-28T23:59:59Z", "2027-02-01", "2027-02-01T00:00:00Z", "2027-03-01T00:00:00Z", 28 * oneDay},
 		{"29 days", "UTC", "2028-02-28T23:59:59Z", "2028-02-01", "2028-02-01T00:00:00Z", "2028-03-01T00:00:00Z", 29 * oneDay},
-		{"no leap year", "UTC", "2100-02-28T23:59:59Z", "2100-02-01", "2100-02-01T00:00:00Z", "2100-03-01T00:00:00Z", 28 * oneDay},
 		{"leap year of a century", "UTC", "2000-02-10T00:00:00Z", "2000-02-01", "2000-02-01T00:00:00Z", "2000-03-01T00:00:00Z", 29 * oneDay},
-		{"an hour less", "Europe/Berlin", "2026-03-29T12:00:00Z", "2026-03-01", "2026-02-28T23:00:00Z", "2026-03-31T22:00:00Z", 31*oneDay - time.Hour},
 		{"an hour more", "Europe/Berlin", "2026-10-01T00:00:00Z", "2026-10-01", "2026-09-30T22:00:00Z", "2026-10-31T23:00:00Z", 31*oneDay + time.Hour},
-		{"change on the last day", "Europe/Berlin", "2024-03-31T01:00:00Z", "2024-03-01", "2024-02-29T23:00:00Z", "2024-03-31T22:00:00Z", 31*oneDay - time.Hour},
 		{"midnight of the 1st twice, one date", "America/Havana", "2026-11-01T05:00:00Z", "2026-11-01", "2026-11-01T04:00:00Z", "2026-12-01T05:00:00Z", 30*oneDay + time.Hour},
 		{"skipped midnight of the 1st", "Asia/Amman", "1985-03-31T22:00:00Z", "1985-04-01", "1985-03-31T22:00:00Z", "1985-04-30T21:00:00Z", 30*oneDay - time.Hour},
 		{"before the first midnight", "America/St_Johns", "2009-11-01T02:29:59Z", "2009-10-01", "2009-10-01T02:30:00Z", "2009-11-01T02:30:00Z", 31 * oneDay},
@@ -37,11 +31,7 @@ func TestMonthNamedCases(t *testing.T) {
 		{"this month again", "America/St_Johns", "2009-11-01T02:31:00Z", "2009-10-01", "2009-11-01T02:31:00Z", "2009-11-01T03:30:00Z", 59 * time.Minute},
 		{"the next month at last", "America/St_Johns", "2009-11-01T03:30:00Z", "2009-11-01", "2009-11-01T03:30:00Z", "2009-12-01T03:30:00Z", 30 * oneDay},
 		{"a day less", "Pacific/Apia", "2011-12-15T00:00:00Z", "2011-12-01", "2011-12-01T10:00:00Z", "2011-12-31T10:00:00Z", 30 * oneDay},
-		{"after the skipped day", "Pacific/Apia", "2011-12-30T10:00:00Z", "2011-12-01", "2011-12-01T10:00:00Z", "2011-12-31T10:00:00Z", 30 * oneDay},
-		{"the month after it", "Pacific/Apia", "2011-12-31T10:00:00Z", "2012-01-01", "2011-12-31T10:00:00Z", "2012-01-31T10:00:00Z", 31 * oneDay},
-		{"before the skipped 31st", "Asia/Manila", "1844-12-31T15:56:07Z", "1844-12-01", "1844-12-01T15:56:08Z", "1844-12-31T15:56:08Z", 30 * oneDay},
 		{"after the skipped 31st", "Asia/Manila", "1844-12-31T15:56:08Z", "1845-01-01", "1844-12-31T15:56:08Z", "1845-01-31T15:56:08Z", 31 * oneDay},
-		{"end of a leap year", "America/New_York", "2097-01-01T04:30:00Z", "2096-12-01", "2096-12-01T05:00:00Z", "2097-01-01T05:00:00Z", 31 * oneDay},
 	}
 	for _, tc := range cases {
 		t.Run(tc.zone+" "+tc.name, func(t *testing.T) {
@@ -53,48 +43,6 @@ func TestMonthNamedCases(t *testing.T) {
 			}
 			if start, end := got.Start.Location().String(), got.End.Location().String(); start != tc.zone || end != tc.zone {
 				t.Errorf("zones of the ends: got %s and %s, want %s", start, end, tc.zone)
-			}
-		})
-	}
-}
-
-// The test compares every second of the days around a month's end with the
-// months of the zone.
-func TestMonthEverySecond(t *testing.T) {
-	t.Parallel()
-	changes := map[string]string{
-		"America/St_Johns": "2009-11-01T02:31:00Z",
-		"America/Havana":   "2026-11-01T05:00:00Z",
-		"Pacific/Apia":     "2011-12-31T10:00:00Z",
-		"Asia/Manila":      "1844-12-31T15:56:08Z",
-		"Asia/Amman":       "1985-03-31T22:00:00Z",
-	}
-	for zone, change := range changes {
-		t.Run(zone, func(t *testing.T) {
-			t.Parallel()
-			c := mustNew(t, zone)
-			location, err := time.LoadLocation(zone)
-			if err != nil {
-				t.Fatal(err)
-			}
-			const day = 24 * 60 * 60
-			from := instant(t, change).Unix() - day
-			numbers := make([]int, 2*day)
-			for i := range numbers {
-				numbers[i] = month(time.Unix(from+int64(i), 0), location)
-			}
-			starts, ends := runs(numbers)
-			for i := range numbers {
-				at := time.Unix(from+int64(i), 0)
-				got := c.Month(at)
-				// The first run begins before the list, and the last months end after it.
-				start, end := time.Unix(from+int64(starts[i]), 0), time.Unix(from+int64(ends[i]), 0)
-				if starts[i] > 0 && !got.Start.Equal(start) || starts[i] == 0 && got.Start.After(start) {
-					t.Fatalf("at %s: got the start %s, want %s", at.UTC(), got.Start, start)
-				}
-				if ends[i] < len(numbers) && !got.End.Equal(end) || ends[i] == len(numbers) && got.End.Before(end) {
-					t.Fatalf("at %s: got the end %s, want %s", at.UTC(), got.End, end)
-				}
 			}
 		})
 	}
@@ -125,22 +73,6 @@ func TestMonthOfAMovedClock(t *testing.T) {
 		if got := c.At(at).Day.String(); got != step.day {
 			t.Errorf("at %s: got day %s, want %s", step.at, got, step.day)
 		}
-	}
-}
-
-// A client that waits as long as it is told is in a later month.
-func TestRetryAfterOfMonths(t *testing.T) {
-	t.Parallel()
-	for _, zone := range []string{"UTC", "Europe/Berlin", "America/Havana", "Asia/Amman", "Pacific/Apia"} {
-		c := mustNew(t, zone)
-		rapid.Check(t, func(t *rapid.T) {
-			at := time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "second"), rapid.Int64Range(0, 1e9-1).Draw(t, "nanosecond"))
-			this := c.Month(at)
-			wait := time.Duration(this.RetryAfter(at)) * time.Second
-			if later := c.Month(at.Add(wait)); later.Day <= this.Day || this.End.Sub(at) <= wait-time.Second {
-				t.Fatalf("%s, at %s: %s later it is %s", zone, at.UTC(), wait, later.Day)
-			}
-		})
 	}
 }
 
@@ -185,6 +117,14 @@ func TestDayMonth(t *testing.T) {
 		first, last := day.Month()
 		if got := first.String() + " " + last.String(); got != want {
 			t.Errorf("month of %s: got %s, want %s", day, got, want)
+		}
+		if parsed, err := calendar.ParseDay(day.String()); parsed != day || err != nil {
+			t.Errorf("day %s: got %d, %v, want %d", day, parsed, err, day)
+		}
+	}
+	for _, text := range []string{"", "2026-11-31", "2026-1-1", "20261120", "2026-11-20T00:00:00Z"} {
+		if got, err := calendar.ParseDay(text); err == nil {
+			t.Errorf("%q: got %d", text, got)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {

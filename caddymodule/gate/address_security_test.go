@@ -66,23 +66,6 @@ func TestAddressesOfKeys(t *testing.T) {
 	}
 }
 
-// TestAddressBeforePlan: a client at another address does not learn what the
-// key and its account may do.
-func TestAddressBeforePlan(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	w.account(t, "acc_1")
-	bearer := w.key(t, store.Key{ID: "key_2", Account: "acc_1", Name: "own", Addresses: networks("203.0.113.0/24")})
-	if _, err := w.store.ChangeAccount(t.Context(), "acc_1", func(a *store.Account, _ bool) error { a.Plan = "gone"; return nil }); err != nil {
-		t.Fatal(err)
-	}
-	for address, code := range map[string]string{"192.0.2.1": `"address_not_allowed"`, "203.0.113.7": `"plan_required"`} {
-		if got := w.from(t, address, bearer); got.Code != http.StatusForbidden || !strings.Contains(got.Body.String(), code) {
-			t.Errorf("from %s: got %d %s, want %s", address, got.Code, got.Body, code)
-		}
-	}
-}
-
 // recording is a store that keeps the last record: stores write records later.
 type recording struct {
 	store.Store

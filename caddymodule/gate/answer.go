@@ -59,7 +59,7 @@ func (b *beginning) FlushError() error {
 // when the headers of the upstream are set and can still be changed.
 type answer struct {
 	beginning
-	owner  owner
+	owner  owner // nil if shadow passes the request unchanged
 	body   *body // of the request if the gate watches it, or nil
 	status int   // of the final answer; 0 before
 	gone   bool  // the server reported a closed connection; see WriteHeader
@@ -86,7 +86,9 @@ func (a *answer) begin(status int) {
 		return
 	}
 	a.status = status
-	a.owner.begun(status)
+	if a.owner != nil {
+		a.owner.begun(status)
+	}
 	if a.body != nil && !a.body.isWhole() {
 		apierror.CloseUnread(a.ResponseWriter, a.body.request)
 	}
@@ -100,7 +102,11 @@ func (a *answer) end(otherwise int) {
 }
 
 // interim removes the gate's headers from an answer with a status 1xx.
-func (a *answer) interim() { strip(a.Header()) }
+func (a *answer) interim() {
+	if a.owner != nil {
+		strip(a.Header())
+	}
+}
 
 // WriteHeader sees the status of the final answer.
 //
@@ -108,7 +114,7 @@ func (a *answer) interim() { strip(a.Header()) }
 // Caddy's proxy then answers 499, as if the client were gone. A client that
 // broke its body may wait for the answer, so the gate answers it.
 func (a *answer) WriteHeader(status int) {
-	if status == statusClientGone && a.body.fault() != nil {
+	if status == statusClientGone && a.owner != nil && a.body.fault() != nil {
 		a.gone = true
 		return
 	}

@@ -208,24 +208,6 @@ func BenchmarkHash(b *testing.B) {
 	}
 }
 
-// BenchmarkRefusals measures two refusals: of a call without calls left, and
-// of an unknown token.
-func BenchmarkRefusals(b *testing.B) {
-	for name, limit := range map[string]policy.Limit{"exhausted": 0, "invalid": 1} {
-		b.Run(name, func(b *testing.B) {
-			g, bearer := refusing(b, limit)
-			c := newCaller([]string{bearer})
-			b.ReportAllocs()
-			for b.Loop() {
-				c.prepare()
-				if err := g.Serve(c.writer, c.request, noop{}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // refusing returns a gate and a token that it refuses: for the limit if that
 // is 0, otherwise because the token is unknown.
 func refusing(t testing.TB, limit policy.Limit) (*gate.Gate, string) {

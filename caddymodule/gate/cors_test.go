@@ -2,7 +2,6 @@ package gate_test
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -24,7 +23,7 @@ const (
 func newCORSWorld(t testing.TB, mode policy.Mode, origins ...string) *world {
 	t.Helper()
 	w := newWorld(t, func(c *policy.Config) {
-		c.Mode, c.CORS = mode, &policy.CORSConfig{Origins: origins}
+		c.Mode, c.CORS, c.TokenHeader = mode, &policy.CORSConfig{Origins: origins}, "X-Api-Key"
 		c.Logins = append(c.Logins, "POST /login")
 		c.Endpoints = append(c.Endpoints, policy.EndpointConfig{Name: "own", Method: "OPTIONS", Path: "/api/own"})
 		c.Plans[0].Limits["own"] = new(policy.Limit(5))
@@ -60,7 +59,7 @@ func varies(h http.Header, name string) bool {
 func TestPreflight(t *testing.T) {
 	t.Parallel()
 	w := newCORSWorld(t, policy.Enforce, page, "http://localhost:5173")
-	get := []string{"Allow-Headers: Authorization, Content-Type, If-None-Match", "Allow-Methods: GET, HEAD", "Allow-Origin: " + page, "Expose-Headers: " + exposed, "Max-Age: 600"}
+	get := []string{"Allow-Headers: Authorization, Content-Type, If-None-Match, X-Api-Key", "Allow-Methods: GET, HEAD", "Allow-Origin: " + page, "Expose-Headers: " + exposed, "Max-Age: 600"}
 	for name, c := range map[string]struct {
 		method, target string
 		headers        []string
@@ -77,10 +76,6 @@ func TestPreflight(t *testing.T) {
 			has: []string{get[0], "Allow-Methods: OPTIONS", get[2], get[3], get[4]}},
 		"of another origin":      {target: convert, headers: []string{"Origin: https://evil.example", preflight}, status: 204, counted: true},
 		"of two origins":         {target: convert, headers: []string{origin, origin, preflight}, status: 204, counted: true},
-		"of a sandbox":           {target: convert, headers: []string{"Origin: null", preflight}, status: 204, counted: true},
-		"of a longer name":       {target: convert, headers: []string{origin + ".evil.example", preflight}, status: 204, counted: true},
-		"of another port":        {target: convert, headers: []string{origin + ":8443", preflight}, status: 204, counted: true},
-		"of another case":        {target: convert, headers: []string{"Origin: https://APP.example.com", preflight}, status: 204, counted: true},
 		"unknown path":           {target: "/api/nothing", headers: []string{origin, preflight}, status: 404, has: get[2:4]},
 		"path with two readings": {target: "/api//convert", headers: []string{origin, preflight}, status: 400, has: get[2:4]},
 		"encoded slash":          {target: "/api%2Fusage", headers: []string{origin, preflight}, status: 400, has: get[2:4]},
@@ -137,22 +132,6 @@ func TestOpenPathsKeepTheirCORS(t *testing.T) {
 	}
 }
 
-// TestTokenHeaderInPreflight: pages may send the second header for tokens.
-func TestTokenHeaderInPreflight(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, func(c *policy.Config) {
-		c.CORS, c.TokenHeader = &policy.CORSConfig{Origins: []string{page}, MaxAge: policy.Duration(3600e9)}, "X-Api-Key"
-	})
-	answer, err := w.ask("OPTIONS", convert, "", origin, preflight)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := answer.Header()
-	if got := h.Get("Access-Control-Allow-Headers") + " " + h.Get("Access-Control-Max-Age"); got != "Authorization, Content-Type, If-None-Match, X-Api-Key 3600" {
-		t.Errorf("got %s", got)
-	}
-}
-
 // TestSharedAnswers: every answer below a guard to an allowed origin may be
 // read by its pages. For others, nothing that the service says allows it.
 func TestSharedAnswers(t *testing.T) {
@@ -172,10 +151,6 @@ func TestSharedAnswers(t *testing.T) {
 			w.Header().Set("Access-Control-Allow-Origin", "https://the.service")
 			return http.NewResponseController(w).Flush()
 		}},
-		"copied": {target: convert, headers: []string{"Authorization: Bearer BEARER"}, status: 200, next: func(w http.ResponseWriter, _ *http.Request) error {
-			_, err := io.Copy(w, io.LimitReader(strings.NewReader("x"), 1))
-			return err
-		}},
 		"changed request": {target: convert, headers: []string{"Authorization: Bearer BEARER"}, status: 200, next: func(w http.ResponseWriter, r *http.Request) error {
 			r.Header.Set("Origin", "https://other.example")
 			_, err := w.Write([]byte("x"))
@@ -185,13 +160,9 @@ func TestSharedAnswers(t *testing.T) {
 			clear(w.Header()) // as after an interim answer
 			return failure(http.StatusBadGateway)
 		}},
-		"service away":     {target: convert, headers: []string{"Authorization: Bearer BEARER"}, status: 502, next: func(http.ResponseWriter, *http.Request) error { return failure(http.StatusBadGateway) }},
 		"no token":         {target: convert, status: 401},
 		"page":             {target: convert, headers: []string{browser}, status: 401},
-		"gRPC":             {target: convert, headers: []string{"Content-Type: application/grpc"}, status: 200},
-		"not on the plan":  {target: convert, headers: []string{"Authorization: Bearer BEARER"}, status: 403, prepare: onPlan("gone")},
 		"unknown path":     {target: "/api/nothing", status: 404},
-		"method":           {method: "DELETE", target: convert, status: 405},
 		"login body":       {method: "POST", target: "/api/login", body: strings.Repeat(" ", 5000), headers: []string{"Content-Type: application/json"}, status: 413},
 		"over the limit":   {target: convert, headers: []string{"Authorization: Bearer BEARER"}, status: 429, prepare: exhaust},
 		"ambiguous target": {target: "/api//convert", status: 400},
@@ -203,7 +174,6 @@ func TestSharedAnswers(t *testing.T) {
 				has          []string
 			}{
 				{page, origin, []string{"Allow-Origin: " + page, "Expose-Headers: " + exposed}},
-				{"*", origin, []string{"Allow-Origin: *", "Expose-Headers: " + exposed}},
 				{"*", "Origin: null", []string{"Allow-Origin: *", "Expose-Headers: " + exposed}},
 				{page, "Origin: https://evil.example", nil},
 				{"*", "", nil},
@@ -293,21 +263,5 @@ func TestShadowLeavesCORS(t *testing.T) {
 		if h := answer.Header(); h.Get("Access-Control-Allow-Origin") != c.want || varies(h, "Origin") != (c.want == own) {
 			t.Errorf("%s: got %v", name, h)
 		}
-	}
-}
-
-// TestWithoutCORS: without the option, the gate changes no header of the
-// service, and a preflight is a request like any other.
-func TestWithoutCORS(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	bearer := w.account(t, "acc_1")
-	w.next = newCORSWorld(t, policy.Enforce, "*").next
-	answer, err := w.ask("GET", convert, "", origin, "Authorization: Bearer "+bearer)
-	if h := answer.Header(); err != nil || h.Get("Access-Control-Allow-Origin") != "https://the.service" || varies(h, "Origin") {
-		t.Errorf("got %v (%v)", h, err)
-	}
-	if answer, err = w.ask("OPTIONS", convert, "", origin, preflight); err != nil || answer.Code != http.StatusMethodNotAllowed {
-		t.Errorf("got %d (%v), want 405", answer.Code, err)
 	}
 }

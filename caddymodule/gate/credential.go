@@ -16,22 +16,18 @@ import (
 type credential struct {
 	// hash finds the token. It stands for the account of an identity.
 	hash token.Hash
-	// foreign is nil for a token that the gate made.
-	foreign *foreignToken
+	// whole is the hash of the whole text of a token that the gate did not make,
+	// and zero for others. hash differs if the token has a prefix.
+	whole token.Hash
 	// user and account are those of an identity.
 	user, account string
 }
 
-// foreignToken is a token that the gate did not make.
-type foreignToken struct {
-	// isSplit tells that the hash of the credential is that of the prefix and
-	// the rest. Then whole is the hash of the whole text.
-	isSplit bool
-	whole   token.Hash
-}
-
 // isIdentity tells whether the account is known without a token.
 func (c *credential) isIdentity() bool { return c.account != "" }
+
+// isForeign tells whether the gate did not make the token.
+func (c *credential) isForeign() bool { return c.whole != token.Hash{} }
 
 // credentialOf finds the token or the identity of a request to an endpoint.
 // A token in the query string is refused and not ignored (RFC 6750, 5.3): the
@@ -121,9 +117,9 @@ func (g *Gate) parse(text string) (credential, *Refusal) {
 	}
 	whole := token.Foreign(text)
 	if hash, found := token.SplitPrefix(text); found {
-		return credential{hash: hash, foreign: &foreignToken{isSplit: true, whole: whole}}, nil
+		return credential{hash: hash, whole: whole}, nil
 	}
-	return credential{hash: whole, foreign: new(foreignToken)}, nil
+	return credential{hash: whole, whole: whole}, nil
 }
 
 // identityOf is the credential of a user that another handler has
@@ -225,9 +221,7 @@ func checkQuery(query string) *Refusal {
 // gate under any name. Other names, such as key and token, can be parameters of
 // the service.
 func carriesToken(query string) bool {
-	for query != "" {
-		var pair string
-		pair, query = cutAny(query, "&;")
+	for pair := range strings.FieldsFuncSeq(query, separates) {
 		name, value, _ := strings.Cut(pair, "=")
 		name = unescaped(name)
 		if spells(name, "accesstoken") || spells(name, "apikey") {
@@ -267,11 +261,6 @@ func spells(name, word string) bool {
 	return word == ""
 }
 
-// cutAny splits at the first of several separators: some servers split
-// parameters at semicolons too.
-func cutAny(s, separators string) (before, after string) {
-	if i := strings.IndexAny(s, separators); i >= 0 {
-		return s[:i], s[i+1:]
-	}
-	return s, ""
-}
+// separates tells whether a character ends a parameter: some servers split at
+// semicolons too.
+func separates(c rune) bool { return c == '&' || c == ';' }

@@ -11,23 +11,22 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
+// TestCarriesToken: a token in the query is found under each name that says
+// token, and a token of the gate under any name. Parameters of the service pass.
 func TestCarriesToken(t *testing.T) {
 	t.Parallel()
+	made, err := token.New(token.Key, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := made.Reveal()
 	for query, want := range map[string]bool{
-		"":                     false,
-		"date=2026-01-01":      false,
-		"access_tokens=1":      false,
-		"x=access_token":       false,
-		"x=1&y=api_key":        false,
-		"%zz=1":                false,
-		"access_token=1":       true,
-		"Api_Key":              true,
-		"a&b;api_key=":         true,
-		"%61pi%5Fkey=1":        true,
-		"access%5ftoken=1":     true,
-		"&&access_token":       true,
-		"api_key%00=1":         false,
-		"a=%26access_token%3D": false,
+		"access_token=1": true, "Api_Key": true, "a&b;api_key=": true, "%61pi%5Fkey=1": true, "access%5ftoken=1": true, "&&access_token": true,
+		"apikey=x": true, "apiKey=x": true, "api-key=x": true, "api.key=x": true, "accessToken=x": true, "access-token=x": true,
+		"token=" + own: true, "x=1&t=" + own: true, "%74=" + own: true, "t=" + strings.ReplaceAll(own, "_", "%5F") + ";a=1": true,
+		"": false, "date=2026-01-01": false, "access_tokens=1": false, "x=access_token": false, "x=1&y=api_key": false, "%zz=1": false,
+		"api_key%00=1": false, "a=%26access_token%3D": false,
+		"token=x": false, "key": false, "apikeys=x": false, "api=key": false, "my_api_key=x": false, "_=1": false, "=" + own[:len(own)-1] + "!": false,
 	} {
 		if got := carriesToken(query); got != want {
 			t.Errorf("%q: got %t, want %t", query, got, want)

@@ -355,47 +355,6 @@ func TestShadowOfService(t *testing.T) {
 	}
 }
 
-// TestShadowEndedWithAnotherFault: shadow refuses an ended token of the gate,
-// wherever it is, and a disabled account, also in a request with another
-// fault. The service never sees the token.
-func TestShadowEndedWithAnotherFault(t *testing.T) {
-	t.Parallel()
-	w, got := fronting(t, func(c *policy.Config) {
-		c.Mode = policy.Shadow
-		c.Identity = &policy.IdentityConfig{Placeholder: "{http.auth.user.id}", Plan: "small"}
-	})
-	bearer := w.account(t, "acc_1")
-	if err := w.store.RevokeKey(t.Context(), "acc_1", "key_acc_1", noon); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := storetest.PutAccount(t.Context(), w.store, store.Account{ID: "gone", Plan: "small", Disabled: true}); err != nil {
-		t.Fatal(err)
-	}
-	socket := []string{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Protocol: tollgate.bearer." + bearer}
-	for _, c := range []struct {
-		name, target, identity string
-		headers                []string
-	}{
-		{"in Authorization", convert + "?api_key=1", "", []string{"Authorization: Bearer " + bearer}},
-		{"in the token header", convert, "", []string{"X-Api-Key: " + bearer}},
-		{"in the token header, and one in the query", convert + "?api_key=1", "", []string{"X-Api-Key: " + bearer}},
-		{"in the token header, and another scheme", convert, "", []string{"X-Api-Key: " + bearer, "Authorization: Basic eDp5"}},
-		{"a subprotocol", "/api/rates/EUR", "", socket},
-		{"a subprotocol, and a token header", "/api/rates/EUR", "", append(socket, "X-Api-Key: x")},
-		{"a disabled identity", convert, "gone", nil},
-		{"a disabled identity, and a token in the query", convert + "?api_key=1", "gone", nil},
-	} {
-		w.mu.Lock()
-		w.identity = c.identity
-		w.mu.Unlock()
-		got.header = nil
-		answer, err := w.ask("GET", c.target, "", c.headers...)
-		if err != nil || answer.Code != http.StatusUnauthorized || got.header != nil {
-			t.Errorf("%s: got %d, %v; the service got %v", c.name, answer.Code, err, got.header)
-		}
-	}
-}
-
 // TestDeletedIdentity: an identity whose account is deleted during its call is
 // refused. The next call makes the account again.
 func TestDeletedIdentity(t *testing.T) {
@@ -442,4 +401,53 @@ func (s *slowGrants) Grant(ctx context.Context, hash token.Hash, now time.Time) 
 		<-s.resume
 	}
 	return s.Store.Grant(ctx, hash, now)
+}
+
+// TestShadowEndedWithAnotherFault: a request with another fault does not take an
+// ended token of the gate, wherever it is, or a disabled account past shadow. The
+// service never sees the token. With a live token, it passes as a call of the
+// account.
+func TestShadowEndedWithAnotherFault(t *testing.T) {
+	t.Parallel()
+	w, got := fronting(t, func(c *policy.Config) {
+		c.Mode = policy.Shadow
+		c.Identity = &policy.IdentityConfig{Placeholder: "{http.auth.user.id}", Plan: "small"}
+	})
+	live, ended := w.account(t, "acc_1"), w.account(t, "acc_2")
+	if err := w.store.RevokeKey(t.Context(), "acc_2", "key_acc_2", noon); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := storetest.PutAccount(t.Context(), w.store, store.Account{ID: "gone", Plan: "small", Disabled: true}); err != nil {
+		t.Fatal(err)
+	}
+	upgrade := []string{"Connection: Upgrade", "Upgrade: websocket"}
+	const bearer, own, socket = "Authorization: Bearer TOKEN", "X-Api-Key: TOKEN", "Sec-WebSocket-Protocol: tollgate.bearer.TOKEN"
+	for _, c := range []struct {
+		name, target, identity string
+		headers                []string
+	}{
+		{"in Authorization", convert + "?api_key=1", "", []string{bearer}},
+		{"in the token header", convert + "?api_key=1", "", []string{own}},
+		{"in the token header, and another scheme", convert, "", []string{own, "Authorization: Basic eDp5"}},
+		{"second of two fields", convert, "", []string{"Authorization: Bearer junk", bearer}},
+		{"an upgrade", convert, "", append(upgrade, bearer)},
+		{"a subprotocol, and a token header", "/api/rates/EUR", "", append(upgrade, socket, "X-Api-Key: x")},
+		{"a disabled identity, and a token in the query", convert + "?api_key=1", "gone", nil},
+	} {
+		for _, text := range []string{live, ended} {
+			w.mu.Lock()
+			w.identity = c.identity
+			w.mu.Unlock()
+			var headers []string
+			for _, line := range c.headers {
+				headers = append(headers, strings.Replace(line, "TOKEN", text, 1))
+			}
+			got.header = nil
+			answer, err := w.ask("GET", c.target, "", headers...)
+			if passes := text == live && c.identity == ""; err != nil || (answer.Code == http.StatusUnauthorized) == passes ||
+				(got.header.Get("Tollgate-Account") == "acc_1") != passes || !passes && got.header != nil {
+				t.Errorf("%s, live %t: got %d, %v; the service got %v", c.name, text == live, answer.Code, err, got.header)
+			}
+		}
+	}
 }

@@ -54,6 +54,7 @@ func (s *simulation) keyLimits() []store.Limit { return s.distinct(3, s.limit) }
 func (s *simulation) config(zone string) policy.Config {
 	c := policy.Config{
 		Timezone: zone, Guard: []string{"/api/"}, Usage: "GET /api/usage",
+		Refund: rapid.SampledFrom([]policy.Refund{policy.RefundUnreachable, policy.RefundServerErrors}).Draw(s.T, "refund"),
 		Endpoints: []policy.EndpointConfig{
 			{Name: "convert", Method: "GET", Path: "/api/convert"},
 			{Name: "history", Method: "GET", Path: "/api/history", Cost: int64(rapid.IntRange(1, 4).Draw(s.T, "cost"))},
@@ -99,9 +100,9 @@ func (s *simulation) step() time.Duration {
 	case 3:
 		return time.Duration(rapid.IntRange(0, int(2*time.Hour)).Draw(s.T, "ns"))
 	case 4, 5:
-		return max(0, s.model.span(now, layouts[store.Day]).end.Add(near).Sub(now))
+		return max(0, s.model.calendar.At(now).End.Add(near).Sub(now))
 	case 6:
-		return max(0, s.model.span(now, layouts[store.Month]).end.Add(near).Sub(now))
+		return max(0, s.model.calendar.Month(now).End.Add(near).Sub(now))
 	}
 	return time.Duration(rapid.IntRange(1, 40*24).Draw(s.T, "hours")) * time.Hour
 }

@@ -82,23 +82,6 @@ func (c *Call) longestWait() (longest store.Limit, wait time.Duration) {
 			longest, wait = limit, w
 		}
 	}
-	if longest.Period.IsPace() {
-		return c.afterSecondMidnight(longest, wait)
-	}
-	return longest, wait
-}
-
-// afterSecondMidnight lengthens the wait for a pace if today comes again
-// meanwhile, and with it a limit that refuses the call: in St. John's clocks
-// went back from 00:01 to 23:01.
-func (c *Call) afterSecondMidnight(longest store.Limit, wait time.Duration) (store.Limit, time.Duration) {
-	then := c.gate.Policy.Calendar.At(c.began.Add(time.Duration(wholeSeconds(wait)) * time.Second))
-	for i, limit := range c.limits {
-		refuses := c.rooms[i].Remaining < c.cost && !limit.Period.IsPace()
-		if refuses && then.Day == c.day.Day && limit.Period > longest.Period {
-			longest, wait = limit, then.End.Sub(c.began)
-		}
-	}
 	return longest, wait
 }
 

@@ -13,7 +13,7 @@ import (
 
 // find reads the first grant of a request.
 func (g *Gate) find(r *http.Request, db Store, by *credential, now time.Time) (store.Grant, *Refusal) {
-	if by.foreign != nil {
+	if by.isForeign() {
 		return g.findForeign(r, db, by, now)
 	}
 	grant, refusal := g.read(r.Context(), db, by, now, false)
@@ -28,7 +28,7 @@ func (g *Gate) find(r *http.Request, db Store, by *credential, now time.Time) (s
 // only those that were accepted from the client before: otherwise a right
 // guess would show.
 func (g *Gate) findForeign(r *http.Request, db Store, by *credential, now time.Time) (store.Grant, *Refusal) {
-	client, text := login.ClientOf(g.Server.Client(r)), by.text()
+	client, text := login.ClientOf(g.Server.Client(r)), by.whole
 	wait := g.Guesses.Wait(now, client, text)
 	if wait > 0 {
 		return store.Grant{}, manyTokens(wait)
@@ -46,14 +46,6 @@ func (g *Gate) findForeign(r *http.Request, db Store, by *credential, now time.T
 	return grant, refusal
 }
 
-// text returns the hash of the text of a foreign token.
-func (c *credential) text() token.Hash {
-	if c.foreign.isSplit {
-		return c.foreign.whole
-	}
-	return c.hash
-}
-
 // mayBelongToService tells whether a refused credential may be valid for the
 // service: a foreign token or an identity that the gate does not know.
 func (c *credential) mayBelongToService(f *Refusal) bool {
@@ -63,7 +55,7 @@ func (c *credential) mayBelongToService(f *Refusal) bool {
 	case c.isIdentity():
 		return f != refuseInvalidToken // the account is disabled
 	}
-	return c.foreign != nil
+	return c.isForeign()
 }
 
 // refuseUnknown says that there is no account of an identity. It is not sent.
@@ -93,11 +85,11 @@ func (g *Gate) read(ctx context.Context, db Store, by *credential, now time.Time
 // rest is tried first: a store elsewhere would need a second round trip.
 func (c *credential) find(ctx context.Context, in func(context.Context, token.Hash, time.Time) (store.Grant, error), now time.Time) (store.Grant, error) {
 	grant, err := in(ctx, c.hash, now)
-	if c.foreign == nil || !c.foreign.isSplit || !errors.Is(err, store.ErrNoGrant) {
+	if !c.isForeign() || c.hash == c.whole || !errors.Is(err, store.ErrNoGrant) {
 		return grant, err
 	}
-	if grant, err = in(ctx, c.foreign.whole, now); err == nil {
-		c.hash, c.foreign = c.foreign.whole, new(foreignToken)
+	if grant, err = in(ctx, c.whole, now); err == nil {
+		c.hash = c.whole
 	}
 	return grant, err
 }

@@ -3,6 +3,7 @@ package gate
 import (
 	"net/http"
 	"testing"
+	"time"
 )
 
 // TestGRPCStatus maps every status that the gate refuses with.
@@ -46,5 +47,28 @@ func TestIsGRPC(t *testing.T) {
 	}
 	if isGRPC(http.Header{}) {
 		t.Error("a request without Content-Type is taken for gRPC")
+	}
+}
+
+// TestWaitInWords: minutes are rounded up, so that a client that waits that long
+// is admitted. A day can begin later than at midnight.
+func TestWaitInWords(t *testing.T) {
+	t.Parallel()
+	for seconds, want := range map[int]string{
+		1: "in 1 second", 90: "in 90 seconds", 91: "in 2 minutes", 241: "in 5 minutes", 5400: "in 90 minutes",
+		5460: "in about 2 hours", 86400: "in about 24 hours", 11 * 86400: "in about 11 days",
+	} {
+		if got := inWords(seconds); got != want {
+			t.Errorf("%d: got %q, want %q", seconds, got, want)
+		}
+	}
+	cairo, err := time.LoadLocation("Africa/Cairo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[string]string{"2127-04-25T01:00:00": "at 01:00 (Africa/Cairo)", "2127-04-26T00:00:00": "at midnight (Africa/Cairo)"} {
+		if end, err := time.ParseInLocation("2006-01-02T15:04:05", at, cairo); err != nil || clock(end) != want {
+			t.Errorf("%s: got %q, %v, want %q", at, clock(end), err, want)
+		}
 	}
 }

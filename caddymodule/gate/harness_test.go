@@ -55,15 +55,6 @@ var noon = time.Date(2126, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func newWorld(t testing.TB, change func(*policy.Config)) *world {
 	t.Helper()
-	db, err := badgerstore.Open(t.TempDir(), badgerstore.Options{Reserve: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Errorf("closing the store: %v", err)
-		}
-	})
 	c := policy.Config{
 		Guard:  []string{"/api/"},
 		Logins: []string{"POST /api/login"},
@@ -80,12 +71,26 @@ func newWorld(t testing.TB, change func(*policy.Config)) *world {
 	if change != nil {
 		change(&c)
 	}
-	w := &world{store: db, now: noon, outcomes: map[string]int{}, next: func(w http.ResponseWriter, _ *http.Request) error {
+	w := &world{store: openStore(t), now: noon, outcomes: map[string]int{}, next: func(w http.ResponseWriter, _ *http.Request) error {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}}
 	w.configure(t, c)
 	return w
+}
+
+func openStore(t testing.TB) store.Store {
+	t.Helper()
+	db, err := badgerstore.Open(t.TempDir(), badgerstore.Options{Reserve: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Errorf("closing the store: %v", err)
+		}
+	})
+	return db
 }
 
 // secret is the configured secret of the gates in these tests.

@@ -145,9 +145,7 @@ func (g *Gate) removeSecrets(r *http.Request) {
 // answers instead of the upstream must not get them.
 func (g *Gate) unmark(r *http.Request) {
 	g.Server.Mark(r, nil)
-	for _, name := range [...]string{
-		"Tollgate-Account", "Tollgate-Plan", "Tollgate-Key", "Tollgate-Abilities", assertion.Header, assertion.ProofHeader,
-	} {
+	for _, name := range [...]string{"Tollgate-Account", "Tollgate-Plan", "Tollgate-Key", "Tollgate-Abilities", assertion.Header} {
 		delete(r.Header, name)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -24,69 +23,6 @@ func override(limit store.Limit, lasts time.Duration) store.Override {
 	return o
 }
 
-// TestFieldsOfLimits: the RateLimit fields have an item for each limit that is
-// a number: those of the plan, then those that overrides add, then those of
-// the key.
-func TestFieldsOfLimits(t *testing.T) {
-	t.Parallel()
-	all := []policy.LimitConfig{
-		{Endpoint: "all", Period: "second", Limit: 10}, {Endpoint: "convert", Period: "month", Limit: 100},
-		{Endpoint: "rates", Period: "month", Limit: 7}, {Endpoint: "all", Limit: 50}, {Endpoint: "all", Period: "month", Limit: 80},
-	}
-	day, month := store.Limit{Endpoint: "convert", Period: store.Day, Max: 9}, store.Limit{Endpoint: "convert", Period: store.Month, Max: 90}
-	for name, c := range map[string]struct {
-		more      []policy.LimitConfig
-		overrides []store.Override
-		key       []store.Limit
-		want      string
-	}{
-		"five of a plan": {all, nil, nil,
-			`"convert";q=5;w=86400, "all-second";q=10;w=1, "convert-month";q=100;w=2592000, "all";q=50;w=86400, "all-month";q=80;w=2592000 ` +
-				`"convert";r=4;t=43200, "all-second";r=9;t=1, "convert-month";r=99;t=907200, "all";r=49;t=43200, "all-month";r=79;t=907200`},
-		"paces": {[]policy.LimitConfig{{Endpoint: "convert", Period: "minute", Limit: 60}, {Endpoint: "convert", Period: "hour", Limit: 7}}, nil, nil,
-			`"convert";q=5;w=86400, "convert-minute";q=60;w=60, "convert-hour";q=7;w=3600 "convert";r=4;t=43200, "convert-minute";r=59;t=1, "convert-hour";r=6;t=515`},
-		"an override replaces": {nil, []store.Override{override(day, 0)}, nil, `"convert";q=9;w=86400 "convert";r=8;t=43200`},
-		"an override adds":     {nil, []store.Override{override(month, time.Hour)}, nil, `"convert";q=5;w=86400, "convert-month";q=90;w=2592000 "convert";r=4;t=43200, "convert-month";r=89;t=907200`},
-		"an override has ended": {nil, []store.Override{{Limit: day, ExpiresAt: noon}}, nil,
-			`"convert";q=5;w=86400 "convert";r=4;t=43200`},
-		"an override without a limit":    {nil, []store.Override{override(store.Limit{Endpoint: "convert", Period: store.Day, Max: store.Unlimited}, 0)}, nil, " "},
-		"an override of another":         {nil, []store.Override{override(store.Limit{Endpoint: "rates", Period: store.Day, Max: 9}, 0)}, nil, `"convert";q=5;w=86400 "convert";r=4;t=43200`},
-		"of the key":                     {nil, nil, []store.Limit{month, {Endpoint: "rates", Period: store.Day, Max: 1}, {Endpoint: "all", Period: store.Day, Max: 3}}, `"convert";q=5;w=86400, "key-convert-month";q=90;w=2592000, "key-all";q=3;w=86400 "convert";r=4;t=43200, "key-convert-month";r=89;t=907200, "key-all";r=2;t=43200`},
-		"an override and one of the key": {nil, []store.Override{override(month, 0)}, []store.Limit{day}, `"convert";q=5;w=86400, "convert-month";q=90;w=2592000, "key-convert";q=9;w=86400 "convert";r=4;t=43200, "convert-month";r=89;t=907200, "key-convert";r=8;t=43200`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := limited(t, c.more...)
-			w.account(t, "acc_1")
-			w.override(t, "acc_1", c.overrides...)
-			bearer := w.key(t, store.Key{ID: "key_2", Account: "acc_1", Name: "own", Limits: c.key})
-			if got := rateLimit(w.get(t, convert, bearer)); got != c.want {
-				t.Errorf("got  %s\nwant %s", got, c.want)
-			}
-		})
-	}
-}
-
-// TestPolicyChangesWithTheMonth: the cached RateLimit-Policy is not that of
-// another month.
-func TestPolicyChangesWithTheMonth(t *testing.T) {
-	t.Parallel()
-	w := limited(t, policy.LimitConfig{Endpoint: "convert", Period: "month", Limit: 9})
-	bearer := w.account(t, "acc_1")
-	for _, c := range []struct {
-		at   time.Time
-		want string
-	}{
-		{time.Date(2127, 1, 31, 23, 59, 59, 0, time.UTC), `"convert";q=5;w=86400, "convert-month";q=9;w=2678400 "convert";r=4;t=1, "convert-month";r=8;t=1`},
-		{time.Date(2127, 2, 1, 0, 0, 0, 0, time.UTC), `"convert";q=5;w=86400, "convert-month";q=9;w=2419200 "convert";r=4;t=86400, "convert-month";r=8;t=2419200`},
-	} {
-		w.set(c.at)
-		if got := rateLimit(w.get(t, convert, bearer)); got != c.want {
-			t.Errorf("at %v: got %s, want %s", c.at, got, c.want)
-		}
-	}
-}
-
 // noUpstream fails the test if a refused call reaches the upstream.
 func noUpstream(t *testing.T) handlerFunc {
 	return func(http.ResponseWriter, *http.Request) error {
@@ -96,7 +32,7 @@ func noUpstream(t *testing.T) handlerFunc {
 }
 
 // TestLongestWaitAnswers: of several limits that refuse a call, the one with the
-// longest wait answers. A client that waits that long is admitted.
+// longest wait answers.
 func TestLongestWaitAnswers(t *testing.T) {
 	t.Parallel()
 	const maximum = 3
@@ -116,18 +52,10 @@ func TestLongestWaitAnswers(t *testing.T) {
 	}{
 		"month": {noon, []policy.LimitConfig{limit("convert", "month")}, nil, "907200",
 			`"message":"Monthly API limit exceeded: 3 calls a month to convert. It resets at 2126-12-01T00:00:00Z.","code":"quota_exceeded","endpoint":"convert","period":"month","limit":3,"of":"account","resets_at":"2126-12-01T00:00:00Z"`},
-		"day of all": {noon, []policy.LimitConfig{limit("all", "day"), limit("all", "second")}, nil, "43200",
-			`"message":"Daily API limit exceeded: 3 calls a day to all endpoints together. It resets at 2126-11-21T00:00:00Z.","code":"quota_exceeded","endpoint":"all","period":"day","limit":3,"of":"account","resets_at":"2126-11-21T00:00:00Z"`},
 		"second": {noon, []policy.LimitConfig{limit("all", "second")}, nil, "1",
 			`"message":"Too many calls: at most 3 calls a second to all endpoints together. Try again in 1 second.","code":"rate_limited","endpoint":"all","period":"second","limit":3,"of":"account"`},
-		"hour of two paces": {noon, []policy.LimitConfig{limit("convert", "hour"), limit("convert", "minute")}, nil, "1200",
-			`"message":"Too many calls: at most 3 calls an hour to convert. Try again in 20 minutes.","code":"rate_limited","endpoint":"convert","period":"hour","limit":3,"of":"account"`},
-		"day and month": {noon, []policy.LimitConfig{limit("all", "month"), limit("all", "day")}, nil, "907200",
-			`"message":"Monthly API limit exceeded: 3 calls a month to all endpoints together. It resets at 2126-12-01T00:00:00Z.","code":"quota_exceeded","endpoint":"all","period":"month","limit":3,"of":"account","resets_at":"2126-12-01T00:00:00Z"`},
 		"day and month that end together": {lastDay, []policy.LimitConfig{limit("all", "day"), limit("all", "month")}, nil, "3600",
 			`"message":"Monthly API limit exceeded: 3 calls a month to all endpoints together. It resets at 2126-12-01T00:00:00Z.","code":"quota_exceeded","endpoint":"all","period":"month","limit":3,"of":"account","resets_at":"2126-12-01T00:00:00Z"`},
-		"account before key": {noon, []policy.LimitConfig{limit("all", "day")}, []store.Limit{own(store.Day)}, "43200",
-			`"message":"Daily API limit exceeded: 3 calls a day to all endpoints together. It resets at 2126-11-21T00:00:00Z.","code":"quota_exceeded","endpoint":"all","period":"day","limit":3,"of":"account","resets_at":"2126-11-21T00:00:00Z"`},
 		"longer period of the key": {lastDay, []policy.LimitConfig{limit("all", "day")}, []store.Limit{own(store.Month)}, "3600",
 			`"message":"Monthly API limit of this key exceeded: 3 calls a month to convert. It resets at 2126-12-01T00:00:00Z.","code":"quota_exceeded","endpoint":"convert","period":"month","limit":3,"of":"key","resets_at":"2126-12-01T00:00:00Z"`},
 		"pace of the key": {noon, nil, []store.Limit{own(store.Minute)}, "20",
@@ -144,7 +72,6 @@ func TestLongestWaitAnswers(t *testing.T) {
 					t.Fatalf("got %d %s", got.Code, got.Body)
 				}
 			}
-			upstream := w.next
 			w.next = noUpstream(t)
 			got := w.get(t, convert, bearer)
 			if got.Code != http.StatusTooManyRequests || got.Body.String() != "{"+c.want+"}" || got.Header().Get("Retry-After") != c.retry {
@@ -153,40 +80,7 @@ func TestLongestWaitAnswers(t *testing.T) {
 			if n := w.used(t, "acc_1", "convert", c.at); n != maximum {
 				t.Errorf("counted %d, want %d", n, maximum)
 			}
-			seconds, err := strconv.Atoi(c.retry)
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.next = upstream
-			w.set(c.at.Add(time.Duration(seconds) * time.Second))
-			if got := w.get(t, convert, bearer); got.Code != http.StatusOK {
-				t.Errorf("after the wait: got %d %s", got.Code, got.Body)
-			}
 		})
-	}
-}
-
-// TestRefusalsOfPages: a browser gets the period and the wait in words.
-func TestRefusalsOfPages(t *testing.T) {
-	t.Parallel()
-	for period, want := range map[string][]string{
-		"month":  {"Monthly limit reached", "The limit is 1 call a month to rates.", "Try again on December 1 at midnight (UTC), in about 11 days."},
-		"minute": {"Too many calls", "The limit is 1 call a minute to rates.", "Try again in 60 seconds."},
-	} {
-		w := limited(t, policy.LimitConfig{Endpoint: "rates", Period: period, Limit: 1})
-		bearer := "Authorization: Bearer " + w.account(t, "acc_1")
-		var page *httptest.ResponseRecorder
-		for range 2 {
-			var err error
-			if page, err = w.ask("GET", "/api/rates/EUR", "", bearer, browser); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, words := range want {
-			if page.Code != http.StatusTooManyRequests || !strings.Contains(page.Body.String(), words) {
-				t.Errorf("%s: got %d %s, want %q", period, page.Code, page.Body, words)
-			}
-		}
 	}
 }
 
@@ -213,98 +107,6 @@ func TestRefusalIsNotShared(t *testing.T) {
 			if got.Code != http.StatusTooManyRequests || !strings.Contains(got.Body.String(), want) {
 				t.Errorf("got %d %s, want %s", got.Code, got.Body, want)
 			}
-		}
-	}
-}
-
-// TestOverrideEnds: an override applies to the next call, and ends by itself.
-func TestOverrideEnds(t *testing.T) {
-	t.Parallel()
-	w := limited(t)
-	bearer := w.account(t, "acc_1")
-	for range 5 {
-		w.get(t, convert, bearer)
-	}
-	w.override(t, "acc_1", override(store.Limit{Endpoint: "convert", Period: store.Day, Max: 7}, time.Hour))
-	for _, step := range []struct {
-		after time.Duration
-		want  int
-	}{{0, 200}, {time.Hour - 1, 200}, {time.Hour - 1, 429}, {time.Hour, 429}} {
-		w.set(noon.Add(step.after))
-		if got := w.get(t, convert, bearer); got.Code != step.want {
-			t.Errorf("after %v: got %d %s, want %d", step.after, got.Code, got.Body, step.want)
-		}
-	}
-	if got := w.get(t, convert, bearer); !strings.Contains(got.Body.String(), `"limit":5,`) {
-		t.Errorf("got %s, want the limit of the plan", got.Body)
-	}
-}
-
-// TestLimitsOfKeys: the limit of a key covers its calls only, and both the key
-// and the account must have room.
-func TestLimitsOfKeys(t *testing.T) {
-	t.Parallel()
-	w := limited(t)
-	free := w.account(t, "acc_1")
-	own := w.key(t, store.Key{ID: "key_2", Account: "acc_1", Name: "own", Limits: []store.Limit{{Endpoint: "all", Period: store.Day, Max: 2}}})
-	for i, step := range []struct {
-		target, bearer string
-		want           int
-	}{
-		{convert, free, 200}, {convert, own, 200}, {"/api/rates/EUR", own, 200}, {convert, own, 429}, {"/api/rates/EUR", own, 429},
-		{convert, free, 200}, {convert, free, 200}, {convert, free, 200}, {convert, free, 429},
-		{"/api/usage", own, 200},
-	} {
-		if got := w.get(t, step.target, step.bearer); got.Code != step.want {
-			t.Errorf("step %d: got %d %s, want %d", i, got.Code, got.Body, step.want)
-		}
-	}
-	day := w.gate.Policy.Calendar.At(noon).Day
-	counts, err := w.store.Counts(t.Context(), "acc_1", "key_2", day, day)
-	if err != nil || len(counts) != 3 {
-		t.Errorf("got %+v (%v), want a call to each of three endpoints", counts, err)
-	}
-}
-
-// TestAllIsWithoutUsage: limits of all endpoints do not count the calls to the
-// gate's own endpoint.
-func TestAllIsWithoutUsage(t *testing.T) {
-	t.Parallel()
-	w := limited(t, policy.LimitConfig{Endpoint: "all", Limit: 2})
-	bearer := w.account(t, "acc_1")
-	for i, step := range []struct {
-		target string
-		want   int
-	}{{"/api/usage", 200}, {convert, 200}, {"/api/usage", 200}, {"/api/rates/EUR", 200}, {convert, 429}, {"/api/usage", 200}} {
-		if got := w.get(t, step.target, bearer); got.Code != step.want {
-			t.Errorf("step %d: got %d %s, want %d", i, got.Code, got.Body, step.want)
-		}
-	}
-}
-
-// TestPlaceholdersOfLimits: they show the account's limit of the day, or the
-// first one.
-func TestPlaceholdersOfLimits(t *testing.T) {
-	t.Parallel()
-	month := policy.LimitConfig{Endpoint: "convert", Period: "month", Limit: 9}
-	second := policy.LimitConfig{Endpoint: "convert", Period: "second", Limit: 8}
-	for name, c := range map[string]struct {
-		limits           map[string]*policy.Limit
-		more             []policy.LimitConfig
-		limit, remaining any
-	}{
-		"day of several": {map[string]*policy.Limit{"convert": new(policy.Limit(5))}, []policy.LimitConfig{second, month}, int64(5), int64(4)},
-		"first":          {nil, []policy.LimitConfig{month, second}, int64(9), int64(8)},
-		"none":           {map[string]*policy.Limit{"convert": nil}, nil, "unlimited", "unlimited"},
-	} {
-		w := newWorld(t, func(p *policy.Config) { p.Plans[0].Limits, p.Plans[0].MoreLimits = c.limits, c.more })
-		w.account(t, "acc_1")
-		bearer := w.key(t, store.Key{ID: "key_2", Account: "acc_1", Name: "own"})
-		w.get(t, convert, bearer)
-		limit, _ := w.last.Lookup("http.tollgate.limit")
-		remaining, _ := w.last.Lookup("http.tollgate.remaining")
-		if limit != c.limit || remaining != c.remaining {
-			t.Errorf("%s: got %v of %v left, want %v of %v", name, remaining, limit, c.remaining, c.limit)
 		}
 	}
 }

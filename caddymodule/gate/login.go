@@ -85,9 +85,6 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, strict bool, held h
 	}
 	f := held.forwarded(r)
 	f.Header[assertion.Header] = []string{g.Assertions.Login(r.Host, now)}
-	if g.Proof != "" {
-		f.Header[assertion.ProofHeader] = []string{g.Proof}
-	}
 	g.Server.Mark(r, loggingIn)
 	a := new(answer)
 	a.start(w, &loginAnswer{w, g, f, attempt}, nil)
@@ -148,7 +145,7 @@ func loginAccount(w http.ResponseWriter, r *http.Request) (string, *Refusal) {
 	if !apierror.IsText(r.Header, "application/json", formType) {
 		return "", refuseMediaType
 	}
-	if query, err := readForm(r.URL.RawQuery); err != nil || query.any() {
+	if emails, passwords, err := readForm(r.URL.RawQuery); err != nil || len(emails)+len(passwords) > 0 {
 		return "", refuseBody
 	}
 	read := formEmail
@@ -209,30 +206,25 @@ var errNotString = errors.New("not a string")
 
 // formEmail reads the field email.
 func formEmail(body []byte) (string, bool) {
-	form, err := readForm(string(body))
-	if err != nil || len(form.email) > 1 || len(form.password) > 1 {
+	emails, passwords, err := readForm(string(body))
+	if err != nil || len(emails) > 1 || len(passwords) > 1 {
 		return "", false
 	}
-	email := strings.Join(form.email, "")
+	email := strings.Join(emails, "")
 	return email, utf8.ValidString(email)
 }
 
-// loginForm has the fields of a login form in any spelling that some server
+// readForm returns the fields of a login form in any spelling that some server
 // reads: in any case, with space around.
-type loginForm struct{ email, password []string }
-
-func readForm(text string) (f loginForm, err error) {
+func readForm(text string) (emails, passwords []string, err error) {
 	values, err := url.ParseQuery(text)
 	for name, fields := range values {
 		switch strings.ToLower(strings.TrimSpace(name)) {
 		case "email":
-			f.email = append(f.email, fields...)
+			emails = append(emails, fields...)
 		case "password":
-			f.password = append(f.password, fields...)
+			passwords = append(passwords, fields...)
 		}
 	}
-	return f, err
+	return emails, passwords, err
 }
-
-// any tells whether the form has one of the fields.
-func (f loginForm) any() bool { return len(f.email)+len(f.password) > 0 }

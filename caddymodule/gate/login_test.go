@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
-
-	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
 func TestLoginAccount(t *testing.T) {
@@ -42,35 +40,16 @@ func TestLoginAccount(t *testing.T) {
 	}
 }
 
-// TestIdentityIsNoCoding: a body with Content-Encoding: identity is accepted as
-// one without the field, in logins as in bodies that are the cost.
-func TestIdentityIsNoCoding(t *testing.T) {
+// TestLoginOfAnotherType: the body of a login has no other type and no encoding.
+func TestLoginOfAnotherType(t *testing.T) {
 	t.Parallel()
-	for _, media := range []string{"application/json", "application/x-www-form-urlencoded"} {
-		for _, c := range []struct {
-			codings []string
-			want    *Refusal
-		}{
-			{nil, nil}, {[]string{"identity"}, nil}, {[]string{"Identity"}, nil}, {[]string{""}, nil},
-			{[]string{"gzip"}, refuseMediaType}, {[]string{"identity, gzip"}, refuseMediaType}, {[]string{"identity", "br"}, refuseMediaType},
-		} {
-			body := `{"email":"a@b","conversions":[1]}`
-			if media != "application/json" {
-				body = "email=a%40b"
-			}
-			r := httptest.NewRequest("POST", "/login", strings.NewReader(body))
-			r.Header["Content-Type"], r.Header["Content-Encoding"] = []string{media}, c.codings
-			if email, got := loginAccount(httptest.NewRecorder(), r); got != c.want || got == nil && email != "a@b" {
-				t.Errorf("%s, %q: got %q, %v, want %v", media, c.codings, email, got, c.want)
-			}
-			if media != "application/json" {
-				continue
-			}
-			r = httptest.NewRequest("POST", "/batch", strings.NewReader(body))
-			r.Header["Content-Type"], r.Header["Content-Encoding"] = []string{media}, c.codings
-			if _, got := bodyCost(r, &policy.Endpoint{CostMember: "conversions", CostBody: 100}); (got == nil) != (c.want == nil) {
-				t.Errorf("cost, %q: got %v, want as for a login", c.codings, got)
-			}
+	for _, header := range []http.Header{
+		{"Content-Type": {"text/plain"}}, {"Content-Type": {"application/x-www-form-urlencoded"}, "Content-Encoding": {"identity", "br"}},
+	} {
+		r := httptest.NewRequest("POST", "/login", strings.NewReader("email=a%40b"))
+		r.Header = header
+		if _, got := loginAccount(httptest.NewRecorder(), r); got != refuseMediaType {
+			t.Errorf("%v: got %v, want 415", header, got)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -18,13 +18,12 @@ import (
 // the types of the configuration.
 type model struct {
 	account   string
-	zone      *time.Location
+	calendar  *calendar.Calendar
 	config    policy.Config
 	plan      string
 	overrides []store.Override
 	calls     []modelCall // admitted, neither refunded nor reset
 	paces     map[modelPace]modelLevel
-	spans     map[string]modelSpan // the last one by layout
 }
 
 type modelCall struct {
@@ -48,12 +47,6 @@ type modelPace struct {
 // of its limit.
 type modelLevel struct{ full, part int64 }
 
-type modelSpan struct {
-	label            string
-	from, start, end time.Time
-	until            time.Time // the label is the same from from
-}
-
 // modelRoom is what a limit has left for a call, and what the fields say.
 type modelRoom struct {
 	store.Limit
@@ -65,39 +58,8 @@ type modelRoom struct {
 	debt, period int64
 }
 
-// layouts are the labels of a day and a month.
-var layouts = map[store.Period]string{store.Day: "2006-01-02", store.Month: "2006-01"}
-
-// span returns the day or month of an instant. It tries one instant after the
-// other: those at which clocks of the zones in these tests change are whole
-// minutes, and midnights are whole quarters of an hour.
-func (m *model) span(t time.Time, layout string) modelSpan {
-	label := func(t time.Time) string { return t.In(m.zone).Format(layout) }
-	last := m.spans[layout]
-	if last.label == label(t) && !t.Before(last.from) && t.Before(last.until) {
-		return last
-	}
-	const quarter = 15 * time.Minute
-	s := modelSpan{label: label(t), from: t, start: t.Truncate(quarter), end: t.Truncate(quarter).Add(quarter)}
-	for label(s.end) == s.label {
-		s.end = s.end.Add(quarter)
-	}
-	s.until = s.end
-	for label(s.end) <= s.label { // clocks went back to the period before
-		s.end = s.end.Add(quarter)
-	}
-	step := quarter
-	if label(s.start) != s.label { // clocks changed in this quarter
-		s.start, step = t.Truncate(time.Minute), time.Minute
-	}
-	for ; step > 0; step -= 14 * time.Minute {
-		for label(s.start.Add(-step)) == s.label {
-			s.start = s.start.Add(-step)
-		}
-	}
-	m.spans[layout] = s
-	return s
-}
+// day returns the date of an instant.
+func (m *model) day(at time.Time) string { return m.calendar.At(at).Day.String() }
 
 // endpoint returns the configuration of an endpoint.
 func (m *model) endpoint(name string) policy.EndpointConfig {
@@ -181,10 +143,13 @@ func (m *model) room(l store.Limit, key *modelKey, now time.Time, cost int64) mo
 		r.wait = max(0, r.full+time.Duration(ceil(cost*r.period, l.Max))-r.length)
 		return r
 	}
-	span := m.span(now, layouts[l.Period])
-	r.length, r.resets = span.end.Sub(span.start), span.end
-	r.full = span.end.Sub(now)
-	r.remaining = max(0, l.Max-m.used(r.id, span.label))
+	span, label := m.calendar.At(now), m.day(now)
+	if l.Period == store.Month {
+		span, label = m.calendar.Month(now), label[:len("2006-01")]
+	}
+	r.length, r.resets = span.Length(), span.End
+	r.full = span.End.Sub(now)
+	r.remaining = max(0, l.Max-m.used(r.id, label))
 	if r.remaining < cost {
 		r.wait = r.full
 	}
@@ -231,15 +196,15 @@ func (m *model) take(endpoint string, key *modelKey, now time.Time, elements int
 	cost := max(1, e.Cost)
 	if e.CostMember != "" { // first without the body
 		if rooms := m.rooms(endpoint, key, now, 1); slices.ContainsFunc(rooms, lacks(1)) {
-			return m.refuse(rooms, now, 1), nil
+			return m.refuse(rooms, 1), nil
 		}
 		cost = max(1, elements)
 	}
 	rooms := m.rooms(endpoint, key, now, cost)
 	if slices.ContainsFunc(rooms, lacks(cost)) {
-		return m.refuse(rooms, now, cost), nil
+		return m.refuse(rooms, cost), nil
 	}
-	call := modelCall{endpoint: endpoint, day: m.span(now, layouts[store.Day]).label, cost: cost}
+	call := modelCall{endpoint: endpoint, day: m.day(now), cost: cost}
 	if len(key.limits) > 0 {
 		call.key = key.root
 	}
@@ -261,7 +226,7 @@ func lacks(cost int64) func(modelRoom) bool {
 }
 
 // refuse answers a call that a limit has no room for.
-func (m *model) refuse(rooms []modelRoom, now time.Time, cost int64) modelAnswer {
+func (m *model) refuse(rooms []modelRoom, cost int64) modelAnswer {
 	var of modelRoom
 	for _, r := range rooms {
 		if 0 < r.Max && r.Max < cost {
@@ -271,29 +236,12 @@ func (m *model) refuse(rooms []modelRoom, now time.Time, cost int64) modelAnswer
 			of = r
 		}
 	}
-	if of.resets.IsZero() {
-		of = m.again(rooms, of, now, cost)
-	}
 	answer := of.answer(http.StatusTooManyRequests, "rate_limited")
 	if !of.resets.IsZero() {
-		answer.code, answer.resets = "quota_exceeded", of.resets.In(m.zone).Format(time.RFC3339)
+		answer.code, answer.resets = "quota_exceeded", of.resets.Format(time.RFC3339)
 	}
 	answer.retry = seconds(of.wait)
 	return fields(answer, rooms)
-}
-
-// again returns the limit of a day or a month that refuses the call after the
-// wait for a pace, because clocks go back to the day before.
-func (m *model) again(rooms []modelRoom, of modelRoom, now time.Time, cost int64) modelRoom {
-	today := m.span(now, layouts[store.Day])
-	then := m.span(now.Add(time.Duration(seconds(of.wait))*time.Second), layouts[store.Day])
-	for _, r := range rooms {
-		if then.label == today.label && r.period == 0 && r.remaining < cost && r.Period > of.Period {
-			of = r
-			of.wait = then.end.Sub(now)
-		}
-	}
-	return of
 }
 
 func (r *modelRoom) answer(status int, code string) modelAnswer {
@@ -333,53 +281,4 @@ func (m *model) refunded(answer modelAnswer, endpoint string, key *modelKey, now
 	answer.status, answer.code = http.StatusBadGateway, "upstream_unreachable"
 	answer.policy, answer.rateLimit = refunded.policy, refunded.rateLimit
 	return answer
-}
-
-// usage is the document of an account, without its recent calls.
-func (m *model) usage(key *modelKey, now time.Time) api.UsageDocument {
-	_, lists := m.limits()
-	today := m.span(now, layouts[store.Day])
-	d := api.UsageDocument{
-		Account: m.account, Plan: m.plan, Timezone: m.zone.String(), Day: today.label, ResetsAt: today.end.In(m.zone),
-		Endpoints: []api.UsageEndpoint{}, Limits: []api.UsageLimit{}, Key: &api.UsageKey{ID: key.id, Name: key.root, Limits: []api.UsageKeyLimit{}},
-	}
-	usage := policy.EndpointConfig{Name: policy.UsageEndpoint, Method: "GET", Path: "/api/usage"}
-	for _, e := range append(slices.Clone(m.config.Endpoints), usage) {
-		if !slices.Contains(lists, e.Name) {
-			continue
-		}
-		row := api.UsageEndpoint{Endpoint: e.Name, Method: e.Method, Path: e.Path, Limits: []api.UsageLimit{}}
-		row.Used = m.used(modelPace{endpoint: e.Name}, today.label)
-		for _, l := range m.inForce(now) {
-			if l.Endpoint != e.Name {
-				continue
-			}
-			shown := m.shown(l, key, now)
-			row.Limits = append(row.Limits, shown)
-			if l.Period == store.Day {
-				row.Limit, row.Remaining = &l.Max, shown.Remaining
-			}
-		}
-		d.Endpoints = append(d.Endpoints, row)
-	}
-	for _, l := range m.inForce(now) {
-		if l.Endpoint == store.All && slices.ContainsFunc(lists, func(e string) bool { return e != policy.UsageEndpoint }) {
-			d.Limits = append(d.Limits, m.shown(l, key, now))
-		}
-	}
-	for _, l := range key.limits {
-		l.OfKey = true
-		d.Key.Limits = append(d.Key.Limits, api.UsageKeyLimit{Endpoint: l.Endpoint, UsageLimit: m.shown(l, key, now)})
-	}
-	return d
-}
-
-func (m *model) shown(l store.Limit, key *modelKey, now time.Time) api.UsageLimit {
-	r := m.room(l, key, now, 1)
-	shown := api.UsageLimit{Period: l.Period.String(), Limit: l.Max}
-	if r.period == 0 {
-		used, resets := m.used(r.id, m.span(now, layouts[l.Period]).label), r.resets.In(m.zone)
-		shown.Used, shown.Remaining, shown.ResetsAt = &used, &r.remaining, &resets
-	}
-	return shown
 }

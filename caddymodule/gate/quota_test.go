@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,172 +16,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
-
-func zone(t *testing.T, name string) *time.Location {
-	t.Helper()
-	location, err := time.LoadLocation(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return location
-}
-
-// TestWindow: the headers have the true length of the day and the true time
-// to its end, also where clocks change.
-func TestWindow(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		zone, at string // the local time
-		want     string
-		reset    string
-	}{
-		"ordinary day":           {"Europe/Berlin", "2127-01-15 18:30:00", `"convert";q=5;w=86400 "convert";r=4;t=19800`, "2127-01-16T00:00:00+01:00"},
-		"hour lost, before":      {"Europe/Berlin", "2127-03-30 00:00:00", `"convert";q=5;w=82800 "convert";r=4;t=82800`, "2127-03-31T00:00:00+02:00"},
-		"hour lost, after":       {"Europe/Berlin", "2127-03-30 12:00:00", `"convert";q=5;w=82800 "convert";r=4;t=43200`, "2127-03-31T00:00:00+02:00"},
-		"hour won, before":       {"Europe/Berlin", "2127-10-26 00:00:00", `"convert";q=5;w=90000 "convert";r=4;t=90000`, "2127-10-27T00:00:00+01:00"},
-		"hour won, after":        {"Europe/Berlin", "2127-10-26 12:00:00", `"convert";q=5;w=90000 "convert";r=4;t=43200`, "2127-10-27T00:00:00+01:00"},
-		"midnight is skipped":    {"America/Santiago", "2127-09-06 12:00:00", `"convert";q=5;w=86400 "convert";r=4;t=43200`, "2127-09-07T01:00:00-03:00"},
-		"day begins at one":      {"America/Santiago", "2127-09-07 12:00:00", `"convert";q=5;w=82800 "convert";r=4;t=43200`, "2127-09-08T00:00:00-03:00"},
-		"half an hour":           {"Australia/Lord_Howe", "2127-04-06 00:00:00", `"convert";q=5;w=88200 "convert";r=4;t=88200`, "2127-04-07T00:00:00+10:30"},
-		"a nanosecond is left":   {"UTC", "2127-01-15 23:59:59.999999999", `"convert";q=5;w=86400 "convert";r=4;t=1`, "2127-01-16T00:00:00Z"},
-		"a second and a bit":     {"UTC", "2127-01-15 23:59:58.5", `"convert";q=5;w=86400 "convert";r=4;t=2`, "2127-01-16T00:00:00Z"},
-		"the first instant":      {"UTC", "2127-01-15 00:00:00", `"convert";q=5;w=86400 "convert";r=4;t=86400`, "2127-01-16T00:00:00Z"},
-		"three quarters of hour": {"Asia/Kathmandu", "2127-01-15 12:00:00", `"convert";q=5;w=86400 "convert";r=4;t=43200`, "2127-01-16T00:00:00+05:45"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, func(p *policy.Config) { p.Timezone = c.zone })
-			at, err := time.ParseInLocation("2006-01-02 15:04:05", c.at, zone(t, c.zone))
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.set(at)
-			bearer := w.account(t, "acc_1")
-			if got := rateLimit(w.get(t, convert, bearer)); got != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
-			}
-			for range 4 {
-				w.get(t, convert, bearer)
-			}
-			got := w.get(t, convert, bearer)
-			_, seconds, _ := strings.Cut(c.want, ";t=")
-			if got.Code != 429 || got.Header().Get("Retry-After") != seconds || !strings.Contains(got.Body.String(), `"resets_at":"`+c.reset+`"`) {
-				t.Errorf("got %d, Retry-After %q, %s", got.Code, got.Header().Get("Retry-After"), got.Body)
-			}
-			checkWait(t, w, bearer, at, seconds)
-		})
-	}
-}
-
-// checkWait holds Retry-After to its word: whoever waits so long is
-// admitted, and one second less is too little.
-func checkWait(t *testing.T, w *world, bearer string, at time.Time, seconds string) {
-	t.Helper()
-	n, err := strconv.Atoi(seconds)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for wait, want := range map[time.Duration]int{
-		time.Duration(n-1) * time.Second: 429,
-		time.Duration(n) * time.Second:   200,
-	} {
-		w.set(at.Add(wait))
-		if got := w.get(t, convert, bearer); got.Code != want {
-			t.Errorf("after %v: got %d, want %d", wait, got.Code, want)
-		}
-	}
-}
-
-// TestMidnight: a day begins with all calls left. If the clock is set back
-// to the day before, that day's calls still count.
-func TestMidnight(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	bearer := w.account(t, "acc_1")
-	evening := time.Date(2127, 1, 15, 23, 59, 0, 0, time.UTC)
-	morning := evening.Add(2 * time.Minute)
-	for i, step := range []struct {
-		at   time.Time
-		want int
-	}{
-		{evening, 200}, {evening, 200}, {evening, 200}, {evening, 200}, {evening, 200}, {evening, 429},
-		{morning, 200}, {morning, 200},
-		{evening, 429}, // the clock was set back
-		{morning, 200}, {morning, 200}, {morning, 200}, {morning, 429},
-		{evening, 429},
-		{evening.AddDate(0, 0, -1), 200}, // a day without calls
-		{morning, 429},
-	} {
-		w.set(step.at)
-		if got := w.get(t, convert, bearer); got.Code != step.want {
-			t.Errorf("step %d: got %d, want %d", i, got.Code, step.want)
-		}
-	}
-	if a, b := w.used(t, "acc_1", "convert", evening), w.used(t, "acc_1", "convert", morning); a != 5 || b != 5 {
-		t.Errorf("counted %d and %d, want 5 and 5", a, b)
-	}
-}
-
-// TestCallOverMidnight: a call is counted and given back on the day on which
-// it began.
-func TestCallOverMidnight(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	bearer := w.account(t, "acc_1")
-	evening := time.Date(2127, 1, 15, 23, 59, 59, 0, time.UTC)
-	morning := evening.Add(2 * time.Second)
-	w.set(morning)
-	w.get(t, convert, bearer)
-	w.set(evening)
-	w.next = func(http.ResponseWriter, *http.Request) error {
-		if n := w.used(t, "acc_1", "convert", evening); n != 1 {
-			t.Errorf("counted %d while under way, want 1", n)
-		}
-		w.set(morning)
-		return failure(http.StatusBadGateway)
-	}
-	answer, err := w.ask("GET", convert, "", "Authorization: Bearer "+bearer)
-	if err != nil || answer.Code != 502 || rateLimit(answer) != `"convert";q=5;w=86400 "convert";r=5;t=1` {
-		t.Errorf("got %d %s (%v)", answer.Code, rateLimit(answer), err)
-	}
-	if a, b := w.used(t, "acc_1", "convert", evening), w.used(t, "acc_1", "convert", morning); a != 0 || b != 1 {
-		t.Errorf("counted %d and %d, want 0 and 1", a, b)
-	}
-}
-
-// TestLimitChanges: a change of a limit applies to the next call, and earlier
-// calls count.
-func TestLimitChanges(t *testing.T) {
-	t.Parallel()
-	limits := func(n policy.Limit) func(*policy.Config) {
-		return func(c *policy.Config) { c.Plans[0].Limits["convert"] = &n }
-	}
-	w := newWorld(t, limits(5))
-	bearer := w.account(t, "acc_1")
-	for range 5 {
-		w.get(t, convert, bearer)
-	}
-	for _, step := range []struct {
-		limit policy.Limit
-		code  int
-		want  string
-	}{
-		{3, 429, `"convert";q=3;w=86400 "convert";r=0;t=43200`},
-		{7, 200, `"convert";q=7;w=86400 "convert";r=1;t=43200`},
-		{policy.Limit(store.Unlimited), 200, " "},
-		{0, 429, `"convert";q=0;w=86400 "convert";r=0;t=43200`},
-		{8, 200, `"convert";q=8;w=86400 "convert";r=0;t=43200`},
-	} {
-		c := policy.Config{
-			Endpoints: []policy.EndpointConfig{{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"}},
-			Plans:     []policy.PlanConfig{{Name: "small", Limits: map[string]*policy.Limit{"convert": &step.limit}}},
-		}
-		w.configure(t, c)
-		if got := w.get(t, convert, bearer); got.Code != step.code || rateLimit(got) != step.want {
-			t.Errorf("limit %d: got %d %s, want %d %s", step.limit, got.Code, rateLimit(got), step.code, step.want)
-		}
-	}
-}
 
 // TestPanic: a panic of the handler reaches the server. The call counts,
 // unless server errors are given back.
@@ -207,12 +40,14 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestOutcomes: each outcome is counted once, for its endpoint.
+// TestOutcomes: each outcome is counted once, for its endpoint. HEAD counts as
+// GET.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	bearer := w.account(t, "acc_1")
-	for range 6 {
+	w.send(t, "HEAD", convert, "", "Authorization: Bearer "+bearer)
+	for range 5 {
 		w.get(t, convert, bearer)
 	}
 	w.next = func(http.ResponseWriter, *http.Request) error { return failure(http.StatusGatewayTimeout) }
@@ -236,42 +71,6 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestFlushFirst: the headers are complete if a handler flushes before it
-// writes.
-func TestFlushFirst(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	bearer := w.account(t, "acc_1")
-	w.next = func(w http.ResponseWriter, _ *http.Request) error {
-		return http.NewResponseController(w).Flush()
-	}
-	got := w.get(t, convert, bearer).Result()
-	defer got.Body.Close()
-	if got.Header.Get("Ratelimit") == "" || got.Header.Get("Cache-Control") != "no-store" {
-		t.Errorf("got %v", got.Header)
-	}
-}
-
-// TestStoreFails: the answer is 503. The upstream sees nothing, and nothing
-// is counted or given back.
-func TestStoreFails(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	bearer := w.account(t, "acc_1")
-	w.gate.Store = func() (gate.Store, error) { return nil, errors.New("secret detail") }
-	w.next = func(http.ResponseWriter, *http.Request) error {
-		t.Error("the upstream was asked")
-		return nil
-	}
-	got := w.get(t, convert, bearer)
-	if got.Code != 503 || got.Header().Get("Retry-After") != "5" || strings.Contains(got.Body.String(), "detail") || !strings.Contains(got.Body.String(), `"unavailable"`) {
-		t.Errorf("got %+v", got)
-	}
-	if n := w.used(t, "acc_1", "convert", noon); n != 0 {
-		t.Errorf("counted %d", n)
-	}
-}
-
 // takeFails is a store that grants and fails to count.
 type takeFails struct {
 	t *testing.T
@@ -288,27 +87,6 @@ func (f takeFails) GiveBack(context.Context, store.Call) error {
 func (f takeFails) Take(context.Context, store.Call, []store.Limit, []store.Room) (bool, error) {
 	f.takes.Add(1)
 	return false, f.err
-}
-
-// TestUnknownOutcome: a call is refused, not repeated and not given back if
-// the store does not know whether it counted the call.
-func TestUnknownOutcome(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, func(c *policy.Config) { c.Refund = policy.RefundServerErrors })
-	bearer := w.account(t, "acc_1")
-	var takes atomic.Int64
-	w.gate.Store = func() (gate.Store, error) { return takeFails{t, w.store, store.ErrUnknown, &takes}, nil }
-	w.next = func(http.ResponseWriter, *http.Request) error {
-		t.Error("the upstream was asked")
-		return nil
-	}
-	got := w.get(t, convert, bearer)
-	if got.Code != http.StatusServiceUnavailable || got.Header().Get("Retry-After") != "5" || !strings.Contains(got.Body.String(), `"unavailable"`) {
-		t.Errorf("got %d %v %s", got.Code, got.Header(), got.Body)
-	}
-	if n := takes.Load(); n != 1 {
-		t.Errorf("the store was asked %d times, want once", n)
-	}
 }
 
 // TestRemainingIsKnown: logs and other handlers get the remaining calls only
@@ -336,6 +114,17 @@ func TestRemainingIsKnown(t *testing.T) {
 		remaining, _ := w.last.Lookup("http.tollgate.remaining")
 		if limit != int64(5) || remaining != test.want {
 			t.Errorf("%d: got %v of %v left, want %v of 5", i, remaining, limit, test.want)
+		}
+	}
+	// Without a limit of the day, the first one is shown.
+	month := policy.LimitConfig{Endpoint: "convert", Period: "month", Limit: 9}
+	for want, limits := range map[any][]policy.LimitConfig{int64(9): {month, {Endpoint: "convert", Period: "second", Limit: 8}}, "unlimited": nil} {
+		w := newWorld(t, func(p *policy.Config) {
+			p.Plans[0].Limits, p.Plans[0].MoreLimits = map[string]*policy.Limit{"convert": nil}, limits
+		})
+		w.get(t, convert, w.account(t, "acc_1"))
+		if limit, _ := w.last.Lookup("http.tollgate.limit"); limit != want {
+			t.Errorf("got %v, want %v", limit, want)
 		}
 	}
 }
@@ -394,10 +183,7 @@ func TestDeletedBeforeTake(t *testing.T) {
 		w := newWorld(t, nil)
 		bearer := w.account(t, "acc_1")
 		w.gate.Store = func() (gate.Store, error) { return deleting{w.store, again}, nil }
-		w.next = func(http.ResponseWriter, *http.Request) error {
-			t.Error("the upstream was asked")
-			return nil
-		}
+		w.next = noUpstream(t)
 		got := w.get(t, convert, bearer)
 		if got.Code != http.StatusUnauthorized || !strings.Contains(got.Body.String(), `"invalid_token"`) {
 			t.Errorf("put again %t: got %d %s", again, got.Code, got.Body)
@@ -484,6 +270,28 @@ func TestFailedAndAgain(t *testing.T) {
 		}))
 		if answer.Code != want || err != nil {
 			t.Errorf("%s again: got %d, %v, want %d", r.URL, answer.Code, err, want)
+		}
+	}
+}
+
+// TestStoreFails: the answer is 503 if the store cannot be reached or does not
+// know whether it counted the call. The upstream sees nothing. The call is not
+// repeated and not given back.
+func TestStoreFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *policy.Config) { c.Refund = policy.RefundServerErrors })
+	bearer := w.account(t, "acc_1")
+	w.next = noUpstream(t)
+	var takes atomic.Int64
+	for want, open := range map[int64]func() (gate.Store, error){
+		0: func() (gate.Store, error) { return nil, errors.New("secret detail") },
+		1: func() (gate.Store, error) { return takeFails{t, w.store, store.ErrUnknown, &takes}, nil },
+	} {
+		takes.Store(0)
+		w.gate.Store = open
+		got := w.get(t, convert, bearer)
+		if got.Code != 503 || got.Header().Get("Retry-After") != "5" || strings.Contains(got.Body.String(), "detail") || !strings.Contains(got.Body.String(), `"unavailable"`) || takes.Load() != want {
+			t.Errorf("got %d %v %s after asking %d times, want %d", got.Code, got.Header(), got.Body, takes.Load(), want)
 		}
 	}
 }

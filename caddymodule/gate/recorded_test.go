@@ -68,42 +68,12 @@ func TestNoRecordOfUnknownTokens(t *testing.T) {
 	w := newWorld(t, nil)
 	w.next = noUpstream(t)
 	bearer := w.account(t, "acc_1")
-	if err := w.store.RevokeKey(t.Context(), "acc_1", "key_acc_1", noon); err != nil {
-		t.Fatal(err)
-	}
+	revoke(t, w)
 	for _, header := range []string{"", "Authorization: Bearer " + bearer, "Authorization: Bearer nonsense"} {
 		w.send(t, "GET", convert, "", header)
 	}
 	if recent, err := w.store.Recent(t.Context(), "acc_1", noon); len(recent) != 0 || err != nil {
 		t.Errorf("got %+v (%v)", recent, err)
-	}
-}
-
-// TestManyRefusedCalls: a key that lacks an ability leaves a trace of all its
-// calls.
-func TestManyRefusedCalls(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	w.next = noUpstream(t)
-	w.account(t, "acc_1")
-	few := w.key(t, store.Key{ID: "key_few", Account: "acc_1", Name: "few"})
-	w.abilities(t, "key_few", "usage")
-	const calls = 283
-	for range calls {
-		w.get(t, convert, few)
-	}
-	recent, err := w.store.Recent(t.Context(), "acc_1", noon)
-	if err != nil || len(recent) != store.MaxRecentRefused {
-		t.Fatalf("got %d recent calls (%v)", len(recent), err)
-	}
-	for _, r := range recent {
-		if r.Code != "insufficient_scope" || r.Status != 403 {
-			t.Fatalf("got %+v", r)
-		}
-	}
-	key, err := w.store.Key(t.Context(), "acc_1", "key_few")
-	if err != nil || !key.LastUsedAt.Equal(noon) || len(key.Days) != 1 || key.Days[0].Refused != calls {
-		t.Errorf("the key: got %+v (%v)", key, err)
 	}
 }
 

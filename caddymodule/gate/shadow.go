@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
@@ -49,33 +48,13 @@ func passUnchanged(w http.ResponseWriter, r *http.Request, held headers, next Ha
 	held.upgrade, held.connection = held.upgrade && held.escapes, held.connection && held.escapes
 	f := held.forwarded(r)
 	if b := watchBody(f, r); b != nil {
-		u := &unread{body: b}
-		u.beginning = beginning{w, u}
-		defer u.begin(0) // the server answers if the handler has not
-		w = u
+		a := new(answer)
+		a.start(w, nil, b)
+		defer a.begin(0) // the server answers if the handler has not
+		w = a
 	}
 	return next.ServeHTTP(w, f)
 }
-
-// unread watches the answer to an unchanged request with a body. Like an
-// answer, it closes the connection if the body was not read to its end.
-type unread struct {
-	beginning
-	body  *body
-	begun bool
-}
-
-func (u *unread) begin(int) {
-	if u.begun {
-		return
-	}
-	u.begun = true
-	if !u.body.isWhole() {
-		apierror.CloseUnread(u.ResponseWriter, u.body.request)
-	}
-}
-
-func (*unread) interim() {}
 
 // partBody is a body whose first part the gate has read, until err if that is
 // not nil.

@@ -78,7 +78,7 @@ func TestSlowBodyOfRevokedKey(t *testing.T) {
 	t.Parallel()
 	w := pricedWorld(t, map[string]*policy.Limit{"batch": number(5)})
 	bearer := w.account(t, "acc_1")
-	w.next = func(http.ResponseWriter, *http.Request) error { t.Error("the upstream is called"); return nil }
+	w.next = noUpstream(t)
 	answer := sendSlowly(t, w, bearer, func() {
 		if err := w.store.RevokeKey(t.Context(), "acc_1", "key_acc_1", w.clock()); err != nil {
 			t.Error(err)

@@ -16,7 +16,7 @@ type clientLog struct {
 }
 
 // readClientLog returns false if the body is damaged. A success has the highest
-// bit set; older versions wrote no successes.
+// bit set.
 func readClientLog(body []byte) (c clientLog, valid bool) {
 	for _, at := range readTimes(body) {
 		switch {

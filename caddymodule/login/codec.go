@@ -1,6 +1,7 @@
 package login
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -44,21 +45,14 @@ func failuresRow(account hash) rowKey { return rowKey{failuresTable, account} }
 func knownRow(account hash) rowKey    { return rowKey{knownTable, account} }
 
 func (k rowKey) bytes() []byte {
-	id := k.id[:]
-	if k.table == clientsTable {
-		id = id[:len(Client{})]
-	}
-	return append([]byte{k.table}, id...)
+	return append([]byte{k.table}, k.id[:]...)
 }
 
 func parseKey(key []byte) (rowKey, error) {
-	switch {
-	case len(key) == 1+len(Client{}) && key[0] == clientsTable:
-		return clientRow(Client(key[1:])), nil
-	case len(key) == 1+len(hash{}) && (key[0] == failuresTable || key[0] == knownTable):
-		return rowKey{key[0], hash(key[1:])}, nil
+	if len(key) != 1+len(hash{}) || !bytes.Contains([]byte{clientsTable, failuresTable, knownTable}, key[:1]) {
+		return rowKey{}, fmt.Errorf("%w: invalid key of %d bytes", ErrCorrupt, len(key))
 	}
-	return rowKey{}, fmt.Errorf("%w: invalid key of %d bytes", ErrCorrupt, len(key))
+	return rowKey{key[0], hash(key[1:])}, nil
 }
 
 func encode(body []byte, expires int64, order evictionOrder) []byte {

@@ -80,7 +80,7 @@ func TestRestoreEvictsOverCapacity(t *testing.T) {
 	t.Parallel()
 	b, d := newDurableBench(t, loose)
 	for i := range 2000 {
-		b.fail(address(i), address(i), 1)
+		b.fail(fmt.Sprintf("10.0.%d.%d", i>>8, i&255), fmt.Sprint("a", i), 1)
 		b.pass(1)
 	}
 	b.fail("192.0.2.1", "victim", 10)

@@ -4,12 +4,11 @@
 //
 // Two rules apply to each attempt, and the longer wait decides.
 //
-// Per client, every attempt counts: at most PerClient in any Window. The
-// count is exact, from a log of the admitted attempts. An attempt that
-// succeeds moves to a second log of four times PerClient, so that many people
-// behind one address can log in. While that log is full, or if the limits are
-// Strict, the attempt stays in the first. A client is an IPv4 address or an
-// IPv6 /64.
+// Per client, every attempt counts: at most PerClient in any Window, exactly.
+// An attempt that succeeds moves to a second log of four times PerClient, so
+// that many people behind one address can log in. While that log is full, or if
+// the limits are Strict, it stays in the first. A client is an IPv4 address or
+// an IPv6 /64.
 //
 // Per account, only failures count. The first Free failures cost nothing.
 // Each further failure makes the next attempt wait: FirstWait at first, then
@@ -19,23 +18,19 @@
 // unknown clients do not delay it, and its failures do not delay them. A
 // success clears the failures of the client that logged in, and no others.
 //
-// # Reservations
-//
 // An attempt counts as failed from its admission, before its password is
 // checked. So parallel guesses count against each other. A success and an
 // abandoned attempt delete that failure; a failure, or a process that ends
-// before the outcome, leaves it. A refused attempt changes nothing in either
-// rule.
+// before the outcome, leaves it. A refused attempt changes nothing.
 //
 // # Spellings
 //
 // Services differ in which e-mails they treat as one account: many
 // databases ignore case, some ignore accents. Failures count together for
-// all spellings that any of them may treat as equal, so that a new spelling
-// is no new allowance. A success clears failures of its own canonical
-// spelling only (trimmed, NFC, lower case). Otherwise an attacker could sign
-// up with an accented twin of the victim's e-mail, and clear the guesses at
-// the victim by logging in to the twin.
+// all spellings that any of them may treat as equal. A success clears failures
+// of its own canonical spelling only (trimmed, NFC, lower case). Otherwise an
+// attacker could sign up with an accented twin of the victim's e-mail, and clear
+// the guesses at the victim by logging in to the twin.
 //
 // # Memory
 //
@@ -49,53 +44,38 @@
 //   - Only an admitted and saved attempt adds a row, so each eviction costs
 //     the attacker an attempt of the allowance per client.
 //   - An account that must wait is evicted only after about 3/4·Capacity
-//     other accounts had Free failures each, and one of them after the
-//     account's own last failure. An account with free failures left is
+//     other accounts had Free failures each. One with free failures left is
 //     evicted only after about Capacity/4 attempts at other accounts.
 //   - A hash with a random seed spreads the rows over the shards, so no
 //     attacker can choose e-mails that evict one victim.
 //   - Failures never evict known clients: only a success adds these.
-//   - Evicting clients needs more than Capacity addresses; an attacker with
-//     so many gains nothing by it.
 //
-// The memory of Shared is that of the server. Each cell is bounded and
-// expires when nothing in it counts. The number of cells is not bounded: a
-// wrong password for a new e-mail adds a cell for Forget. So an attacker with
-// many addresses can add as many as the service checks passwords in that
-// time, each about 200 bytes.
+// The memory of Shared is that of the server. Each cell is bounded and expires
+// when nothing in it counts. The number of cells is not bounded: a wrong
+// password for a new e-mail adds a cell of about 200 bytes for Forget.
 //
 // # Several gates
 //
-// Shared has the same rules, and they hold over all gates together: parallel
-// attempts at different gates get no more than one allowance. Give all gates
-// the same Limits. A client has a cell, and all spellings of an e-mail have
-// one. A gate reads both, decides, and replaces the client's cell and then
-// the account's, each only if nothing has changed it since. Otherwise it
-// decides again. If the account then refuses the attempt, the client gets its
-// place back. An attempt that loses very often is refused for a second.
-//
-// The time is that of the server. An attempt counts from the instant at which
-// its gate read the cell. A change that the server would make after the
-// gate's timeout is not made.
+// Shared has the same rules, and they hold over all gates together, which need
+// the same Limits. A client has a cell, and all spellings of an e-mail have one.
+// A gate reads both, decides, and replaces the client's cell and then the
+// account's, each only if nothing has changed it since; otherwise it decides
+// again. If the account then refuses the attempt, the client gets its place
+// back. The time is that of the server. A change that the server would make
+// after the gate's timeout is not made.
 //
 // While the server does not answer, or refuses changes, each gate decides
 // alone with a Local in memory: a client has its allowance at each gate, no
-// client is known, and earlier failures do not count. Attempts of that time
-// do not count at the server later. The outcome of an attempt goes to where
-// it was reserved. When the answer to a change is lost, the change is not
-// sent again, and the Local decides: the attempt may count at both. Such a
-// failure at the server stays until it is forgotten, or until the client logs
-// in.
+// client is known, and earlier failures do not count. The outcome of an attempt
+// goes to where it was reserved. When the answer to a change is lost, the change
+// is not sent again, and the Local decides: the attempt may count at both.
 //
 // # Clocks
 //
 // When the wall clock steps back by up to a minute, the limiter's clock
 // stops until the wall clock has caught up. After a larger step back it goes
 // on from the latest instant. So no window opens early, and no client waits
-// longer than the rule and one minute. A step forward cannot be told from
-// time that passed.
-//
-// Shared compares the server's clock with the latest instant in each cell.
-// After a larger step back it moves the instants in the cell back, so that
-// the latest one is now. Only then does a refused attempt write.
+// longer than the rule and one minute. Shared does the same for the server's
+// clock and the latest instant in each cell: after a larger step back it moves
+// the instants in the cell back.
 package login

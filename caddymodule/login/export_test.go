@@ -39,10 +39,3 @@ func (l *Local) Dump() map[string]string {
 	}
 	return rows
 }
-
-// NewSmallGuesses returns a Guesses that remembers this many accepted tokens.
-func NewSmallGuesses(capacity int) *Guesses {
-	g := NewGuesses()
-	g.capacity = capacity / shards
-	return g
-}

@@ -1,9 +1,6 @@
 package login_test
 
 import (
-	"encoding/binary"
-	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -93,66 +90,4 @@ func TestAcceptedTokensDoNotWait(t *testing.T) {
 	}
 	check(now.Add(2*week-2), "within a week of the last use", client, own, true)
 	check(now.Add(2*week-1), "a week after the last use", client, own, false)
-}
-
-// TestAcceptedTokensKeepTheirClients: a token has at most 16 clients. One that
-// is used from many addresses evicts no client of another token.
-func TestAcceptedTokensKeepTheirClients(t *testing.T) {
-	t.Parallel()
-	g := login.NewGuesses()
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	client := func(n int) login.Client { return login.ClientOf(fmt.Sprintf("2001:db8:%x:%x::1", n>>16, n&0xffff)) }
-	victim, wide := [32]byte{1}, [32]byte{2}
-	g.Accept(now, client(0), victim)
-	for n := range 5_000 {
-		g.Accept(now.Add(time.Duration(n)), client(n), wide)
-	}
-	now = now.Add(time.Minute)
-	for n, want := range map[int]bool{0: false, 4_983: false, 4_984: true, 4_999: true} {
-		for g.Add(now, client(n)) == 0 {
-		}
-		if got := g.Wait(now, client(n), wide) == 0; got != want {
-			t.Errorf("client %d: goes on %t, want %t", n, got, want)
-		}
-	}
-	if wait := g.Wait(now, client(0), victim); wait != 0 {
-		t.Errorf("the client of the other token waits %v", wait)
-	}
-}
-
-// TestAcceptedTokensAreBounded: twice as many tokens as are remembered, each
-// from 16 clients, take at most the bytes that docs/guarantees.md names: 40 MiB
-// for 65,536. Not parallel: that would measure other tests as well.
-func TestAcceptedTokensAreBounded(t *testing.T) {
-	const capacity = 1 << 12
-	g := login.NewSmallGuesses(capacity)
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	var clients []login.Client
-	for n := range 16 {
-		clients = append(clients, login.ClientOf(fmt.Sprintf("10.0.0.%d", n)))
-	}
-	bytes, _ := heapOf(func() {
-		for n := range 2 * capacity {
-			var token [32]byte
-			binary.BigEndian.PutUint32(token[:], uint32(n))
-			for _, client := range clients {
-				g.Accept(now, client, token)
-			}
-		}
-	})
-	t.Logf("got %d bytes for %d tokens", bytes, capacity)
-	// The parts of the memory that are not full do not grow with the capacity.
-	if most := 600*capacity + 2<<20; bytes > uint64(most) {
-		t.Errorf("got %d bytes for %d tokens, want at most %d", bytes, capacity, most)
-	}
-	runtime.KeepAlive(g)
-}
-
-func BenchmarkAccept(b *testing.B) {
-	g := login.NewGuesses()
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	client := login.ClientOf("203.0.113.7")
-	for b.Loop() {
-		g.Accept(now, client, [32]byte{1})
-	}
 }

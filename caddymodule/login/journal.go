@@ -25,7 +25,7 @@ type Journal interface {
 
 // Row is a row of a Journal.
 type Row struct {
-	// Key is 10 or 17 bytes long.
+	// Key is 17 bytes long.
 	Key []byte
 	// Value is nil if the row is to be deleted.
 	Value []byte

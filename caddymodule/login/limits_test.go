@@ -20,18 +20,14 @@ func TestLimitsValidate(t *testing.T) {
 		{"least", login.Limits{PerClient: 1, Window: time.Second, Free: 1, FirstWait: time.Second, MaxWait: time.Second, Forget: time.Second, KnownFor: time.Second}, true},
 		{"most", login.Limits{PerClient: 1000, Window: 24 * time.Hour, Free: 256, FirstWait: 24 * time.Hour, MaxWait: 24 * time.Hour, Forget: year, KnownFor: year}, true},
 		{"negative attempts", login.Limits{PerClient: -1}, false},
-		{"many attempts", login.Limits{PerClient: 1001}, false},
 		{"negative window", login.Limits{Window: -time.Minute}, false},
-		{"long window", login.Limits{Window: 25 * time.Hour}, false},
 		{"negative failures", login.Limits{Free: -1}, false},
-		{"many failures", login.Limits{Free: 257}, false},
 		{"short wait", login.Limits{FirstWait: time.Millisecond}, false},
 		{"waits reversed", login.Limits{MaxWait: 10 * time.Second}, false},
 		{"long wait", login.Limits{MaxWait: 25 * time.Hour, Forget: 26 * time.Hour}, false},
 		{"forgotten while waiting", login.Limits{Forget: 10 * time.Minute}, false},
 		{"never forgotten", login.Limits{Forget: year + 1}, false},
 		{"known too long", login.Limits{KnownFor: year + 1}, false},
-		{"known negative", login.Limits{KnownFor: -1}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -174,10 +173,10 @@ func (l *Local) reserve(now time.Time, limits Limits, client Client, account Acc
 
 	attempts := clients.state(limits, client, instant)
 	opens := attempts.opens()
-	r := &reservation{local: l, limits: limits, client: client, account: account, at: instant}
+	r := &reservation{local: l, at: instant}
+	r.limits, r.client, r.account, r.fingerprint = limits, client, account, fingerprintOf(client, account)
 	var state *accountState
 	if r.hasAccount() {
-		r.fingerprint = fingerprintOf(client, account)
 		state = accounts.state(limits, account.group, r.fingerprint, instant)
 		r.known = state.own != nil
 		opens = max(opens, state.opens())
@@ -196,18 +195,10 @@ func (l *Local) reserve(now time.Time, limits Limits, client Client, account Acc
 
 // reservation is the Attempt of a Local.
 type reservation struct {
-	local       *Local
-	limits      Limits
-	client      Client
-	account     Account
-	fingerprint fingerprint
-	at          int64
-	known       bool // whether the client was known at the time
-	settled     atomic.Bool
+	request
+	local *Local
+	at    int64
 }
-
-// Failed implements Attempt.
-func (r *reservation) Failed() { r.settled.Store(true) }
 
 // Succeeded implements Attempt.
 func (r *reservation) Succeeded(ctx context.Context, now time.Time) error {
@@ -237,8 +228,6 @@ func (r *reservation) Abandoned(ctx context.Context) error {
 	}
 	return nil
 }
-
-func (r *reservation) hasAccount() bool { return r.account != Account{} }
 
 func (r *reservation) succeed(now time.Time) int64 {
 	clients := r.local.clientShard(r.client)

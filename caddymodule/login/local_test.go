@@ -60,13 +60,6 @@ func (b *bench) succeed(address, email string) {
 	}
 }
 
-func (b *bench) abandon(address, email string) {
-	b.Helper()
-	if err := b.admit(address, email).Abandoned(context.Background()); err != nil {
-		b.Fatalf("Abandoned: %v", err)
-	}
-}
-
 func (b *bench) refuse(address, email string, want time.Duration) {
 	b.Helper()
 	attempt, wait := b.try(address, email)
@@ -96,39 +89,6 @@ func TestClientHasFiveAttemptsInAnyMinute(t *testing.T) {
 	b.refuse("192.0.2.1", "b", 10*time.Second)
 }
 
-func TestRefusedAttemptsChangeNothing(t *testing.T) {
-	t.Parallel()
-	t.Run("client", func(t *testing.T) {
-		t.Parallel()
-		b := newBench(t, login.Limits{})
-		for i := range 5 {
-			b.admit("192.0.2.1", fmt.Sprint("a", i))
-		}
-		for range 60 {
-			b.refuse("192.0.2.1", "victim", b.now.Sub(start)*-1+time.Minute)
-			b.pass(time.Second)
-		}
-		b.admit("192.0.2.1", "victim")
-		// None of the sixty counts for the account.
-		b.fail("192.0.2.2", "victim", 5)
-		b.fail("192.0.2.3", "victim", 4)
-		b.refuse("192.0.2.3", "victim", 30*time.Second)
-	})
-	t.Run("account", func(t *testing.T) {
-		t.Parallel()
-		b := newBench(t, login.Limits{})
-		b.fail("192.0.2.2", "victim", 5)
-		b.fail("192.0.2.3", "victim", 5)
-		for range 20 {
-			b.refuse("192.0.2.1", "victim", 30*time.Second)
-		}
-		// None of the twenty counts for the client.
-		for i := range 5 {
-			b.admit("192.0.2.1", fmt.Sprint("other", i))
-		}
-	})
-}
-
 func TestAccountWaitsDouble(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, loose)
@@ -144,51 +104,6 @@ func TestAccountWaitsDouble(t *testing.T) {
 		b.fail("192.0.2.3", "A@Example.com ", 1)
 	}
 	b.admit("192.0.2.2", "b@example.com")
-}
-
-func TestFailuresAreForgotten(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, loose)
-	b.fail("192.0.2.1", "a", 9)
-	b.pass(12*time.Hour - 1)
-	b.fail("192.0.2.1", "a", 1)
-	b.refuse("192.0.2.1", "a", 30*time.Second)
-	b.pass(12 * time.Hour)
-	b.fail("192.0.2.1", "a", 10)
-	b.refuse("192.0.2.1", "a", 30*time.Second)
-}
-
-func TestReservationCountsAtOnce(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, loose)
-	for range 10 {
-		b.admit("192.0.2.1", "a")
-	}
-	b.refuse("192.0.2.1", "a", 30*time.Second)
-}
-
-func TestSuccessClearsOwnFailuresOnly(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, loose)
-	b.fail("192.0.2.1", "a", 5)
-	b.fail("192.0.2.2", "a", 4)
-	b.succeed("192.0.2.2", "a")
-	b.fail("192.0.2.3", "a", 5)
-	b.refuse("192.0.2.3", "a", 30*time.Second)
-}
-
-func TestAbandonedCountsForTheClientOnly(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, login.Limits{})
-	b.fail("192.0.2.1", "a", 5)
-	b.pass(time.Minute)
-	b.fail("192.0.2.1", "a", 4)
-	for range 5 {
-		b.abandon("192.0.2.2", "a")
-	}
-	b.refuse("192.0.2.2", "a", time.Minute)
-	b.fail("192.0.2.3", "a", 1)
-	b.refuse("192.0.2.3", "a", 30*time.Second)
 }
 
 // Threat: an attacker sends attempts that end as abandoned, such as with
@@ -212,104 +127,6 @@ func TestAbandonedKeepOtherFailures(t *testing.T) {
 	}
 	b.fail("192.0.2.1", "a", 1)
 	b.refuse("192.0.2.1", "a", time.Second)
-}
-
-func TestKnownClient(t *testing.T) {
-	t.Parallel()
-	const day = 24 * time.Hour
-	known := func(t *testing.T) *bench {
-		b := newBench(t, loose)
-		b.succeed("192.0.2.1", "a")
-		b.pass(time.Hour)
-		return b
-	}
-	t.Run("is not delayed by unknown clients", func(t *testing.T) {
-		t.Parallel()
-		b := known(t)
-		b.fail("192.0.2.9", "a", 10)
-		b.refuse("192.0.2.9", "a", 30*time.Second)
-		b.fail("192.0.2.1", "a", 1)
-		b.succeed("192.0.2.1", "a")
-		b.refuse("192.0.2.9", "a", 30*time.Second)
-	})
-	t.Run("has its own count", func(t *testing.T) {
-		t.Parallel()
-		b := known(t)
-		b.fail("192.0.2.1", "a", 10)
-		b.refuse("192.0.2.1", "a", 30*time.Second)
-		b.pass(30 * time.Second)
-		b.fail("192.0.2.1", "a", 1)
-		b.refuse("192.0.2.1", "a", time.Minute)
-		b.fail("192.0.2.9", "a", 10)
-		b.pass(time.Minute)
-		b.abandon("192.0.2.1", "a")
-		b.succeed("192.0.2.1", "a")
-		b.fail("192.0.2.1", "a", 10)
-		b.pass(12 * time.Hour)
-		b.fail("192.0.2.1", "a", 10)
-		b.refuse("192.0.2.1", "a", 30*time.Second)
-	})
-	t.Run("is known to that account only", func(t *testing.T) {
-		t.Parallel()
-		b := known(t)
-		b.fail("192.0.2.9", "b", 10)
-		b.refuse("192.0.2.1", "b", 30*time.Second)
-	})
-	t.Run("for thirty days", func(t *testing.T) {
-		t.Parallel()
-		b := known(t)
-		b.pass(30*day - time.Hour - 1)
-		b.fail("192.0.2.9", "a", 10)
-		b.admit("192.0.2.1", "a")
-		b.pass(1)
-		b.refuse("192.0.2.1", "a", 30*time.Second-1)
-	})
-	t.Run("is replaced by newer ones", func(t *testing.T) {
-		t.Parallel()
-		b := known(t)
-		for i := range 16 {
-			b.succeed(fmt.Sprint("198.51.100.", i), "a")
-		}
-		b.fail("192.0.2.9", "a", 10)
-		b.refuse("192.0.2.1", "a", 30*time.Second)
-		b.admit("198.51.100.0", "a")
-	})
-}
-
-func TestWithoutAccount(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, login.Limits{})
-	for i := range 30 {
-		b.fail(fmt.Sprint("192.0.2.", i), " ", 2)
-		b.abandon(fmt.Sprint("192.0.2.", i), "")
-		b.succeed(fmt.Sprint("192.0.2.", i), "")
-	}
-	b.fail("192.0.2.1", "", 2)
-	b.refuse("192.0.2.1", "", time.Minute)
-}
-
-func TestFirstOutcomeDecides(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, loose)
-	ctx := context.Background()
-	b.fail("192.0.2.1", "a", 9)
-	attempt := b.admit("192.0.2.1", "a")
-	attempt.Failed()
-	if err := errors.Join(attempt.Succeeded(ctx, b.now), attempt.Abandoned(ctx)); err != nil {
-		t.Fatalf("second outcome: %v", err)
-	}
-	b.refuse("192.0.2.1", "a", 30*time.Second)
-
-	// A second Abandoned deletes no failure of another attempt.
-	b.fail("192.0.2.1", "b", 9)
-	attempt = b.admit("192.0.2.1", "b")
-	for range 3 {
-		if err := attempt.Abandoned(ctx); err != nil {
-			t.Fatalf("Abandoned: %v", err)
-		}
-	}
-	b.fail("192.0.2.1", "b", 1)
-	b.refuse("192.0.2.1", "b", 30*time.Second)
 }
 
 func TestLimitsOfTheAttemptApply(t *testing.T) {

@@ -2,6 +2,7 @@ package login
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,3 +26,18 @@ type Attempt interface {
 	// count again when the limiter's process has ended.
 	Abandoned(ctx context.Context) error
 }
+
+// request is what both limiters know of an attempt.
+type request struct {
+	limits      Limits
+	client      Client
+	account     Account
+	fingerprint fingerprint
+	known       bool // whether the client was known at the time
+	settled     atomic.Bool
+}
+
+func (r *request) hasAccount() bool { return r.account != Account{} }
+
+// Failed implements Attempt.
+func (r *request) Failed() { r.settled.Store(true) }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"testing"
+	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/heaptest"
 )
@@ -38,4 +39,23 @@ func TestTablesAreBounded(t *testing.T) {
 			return filled
 		})
 	}
+}
+
+// TestAcceptedTokensAreBounded: twice as many tokens as are remembered, each
+// from 16 clients, take at most the bytes that docs/guarantees.md names: 40 MiB
+// for 65,536.
+func TestAcceptedTokensAreBounded(t *testing.T) {
+	const capacity = 1 << 10
+	heaptest.Holds(t, "accepted tokens", 600*capacity+2<<20, func() any {
+		g := NewGuesses()
+		g.capacity = capacity / shards
+		for n := range 2 * capacity {
+			var token [32]byte
+			binary.BigEndian.PutUint32(token[:], uint32(n))
+			for client := range byte(maxKnown) {
+				g.Accept(time.Unix(1_800_000_000, 0), Client{4, 10, 0, 0, client}, token)
+			}
+		}
+		return g
+	})
 }

@@ -45,16 +45,9 @@ func NewShared(cells Cells, timeout time.Duration, outages *outage.Log) *Shared 
 	return &Shared{cells: cells, timeout: timeout, outages: outages, local: NewLocal(nil)}
 }
 
-// Reserve admits or refuses an attempt, and counts an admitted one before it
-// returns. It returns one of these:
-//
-//   - an Attempt, whose outcome the caller reports.
-//   - no Attempt, and a wait. Nothing was counted. A client that waits that
-//     long is admitted, unless other attempts come first.
-//   - an error, if ctx is done or the limits are invalid (ErrLimits).
-//
-// now decides only while the cells do not answer; otherwise the server's
-// time does.
+// Reserve is as that of Local, and counts an admitted attempt before it returns.
+// now decides only while the cells do not answer; otherwise the server's time
+// does.
 func (s *Shared) Reserve(
 	ctx context.Context, now time.Time, limits Limits, client Client, account Account,
 ) (Attempt, time.Duration, error) {
@@ -62,9 +55,8 @@ func (s *Shared) Reserve(
 	if err != nil {
 		return nil, 0, err
 	}
-	r := &sharedReservation{
-		shared: s, limits: limits, client: client, account: account, fingerprint: fingerprintOf(client, account),
-	}
+	r := &sharedReservation{shared: s}
+	r.limits, r.client, r.account, r.fingerprint = limits, client, account, fingerprintOf(client, account)
 	wait, err := r.reserve(ctx)
 	switch {
 	case err == nil:

@@ -5,47 +5,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login/logintest"
 )
-
-// Threat: guesses are sent to all gates at once. Expected: exactly the
-// allowance gets through.
-func TestSharedParallelGuesses(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		name   string
-		client func(int) string
-		want   int64
-	}{
-		{"from a client", func(int) string { return "192.0.2.1" }, 5},
-		{"at an account", func(i int) string { return fmt.Sprint("192.0.2.", i) }, 10},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			g := newGates(t, login.Limits{})
-			var through atomic.Int64
-			var group sync.WaitGroup
-			for i := range 50 {
-				group.Go(func() {
-					if attempt, _ := g.try(test.client(i), "victim@example.com"); attempt != nil {
-						through.Add(1)
-						attempt.Failed()
-					}
-				})
-			}
-			group.Wait()
-			if got := through.Load(); got != test.want {
-				t.Errorf("got %d guesses through, want %d", got, test.want)
-			}
-		})
-	}
-}
 
 // busy loses each change.
 type busy struct{ *logintest.Cells }
@@ -118,39 +83,5 @@ func TestSharedKeysAreHashes(t *testing.T) {
 			strings.Contains(text, "\xc0\x00\x02\x01") {
 			t.Errorf("got the cell %q %q, want hashes", key.ID, value)
 		}
-	}
-}
-
-// The largest limits give cells of the size that the interface states.
-func TestSharedCellsAreBounded(t *testing.T) {
-	t.Parallel()
-	const day = 24 * time.Hour
-	g := newGates(t, login.Limits{
-		PerClient: 1000, Window: time.Second, Free: 256, FirstWait: time.Second, MaxWait: day, Forget: 366 * day, KnownFor: 366 * day,
-	})
-	fail := func(address string) {
-		for range 300 {
-			attempt, wait := g.try(address, "a")
-			if attempt == nil {
-				g.pass(wait)
-				attempt = g.admit(address, "a")
-			}
-			attempt.Failed()
-		}
-	}
-	for i := range 17 {
-		g.succeed(fmt.Sprint("192.0.2.", i), "a")
-	}
-	fail("198.51.100.1")
-	for i := range 17 {
-		fail(fmt.Sprint("192.0.2.", i))
-	}
-	longest := 0
-	for _, value := range g.cells.Values() {
-		longest = max(longest, len(value))
-	}
-	t.Logf("longest cell: %d bytes", longest)
-	if longest > 42<<10 {
-		t.Errorf("got a cell of %d bytes, want at most 42 KiB", longest)
 	}
 }

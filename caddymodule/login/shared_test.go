@@ -3,8 +3,6 @@ package login_test
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -91,25 +89,6 @@ func (g *gates) succeed(address, email string) {
 	}
 }
 
-func TestSharedRefusedAttemptsChangeNothing(t *testing.T) {
-	t.Parallel()
-	g := newGates(t, login.Limits{})
-	g.fail("192.0.2.1", "a", 5)
-	g.fail("192.0.2.2", "a", 5)
-	before := fmt.Sprint(g.cells.Values())
-	_, swaps := g.cells.Calls()
-	for range 20 {
-		g.refuse("192.0.2.1", "b", time.Minute)
-		g.refuse("192.0.2.3", "a", 30*time.Second)
-	}
-	if got := fmt.Sprint(g.cells.Values()); got != before {
-		t.Errorf("got cells %s, want %s", got, before)
-	}
-	if _, got := g.cells.Calls(); got != swaps {
-		t.Errorf("got %d swaps for refused attempts, want none", got-swaps)
-	}
-}
-
 // Each read and each change is a request to the server.
 func TestSharedRequestsOfALogin(t *testing.T) {
 	t.Parallel()
@@ -136,56 +115,6 @@ func TestSharedRequestsOfALogin(t *testing.T) {
 	}
 }
 
-// Known clients and successes are those of all gates.
-func TestSharedKnownClient(t *testing.T) {
-	t.Parallel()
-	g := newGates(t, loose)
-	g.fail("192.0.2.1", "a", 5)
-	g.succeed("192.0.2.1", "a")
-	g.fail("192.0.2.9", "a", 10)
-	g.refuse("192.0.2.9", "a", 30*time.Second)
-	g.fail("192.0.2.1", "a", 9)
-	g.succeed("192.0.2.1", "a")
-	g.refuse("192.0.2.9", "a", 30*time.Second)
-	g.pass(30*24*time.Hour - 1)
-	g.fail("192.0.2.9", "a", 10)
-	g.admit("192.0.2.1", "a")
-	g.pass(1)
-	g.refuse("192.0.2.1", "a", 30*time.Second-1)
-}
-
-func TestSharedFirstOutcomeDecides(t *testing.T) {
-	t.Parallel()
-	g := newGates(t, loose)
-	g.fail("192.0.2.1", "a", 9)
-	attempt := g.admit("192.0.2.1", "a")
-	attempt.Failed()
-	if err := errors.Join(attempt.Succeeded(t.Context(), g.now), attempt.Abandoned(t.Context())); err != nil {
-		t.Fatalf("second outcome: %v", err)
-	}
-	g.refuse("192.0.2.1", "a", 30*time.Second)
-	g.pass(30 * time.Second)
-	attempt = g.admit("192.0.2.1", "a")
-	for range 3 {
-		if err := attempt.Abandoned(t.Context()); err != nil {
-			t.Fatalf("Abandoned: %v", err)
-		}
-	}
-	g.fail("192.0.2.1", "a", 1)
-	g.refuse("192.0.2.1", "a", time.Minute)
-}
-
-func TestSharedWithoutAccount(t *testing.T) {
-	t.Parallel()
-	g := newGates(t, login.Limits{})
-	g.succeed("192.0.2.1", " ")
-	g.fail("192.0.2.1", "", 5)
-	g.refuse("192.0.2.1", "", time.Minute)
-	if got := len(g.cells.Values()); got != 1 {
-		t.Errorf("got %d cells, want one", got)
-	}
-}
-
 // However often the server's clock is set back, no real minute has more than
 // five attempts, and a client that waits a minute and the tolerance is
 // admitted.
@@ -209,22 +138,6 @@ func TestSharedClockSetBack(t *testing.T) {
 			return attempt != nil
 		})
 	})
-}
-
-// The server's clock is set back a little. Waits are as much longer, so that
-// a client that waits that long is admitted.
-func TestSharedClockSetBackALittle(t *testing.T) {
-	t.Parallel()
-	g := newGates(t, login.Limits{})
-	g.fail("192.0.2.1", "a", 5)
-	g.fail("192.0.2.2", "a", 5)
-	g.pass(-10 * time.Second)
-	g.refuse("192.0.2.1", "b", 70*time.Second)
-	g.refuse("192.0.2.3", "a", 40*time.Second)
-	g.pass(40 * time.Second)
-	g.admit("192.0.2.3", "a")
-	g.pass(30 * time.Second)
-	g.admit("192.0.2.1", "b")
 }
 
 // Another server with an earlier clock takes over. The waits of an account go

@@ -6,22 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 )
 
 // sharedReservation is the Attempt of a Shared.
 type sharedReservation struct {
-	shared      *Shared
-	limits      Limits
-	client      Client
-	account     Account
-	fingerprint fingerprint
-	clientAt    int64 // in the cell of the client
-	accountAt   int64 // in the cell of the account
-	known       bool  // whether the client was known at the time
-	lost        bool  // whether a change lost against another attempt
-	settled     atomic.Bool
+	request
+	shared    *Shared
+	clientAt  int64 // in the cell of the client
+	accountAt int64 // in the cell of the account
+	lost      bool  // whether a change lost against another attempt
 }
 
 // reserve applies both rules, and counts the attempt if both admit it: in
@@ -70,8 +64,6 @@ func (r *sharedReservation) reserve(ctx context.Context) (time.Duration, error) 
 	r.accountAt, r.known = said.at, said.known
 	return 0, nil
 }
-
-func (r *sharedReservation) hasAccount() bool { return r.account != Account{} }
 
 // read reads both cells at once.
 func (r *sharedReservation) read(ctx context.Context) (client, account view, err error) {
@@ -190,9 +182,6 @@ func (r *sharedReservation) accountState(seen view) (*accountState, placed, erro
 func (v view) accountChange(a *accountState) Change {
 	return v.change(encodeAccountCell(a.failures, a.known), max(a.failuresExpire(), a.knownExpire()))
 }
-
-// Failed implements Attempt.
-func (r *sharedReservation) Failed() { r.settled.Store(true) }
 
 // Succeeded implements Attempt. The time of the server decides, not now.
 func (r *sharedReservation) Succeeded(ctx context.Context, _ time.Time) error {

@@ -1,8 +1,6 @@
 package login_test
 
 import (
-	"bytes"
-	"encoding/binary"
 	"fmt"
 	"sync"
 	"testing"
@@ -61,17 +59,6 @@ func TestSuccessesHaveALogOfTheirOwn(t *testing.T) {
 	})
 }
 
-// Sign-ups prove no password: a success stays in the allowance.
-func TestStrictSuccessesCount(t *testing.T) {
-	t.Parallel()
-	eachLimiter(t, login.Limits{Strict: true}, func(_ *testing.T, l limiter) {
-		for i := range 5 {
-			l.succeed("192.0.2.1", fmt.Sprint("new", i))
-		}
-		l.refuse("192.0.2.1", "new5", time.Minute)
-	})
-}
-
 // Threat: an attacker logs in to its own account between guesses, to get more
 // of them. Expected: five guesses in a minute, as without.
 func TestSuccessesBuyNoGuesses(t *testing.T) {
@@ -92,34 +79,6 @@ func TestSuccessesBuyNoGuesses(t *testing.T) {
 		if guesses > 5 {
 			t.Errorf("got %d guesses in a minute, want at most 5", guesses)
 		}
-	})
-}
-
-// Attempts in flight fill the allowance. A client that must wait is admitted
-// when one of them succeeds, and otherwise when it has waited as told.
-func TestSuccessWhileOthersWait(t *testing.T) {
-	t.Parallel()
-	eachLimiter(t, login.Limits{}, func(t *testing.T, l limiter) {
-		var inFlight []login.Attempt
-		for i := range 5 {
-			inFlight = append(inFlight, l.admit("192.0.2.1", fmt.Sprint("a", i)))
-			l.pass(time.Second)
-		}
-		l.refuse("192.0.2.1", "b", 55*time.Second)
-		for _, i := range []int{3, 1} { // they end in another order
-			if err := inFlight[i].Succeeded(t.Context(), start.Add(5*time.Second)); err != nil {
-				t.Fatalf("Succeeded: %v", err)
-			}
-		}
-		l.fail("192.0.2.1", "b", 2)
-		l.refuse("192.0.2.1", "b", 55*time.Second)
-		l.pass(55 * time.Second)
-		// Too late: the attempt does not count any more.
-		if err := inFlight[0].Succeeded(t.Context(), start.Add(time.Minute)); err != nil {
-			t.Fatalf("Succeeded: %v", err)
-		}
-		l.fail("192.0.2.1", "b", 1)
-		l.refuse("192.0.2.1", "b", 2*time.Second)
 	})
 }
 
@@ -155,72 +114,6 @@ func TestParallelSuccesses(t *testing.T) {
 			admitted++
 		}
 		l.refuse("192.0.2.1", "person0", time.Minute)
-	})
-}
-
-func TestSuccessesSurviveRestart(t *testing.T) {
-	t.Parallel()
-	b, d := newDurableBench(t, login.Limits{})
-	for i := range 19 {
-		b.succeed("192.0.2.1", fmt.Sprint("person", i))
-	}
-	b.restart(d)
-	b.succeed("192.0.2.1", "person0")
-	b.fail("192.0.2.1", "person0", 3)
-	b.succeed("192.0.2.1", "person1")
-	b.restart(d)
-	b.fail("192.0.2.1", "person0", 1)
-	b.refuse("192.0.2.1", "person0", time.Minute)
-}
-
-// The rows and cells of the version before have attempts only.
-func TestAttemptsOfTheLastVersion(t *testing.T) {
-	t.Parallel()
-	var attempts []byte
-	for range 5 {
-		attempts = binary.LittleEndian.AppendUint64(attempts, uint64(start.UnixNano()))
-	}
-	client := login.ClientOf("192.0.2.1")
-	t.Run("local", func(t *testing.T) {
-		t.Parallel()
-		value := binary.LittleEndian.AppendUint64([]byte{1, 0}, uint64(start.Add(time.Minute).UnixNano()))
-		b, d := newDurableBench(t, login.Limits{})
-		key := append([]byte{'c'}, client[:]...)
-		d.rows[string(key)] = login.Row{Key: key, Value: append(value, attempts...)}
-		b.restart(d)
-		b.refuse("192.0.2.1", "a", time.Minute)
-	})
-	t.Run("shared", func(t *testing.T) {
-		t.Parallel()
-		g := newGates(t, login.Limits{})
-		g.fail("192.0.2.1", "", 1)
-		for key, value := range g.cells.Values() {
-			if want := append([]byte{1}, attempts[:8]...); !bytes.Equal(value, want) {
-				t.Errorf("got the cell %x without successes, want %x", value, want)
-			}
-			g.cells.Put(key, append([]byte{1}, attempts...))
-		}
-		g.refuse("192.0.2.1", "a", time.Minute)
-	})
-}
-
-// The largest limits and as many successes as they allow fit into a row and
-// a cell.
-func TestSuccessesAreBounded(t *testing.T) {
-	t.Parallel()
-	eachLimiter(t, login.Limits{PerClient: 1000}, func(t *testing.T, l limiter) {
-		for range 4000 {
-			l.succeed("192.0.2.1", "")
-		}
-		l.fail("192.0.2.1", "", 1000)
-		l.refuse("192.0.2.1", "", time.Minute)
-		if g, shared := l.(*gates); shared {
-			for _, value := range g.cells.Values() {
-				if len(value) > 42<<10 {
-					t.Errorf("got a cell of %d bytes, want at most 42 KiB", len(value))
-				}
-			}
-		}
 	})
 }
 

@@ -107,7 +107,7 @@ func TestEndBeforeTheMinute(t *testing.T) {
 
 // TestEveryOtherFails is no change with each request.
 func TestEveryOtherFails(t *testing.T) {
-	for name, pause := range map[string]time.Duration{"often": time.Millisecond, "seldom": 3 * time.Second} {
+	for name, pause := range map[string]time.Duration{"often": 20 * time.Millisecond, "seldom": 3 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, j := newLog()

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -71,7 +72,7 @@ func newCORS(c *CORSConfig) (*CORS, error) {
 			errs = append(errs, mistake("cors", "duplicate origin %q", origin))
 		}
 	}
-	age := time.Duration(or(c.MaxAge, Duration(defaultMaxAge)))
+	age := time.Duration(cmp.Or(c.MaxAge, Duration(defaultMaxAge)))
 	if age < time.Second || age > maxMaxAge {
 		errs = append(errs, mistake("cors max_age", "%s is not from 1s to %s", age, maxMaxAge))
 	}

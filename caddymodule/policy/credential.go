@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
 	"errors"
@@ -56,7 +57,7 @@ func (p *Policy) setIdentity(c *IdentityConfig) error {
 	if c == nil {
 		return nil
 	}
-	i := &Identity{c.Placeholder, or(c.Plan, FreePlan), c.Prefix}
+	i := &Identity{c.Placeholder, cmp.Or(c.Plan, FreePlan), c.Prefix}
 	var errs []error
 	switch {
 	case !placeholder.MatchString(i.Placeholder):

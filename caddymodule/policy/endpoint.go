@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -74,7 +75,7 @@ func (p *Policy) addEndpoints(c Config) error {
 }
 
 func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
-	ability := or(e.Ability, e.Name)
+	ability := cmp.Or(e.Ability, e.Name)
 	switch {
 	case !ValidName(e.Name):
 		return fmt.Errorf("%q is not a name: a letter, then up to 63 letters, digits, dots, dashes or underscores", e.Name)
@@ -94,7 +95,7 @@ func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
 	}
 	endpoint := &Endpoint{
 		Name: e.Name, Method: e.Method, Path: e.Path, Ability: ability, Index: len(p.Endpoints), Usage: usage, Upgrade: e.Upgrade,
-		Cost: or(e.Cost, 1), CostMember: e.CostMember, CostBody: or(e.CostBody, DefaultCostBody),
+		Cost: cmp.Or(e.Cost, 1), CostMember: e.CostMember, CostBody: cmp.Or(e.CostBody, DefaultCostBody),
 	}
 	if err := p.addRoute(e.Method, e.Path, Route{Endpoint: endpoint}); err != nil {
 		return err

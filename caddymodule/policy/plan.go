@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -119,7 +120,7 @@ func (p *Plan) addLimits(c PlanConfig, declared []string) error {
 }
 
 func (p *Plan) addLimit(c LimitConfig) error {
-	subject, name := "plan "+p.Name+" "+c.Endpoint, or(c.Period, store.Day.String())
+	subject, name := "plan "+p.Name+" "+c.Endpoint, cmp.Or(c.Period, store.Day.String())
 	period, valid := store.ParsePeriod(name)
 	if period != store.Day {
 		subject += " " + name

@@ -83,9 +83,9 @@ type Route struct {
 // joined, each of them an *Error.
 func New(c Config) (*Policy, error) {
 	p := &Policy{
-		LoginTTL: time.Duration(or(c.LoginTTL, Duration(24*time.Hour))),
-		Refund:   or(c.Refund, RefundUnreachable),
-		Mode:     or(c.Mode, Enforce),
+		LoginTTL: time.Duration(cmp.Or(c.LoginTTL, Duration(24*time.Hour))),
+		Refund:   cmp.Or(c.Refund, RefundUnreachable),
+		Mode:     cmp.Or(c.Mode, Enforce),
 		Warn:     slices.Sorted(slices.Values(c.Warn)), ForeignKeys: c.ForeignKeys, Docs: c.Docs,
 		plans: make(map[string]*Plan), limitNames: make(map[string]string),
 	}
@@ -95,14 +95,6 @@ func New(c Config) (*Policy, error) {
 		p.setCalendar(c), p.setGuard(c), p.setLimits(c), p.addLogins(c), p.reserveLimitNames(store.All), p.addEndpoints(c), err, p.setTokenHeader(c.TokenHeader), checkDocs(c.Docs),
 	)
 	return p, errors.Join(err, p.addPlans(c), p.setIdentity(c.Identity))
-}
-
-func or[T comparable](value, fallback T) T {
-	var zero T
-	if value == zero {
-		return fallback
-	}
-	return value
 }
 
 // checkDocs refuses an address that cannot be in the header Link.
@@ -116,32 +108,28 @@ func checkDocs(address string) error {
 }
 
 func (p *Policy) setCalendar(c Config) (err error) {
-	if p.Calendar, err = calendar.New(or(c.Timezone, "UTC")); err != nil {
+	if p.Calendar, err = calendar.New(cmp.Or(c.Timezone, "UTC")); err != nil {
 		return &Error{"timezone", err}
 	}
 	return nil
 }
 
 func (p *Policy) setGuard(c Config) error {
-	prefixes := c.Guard
-	if len(prefixes) == 0 {
-		prefixes = []string{"/"}
-	}
 	var errs []error
-	for i, prefix := range prefixes {
-		if slices.Contains(prefixes[:i], prefix) {
+	for i, prefix := range c.Guard {
+		if slices.Contains(c.Guard[:i], prefix) {
 			errs = append(errs, mistake("guard "+prefix, "duplicate prefix"))
 		}
 		if _, err := route.NewGuard(prefix); err != nil {
 			errs = append(errs, &Error{"guard " + prefix, err})
 		}
 	}
-	if len(errs) > 0 {
-		return errors.Join(errs...)
+	if len(errs) == 0 {
+		var err error
+		p.Guard, err = route.NewGuard(c.Guard...)
+		return err
 	}
-	var err error
-	p.Guard, err = route.NewGuard(prefixes...)
-	return err
+	return errors.Join(errs...)
 }
 
 func (p *Policy) setLimits(c Config) error {

@@ -13,55 +13,37 @@ func TestPatternOfAnotherRouter(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
 		"/items/*":                       "/items/{rest...}",
-		"/items/**":                      "/items/{rest...}",
 		"/items/*path":                   "/items/{path...}", // httprouter, Rails
-		"/*/items":                       "/{part1}/items",
 		"/*/items/*/parts":               "/{part1}/items/{part3}/parts",
 		"/items/*.json":                  "/items/{part2}",
-		"/items*":                        "/{part1}",
 		"/items/:id":                     "/items/{id}", // Express, Rails, Gin
-		"/:tenant/items/:id":             "/{tenant}/items/{id}",
 		"/items/:id?":                    "/items/{id}",
 		"/items/:id(\\d+)":               "/items/{id}",
-		"/items/:path*":                  "/items/{path...}",
 		"/items/:path(.*)":               "/items/{path...}",
 		"/items(/:id)":                   "/items/{id}",
 		"/items/<id>":                    "/items/{id}", // Flask, Django
-		"/items/<int:id>":                "/items/{id}",
 		"/items/<path:name>":             "/items/{name...}",
 		"/items/{id:[0-9]+}":             "/items/{id}", // chi, gorilla
 		"/items/{path:.*}":               "/items/{path...}",
-		"/items/{path:path}":             "/items/{path...}", // Starlette
 		"/items/{id:int}":                "/items/{id}",      // ASP.NET
-		"/items/{id?}":                   "/items/{id}",
 		"/items/{*path}":                 "/items/{path...}", // Spring, axum
-		"/items/{**path}":                "/items/{path...}",
-		"/items/{id<\\d+>}":              "/items/{id}", // Symfony
-		"/items/{{id}}":                  "/items/{id}",
+		"/items/{id<\\d+>}":              "/items/{id}",      // Symfony
 		"/items/{id}.json":               "/items/{id}",
-		"/items/v{version}":              "/items/{version}",
 		"/items/[id]":                    "/items/{id}", // Next.js
 		"/items/[...path]":               "/items/{path...}",
-		"/items/[[...path]]":             "/items/{path...}",
 		"/items/(.*)":                    "/items/{rest...}", // nginx, Kong
-		"/items/.*":                      "/items/{rest...}",
 		"/items/.+":                      "/items/{rest...}",
-		"/items/...":                     "/items/{rest...}",
 		"/items/+":                       "/items/{rest...}", // Fiber
-		"/items/[0-9]+":                  "/items/{part2}",
 		"/items/(?P<id>[0-9]+)":          "/items/{part2}",
 		"/(v1|v2)/items":                 "/{part1}/items",
 		"/items$":                        "/items",
 		"^/items/$":                      "/items/",
-		"~/items/(.*)$":                  "/items/{rest...}",
 		"~^/items":                       "/items",
 		"/items?page={page}":             "/items",
 		"/items/?":                       "/items/",
 		"/items#top":                     "/items",
-		"items/{id}":                     "/items/{id}",
 		"v1.0/items":                     "/v1.0/items",
 		"api.example.com/items/:id":      "/items/{id}",
-		"*.example.com/items":            "/items",
 		"localhost:8080/items":           "/items",
 		"https://api.example.com/items/": "/items/",
 		"https://api.example.com":        "/",
@@ -109,8 +91,6 @@ func TestPatternThatIsMeant(t *testing.T) {
 		"/items(1)":           "/items(1)",
 		"/items/nearest()":    "/items/nearest()",
 		"/~ada":               "/~ada",
-		"/@ada":               "/@ada",
-		"/c++":                "/c++",
 		"/a.b/v1.0":           "/a.b/v1.0",
 		"/{rest...}":          "/a/b",
 		"/{größe}/{$}":        "/1/",
@@ -119,7 +99,6 @@ func TestPatternThatIsMeant(t *testing.T) {
 		"/%7Bid%7D":           "/{id}",
 		"/%28a%29":            "/(a)",
 		"/a%24":               "/a$",
-		"/..%2E":              "/...",
 		"/%5Eitems":           "/^items",
 	} {
 		t.Run(pattern, func(t *testing.T) {
@@ -140,13 +119,9 @@ func TestMethodThatIsNotRegistered(t *testing.T) {
 		"":         "missing",
 		"*":        `"*" is not a registered HTTP method`,
 		"ANY":      `"ANY" is not a registered HTTP method`,
-		"ALL":      "use one, such as GET",
 		"GET,POST": "use one, such as GET",
-		"GET|POST": "use one, such as GET",
 		"GTE":      "not a registered",
-		"PRI":      "not a registered",
 		"PURGE":    "not a registered",
-		"/items":   "not a registered",
 		"Get":      "must be in capital letters: write GET",
 		"trace":    "not allowed",
 	} {
@@ -171,25 +146,19 @@ func TestGuardOfAnotherRouter(t *testing.T) {
 		"*":                        "/",
 		"/*":                       "/",
 		"/internal/*":              "/internal/",
-		"/internal/**":             "/internal/",
 		"/internal*":               "/internal",
 		"/v1/*/admin":              "/v1/",
 		"/:version/":               "/",
 		"/v1/{tenant}/":            "/v1/",
 		"/{env.PREFIX}/":           "/",
-		"/v1/<id>":                 "/v1/",
 		"/v1/[id]":                 "/v1/",
 		"/v1/(.*)":                 "/v1/",
-		"/v1/.+":                   "/v1/",
-		"/v1/...":                  "/v1/",
 		"/(v1|v2)/":                "/",
 		"/v1$":                     "/v1",
 		"^/v1/":                    "/v1/",
-		"~^/v1/":                   "/v1/",
 		"v1/":                      "/v1/",
 		"":                         "/",
 		"https://api.example/v1/*": "/v1/",
-		"api.example/v1/":          "/v1/",
 		"api.example:8080/v1/":     "/v1/",
 	} {
 		t.Run(prefix, func(t *testing.T) {

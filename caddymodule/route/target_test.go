@@ -108,22 +108,3 @@ func TestCheckTargetAllocatesNothing(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkCheckTarget(b *testing.B) {
-	for name, target := range map[string]string{
-		"plain":   "/api/convert/EUR/10/USD",
-		"query":   "/api/convert/EUR/10/USD?date=2026-11-20",
-		"escaped": "/api/convert/%45UR/10/USD",
-	} {
-		b.Run(name, func(b *testing.B) {
-			guard := newGuard(b, "/api/")
-			u := mustParse(b, target)
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := guard.CheckTarget("GET", target, u); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

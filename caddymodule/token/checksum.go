@@ -53,8 +53,7 @@ func contributions() *table {
 	t := &table{}
 	var text [bodyLength]byte
 	for _, kind := range []Kind{Key, Login} {
-		prefix, _ := kind.prefix()
-		copy(text[:], prefix)
+		copy(text[:], kinds[kind].prefix)
 		t.prefix[kind] = crc32.ChecksumIEEE(text[:])
 	}
 	for digit := range base {

@@ -2,12 +2,9 @@ package token_test
 
 import (
 	"bytes"
-	"crypto/rand"
-	"errors"
 	"math/big"
 	"regexp"
 	"testing"
-	"testing/iotest"
 
 	"pgregory.net/rapid"
 
@@ -27,29 +24,6 @@ func TestNewID(t *testing.T) {
 			t.Fatalf("id of %x: got %q, want %q", entropy, got, want)
 		}
 	})
-}
-
-func TestNewIDsDiffer(t *testing.T) {
-	t.Parallel()
-	seen := map[string]bool{}
-	for range 10_000 {
-		id, err := token.NewID(rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if seen[id] {
-			t.Fatalf("%s came twice", id)
-		}
-		seen[id] = true
-	}
-}
-
-func TestNewIDRefusesBrokenRandom(t *testing.T) {
-	t.Parallel()
-	broken := errors.New("broken")
-	if id, err := token.NewID(iotest.ErrReader(broken)); !errors.Is(err, broken) || id != "" {
-		t.Errorf("got %q, %v; want %v", id, err, broken)
-	}
 }
 
 // TestIDOf: an imported token has the same id each time in one account, in the

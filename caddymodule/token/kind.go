@@ -18,36 +18,26 @@ const (
 	loginPrefix = "tgl_"
 )
 
+// kinds has the name of each kind in the control API, and its prefix.
+var kinds = [...]struct{ name, prefix string }{Key: {"key", keyPrefix}, Login: {"login", loginPrefix}}
+
 // String returns the kind's name in the control API: "key" or "login".
 func (k Kind) String() string {
-	switch k {
-	case Key:
-		return "key"
-	case Login:
-		return "login"
-	default:
+	if !k.isValid() {
 		return fmt.Sprintf("kind(%d)", uint8(k))
 	}
+	return kinds[k].name
 }
 
-func (k Kind) prefix() (string, error) {
-	switch k {
-	case Key:
-		return keyPrefix, nil
-	case Login:
-		return loginPrefix, nil
-	default:
-		return "", fmt.Errorf("making a token: invalid kind %d", uint8(k))
-	}
-}
+func (k Kind) isValid() bool { return k == Key || k == Login }
 
-func kindOf(prefix string) (Kind, bool) {
+// kindOf returns the kind that a prefix says, or an invalid one.
+func kindOf(prefix string) Kind {
 	switch prefix {
 	case keyPrefix:
-		return Key, true
+		return Key
 	case loginPrefix:
-		return Login, true
-	default:
-		return 0, false
+		return Login
 	}
+	return 0
 }

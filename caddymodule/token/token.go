@@ -53,16 +53,15 @@ type Token struct {
 // New makes a token of the kind from 32 bytes of random, which should be
 // crypto/rand's Reader. It fails if the kind is invalid or random ends.
 func New(kind Kind, random io.Reader) (Token, error) {
-	prefix, err := kind.prefix()
-	if err != nil {
-		return Token{}, err
+	if !kind.isValid() {
+		return Token{}, fmt.Errorf("making a token: invalid kind %d", kind)
 	}
 	var secret [randomBytes]byte
 	if _, err := io.ReadFull(random, secret[:]); err != nil {
 		return Token{}, fmt.Errorf("reading random bytes for a token: %w", err)
 	}
 	var buffer [textLength]byte
-	copy(buffer[:], prefix)
+	copy(buffer[:], kinds[kind].prefix)
 	encode(buffer[prefixLength:bodyLength], secret[:])
 	writeChecksum(&buffer)
 	text := string(buffer[:])
@@ -108,8 +107,8 @@ func Parse(text string) (Hash, Kind, error) {
 	if len(text) != textLength {
 		return Hash{}, 0, ErrMalformed
 	}
-	kind, ok := kindOf(text[:prefixLength])
-	if !ok || !hasChecksum(text, kind) {
+	kind := kindOf(text[:prefixLength])
+	if kind == 0 || !hasChecksum(text, kind) {
 		return Hash{}, 0, ErrMalformed
 	}
 	var data [textLength]byte // on the stack: a conversion would allocate

@@ -82,22 +82,6 @@ func TestNewFormat(t *testing.T) {
 	})
 }
 
-func TestNewExtremes(t *testing.T) {
-	t.Parallel()
-	for name, fill := range map[string]byte{"zeros": 0, "ones": 0xff} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			made, err := token.New(token.Key, bytes.NewReader(bytes.Repeat([]byte{fill}, 32)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := made.Reveal(); !shape.MatchString(got) {
-				t.Errorf("got %s, want the shape %s", got, shape)
-			}
-		})
-	}
-}
-
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	if _, err := token.New(0, rand.Reader); err == nil {
@@ -107,8 +91,8 @@ func TestNewRefuses(t *testing.T) {
 		t.Errorf("short random: got %v, want %v", err, io.ErrUnexpectedEOF)
 	}
 	broken := errors.New("broken")
-	if _, err := token.New(token.Key, iotest.ErrReader(broken)); !errors.Is(err, broken) {
-		t.Errorf("broken random: got %v, want %v", err, broken)
+	if id, err := token.NewID(iotest.ErrReader(broken)); !errors.Is(err, broken) || id != "" {
+		t.Errorf("id of broken random: got %q, %v, want %v", id, err, broken)
 	}
 }
 
@@ -227,17 +211,6 @@ func TestTokenNeverLeaks(t *testing.T) {
 	}
 	if !strings.Contains(printed, token.Hint(made.Reveal())) {
 		t.Error("the hint appears nowhere")
-	}
-}
-
-func TestZeroToken(t *testing.T) {
-	t.Parallel()
-	var none token.Token
-	if got := none.Reveal(); got != "" {
-		t.Errorf("Reveal: got %q, want nothing", got)
-	}
-	if got := none.String(); got != "…" {
-		t.Errorf("String: got %q, want an ellipsis", got)
 	}
 }
 

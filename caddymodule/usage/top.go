@@ -43,12 +43,11 @@ func Top(ctx context.Context, p *policy.Policy, source TopSource, q TopQuery) (a
 		return api.UsageTop{}, ErrDays
 	}
 	t := &top{
-		builder: builder{Query: Query{Now: q.Now}, policy: p, today: p.Calendar.At(q.Now), month: p.Calendar.Month(q.Now)},
+		builder: newBuilder(p, nil, Query{Now: q.Now}),
 		source:  source,
 		busiest: best[api.BusyAccount]{limit: q.Limit, compare: compareBusy, list: []api.BusyAccount{}},
 		nearest: best[api.NearestLimit]{limit: q.Limit, compare: compareNearest, list: []api.NearestLimit{}},
 	}
-	t.monthFirst, _ = t.today.Day.Month()
 	t.first = t.today.Day - calendar.Day(q.Days-1)
 	for after := ""; ; {
 		accounts, err := source.ListAccounts(ctx, after, topPage)
@@ -71,7 +70,7 @@ func Top(ctx context.Context, p *policy.Policy, source TopSource, q TopQuery) (a
 
 // top has what Top found so far.
 type top struct {
-	builder
+	*builder
 	source  TopSource
 	first   calendar.Day // of the days that count for the busiest accounts
 	busiest best[api.BusyAccount]

@@ -1,7 +1,6 @@
 package usage_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 )
@@ -104,94 +102,6 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// TestTopOfManyAccounts compares several pages of accounts with the usage
-// document of each account.
-func TestTopOfManyAccounts(t *testing.T) {
-	t.Parallel()
-	s, p := open(t), compile(t, "Pacific/Apia")
-	today := p.Calendar.At(now).Day
-	plans := []string{"free", "starter", "monthly"}
-	var ids []string
-	for i := range 450 {
-		ids = append(ids, fmt.Sprintf("acc_%03d", i))
-	}
-	for batch := range slices.Chunk(ids, store.MaxBatch) {
-		_, errs := s.ChangeAccounts(t.Context(), batch, func(i int, a *store.Account, _ bool) error {
-			a.Plan, a.CreatedAt = plans[i%len(plans)], now
-			if i%7 == 0 {
-				a.Overrides = []store.Override{{Limit: store.Limit{Endpoint: store.All, Period: store.Month, Max: 90}, CreatedAt: now}}
-			}
-			return nil
-		})
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i, id := range ids {
-		spend(t, s, id, "convert", today-calendar.Day(i%40), int64(i*37%101+1))
-		if i%3 == 0 {
-			spend(t, s, id, "usage", today, int64(i%8+1))
-		}
-	}
-	const days, limit = 3, 60
-	var want api.UsageTop
-	for _, id := range ids {
-		account, err := s.Account(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		counts, err := s.Counts(t.Context(), id, "", today-days+1, today)
-		if err != nil {
-			t.Fatal(err)
-		}
-		busy := api.BusyAccount{Account: id, Plan: account.Plan}
-		for _, c := range counts {
-			busy.Calls += c.Used
-		}
-		if busy.Calls > 0 {
-			want.Busiest = append(want.Busiest, busy)
-		}
-		want.Nearest = append(want.Nearest, documented(t, s, p, account)...)
-	}
-	slices.SortStableFunc(want.Busiest, func(a, b api.BusyAccount) int { return cmp.Compare(b.Calls, a.Calls) })
-	slices.SortStableFunc(want.Nearest, func(a, b api.NearestLimit) int {
-		return cmp.Or(cmp.Compare(b.Used*a.Limit, a.Used*b.Limit), cmp.Compare(a.Remaining, b.Remaining), cmp.Compare(a.Account, b.Account), cmp.Compare(a.Endpoint, b.Endpoint))
-	})
-	want.Busiest, want.Nearest = want.Busiest[:limit], want.Nearest[:limit]
-	got, err := usage.Top(t.Context(), p, s, usage.TopQuery{Now: now, Days: days, Limit: limit})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// documented returns the limits in the usage document of an account that have
-// an end and of which something is used.
-func documented(t *testing.T, s store.Store, p *policy.Policy, account store.Account) (list []api.NearestLimit) {
-	t.Helper()
-	document, err := usage.Build(t.Context(), p, s, usage.Query{Account: account.ID, Plan: account.Plan, Overrides: account.Overrides, Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	add := func(endpoint string, limits []api.UsageLimit) {
-		for _, l := range limits {
-			if l.Used != nil && *l.Used > 0 && l.Limit > 0 {
-				list = append(list, api.NearestLimit{
-					Account: account.ID, Plan: account.Plan, Endpoint: endpoint, Period: l.Period,
-					Limit: l.Limit, Used: *l.Used, Remaining: *l.Remaining, ResetsAt: *l.ResetsAt,
-				})
-			}
-		}
-	}
-	add(store.All, document.Limits)
-	for _, e := range document.Endpoints {
-		add(e.Endpoint, e.Limits)
-	}
-	return list
-}
-
 func TestTopRefusals(t *testing.T) {
 	t.Parallel()
 	s, p := open(t), compile(t, "")
@@ -206,25 +116,6 @@ func TestTopRefusals(t *testing.T) {
 	}
 }
 
-// TestTopWithoutClient: Top reads no further page when its client is gone.
-func TestTopWithoutClient(t *testing.T) {
-	t.Parallel()
-	p := compile(t, "")
-	ctx, cancel := context.WithCancel(t.Context())
-	s := &leaving{Store: open(t), leave: cancel}
-	for i := range 500 { // several pages
-		if _, err := s.ChangeAccount(t.Context(), fmt.Sprintf("acc_%d", i), func(a *store.Account, _ bool) error {
-			a.Plan = "starter"
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := usage.Top(ctx, p, s, usage.TopQuery{Now: now, Days: api.MaxUsageDays, Limit: 1}); !errors.Is(err, context.Canceled) || s.pages != 1 {
-		t.Errorf("got %v after %d pages, want %v after 1", err, s.pages, context.Canceled)
-	}
-}
-
 // leaving is a store whose client leaves while the first page is read.
 type leaving struct {
 	store.Store
@@ -236,4 +127,55 @@ func (l *leaving) ListAccounts(ctx context.Context, after string, limit int) ([]
 	l.pages++
 	l.leave()
 	return l.Store.ListAccounts(ctx, after, limit)
+}
+
+// counting counts the pages that Top reads, and tells the reader of each.
+type counting struct {
+	store.Store
+	pages  int
+	onPage func()
+}
+
+func (c *counting) ListAccounts(ctx context.Context, after string, limit int) ([]store.Account, error) {
+	c.pages++
+	c.onPage()
+	return c.Store.ListAccounts(ctx, after, limit)
+}
+
+// TestTopOfManyAccounts reads several pages of accounts, but no further one when
+// its client is gone.
+func TestTopOfManyAccounts(t *testing.T) {
+	t.Parallel()
+	s, p := &counting{Store: open(t), onPage: func() {}}, compile(t, "")
+	today := p.Calendar.At(now).Day
+	var ids []string
+	for i := range 450 {
+		ids = append(ids, fmt.Sprintf("acc_%03d", i))
+	}
+	for batch := range slices.Chunk(ids, store.MaxBatch) {
+		_, errs := s.ChangeAccounts(t.Context(), batch, func(_ int, a *store.Account, _ bool) error {
+			a.Plan, a.CreatedAt = "starter", now
+			return nil
+		})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, id := range ids {
+		spend(t, s, id, "convert", today, int64(i*37%450+1)) // each has another number
+	}
+	got, err := usage.Top(t.Context(), p, s, usage.TopQuery{Now: now, Days: 1, Limit: 100})
+	if err != nil || s.pages < 3 || len(got.Busiest) != 100 || len(got.Nearest) != 100 {
+		t.Fatalf("got %d and %d of %d pages, %v", len(got.Busiest), len(got.Nearest), s.pages, err)
+	}
+	for i := range 100 {
+		if calls := int64(450 - i); got.Busiest[i].Calls != calls || got.Nearest[i].Used != calls || got.Busiest[i].Account != got.Nearest[i].Account {
+			t.Errorf("%d: got %+v and %+v, want %d calls", i, got.Busiest[i], got.Nearest[i], calls)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	s.pages, s.onPage = 0, cancel
+	if _, err := usage.Top(ctx, p, s, usage.TopQuery{Now: now, Days: 1, Limit: 1}); !errors.Is(err, context.Canceled) || s.pages != 1 {
+		t.Errorf("got %v after %d pages, want %v after 1", err, s.pages, context.Canceled)
+	}
 }

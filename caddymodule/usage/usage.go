@@ -57,6 +57,12 @@ type builder struct {
 	monthFirst calendar.Day
 }
 
+func newBuilder(p *policy.Policy, source Source, q Query) *builder {
+	b := &builder{Query: q, policy: p, source: source, today: p.Calendar.At(q.Now), month: p.Calendar.Month(q.Now)}
+	b.monthFirst, _ = b.today.Day.Month()
+	return b
+}
+
 // Build returns the usage of an account.
 //
 // It lists the endpoints of the current plan. An endpoint that the plan does
@@ -68,8 +74,7 @@ func Build(ctx context.Context, p *policy.Policy, source Source, q Query) (api.U
 	if q.Days < 0 || q.Days > api.MaxUsageDays {
 		return api.UsageDocument{}, ErrDays
 	}
-	b := builder{Query: q, policy: p, source: source, today: p.Calendar.At(q.Now), month: p.Calendar.Month(q.Now)}
-	b.monthFirst, _ = b.today.Day.Month()
+	b := newBuilder(p, source, q)
 	first := b.today.Day - calendar.Day(max(q.Days, 1)-1)
 	used, err := b.counts(ctx, "", min(first, b.monthFirst))
 	if err != nil {
@@ -102,8 +107,7 @@ func Build(ctx context.Context, p *policy.Policy, source Source, q Query) (api.U
 // Limits returns what was used of some limits of q.Account and, if they are
 // OfKey, of q.Key.
 func Limits(ctx context.Context, p *policy.Policy, source Source, q Query, limits []store.Limit) ([]api.UsageLimit, error) {
-	b := builder{Query: q, policy: p, source: source, today: p.Calendar.At(q.Now), month: p.Calendar.Month(q.Now)}
-	b.monthFirst, _ = b.today.Day.Month()
+	b := newBuilder(p, source, q)
 	used, err := b.counts(ctx, "", b.monthFirst)
 	ofKey := counts{}
 	if err == nil && q.Key != nil {

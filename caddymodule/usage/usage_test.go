@@ -3,12 +3,10 @@ package usage_test
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
@@ -143,42 +141,6 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-func TestNothingUsed(t *testing.T) {
-	t.Parallel()
-	s, p := open(t), compile(t, "")
-	account(t, s)
-	document, err := usage.Build(t.Context(), p, s, usage.Query{Account: "acc_1", Plan: "free", Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := json.Marshal(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const want = `{"account":"acc_1","plan":"free","timezone":"UTC","day":"2126-11-20","resets_at":"2126-11-21T00:00:00Z","endpoints":[],"limits":[],"keys":[],"recent_calls":[]}`
-	if string(got) != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
-// Where clocks change, the reset is still at midnight, and the history
-// still has one entry for each date.
-func TestResetAcrossClockChange(t *testing.T) {
-	t.Parallel()
-	s, p := open(t), compile(t, "Europe/Berlin")
-	account(t, s)
-	document, err := usage.Build(t.Context(), p, s, usage.Query{Account: "acc_1", Plan: "starter", Now: time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC), Days: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := document.ResetsAt.Format(time.RFC3339), "2026-10-26T00:00:00+01:00"; got != want {
-		t.Errorf("resets_at: got %s, want %s", got, want)
-	}
-	if document.Days[0].Day != "2026-10-24" || document.Days[1].Day != "2026-10-25" {
-		t.Errorf("days: got %+v", document.Days)
-	}
-}
-
 func TestDaysOutOfRange(t *testing.T) {
 	t.Parallel()
 	s, p := open(t), compile(t, "")
@@ -198,49 +160,4 @@ func TestStoreFails(t *testing.T) {
 	if _, err := usage.Build(t.Context(), p, s, usage.Query{Account: "acc_1", Plan: "starter", Now: now}); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
-}
-
-// Whatever was counted: every day of the history is there once, the
-// numbers are those of the store, and nothing remaining is negative.
-func TestBuildAgainstCounts(t *testing.T) {
-	t.Parallel()
-	s, p := open(t), compile(t, "Pacific/Apia")
-	today := p.Calendar.At(now).Day
-	n := 0
-	rapid.Check(t, func(r *rapid.T) {
-		n++
-		id := fmt.Sprintf("acc_%d", n)
-		type place struct {
-			day      calendar.Day
-			endpoint string
-		}
-		model := map[place]int64{}
-		for range rapid.IntRange(0, 30).Draw(r, "calls") {
-			at := place{today - calendar.Day(rapid.IntRange(0, 9).Draw(r, "ago")), rapid.SampledFrom([]string{"convert", "usage", "currencies"}).Draw(r, "endpoint")}
-			if ok, err := s.Take(t.Context(), store.Call{Account: id, Endpoint: at.endpoint, Day: at.day}, nil, nil); !ok || err != nil {
-				r.Fatalf("taking a call: %v, %v", ok, err)
-			}
-			model[at]++
-		}
-		days := rapid.IntRange(1, 12).Draw(r, "days")
-		document, err := usage.Build(t.Context(), p, s, usage.Query{Account: id, Plan: "starter", Now: now, Days: days})
-		if err != nil {
-			r.Fatal(err)
-		}
-		for _, e := range document.Endpoints {
-			if want := model[place{today, e.Endpoint}]; e.Used != want || *e.Remaining != max(0, *e.Limit-want) {
-				r.Fatalf("%s: got %d used, %d remaining, want %d used", e.Endpoint, e.Used, *e.Remaining, want)
-			}
-		}
-		if len(document.Days) != days {
-			r.Fatalf("got %d days, want %d", len(document.Days), days)
-		}
-		for i, d := range document.Days {
-			day := today - calendar.Day(days-1-i)
-			want := map[string]int64{"convert": model[place{day, "convert"}], "usage": model[place{day, "usage"}]}
-			if diff := cmp.Diff(api.UsageDay{Day: day.String(), Calls: want}, d); diff != "" {
-				r.Fatalf("(-want +got):\n%s", diff)
-			}
-		}
-	})
 }
