@@ -2,7 +2,6 @@ package badgerstore
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"slices"
@@ -131,32 +130,5 @@ func TestAccountsDoNotWaitForEachOther(t *testing.T) {
 	})
 	if err != nil {
 		t.Errorf("a key of another account: %v", err)
-	}
-}
-
-// TestReplacementOfAnEarlierVersion: a key that replaces another one has no
-// Root if an earlier version stored it.
-func TestReplacementOfAnEarlierVersion(t *testing.T) {
-	t.Parallel()
-	now := time.Now().UTC().Truncate(time.Millisecond)
-	s := openWith(t, now, "acc_1")
-	old, next := keyRow{Key: newKey("acc_1", "key_old", now)}, keyRow{Key: newKey("acc_1", "key_next", now.Add(time.Second)), hash: token.Hash{1}}
-	old.ExpiresAt, next.Name = now.Add(time.Hour), old.Name
-	if err := s.archive.writeDurably(nil, old.change(), next.change()); err != nil {
-		t.Fatal(err)
-	}
-	_, err := s.ChangeKey(t.Context(), "acc_1", old.ID, now, func(k *store.Key) error {
-		k.ExpiresAt = time.Time{}
-		return nil
-	})
-	if !errors.Is(err, store.ErrReplaced) {
-		t.Errorf("change: got %v, want %v", err, store.ErrReplaced)
-	}
-	twice := newKey("acc_1", "key_twice", now.Add(2*time.Second))
-	if _, err := s.RotateKey(t.Context(), "acc_1", old.ID, twice, token.Hash{2}, now.Add(time.Hour)); !errors.Is(err, store.ErrReplaced) {
-		t.Errorf("rotation: got %v, want %v", err, store.ErrReplaced)
-	}
-	if got, err := s.Key(t.Context(), "acc_1", old.ID); err != nil || !got.ExpiresAt.Equal(old.ExpiresAt) || !got.RevokedAt.IsZero() {
-		t.Errorf("the old key: got %+v, %v", got, err)
 	}
 }

@@ -8,11 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
-	"go.uber.org/zap"
-
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/wal"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
@@ -208,34 +204,6 @@ func TestSyncThatHangs(t *testing.T) {
 	hangs.Store(false)
 	close(hang)
 	answer(nil)
-}
-
-// TestInterruptedFirstStart: a start that was killed between the first
-// segment of the log and the format of the database leaves an empty store
-// or one of the first format, and no damage.
-func TestInterruptedFirstStart(t *testing.T) {
-	t.Parallel()
-	for _, rows := range [][]change{nil, {
-		{key: versionKey, value: []byte(versionPlain)},
-		{key: accountKey("acc_1"), value: encodeAccount(store.Account{ID: "acc_1", Plan: "starter"})},
-	}} {
-		dir := t.TempDir()
-		db, err := openBadger(dir, zap.NewNop())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, row := range rows {
-			err = errors.Join(err, db.Update(func(txn *badger.Txn) error { return add(txn, row) }))
-		}
-		log, failed := wal.Open(dir, 0, nil, wal.Options{CheckSpace: func() error { return nil }})
-		if err = errors.Join(err, failed, log.Close(), db.Close()); err != nil {
-			t.Fatal(err)
-		}
-		s := openHere(t, dir, Options{})
-		if list, err := s.ListAccounts(t.Context(), "", 10); err != nil || len(list) != len(rows)/2 {
-			t.Errorf("got %v, %v", list, err)
-		}
-	}
 }
 
 // TestCloseOfALogThatFails leaves the store open until the counts are on

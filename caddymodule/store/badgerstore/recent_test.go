@@ -155,7 +155,7 @@ func TestUnreadableCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.archive.writeDurably(nil, change{key: recentKey("damaged", 0), value: []byte{packedSlot, 0xff}}); err != nil {
+	if err := s.archive.writeDurably(nil, change{key: recentKey("damaged", 0), value: []byte{rowVersion, 0xff}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, account := range []string{"damaged", "intact"} {

@@ -1,15 +1,10 @@
 package badgerstore_test
 
 import (
-	"encoding/binary"
 	"errors"
-	"os"
-	"path/filepath"
 	"reflect"
 	"testing"
 	"time"
-
-	"github.com/dgraph-io/badger/v4"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -78,45 +73,5 @@ func TestReopen(t *testing.T) {
 	counts, err := s.Counts(ctx, "acc_1", "", today-1, today)
 	if err != nil || len(counts) != 1 || counts[0] != (store.Count{Day: today, Endpoint: "convert", Used: 3}) {
 		t.Errorf("counts: got %+v, %v", counts, err)
-	}
-}
-
-// TestUpgrade: a store from before there was a log opens with its counts,
-// and has a log from then on.
-func TestUpgrade(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	db, err := badger.Open(badger.DefaultOptions(dir).WithLogger(nil).WithMemTableSize(4 << 20).WithValueThreshold(64 << 10).WithValueLogFileSize(16 << 20))
-	if err != nil {
-		t.Fatalf("opening the database alone: %v", err)
-	}
-	count := binary.BigEndian.AppendUint32([]byte("c"), uint32(today))
-	err = db.Update(func(txn *badger.Txn) error {
-		return errors.Join(txn.Set([]byte("mformat"), []byte("tollgate 1")), txn.Set(append(count, "acc_1\x00convert"...), []byte{5}))
-	})
-	if err = errors.Join(err, db.Close()); err != nil {
-		t.Fatalf("writing the older format: %v", err)
-	}
-	call := store.Call{Account: "acc_1", Endpoint: "convert", Day: today}
-	for want := int64(6); want < 9; want++ {
-		s := open(t, dir)
-		if used, admitted, err := badgerstore.TakeDaily(s, call, 100); used != want || !admitted || err != nil {
-			t.Errorf("taking call %d: got %d, %v, %v", want, used, admitted, err)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatalf("closing: %v", err)
-		}
-	}
-	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
-	if err != nil || len(logs) == 0 {
-		t.Fatalf("logs: %v, %v", logs, err)
-	}
-	for _, log := range logs {
-		if err := os.Remove(log); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if s, err := badgerstore.Open(dir, badgerstore.Options{}); err == nil {
-		t.Errorf("opened without its log: %v", s.Close())
 	}
 }
