@@ -32,8 +32,6 @@ const smallSegments = 1 << 12
 // runChild is what a child process does, until it is killed.
 func runChild(task, dir string) {
 	switch task {
-	case "sample":
-		runSample(dir)
 	case "disk", "disk sync":
 		runOnDisk(task, dir)
 	case "limits":
