@@ -1,6 +1,7 @@
 package badgerstore
 
 import (
+	"errors"
 	"os"
 	"sync/atomic"
 	"testing"
@@ -70,9 +71,10 @@ func TestClockAhead(t *testing.T) {
 	}
 }
 
-// TestStepDuringSync: a step of the clock does not look like a disk that hangs,
-// and does not hide one.
-func TestStepDuringSync(t *testing.T) {
+// TestSyncThatHangs: while the disk does not answer a sync of the background,
+// calls are refused, although they do not wait for it. A step of the clock does
+// not look like such a disk, and does not hide one.
+func TestSyncThatHangs(t *testing.T) {
 	t.Parallel()
 	seen := make(chan time.Time, 1)
 	var s atomic.Pointer[Store]
@@ -97,6 +99,15 @@ func TestStepDuringSync(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := <-seen
+	for _, hangs := range []bool{true, false} {
+		opened.journal.syncBegan.Store(nil)
+		if hangs {
+			opened.journal.syncBegan.Store(new(time.Now().Add(-hangsAfter)))
+		}
+		if admitted, err := opened.ledger.Take(call("convert", today), nil, nil); admitted == hangs || hangs && !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("a sync hangs: %v; a call gets %v, %v", hangs, admitted, err)
+		}
+	}
 	if err := opened.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ const (
 // the disk does. It tells of every answer with a line on standard output:
 // what it was, whose, and when.
 func runOnDisk(task, dir string) {
-	s, err := badgerstore.Open(dir, badgerstore.Options{Sync: task == "disk sync", Reserve: 16 * mebibyte})
+	s, err := badgerstore.Open(dir, badgerstore.Options{Sync: task == "disk sync"})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -217,7 +217,7 @@ func (c *diskChild) wantKept(t *testing.T, dir string, before time.Time) {
 	if wrong := c.told(func(a answer) bool { return a.what == "wrong" }); len(wrong) > 0 {
 		t.Errorf("%d other errors than store.ErrUnavailable, the first is %s", len(wrong), wrong[0].id)
 	}
-	s, err := badgerstore.Open(dir, badgerstore.Options{Reserve: 16 * mebibyte})
+	s, err := badgerstore.Open(dir, badgerstore.Options{})
 	if err != nil {
 		t.Fatalf("opening the repaired store: %v", err)
 	}
@@ -246,7 +246,7 @@ func ext4Store(t *testing.T) (disk *storetest.Ext4, dir string) {
 	t.Helper()
 	disk = storetest.NewExt4(t)
 	dir = filepath.Join(disk.Dir, "gate")
-	s, err := badgerstore.Open(dir, badgerstore.Options{Reserve: 16 * mebibyte})
+	s, err := badgerstore.Open(dir, badgerstore.Options{})
 	if err != nil {
 		t.Fatalf("opening: %v", err)
 	}

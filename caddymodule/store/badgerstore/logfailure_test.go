@@ -25,43 +25,9 @@ func openFailing(t *testing.T, dir string) (*Store, *atomic.Bool) {
 	}}), &fails
 }
 
-// TestSyncFailsInTheBackground: without Options.Sync a disk that loses
-// what was written is noticed by the sync in the background. Then the
-// store refuses calls until the log has begun again.
-func TestSyncFailsInTheBackground(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	s, fails := openFailing(t, dir)
-	for range 5 {
-		take(t, s, call("convert", today))
-	}
-	if err := s.ledger.GiveBack(call("convert", today)); err != nil {
-		t.Fatal(err)
-	}
-	fails.Store(true)
-	if err := s.journal.syncNow(); err == nil {
-		t.Fatalf("the sync did not fail")
-	}
-	if admitted, err := s.ledger.Take(call("convert", today), Daily("convert", 100), make([]store.Room, 1)); admitted || !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("a call is admitted after it: %v", err)
-	}
-	if err := s.Check(t.Context()); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("the check says %v", err)
-	}
-	fails.Store(false)
-	if err := s.journal.syncNow(); err != nil {
-		t.Fatalf("beginning again: %v", err)
-	}
-	if err := s.Check(t.Context()); err != nil {
-		t.Errorf("then the check says %v", err)
-	}
-	take(t, s, call("convert", today))
-	wantUsed(t, s, call("convert", today), 5)
-}
-
-// TestLostPagesDoNotMatter: what was in a segment that failed is in the
-// archive before another call is admitted. The segment's file may have
-// lost it.
+// TestLostPagesDoNotMatter: without Options.Sync a disk that loses pages is
+// noticed by the sync in the background. Then the store refuses calls until what
+// was in the segment is in the archive: its file may have lost it.
 func TestLostPagesDoNotMatter(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -72,8 +38,14 @@ func TestLostPagesDoNotMatter(t *testing.T) {
 	}
 	lost := filepath.Join(dir, "0000000001.log")
 	fails.Store(true)
-	if err := s.journal.log.Sync(); err == nil {
+	if err := s.journal.syncNow(); err == nil {
 		t.Fatalf("the sync did not fail")
+	}
+	if admitted, err := s.ledger.Take(call("convert", today), nil, nil); admitted || !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("a call is admitted after it: %v", err)
+	}
+	if err := s.Check(t.Context()); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("the check says %v", err)
 	}
 	if err := os.Truncate(lost, 0); err != nil {
 		t.Fatal(err)
@@ -81,6 +53,9 @@ func TestLostPagesDoNotMatter(t *testing.T) {
 	fails.Store(false)
 	if err := s.journal.syncNow(); err != nil {
 		t.Fatalf("beginning again: %v", err)
+	}
+	if err := s.Check(t.Context()); err != nil {
+		t.Errorf("then the check says %v", err)
 	}
 	if _, err := os.Stat(lost); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the segment that failed is still there: %v", err)
@@ -172,40 +147,6 @@ func TestChangeIsInForceBeforeItIsConfirmed(t *testing.T) {
 	}
 }
 
-// TestSyncThatHangs: while the disk does not answer a sync, calls are
-// refused, although they do not wait for it.
-func TestSyncThatHangs(t *testing.T) {
-	t.Parallel()
-	hang := make(chan struct{})
-	var hangs atomic.Bool
-	s := openHere(t, t.TempDir(), Options{dataSync: func(f *os.File) error {
-		if hangs.Load() {
-			<-hang
-		}
-		return f.Sync()
-	}})
-	answer := func(want error) {
-		t.Helper()
-		deadline := time.Now().Add(time.Minute)
-		for {
-			_, err := s.ledger.Take(call("convert", today), nil, nil)
-			if errors.Is(err, want) {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("calls are answered %v, want %v", err, want)
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-	}
-	answer(nil)
-	hangs.Store(true)
-	answer(store.ErrUnavailable)
-	hangs.Store(false)
-	close(hang)
-	answer(nil)
-}
-
 // TestCloseOfALogThatFails leaves the store open until the counts are on
 // the disk.
 func TestCloseOfALogThatFails(t *testing.T) {
@@ -244,35 +185,5 @@ func TestCloseAfterAFailedSync(t *testing.T) {
 		if err := s.Close(); !errors.Is(err, errLost) || errors.Is(err, store.ErrNotClosed) {
 			t.Errorf("closing: got %v", err)
 		}
-	}
-}
-
-// TestRestoreLeavesNoSegment: a segment whose file cannot be deleted is not
-// moved later, when its values are older than those in the archive.
-func TestRestoreLeavesNoSegment(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	s, fails := openFailing(t, dir)
-	take(t, s, call("convert", today))
-	s.journal.archiving.Lock() // so that the background does not move it
-	if err := s.journal.log.Rotate(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(dir, "0000000002.log")); err != nil { // deleting it fails later
-		t.Fatal(err)
-	}
-	take(t, s, call("convert", today))
-	fails.Store(true)
-	if err := s.journal.log.Sync(); err == nil {
-		t.Fatal("the sync did not fail")
-	}
-	fails.Store(false)
-	s.journal.archiving.Unlock()
-	_ = s.journal.syncNow() // the background may do it first
-	if err := s.journal.archiveEnded(); err != nil || s.journal.log.Ended() != nil {
-		t.Errorf("a segment is left: %v, %v", s.journal.log.Ended(), err)
-	}
-	if got := archived(t, s, call("convert", today)); got != 2 {
-		t.Errorf("the archive has %d, want 2", got)
 	}
 }

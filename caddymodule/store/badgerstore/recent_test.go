@@ -144,49 +144,23 @@ func TestRecordDuringFlush(t *testing.T) {
 	}
 }
 
-// TestUnreadableCalls damages the calls of one account: they do not stop
-// the flush of others.
-func TestUnreadableCalls(t *testing.T) {
+// TestUnreadableRows damages the calls of one account and the last use of a key
+// of another: they do not stop the flush of others.
+func TestUnreadableRows(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
-	now := time.Now()
-	for _, account := range []string{"intact", "damaged"} {
+	now, accounts := time.Now(), []string{"damaged", "a", "unused", "z"}
+	for _, account := range accounts {
 		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: account, Plan: "starter"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.archive.writeDurably(nil, change{key: recentKey("damaged", 0), value: []byte{rowVersion, 0xff}}); err != nil {
+	err := s.archive.writeDurably(nil, change{key: recentKey("damaged", 0), value: []byte{rowVersion, 0xff}},
+		change{key: usedKey("key_unused"), value: []byte{rowVersion}})
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, account := range []string{"damaged", "intact"} {
-		s.Record(store.Record{Account: account, At: now, Endpoint: "convert", Path: "/"})
-	}
-	if err := s.recent.flush(); err != nil {
-		t.Errorf("flushing: %v", err)
-	}
-	if list, err := s.Recent(t.Context(), "intact", now); len(list) != 1 || err != nil {
-		t.Errorf("intact: got %d calls, %v, want one", len(list), err)
-	}
-	if list, err := s.Recent(t.Context(), "damaged", now); !errors.Is(err, errCorrupt) {
-		t.Errorf("damaged: got %d calls, %v, want %v", len(list), err, errCorrupt)
-	}
-}
-
-// TestUnreadableLastUse damages the last use of a key of one account: it does
-// not stop the flush of others.
-func TestUnreadableLastUse(t *testing.T) {
-	t.Parallel()
-	s := openHere(t, t.TempDir(), Options{})
-	now := time.Now()
-	for _, account := range []string{"damaged", "a", "z"} {
-		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: account, Plan: "starter"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.archive.writeDurably(nil, change{key: usedKey("key_damaged"), value: []byte{rowVersion}}); err != nil {
-		t.Fatal(err)
-	}
-	for _, account := range []string{"a", "damaged", "z"} {
+	for _, account := range accounts {
 		s.Record(store.Record{Account: account, Key: "key_" + account, At: now, Endpoint: "convert", Path: "/"})
 	}
 	if err := s.recent.flush(); err != nil {
@@ -197,6 +171,9 @@ func TestUnreadableLastUse(t *testing.T) {
 			t.Errorf("%s: got %d calls, %v, want one", account, len(list), err)
 		}
 	}
+	if list, err := s.Recent(t.Context(), "damaged", now); !errors.Is(err, errCorrupt) {
+		t.Errorf("damaged: got %d calls, %v, want %v", len(list), err, errCorrupt)
+	}
 }
 
 // TestDeletedWhileRecording deletes an account while its calls are recorded
@@ -205,7 +182,7 @@ func TestDeletedWhileRecording(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
 	now := time.Now()
-	for round := range byte(10) {
+	for round := range byte(4) {
 		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
 			t.Fatal(err)
 		}
