@@ -155,22 +155,3 @@ func TestDamagedUnneededSegment(t *testing.T) {
 		t.Errorf("the segment that is done with is still there: %v", err)
 	}
 }
-
-// TestSegmentSize: Options.Size decides the size of segments, and with it the
-// size of the largest record.
-func TestSegmentSize(t *testing.T) {
-	t.Parallel()
-	const size = 1 << 12
-	dir := t.TempDir()
-	o := options()
-	o.Size = size
-	l, _ := openLog(t, dir, 0, o)
-	largest := string(make([]byte, size-headerSize-2*wordSize))
-	add(t, l, "small", largest, "small again")
-	if err := l.Append([]byte(largest + "1")); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("a record larger than a segment: got %v, want %v", err, ErrTooLarge)
-	}
-	if l.Number() != 3 {
-		t.Errorf("three records are in %d segments, want 3", l.Number())
-	}
-}
