@@ -352,21 +352,3 @@ func TestEmptyLogIsRemoved(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
-
-// TestDamageUnderAnyName: damage is detected in a directory whose name looks
-// like a pattern, too.
-func TestDamageUnderAnyName(t *testing.T) {
-	t.Parallel()
-	crashed, dir := crashedStore(t), filepath.Join(t.TempDir(), "data[1]")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	rewrite(t, find(t, crashed, "*.mem"), func(data []byte) []byte {
-		data[40]++ // within the first entry
-		return data
-	})
-	copyStore(t, crashed, dir)
-	if got := verdict(t, dir); got != "refused" {
-		t.Errorf("got %s", got)
-	}
-}

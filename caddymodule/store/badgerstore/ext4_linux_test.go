@@ -299,20 +299,3 @@ func TestDiskBreaks(t *testing.T) {
 		})
 	}
 }
-
-// TestDiskFills: another program fills the disk under load. Calls are refused
-// until there is space again, and no call is lost.
-func TestDiskFills(t *testing.T) {
-	disk, dir := ext4Store(t)
-	child := startOnDisk(t, "disk", dir)
-	child.await(t, 100, "take", time.Time{})
-	empty := disk.Fill(t)
-	child.awaitRefusals(t, time.Now())
-	empty()
-	child.await(t, 100, "take", time.Now())
-	if code := child.terminate(t); code != 0 {
-		t.Errorf("ended with code %d, %s", code, child.closing)
-	}
-	disk.Repair(t)
-	child.wantKept(t, dir, time.Now())
-}

@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
-	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 // moveQueue moves the queue to the accounts and flushes nothing.
@@ -173,62 +171,5 @@ func TestUnreadableRows(t *testing.T) {
 	}
 	if list, err := s.Recent(t.Context(), "damaged", now); !errors.Is(err, errCorrupt) {
 		t.Errorf("damaged: got %d calls, %v, want %v", len(list), err, errCorrupt)
-	}
-}
-
-// TestDeletedWhileRecording deletes an account while its calls are recorded
-// and flushed. None of them appears with a new account of that id.
-func TestDeletedWhileRecording(t *testing.T) {
-	t.Parallel()
-	s := openHere(t, t.TempDir(), Options{})
-	now := time.Now()
-	for round := range byte(4) {
-		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
-			t.Fatal(err)
-		}
-		hash := token.Hash{round}
-		if err := s.CreateKey(t.Context(), newKey("acc_1", fmt.Sprint("key_", round), now), hash); err != nil {
-			t.Fatal(err)
-		}
-		granted, err := s.Grant(t.Context(), hash, now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if list, err := s.Recent(t.Context(), "acc_1", now); len(list) != 0 || err != nil {
-			t.Fatalf("round %d: the new account has %d calls, %v", round, len(list), err)
-		}
-		stop := make(chan struct{})
-		var running sync.WaitGroup
-		running.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				s.Record(store.Record{Account: "acc_1", Key: granted.Key, At: now, Endpoint: "convert", Handle: granted.Handle})
-			}
-		})
-		running.Go(func() {
-			for range 20 {
-				if err := s.recent.flush(); err != nil {
-					t.Errorf("flushing: %v", err)
-				}
-			}
-		})
-		if err := s.DeleteAccount(t.Context(), "acc_1"); err != nil {
-			t.Errorf("deleting the account: %v", err)
-		}
-		if round%2 == 0 {
-			// The next account is created while calls of this one end.
-			if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
-				t.Error(err)
-			}
-			if list, err := s.Recent(t.Context(), "acc_1", now); len(list) != 0 || err != nil {
-				t.Errorf("round %d: the next account has %d calls, %v", round, len(list), err)
-			}
-		}
-		close(stop)
-		running.Wait()
 	}
 }

@@ -47,7 +47,7 @@ func TestManyRows(t *testing.T) {
 			key := store.StoredKey{Key: store.Key{ID: "key_" + id, Account: id, Kind: token.Key, Name: "ci", CreatedAt: now}, Hash: sha256.Sum256([]byte(id))}
 			for _, item := range []store.Item{
 				{Account: &store.Account{ID: id, Plan: "starter", CreatedAt: now}}, {Key: &key},
-				{Count: &store.StoredCount{Account: id, Count: store.Count{Day: benchmarkDay, Endpoint: "convert", Used: 1}}},
+				{Count: &store.StoredCount{Account: id, Count: store.Count{Day: today, Endpoint: "convert", Used: 1}}},
 			} {
 				if !yield(item, nil) {
 					return
@@ -71,7 +71,7 @@ func TestManyRows(t *testing.T) {
 		if got, err := s.Grant(t.Context(), sha256.Sum256([]byte(account)), time.Now()); err != nil || got.Account != account {
 			t.Fatalf("grant of %s: got %+v, %v", account, got, err)
 		}
-		call := store.Call{Account: account, Endpoint: "convert", Day: benchmarkDay}
+		call := store.Call{Account: account, Endpoint: "convert", Day: today}
 		if used, admitted, err := TakeDaily(s, call, 1); used != 1 || admitted || err != nil {
 			t.Fatalf("take from %s: got %d, %v, %v", account, used, admitted, err)
 		}

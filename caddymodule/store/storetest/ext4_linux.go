@@ -120,33 +120,6 @@ func (d *Ext4) attached(t *testing.T) bool {
 	return false
 }
 
-// Fill leaves no space in the file system, and returns a function that
-// frees it again.
-func (d *Ext4) Fill(t *testing.T) (empty func()) {
-	t.Helper()
-	ballast, err := os.Create(filepath.Join(d.Dir, "ballast"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ballast.Close()
-	for size := int64(16 << 20); size >= 4<<10; {
-		info, err := ballast.Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Fallocate(int(ballast.Fd()), 0, info.Size(), size); errors.Is(err, unix.ENOSPC) {
-			size /= 2
-		} else if err != nil {
-			t.Fatalf("filling the disk: %v", err)
-		}
-	}
-	return func() {
-		if err := os.Remove(ballast.Name()); err != nil {
-			t.Fatalf("emptying the disk: %v", err)
-		}
-	}
-}
-
 func (d *Ext4) mount(t *testing.T) {
 	t.Helper()
 	d.run(t, 0, "mount", "-o", "loop", d.image, d.Dir)

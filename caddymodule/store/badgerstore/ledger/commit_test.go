@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -206,60 +205,6 @@ func testGivingBack(t *testing.T, lower step, fails error) {
 	if want := fails == nil; admitted != want || err != nil {
 		t.Errorf("afterwards: got %v, %v, want %v", admitted, err, want)
 	}
-}
-
-// TestFailuresInARow: a reset that fails after another failure admits no call
-// while it runs.
-func TestFailuresInARow(t *testing.T) {
-	t.Parallel()
-	for name, first := range map[string]step{"take": take, "give back": giveBack, "reset": reset} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { testFailuresInARow(t, first) })
-		})
-	}
-}
-
-func testFailuresInARow(t *testing.T, first step) {
-	const before, limit = 5, 6
-	log, release := newLog(), make(chan struct{})
-	log.before = func(group int) error {
-		if group != before && group != before+1 {
-			return nil
-		}
-		<-release
-		return errDisk
-	}
-	l := ledger.New(log)
-	for i := range int64(before) {
-		wantTake(t, l, callOf(1), limit, i+1, true)
-	}
-	var callers sync.WaitGroup
-	for _, failing := range []step{first, reset} {
-		callers.Go(func() {
-			if err := failing(l); !errors.Is(err, errDisk) {
-				t.Errorf("got %v, want %v", err, errDisk)
-			}
-		})
-		synctest.Wait()
-	}
-	release <- struct{}{} // the first fails, the reset is under way
-	synctest.Wait()
-	var admitted atomic.Int64
-	for range 2 * limit {
-		callers.Go(func() {
-			if _, ok, _ := takeOne(l, callOf(1), limit); ok {
-				admitted.Add(1)
-			}
-		})
-	}
-	synctest.Wait()
-	close(release)
-	callers.Wait()
-	if got, used := admitted.Load(), log.count(callOf(1)); got > limit-before || used != before+got {
-		t.Errorf("admitted %d, the log has %d; want at most %d in all", got, used, limit)
-	}
-	wantTake(t, l, callOf(1), 0, before+admitted.Load(), false)
 }
 
 // TestManyWait: more counters than fit into a group are written as several,

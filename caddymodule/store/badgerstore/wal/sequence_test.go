@@ -103,22 +103,6 @@ func TestSequence(t *testing.T) {
 	}
 }
 
-func BenchmarkAppend(b *testing.B) {
-	l, _ := openLog(b, b.TempDir(), 0, options())
-	record := make([]byte, 30)
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := l.Append(record); err != nil {
-			b.Fatal(err)
-		}
-		for l.Ended() != nil {
-			if err := l.Remove(); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-}
-
 // TestTornFirstRecord: a crash leaves a part of the first record of a segment.
 // It must not follow a shorter record that is written over it.
 func TestTornFirstRecord(t *testing.T) {
