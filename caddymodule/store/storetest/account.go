@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -83,39 +81,6 @@ func (s *suite) accountChanges() {
 	}
 	_, err = s.store.Account(s.Context(), "acc_2")
 	s.wantError("the other id", err, store.ErrNotFound)
-}
-
-// accountChangesUnderConcurrency checks that no writer overwrites a member
-// that another one changed.
-func (s *suite) accountChangesUnderConcurrency() {
-	for i := range 50 {
-		id := fmt.Sprintf("acc_%d", i)
-		// A store may call the function again, so it only assigns.
-		change := func(assign func(*store.Account)) func() {
-			return func() {
-				_, err := s.store.ChangeAccount(s.Context(), id, func(account *store.Account, exists bool) error {
-					if !exists {
-						account.Plan, account.CreatedAt = "free", s.now
-					}
-					runtime.Gosched()
-					assign(account)
-					return nil
-				})
-				if err != nil {
-					s.Errorf("unexpected error: %v", err)
-				}
-			}
-		}
-		var writers sync.WaitGroup
-		writers.Go(change(func(account *store.Account) { account.Plan = "starter" }))
-		writers.Go(change(func(account *store.Account) { account.Disabled = true }))
-		writers.Go(change(func(*store.Account) {}))
-		writers.Wait()
-		want := store.Account{ID: id, Plan: "starter", Disabled: true, CreatedAt: s.now}
-		if got, err := s.store.Account(s.Context(), id); err != nil || !same(got, want) {
-			s.Fatalf("got %+v, %v, want %+v", got, err, want)
-		}
-	}
 }
 
 func (s *suite) accountPages() {

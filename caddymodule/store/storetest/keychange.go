@@ -199,7 +199,7 @@ func (s *suite) keyChangeRefusals() {
 		s.replace(key.ID, twice, ends), store.ErrReplaced)
 
 	// Of concurrent changes to one name, one succeeds.
-	for round := range 10 {
+	for round := range rounds(20) {
 		var changed atomic.Int64
 		for i := range 8 {
 			s.create(s.newKey("acc_2", fmt.Sprintf("%d-%d", round, i)))
@@ -276,9 +276,9 @@ func (s *suite) replacedKeyChanges() {
 // keyChangesUnderLoad: a change never makes a revoked key valid again, and
 // concurrent changes do not overwrite each other.
 func (s *suite) keyChangesUnderLoad() {
-	const rounds, writers = 20, 4
+	const writers = 4
 	s.account("acc_1")
-	for round := range rounds {
+	for round := range rounds(30) {
 		key := s.newKey("acc_1", fmt.Sprint(round))
 		hash := s.create(key)
 		var revoked atomic.Bool

@@ -61,7 +61,7 @@ func (s *suite) rotate() {
 	}
 
 	// Of concurrent rotations of a key, one succeeds.
-	for round := range 20 {
+	for round := range rounds(20) {
 		old := s.newKey("acc_1", fmt.Sprint("concurrent ", round))
 		s.create(old)
 		var rotated atomic.Int64
@@ -164,7 +164,7 @@ func (s *suite) rotateRefusals() {
 func (s *suite) rotateDuringChange() {
 	s.account("acc_1")
 	addresses := s.restrictedKey("acc_1", "").Addresses
-	for round := range 50 {
+	for round := range rounds(100) {
 		key := s.newKey("acc_1", fmt.Sprint(round))
 		s.create(key)
 		next := s.successor(key, fmt.Sprint("key_next_", round))
