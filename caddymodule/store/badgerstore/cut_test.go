@@ -26,7 +26,7 @@ func TestCutAfterDamage(t *testing.T) {
 	t.Parallel()
 	crashed, saved := halfSynced(t)
 	ends := map[string]int{}
-	for pattern, flips := range map[string]int{"*.mem": 20, "*.log": 5} {
+	for pattern, flips := range map[string]int{"*.mem": 10, "*.log": 2} {
 		data, err := os.ReadFile(find(t, crashed, pattern))
 		if err != nil {
 			t.Fatal(err)

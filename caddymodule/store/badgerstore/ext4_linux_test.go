@@ -42,6 +42,7 @@ func runOnDisk(task, dir string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	s.SetPatience(time.Second)
 	for i := range ext4Callers {
 		go takeOnDisk(s, fmt.Sprint(i))
 	}

@@ -3,7 +3,6 @@ package badgerstore
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +18,7 @@ func (r *recorder) moveQueue() {
 }
 
 // TestPendingIsBounded records many calls between two flushes: an account
-// keeps its last calls, and all accounts together keep their limit.
+// keeps its last calls.
 func TestPendingIsBounded(t *testing.T) {
 	t.Parallel()
 	s := openHere(t, t.TempDir(), Options{})
@@ -60,21 +59,6 @@ func TestPendingIsBounded(t *testing.T) {
 	}
 	if err := r.flush(); err != nil || r.size != 0 || len(r.pending) != 0 {
 		t.Errorf("after a flush: %v, %d bytes of %d accounts are pending", err, r.size, len(r.pending))
-	}
-	path := strings.Repeat("p", store.MaxPath)
-	for n := range 3 * maxPending / store.MaxPath {
-		add(fmt.Sprint("many_", n%1000), n, path)
-	}
-	r.moveQueue()
-	if r.size < maxPending/4*3 {
-		t.Errorf("%d bytes are pending, want so many that a flush begins", r.size)
-	}
-	size := 0
-	for _, p := range r.pending {
-		size += pendingSize + p.size()
-	}
-	if limit := maxPending + maxPending/100; size != r.size || size > limit {
-		t.Errorf("%d bytes are pending, counted as %d, want at most %d", size, r.size, limit)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
@@ -131,63 +130,5 @@ func TestScanWithoutClient(t *testing.T) {
 		if err := scan(gone); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s without a client: got %v, want %v", name, err, context.Canceled)
 		}
-	}
-}
-
-// TestCountsOfDays: the counts of a holder on some days are read, and those
-// of no other holder or day, whichever days have rows.
-func TestCountsOfDays(t *testing.T) {
-	t.Parallel()
-	const base = today - 100 // of the days below
-	s := openHere(t, t.TempDir(), Options{})
-	var rows []change
-	for _, c := range []struct {
-		holder string
-		day    calendar.Day
-		used   uint64
-	}{
-		{"acc_1", 10, 1}, {"acc_1", 11, 2}, {"acc_1", 14, 4}, {"acc_1", 20, 8}, {"acc_1", 31, 16},
-		{"acc_0", 11, 100}, {"acc_10", 12, 100}, {"acc_1\x01key_1", 13, 100}, {"acc_2", 25, 100}, {"acc_1", 9, 100},
-	} {
-		rows = append(rows, countRow(appendCountKey(nil, base+c.day, c.holder, "convert"), c.used))
-		rows = append(rows, countRow(appendCountKey(nil, base+c.day, c.holder, "rates"), c.used))
-	}
-	if err := s.archive.writeDurably(nil, rows...); err != nil {
-		t.Fatal(err)
-	}
-	on := func(list ...calendar.Day) []calendar.Day {
-		for i := range list {
-			list[i] += base
-		}
-		return list
-	}
-	days := func(first, last calendar.Day) (list []calendar.Day) {
-		for ; first <= last; first++ {
-			list = append(list, first)
-		}
-		return on(list...)
-	}
-	for _, test := range []struct {
-		days []calendar.Day
-		want int64
-	}{
-		{nil, 0},
-		{days(10, 31), 31},
-		{days(10, 30), 15},
-		{days(12, 13), 0},
-		{days(15, 19), 0},
-		{days(32, 60), 0},
-		{on(10, 14, 31), 21},
-		{on(12, 15, 20, 40), 8},
-	} {
-		got := map[string]int64{}
-		err := s.archive.counts("acc_1", "acc_1", test.days, func(_ string, c store.Count) { got[c.Endpoint] += c.Used })
-		if err != nil || got["convert"] != test.want || got["rates"] != test.want {
-			t.Errorf("days %v: got %v, %v, want %d", test.days, got, err, test.want)
-		}
-	}
-	list, err := s.Counts(t.Context(), "acc_1", "key_1", base, base+40)
-	if err != nil || len(list) != 2 || list[0].Day != base+13 || list[0].Used != 100 {
-		t.Errorf("counts of the key: got %+v, %v", list, err)
 	}
 }

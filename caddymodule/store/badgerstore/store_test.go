@@ -1,11 +1,16 @@
 package badgerstore_test
 
 import (
+	"os"
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // now is when a test runs: Badger judges by the clock of the machine what
@@ -13,6 +18,18 @@ import (
 var now = time.Now().UTC().Truncate(time.Millisecond)
 
 var today = calendar.Day(now.Unix() / 86400)
+
+// child names the environment variable that turns this test binary into a
+// process that a test can kill, and says what it does.
+const child = "BADGERSTORE_TEST_CHILD"
+
+// TestMain also checks that closed stores leave no goroutines.
+func TestMain(m *testing.M) {
+	if task := os.Getenv(child); task != "" {
+		runChild(task, os.Args[len(os.Args)-1])
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func open(t *testing.T, dir string) *badgerstore.Store {
 	t.Helper()
@@ -26,4 +43,24 @@ func open(t *testing.T, dir string) *badgerstore.Store {
 		}
 	})
 	return s
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) store.Store { return open(t, t.TempDir()) })
+}
+
+func TestEmbedded(t *testing.T) {
+	t.Parallel()
+	storetest.RunEmbedded(t, func(t *testing.T) (storetest.Embedded, func() storetest.Embedded) {
+		dir := t.TempDir()
+		s := open(t, dir)
+		return s, func() storetest.Embedded {
+			if err := s.Close(); err != nil {
+				t.Fatalf("closing the store: %v", err)
+			}
+			s = open(t, dir)
+			return s
+		}
+	})
 }
