@@ -94,20 +94,10 @@ func (s *suite) accountPages() {
 	slices.Sort(want)
 	for _, size := range []int{1, 7, len(want), 100} {
 		var got []string
-		after := ""
-		for {
-			page, err := s.store.ListAccounts(s.Context(), after, size)
-			s.must(err)
-			if len(page) > size {
-				s.Fatalf("a page of %d accounts, want at most %d", len(page), size)
-			}
-			if len(page) == 0 {
-				break
-			}
-			for _, a := range page {
-				got = append(got, a.ID)
-			}
-			after = got[len(got)-1]
+		for _, account := range pages(s, size, func(after store.Account) ([]store.Account, error) {
+			return s.store.ListAccounts(s.Context(), after.ID, size)
+		}) {
+			got = append(got, account.ID)
 		}
 		if !slices.Equal(got, want) {
 			s.Errorf("pages of %d: got %v, want %v", size, got, want)
@@ -117,5 +107,20 @@ func (s *suite) accountPages() {
 	page, err := s.store.ListAccounts(s.Context(), "acc.11@", 1)
 	if s.must(err); len(page) != 1 || page[0].ID != "acc.11@example.com" {
 		s.Errorf("after an unknown id: got %+v", page)
+	}
+}
+
+// pages reads a list in pages of a size. next returns the page after an element,
+// or the first one after the zero E.
+func pages[E any](s *suite, size int, next func(after E) ([]E, error)) (list []E) {
+	s.Helper()
+	for after := *new(E); ; after = list[len(list)-1] {
+		page, err := next(after)
+		if s.must(err); len(page) > size {
+			s.Fatalf("a page of %d, want at most %d", len(page), size)
+		}
+		if list = append(list, page...); len(page) < size {
+			return list
+		}
 	}
 }

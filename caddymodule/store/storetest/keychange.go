@@ -138,8 +138,8 @@ func (s *suite) keyChangeKeeps() {
 	}
 }
 
-// keyChangeRefusals: keys that are not live do not change, and a name is
-// that of one live key.
+// keyChangeRefusals: keys that are not live do not change and are not rotated,
+// and a name is that of one live key.
 func (s *suite) keyChangeRefusals() {
 	s.account("acc_1", "acc_2")
 	key, taken, revoked, expired := s.newKey("acc_1", "ci"), s.newKey("acc_1", "taken"),
@@ -176,6 +176,10 @@ func (s *suite) keyChangeRefusals() {
 		after, _ := s.store.Key(s.Context(), test.account, test.id)
 		if test.want != nil && !same(before, after) {
 			s.Errorf("%s: the key has changed to %+v", test.name, after)
+		}
+		if next := s.newKey(test.account, "next"); errors.Is(test.want, store.ErrNotFound) {
+			s.wantError("rotation of "+test.name, s.replace(test.id, next, s.now), store.ErrNotFound)
+			s.wantNoGrant("the successor of "+test.name, hashOf(next.ID), s.now)
 		}
 	}
 	s.wantNoGrant("a revoked key", hashOf(revoked.ID), s.now)

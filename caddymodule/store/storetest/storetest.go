@@ -88,7 +88,6 @@ var tests = []test{
 	{"EndLoginsUnderLoad", (*suite).endLoginsUnderLoad},
 	{"Rotate", (*suite).rotate},
 	{"RotateWithOverlap", (*suite).rotateWithOverlap},
-	{"RotateRefusals", (*suite).rotateRefusals},
 	{"RotateDuringChange", (*suite).rotateDuringChange},
 	{"LastUse", (*suite).lastUse},
 	{"KeyDays", (*suite).keyDays},
