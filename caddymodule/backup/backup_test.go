@@ -26,6 +26,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -40,6 +42,9 @@ func (all items) Export(_ context.Context, write func(store.Item) error) error {
 	}
 	return nil
 }
+
+// first is the first line of a file.
+const first = `{"tollgate_backup":1,"at":"2026-11-23T10:00:00Z"}`
 
 var at = time.Date(2026, 11, 23, 10, 0, 0, 123456789, time.UTC)
 
@@ -198,7 +203,7 @@ func anItem() *rapid.Generator[store.Item] {
 func sample(t testing.TB) (items, []byte) {
 	t.Helper()
 	var all items
-	for n := range 300 {
+	for n := range 80 {
 		all = append(all, anItem().Example(n))
 	}
 	return all, write(t, all)
@@ -210,7 +215,7 @@ func TestDamagedFiles(t *testing.T) {
 	t.Parallel()
 	want, intact := sample(t)
 	path := filepath.Join(t.TempDir(), "backup")
-	step := max(1, len(intact)/300)
+	step := max(1, len(intact)/100)
 	positions := func(yield func(int) bool) {
 		for n := range intact {
 			// All of both ends, and a sample between.
@@ -367,5 +372,28 @@ func TestInterruptedExport(t *testing.T) {
 		if _, _, err := read(filepath.Join(t.TempDir(), "backup"), out.Bytes()); err == nil {
 			t.Errorf("%s: the file is accepted", name)
 		}
+	}
+}
+
+// All that a store has can be read again.
+func TestBackupOfStore(t *testing.T) {
+	t.Parallel()
+	opened, err := badgerstore.Open(t.TempDir(), badgerstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := opened.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	storetest.Fill(t, opened)
+	var out bytes.Buffer
+	if err := backup.Write(context.Background(), &out, time.Now(), opened); err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := read(filepath.Join(t.TempDir(), "backup"), out.Bytes())
+	if want := storetest.Export(t, opened); err != nil || len(got) != len(want) {
+		t.Errorf("got %d items, %v, want %d", len(got), err, len(want))
 	}
 }

@@ -160,7 +160,6 @@ func (r *reader) header() (time.Time, error) {
 
 // rows reads all rows and the last line.
 func (r *reader) rows(ctx context.Context, yield func(store.Item) bool) error {
-	queued := 0
 	for n := int64(0); r.next(); n++ {
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -176,12 +175,6 @@ func (r *reader) rows(ctx context.Context, yield func(store.Item) bool) error {
 		item, err := row.item()
 		if err != nil {
 			return damaged("row %d: %w", n+1, err)
-		}
-		if item.Event != nil && item.Event.Queued {
-			queued++
-		}
-		if queued > store.MaxQueued {
-			return damaged("row %d: more than %d events wait", n+1, store.MaxQueued)
 		}
 		r.add()
 		if !yield(item) {

@@ -60,7 +60,7 @@ func rowOf(item store.Item) (r row, err error) {
 	return r, nil
 }
 
-// item returns the item of a row, or why no gate has written it.
+// item returns the item of a row.
 func (r *row) item() (item store.Item, err error) {
 	set := 0
 	if r.Account != nil {
@@ -90,9 +90,6 @@ func (r *row) item() (item store.Item, err error) {
 	}
 	if err == nil && set != 1 {
 		err = errKind
-	}
-	if err == nil {
-		err = check(item)
 	}
 	return item, err
 }

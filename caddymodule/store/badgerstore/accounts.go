@@ -32,18 +32,10 @@ func (s *Store) alter(account string, fn func() error) error {
 // stripe is the number of an account's lock.
 func (s *Store) stripe(account string) uint64 { return maphash.String(s.seed, account) % stripes }
 
-// ChangeAccount implements store.Accounts. It also writes an account that
-// did not change: the write of an earlier change may have failed after it
-// reached the memory.
-func (s *Store) ChangeAccount(_ context.Context, id string, edit func(*store.Account, bool) error) (account store.Account, err error) {
-	err = s.alter(id, func() error {
-		if account, err = s.edited(id, edit); err != nil {
-			return err
-		}
-		apply := func() { s.ledger.PutAccount(&account) }
-		return s.archive.writeDurably(apply, change{key: accountKey(id), value: encodeAccount(account)})
-	})
-	return account, err
+// ChangeAccount implements store.Accounts.
+func (s *Store) ChangeAccount(ctx context.Context, id string, edit func(*store.Account, bool) error) (store.Account, error) {
+	accounts, errs := s.ChangeAccounts(ctx, []string{id}, func(_ int, a *store.Account, exists bool) error { return edit(a, exists) })
+	return accounts[0], errs[0]
 }
 
 // edited returns an account as edit leaves it.
@@ -70,8 +62,10 @@ func (s *Store) edited(id string, edit func(*store.Account, bool) error) (store.
 	return account, nil
 }
 
-// ChangeAccounts implements store.Accounts. All accounts are written at once.
-// Errors of the disk are those of all accounts that were to be written.
+// ChangeAccounts implements store.Accounts. All accounts are written at once,
+// also those that did not change: the write of an earlier change may have failed
+// after it reached the memory. Errors of the disk are those of all accounts that
+// were to be written.
 func (s *Store) ChangeAccounts(_ context.Context, ids []string, edit func(int, *store.Account, bool) error) ([]store.Account, []error) {
 	accounts, errs := make([]store.Account, len(ids)), make([]error, len(ids))
 	defer s.lockAll(ids)()
@@ -82,6 +76,9 @@ func (s *Store) ChangeAccounts(_ context.Context, ids []string, edit func(int, *
 			if errs[i] == nil {
 				changes = append(changes, change{key: accountKey(id), value: encodeAccount(accounts[i])})
 			}
+		}
+		if len(changes) == 0 {
+			return nil
 		}
 		return s.archive.writeDurably(func() {
 			for i := range accounts {

@@ -11,10 +11,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// hasCode is added to the status of a call that was refused with a code, which
-// follows. Calls of older versions have no code.
-const hasCode = 1 << 16
-
 // callList is some calls of an account as they are stored, oldest first.
 // Pending calls have this form, too: it is small and has no pointers for the
 // garbage collector.
@@ -31,14 +27,9 @@ func (l *callList) add(c *store.Record) {
 	e.string(c.Endpoint)
 	e.string(c.Method)
 	e.string(c.Path)
-	if c.Code == "" {
-		e.uint(uint64(c.Status))
-		e.int(int64(c.Duration))
-	} else {
-		e.uint(uint64(c.Status) + hasCode)
-		e.int(int64(c.Duration))
-		e.string(c.Code)
-	}
+	e.uint(uint64(c.Status))
+	e.int(int64(c.Duration))
+	e.string(c.Code)
 	l.n, l.buf = l.n+1, e.buf
 }
 
@@ -48,11 +39,7 @@ func (l callList) decode(account string) ([]store.Record, error) {
 	for i := range list {
 		list[i] = store.Record{
 			Account: account, At: d.time(), Key: d.string(), KeyName: d.string(), Endpoint: d.string(),
-			Method: d.string(), Path: d.string(), Status: int(d.uint()), Duration: time.Duration(d.int()),
-		}
-		if list[i].Status >= hasCode {
-			list[i].Status -= hasCode
-			list[i].Code = d.string()
+			Method: d.string(), Path: d.string(), Status: int(d.uint()), Duration: time.Duration(d.int()), Code: d.string(),
 		}
 	}
 	if err := d.end(); err != nil {
@@ -67,22 +54,19 @@ type slotRow struct {
 	calls  callList
 }
 
-// packedSlot is the first byte of a slot whose calls are compressed. They
-// are most of what the archive writes, and similar to each other. Slots of
-// older versions begin with rowVersion and are not compressed.
-const packedSlot = 2
-
 // maxSlotCalls is the limit of the size of a slot's calls, in bytes. Names
 // are short and paths are cut, so they take less.
 const maxSlotCalls = 1 << 20
 
+// encodeSlot compresses the calls: they are most of what the archive writes, and
+// similar to each other.
 func encodeSlot(number uint64, calls []store.Record) []byte {
 	var list callList
 	for i := range calls {
 		list.add(&calls[i])
 	}
 	e := encoder{make([]byte, 0, 1+2*binary.MaxVarintLen64+s2.MaxEncodedLen(len(list.buf)))}
-	e.buf = append(e.buf, packedSlot)
+	e.buf = append(e.buf, rowVersion)
 	e.uint(number)
 	e.uint(uint64(list.n))
 	packed := s2.Encode(e.buf[len(e.buf):cap(e.buf)], list.buf)
@@ -92,35 +76,17 @@ func encodeSlot(number uint64, calls []store.Record) []byte {
 // decodeSlot returns a slot that does not use the memory of value. Its calls
 // are not decoded yet.
 func decodeSlot(value []byte) (s slotRow, err error) {
-	packed := len(value) > 0 && value[0] == packedSlot
-	d := &decoder{}
-	if packed {
-		d.buf = value[1:]
-	} else {
-		d = newDecoder(value)
-	}
+	d := newDecoder(value)
 	s.number = d.uint()
 	s.calls.n = int(min(d.uint(), recentPerSlot))
-	if packed && d.err == nil {
-		d.unpack()
+	size, err := s2.DecodedLen(d.buf)
+	if err == nil && d.err == nil && size <= maxSlotCalls {
+		s.calls.buf, err = s2.Decode(nil, d.buf)
 	}
-	if d.err != nil {
-		return s, fmt.Errorf("recent calls: %w", d.err)
+	if err != nil || d.err != nil || size > maxSlotCalls {
+		return s, fmt.Errorf("recent calls: %w", errCorrupt)
 	}
-	s.calls.buf = slices.Clone(d.buf)
 	return s, nil
-}
-
-// unpack decompresses the rest of a row.
-func (d *decoder) unpack() {
-	if size, err := s2.DecodedLen(d.buf); err != nil || size > maxSlotCalls {
-		d.err = errCorrupt
-		return
-	}
-	plain, err := s2.Decode(nil, d.buf)
-	if d.buf = plain; err != nil {
-		d.err = errCorrupt
-	}
 }
 
 // decodeSlots returns the calls of an account that are not too old, newest

@@ -1,6 +1,7 @@
 package badgerstore
 
 import (
+	"errors"
 	"os"
 	"sync/atomic"
 	"testing"
@@ -70,9 +71,10 @@ func TestClockAhead(t *testing.T) {
 	}
 }
 
-// TestStepDuringSync: a step of the clock does not look like a disk that hangs,
-// and does not hide one.
-func TestStepDuringSync(t *testing.T) {
+// TestSyncThatHangs: while the disk does not answer a sync of the background,
+// calls are refused, although they do not wait for it. A step of the clock does
+// not look like such a disk, and does not hide one.
+func TestSyncThatHangs(t *testing.T) {
 	t.Parallel()
 	seen := make(chan time.Time, 1)
 	var s atomic.Pointer[Store]
@@ -97,6 +99,18 @@ func TestStepDuringSync(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := <-seen
+	var refusal error
+	for range 100 { // the background can sync meanwhile
+		opened.journal.syncBegan.Store(new(time.Now().Add(-hangsAfter)))
+		if _, refusal = opened.ledger.Take(call("convert", today), nil, nil); refusal != nil {
+			break
+		}
+	}
+	if !errors.Is(refusal, store.ErrUnavailable) {
+		t.Errorf("while a sync hangs, a call gets %v", refusal)
+	}
+	opened.journal.syncBegan.Store(nil)
+	take(t, opened, call("convert", today))
 	if err := opened.Close(); err != nil {
 		t.Fatal(err)
 	}

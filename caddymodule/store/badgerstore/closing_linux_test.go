@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
@@ -42,7 +41,7 @@ func TestCloseIsBounded(t *testing.T) {
 			t.Errorf("closing: got %v, want %v", err, store.ErrNotClosed)
 		}
 	}
-	if _, err := s.Take(t.Context(), crashCall("convert"), badgerstore.Daily("convert", 1), make([]store.Room, 1)); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := s.Take(t.Context(), sharedCall, nil, nil); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a call: got %v", err)
 	}
 

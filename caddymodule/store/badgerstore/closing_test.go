@@ -3,6 +3,7 @@ package badgerstore
 import (
 	"errors"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,7 +27,7 @@ func TestCloseOnBusyDisk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
-				const counters = 3 * batchRows
+				const counters, callers = 3 * batchRows, 256
 				s, err := Open(dir, Options{Reserve: 1})
 				if err != nil {
 					t.Fatal(err)
@@ -35,12 +36,15 @@ func TestCloseOnBusyDisk(t *testing.T) {
 					t.Fatal(err)
 				}
 				day := calendar.UTCDay(time.Now())
-				for i := range counters {
-					call := store.Call{Account: "acc_1", Endpoint: strconv.Itoa(i), Day: day}
-					if _, _, err := TakeDaily(s, call, 1); err != nil {
-						t.Fatal(err)
-					}
+				var taking sync.WaitGroup
+				for first := range callers {
+					taking.Go(func() {
+						for i := first; i < counters; i += callers {
+							take(t, s, store.Call{Account: "acc_1", Endpoint: strconv.Itoa(i), Day: day})
+						}
+					})
 				}
+				taking.Wait()
 				s.archive.mu.Lock()
 				s.archive.sync = func() error {
 					time.Sleep(c.each)

@@ -44,13 +44,8 @@ const (
 	prefixKnown   = 'n'
 )
 
-// rowVersion is the first byte of every value with several fields. Slots begin
-// with packedSlot instead.
+// rowVersion is the first byte of every value with several fields.
 const rowVersion = 1
-
-// labelledAccount is the first byte of the row of an account with a label.
-// Those of older versions begin with rowVersion.
-const labelledAccount = 2
 
 // maxText is the limit of the text of an account, a key or a count, in bytes.
 // Valid ones are shorter.
@@ -236,8 +231,7 @@ func (d *decoder) limit() store.Limit {
 	return l
 }
 
-// more tells whether there are more fields. Rows of older versions end
-// before the fields that were added since.
+// more tells whether there are more fields, of a list at the end of a row.
 func (d *decoder) more() bool { return d.err == nil && len(d.buf) > 0 }
 
 // end returns the first error. Data after the last field is an error, too.
@@ -249,7 +243,7 @@ func (d *decoder) end() error {
 }
 
 func encodeAccount(a store.Account) []byte {
-	e := &encoder{buf: []byte{labelledAccount}}
+	e := newEncoder()
 	e.string(a.Plan)
 	e.bool(a.Disabled)
 	e.time(a.CreatedAt)
@@ -265,15 +259,8 @@ func encodeAccount(a store.Account) []byte {
 }
 
 func decodeAccount(id string, value []byte) (store.Account, error) {
-	labelled := len(value) > 0 && value[0] == labelledAccount
 	d := newDecoder(value)
-	if labelled {
-		d = &decoder{buf: value[1:]}
-	}
-	a := store.Account{ID: id, Plan: d.string(), Disabled: d.bool(), CreatedAt: d.time()}
-	if labelled {
-		a.Label = d.string()
-	}
+	a := store.Account{ID: id, Plan: d.string(), Disabled: d.bool(), CreatedAt: d.time(), Label: d.string()}
 	for d.more() {
 		a.Overrides = append(a.Overrides, store.Override{
 			Limit: d.limit(), ExpiresAt: d.time(), Reason: d.string(), CreatedAt: d.time(),
@@ -301,9 +288,6 @@ func encodeKey(k keyRow) []byte {
 	e.time(k.CreatedAt)
 	e.time(k.ExpiresAt)
 	e.time(k.RevokedAt)
-	if k.Root == "" && k.Restriction() == nil {
-		return e.buf
-	}
 	e.string(k.Root)
 	e.uint(uint64(len(k.Limits)))
 	for i := range k.Limits {
@@ -326,17 +310,6 @@ func decodeKey(key, value []byte) (keyRow, error) {
 	k.Abilities = strings.Fields(d.string())
 	k.Hint = d.string()
 	k.CreatedAt, k.ExpiresAt, k.RevokedAt = d.time(), d.time(), d.time()
-	if d.more() {
-		d.restriction(&k.Key)
-	}
-	if err := d.end(); err != nil || !ok || len(key)+len(k.Name)+len(k.Root) > maxText {
-		return k, fmt.Errorf("key %.40s: %w", id, errCorrupt)
-	}
-	return k, nil
-}
-
-// restriction reads the fields of a key that older versions lack.
-func (d *decoder) restriction(k *store.Key) {
 	k.Root = d.string()
 	for n := d.uint(); n > 0 && d.err == nil; n-- {
 		k.Limits = append(k.Limits, d.limit())
@@ -348,6 +321,10 @@ func (d *decoder) restriction(k *store.Key) {
 		}
 		k.Addresses = append(k.Addresses, network)
 	}
+	if err := d.end(); err != nil || !ok || len(key)+len(k.Name)+len(k.Root) > maxText {
+		return k, fmt.Errorf("key %.40s: %w", id, errCorrupt)
+	}
+	return k, nil
 }
 
 // joinAbilities returns a set of abilities as store.Grant has it.

@@ -125,27 +125,6 @@ func TestRowsRoundTrip(t *testing.T) {
 	})
 }
 
-// TestPlainSlots: slots that an older version wrote are read.
-func TestPlainSlots(t *testing.T) {
-	t.Parallel()
-	call := store.Record{Account: "acc_1", Key: "key_1", At: time.Unix(1, 2).UTC(), Endpoint: "convert", Method: "GET", Path: "/", Status: 200, Duration: 3}
-	e := newEncoder()
-	e.uint(7)
-	e.uint(2)
-	for range 2 {
-		calls := callList{buf: e.buf}
-		calls.add(&call)
-		e.buf = calls.buf
-	}
-	slot, err := decodeSlot(e.buf)
-	if err != nil || slot.number != 7 {
-		t.Fatalf("got slot %d, %v", slot.number, err)
-	}
-	if got, err := slot.calls.decode("acc_1"); err != nil || !reflect.DeepEqual(got, []store.Record{call, call}) {
-		t.Errorf("got %+v, %v", got, err)
-	}
-}
-
 // TestSlotBombs: a slot that would decompress to a huge size is refused before
 // memory is allocated for it.
 func TestSlotBombs(t *testing.T) {
@@ -182,6 +161,7 @@ func TestInvalidFields(t *testing.T) {
 	e.string("starter")
 	e.uint(2)
 	e.time(time.Unix(1, 0))
+	e.string("")
 	if _, err := decodeAccount("acc_1", e.buf); !errors.Is(err, errCorrupt) {
 		t.Errorf("an account with disabled 2: got %v, want %v", err, errCorrupt)
 	}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,8 +22,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// crashCallers is how many goroutines count in the child, each on a
-// counter of its own and on one that all share.
+// crashCallers is how many goroutines take calls in the child, each with an
+// endpoint of its own and with one that all share.
 const crashCallers = 16
 
 // smallSegments is a size of the log's segments at which a child that is
@@ -31,15 +32,8 @@ const smallSegments = 1 << 12
 
 // runChild is what a child process does, until it is killed.
 func runChild(task, dir string) {
-	switch task {
-	case "sample":
-		runSample(dir)
-	case "disk", "disk sync":
+	if strings.HasPrefix(task, "disk") {
 		runOnDisk(task, dir)
-	case "limits":
-		runLimits(dir, badgerstore.Options{})
-	case "limits rotate":
-		runLimits(dir, badgerstore.Options{}.WithSegments(smallSegments))
 	}
 	o := badgerstore.Options{Sync: task == "sync"}
 	if task != "load" && task != "logins" {
@@ -54,19 +48,18 @@ func runChild(task, dir string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	switch task {
-	case "logins":
+	if task == "logins" {
 		go endLogins(s)
-	case "faults":
-		faulty.Store(true)
-		go export(s)
-		go export(s)
-		fallthrough
-	default:
+	} else {
 		for i := range crashCallers {
 			go load(s, i)
 		}
 		go churn(s)
+	}
+	if task == "faults" {
+		faulty.Store(true)
+		go export(s)
+		go export(s)
 	}
 	_, _ = io.Copy(io.Discard, os.Stdin) // it ends with its parent
 	os.Exit(0)
@@ -81,20 +74,20 @@ func export(s *badgerstore.Store) {
 	}
 }
 
-// load takes calls, makes keys and revokes them, and acknowledges each
-// with a line on standard output, as a gate does with a request. What the
-// disk refuses it leaves out.
+// load takes calls and gives some back, makes keys and revokes them, and
+// acknowledges each with a line on standard output, as a gate does with a
+// request. It repeats a step that the disk refuses.
 func load(s *badgerstore.Store, caller int) {
 	ctx := context.Background()
 	for n := 0; ; n++ {
-		for _, counter := range []string{"shared", fmt.Sprint(caller)} {
-			admitted, err := s.Take(ctx, crashCall(counter), nil, nil)
-			switch {
-			case admitted:
-				fmt.Println("take", counter)
-			case !errors.Is(err, store.ErrUnavailable):
+		for err := crashStep(s, caller, n); err != nil; err = crashStep(s, caller, n) {
+			if !errors.Is(err, store.ErrUnavailable) {
 				return
 			}
+		}
+		fmt.Println("step", caller)
+		if admitted, _ := s.Take(ctx, sharedCall, nil, nil); admitted {
+			fmt.Println("shared")
 		}
 		if n%20 != caller {
 			continue
@@ -107,6 +100,55 @@ func load(s *badgerstore.Store, caller int) {
 		if n%40 == caller && s.RevokeKey(ctx, crashAccount(id), id, time.Now()) == nil {
 			fmt.Println("revoke", id)
 		}
+	}
+}
+
+// sharedCall is a call that all callers take.
+var sharedCall = store.Call{Account: "acc_shared", Endpoint: "convert", Day: today}
+
+// crashStep is what a caller does in a step of its own: it takes a call with
+// four limits, or gives back the one before.
+func crashStep(s *badgerstore.Store, caller, n int) error {
+	cost, back := stepCost(n)
+	call := limitCall(caller, cost)
+	if back {
+		return s.GiveBack(context.Background(), call)
+	}
+	_, err := s.Take(context.Background(), call, fourLimits(call.Endpoint), make([]store.Room, 4))
+	return err
+}
+
+func stepCost(n int) (cost int64, back bool) {
+	if n%5 == 4 {
+		cost, _ = stepCost(n - 1)
+		return cost, true
+	}
+	return int64(n*n%97 + 1), false
+}
+
+// stepped is what a counter has after a step.
+func stepped(used int64, n int) int64 {
+	cost, back := stepCost(n)
+	if back {
+		return used - cost
+	}
+	return used + cost
+}
+
+// limitCall is a call that counts for the account and for a key.
+func limitCall(caller int, cost int64) store.Call {
+	return store.Call{Account: "acc_1", Key: "key_" + strconv.Itoa(caller%2), Endpoint: strconv.Itoa(caller), At: now, Day: today, Cost: cost}
+}
+
+// fourLimits are those of each call: day, month, all of the month, and the
+// key's own.
+func fourLimits(endpoint string) []store.Limit {
+	const limit = 1 << 40
+	return []store.Limit{
+		{Endpoint: endpoint, Period: store.Day, Max: limit},
+		{Endpoint: endpoint, Period: store.Month, Max: limit},
+		{Endpoint: store.All, Period: store.Month, Max: limit},
+		{Endpoint: endpoint, Period: store.Day, Max: limit, OfKey: true},
 	}
 }
 
@@ -125,10 +167,6 @@ func churn(s *badgerstore.Store) {
 	}
 }
 
-func crashCall(counter string) store.Call {
-	return store.Call{Account: "acc_1", Endpoint: counter, Day: today}
-}
-
 // crashAccount is the account of a key. Each caller has its own, so that
 // none comes near to the limit of login tokens.
 func crashAccount(id string) string {
@@ -145,37 +183,43 @@ func crashHash(id string) (hash token.Hash) {
 	return hash
 }
 
-// acknowledged is what a child has promised before it died.
+// acknowledged is what children have promised before they died.
 type acknowledged struct {
-	takes map[string]int64
-	keys  map[string]bool // false once revoked
+	used   map[string]int64  // of acc_1, by endpoint
+	steps  [crashCallers]int // since used
+	shared int64
+	keys   map[string]bool // false once revoked
 }
 
-// TestKill kills a process under load, over and over: the store opens,
-// every call that was acknowledged is counted, none is counted twice, no
-// key is lost and no revoked one is back. Some of the processes export their
-// store while syncs of its log fail.
+// TestKill kills a process under load, over and over: the store opens, every
+// call that was acknowledged is in all counters, one that was in flight in all
+// or in none, none is counted twice, no key is lost and no revoked one is back.
+// Some of the processes export their store while syncs of its log fail.
 //
 // Tests that start processes do not run beside others: between fork and
 // exec a child has a copy of every lock that its parent holds.
 func TestKill(t *testing.T) {
-	const rounds = 20
+	rounds := 8
+	if storetest.Long() {
+		rounds = 160
+	}
 	dir := t.TempDir()
 	s := open(t, dir)
-	acks := acknowledged{takes: map[string]int64{"shared": 0}, keys: map[string]bool{}}
+	accounts := []string{sharedCall.Account}
 	for caller := range crashCallers {
-		id := crashAccount(fmt.Sprint(caller))
+		accounts = append(accounts, crashAccount(fmt.Sprint(caller)))
+	}
+	for _, id := range accounts {
 		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: id, Plan: "starter", CreatedAt: now}); err != nil {
 			t.Fatalf("creating an account: %v", err)
 		}
-		acks.takes[fmt.Sprint(caller)] = 0 // a call may count without an acknowledgement
 	}
+	acks := acknowledged{used: map[string]int64{}, keys: map[string]bool{}}
 	for round := range rounds {
 		if err := s.Close(); err != nil {
 			t.Fatalf("closing: %v", err)
 		}
-		task := []string{"load", "rotate", "faults", "load", "sync"}[round%5]
-		acks.killed(t, task, dir, 50+round*31)
+		acks.killed(t, []string{"load", "rotate", "faults", "sync"}[round%4], dir, 50+round*61)
 		s = open(t, dir)
 		acks.check(t, s)
 		if t.Failed() {
@@ -192,8 +236,14 @@ func (a *acknowledged) killed(t *testing.T, task, dir string, after int) {
 	for n := 0; lines.Scan(); n++ {
 		what, id, _ := strings.Cut(lines.Text(), " ")
 		switch what {
-		case "take":
-			a.takes[id]++
+		case "step":
+			caller, err := strconv.Atoi(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.steps[caller]++
+		case "shared":
+			a.shared++
 		case "key":
 			a.keys[id] = true
 		case "revoke":
@@ -213,55 +263,80 @@ func (a *acknowledged) killed(t *testing.T, task, dir string, after int) {
 // start starts a child on a directory.
 func start(t *testing.T, task, dir string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
-	cmd, _, lines := startWithInput(t, task, dir)
-	return cmd, lines
-}
-
-// startWithInput starts a child that can be told something.
-func startWithInput(t *testing.T, task, dir string) (*exec.Cmd, io.Writer, *bufio.Scanner) {
-	t.Helper()
 	cmd := exec.Command(os.Args[0], dir)
 	cmd.Env = append(os.Environ(), child+"="+task)
 	cmd.Stderr = os.Stderr
-	in, inErr := cmd.StdinPipe()
+	_, inErr := cmd.StdinPipe() // it ends with this process
 	out, outErr := cmd.StdoutPipe()
 	if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
 		t.Fatalf("starting a child: %v", err)
 	}
-	return cmd, in, bufio.NewScanner(out)
+	return cmd, bufio.NewScanner(out)
 }
 
-// check compares a store with what was acknowledged. A call that was
-// under way may be counted, and is from then on.
+// check compares a store with what was acknowledged. A step that was in flight
+// may be counted, and is from then on.
 func (a *acknowledged) check(t *testing.T, s *badgerstore.Store) {
 	t.Helper()
-	counts, err := s.Counts(t.Context(), "acc_1", "", today, today)
+	account, sum := countsOf(t, s, "acc_1", ""), int64(0)
+	for caller, n := range a.steps {
+		endpoint := strconv.Itoa(caller)
+		least := a.used[endpoint]
+		for i := range n {
+			least = stepped(least, i)
+		}
+		got := account[endpoint]
+		if got != least && got != stepped(least, n) {
+			t.Errorf("caller %d: counted %d, want %d, or %d with the step in flight", caller, got, least, stepped(least, n))
+		}
+		if ofKey := countsOf(t, s, "acc_1", limitCall(caller, 1).Key)[endpoint]; ofKey != got {
+			t.Errorf("caller %d: counted %d for the account and %d for the key", caller, got, ofKey)
+		}
+		a.used[endpoint] = got
+		sum += got
+	}
+	a.steps = [crashCallers]int{}
+	for caller := range crashCallers {
+		call := limitCall(caller, 1)
+		limits, rooms := fourLimits(call.Endpoint), make([]store.Room, 4)
+		if err := s.Rooms(t.Context(), call, limits, rooms); err != nil {
+			t.Fatal(err)
+		}
+		used := a.used[call.Endpoint]
+		for i, want := range []int64{used, used, sum, used} {
+			if got := limits[i].Max - rooms[i].Remaining; got != want {
+				t.Errorf("caller %d: limit %+v has used %d, want %d", caller, limits[i], got, want)
+			}
+		}
+	}
+	got := countsOf(t, s, sharedCall.Account, "")[sharedCall.Endpoint]
+	if got < a.shared || got > a.shared+crashCallers {
+		t.Errorf("the shared counter has %d, acknowledged %d by %d callers", got, a.shared, crashCallers)
+	}
+	a.shared = got
+	a.checkKeys(t, s)
+}
+
+// countsOf returns the counts of today by endpoint.
+func countsOf(t *testing.T, s *badgerstore.Store, account, key string) map[string]int64 {
+	t.Helper()
+	list, err := s.Counts(t.Context(), account, key, today, today)
 	if err != nil {
 		t.Fatalf("reading the counts: %v", err)
 	}
-	got := map[string]int64{}
-	for _, c := range counts {
-		got[c.Endpoint] = c.Used
+	counts := map[string]int64{}
+	for _, c := range list {
+		counts[c.Endpoint] = c.Used
 	}
-	inFlight := int64(0)
-	for counter, want := range a.takes {
-		most := want + 1
-		if counter == "shared" {
-			most = want + crashCallers
-		}
-		if got[counter] < want || got[counter] > most {
-			t.Errorf("%s: counted %d, acknowledged %d, at most %d", counter, got[counter], want, most)
-		}
-		inFlight += got[counter] - want
-		a.takes[counter] = got[counter]
-	}
-	if inFlight > crashCallers {
-		t.Errorf("%d calls more than acknowledged, with %d callers", inFlight, crashCallers)
-	}
+	return counts
+}
+
+func (a *acknowledged) checkKeys(t *testing.T, s *badgerstore.Store) {
+	t.Helper()
 	for id, live := range a.keys {
 		_, err := s.Grant(t.Context(), crashHash(id), now)
 		if live && errors.Is(err, store.ErrNoGrant) {
-			// Its revocation may have been under way.
+			// Its revocation may have been in flight.
 			key, err := s.Key(t.Context(), crashAccount(id), id)
 			if err != nil || key.RevokedAt.IsZero() {
 				t.Errorf("key %s is lost: %+v, %v", id, key, err)
@@ -288,15 +363,15 @@ func TestInUse(t *testing.T) {
 	cmd, lines := start(t, "load", dir)
 	attempts := 0
 	for lines.Scan() {
-		if attempts == 50 {
+		if attempts == 20 {
 			continue // until it is dead
 		}
 		s, err := badgerstore.Open(dir, badgerstore.Options{})
 		if !errors.Is(err, badgerstore.ErrInUse) || !strings.Contains(fmt.Sprint(err), dir) {
 			t.Errorf("opening a store in use: got %v, %v", s, err)
 		}
-		if attempts++; attempts == 50 || t.Failed() {
-			attempts = 50
+		if attempts++; attempts == 20 || t.Failed() {
+			attempts = 20
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatalf("killing: %v", err)
 			}

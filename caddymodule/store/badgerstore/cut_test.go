@@ -16,26 +16,17 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
-// cutAt is the part of a message that docs/operations.md quotes.
+// cutAt is the message about a log of Badger that can be cut.
 var cutAt = regexp.MustCompile(`store is damaged: (\S+\.mem): .*; its last complete transaction ends at byte (\d+) of \d+$`)
 
-// TestDamagePage follows "A damaged store" of docs/operations.md after a bit has changed at many places
-// of the logs: the store opens after a cut, or after the backup is restored. No
-// step leads to the message that it answers.
-func TestDamagePage(t *testing.T) {
+// TestCutAfterDamage flips a bit at many places of the logs and does what an
+// operator is told: the store opens after a cut, or after the backup is
+// restored. No cut leads to the message that asked for it.
+func TestCutAfterDamage(t *testing.T) {
 	t.Parallel()
 	crashed, saved := halfSynced(t)
-	page, err := os.ReadFile("../../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, part := range []string{"its last complete transaction ends at byte", "its last … changes of accounts, keys or usage are missing"} {
-		if !strings.Contains(string(page), part) {
-			t.Errorf("docs/operations.md lacks %q", part)
-		}
-	}
 	ends := map[string]int{}
-	for pattern, flips := range map[string]int{"*.mem": 20, "*.log": 5} {
+	for pattern, flips := range map[string]int{"*.mem": 10, "*.log": 2} {
 		data, err := os.ReadFile(find(t, crashed, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -44,7 +35,7 @@ func TestDamagePage(t *testing.T) {
 			at := content(data) * n / flips
 			dir := t.TempDir()
 			copyStore(t, crashed, dir)
-			change(t, dir, pattern, func(data []byte) []byte { data[at] ^= 0x10; return data })
+			rewrite(t, find(t, dir, pattern), func(data []byte) []byte { data[at] ^= 0x10; return data })
 			end, err := recovered(t, dir, saved)
 			if err != nil {
 				t.Errorf("byte %d of %s: %v", at, pattern, err)
@@ -52,7 +43,6 @@ func TestDamagePage(t *testing.T) {
 			ends[pattern+" "+end]++
 		}
 	}
-	t.Log(ends)
 	for _, end := range []string{"*.mem cut", "*.mem restored", "*.log restored"} {
 		if ends[end] == 0 {
 			t.Errorf("no flip ended with %q: %v", end, ends)
@@ -89,7 +79,7 @@ func halfSynced(t *testing.T) (crashed string, saved *badgerstore.Store) {
 	return crashed, s
 }
 
-// recovered follows the page until the store opens, and tells how that went.
+// recovered cuts or restores until the store opens, and tells how that went.
 func recovered(t *testing.T, dir string, saved *badgerstore.Store) (end string, err error) {
 	t.Helper()
 	if err = opens(dir); err == nil {

@@ -3,10 +3,10 @@ package badgerstore
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -35,63 +35,6 @@ func TestDaysEnd(t *testing.T) {
 	})
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got days %v, %v, want %v", got, err, want)
-	}
-}
-
-// TestResetInProgress: Counts returns the old count until a reset is written, so
-// that a second reset includes it. The first may fail.
-func TestResetInProgress(t *testing.T) {
-	t.Parallel()
-	s := openHere(t, t.TempDir(), Options{})
-	take(t, s, call("convert", today))
-	add, errLost, asked := s.journal.append, errors.New("pages lost"), false
-	s.journal.append = func(record []byte, durable bool) error {
-		if asked {
-			return add(record, durable)
-		}
-		asked = true
-		counts, err := s.Counts(t.Context(), "acc_1", "", today, today)
-		if err != nil || len(counts) != 1 || counts[0].Used != 1 {
-			t.Errorf("under way: got %v, %v, want the call", counts, err)
-		}
-		return errLost
-	}
-	if err := s.ResetCounts(t.Context(), "acc_1", "convert", today); !errors.Is(err, errLost) {
-		t.Errorf("got %v, want %v", err, errLost)
-	}
-	wantUsed(t, s, call("convert", today), 1)
-	if err := s.ResetCounts(t.Context(), "acc_1", "", today); err != nil {
-		t.Errorf("again: %v", err)
-	}
-	wantUsed(t, s, call("convert", today), 0)
-}
-
-// TestDeletionSyncsOnce: all counts of an account are deleted with one write.
-// Other accounts wait for it.
-func TestDeletionSyncsOnce(t *testing.T) {
-	t.Parallel()
-	s := openHere(t, t.TempDir(), Options{})
-	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
-		t.Fatalf("creating the account: %v", err)
-	}
-	var rows []change
-	for back := range calendar.Day(30) {
-		for _, endpoint := range []string{"convert", "rates", "history"} {
-			rows = append(rows, countRow(appendCountKey(nil, today-back, "acc_1", endpoint), 7))
-		}
-	}
-	if err := s.archive.writeDurably(nil, rows...); err != nil {
-		t.Fatalf("writing counts: %v", err)
-	}
-	syncs, _ := countSyncs(s)
-	if err := s.DeleteAccount(t.Context(), "acc_1"); err != nil {
-		t.Fatalf("deleting: %v", err)
-	}
-	if *syncs > 3 {
-		t.Errorf("deleting %d counts took %d syncs of the archive", len(rows), *syncs)
-	}
-	if counts, err := s.Counts(t.Context(), "acc_1", "", today-30, today); err != nil || len(counts) != 0 {
-		t.Errorf("%d counts are left, %v", len(counts), err)
 	}
 }
 
@@ -144,39 +87,41 @@ func TestDeletionOfKeyCounts(t *testing.T) {
 	}
 }
 
-// TestRepeatedAfterFailedSync: a change whose sync failed fails again when it is
-// repeated.
-func TestRepeatedAfterFailedSync(t *testing.T) {
+// TestFailedSyncIsFinal: after a failed sync a later one proves nothing, because
+// the kernel may have dropped pages. A change fails also when it is repeated, and
+// no call is admitted.
+func TestFailedSyncIsFinal(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	s := openHere(t, dir, Options{})
-	for _, id := range []string{"acc_1", "acc_2"} {
-		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: id, Plan: "starter"}); err != nil {
-			t.Fatalf("creating an account: %v", err)
-		}
-	}
-	take(t, s, call("convert", today))
-	if err := s.Close(); err != nil {
-		t.Fatalf("closing: %v", err)
-	}
 	for name, change := range map[string]func(*Store) error{
 		"a reset of a day that is not in memory": func(s *Store) error { return s.ResetCounts(t.Context(), "acc_1", "", today) },
-		"a deletion":                             func(s *Store) error { return s.DeleteAccount(t.Context(), "acc_2") },
+		"a deletion":                             func(s *Store) error { return s.DeleteAccount(t.Context(), "acc_1") },
+		"a revocation":                           func(s *Store) error { return s.RevokeKey(t.Context(), "acc_1", "key_1", time.Now()) },
 	} {
-		copied := t.TempDir()
-		if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
-			t.Fatalf("copying: %v", err)
+		s := openHere(t, t.TempDir(), Options{})
+		if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
+			t.Fatal(err)
 		}
-		s := openHere(t, copied, Options{})
+		if err := s.CreateKey(t.Context(), store.Key{ID: "key_1", Account: "acc_1"}, token.Hash{1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.archive.writeDurably(nil, countRow(appendCountKey(nil, today, "acc_1", "convert"), 7)); err != nil {
+			t.Fatal(err)
+		}
 		errLost, works := errors.New("pages lost"), s.archive.sync
 		syncWith(s, func() error { return errLost })
 		for try := range 2 {
 			if err := change(s); !errors.Is(err, errLost) || !errors.Is(err, store.ErrUnavailable) {
 				t.Errorf("%s, try %d: got %v, want %v", name, try+1, err, errLost)
 			}
+			s.archive.mu.Lock()
+			s.archive.sync = works // it works again, or so it says
+			s.archive.mu.Unlock()
 		}
 		if list, err := s.ListAccounts(t.Context(), "", 10); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("%s: then the accounts are %v, %v", name, list, err)
+		}
+		if _, err := s.ledger.Take(call("rates", today-1), nil, nil); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%s: then a call gets %v", name, err)
 		}
 		syncWith(s, works) // to close it
 	}

@@ -3,6 +3,8 @@ package badgerstore
 import (
 	"fmt"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // disk checks the file system of a directory: its free space, and whether it
@@ -64,3 +66,15 @@ func (d *disk) checkFree(least uint64) error {
 	}
 	return nil
 }
+
+// freeSpace returns the bytes that an ordinary user can still write.
+func freeSpace(dir string) (uint64, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return 0, err
+	}
+	return uint64(s.Bavail) * uint64(s.Bsize), nil //nolint:unconvert // the types differ between systems
+}
+
+// touch sets the times of a directory to now.
+func touch(dir string) error { return unix.Utimes(dir, nil) }

@@ -2,15 +2,12 @@ package badgerstore_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,7 +15,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest/memstore"
-	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 // exported returns the items of an export. The sequence ends with its error.
@@ -208,66 +204,6 @@ func TestRestoreOfManyCalls(t *testing.T) {
 	})
 }
 
-// TestRestoreUnderLoad: every call that was admitted before an export is in
-// the store that is restored from it.
-func TestRestoreUnderLoad(t *testing.T) {
-	t.Parallel()
-	const callers = 4
-	s, err := badgerstore.Open(t.TempDir(), badgerstore.Options{}.WithSegments(1<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
-		t.Fatal(err)
-	}
-	call := store.Call{Account: "acc_1", Endpoint: "convert", Day: today, Key: "key_1"}
-	var admitted atomic.Int64
-	ended := make(chan error, callers)
-	ctx, cancel := context.WithCancel(t.Context())
-	for range callers {
-		go func() {
-			for ctx.Err() == nil {
-				if ok, err := s.Take(context.Background(), call, nil, nil); err != nil || !ok {
-					ended <- fmt.Errorf("a call: %v, %w", ok, err)
-					return
-				}
-				admitted.Add(1)
-			}
-			ended <- nil
-		}()
-	}
-	for range 5 {
-		for before := admitted.Load(); admitted.Load() < before+1000; {
-			time.Sleep(time.Millisecond)
-		}
-		least, dir := admitted.Load(), t.TempDir()
-		restore(t, dir, s)
-		copied := open(t, dir)
-		var used [2]int64
-		for i, key := range []string{"", "key_1"} {
-			counts, err := copied.Counts(t.Context(), "acc_1", key, today, today)
-			if err != nil || len(counts) != 1 {
-				t.Fatalf("counts of key %q: got %+v, %v", key, counts, err)
-			}
-			used[i] = counts[0].Used
-		}
-		if used[0] < least || used[0] > admitted.Load()+callers || used[0] != used[1] {
-			t.Errorf("restored %d calls, %d of the key, want both the same and %d or more", used[0], used[1], least)
-		}
-	}
-	cancel()
-	for range callers {
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // TestReportsAfterKill: what a store reported survives the end of its process.
 func TestReportsAfterKill(t *testing.T) {
 	t.Parallel()
@@ -301,54 +237,5 @@ func TestCloseDuringExport(t *testing.T) {
 	})
 	if failed := <-closed; !errors.Is(err, store.ErrClosed) || failed != nil {
 		t.Errorf("got %v and %v from Close, want %v", err, failed, store.ErrClosed)
-	}
-}
-
-// TestManyItems: a store with many accounts is restored quickly, and its
-// tokens and counts are those of the export.
-func TestManyItems(t *testing.T) {
-	t.Parallel()
-	accounts := 3000
-	if storetest.Long() {
-		accounts = 250_000 // a million rows
-	}
-	dir, began := t.TempDir(), time.Now()
-	err := badgerstore.Restore(dir, badgerstore.Options{}, func(yield func(store.Item, error) bool) {
-		for i := range accounts {
-			id := fmt.Sprintf("acc_%07d", i)
-			key := store.StoredKey{Key: store.Key{ID: "key_" + id, Account: id, Kind: token.Key, Name: "ci", CreatedAt: now}, Hash: sha256.Sum256([]byte(id))}
-			for _, item := range []store.Item{
-				{Account: &store.Account{ID: id, Plan: "starter", CreatedAt: now}}, {Key: &key},
-				{Count: &store.StoredCount{Account: id, Count: store.Count{Day: today, Endpoint: "convert", Used: int64(i + 1)}}},
-				{Call: &store.Record{Account: id, At: now, Path: "/"}},
-			} {
-				if !yield(item, nil) {
-					return
-				}
-			}
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%d items in %v", accounts*4, time.Since(began))
-	s := open(t, dir)
-	if got, err := s.Totals(t.Context()); err != nil || got != (store.Totals{Accounts: accounts, LiveKeys: accounts}) {
-		t.Errorf("got %+v, %v, want %d", got, err, accounts)
-	}
-	ids := make([]string, accounts)
-	for i := range ids {
-		ids[i] = fmt.Sprintf("acc_%07d", i)
-	}
-	counts, err := s.CountsOfAccounts(t.Context(), ids, today, today)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var used int64
-	for _, c := range counts {
-		used += c.Used
-	}
-	if want := int64(accounts) * int64(accounts+1) / 2; used != want {
-		t.Errorf("%d calls, want %d", used, want)
 	}
 }

@@ -37,11 +37,12 @@ const (
 // the disk does. It tells of every answer with a line on standard output:
 // what it was, whose, and when.
 func runOnDisk(task, dir string) {
-	s, err := badgerstore.Open(dir, badgerstore.Options{Sync: task == "disk sync", Reserve: 16 * mebibyte})
+	s, err := badgerstore.Open(dir, badgerstore.Options{Sync: task == "disk sync"})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	s.SetPatience(time.Second)
 	for i := range ext4Callers {
 		go takeOnDisk(s, fmt.Sprint(i))
 	}
@@ -63,7 +64,7 @@ func runOnDisk(task, dir string) {
 func takeOnDisk(s *badgerstore.Store, caller string) {
 	for {
 		began := time.Now()
-		admitted, err := s.Take(context.Background(), crashCall(caller), nil, nil)
+		admitted, err := s.Take(context.Background(), store.Call{Account: "acc_1", Endpoint: caller, Day: today}, nil, nil)
 		tell("take", caller, began, err)
 		if admitted {
 			s.Record(store.Record{Account: "acc_1", At: began, Endpoint: caller, Method: "GET", Path: "/", Status: 200})
@@ -217,19 +218,12 @@ func (c *diskChild) wantKept(t *testing.T, dir string, before time.Time) {
 	if wrong := c.told(func(a answer) bool { return a.what == "wrong" }); len(wrong) > 0 {
 		t.Errorf("%d other errors than store.ErrUnavailable, the first is %s", len(wrong), wrong[0].id)
 	}
-	s, err := badgerstore.Open(dir, badgerstore.Options{Reserve: 16 * mebibyte})
+	s, err := badgerstore.Open(dir, badgerstore.Options{})
 	if err != nil {
 		t.Fatalf("opening the repaired store: %v", err)
 	}
 	defer s.Close()
-	counts, err := s.Counts(t.Context(), "acc_1", "", today, today)
-	if err != nil {
-		t.Fatalf("reading the counts: %v", err)
-	}
-	got, all, promised := map[string]int{}, map[string]int{}, map[string]int{}
-	for _, count := range counts {
-		got[count.Endpoint] = int(count.Used)
-	}
+	got, all, promised := countsOf(t, s, "acc_1", ""), map[string]int64{}, map[string]int64{}
 	for _, a := range c.told(func(a answer) bool { return a.what == "take" }) {
 		all[a.id]++
 		if a.began.Before(before) {
@@ -253,7 +247,7 @@ func ext4Store(t *testing.T) (disk *storetest.Ext4, dir string) {
 	t.Helper()
 	disk = storetest.NewExt4(t)
 	dir = filepath.Join(disk.Dir, "gate")
-	s, err := badgerstore.Open(dir, badgerstore.Options{Reserve: 16 * mebibyte})
+	s, err := badgerstore.Open(dir, badgerstore.Options{})
 	if err != nil {
 		t.Fatalf("opening: %v", err)
 	}
@@ -278,9 +272,12 @@ func TestDiskBreaks(t *testing.T) {
 		how        func(*storetest.Ext4, *testing.T)
 	}{
 		{"read-only", "disk", (*storetest.Ext4).Abort},
+		{"writes fail with sync", "disk sync", (*storetest.Ext4).StopWrites},
 		{"read-only with sync", "disk sync", (*storetest.Ext4).Abort},
 		{"writes fail", "disk", (*storetest.Ext4).StopWrites},
-		{"writes fail with sync", "disk sync", (*storetest.Ext4).StopWrites},
+	}
+	if !storetest.Long() {
+		tests = tests[:2]
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -302,21 +299,4 @@ func TestDiskBreaks(t *testing.T) {
 			child.wantKept(t, dir, promised)
 		})
 	}
-}
-
-// TestDiskFills: another program fills the disk under load. Calls are refused
-// until there is space again, and no call is lost.
-func TestDiskFills(t *testing.T) {
-	disk, dir := ext4Store(t)
-	child := startOnDisk(t, "disk", dir)
-	child.await(t, 100, "take", time.Time{})
-	empty := disk.Fill(t)
-	child.awaitRefusals(t, time.Now())
-	empty()
-	child.await(t, 100, "take", time.Now())
-	if code := child.terminate(t); code != 0 {
-		t.Errorf("ended with code %d, %s", code, child.closing)
-	}
-	disk.Repair(t)
-	child.wantKept(t, dir, time.Now())
 }

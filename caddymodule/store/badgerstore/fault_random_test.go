@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -23,13 +21,8 @@ const (
 	// own and all of one account.
 	faultCallers = 4
 
-	// faultImages is how many times a round copies the directory, or more
-	// until an export succeeds.
-	faultImages = 6
-
-	// faultChanges ends a round before Badger writes its first table. A
-	// directory that is copied meanwhile is not that of one instant.
-	faultChanges = 3000
+	// faultExports is how many exports have to succeed.
+	faultExports = 3
 )
 
 // faultRun is a store under calls, changes, exports and faults of the disk,
@@ -37,16 +30,12 @@ const (
 type faultRun struct {
 	*testing.T
 	s     *Store
-	dir   string
 	ready atomic.Bool // faults begin
 
-	admitted [faultCallers]atomic.Int64
-	label    atomic.Int64 // of the last account that was changed
-
-	images          chan image
-	ended           atomic.Bool
-	copied          int // images; guarded by archive.mu
+	admitted        [faultCallers]atomic.Int64
+	label           atomic.Int64 // of the last account that was changed
 	faults, exports atomic.Int64
+	exported        chan struct{} // closed after faultExports
 }
 
 // promised is what a store has promised at an instant.
@@ -63,15 +52,9 @@ func (r *faultRun) promised() (p promised) {
 	return p
 }
 
-// image is a directory as the death of the process would have left it.
-type image struct {
-	dir  string
-	want promised
-}
-
-// TestExportDuringFaults: after a crash at any point the store opens and has
-// all that was promised, also while exports, calls and changes meet a disk that
-// fails to sync. Each export has all of it, too.
+// TestExportDuringFaults: while exports, calls and changes meet a disk that fails
+// to sync, each export has all that was promised, and so has the store when it is
+// opened again.
 func TestExportDuringFaults(t *testing.T) {
 	t.Parallel()
 	rounds := 2
@@ -86,9 +69,9 @@ func TestExportDuringFaults(t *testing.T) {
 }
 
 func runWithFaults(t *testing.T) {
-	r := &faultRun{T: t, dir: t.TempDir(), images: make(chan image)}
+	r, dir := &faultRun{T: t, exported: make(chan struct{})}, t.TempDir()
 	var err error
-	if r.s, err = Open(r.dir, Options{segmentSize: 1 << 12, dataSync: r.syncLog}); err != nil {
+	if r.s, err = Open(dir, Options{segmentSize: 1 << 12, dataSync: r.syncLog}); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.change(); err != nil { // creates the accounts
@@ -106,28 +89,23 @@ func runWithFaults(t *testing.T) {
 	done.Go(func() { r.loop("changes", r.change) })
 	done.Go(func() { r.loop("deletions", r.recreate) })
 	done.Go(func() { r.loop("checks", func() error { return r.s.Check(context.Background()) }) })
-	for i := range r.images {
-		r.inspect("after a crash", i.dir, i.want)
-	}
+	<-r.exported
 	for err = r.s.Close(); errors.Is(err, store.ErrNotClosed); err = r.s.Close() { // beside all others
 	}
 	if done.Wait(); err != nil {
 		t.Errorf("closing: %v", err)
 	}
-	counts := r.inspect("after Close", r.dir, r.promised())
-	for i := range faultCallers {
-		if got, want := counts.keys[i], r.admitted[i].Load(); got != want {
-			t.Errorf("after Close key %d has %d calls, want %d", i, got, want)
-		}
+	got, want := found{labels: map[string]string{}}, r.promised()
+	if err := openHere(t, dir, Options{}).Export(t.Context(), got.add); err != nil {
+		t.Fatalf("after Close: exporting: %v", err)
 	}
-	if r.faults.Load() == 0 || r.exports.Load() == 0 {
-		t.Errorf("%d faults and %d exports, want some", r.faults.Load(), r.exports.Load())
+	r.check("after Close", &got, want, want)
+	if got.keys != want.admitted || r.faults.Load() == 0 {
+		t.Errorf("after Close the keys have %v calls, want %v; %d faults, want some", got.keys, want.admitted, r.faults.Load())
 	}
-	t.Logf("%d calls, %d exports, %d changes, %d faults, %d crashes, segment %d", counts.account,
-		r.exports.Load(), r.label.Load(), r.faults.Load(), r.copied, r.s.journal.log.Number())
 }
 
-// addFaults makes the disk fail, and the archive copy the directory.
+// addFaults makes the disk fail.
 func (r *faultRun) addFaults() {
 	s := r.s
 	s.journal.archiving.Lock()
@@ -139,7 +117,6 @@ func (r *faultRun) addFaults() {
 		}
 		return works()
 	}
-	s.archive.sync = func() error { r.crash(); return nil }
 	s.archive.mu.Unlock()
 	s.journal.archiving.Unlock()
 	r.ready.Store(true)
@@ -164,48 +141,6 @@ func (r *faultRun) syncLog(*os.File) error {
 		return errDisk
 	}
 	return nil
-}
-
-// crash copies the directory sometimes. No row and no record is written
-// meanwhile: the caller holds the lock of the archive.
-func (r *faultRun) crash() {
-	if r.ended.Load() || rand.N(20) > 0 && r.s.archive.changes < faultChanges {
-		return
-	}
-	r.s.journal.appending.Lock()
-	defer r.s.journal.appending.Unlock()
-	r.images <- image{r.copyDir(), r.promised()}
-	if r.copied++; r.copied >= faultImages && r.exports.Load() > 0 || r.s.archive.changes >= faultChanges {
-		r.ended.Store(true)
-		close(r.images)
-	}
-}
-
-// copyDir copies the directory. It starts again if a segment of the log begins
-// or is removed meanwhile: the copy would not be that of one instant.
-func (r *faultRun) copyDir() string {
-	for {
-		dir, before := r.TempDir(), r.names()
-		err := os.CopyFS(dir, os.DirFS(r.dir))
-		switch same := slices.Equal(before, r.names()); {
-		case same && err == nil:
-			return dir
-		case same:
-			r.Errorf("copying: %v", err)
-			return dir
-		}
-	}
-}
-
-func (r *faultRun) names() (names []string) {
-	entries, err := os.ReadDir(r.dir)
-	if err != nil {
-		r.Errorf("reading the directory: %v", err)
-	}
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names
 }
 
 // loop does something until the store is closed.
@@ -314,35 +249,10 @@ func (r *faultRun) export() error {
 	want, got := r.promised(), found{labels: map[string]string{}}
 	err := r.s.Export(context.Background(), got.add)
 	if err == nil {
-		r.exports.Add(1)
+		if r.exports.Add(1) == faultExports {
+			close(r.exported)
+		}
 		r.check("an export", &got, want, r.promised())
-	}
-	return err
-}
-
-// inspect opens a directory and checks what it has.
-func (r *faultRun) inspect(what, dir string, want promised) found {
-	got := found{labels: map[string]string{}}
-	s, err := Open(dir, Options{})
-	if err != nil {
-		r.Errorf("%s: %v", what, err)
-		return got
-	}
-	if err := s.Export(context.Background(), got.add); err != nil {
-		r.Errorf("%s: exporting: %v", what, err)
-	}
-	r.check(what, &got, want, want)
-	if err := errors.Join(s.Close(), removeIn(dir)); err != nil {
-		r.Errorf("%s: closing: %v", what, err)
-	}
-	return got
-}
-
-// removeIn removes the files of a directory, which are large.
-func removeIn(dir string) error {
-	paths, err := filepath.Glob(filepath.Join(dir, "*"))
-	for _, path := range paths {
-		err = errors.Join(err, os.Remove(path))
 	}
 	return err
 }

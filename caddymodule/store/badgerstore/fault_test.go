@@ -14,6 +14,7 @@ var errDisk = errors.New("input/output error")
 
 // openFaulty opens a store whose log fails to sync while faulty is true.
 func openFaulty(t *testing.T, dir string) (s *Store, faulty *atomic.Bool) {
+	t.Helper()
 	faulty = new(atomic.Bool)
 	return openHere(t, dir, Options{}.WithFaults(faulty.Load)), faulty
 }

@@ -8,37 +8,17 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// format is the version of a database, and what it knows of the log.
+// format is what a database knows of itself and of the log.
 type format struct {
-	version string
+	version string // empty if the database is new
 	// segment is the first segment of the log that is not in the archive.
 	segment uint64
 	// changes is the number of the last change; see archive.
 	changes uint64
 }
 
-// Versions of the format. The first had no log. The second had no numbers of
-// changes. The third had no overrides, no restrictions of keys and no counts
-// of keys. The fourth had no labels of accounts, no reports and no events. The
-// fifth had no days of keys, no codes of recent calls and no successes of
-// login clients. The rows since the third are valid rows of the sixth.
-const (
-	versionPlain        = "tollgate 1"
-	versionUnconfirmed  = "tollgate 2"
-	versionUnrestricted = "tollgate 3"
-	versionUnlabelled   = "tollgate 4"
-	versionWithoutDays  = "tollgate 5"
-	version             = "tollgate 6"
-)
-
-// hasLog tells whether a version has a log.
-func (f *format) hasLog() bool {
-	switch f.version {
-	case version, versionWithoutDays, versionUnlabelled, versionUnrestricted, versionUnconfirmed:
-		return true
-	}
-	return false
-}
+// version is the version of the format. A change of the rows needs a new one.
+const version = "tollgate 7"
 
 var (
 	versionKey = append([]byte{prefixMeta}, "format"...)
@@ -60,9 +40,7 @@ func (a *archive) format() (f format, err error) {
 		return f, a.scan(nil, func([]byte, []byte) error { return damaged("its format is missing") })
 	case err != nil:
 		return f, fmt.Errorf("reading the format: %w", err)
-	case f.version == versionPlain:
-		return f, nil
-	case !f.hasLog():
+	case f.version != version:
 		return f, fmt.Errorf("store has format %q, want %q", f.version, version)
 	}
 	if err := a.get(restoringKey, func([]byte) error { return errUnfinished }); !errors.Is(err, store.ErrNotFound) {
@@ -71,10 +49,8 @@ func (a *archive) format() (f format, err error) {
 	if f.segment, err = a.number(segmentKey); err != nil {
 		return f, damaged("the number of its log: %w", err)
 	}
-	if f.version != versionUnconfirmed {
-		if f.changes, err = a.number(changesKey); err != nil {
-			err = damaged("the number of its changes: %w", err)
-		}
+	if f.changes, err = a.number(changesKey); err != nil {
+		err = damaged("the number of its changes: %w", err)
 	}
 	return f, err
 }

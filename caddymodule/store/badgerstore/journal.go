@@ -51,9 +51,10 @@ type journal struct {
 	syncBegan atomic.Pointer[time.Time]
 
 	// Lock archiving before you write counts to the archive, restore a log that
-	// failed, remove segments, or end one that is not full. Calls end a segment that is full, without archiving, and the end is on
-	// the disk before the next record. Only restore ends a segment without
-	// an end mark. No record follows until the archive does not need it.
+	// failed, remove segments, or end one that is not full. Calls end a full
+	// segment without archiving, and the end is on the disk before the next
+	// record. Only restore ends a segment without an end mark. No record
+	// follows until the archive does not need it.
 	archiving sync.Mutex
 
 	mu   sync.Mutex
@@ -77,7 +78,7 @@ func openJournal(d *disk, a *archive, f format, o Options, logger *zap.Logger) (
 	}
 	// A first start that was interrupted leaves an empty segment.
 	hasRecords := slices.ContainsFunc(segments, func(s *wal.Segment) bool { return !s.Empty() })
-	if hasRecords && !f.hasLog() {
+	if hasRecords && f.version == "" {
 		return nil, damaged("there is a log and nothing that it belongs to")
 	}
 	j := &journal{archive: a, disk: d, sync: o.Sync, logger: logger, committed: o.Committed, days: map[calendar.Day]uint64{}}

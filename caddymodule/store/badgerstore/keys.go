@@ -96,7 +96,7 @@ func (s *Store) enforceLimits(key store.Key, keys []keyRow, replaces keyRow, ove
 		return endedKeys{}, store.ErrReplaced
 	}
 	if key.Kind == token.Login {
-		return s.enforceLoginLimit(key, keys, replaces, overlap)
+		return s.enforceLoginLimit(key, keys, replaces, overlap), nil
 	}
 	excess, err := checkKey(key, keys, replaces, overlap)
 	return endedKeys{deletions(excess), excess}, err
@@ -134,13 +134,8 @@ func checkKey(key store.Key, keys []keyRow, replaces keyRow, overlap bool) (exce
 }
 
 // isReplaced tells whether one of the keys replaces old and is live at a time.
-// Earlier versions stored a key that replaces another one without a Root, but
-// with the same name.
 func isReplaced(old keyRow, keys []keyRow, at time.Time) bool {
-	return old.ID != "" && slices.ContainsFunc(keys, func(k keyRow) bool {
-		sameName := old.Kind == token.Key && k.Kind == token.Key && k.Name == old.Name && k.CreatedAt.After(old.CreatedAt)
-		return k.Live(at) && (sameName || k.Replaces(&old.Key))
-	})
+	return old.ID != "" && slices.ContainsFunc(keys, func(k keyRow) bool { return k.Live(at) && k.Replaces(&old.Key) })
 }
 
 // tooManyEnded returns the ended keys of an account that exceed

@@ -63,20 +63,16 @@ func encodeUse(u keyUse) []byte {
 	return e.buf
 }
 
-// decodeUse reads a last use. Those of older versions have no days, and some
-// no address.
 func decodeUse(key string, value []byte) (keyUse, error) {
 	d := newDecoder(value)
 	u := keyUse{key: key, at: d.time()}
-	if d.more() {
-		if from := d.string(); from != "" {
-			var err error
-			if u.from, err = netip.ParseAddr(from); err != nil {
-				d.err = errCorrupt
-			}
+	if from := d.string(); from != "" {
+		var err error
+		if u.from, err = netip.ParseAddr(from); err != nil {
+			d.err = errCorrupt
 		}
 	}
-	for d.more() && d.err == nil {
+	for d.more() {
 		u.days = append(u.days, store.KeyDay{Day: calendar.Day(d.int()), Calls: int64(d.uint()), Refused: int64(d.uint())})
 	}
 	if err := d.end(); err != nil {

@@ -4,80 +4,34 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
-	"go.uber.org/zap"
-
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/wal"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// openFailing opens a store whose log fails to sync while the flag is set.
-func openFailing(t *testing.T, dir string) (*Store, *atomic.Bool) {
-	t.Helper()
-	var fails atomic.Bool
-	return openHere(t, dir, Options{dataSync: func(f *os.File) error {
-		if fails.Load() {
-			return errors.New("pages lost")
-		}
-		return f.Sync()
-	}}), &fails
-}
-
-// TestSyncFailsInTheBackground: without Options.Sync a disk that loses
-// what was written is noticed by the sync in the background. Then the
-// store refuses calls until the log has begun again.
-func TestSyncFailsInTheBackground(t *testing.T) {
+// TestLostPagesDoNotMatter: without Options.Sync a disk that loses pages is
+// noticed by the sync in the background. Then the store refuses calls until what
+// was in the segment is in the archive: its file may have lost it.
+func TestLostPagesDoNotMatter(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s, fails := openFailing(t, dir)
-	for range 5 {
+	s, fails := openFaulty(t, dir)
+	for range 3 {
 		take(t, s, call("convert", today))
 	}
-	if err := s.ledger.GiveBack(call("convert", today)); err != nil {
-		t.Fatal(err)
-	}
+	lost := filepath.Join(dir, "0000000001.log")
 	fails.Store(true)
 	if err := s.journal.syncNow(); err == nil {
 		t.Fatalf("the sync did not fail")
 	}
-	if admitted, err := s.ledger.Take(call("convert", today), Daily("convert", 100), make([]store.Room, 1)); admitted || !errors.Is(err, store.ErrUnavailable) {
+	if admitted, err := s.ledger.Take(call("convert", today), nil, nil); admitted || !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a call is admitted after it: %v", err)
 	}
 	if err := s.Check(t.Context()); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("the check says %v", err)
-	}
-	fails.Store(false)
-	if err := s.journal.syncNow(); err != nil {
-		t.Fatalf("beginning again: %v", err)
-	}
-	if err := s.Check(t.Context()); err != nil {
-		t.Errorf("then the check says %v", err)
-	}
-	take(t, s, call("convert", today))
-	wantUsed(t, s, call("convert", today), 5)
-}
-
-// TestLostPagesDoNotMatter: what was in a segment that failed is in the
-// archive before another call is admitted. The segment's file may have
-// lost it.
-func TestLostPagesDoNotMatter(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	s, fails := openFailing(t, dir)
-	for range 3 {
-		take(t, s, call("convert", today))
-		take(t, s, call("rates", today-1))
-	}
-	lost := filepath.Join(dir, "0000000001.log")
-	fails.Store(true)
-	if err := s.journal.log.Sync(); err == nil {
-		t.Fatalf("the sync did not fail")
 	}
 	if err := os.Truncate(lost, 0); err != nil {
 		t.Fatal(err)
@@ -86,24 +40,21 @@ func TestLostPagesDoNotMatter(t *testing.T) {
 	if err := s.journal.syncNow(); err != nil {
 		t.Fatalf("beginning again: %v", err)
 	}
+	if err := s.Check(t.Context()); err != nil {
+		t.Errorf("then the check says %v", err)
+	}
 	if _, err := os.Stat(lost); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the segment that failed is still there: %v", err)
 	}
 	take(t, s, call("convert", today))
-	crashed := t.TempDir()
-	if err := os.CopyFS(crashed, os.DirFS(dir)); err != nil {
-		t.Fatalf("copying: %v", err)
-	}
-	again := openHere(t, crashed, Options{})
-	wantUsed(t, again, call("convert", today), 4)
-	wantUsed(t, again, call("rates", today-1), 3)
+	wantAfterCrash(t, dir, 4)
 }
 
 // TestArchiveFailsWhileRestoring: the log refuses calls until the archive
 // has what the log has lost.
 func TestArchiveFailsWhileRestoring(t *testing.T) {
 	t.Parallel()
-	s, fails := openFailing(t, t.TempDir())
+	s, fails := openFaulty(t, t.TempDir())
 	take(t, s, call("convert", today))
 	fails.Store(true)
 	_ = s.journal.log.Sync()
@@ -146,7 +97,7 @@ func TestChangeIsInForceBeforeItIsConfirmed(t *testing.T) {
 			return err
 		},
 	} {
-		s, fails := openFailing(t, t.TempDir())
+		s, fails := openFaulty(t, t.TempDir())
 		if _, err := storetest.PutAccount(t.Context(), s, account); err != nil {
 			t.Fatal(err)
 		}
@@ -176,74 +127,12 @@ func TestChangeIsInForceBeforeItIsConfirmed(t *testing.T) {
 	}
 }
 
-// TestSyncThatHangs: while the disk does not answer a sync, calls are
-// refused, although they do not wait for it.
-func TestSyncThatHangs(t *testing.T) {
-	t.Parallel()
-	hang := make(chan struct{})
-	var hangs atomic.Bool
-	s := openHere(t, t.TempDir(), Options{dataSync: func(f *os.File) error {
-		if hangs.Load() {
-			<-hang
-		}
-		return f.Sync()
-	}})
-	answer := func(want error) {
-		t.Helper()
-		deadline := time.Now().Add(time.Minute)
-		for {
-			_, err := s.ledger.Take(call("convert", today), nil, nil)
-			if errors.Is(err, want) {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("calls are answered %v, want %v", err, want)
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-	}
-	answer(nil)
-	hangs.Store(true)
-	answer(store.ErrUnavailable)
-	hangs.Store(false)
-	close(hang)
-	answer(nil)
-}
-
-// TestInterruptedFirstStart: a start that was killed between the first
-// segment of the log and the format of the database leaves an empty store
-// or one of the first format, and no damage.
-func TestInterruptedFirstStart(t *testing.T) {
-	t.Parallel()
-	for _, rows := range [][]change{nil, {
-		{key: versionKey, value: []byte(versionPlain)},
-		{key: accountKey("acc_1"), value: encodeAccount(store.Account{ID: "acc_1", Plan: "starter"})},
-	}} {
-		dir := t.TempDir()
-		db, err := openBadger(dir, zap.NewNop())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, row := range rows {
-			err = errors.Join(err, db.Update(func(txn *badger.Txn) error { return add(txn, row) }))
-		}
-		log, failed := wal.Open(dir, 0, nil, wal.Options{CheckSpace: func() error { return nil }})
-		if err = errors.Join(err, failed, log.Close(), db.Close()); err != nil {
-			t.Fatal(err)
-		}
-		s := openHere(t, dir, Options{})
-		if list, err := s.ListAccounts(t.Context(), "", 10); err != nil || len(list) != len(rows)/2 {
-			t.Errorf("got %v, %v", list, err)
-		}
-	}
-}
-
 // TestCloseOfALogThatFails leaves the store open until the counts are on
 // the disk.
 func TestCloseOfALogThatFails(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s, fails := openFailing(t, dir)
+	s, fails := openFaulty(t, dir)
 	take(t, s, call("convert", today))
 	fails.Store(true)
 	for range 2 {
@@ -276,35 +165,5 @@ func TestCloseAfterAFailedSync(t *testing.T) {
 		if err := s.Close(); !errors.Is(err, errLost) || errors.Is(err, store.ErrNotClosed) {
 			t.Errorf("closing: got %v", err)
 		}
-	}
-}
-
-// TestRestoreLeavesNoSegment: a segment whose file cannot be deleted is not
-// moved later, when its values are older than those in the archive.
-func TestRestoreLeavesNoSegment(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	s, fails := openFailing(t, dir)
-	take(t, s, call("convert", today))
-	s.journal.archiving.Lock() // so that the background does not move it
-	if err := s.journal.log.Rotate(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(dir, "0000000002.log")); err != nil { // deleting it fails later
-		t.Fatal(err)
-	}
-	take(t, s, call("convert", today))
-	fails.Store(true)
-	if err := s.journal.log.Sync(); err == nil {
-		t.Fatal("the sync did not fail")
-	}
-	fails.Store(false)
-	s.journal.archiving.Unlock()
-	_ = s.journal.syncNow() // the background may do it first
-	if err := s.journal.archiveEnded(); err != nil || s.journal.log.Ended() != nil {
-		t.Errorf("a segment is left: %v, %v", s.journal.log.Ended(), err)
-	}
-	if got := archived(t, s, call("convert", today)); got != 2 {
-		t.Errorf("the archive has %d, want 2", got)
 	}
 }

@@ -10,13 +10,9 @@ import (
 )
 
 // enforceLoginLimit returns the login tokens that end with a new one: the
-// oldest live one if there are too many, and ended ones if too many of them
+// oldest live ones if there are too many, and ended ones if too many of them
 // are stored. A token that is rotated with an overlap counts as live.
-//
-// Earlier versions had no limit, so tens of thousands can exceed it. All but
-// the last of them are deleted here, before the new token is stored, in
-// several writes, between which other accounts can write.
-func (s *Store) enforceLoginLimit(login store.Key, logins []keyRow, replaces keyRow, overlap bool) (endedKeys, error) {
+func (s *Store) enforceLoginLimit(login store.Key, logins []keyRow, replaces keyRow, overlap bool) endedKeys {
 	var live, ended []keyRow
 	for _, k := range logins {
 		switch {
@@ -32,23 +28,9 @@ func (s *Store) enforceLoginLimit(login store.Key, logins []keyRow, replaces key
 	}
 	excess := tooManyEnded(ended)
 	ending := endedKeys{deletions(excess), excess}
-	oldest := tooMany(live, limit)
-	if len(oldest) == 0 {
-		return ending, nil
-	}
-	last := len(oldest) - 1
-	if err := s.remove(oldest[:last]); err != nil {
-		return endedKeys{}, err
-	}
-	ending.revoke(login.CreatedAt, oldest[last])
-	return ending, nil
-}
-
-// tooMany sorts live tokens by age and returns the oldest that exceed a
-// limit.
-func tooMany(live []keyRow, limit int) []keyRow {
 	slices.SortFunc(live, func(a, b keyRow) int { return byAge(a.Key, b.Key) })
-	return live[:max(0, len(live)-limit)]
+	ending.revoke(login.CreatedAt, live[:max(0, len(live)-limit)]...)
+	return ending
 }
 
 // revoke adds keys to revoke with the write.
@@ -60,10 +42,8 @@ func (d *endedKeys) revoke(at time.Time, keys ...keyRow) {
 	}
 }
 
-// EndLogins implements store.Keys. It first deletes expired tokens, and those
-// that an earlier version stored beyond the limit, so that the rest fits into
-// one transaction of Badger. Expired tokens are deleted because they may only
-// look expired to a clock that is ahead.
+// EndLogins implements store.Keys. It also revokes expired tokens: they may only
+// look expired to a clock that is ahead. All of them fit into one transaction.
 func (s *Store) EndLogins(_ context.Context, account string, at time.Time) error {
 	return s.alter(account, func() error {
 		if _, err := s.account(account); err != nil {
@@ -73,22 +53,12 @@ func (s *Store) EndLogins(_ context.Context, account string, at time.Time) error
 		if err != nil {
 			return err
 		}
-		var live, expired []keyRow
+		var ending endedKeys
 		for _, k := range keys {
-			switch {
-			case k.Kind != token.Login || !k.RevokedAt.IsZero():
-			case k.Live(at):
-				live = append(live, k)
-			default:
-				expired = append(expired, k)
+			if k.Kind == token.Login && k.RevokedAt.IsZero() {
+				ending.revoke(at, k)
 			}
 		}
-		old := tooMany(live, store.MaxLiveLogins)
-		if err := s.remove(append(expired, old...)); err != nil {
-			return err
-		}
-		var ending endedKeys
-		ending.revoke(at, live[len(old):]...)
 		if len(ending.keys) == 0 {
 			return nil
 		}

@@ -2,6 +2,5 @@
 
 package badgerstore_test
 
-// These children are for tests on Linux.
+// This child is for tests on Linux.
 func runOnDisk(string, string) {}
-func runSample(string)         {}

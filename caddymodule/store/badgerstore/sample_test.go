@@ -91,21 +91,14 @@ func copyStore(t *testing.T, from, to string) {
 	}
 }
 
-// copyFile copies a block at a time: Badger's logs are large and empty,
-// and reading them whole takes more than the rest of a test.
+// copyFile copies a block at a time: Badger's logs are large and empty.
 func copyFile(from, to string) error {
 	source, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer source.Close()
-	return writeFile(to, source)
-}
-
-// writeFile writes what it reads to a file, leaving holes where there are
-// zeros.
-func writeFile(path string, source io.Reader) error {
-	target, err := os.Create(path)
+	target, err := os.Create(to)
 	if err != nil {
 		return err
 	}
@@ -126,11 +119,6 @@ func writeFile(path string, source io.Reader) error {
 			return err
 		}
 	}
-}
-
-// writeSparse writes a file that has a hole where the data ends in zeros.
-func writeSparse(path string, data []byte) error {
-	return errors.Join(os.WriteFile(path, data[:content(data)], 0o600), os.Truncate(path, int64(len(data))))
 }
 
 // lastAccount is in the log of Badger's memtable and nowhere else.
@@ -164,19 +152,21 @@ func verdict(t *testing.T, dir string) string {
 	return "complete"
 }
 
-// change rewrites a file that a pattern names, the last one if several.
-func change(t *testing.T, dir, pattern string, fn func(data []byte) []byte) {
+// rewrite changes the content of a file.
+func rewrite(t *testing.T, path string, fn func(data []byte) []byte) {
 	t.Helper()
-	path := find(t, dir, pattern)
 	data, err := os.ReadFile(path)
 	if err == nil {
-		err = writeSparse(path, fn(data))
+		// A hole where the data ends in zeros.
+		data = fn(data)
+		err = errors.Join(os.WriteFile(path, data[:content(data)], 0o600), os.Truncate(path, int64(len(data))))
 	}
 	if err != nil {
 		t.Fatalf("damaging: %v", err)
 	}
 }
 
+// find returns the file that a pattern names, the last one if several.
 func find(t *testing.T, dir, pattern string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, pattern))

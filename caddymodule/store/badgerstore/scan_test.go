@@ -13,6 +13,7 @@ import (
 	"github.com/dgraph-io/badger/v4/options"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -30,29 +31,37 @@ func compact(t *testing.T, dir string) {
 	}
 }
 
-// TestManyRows: of a store with many tables, which is read in parts,
-// every row is there once.
+// TestManyRows: a store with many tables, which is read in parts, is restored,
+// and every row is there once.
 func TestManyRows(t *testing.T) {
 	t.Parallel()
-	const accounts, batch = 20_000, 1000
-	dir := t.TempDir()
-	s, err := Open(dir, Options{})
-	if err != nil {
-		t.Fatalf("opening: %v", err)
+	accounts := 8000
+	if storetest.Long() {
+		accounts = 250_000
 	}
-	for n := 0; n < accounts; n += batch {
-		if err := populate(s, n, batch); err != nil {
-			t.Fatalf("filling: %v", err)
+	dir, now := t.TempDir(), time.Now()
+	err := Restore(dir, Options{}, func(yield func(store.Item, error) bool) {
+		for i := range accounts {
+			id := fmt.Sprintf("acc_%016d", i)
+			key := store.StoredKey{Key: store.Key{ID: "key_" + id, Account: id, Kind: token.Key, Name: "ci", CreatedAt: now}, Hash: sha256.Sum256([]byte(id))}
+			for _, item := range []store.Item{
+				{Account: &store.Account{ID: id, Plan: "starter", CreatedAt: now}}, {Key: &key},
+				{Count: &store.StoredCount{Account: id, Count: store.Count{Day: today, Endpoint: "convert", Used: 1}}},
+			} {
+				if !yield(item, nil) {
+					return
+				}
+			}
 		}
-	}
-	if err := s.Close(); err != nil {
-		t.Fatalf("closing: %v", err)
+	})
+	if err != nil {
+		t.Fatalf("restoring: %v", err)
 	}
 	compact(t, dir)
-	if s, err = Open(dir, Options{}); err != nil {
-		t.Fatalf("opening again: %v", err)
+	s := openHere(t, dir, Options{})
+	if got, err := s.Totals(t.Context()); err != nil || got != (store.Totals{Accounts: accounts, LiveKeys: accounts}) {
+		t.Errorf("got %+v, %v, want %d", got, err, accounts)
 	}
-	defer s.Close()
 	if len(splits(s.archive.db, []byte{prefixKey}, 2)) == 0 {
 		t.Errorf("the sample is too small to be split")
 	}
@@ -61,7 +70,7 @@ func TestManyRows(t *testing.T) {
 		if got, err := s.Grant(t.Context(), sha256.Sum256([]byte(account)), time.Now()); err != nil || got.Account != account {
 			t.Fatalf("grant of %s: got %+v, %v", account, got, err)
 		}
-		call := store.Call{Account: account, Endpoint: "convert", Day: benchmarkDay}
+		call := store.Call{Account: account, Endpoint: "convert", Day: today}
 		if used, admitted, err := TakeDaily(s, call, 1); used != 1 || admitted || err != nil {
 			t.Fatalf("take from %s: got %d, %v, %v", account, used, admitted, err)
 		}
@@ -77,7 +86,7 @@ func TestManyRows(t *testing.T) {
 					t.Fatalf("scanning: %v", err)
 				}
 			}
-			if n.Load() != accounts {
+			if n.Load() != int64(accounts) {
 				t.Errorf("%d rows of %c in %d parts, want %d", n.Load(), prefix, len(bounds)-1, accounts)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,9 +27,8 @@ const mebibyte = 1 << 20
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	disk := storetest.NewSmallDisk(t)
-	options := badgerstore.Options{Reserve: 32 * mebibyte}
 	dir := filepath.Join(disk.Dir, "gate")
-	reopen := func() (*badgerstore.Store, error) { return badgerstore.Open(dir, options) }
+	reopen := func() (*badgerstore.Store, error) { return badgerstore.Open(dir, badgerstore.Options{}) }
 	s, err := reopen()
 	if err != nil {
 		t.Fatalf("opening: %v", err)
@@ -41,8 +41,26 @@ func TestDiskFull(t *testing.T) {
 		if want {
 			used++
 		}
+		if err := s.Check(t.Context()); errors.Is(err, store.ErrUnavailable) == want {
+			t.Fatalf("check: got %v, want calls admitted %v", err, want)
+		}
 		if admitted != want || (want && got != used) || (!want && !errors.Is(err, store.ErrUnavailable)) {
 			t.Fatalf("take: got %d, %v, %v, want admitted %v", got, admitted, err, want)
+		}
+	}
+	// A call can find a disk that is full since the store looked at it. Then the
+	// log needs a moment to begin again.
+	fill := func(leave uint64) func() {
+		t.Helper()
+		empty := disk.Fill(t, leave)
+		for _, admitted, _ := badgerstore.TakeDaily(s, call, store.Unlimited); admitted; _, admitted, _ = badgerstore.TakeDaily(s, call, store.Unlimited) {
+			used++
+		}
+		return func() {
+			empty()
+			for end := time.Now().Add(time.Minute); s.Check(t.Context()) != nil && time.Now().Before(end); {
+				time.Sleep(10 * time.Millisecond)
+			}
 		}
 	}
 	account := store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}
@@ -50,8 +68,8 @@ func TestDiskFull(t *testing.T) {
 		t.Fatalf("creating the account: %v", err)
 	}
 	take(true)
-	for _, leave := range []uint64{31 * mebibyte, mebibyte, 0} {
-		empty := disk.Fill(t, leave)
+	for _, leave := range []uint64{badgerstore.DefaultReserve - mebibyte, mebibyte, 0} {
+		empty := fill(leave)
 		for range 20 {
 			take(false)
 		}
@@ -74,14 +92,14 @@ func TestDiskFull(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatalf("closing again: %v", err)
 	}
-	empty = disk.Fill(t, 7*mebibyte)
+	empty = disk.Fill(t, badgerstore.DefaultReserve/4-mebibyte)
 	if _, err := reopen(); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("opening on a full disk: got %v", err)
 	}
 	empty()
 
 	// Below the reserve it opens, answers what it knows and admits nobody.
-	empty = disk.Fill(t, 20*mebibyte)
+	empty = disk.Fill(t, badgerstore.DefaultReserve/2)
 	if s, err = reopen(); err != nil {
 		t.Fatalf("opening below the reserve: %v", err)
 	}
@@ -116,7 +134,8 @@ func asUser(t *testing.T, fn func()) {
 	}
 }
 
-// TestDirectory opens places where no store can be.
+// TestDirectory opens places where no store can be. The directory of a store is
+// private, whatever its mode was.
 func TestDirectory(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
@@ -161,8 +180,11 @@ func TestDirectory(t *testing.T) {
 	if err := open(t, missing).Close(); err != nil {
 		t.Errorf("a missing directory: %v", err)
 	}
-	info, err := os.Stat(missing)
-	if err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("a directory that was made: %v, %v, want mode 0700", info.Mode(), err)
+	if err := os.Chmod(missing, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	open(t, missing)
+	if info, err := os.Stat(missing); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory: %v, %v, want mode 0700", info.Mode(), err)
 	}
 }

@@ -28,7 +28,7 @@
 // changes, and is refused: a log of Badger is missing or empty, or its files
 // are older than the log of the counts.
 //
-// Some damage looks like a crash or like an older store and is not detected:
+// Some damage looks like a crash or like an older copy and is not detected:
 //   - the log of the counts has lost its end, after a complete record
 //   - a length in the last entry of a log of Badger has changed
 //   - recent calls, login attempts, refused calls and events of the last second
@@ -45,7 +45,7 @@
 //
 // Badger writes through mapped files. A page that finds no space on the disk
 // ends the process with a SIGBUS. So nothing is written and no call admitted
-// while less than Options.Reserve is free. The reserve is enough for the work
+// while less than DefaultReserve is free. The reserve is enough for the work
 // that Badger has begun by then. It does not help if another program fills the
 // disk faster.
 //
@@ -77,8 +77,10 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// DefaultReserve is the default of Options.Reserve: enough for Badger to flush
-// its memtables and finish a compaction.
+// DefaultReserve is the free space to leave on the disk, in bytes: enough for
+// Badger to flush its memtables and finish a compaction. Below it all writes are
+// refused with store.ErrUnavailable until there is space again, because Badger
+// does not survive a full disk.
 const DefaultReserve = 256 << 20
 
 // blockSize is the unit in which Badger reads its tables.
@@ -108,10 +110,6 @@ type Options struct {
 	// admitted calls survive a loss of power and not only the death of the
 	// process.
 	Sync bool
-	// Reserve is the free space to leave on the disk, in bytes. Below it all
-	// writes are refused with store.ErrUnavailable until there is space again,
-	// because Badger does not survive a full disk. Zero means DefaultReserve.
-	Reserve uint64
 	// Logger receives errors of the background. Nil discards them.
 	Logger *zap.Logger
 	// Committed is called after each group commit of counts, with its time
@@ -119,9 +117,12 @@ type Options struct {
 	// Nil is not called.
 	Committed func(took time.Duration, calls int)
 
-	// For tests.
-	segmentSize int                  // of the log, in bytes
-	dataSync    func(*os.File) error // of the log
+	// Reserve is DefaultReserve if it is zero. Only tests set it.
+	Reserve uint64
+
+	// Of the log, for tests.
+	segmentSize int // in bytes
+	dataSync    func(*os.File) error
 }
 
 // Store is a store.Store in one directory.
@@ -211,13 +212,13 @@ func (s *Store) begin(o Options) (err error) {
 }
 
 // inspectLocked inspects the directory while no other process has it open, and
-// makes its files private.
+// makes it private: Badger creates its files with mode 0666.
 func inspectLocked(dir string, logger *zap.Logger) error {
 	release, err := lock(dir)
 	if err != nil {
 		return err
 	}
-	if err := keepPrivate(dir); err != nil {
+	if err := os.Chmod(dir, 0o700); err != nil {
 		logger.Warn("other users may be able to read the store", zap.String("directory", dir), zap.Error(err))
 	}
 	return errors.Join(inspect(dir), release())
@@ -232,29 +233,9 @@ const memtable = 8 << 20
 // once. That is enough for a memtable; otherwise the builder allocates it again.
 const tableSize = 18 << 18
 
-// memtableFor returns the size of the memtables for a directory. The log of a
-// larger memtable, which a crash has left, must fit. Its file has twice the
-// size of the memtable.
-func memtableFor(dir string) (int64, error) {
-	logs, err := list(dir, ".mem")
-	size := int64(memtable)
-	for _, log := range logs {
-		info, failed := os.Stat(log)
-		if failed != nil {
-			return 0, failed
-		}
-		size = max(size, info.Size()/2)
-	}
-	return size, err
-}
-
 // openBadger opens the database with settings for small rows that are
 // overwritten often. It returns an error where Badger panics because of damage.
 func openBadger(dir string, logger *zap.Logger) (db *badger.DB, err error) {
-	size, err := memtableFor(dir)
-	if err != nil {
-		return nil, err
-	}
 	defer func() {
 		if r := recover(); r != nil {
 			db, err = nil, damaged("%v", r)
@@ -262,7 +243,7 @@ func openBadger(dir string, logger *zap.Logger) (db *badger.DB, err error) {
 	}()
 	db, err = badger.Open(badger.DefaultOptions(dir).
 		WithLogger(&badgerLogger{log: outage.Logger(logger)}).
-		WithMemTableSize(size).
+		WithMemTableSize(memtable).
 		WithNumMemtables(2).
 		WithBaseTableSize(tableSize).
 		WithValueLogFileSize(16 << 20).

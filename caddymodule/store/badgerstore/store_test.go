@@ -1,21 +1,16 @@
 package badgerstore_test
 
 import (
-	"encoding/binary"
-	"errors"
 	"os"
-	"path/filepath"
-	"reflect"
 	"testing"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
+	"go.uber.org/goleak"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
-	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 // now is when a test runs: Badger judges by the clock of the machine what
@@ -23,6 +18,18 @@ import (
 var now = time.Now().UTC().Truncate(time.Millisecond)
 
 var today = calendar.Day(now.Unix() / 86400)
+
+// child names the environment variable that turns this test binary into a
+// process that a test can kill, and says what it does.
+const child = "BADGERSTORE_TEST_CHILD"
+
+// TestMain also checks that closed stores leave no goroutines.
+func TestMain(m *testing.M) {
+	if task := os.Getenv(child); task != "" {
+		runChild(task, os.Args[len(os.Args)-1])
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func open(t *testing.T, dir string) *badgerstore.Store {
 	t.Helper()
@@ -38,85 +45,22 @@ func open(t *testing.T, dir string) *badgerstore.Store {
 	return s
 }
 
-// TestReopen is the life of a store in brief: what was decided before it
-// was closed is decided the same way after it was opened again.
-func TestReopen(t *testing.T) {
+func TestStore(t *testing.T) {
 	t.Parallel()
-	ctx, dir := t.Context(), t.TempDir()
-	hash := token.Hash{1, 2, 3}
-	call := store.Call{Account: "acc_1", Endpoint: "convert", Day: today}
-
-	s := open(t, dir)
-	if _, err := storetest.PutAccount(ctx, s, store.Account{ID: "acc_1", Plan: "starter", CreatedAt: now}); err != nil {
-		t.Fatalf("creating the account: %v", err)
-	}
-	key := store.Key{ID: "key_1", Account: "acc_1", Kind: token.Key, Name: "ci", Abilities: []string{"convert"}, CreatedAt: now}
-	if err := s.CreateKey(ctx, key, hash); err != nil {
-		t.Fatalf("creating the key: %v", err)
-	}
-	for want := int64(1); want <= 3; want++ {
-		if used, admitted, err := badgerstore.TakeDaily(s, call, 3); used != want || !admitted || err != nil {
-			t.Fatalf("taking call %d: got %d, %v, %v", want, used, admitted, err)
-		}
-	}
-	if err := s.Close(); err != nil {
-		t.Fatalf("closing: %v", err)
-	}
-	if _, err := s.Grant(ctx, hash, now); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("a grant after closing: got %v, want %v", err, store.ErrClosed)
-	}
-
-	s = open(t, dir)
-	want := store.Grant{Account: "acc_1", Plan: "starter", Key: "key_1", KeyName: "ci", Abilities: "convert"}
-	got, err := s.Grant(ctx, hash, now)
-	if got.Handle = 0; !reflect.DeepEqual(got, want) || err != nil {
-		t.Errorf("grant: got %+v, %v, want %+v", got, err, want)
-	}
-	if used, admitted, err := badgerstore.TakeDaily(s, call, 3); used != 3 || admitted || err != nil {
-		t.Errorf("taking a call beyond the limit: got %d, %v, %v, want 3, false", used, admitted, err)
-	}
-	counts, err := s.Counts(ctx, "acc_1", "", today-1, today)
-	if err != nil || len(counts) != 1 || counts[0] != (store.Count{Day: today, Endpoint: "convert", Used: 3}) {
-		t.Errorf("counts: got %+v, %v", counts, err)
-	}
+	storetest.Run(t, func(t *testing.T) store.Store { return open(t, t.TempDir()) })
 }
 
-// TestUpgrade: a store from before there was a log opens with its counts,
-// and has a log from then on.
-func TestUpgrade(t *testing.T) {
+func TestEmbedded(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	db, err := badger.Open(badger.DefaultOptions(dir).WithLogger(nil).WithMemTableSize(4 << 20).WithValueThreshold(64 << 10).WithValueLogFileSize(16 << 20))
-	if err != nil {
-		t.Fatalf("opening the database alone: %v", err)
-	}
-	count := binary.BigEndian.AppendUint32([]byte("c"), uint32(today))
-	err = db.Update(func(txn *badger.Txn) error {
-		return errors.Join(txn.Set([]byte("mformat"), []byte("tollgate 1")), txn.Set(append(count, "acc_1\x00convert"...), []byte{5}))
-	})
-	if err = errors.Join(err, db.Close()); err != nil {
-		t.Fatalf("writing the older format: %v", err)
-	}
-	call := store.Call{Account: "acc_1", Endpoint: "convert", Day: today}
-	for want := int64(6); want < 9; want++ {
+	storetest.RunEmbedded(t, func(t *testing.T) (storetest.Embedded, func() storetest.Embedded) {
+		dir := t.TempDir()
 		s := open(t, dir)
-		if used, admitted, err := badgerstore.TakeDaily(s, call, 100); used != want || !admitted || err != nil {
-			t.Errorf("taking call %d: got %d, %v, %v", want, used, admitted, err)
+		return s, func() storetest.Embedded {
+			if err := s.Close(); err != nil {
+				t.Fatalf("closing the store: %v", err)
+			}
+			s = open(t, dir)
+			return s
 		}
-		if err := s.Close(); err != nil {
-			t.Fatalf("closing: %v", err)
-		}
-	}
-	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
-	if err != nil || len(logs) == 0 {
-		t.Fatalf("logs: %v, %v", logs, err)
-	}
-	for _, log := range logs {
-		if err := os.Remove(log); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if s, err := badgerstore.Open(dir, badgerstore.Options{}); err == nil {
-		t.Errorf("opened without its log: %v", s.Close())
-	}
+	})
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -85,39 +83,6 @@ func (s *suite) accountChanges() {
 	s.wantError("the other id", err, store.ErrNotFound)
 }
 
-// accountChangesUnderConcurrency checks that no writer overwrites a member
-// that another one changed.
-func (s *suite) accountChangesUnderConcurrency() {
-	for i := range 50 {
-		id := fmt.Sprintf("acc_%d", i)
-		// A store may call the function again, so it only assigns.
-		change := func(assign func(*store.Account)) func() {
-			return func() {
-				_, err := s.store.ChangeAccount(s.Context(), id, func(account *store.Account, exists bool) error {
-					if !exists {
-						account.Plan, account.CreatedAt = "free", s.now
-					}
-					runtime.Gosched()
-					assign(account)
-					return nil
-				})
-				if err != nil {
-					s.Errorf("unexpected error: %v", err)
-				}
-			}
-		}
-		var writers sync.WaitGroup
-		writers.Go(change(func(account *store.Account) { account.Plan = "starter" }))
-		writers.Go(change(func(account *store.Account) { account.Disabled = true }))
-		writers.Go(change(func(*store.Account) {}))
-		writers.Wait()
-		want := store.Account{ID: id, Plan: "starter", Disabled: true, CreatedAt: s.now}
-		if got, err := s.store.Account(s.Context(), id); err != nil || !same(got, want) {
-			s.Fatalf("got %+v, %v, want %+v", got, err, want)
-		}
-	}
-}
-
 func (s *suite) accountPages() {
 	var want []string
 	for i := range 25 {
@@ -129,20 +94,10 @@ func (s *suite) accountPages() {
 	slices.Sort(want)
 	for _, size := range []int{1, 7, len(want), 100} {
 		var got []string
-		after := ""
-		for {
-			page, err := s.store.ListAccounts(s.Context(), after, size)
-			s.must(err)
-			if len(page) > size {
-				s.Fatalf("a page of %d accounts, want at most %d", len(page), size)
-			}
-			if len(page) == 0 {
-				break
-			}
-			for _, a := range page {
-				got = append(got, a.ID)
-			}
-			after = got[len(got)-1]
+		for _, account := range pages(s, size, func(after store.Account) ([]store.Account, error) {
+			return s.store.ListAccounts(s.Context(), after.ID, size)
+		}) {
+			got = append(got, account.ID)
 		}
 		if !slices.Equal(got, want) {
 			s.Errorf("pages of %d: got %v, want %v", size, got, want)
@@ -152,5 +107,20 @@ func (s *suite) accountPages() {
 	page, err := s.store.ListAccounts(s.Context(), "acc.11@", 1)
 	if s.must(err); len(page) != 1 || page[0].ID != "acc.11@example.com" {
 		s.Errorf("after an unknown id: got %+v", page)
+	}
+}
+
+// pages reads a list in pages of a size. next returns the page after an element,
+// or the first one after the zero E.
+func pages[E any](s *suite, size int, next func(after E) ([]E, error)) (list []E) {
+	s.Helper()
+	for after := *new(E); ; after = list[len(list)-1] {
+		page, err := next(after)
+		if s.must(err); len(page) > size {
+			s.Fatalf("a page of %d, want at most %d", len(page), size)
+		}
+		if list = append(list, page...); len(page) < size {
+			return list
+		}
 	}
 }

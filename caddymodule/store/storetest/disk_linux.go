@@ -1,17 +1,19 @@
 package storetest
 
 import (
-	"errors"
 	"os"
-	"path/filepath"
+	"strconv"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// SmallDisk is a file system of 64 MiB that a test can fill.
+// SmallDisk is a file system that a test can fill. It has more space than the
+// reserve of a store, and takes memory only for what is written.
 type SmallDisk struct{ Dir string }
+
+// diskSize is the size of a SmallDisk and of an Ext4, in bytes.
+const diskSize = 512 << 20
 
 // NeedRoot skips a test that mounts a file system unless it runs as root. In
 // CI it fails the test instead.
@@ -31,7 +33,7 @@ func NewSmallDisk(t *testing.T) SmallDisk {
 	t.Helper()
 	NeedRoot(t)
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64m"); err != nil {
+	if err := resize(dir, diskSize, 0); err != nil {
 		t.Fatalf("mounting a small disk: %v", err)
 	}
 	t.Cleanup(func() {
@@ -42,40 +44,36 @@ func NewSmallDisk(t *testing.T) SmallDisk {
 	return SmallDisk{dir}
 }
 
-// Fill fills the disk up to leave free bytes, and returns a function that
-// deletes its file.
+// Fill shrinks the disk so that it has that much free space, in bytes, and
+// returns a function that undoes it.
 func (d SmallDisk) Fill(t *testing.T, leave uint64) (empty func()) {
 	t.Helper()
-	path := filepath.Join(d.Dir, "ballast")
-	err := d.fill(path, leave)
-	// An open store may have allocated blocks in between.
-	for again := 0; again < 100 && errors.Is(err, unix.ENOSPC); again++ {
-		time.Sleep(20 * time.Millisecond)
-		err = d.fill(path, leave)
-	}
-	if err != nil {
+	if err := shrink(d.Dir, leave); err != nil {
 		t.Fatalf("filling the disk: %v", err)
 	}
 	return func() {
-		if err := os.Remove(path); err != nil {
+		if err := resize(d.Dir, diskSize, unix.MS_REMOUNT); err != nil {
 			t.Fatalf("emptying the disk: %v", err)
 		}
 	}
 }
 
-// fill writes a file that leaves that many bytes, or no file.
-func (d SmallDisk) fill(path string, leave uint64) error {
-	var stat unix.Statfs_t
-	if err := unix.Statfs(d.Dir, &stat); err != nil {
-		return err
-	}
-	free := stat.Bavail * uint64(stat.Bsize)
-	if free < leave {
-		return unix.ENOSPC
-	}
-	err := os.WriteFile(path, make([]byte, free-leave), 0o600)
-	if err != nil {
-		err = errors.Join(err, os.Remove(path))
+// shrink makes a tmpfs have that much free space. It tries again if blocks are
+// written between its two calls.
+func shrink(dir string, leave uint64) (err error) {
+	for range 100 {
+		var stat unix.Statfs_t
+		if err = unix.Statfs(dir, &stat); err == nil {
+			err = resize(dir, (stat.Blocks-stat.Bfree)*uint64(stat.Bsize)+leave, unix.MS_REMOUNT)
+		}
+		if err == nil {
+			return nil
+		}
 	}
 	return err
+}
+
+// resize mounts a tmpfs of a size, or sets its size.
+func resize(dir string, size uint64, flags uintptr) error {
+	return unix.Mount("tmpfs", dir, "tmpfs", flags, "size="+strconv.FormatUint(size, 10))
 }

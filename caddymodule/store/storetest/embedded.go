@@ -11,7 +11,6 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 func (s *suite) wantAttempts(want map[string]string) {
@@ -66,73 +65,6 @@ func (s *suite) attempts() {
 	s.wantAttempts(want)
 	s.restart()
 	s.wantAttempts(want)
-}
-
-// reopened: closing and opening the store changes nothing.
-func (s *suite) reopened() {
-	s.account("acc_1", "acc_2", "acc_3")
-	_, err := PutAccount(s.Context(), s.store, store.Account{ID: "acc_2", Plan: "business", Disabled: true})
-	s.must(err)
-	s.must(s.store.DeleteAccount(s.Context(), "acc_3"))
-	live, expiring, revoked, rotated := s.newKey("acc_1", "live"), s.newKey("acc_1", "expiring"),
-		s.newKey("acc_1", "revoked"), s.newKey("acc_1", "rotated")
-	expiring.Kind, expiring.ExpiresAt = token.Login, s.now.Add(time.Hour)
-	for _, key := range []store.Key{live, expiring, revoked, rotated, s.newKey("acc_2", "disabled")} {
-		s.create(key)
-	}
-	s.must(s.store.RevokeKey(s.Context(), "acc_1", revoked.ID, s.now))
-	next := s.successor(rotated, "key_next")
-	s.must(s.replace(rotated.ID, next, s.now.Add(time.Hour)))
-	call, yesterday := s.call("acc_1", "convert"), s.call("acc_1", "convert")
-	yesterday.Day--
-	for i := range int64(5) {
-		s.take(call, 5, i+1, true)
-		s.take(yesterday, 5, i+1, true)
-	}
-	s.must(s.store.GiveBack(s.Context(), call))
-	s.must(s.store.ResetCounts(s.Context(), "acc_1", "convert", yesterday.Day))
-	s.store.Record(s.record("acc_1", 0))
-	before, err := s.store.ListKeys(s.Context(), "acc_1")
-	s.must(err)
-
-	for range 2 {
-		s.restart()
-		for _, key := range []store.Key{live, expiring, rotated, next} {
-			s.wantGrant(hashOf(key.ID), key, "starter")
-		}
-		s.wantNoGrant("a login token at its expiry", hashOf(expiring.ID), expiring.ExpiresAt)
-		s.wantNoGrant("a rotated key after its overlap", hashOf(rotated.ID), s.now.Add(time.Hour))
-		s.wantNoGrant("a revoked key", hashOf(revoked.ID), s.now)
-		s.wantNoGrant("a disabled account's key", hashOf("key_acc_2_disabled"), s.now)
-		s.wantReopenedRows(before, call)
-		s.wantUsed(yesterday, 0)
-	}
-	s.take(call, 5, 5, true)
-	s.take(call, 5, 5, false)
-	s.take(yesterday, 1, 1, true)
-}
-
-func (s *suite) wantReopenedRows(keys []store.Key, call store.Call) {
-	s.Helper()
-	got, err := s.store.ListKeys(s.Context(), "acc_1")
-	s.must(err)
-	if len(got) != len(keys) {
-		s.Fatalf("keys after reopening: got %+v, want %+v", got, keys)
-	}
-	for i := range keys {
-		s.wantKey(got[i], keys[i])
-	}
-	accounts, err := s.store.ListAccounts(s.Context(), "", 10)
-	s.must(err)
-	want := []store.Account{
-		{ID: "acc_1", Plan: "starter", CreatedAt: s.now},
-		{ID: "acc_2", Plan: "business", Disabled: true, CreatedAt: s.now},
-	}
-	if len(accounts) != 2 || !same(accounts[0], want[0]) || !same(accounts[1], want[1]) {
-		s.Errorf("accounts after reopening: got %+v, want %+v", accounts, want)
-	}
-	s.wantUsed(call, 4)
-	s.wantRecent("acc_1", s.now, []store.Record{s.record("acc_1", 0)})
 }
 
 // closed: each method of a closed store returns store.ErrClosed.

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -24,12 +23,9 @@ type Ext4 struct {
 	image   string
 }
 
-// Sizes of an Ext4, in bytes. The tmpfs has space for the data and for the
-// journal of the file system.
-const (
-	ext4Size    = 192 << 20
-	backingSize = 224 << 20
-)
+// backingSize is the size of the tmpfs, in bytes. It has space for the data and
+// for the journal of the file system.
+const backingSize = diskSize + 64<<20
 
 // NewExt4 mounts an Ext4 until the test ends. It requires root. It skips the
 // test if the kernel cannot mount ext4 from a loop device.
@@ -41,14 +37,11 @@ func NewExt4(t *testing.T) *Ext4 {
 	if missing := kernelLacks(); missing != "" {
 		t.Skipf("this kernel has no %s", missing)
 	}
-	if err := unix.Mount("tmpfs", backing, "tmpfs", 0, "size="+strconv.Itoa(backingSize)); err != nil {
+	if err := resize(backing, backingSize, 0); err != nil {
 		t.Fatalf("mounting the tmpfs: %v", err)
 	}
 	t.Cleanup(func() { unmount(t, backing) })
-	if err := os.WriteFile(d.image, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(d.image, ext4Size); err != nil {
+	if err := errors.Join(os.WriteFile(d.image, nil, 0o600), os.Truncate(d.image, diskSize)); err != nil {
 		t.Fatal(err)
 	}
 	d.run(t, 0, "mkfs.ext4", "-q", "-F", d.image)
@@ -81,28 +74,16 @@ func (d *Ext4) Abort(t *testing.T) {
 // StopWrites makes every write of a new block fail. Reads still work.
 func (d *Ext4) StopWrites(t *testing.T) {
 	t.Helper()
-	var err error
-	for range 100 { // until no write comes between the two calls
-		var stat unix.Statfs_t
-		if err = unix.Statfs(d.backing, &stat); err == nil {
-			err = d.resize((stat.Blocks - stat.Bfree) * uint64(stat.Bsize))
-		}
-		if err == nil {
-			return
-		}
+	if err := shrink(d.backing, 0); err != nil {
+		t.Fatalf("stopping writes: %v", err)
 	}
-	t.Fatalf("stopping writes: %v", err)
-}
-
-func (d *Ext4) resize(size uint64) error {
-	return unix.Mount("tmpfs", d.backing, "tmpfs", unix.MS_REMOUNT, "size="+strconv.FormatUint(size, 10))
 }
 
 // Repair makes the device work again, and checks and remounts the file
 // system. No process may use it.
 func (d *Ext4) Repair(t *testing.T) {
 	t.Helper()
-	if err := d.resize(backingSize); err != nil {
+	if err := resize(d.backing, backingSize, unix.MS_REMOUNT); err != nil {
 		t.Fatalf("allowing writes: %v", err)
 	}
 	unmount(t, d.Dir)
@@ -137,33 +118,6 @@ func (d *Ext4) attached(t *testing.T) bool {
 		}
 	}
 	return false
-}
-
-// Fill leaves no space in the file system, and returns a function that
-// frees it again.
-func (d *Ext4) Fill(t *testing.T) (empty func()) {
-	t.Helper()
-	ballast, err := os.Create(filepath.Join(d.Dir, "ballast"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ballast.Close()
-	for size := int64(16 << 20); size >= 4<<10; {
-		info, err := ballast.Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Fallocate(int(ballast.Fd()), 0, info.Size(), size); errors.Is(err, unix.ENOSPC) {
-			size /= 2
-		} else if err != nil {
-			t.Fatalf("filling the disk: %v", err)
-		}
-	}
-	return func() {
-		if err := os.Remove(ballast.Name()); err != nil {
-			t.Fatalf("emptying the disk: %v", err)
-		}
-	}
 }
 
 func (d *Ext4) mount(t *testing.T) {

@@ -134,7 +134,7 @@ func (s *suite) keyNames() {
 	s.create(again)
 
 	// Of concurrent keys with one name, one is created.
-	for round := range 20 {
+	for round := range rounds(20) {
 		var created atomic.Int64
 		s.together(8, func(i int) error {
 			key := s.newKey("acc_2", fmt.Sprint("concurrent ", round))
@@ -207,34 +207,6 @@ func (s *suite) revoke() {
 	s.must(err)
 	s.account("acc_1")
 	s.wantNoGrant("a revoked key after a late record", hash, s.now)
-}
-
-// revokeUnderLoad: a Grant that begins after RevokeKey has returned does not
-// find the key.
-func (s *suite) revokeUnderLoad() {
-	const rounds, readers = 30, 4
-	s.account("acc_1")
-	for round := range rounds {
-		hash := s.create(s.newKey("acc_1", fmt.Sprint(round)))
-		var revoked atomic.Bool
-		s.together(readers+1, func(i int) error {
-			if i == 0 {
-				err := s.store.RevokeKey(s.Context(), "acc_1", fmt.Sprintf("key_acc_1_%d", round), s.now)
-				revoked.Store(true)
-				return err
-			}
-			for {
-				before := revoked.Load()
-				_, err := s.store.Grant(s.Context(), hash, s.now)
-				if before && err == nil {
-					return fmt.Errorf("round %d: a revoked key was granted", round)
-				}
-				if err != nil {
-					return ignore(err, store.ErrNoGrant)
-				}
-			}
-		})
-	}
 }
 
 // lastUse: a key has the time of its last use and the address of that use.

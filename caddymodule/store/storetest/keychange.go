@@ -138,8 +138,8 @@ func (s *suite) keyChangeKeeps() {
 	}
 }
 
-// keyChangeRefusals: keys that are not live do not change, and a name is
-// that of one live key.
+// keyChangeRefusals: keys that are not live do not change and are not rotated,
+// and a name is that of one live key.
 func (s *suite) keyChangeRefusals() {
 	s.account("acc_1", "acc_2")
 	key, taken, revoked, expired := s.newKey("acc_1", "ci"), s.newKey("acc_1", "taken"),
@@ -177,6 +177,10 @@ func (s *suite) keyChangeRefusals() {
 		if test.want != nil && !same(before, after) {
 			s.Errorf("%s: the key has changed to %+v", test.name, after)
 		}
+		if next := s.newKey(test.account, "next"); errors.Is(test.want, store.ErrNotFound) {
+			s.wantError("rotation of "+test.name, s.replace(test.id, next, s.now), store.ErrNotFound)
+			s.wantNoGrant("the successor of "+test.name, hashOf(next.ID), s.now)
+		}
 	}
 	s.wantNoGrant("a revoked key", hashOf(revoked.ID), s.now)
 	s.wantNoGrant("an expired key", hashOf(expired.ID), s.now)
@@ -199,7 +203,7 @@ func (s *suite) keyChangeRefusals() {
 		s.replace(key.ID, twice, ends), store.ErrReplaced)
 
 	// Of concurrent changes to one name, one succeeds.
-	for round := range 10 {
+	for round := range rounds(20) {
 		var changed atomic.Int64
 		for i := range 8 {
 			s.create(s.newKey("acc_2", fmt.Sprintf("%d-%d", round, i)))
@@ -276,9 +280,9 @@ func (s *suite) replacedKeyChanges() {
 // keyChangesUnderLoad: a change never makes a revoked key valid again, and
 // concurrent changes do not overwrite each other.
 func (s *suite) keyChangesUnderLoad() {
-	const rounds, writers = 20, 4
+	const writers = 4
 	s.account("acc_1")
-	for round := range rounds {
+	for round := range rounds(30) {
 		key := s.newKey("acc_1", fmt.Sprint(round))
 		hash := s.create(key)
 		var revoked atomic.Bool

@@ -153,12 +153,12 @@ func (s *suite) keyCounts() {
 // exactAdmission: of concurrent calls with four limits, exactly as many are
 // admitted as the smallest allows, and each counter has their cost.
 func (s *suite) exactAdmission() {
-	const callers, rounds = 50, 5
+	const callers = 50
 	s.account("acc_1")
 	s.create(s.newKey("acc_1", "ci"))
 	for _, cost := range []int64{1, 7} {
 		for _, scale := range []int64{1, cost} {
-			for round := range rounds {
+			for round := range rounds(10) {
 				endpoint := fmt.Sprintf("e%d-%d-%d", cost, scale, round)
 				s.must(s.store.ResetCounts(s.Context(), "acc_1", "", s.today))
 				call := costing(byKey(s.call("acc_1", endpoint), "key_acc_1_ci"), cost)

@@ -151,13 +151,17 @@ func (s *suite) listAllOrNothing() {
 }
 
 // listMonths: a month is the sum of its days, and the days of other months
-// do not count.
+// do not count, also at the end of a year.
 func (s *suite) listMonths() {
-	s.account("acc_1")
-	day := s.middleOfMonth()
+	s.monthOf("acc_1", s.middleOfMonth())
+	s.monthOf("acc_2", calendar.UTCDay(time.Date(s.now.Year()-1, 12, 15, 0, 0, 0, 0, time.UTC)))
+}
+
+func (s *suite) monthOf(account string, day calendar.Day) {
+	s.account(account)
 	first, last := day.Month()
 	next := last + 1
-	call := on(s.call("acc_1", "convert"), day)
+	call := on(s.call(account, "convert"), day)
 	limits := []store.Limit{daily(100), monthly(100)}
 	s.takeList(call, limits, true, 99, 99)
 	s.takeList(costing(on(call, first), 5), limits, true, 95, 94)   // the first day
@@ -172,21 +176,6 @@ func (s *suite) listMonths() {
 	s.takeList(costing(on(call, next-1), 4), limits, true, 95, 0)
 	s.takeList(on(call, first), limits, false, 95, 0)
 	s.takeList(on(call, next), limits, true, 90, 4)
-}
-
-// listYearEnd: the days before and after the end of a year are those of
-// different months.
-func (s *suite) listYearEnd() {
-	s.account("acc_1")
-	january := calendar.UTCDay(time.Date(s.now.Year(), 1, 1, 0, 0, 0, 0, time.UTC))
-	call := on(s.call("acc_1", "convert"), january-1)
-	limits := []store.Limit{monthly(100), all(monthly(100))}
-	s.takeList(on(call, january-31), limits, true, 99, 99)
-	s.takeList(costing(call, 5), limits, true, 94, 94)
-	s.takeList(costing(on(call, january), 7), limits, true, 93, 93)
-	s.takeList(costing(on(call, january-32), 9), limits, true, 91, 91) // in November
-	s.takeList(call, limits, true, 93, 93)
-	s.takeList(on(call, january+30), limits, true, 92, 92)
 }
 
 // listAllEndpoints: a limit of all endpoints is the sum of the endpoints
@@ -222,8 +211,9 @@ func (s *suite) listNewLimit() {
 	s.takeList(costing(call, 5), []store.Limit{monthly(20)}, false, 4)
 }
 
-// listGiveBack: a call that is given back lowers each sum by its cost.
-func (s *suite) listGiveBack() {
+// giveBack: a call that is given back lowers each sum by its cost, and no count
+// below zero.
+func (s *suite) giveBack() {
 	s.account("acc_1")
 	day := s.middleOfMonth()
 	call := on(s.call("acc_1", "convert"), day)
@@ -231,6 +221,7 @@ func (s *suite) listGiveBack() {
 		s.Helper()
 		s.must(s.store.GiveBack(s.Context(), call))
 	}
+	giveBack(call) // nothing was taken
 	s.takeList(costing(call, 5), limitList(), true, 15, 25, 35, 45)
 	s.takeList(costing(on(call, day-1), 10), limitList(), true, 10, 15, 30, 35)
 	s.takeList(on(s.call("acc_1", "rates"), day), limitList(), true, 19, 29, 34, 34)
@@ -245,11 +236,13 @@ func (s *suite) listGiveBack() {
 	s.takeList(costing(call, 20), limitList(), false, 19, 29, 38, 48)
 }
 
-// listReset: a reset of a day lowers the sums of the month and of all
-// endpoints.
-func (s *suite) listReset() {
-	s.account("acc_1")
+// resetCounts: a reset of a day lowers the sums of the month and of all
+// endpoints, and changes no other account.
+func (s *suite) resetCounts() {
+	s.account("acc_1", "acc_2")
 	day := s.middleOfMonth()
+	other := on(s.call("acc_2", "convert"), day)
+	s.takeList(other, nil, true)
 	call, rates := on(s.call("acc_1", "convert"), day), on(s.call("acc_1", "rates"), day)
 	fill := func() {
 		s.takeList(costing(call, 5), nil, true)
@@ -263,12 +256,14 @@ func (s *suite) listReset() {
 	s.must(s.store.ResetCounts(s.Context(), "acc_1", "", day))
 	s.takeList(call, limitList(), true, 19, 22, 39, 42)
 	s.must(s.store.ResetCounts(s.Context(), "acc_1", "", day-1))
+	s.must(s.store.ResetCounts(s.Context(), "acc_unknown", "", day))
+	s.must(s.store.ResetCounts(s.Context(), "acc_1", "unknown", day))
 	s.takeList(call, limitList(), true, 18, 28, 38, 48)
+	s.wantUsed(other, 1)
 }
 
 // listUnderConcurrency: callers with different endpoints, days and costs
-// never exceed one of four limits, while calls are given back. In the end,
-// calls of cost 1 are admitted until the tightest limit is full.
+// never exceed one of four limits, while calls are given back.
 func (s *suite) listUnderConcurrency() {
 	const callers, rounds = 32, 40
 	s.account("acc_1")
@@ -330,22 +325,4 @@ func (s *suite) listUnderConcurrency() {
 		s.Errorf("counted %d, want %d", counted, all.Load())
 	}
 
-	// The month of all endpoints is the tightest limit of these calls.
-	s.together(callers, func(caller int) error {
-		call := on(s.call("acc_1", fmt.Sprint("endpoint ", caller%8)), day+calendar.Day(2+caller%4))
-		limits, rooms := forCall(call, limitList()), make([]store.Room, len(limitList()))
-		for range rounds {
-			admitted, err := s.store.Take(s.Context(), call, limits, rooms)
-			if err != nil {
-				return err
-			}
-			if admitted {
-				all.Add(1)
-			}
-		}
-		return nil
-	})
-	if got := all.Load(); got != allMonthMax {
-		s.Errorf("%d are admitted, want %d", got, allMonthMax)
-	}
 }

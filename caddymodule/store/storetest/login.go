@@ -144,9 +144,9 @@ func (s *suite) endLogins() {
 // endLoginsUnderLoad: a Grant that begins after EndLogins has returned finds
 // no older login token. Tokens that are created afterwards are live.
 func (s *suite) endLoginsUnderLoad() {
-	const rounds, readers, logins = 10, 4, 5
+	const readers, logins = 4, 5
 	s.account("acc_1")
-	for round := range rounds {
+	for round := range rounds(30) {
 		first := round*logins + 1
 		s.createLogins("acc_1", first, first+logins-1)
 		var ended atomic.Bool

@@ -46,14 +46,9 @@ func (s *suite) refused() {
 func (s *suite) wantRefused(account string, first, last calendar.Day, want []store.Refused) {
 	s.Helper()
 	for _, limit := range []int{1, 2, 100} {
-		var got []store.Refused
-		for after := (store.Refused{}); ; after = got[len(got)-1] {
-			page, err := s.store.ListRefused(s.Context(), account, s.today-first, s.today-last, after, limit)
-			s.must(err)
-			if got = append(got, page...); len(page) < limit {
-				break
-			}
-		}
+		got := pages(s, limit, func(after store.Refused) ([]store.Refused, error) {
+			return s.store.ListRefused(s.Context(), account, s.today-first, s.today-last, after, limit)
+		})
 		if !slices.Equal(got, want) {
 			s.Errorf("refused calls of %q, pages of %d:\n got %+v\nwant %+v", account, limit, got, want)
 		}
@@ -174,14 +169,9 @@ func (s *suite) wantEntries(account string, since time.Time, want []store.Entry)
 		"entries": {s.store.ListEntries, want}, "last entries": {s.store.LastEntries, backwards},
 	} {
 		for _, limit := range []int{1, 3, 100} {
-			var got []store.Entry
-			for at := (store.EntryID{}); ; at = got[len(got)-1].ID {
-				page, err := c.list(s.Context(), account, since, at, limit)
-				s.must(err)
-				if got = append(got, page...); len(page) < limit {
-					break
-				}
-			}
+			got := pages(s, limit, func(at store.Entry) ([]store.Entry, error) {
+				return c.list(s.Context(), account, since, at.ID, limit)
+			})
 			if !slices.EqualFunc(got, c.want, func(a, b store.Entry) bool { return same(a, b) }) {
 				s.Errorf("%s of %q since %v, pages of %d:\n got %+v\nwant %+v", name, account, since, limit, got, c.want)
 			}

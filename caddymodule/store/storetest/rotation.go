@@ -61,7 +61,7 @@ func (s *suite) rotate() {
 	}
 
 	// Of concurrent rotations of a key, one succeeds.
-	for round := range 20 {
+	for round := range rounds(20) {
 		old := s.newKey("acc_1", fmt.Sprint("concurrent ", round))
 		s.create(old)
 		var rotated atomic.Int64
@@ -123,48 +123,11 @@ func (s *suite) rotateWithOverlap() {
 	s.wantKey(got, short)
 }
 
-// rotateRefusals: a refused rotation changes no key.
-func (s *suite) rotateRefusals() {
-	s.account("acc_1", "acc_2")
-	key, replaced := s.newKey("acc_1", "ci"), s.newKey("acc_1", "replaced")
-	hash := s.create(key)
-	s.create(replaced)
-	replacement := s.successor(replaced, "key_replacement")
-	replacement.CreatedAt = s.now.Add(time.Second)
-	s.must(s.replace(replaced.ID, replacement, s.now.Add(time.Hour)))
-	revoked, expired := s.newKey("acc_1", "revoked"), s.newKey("acc_1", "expired")
-	s.create(revoked)
-	s.must(s.store.RevokeKey(s.Context(), "acc_1", revoked.ID, s.now))
-	expired.CreatedAt, expired.ExpiresAt = s.now.Add(-time.Hour), s.now
-	s.create(expired)
-
-	tests := []struct {
-		name, account, id string
-		want              error
-	}{
-		{"unknown", "acc_1", "key_unknown", store.ErrNotFound},
-		{"of another account", "acc_2", key.ID, store.ErrNotFound},
-		{"revoked", "acc_1", revoked.ID, store.ErrNotFound},
-		{"expired", "acc_1", expired.ID, store.ErrNotFound},
-		{"replaced", "acc_1", replaced.ID, store.ErrReplaced},
-	}
-	for _, test := range tests {
-		next := s.newKey(test.account, "x")
-		next.ID = "key_refused"
-		err := s.replace(test.id, next, s.now)
-		s.wantError("rotation "+test.name, err, test.want)
-		s.wantNoGrant("the successor of a key "+test.name, hashOf(next.ID), s.now)
-		_, err = s.store.Key(s.Context(), test.account, next.ID)
-		s.wantError("the successor of a key "+test.name, err, store.ErrNotFound)
-	}
-	s.wantGrant(hash, key, "starter")
-}
-
 // rotateDuringChange: a change of the old key is in its successor, or fails.
 func (s *suite) rotateDuringChange() {
 	s.account("acc_1")
 	addresses := s.restrictedKey("acc_1", "").Addresses
-	for round := range 50 {
+	for round := range rounds(100) {
 		key := s.newKey("acc_1", fmt.Sprint(round))
 		s.create(key)
 		next := s.successor(key, fmt.Sprint("key_next_", round))

@@ -190,26 +190,13 @@ func (s *suite) counts() {
 	}
 }
 
-func (s *suite) resetCounts() {
-	s.account("acc_1", "acc_2")
-	convert, rates, other := s.call("acc_1", "convert"), s.call("acc_1", "rates"), s.call("acc_2", "convert")
-	yesterday := convert
-	yesterday.Day--
-	for _, call := range []store.Call{convert, rates, other, yesterday} {
-		s.take(call, 1, 1, true)
-		s.take(call, 1, 1, false)
+// check: Check of a working store returns no error and changes no count.
+func (s *suite) check() {
+	s.account("acc_1")
+	call := s.call("acc_1", "convert")
+	for i := range int64(3) {
+		s.must(s.store.Check(s.Context()))
+		s.take(call, store.Unlimited, i+1, true)
 	}
-	s.must(s.store.ResetCounts(s.Context(), "acc_1", "convert", s.today))
-	s.wantUsed(convert, 0)
-	s.wantUsed(rates, 1)
-	s.take(convert, 1, 1, true)
-	s.must(s.store.ResetCounts(s.Context(), "acc_1", "", s.today))
-	s.wantUsed(convert, 0)
-	s.wantUsed(rates, 0)
-	s.take(convert, 1, 1, true)
-	s.take(rates, 1, 1, true)
-	s.take(other, 1, 1, false)
-	s.take(yesterday, 1, 1, false)
-	s.must(s.store.ResetCounts(s.Context(), "acc_unknown", "", s.today))
-	s.must(s.store.ResetCounts(s.Context(), "acc_1", "unknown", s.today))
+	s.wantUsed(call, 3)
 }

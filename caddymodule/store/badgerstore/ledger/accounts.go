@@ -257,7 +257,7 @@ func (l *Ledger) RemoveAccount(id string) {
 	l.commits.pass()
 	l.counts.mu.Lock()
 	defer l.counts.mu.Unlock()
-	l.counts.paces.remove(number, uint32(len(l.counts.endpoints.list)))
+	l.counts.paces.remove(number, l.endpoints.size())
 }
 
 // Exists tells whether there is an account of that id.

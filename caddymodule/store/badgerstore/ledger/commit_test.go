@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -33,22 +32,6 @@ func wantTake(t *testing.T, l *ledger.Ledger, call store.Call, limit, wantUsed i
 	used, admitted, err := takeOne(l, call, limit)
 	if used != wantUsed || admitted != wantAdmitted || err != nil {
 		t.Errorf("take of %v with limit %d: got %d, %v, %v, want %d, %v", call, limit, used, admitted, err, wantUsed, wantAdmitted)
-	}
-}
-
-// TestCommitAlone: a single caller commits its change at once.
-func TestCommitAlone(t *testing.T) {
-	t.Parallel()
-	log := newLog()
-	l := ledger.New(log)
-	for i := range int64(5) {
-		wantTake(t, l, callOf(1), 10, i+1, true)
-	}
-	if got := len(log.seen()); got != 5 {
-		t.Errorf("got %d groups, want 5", got)
-	}
-	if got := log.count(callOf(1)); got != 5 {
-		t.Errorf("the log has %d, want 5", got)
 	}
 }
 
@@ -175,9 +158,9 @@ func testCommitFails(t *testing.T, first step, then []step, want int64) {
 	wantTake(t, l, callOf(1), 0, want, false)
 }
 
-// TestGivingBackAdmitsNothing: a call still counts until it is given back,
-// and until a reset has succeeded. Otherwise a call in its place would exceed
-// the limit if that failed.
+// TestGivingBackAdmitsNothing: a call still counts, also for Counts, until it is
+// given back, and until a reset has succeeded. Otherwise a call in its place
+// would exceed the limit if that failed.
 func TestGivingBackAdmitsNothing(t *testing.T) {
 	t.Parallel()
 	for name, lower := range map[string]step{"give back": giveBack, "reset": reset} {
@@ -212,6 +195,9 @@ func testGivingBack(t *testing.T, lower step, fails error) {
 	})
 	synctest.Wait()
 	wantTake(t, l, callOf(1), limit, limit, false)
+	if counts, _ := l.Counts("acc_1", today); len(counts) != 1 || counts[0].Used != limit {
+		t.Errorf("under way: got %v, want %d calls", counts, limit)
+	}
 	close(release)
 	caller.Wait()
 
@@ -219,106 +205,6 @@ func testGivingBack(t *testing.T, lower step, fails error) {
 	if want := fails == nil; admitted != want || err != nil {
 		t.Errorf("afterwards: got %v, %v, want %v", admitted, err, want)
 	}
-}
-
-// TestFailuresInARow: a reset that fails after another failure admits no call
-// while it runs.
-func TestFailuresInARow(t *testing.T) {
-	t.Parallel()
-	for name, first := range map[string]step{"take": take, "give back": giveBack, "reset": reset} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { testFailuresInARow(t, first) })
-		})
-	}
-}
-
-func testFailuresInARow(t *testing.T, first step) {
-	const before, limit = 5, 6
-	log, release := newLog(), make(chan struct{})
-	log.before = func(group int) error {
-		if group != before && group != before+1 {
-			return nil
-		}
-		<-release
-		return errDisk
-	}
-	l := ledger.New(log)
-	for i := range int64(before) {
-		wantTake(t, l, callOf(1), limit, i+1, true)
-	}
-	var callers sync.WaitGroup
-	for _, failing := range []step{first, reset} {
-		callers.Go(func() {
-			if err := failing(l); !errors.Is(err, errDisk) {
-				t.Errorf("got %v, want %v", err, errDisk)
-			}
-		})
-		synctest.Wait()
-	}
-	release <- struct{}{} // the first fails, the reset is under way
-	synctest.Wait()
-	var admitted atomic.Int64
-	for range 2 * limit {
-		callers.Go(func() {
-			if _, ok, _ := takeOne(l, callOf(1), limit); ok {
-				admitted.Add(1)
-			}
-		})
-	}
-	synctest.Wait()
-	close(release)
-	callers.Wait()
-	if got, used := admitted.Load(), log.count(callOf(1)); got > limit-before || used != before+got {
-		t.Errorf("admitted %d, the log has %d; want at most %d in all", got, used, limit)
-	}
-	wantTake(t, l, callOf(1), 0, before+admitted.Load(), false)
-}
-
-// TestBackBelowZero: giving back a call that a failed group took does not
-// change the calls after it.
-func TestBackBelowZero(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		log, release := newLog(), make(chan struct{})
-		log.before = func(group int) error {
-			switch group {
-			case 0:
-				<-release
-			case 1:
-				return errDisk
-			}
-			return nil
-		}
-		l := ledger.New(log)
-		var callers sync.WaitGroup
-		do := func(steps ...step) {
-			for _, step := range steps {
-				callers.Go(func() { _ = step(l) }) // the first group's fail
-				synctest.Wait()
-			}
-		}
-		fill := func(from int) {
-			for account := range ledger.MaxGroup/2 - 1 {
-				do(func(l *ledger.Ledger) error { _, _, err := takeOne(l, callOf(from+account), 100); return err })
-			}
-		}
-		do(func(l *ledger.Ledger) error { _, _, err := takeOne(l, callOf(0), 100); return err })
-		do(take, take)
-		fill(10_000)
-		do(giveBack)
-		fill(20_000)
-		do(take)
-		close(release)
-		callers.Wait()
-		if got := len(log.seen()); got != 4 {
-			t.Fatalf("got %d groups, want 4", got)
-		}
-		if got := log.count(callOf(1)); got != 1 {
-			t.Errorf("the log has %d, want the last call", got)
-		}
-		wantTake(t, l, callOf(1), 0, 1, false)
-	})
 }
 
 // TestManyWait: more counters than fit into a group are written as several,
@@ -392,72 +278,6 @@ func testManyWait(t *testing.T, fails int) {
 	wantTake(t, l, callOf(0), 0, want[0], false)
 }
 
-// TestCommitFailsAlways: calls that cannot be written change nothing.
-func TestCommitFailsAlways(t *testing.T) {
-	t.Parallel()
-	const callers, rounds, limit = 16, 50, 3
-	log := newLog()
-	failing := true
-	log.before = func(int) error {
-		if failing {
-			return errDisk
-		}
-		return nil
-	}
-	l := ledger.New(log)
-	var running sync.WaitGroup
-	for range callers {
-		running.Go(func() {
-			for range rounds {
-				if used, admitted, err := takeOne(l, callOf(1), limit); admitted {
-					t.Errorf("admitted without a log: %d, %v", used, err)
-				}
-			}
-		})
-	}
-	running.Wait()
-	failing = false
-	for i := range int64(limit) {
-		wantTake(t, l, callOf(1), limit, i+1, true)
-	}
-	wantTake(t, l, callOf(1), limit, limit, false)
-}
-
-// TestCommitPanics: a log that panics fails its group, and no call hangs.
-func TestCommitPanics(t *testing.T) {
-	t.Parallel()
-	log := newLog()
-	log.before = func(group int) error {
-		if group%3 == 1 {
-			panic("log is broken")
-		}
-		return nil
-	}
-	l := ledger.New(log)
-	const callers, rounds = 8, 100
-	admitted := make([]int64, callers)
-	var running sync.WaitGroup
-	for i := range callers {
-		running.Go(func() {
-			for range rounds {
-				_, ok, err := takeOne(l, callOf(1), store.Unlimited)
-				if ok != (err == nil) || (err != nil && !errors.Is(err, store.ErrUnavailable)) {
-					t.Errorf("take: %v, %v", ok, err)
-				}
-				if ok {
-					admitted[i]++
-				}
-			}
-		})
-	}
-	running.Wait()
-	want := int64(0)
-	for _, n := range admitted {
-		want += n
-	}
-	wantTake(t, l, callOf(1), 0, want, false)
-}
-
 // TestResetIsSynced: only a group with a reset is synced.
 func TestResetIsSynced(t *testing.T) {
 	t.Parallel()
@@ -488,42 +308,6 @@ func TestResetIsSynced(t *testing.T) {
 			t.Errorf("got groups %+v, want three, the second synced", groups)
 		}
 	})
-}
-
-// TestCountsWhileLowering: Counts includes a call until it is given back or
-// reset. Deleting an account resets what Counts returns, and must not
-// miss a count that comes back when the disk fails.
-func TestCountsWhileLowering(t *testing.T) {
-	t.Parallel()
-	for name, lower := range map[string]step{"give back": giveBack, "reset": reset} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				log, release := newLog(), make(chan struct{})
-				log.before = func(group int) error {
-					if group == 1 {
-						<-release
-						return errDisk
-					}
-					return nil
-				}
-				l := ledger.New(log)
-				wantTake(t, l, callOf(1), 9, 1, true)
-				var wg sync.WaitGroup
-				wg.Go(func() {
-					if err := lower(l); !errors.Is(err, errDisk) {
-						t.Errorf("got %v, want %v", err, errDisk)
-					}
-				})
-				synctest.Wait()
-				if counts, _ := l.Counts("acc_1", today); len(counts) != 1 || counts[0].Used != 1 {
-					t.Errorf("under way: got %v, want the call", counts)
-				}
-				close(release)
-				wg.Wait()
-				wantTake(t, l, callOf(1), 0, 1, false)
-			})
-		})
-	}
 }
 
 // TestResetMany: many counters are reset with one write: all or none.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
@@ -24,39 +23,11 @@ type counts struct {
 
 	// loading is held while days are loaded, dropped or cleared, and for
 	// reading while sums of a month are loaded. It is locked before mu.
-	loading   sync.RWMutex
-	mu        sync.Mutex // guards what follows
-	endpoints names
-	days      []*day
-	months    []*month
-	paces     paces
-}
-
-// names numbers the names of endpoints. They are never removed.
-type names struct {
-	numbers map[string]uint32
-	list    []string
-}
-
-// number returns the number of a name, a new one if need be.
-func (n *names) number(name string) uint32 {
-	if i, found := n.numbers[name]; found {
-		return i
-	}
-	if n.numbers == nil {
-		n.numbers = map[string]uint32{}
-	}
-	i := uint32(len(n.list))
-	name = strings.Clone(name)
-	n.numbers[name] = i
-	n.list = append(n.list, name)
-	return i
-}
-
-func (t *counts) endpoint(name string) uint32 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.endpoints.number(name)
+	loading sync.RWMutex
+	mu      sync.Mutex // guards what follows
+	days    []*day
+	months  []*month
+	paces   paces
 }
 
 // day is the counters of one day.
@@ -129,7 +100,7 @@ func (l *Ledger) readDay(date calendar.Day) (*day, error) {
 	}
 	var mu sync.Mutex // LoadDay calls from several goroutines
 	err := l.counts.log.LoadDay(date, func(holder, endpoint string, used int64) {
-		number, name := l.accounts.number(holder), l.counts.endpoint(endpoint)
+		number, name := l.accounts.number(holder), l.endpoints.index(endpoint)
 		mu.Lock()
 		defer mu.Unlock()
 		d.counter(number, name).used = used
@@ -190,7 +161,7 @@ func (l *Ledger) loadMonth(holder uint32, date calendar.Day) error {
 	}
 	t.months[i].sheet.first.make(holder).read = true
 	for endpoint, n := range used {
-		t.months[i].counter(holder, t.endpoints.number(endpoint)).used = n
+		t.months[i].counter(holder, l.endpoints.index(endpoint)).used = n
 	}
 	return nil
 }
@@ -268,7 +239,7 @@ func (l *Ledger) Moved() (moved []Count) {
 	for _, d := range l.counts.days {
 		d.each(func(holder, endpoint uint32, c *counter) {
 			if c.moved {
-				moved = append(moved, Count{Holder: l.accounts.at(holder).id, Endpoint: l.counts.endpoints.list[endpoint], Day: d.date, Used: c.used})
+				moved = append(moved, Count{Holder: l.accounts.at(holder).id, Endpoint: l.endpoints.at(endpoint), Day: d.date, Used: c.used})
 			}
 		})
 	}
@@ -288,7 +259,7 @@ func (l *Ledger) Counts(holder string, date calendar.Day) (list []store.Count, l
 	}
 	d.counters(number, func(endpoint uint32, c *counter) {
 		if c.used > 0 {
-			list = append(list, store.Count{Day: date, Endpoint: l.counts.endpoints.list[endpoint], Used: c.used})
+			list = append(list, store.Count{Day: date, Endpoint: l.endpoints.at(endpoint), Used: c.used})
 		}
 	})
 	return list, true

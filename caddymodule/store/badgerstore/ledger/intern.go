@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// intern numbers strings that occur often: plans and sets of abilities. There
-// are few different ones, so they are never removed. Turning a number into its
+// intern numbers strings that occur often: plans, sets of abilities and names of
+// endpoints. There are few different ones, so they are never removed. Turning a number into its
 // string takes no lock.
 type intern struct {
 	list atomic.Pointer[[]string]
@@ -19,6 +19,13 @@ type intern struct {
 
 // at returns the string of a number that index returned.
 func (n *intern) at(i uint32) string { return (*n.list.Load())[i] }
+
+// size returns how many strings have a number.
+func (n *intern) size() uint32 {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return uint32(len(n.number))
+}
 
 // find returns the number of a string that index has numbered.
 func (n *intern) find(s string) (i uint32, found bool) {

@@ -46,6 +46,7 @@ type Log interface {
 type Ledger struct {
 	plans     intern
 	abilities intern // sets, as store.Grant has them
+	endpoints intern
 	accounts  accounts
 	tokens    tokens
 	counts    counts

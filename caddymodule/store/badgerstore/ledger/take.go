@@ -62,7 +62,7 @@ func (l *Ledger) resetLoaded(calls []store.Call) (left []store.Call, err error) 
 	for _, call := range calls {
 		c := l.newChange(reset, &call)
 		defer c.release()
-		if c.day, c.endpoint = l.counts.loaded(call.Day), l.counts.endpoint(call.Endpoint); c.day != nil {
+		if c.day, c.endpoint = l.counts.loaded(call.Day), l.endpoints.index(call.Endpoint); c.day != nil {
 			changes = append(changes, c)
 		} else {
 			left = append(left, call)
@@ -117,7 +117,7 @@ func (l *Ledger) prepare(c *change) (ready bool) {
 	t := &l.counts
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c.day, c.endpoint, c.err = t.day(c.call.Day), t.endpoints.number(c.call.Endpoint), nil
+	c.day, c.endpoint, c.err = t.day(c.call.Day), l.endpoints.index(c.call.Endpoint), nil
 	switch {
 	case l.closed.Load():
 		c.err = store.ErrClosed
@@ -183,7 +183,7 @@ func (l *Ledger) usedIn(s *sheet, c *change, limit *store.Limit, group *Group) (
 	if limit.Endpoint != store.All {
 		return s.find(c.holder(limit), c.endpoint).value(group)
 	}
-	except, excepted := l.counts.endpoints.numbers[c.call.Except]
+	except, excepted := l.endpoints.find(c.call.Except)
 	s.counters(c.holder(limit), func(endpoint uint32, n *counter) {
 		if !excepted || endpoint != except {
 			used = sum(used, n.value(group))

@@ -131,54 +131,6 @@ func TestMonthBegins(t *testing.T) {
 	want(on(november30, "convert"), 3, 12)
 }
 
-// monthLog counts how often the sums of a month are read.
-type monthLog struct {
-	*memoryLog
-	reads atomic.Int64
-}
-
-func (l *monthLog) LoadHolder(account string, days []calendar.Day, fn func(endpoint string, used int64)) error {
-	l.reads.Add(1)
-	return l.memoryLog.LoadHolder(account, days, fn)
-}
-
-// TestResetReadsOneAccount: after a reset on a day that is not in memory, the
-// sums of only that account are read again.
-func TestResetReadsOneAccount(t *testing.T) {
-	t.Parallel()
-	log := &monthLog{memoryLog: newLog()}
-	l := ledger.New(log)
-	month := []store.Limit{{Period: store.Month, Max: 100}, {Period: store.Month, Max: 100, Endpoint: store.All}}
-	yesterday := func(account int, endpoint string) store.Call {
-		call := callOf(account)
-		call.Day, call.Endpoint = call.Day-1, endpoint
-		return call
-	}
-	for account := range 3 {
-		log.counts[yesterday(account, "convert")], log.counts[yesterday(account, "rates")] = 5, 7
-	}
-	want := func(account int, all, reads int64) {
-		t.Helper()
-		rooms := make([]store.Room, len(month))
-		if admitted, err := l.Take(callOf(account), month, rooms); !admitted || err != nil {
-			t.Fatalf("take: %v, %v", admitted, err)
-		}
-		if got := 100 - rooms[1].Remaining; got != all || log.reads.Load() != reads {
-			t.Errorf("account %d has used %d after %d reads, want %d after %d", account, got, log.reads.Load(), all, reads)
-		}
-	}
-	want(0, 13, 1)
-	want(1, 13, 2)
-	want(2, 13, 3)
-	if err := l.Use(func() error { return l.Reset(yesterday(1, "rates"), yesterday(1, "convert")) }); err != nil {
-		t.Fatal(err)
-	}
-	want(0, 14, 3)
-	want(2, 14, 3)
-	want(1, 2, 4)
-	want(1, 3, 4)
-}
-
 // TestHugeCost: no cost makes a counter overflow.
 func TestHugeCost(t *testing.T) {
 	t.Parallel()

@@ -26,6 +26,8 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+
+	"github.com/dgraph-io/ristretto/v2/z"
 )
 
 // SegmentSize is the default size of a segment, in bytes. The caller stores
@@ -115,14 +117,13 @@ func (l *Log) create() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Windows cannot rename a file that is open.
-	if err := errors.Join(l.DataSync(file), file.Close()); err != nil {
-		return nil, err
+	if err = l.DataSync(file); err == nil {
+		err = errors.Join(os.Rename(path+unfinished, path), z.SyncDir(l.dir))
 	}
-	if err := errors.Join(os.Rename(path+unfinished, path), syncDir(l.dir)); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
 	}
-	return os.OpenFile(path, os.O_RDWR, 0)
+	return file, nil
 }
 
 // begin makes a file from create the current segment.

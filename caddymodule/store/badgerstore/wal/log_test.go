@@ -120,34 +120,27 @@ func TestSegments(t *testing.T) {
 }
 
 // TestLargestRecord: a record that fits into a segment is accepted, a larger
-// one is refused.
+// one is refused. Whatever size the records have, there is space for the end of
+// the segment.
 func TestLargestRecord(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	l, _ := openLog(t, dir, 0, options())
-	large := bytes.Repeat([]byte{7}, MaxRecord+1)
-	add(t, l, "small")
-	if err := l.Append(large); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("a record too large: got %v", err)
-	}
-	add(t, l, string(large[1:]), "small again")
-	if _, left := openLog(t, dir, 1, options()); len(left) != 3 || left[1] != string(large[1:]) {
-		t.Errorf("got %d records back", len(left))
-	}
-}
-
-// TestFullToTheEnd: whatever size the records have, there is space for the end
-// of the segment.
-func TestFullToTheEnd(t *testing.T) {
-	t.Parallel()
-	for left := range 5 * wordSize {
-		dir := t.TempDir()
-		o := options()
-		o.Size = 1 << 12
-		l, _ := openLog(t, dir, 0, o)
-		add(t, l, string(make([]byte, o.Size-headerSize-2*wordSize-left)), "12345678", "more")
-		if _, got := openLog(t, dir, 1, options()); len(got) != 3 || got[2] != "more" {
-			t.Errorf("with %d bytes left: got %d records back", left, len(got))
+	for size, largest := range map[int]int{SegmentSize: MaxRecord, 1 << 12: 1<<12 - headerSize - 2*wordSize} {
+		for left := range 5 * wordSize {
+			dir, o := t.TempDir(), options()
+			o.Size = size
+			l, _ := openLog(t, dir, 0, o)
+			large := bytes.Repeat([]byte{7}, largest+1)
+			if err := l.Append(large); !errors.Is(err, ErrTooLarge) {
+				t.Errorf("a record too large: got %v", err)
+			}
+			want := []string{string(large[:largest-left]), "12345678", "more"}
+			add(t, l, want...)
+			if _, got := openLog(t, dir, 1, o); !slices.Equal(got, want) {
+				t.Errorf("with %d bytes left: got %d records back", left, len(got))
+			}
+			if left > 0 && size == SegmentSize {
+				break
+			}
 		}
 	}
 }

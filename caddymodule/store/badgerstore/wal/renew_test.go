@@ -37,38 +37,49 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// TestRenewRefused: a log that works is not renewed. Its segment would get no
-// end, and Open refuses that when a record follows.
-func TestRenewRefused(t *testing.T) {
+// TestRenewBegins: a segment is used again only if nothing of it may be written.
+// A log that works is not renewed: its segment would get no end.
+func TestRenewBegins(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	l, _ := openLog(t, dir, 0, options())
-	add(t, l, "a")
-	if number, err := l.Renew(); err == nil || l.Number() != 1 {
-		t.Errorf("got segment %d, %v", number, err)
-	}
-	add(t, l, "b")
-	if _, left := openLog(t, dir, 1, options()); !slices.Equal(left, []string{"a", "b"}) {
-		t.Errorf("got %q", left)
-	}
-}
-
-// TestRenewAfterEnd: the end of a segment may be written when its sync fails.
-// So this segment is not used again, even if it has no records.
-func TestRenewAfterEnd(t *testing.T) {
-	t.Parallel()
-	l, _ := openLog(t, t.TempDir(), 0, options())
-	l.DataSync = func(f *os.File) error {
-		if f == l.file {
-			return errLost
+	for _, test := range []struct {
+		name string
+		want uint64 // 0 for an error
+		fail func(l *Log, dir string) error
+	}{
+		{"a log that works", 0, func(*Log, string) error { return errLost }},
+		{"a failed sync without records", 1, func(l *Log, _ string) error {
+			l.DataSync = loses
+			l.dirty.Store(true)
+			return l.Sync()
+		}},
+		{"the sync of the end of a segment", 2, func(l *Log, _ string) error {
+			current := l.file
+			l.DataSync = func(f *os.File) error {
+				if f == current {
+					return errLost
+				}
+				return dataSync(f)
+			}
+			return l.Rotate()
+		}},
+		{"a part of the first record", 2, func(l *Log, dir string) (err error) {
+			if l.file, err = os.Open(segmentPath(dir, 1)); err != nil { // it is read-only
+				t.Fatal(err)
+			}
+			err = l.Append([]byte("refused"))
+			l.dirty.Store(false) // as a sync does that began before
+			return err
+		}},
+	} {
+		dir := t.TempDir()
+		l, _ := openLog(t, dir, 0, options())
+		if err := test.fail(l, dir); err == nil {
+			t.Fatalf("%s: no failure", test.name)
 		}
-		return dataSync(f)
-	}
-	if err := l.Rotate(); !errors.Is(err, errLost) {
-		t.Fatalf("ending a segment: got %v", err)
-	}
-	if number, err := l.Renew(); number != 2 || err != nil {
-		t.Errorf("renewing: got segment %d, %v, want 2", number, err)
+		l.DataSync = dataSync
+		if number, err := l.Renew(); number != test.want || (err == nil) != (test.want > 0) {
+			t.Errorf("%s: got segment %d, %v, want %d", test.name, number, err, test.want)
+		}
 	}
 }
 
@@ -100,25 +111,5 @@ func TestSyncFailsBeforeEnd(t *testing.T) {
 	}
 	if err := <-synced; !errors.Is(err, errLost) {
 		t.Errorf("syncing: got %v", err)
-	}
-}
-
-// TestRenewAfterPartOfARecord: a failed write of a segment's first record may
-// have left a part of it, so the segment is not used again.
-func TestRenewAfterPartOfARecord(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	l, _ := openLog(t, dir, 0, options())
-	readOnly, err := os.Open(segmentPath(dir, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.file = readOnly
-	if err := l.Append([]byte("refused")); err == nil {
-		t.Fatalf("a record was written to a file that is read-only")
-	}
-	l.dirty.Store(false) // as a sync does that began before
-	if number, err := l.Renew(); number != 2 || err != nil {
-		t.Errorf("renewing: got segment %d, %v, want 2", number, err)
 	}
 }

@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
-
-	"github.com/dgraph-io/ristretto/v2/z"
 )
 
 // extension ends the names of segments. unfinished is added until a segment is
@@ -148,14 +145,6 @@ func writeEmpty(path string, number uint64, size int, fill bool) (*os.File, erro
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
-}
-
-// syncDir syncs the names in a directory. Windows does so without it.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	return z.SyncDir(dir)
 }
 
 // list returns the paths of the files in a directory whose names have an end,

@@ -103,22 +103,6 @@ func TestSequence(t *testing.T) {
 	}
 }
 
-func BenchmarkAppend(b *testing.B) {
-	l, _ := openLog(b, b.TempDir(), 0, options())
-	record := make([]byte, 30)
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := l.Append(record); err != nil {
-			b.Fatal(err)
-		}
-		for l.Ended() != nil {
-			if err := l.Remove(); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-}
-
 // TestTornFirstRecord: a crash leaves a part of the first record of a segment.
 // It must not follow a shorter record that is written over it.
 func TestTornFirstRecord(t *testing.T) {
@@ -153,24 +137,5 @@ func TestDamagedUnneededSegment(t *testing.T) {
 	}
 	if _, err := os.Stat(segmentPath(dir, 1)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the segment that is done with is still there: %v", err)
-	}
-}
-
-// TestSegmentSize: Options.Size decides the size of segments, and with it the
-// size of the largest record.
-func TestSegmentSize(t *testing.T) {
-	t.Parallel()
-	const size = 1 << 12
-	dir := t.TempDir()
-	o := options()
-	o.Size = size
-	l, _ := openLog(t, dir, 0, o)
-	largest := string(make([]byte, size-headerSize-2*wordSize))
-	add(t, l, "small", largest, "small again")
-	if err := l.Append([]byte(largest + "1")); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("a record larger than a segment: got %v, want %v", err, ErrTooLarge)
-	}
-	if l.Number() != 3 {
-		t.Errorf("three records are in %d segments, want 3", l.Number())
 	}
 }
