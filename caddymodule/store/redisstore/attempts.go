@@ -27,7 +27,7 @@ func (s *Store) Attempts() *Attempts { return &Attempts{s.client, s.prefix} }
 
 // Read implements login.Cells.
 func (a *Attempts) Read(ctx context.Context, key login.CellKey) (login.Cell, error) {
-	reply, err := a.client.run(ctx, attemptsReadScript, []string{a.key(key)}, nil)
+	reply, err := a.client.runWithin(ctx, attemptsReadScript, []string{a.key(key)}, nil)
 	if err != nil {
 		return login.Cell{}, err
 	}
@@ -36,7 +36,7 @@ func (a *Attempts) Read(ctx context.Context, key login.CellKey) (login.Cell, err
 
 // Swap implements login.Cells. The expiry is rounded up to milliseconds.
 func (a *Attempts) Swap(ctx context.Context, key login.CellKey, change login.Change) (login.Cell, bool, error) {
-	reply, err := a.client.run(ctx, attemptsSwapScript, []string{a.key(key)}, []string{
+	reply, err := a.client.runWithin(ctx, attemptsSwapScript, []string{a.key(key)}, []string{
 		string(change.Old),
 		string(change.New),
 		strconv.FormatInt(change.Until.UnixMicro(), 10),

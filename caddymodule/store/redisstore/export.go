@@ -90,7 +90,7 @@ func (s *Store) itemsOf(ctx context.Context, member string) ([]store.Item, error
 			return nil, nil // deleted, or not written completely
 		}
 		keys, counts := s.everyKey(id, l)
-		reply, err := s.client.run(ctx, exportScript, keys, []string{l.version})
+		reply, err := s.client.runWithin(ctx, exportScript, keys, []string{l.version})
 		if err != nil {
 			return nil, err
 		}
@@ -250,8 +250,6 @@ func (s *Store) queuedIDs(ctx context.Context) ([]string, error) {
 // queuedItems reads events of the queue. Those that were removed are not in the
 // result.
 func (s *Store) queuedItems(ctx context.Context, ids []string) (items []store.Item, err error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
 	keys := s.queueKeys()
 	replies, err := s.client.doMulti(ctx, 3, func(l *link, i int) rueidis.Completed {
 		switch i {

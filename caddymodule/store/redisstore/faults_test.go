@@ -101,8 +101,7 @@ var faults = []struct {
 	}, 1},
 	{"ScriptsAreFlushed", func(b *breakage) {
 		for range 20 {
-			_, err := b.server.Do("SCRIPT", "FLUSH")
-			check(b, err)
+			do(b, b.server, "SCRIPT", "FLUSH")
 			b.recover()
 		}
 	}, 0},

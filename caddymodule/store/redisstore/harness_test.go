@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
@@ -39,6 +40,29 @@ func check(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// do sends a command to a server, and returns the reply.
+func do(t testing.TB, server *redistest.Server, command ...string) any {
+	t.Helper()
+	reply, err := server.Do(command...)
+	check(t, err)
+	return reply
+}
+
+// keysOf returns the keys of a server with names of a pattern.
+func keysOf(t testing.TB, server *redistest.Server, pattern string) (keys []string) {
+	t.Helper()
+	for _, key := range do(t, server, "KEYS", pattern).([]any) {
+		keys = append(keys, key.(string))
+	}
+	return keys
+}
+
+// put writes an account.
+func put(t testing.TB, s *redisstore.Store, id string) error {
+	_, err := storetest.PutAccount(t.Context(), s, store.Account{ID: id, Plan: "starter"})
+	return err
 }
 
 // times returns how often a test does something.

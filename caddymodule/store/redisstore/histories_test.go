@@ -186,8 +186,7 @@ func TestHistories(t *testing.T) {
 			check(r, s.Restart())
 		}},
 		{"ScriptsAreFlushed", func(r *recorder, s *redistest.Server, _ *redistest.Proxy) {
-			_, err := s.Do("SCRIPT", "FLUSH")
-			check(r, err)
+			do(r, s, "SCRIPT", "FLUSH")
 		}},
 		{"RepliesAreLost", func(r *recorder, _ *redistest.Server, p *redistest.Proxy) {
 			p.CutReplies(1)
@@ -245,42 +244,5 @@ func (r *recorder) refuseChanged() {
 	}
 	if got := porcupine.CheckOperationsTimeout(counter(r.most), changed, time.Minute); got == porcupine.Ok {
 		r.Error("the history with one call too many is accepted")
-	}
-}
-
-// TestCounterModel: the model knows which histories are possible.
-func TestCounterModel(t *testing.T) {
-	t.Parallel()
-	lost, end := outcome{unknown: true}, int64(math.MaxInt64)
-	admits := func(used int64) outcome { return outcome{admitted: true, used: used} }
-	type step struct {
-		kind     int
-		call     int64
-		returned int64
-		got      outcome
-	}
-	for _, test := range []struct {
-		name  string
-		steps []step
-		want  porcupine.CheckResult
-	}{
-		{"the limit", []step{{take, 1, 2, admits(1)}, {take, 3, 4, admits(2)}, {take, 5, 6, outcome{used: 2}}}, porcupine.Ok},
-		{"one call too many", []step{{take, 1, 2, admits(1)}, {take, 3, 4, admits(2)}, {take, 5, 6, admits(3)}}, porcupine.Illegal},
-		{"one count twice", []step{{take, 1, 4, admits(1)}, {take, 2, 3, admits(1)}}, porcupine.Illegal},
-		{"refused too early", []step{{take, 1, 2, admits(1)}, {take, 3, 4, outcome{used: 1}}}, porcupine.Illegal},
-		{"a lost call counted", []step{{take, 1, end, lost}, {take, 3, 4, admits(2)}}, porcupine.Ok},
-		{"a lost call not counted", []step{{take, 1, end, lost}, {take, 3, 4, admits(1)}}, porcupine.Ok},
-		{"a lost call counted twice", []step{{take, 1, end, lost}, {read, 3, 4, outcome{used: 2}}}, porcupine.Illegal},
-		{"a refund", []step{{take, 1, 2, admits(1)}, {giveBack, 3, 4, outcome{}}, {read, 5, 6, outcome{}}}, porcupine.Ok},
-		{"a refund forgotten", []step{{take, 1, 2, admits(1)}, {giveBack, 3, 4, outcome{}}, {read, 5, 6, outcome{used: 1}}}, porcupine.Illegal},
-		{"a count lost", []step{{take, 1, 2, admits(1)}, {read, 3, 4, outcome{}}}, porcupine.Illegal},
-	} {
-		var history []porcupine.Operation
-		for i, s := range test.steps {
-			history = append(history, porcupine.Operation{ClientId: i, Input: operation{s.kind, account}, Call: s.call, Output: s.got, Return: s.returned})
-		}
-		if got := porcupine.CheckOperationsTimeout(counter(2), history, time.Minute); got != test.want {
-			t.Errorf("%s: got %s, want %s", test.name, got, test.want)
-		}
 	}
 }

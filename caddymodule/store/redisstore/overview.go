@@ -55,33 +55,28 @@ func (s *Store) count(ctx context.Context, keys liveKeys) {
 	if len(keys.live)+len(keys.ended) == 0 {
 		return
 	}
-	_, err := s.client.doMulti(ctx, 2, func(l *link, i int) rueidis.Completed {
+	n := 1 + len(keys.live)
+	if len(keys.ended) > 0 {
+		n++
+	}
+	_, err := s.client.doMulti(ctx, n, func(l *link, i int) rueidis.Completed {
 		switch {
 		case i == 0:
 			return l.B().Zremrangebyscore().Key(s.liveKeysKey()).Min("-inf").Max(decimal(s.Now().UnixMilli())).Build()
-		case len(keys.live) == 0:
-			return l.B().Zrem().Key(s.liveKeysKey()).Member(keys.ended...).Build()
+		case i <= len(keys.live):
+			k := keys.live[i-1]
+			return l.B().Zadd().Key(s.liveKeysKey()).ScoreMember().ScoreMember(expiryScore(k), k.ID).Build()
 		}
-		add := l.B().Zadd().Key(s.liveKeysKey()).ScoreMember()
-		for _, k := range keys.live {
-			add = add.ScoreMember(expiryScore(k), k.ID)
-		}
-		return add.Build()
+		return l.B().Zrem().Key(s.liveKeysKey()).Member(keys.ended...).Build()
 	})
 	if err != nil {
 		s.client.options.Logger.Warn("counting live keys", slog.Any("error", err))
 	}
-	if len(keys.live) > 0 && len(keys.ended) > 0 {
-		s.count(ctx, liveKeys{ended: keys.ended})
-	}
 }
 
-// Totals implements store.Overview. A key counts since it was created or changed
-// by this version or a later one: those of earlier versions are missing until
-// they change. After a lost write, the number can be wrong by the keys of that write.
+// Totals implements store.Overview. After a lost write, the number of keys can be
+// wrong by the keys of that write.
 func (s *Store) Totals(ctx context.Context) (store.Totals, error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
 	replies, err := s.client.doMulti(ctx, 2, func(l *link, i int) rueidis.Completed {
 		if i == 0 {
 			return l.B().Zcard().Key(s.indexKey()).Build()
@@ -120,8 +115,6 @@ func (s *Store) CountsOfAccounts(ctx context.Context, accounts []string, first, 
 // countsIn reads the hashes of some accounts in the month that begins on a
 // day.
 func (s *Store) countsIn(ctx context.Context, first calendar.Day, accounts []string) ([]map[string]string, error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
 	month, _ := dateOf(first)
 	replies, err := s.client.doMulti(ctx, len(accounts), func(l *link, i int) rueidis.Completed {
 		return l.B().Hgetall().Key(s.countsKey(accounts[i], "", month)).Build()
@@ -159,13 +152,11 @@ func (s *Store) FindKey(ctx context.Context, id string) (store.Key, error) {
 
 // keyAmong looks for a key in some accounts.
 func (s *Store) keyAmong(ctx context.Context, members []string, id string) (store.Key, error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
 	accounts := make([]string, len(members))
 	for i, member := range members {
 		accounts[i], _, _ = strings.Cut(member, " ")
 	}
-	replies, err := s.client.doMulti(ctx, len(accounts), func(l *link, i int) rueidis.Completed { return s.getKey(l, accounts[i], id) })
+	replies, err := s.client.doMulti(ctx, len(accounts), func(l *link, i int) rueidis.Completed { return s.getKey(l.B(), accounts[i], id) })
 	if err != nil {
 		return store.Key{}, err
 	}

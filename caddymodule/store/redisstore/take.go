@@ -255,12 +255,10 @@ func (t *taking) read(r *reader, rooms []store.Room) error {
 
 // GiveBack implements store.Counter.
 func (s *Store) GiveBack(ctx context.Context, call store.Call) error {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
 	t := s.newTaking(&call, nil)
 	args := t.appendSeen([]string{number(uint64(call.Handle)), decimal(call.Weight()), countsExpire(call.Day), t.day, call.Endpoint})
 	sent := time.Now()
-	reply, err := s.client.run(ctx, giveBackScript, t.monthKeys(), args)
+	reply, err := s.client.runWithin(ctx, giveBackScript, t.monthKeys(), args)
 	if err != nil {
 		return err
 	}

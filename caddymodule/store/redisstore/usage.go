@@ -63,8 +63,6 @@ func (l *loaded) holders() []string {
 
 // Counts implements store.Usage.
 func (s *Store) Counts(ctx context.Context, account, key string, first, last calendar.Day) (list []store.Count, err error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
 	months := monthsOf(first, last)
 	replies, err := s.client.doMulti(ctx, len(months), func(l *link, i int) rueidis.Completed {
 		month, _ := dateOf(months[i])
@@ -120,9 +118,7 @@ func (s *Store) ResetCounts(ctx context.Context, account, endpoint string, day c
 	for _, holder := range l.holders() {
 		keys = append(keys, s.countsKey(account, holder, month))
 	}
-	_, err = s.client.write(ctx, func(c rueidis.CoreClient) rueidis.RedisResult {
-		return resetScript.exec(ctx, c, keys, []string{ofMonth, endpoint, countsExpire(day)})
-	})
+	_, err = s.client.runWrite(ctx, resetScript, keys, []string{ofMonth, endpoint, countsExpire(day)})
 	return err
 }
 
