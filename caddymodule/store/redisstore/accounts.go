@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -83,7 +82,7 @@ func (s *Store) Account(ctx context.Context, id string) (store.Account, error) {
 	if err != nil {
 		return store.Account{}, err
 	}
-	state, err := accountOf(id, reply)
+	state, err := decodeAccount(id, reply)
 	if err != nil {
 		return store.Account{}, err
 	}
@@ -95,14 +94,6 @@ func (s *Store) Account(ctx context.Context, id string) (store.Account, error) {
 
 func (s *Store) getAccount(b rueidis.Builder, id string) rueidis.Completed {
 	return b.Hmget().Key(s.accountKey(id)).Field("i", "v", "p", "d", "c", "o", "l").Build()
-}
-
-func accountOf(id string, reply rueidis.RedisMessage) (*state, error) {
-	values, err := reply.ToArray()
-	if err != nil {
-		return nil, damaged("account "+id, err)
-	}
-	return decodeAccount(id, values)
 }
 
 // ListAccounts implements store.Accounts.
@@ -149,7 +140,7 @@ func (s *Store) accountsOf(ctx context.Context, members []string) (list []store.
 		return nil, err
 	}
 	for i, reply := range replies {
-		state, err := accountOf(ids[i], reply)
+		state, err := decodeAccount(ids[i], reply)
 		if err != nil {
 			return nil, err
 		}
@@ -190,10 +181,7 @@ func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 
 // remove deletes an account and all that is in its slot.
 func (s *Store) remove(ctx context.Context, id string, l *loaded) error {
-	keys := append(s.stateKeys(id), s.recentKey(id))
-	for _, holder := range l.holders() {
-		keys = append(keys, s.allCountKeys(id, holder)...)
-	}
+	keys, _ := s.everyKey(id, l)
 	epoch := s.epoch(id)
 	epoch.Add(1)
 	defer epoch.Add(1)
@@ -229,5 +217,5 @@ func (s *Store) unlist(ctx context.Context, id string, l *loaded) {
 		s.client.options.Logger.Warn("deleting an account from the list of accounts", slog.Any("error", err))
 	}
 	s.forget(ctx, id, dead)
-	s.count(ctx, liveKeys{ended: slices.Collect(maps.Keys(l.tokens))})
+	s.count(ctx, nil, dead)
 }

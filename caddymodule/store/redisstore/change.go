@@ -43,19 +43,15 @@ func decodeLoaded(account string, reply []rueidis.RedisMessage) (*loaded, error)
 	if len(reply) < 2 {
 		return nil, damaged("account "+account, errShort)
 	}
-	values, err := reply[0].ToArray()
+	state, err := decodeAccount(account, reply[0])
 	if err != nil {
-		return nil, damaged("account "+account, err)
-	}
-	l := &loaded{tokens: map[string]token.Hash{}}
-	if l.state, err = decodeAccount(account, values); err != nil {
 		return nil, err
 	}
+	l := &loaded{state: state, tokens: map[string]token.Hash{}, rows: map[string]string{}}
 	fields, err := reply[1].AsStrMap()
 	if err != nil {
 		return nil, damaged("account "+account, err)
 	}
-	l.rows = map[string]string{}
 	for field, row := range fields {
 		id, isKey := strings.CutPrefix(field, "k:")
 		if !isKey {
@@ -100,7 +96,9 @@ func (s *Store) change(ctx context.Context, account string, edit func(*loaded) e
 		err = s.save(ctx, account, before, l, dead)
 		if err == nil {
 			s.forget(ctx, account, dead)
-			s.count(ctx, l.changedKeys(dead))
+			if len(l.changed)+len(dead) > 0 {
+				s.count(ctx, l.changed, dead)
+			}
 			return nil
 		}
 		if !errors.Is(err, errConflict) {

@@ -57,8 +57,7 @@ func TestNoDialStorm(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			proxy := redistest.StartProxy(t, server.Addr())
-			s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 200 * time.Millisecond})
-			check(t, put(t, s, account))
+			s := openReady(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 200 * time.Millisecond})
 			check(t, test.begin(server, proxy))
 			before, began := proxy.Dials(), time.Now()
 			const length = 1500 * time.Millisecond
@@ -70,9 +69,7 @@ func TestNoDialStorm(t *testing.T) {
 				calls.Go(func() { takeOne(t, s) })
 			}
 			calls.Wait()
-			dials := proxy.Dials() - before
-			t.Logf("%d connections in %v", dials, length)
-			if dials > 50 {
+			if dials := proxy.Dials() - before; dials > 50 {
 				t.Errorf("%d connections in %v", dials, length)
 			}
 		})
@@ -84,17 +81,15 @@ func TestNoDialStorm(t *testing.T) {
 func TestStalledCallsEnd(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
-	const timeout = time.Second
-	s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: timeout})
-	check(t, put(t, s, account))
+	s := openReady(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: time.Second})
 	proxy.Stall()
 	var calls sync.WaitGroup
 	for range redisstore.DefaultInFlight + 500 {
 		calls.Go(func() {
-			began := time.Now()
+			// A call that a full queue held up would end with its connection.
 			err := takeOne(t, s)
-			if took := time.Since(began); !errors.Is(err, store.ErrUnavailable) || took > 5*timeout {
-				t.Errorf("got %v after %v, want %v", err, took, store.ErrUnavailable)
+			if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "requests are waiting") {
+				t.Errorf("got %v, want the end of the timeout", err)
 			}
 		})
 	}
@@ -109,8 +104,7 @@ func TestDeadlineOfOneCall(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr())
-	s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 10 * time.Second})
-	check(t, put(t, s, account))
+	s := openReady(t, redisstore.Options{URL: "redis://" + proxy.Addr()})
 	dials := proxy.Dials()
 	check(t, server.Pause())
 	patient := make(chan error, 10)
@@ -139,8 +133,7 @@ func TestDeadlineOfOneCall(t *testing.T) {
 func TestCloseWithoutServer(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
-	s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 200 * time.Millisecond})
-	check(t, put(t, s, account))
+	s := openReady(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 200 * time.Millisecond})
 	proxy.Stall()
 	s.Record(store.Record{Account: account, At: time.Now(), Endpoint: "convert"})
 	if err := s.Close(); !errors.Is(err, store.ErrUnavailable) {
@@ -149,31 +142,6 @@ func TestCloseWithoutServer(t *testing.T) {
 	if err := takeOne(t, s); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("a call after Close: got %v, want %v", err, store.ErrClosed)
 	}
-}
-
-// TestInFlight: calls above the number in flight fail at once.
-func TestInFlight(t *testing.T) {
-	t.Parallel()
-	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
-	const most = 20
-	s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 10 * time.Second, InFlight: most})
-	check(t, put(t, s, account))
-	proxy.Stall()
-	ended := make(chan error)
-	for range most + 5 {
-		go func() { ended <- takeOne(t, s) }()
-	}
-	// The others wait until the network is back.
-	for range 5 {
-		if err := <-ended; !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) || !strings.Contains(err.Error(), "20 requests are waiting") {
-			t.Errorf("got %v, want that 20 requests are waiting", err)
-		}
-	}
-	check(t, proxy.Resume())
-	for range most {
-		<-ended // the request that looks at the server may have one place
-	}
-	works(t, s)
 }
 
 // TestAwayAtStart: a store whose server is away works when it comes.
@@ -223,18 +191,4 @@ func TestOldServer(t *testing.T) {
 		}
 	})
 	refuses(t, openAny(t, redisstore.Options{URL: "redis://" + proxy.Addr()}), `version is "6.`)
-}
-
-// TestUserWithoutInfo: a user that may not run INFO gets a warning, and the
-// store works.
-func TestUserWithoutInfo(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, "user gate on >secret ~* &* +@all -info", "maxmemory-policy allkeys-lru")
-	var log journal
-	s := openStore(t, redisstore.Options{URL: userOf(t, server.URL(), "gate", "secret"), Logger: log.logger()})
-	check(t, put(t, s, account))
-	works(t, s)
-	if !log.has("level=WARN") || !log.has("may not run INFO") {
-		t.Errorf("the log has no warning: %s", log.text.String())
-	}
 }

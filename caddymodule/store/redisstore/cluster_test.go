@@ -39,7 +39,7 @@ func halve(t *testing.T, cluster *redistest.Cluster) *redistest.Move {
 func TestTryAgain(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
-	f := newFleet(t, redisstore.Options{URL: cluster.URL(), Timeout: 10 * time.Second})
+	f := newFleet(t, redisstore.Options{URL: cluster.URL()})
 	f.take(0, f.call(), daily(9))
 	half := halve(t, cluster)
 	errs := make(chan error, len(f.gates))
@@ -121,8 +121,7 @@ func TestServerWithLayoutDown(t *testing.T) {
 		prefix += "-"
 	}
 	down := owner(t, cluster, prefix+":layout")
-	s := openStore(t, redisstore.Options{URL: cluster.URL(), Prefix: prefix, Timeout: 2 * time.Second})
-	check(t, put(t, s, account))
+	s := openReady(t, redisstore.Options{URL: cluster.URL(), Prefix: prefix, Timeout: 2 * time.Second})
 	check(t, down.Kill())
 	do(t, other, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	await(t, "a call over a new connection", func() bool { return takeOne(t, s) == nil })

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -78,20 +79,14 @@ func encodeAccount(s *state) ([]string, error) {
 }
 
 // decodeAccount reads the values of the fields i, v, p, d, c, o and l.
-func decodeAccount(id string, values []rueidis.RedisMessage) (*state, error) {
-	s := &state{}
-	if len(values) != 7 {
-		return nil, damaged("account "+id, errShort)
+func decodeAccount(id string, reply rueidis.RedisMessage) (*state, error) {
+	text, err := reply.AsStrSlice() // a missing field is empty
+	if err != nil || len(text) != 7 {
+		return nil, damaged("account "+id, cmp.Or(err, errShort))
 	}
-	if values[0].IsNil() {
+	s := &state{handle: text[0], version: text[1]}
+	if !s.exists() {
 		return s, nil
-	}
-	text := make([]string, len(values))
-	for i := range values {
-		var err error
-		if text[i], err = values[i].ToString(); err != nil {
-			return nil, damaged("account "+id, err)
-		}
 	}
 	created, err := strconv.ParseInt(text[4], 10, 64)
 	if err != nil {
@@ -104,7 +99,6 @@ func decodeAccount(id string, values []rueidis.RedisMessage) (*state, error) {
 	for i := range overrides {
 		overrides[i].CreatedAt, overrides[i].ExpiresAt = overrides[i].CreatedAt.UTC(), overrides[i].ExpiresAt.UTC()
 	}
-	s.handle, s.version = text[0], text[1]
 	s.account = store.Account{ID: id, Plan: text[2], Label: text[6], Disabled: text[3] == "1", CreatedAt: fromNanos(created), Overrides: overrides}
 	return s, nil
 }

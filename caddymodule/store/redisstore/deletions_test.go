@@ -131,8 +131,7 @@ func TestFailedChangeKeepsToken(t *testing.T) {
 func TestTokenOutlivesKey(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := openStore(t, redisstore.Options{URL: server.URL()})
-	newAccount(t, s, account)
+	s := openReady(t, redisstore.Options{URL: server.URL()})
 	hash, now := hashOf("short"), time.Now()
 	key := store.Key{ID: "short", Account: account, Kind: token.Key, Name: "short", CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
 	check(t, s.CreateKey(t.Context(), key, hash))

@@ -69,11 +69,11 @@ func (s *Store) ClaimEvents(ctx context.Context, now time.Time, lease time.Durat
 		return nil, err
 	}
 	for r := (reader{reply: reply}); len(r.reply) > 0; {
-		id, row, attempts := r.next(), r.next(), r.int()
+		id, row, attempts := r.text(), r.text(), r.int()
 		if r.err != nil {
 			return nil, damaged("reply", r.err)
 		}
-		e, err := eventOf(id, row)
+		e, err := decodeEvent(id, row)
 		if err != nil {
 			return nil, err
 		}
@@ -81,18 +81,6 @@ func (s *Store) ClaimEvents(ctx context.Context, now time.Time, lease time.Durat
 		list = append(list, e)
 	}
 	return list, nil
-}
-
-func eventOf(id, row rueidis.RedisMessage) (store.Event, error) {
-	name, err := id.ToString()
-	if err != nil {
-		return store.Event{}, damaged("an event", err)
-	}
-	text, err := row.ToString()
-	if err != nil {
-		return store.Event{}, damaged("event "+name, err)
-	}
-	return decodeEvent(name, text)
 }
 
 // RetryEvent implements store.Events.

@@ -34,7 +34,7 @@ func TestFailover(t *testing.T) {
 			sentinel := redistest.StartSentinel(t, 1)
 			master := sentinel.Servers[0]
 			f := newFleet(t, redisstore.Options{URL: sentinel.URL()})
-			revoked := f.revoke(redisstore.Options{URL: sentinel.URL(), WaitReplicas: 1, Timeout: 10 * time.Second})
+			revoked := f.revoke(redisstore.Options{URL: sentinel.URL(), WaitReplicas: 1})
 			p := f.start(f.call(), daily(1<<40))
 			p.await("calls", func() bool { return p.served() > 100 })
 			test.fail(t, sentinel, master)
@@ -84,7 +84,7 @@ func TestWaitReplicas(t *testing.T) {
 	server := redistest.Start(t)
 	url := server.URL()
 	hash := newAccount(t, openStore(t, redisstore.Options{URL: url}), account)
-	s := openStore(t, redisstore.Options{URL: url, WaitReplicas: 1, Timeout: 300 * time.Millisecond})
+	s := openStore(t, redisstore.Options{URL: url, WaitReplicas: 1, Timeout: time.Second})
 	_, err := s.Grant(t.Context(), hash, s.Now()) // caches it
 	check(t, err)
 	_, err = storetest.PutAccount(t.Context(), s, store.Account{ID: account, Plan: "pro"})

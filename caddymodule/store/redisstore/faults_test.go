@@ -32,7 +32,7 @@ func TestExact(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFleet(t, redisstore.Options{URL: server.URL(), Prefix: prefix(t), Timeout: 10 * time.Second})
+			f := newFleet(t, redisstore.Options{URL: server.URL(), Prefix: prefix(t)})
 			own := append([]store.Limit(nil), limits...)
 			for n := range own {
 				own[n].Max = 2 * most

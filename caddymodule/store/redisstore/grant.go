@@ -92,10 +92,10 @@ func (s *Store) readGrant(ctx context.Context, of hint, hash token.Hash, now tim
 // decodeGrant returns what a token or an account grants by the reply of
 // grantScript.
 func decodeGrant(of hint, hash token.Hash, reply []rueidis.RedisMessage, now time.Time) (store.Grant, error) {
-	if len(reply) < 8 {
+	if len(reply) < 3 {
 		return store.Grant{}, damaged("account "+of.account, errShort)
 	}
-	state, err := decodeAccount(of.account, reply[1:8])
+	state, err := decodeAccount(of.account, reply[1])
 	if err != nil {
 		return store.Grant{}, err
 	}
@@ -112,10 +112,10 @@ func decodeGrant(of hint, hash token.Hash, reply []rueidis.RedisMessage, now tim
 	if of.key == "" {
 		return grant, nil
 	}
-	if len(reply) < 9 || reply[8].IsNil() {
+	if reply[2].IsNil() {
 		return store.Grant{}, store.ErrNoGrant
 	}
-	text, err := reply[8].ToString()
+	text, err := reply[2].ToString()
 	if err != nil {
 		return store.Grant{}, damaged("key "+of.key, err)
 	}

@@ -92,6 +92,14 @@ func openStore(t testing.TB, o redisstore.Options) *redisstore.Store {
 	return s
 }
 
+// openReady opens a store and creates the account.
+func openReady(t testing.TB, o redisstore.Options) *redisstore.Store {
+	t.Helper()
+	s := openStore(t, o)
+	await(t, "the account", func() bool { return put(t, s, account) == nil })
+	return s
+}
+
 // journal collects what a store logs.
 type journal struct {
 	mu   sync.Mutex
@@ -141,6 +149,7 @@ func newKey(t testing.TB, s *redisstore.Store, account, id string) token.Hash {
 type fleet struct {
 	testing.TB
 	gates  []*redisstore.Store
+	admin  *redisstore.Store // with a long timeout
 	hash   token.Hash
 	handle store.Handle // of the account
 	day    calendar.Day
@@ -155,8 +164,10 @@ func newFleet(t testing.TB, o redisstore.Options) *fleet {
 	for range 3 {
 		f.gates = append(f.gates, openStore(t, o))
 	}
-	f.hash = newAccount(t, f.gates[0], account)
-	grant, err := f.gates[0].Confirm(t.Context(), f.hash, time.Now())
+	o.Timeout = 0
+	f.admin = openStore(t, o)
+	f.hash = newAccount(t, f.admin, account)
+	grant, err := f.admin.Confirm(t.Context(), f.hash, time.Now())
 	check(t, err)
 	f.handle = grant.Handle
 	return f

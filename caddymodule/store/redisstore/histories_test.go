@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -180,13 +179,9 @@ func TestHistories(t *testing.T) {
 		name string
 		run  func(*recorder, *redistest.Server, *redistest.Proxy)
 	}{
-		{"None", func(*recorder, *redistest.Server, *redistest.Proxy) {}},
 		{"ServerIsKilled", func(r *recorder, s *redistest.Server, _ *redistest.Proxy) {
 			check(r, s.Kill())
 			check(r, s.Restart())
-		}},
-		{"ScriptsAreFlushed", func(r *recorder, s *redistest.Server, _ *redistest.Proxy) {
-			do(r, s, "SCRIPT", "FLUSH")
 		}},
 		{"RepliesAreLost", func(r *recorder, _ *redistest.Server, p *redistest.Proxy) {
 			p.CutReplies(1)
@@ -208,7 +203,7 @@ func TestHistories(t *testing.T) {
 			var accounts []string
 			for i := range times(400) {
 				accounts = append(accounts, fmt.Sprintf("acc_h%d", i))
-				newAccount(t, f.gates[0], accounts[i])
+				newAccount(t, f.admin, accounts[i])
 			}
 			const clients = 9
 			operations := times(10_000)
@@ -222,27 +217,9 @@ func TestHistories(t *testing.T) {
 				fault.run(r, server, proxy)
 			}
 			running.Wait()
-			t.Logf("%d operations on %d accounts, %d without a reply", len(r.history), len(accounts), r.unknown)
 			if got := porcupine.CheckOperationsTimeout(counter(r.most), r.history, time.Minute); got != porcupine.Ok {
 				t.Errorf("the history is not that of one counter for each account: %s", got)
 			}
-			r.refuseChanged()
 		})
-	}
-}
-
-// refuseChanged checks that the model refuses the same history if a call that
-// was refused is one that was admitted.
-func (r *recorder) refuseChanged() {
-	r.Helper()
-	changed := slices.Clone(r.history)
-	for i, o := range changed {
-		if got := o.Output.(outcome); o.Input.(operation).kind == take && !got.admitted && !got.unknown {
-			changed[i].Output = outcome{admitted: true, used: r.most}
-			break
-		}
-	}
-	if got := porcupine.CheckOperationsTimeout(counter(r.most), changed, time.Minute); got == porcupine.Ok {
-		r.Error("the history with one call too many is accepted")
 	}
 }

@@ -27,7 +27,7 @@ func TestLateCalls(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			proxy := redistest.StartProxy(t, server.Addr())
-			f := newFleet(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 300 * time.Millisecond})
+			f := newFleet(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: time.Second})
 			for gate := range f.gates {
 				f.take(gate, f.call(), daily(1<<40))
 			}
@@ -65,7 +65,7 @@ func TestServerRefusesWrites(t *testing.T) {
 		t.Run(test.code, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			f := newFleet(t, redisstore.Options{URL: server.URL(), Timeout: 10 * time.Second})
+			f := newFleet(t, redisstore.Options{URL: server.URL()})
 			f.take(0, f.call(), daily(9))
 			do(t, server, "CONFIG", "SET", test.setting, test.refuse)
 			for gate, s := range f.gates {

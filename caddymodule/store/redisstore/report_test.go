@@ -62,7 +62,7 @@ func TestKnownEventsExpire(t *testing.T) {
 func TestClaimReadsDueEvents(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := openStore(t, redisstore.Options{URL: server.URL(), Timeout: 10 * time.Second})
+	s := openStore(t, redisstore.Options{URL: server.URL()})
 	now := time.Now()
 	const waiting = 300
 	for i := range waiting {

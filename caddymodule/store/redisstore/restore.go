@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,14 +96,28 @@ func (r *restore) begin(ctx context.Context) error {
 	if err := r.checkEmpty(ctx); err != nil {
 		return err
 	}
-	before, err := r.mark(ctx)
+	reply, err := r.client.one(ctx, func(b rueidis.Builder) rueidis.Completed {
+		return b.Set().Key(r.client.layoutKey()).Value(unfinished).Get().Build()
+	})
 	if err != nil {
 		return err
 	}
-	// A gate may have begun in the meantime. Those after the mark do not.
-	if err = r.checkEmpty(ctx); err == nil {
-		var left time.Duration
-		if left, err = r.presence(ctx); err == nil && left > 0 {
+	before := layout
+	if !reply.IsNil() {
+		before, err = reply.ToString()
+	}
+	switch {
+	case err != nil:
+		return damaged("layout", err)
+	case before == unfinished:
+		return fmt.Errorf("%w: %w", store.ErrNotEmpty, r.client.errUnfinished())
+	case before != layout:
+		err = fmt.Errorf("%w: its data has layout %q", store.ErrNotEmpty, before)
+	default:
+		// A gate may have begun in the meantime. Those after the mark do not.
+		err = r.checkEmpty(ctx)
+		left, failed := r.presence(ctx)
+		if err = cmp.Or(err, failed); err == nil && left > 0 {
 			err = fmt.Errorf("%w: a gate has just connected to %s", store.ErrInUse, r.client.options.Name())
 		}
 	}
@@ -110,27 +125,6 @@ func (r *restore) begin(ctx context.Context) error {
 		return errors.Join(err, r.setLayout(context.WithoutCancel(ctx), before))
 	}
 	return nil
-}
-
-// mark sets the layout of data that is not finished, and returns the one before.
-func (r *restore) mark(ctx context.Context) (before string, err error) {
-	reply, err := r.client.one(ctx, func(b rueidis.Builder) rueidis.Completed {
-		return b.Set().Key(r.client.layoutKey()).Value(unfinished).Get().Build()
-	})
-	if err != nil || reply.IsNil() {
-		return layout, err
-	}
-	if before, err = reply.ToString(); err != nil {
-		return "", damaged("layout", err)
-	}
-	switch before {
-	case layout:
-		return before, nil
-	case unfinished:
-		return "", fmt.Errorf("%w: %w", store.ErrNotEmpty, r.client.errUnfinished())
-	}
-	err = fmt.Errorf("%w: its data has layout %q", store.ErrNotEmpty, before)
-	return "", errors.Join(err, r.setLayout(context.WithoutCancel(ctx), before))
 }
 
 func (r *restore) setLayout(ctx context.Context, value string) error {

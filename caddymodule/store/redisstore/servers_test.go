@@ -31,8 +31,7 @@ func setPolicy(t testing.TB, server *redistest.Server, policy string) {
 // prepare creates the account on a server, whatever its policy is.
 func prepare(t testing.TB, server *redistest.Server) {
 	t.Helper()
-	s := openStore(t, redisstore.Options{URL: server.URL(), AllowEviction: true})
-	check(t, put(t, s, account))
+	s := openReady(t, redisstore.Options{URL: server.URL(), AllowEviction: true})
 	check(t, s.Close())
 }
 
@@ -70,8 +69,8 @@ func clients(t testing.TB, s *redisstore.Store) (served *atomic.Int64, stop func
 
 // TestReplicaBehindAddress: after a failover, an address leads to the old
 // master for a while, which is a replica then. The store leaves it when the
-// address leads to the new master. A store that may not ask for the role of a
-// server knows it by READONLY.
+// address leads to the new master. A store that may not run INFO logs a warning,
+// and knows a replica by READONLY.
 func TestReplicaBehindAddress(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -80,7 +79,8 @@ func TestReplicaBehindAddress(t *testing.T) {
 		right  string
 		reason string
 	}{
-		{"OldConnections", false, "+info", "the server is a replica"}, {"NewConnections", true, "+info", "the server is a replica"},
+		{"OldConnections", false, "+info", "the server is a replica"},
+		{"NewConnections", true, "+info", "the server is a replica"},
 		{"WithoutInfo", false, "-info", "READONLY"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -90,8 +90,12 @@ func TestReplicaBehindAddress(t *testing.T) {
 			prepare(t, old)
 			prepare(t, next)
 			address := redistest.StartProxy(t, old.Addr())
-			s := openStore(t, redisstore.Options{URL: "redis://gate:secret@" + address.Addr()})
+			var log journal
+			s := openStore(t, redisstore.Options{URL: "redis://gate:secret@" + address.Addr(), Logger: log.logger()})
 			works(t, s)
+			if got := log.has("may not run INFO"); got != (test.right == "-info") {
+				t.Errorf("the log has a warning: %t", got)
+			}
 			dials := address.Dials()
 			follow(t, old, next)
 			if test.cut {
@@ -152,8 +156,7 @@ func TestEviction(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr())
-	s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 100 * time.Millisecond})
-	await(t, "an account", func() bool { return put(t, s, account) == nil })
+	s := openReady(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 100 * time.Millisecond})
 	works(t, s)
 	setPolicy(t, server, "allkeys-lru")
 	const reason = `maxmemory-policy "allkeys-lru"`

@@ -20,8 +20,7 @@ func TestAbandonedCallsCount(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
 	const most = 8
-	s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 100 * time.Millisecond, InFlight: most})
-	check(t, put(t, s, account))
+	s := openReady(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 100 * time.Millisecond, InFlight: most})
 	proxy.Stall()
 	all := func() []error {
 		errs := make([]error, most)
@@ -52,8 +51,7 @@ func TestAbandonedCallsCount(t *testing.T) {
 func TestFailedDialsAreKnown(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := openStore(t, redisstore.Options{URL: server.URL()})
-	check(t, put(t, s, account))
+	s := openReady(t, redisstore.Options{URL: server.URL()})
 	works(t, s)
 	check(t, server.Kill())
 	refuses(t, s, "connecting to the server")

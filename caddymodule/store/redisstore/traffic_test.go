@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -46,7 +45,7 @@ func (r *trips) want(what string, want int) {
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := newFleet(t, redisstore.Options{URL: server.URL(), Timeout: 10 * time.Second})
+	f := newFleet(t, redisstore.Options{URL: server.URL()})
 	limits := []store.Limit{
 		{Endpoint: "convert", Period: store.Day, Max: 1000}, {Endpoint: store.All, Period: store.Month, Max: 1000},
 		{Endpoint: "convert", Period: store.Hour, Max: 1000},
@@ -148,7 +147,7 @@ func (f *fleet) use() {
 func TestKeysExpire(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := newFleet(t, redisstore.Options{URL: server.URL(), Timeout: 10 * time.Second})
+	f := newFleet(t, redisstore.Options{URL: server.URL()})
 	expiring := store.Key{ID: "key_expiring", Account: account, Kind: token.Key, Name: "expiring", CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)}
 	check(t, f.gates[0].CreateKey(t.Context(), expiring, hashOf(expiring.ID)))
 	f.use()
@@ -184,24 +183,5 @@ func TestKeysExpire(t *testing.T) {
 		if strings.Contains(key, account) && !strings.Contains(key, ":b:") || strings.HasPrefix(key, "tollgate:t:") {
 			t.Errorf("%s is left of a deleted account", key)
 		}
-	}
-}
-
-// TestCountsTraffic: the counts of many days need one command for each account
-// and month, whether the accounts have counts or not.
-func TestCountsTraffic(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	f := newFleet(t, redisstore.Options{URL: server.URL(), Timeout: 10 * time.Second})
-	f.take(0, f.call(), nil)
-	check(t, server.Watch())
-	last := calendar.Day(20_000) // 2024-10-04
-	_, err := f.gates[0].CountsOfAccounts(t.Context(), []string{account, "acc_other"}, last-89, last)
-	check(t, err)
-	sent, err := server.Sent()
-	check(t, err)
-	const want = 2 * 4 // July to October
-	if got := strings.Count(strings.Join(sent, "\n"), "HGETALL"); got != want {
-		t.Errorf("%d commands, want %d:\n%s", got, want, strings.Join(sent, "\n"))
 	}
 }
