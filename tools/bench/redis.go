@@ -209,11 +209,9 @@ func countTrips(ctx context.Context, g *gate, r *redis, rounds int) (trips value
 			return nil, err
 		}
 	}
-	monitor, err := r.OpenMonitor()
-	if err != nil {
+	if err := r.Watch(); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, monitor.Close()) }()
 	before := 0
 	for range rounds {
 		perCall := make(values, 0, tripCalls)
@@ -221,7 +219,7 @@ func countTrips(ctx context.Context, g *gate, r *redis, rounds int) (trips value
 			if _, err := c.call(); err != nil {
 				return nil, err
 			}
-			sent, _, err := monitor.Commands()
+			sent, err := r.Sent()
 			if err != nil {
 				return nil, err
 			}
@@ -229,6 +227,9 @@ func countTrips(ctx context.Context, g *gate, r *redis, rounds int) (trips value
 			before = len(sent)
 		}
 		trips = append(trips, perCall.median())
+	}
+	if _, err := r.Do("CONFIG", "SET", "slowlog-log-slower-than", "-1"); err != nil {
+		return nil, err
 	}
 	return trips, ctx.Err()
 }

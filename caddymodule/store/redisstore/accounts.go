@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -79,15 +78,11 @@ func (s *Store) list(ctx context.Context, id, handle string) error {
 
 // Account implements store.Accounts.
 func (s *Store) Account(ctx context.Context, id string) (store.Account, error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
-	reply, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
-		return l.Do(ctx, s.getAccount(l, id))
-	})
+	reply, err := s.client.one(ctx, func(b rueidis.Builder) rueidis.Completed { return s.getAccount(b, id) })
 	if err != nil {
 		return store.Account{}, err
 	}
-	state, err := accountOf(id, reply)
+	state, err := decodeAccount(id, reply)
 	if err != nil {
 		return store.Account{}, err
 	}
@@ -97,22 +92,12 @@ func (s *Store) Account(ctx context.Context, id string) (store.Account, error) {
 	return state.account, nil
 }
 
-func (s *Store) getAccount(l *link, id string) rueidis.Completed {
-	return l.B().Hmget().Key(s.accountKey(id)).Field("i", "v", "p", "d", "c", "o", "l").Build()
-}
-
-func accountOf(id string, reply rueidis.RedisMessage) (*state, error) {
-	values, err := reply.ToArray()
-	if err != nil {
-		return nil, damaged("account "+id, err)
-	}
-	return decodeAccount(id, values)
+func (s *Store) getAccount(b rueidis.Builder, id string) rueidis.Completed {
+	return b.Hmget().Key(s.accountKey(id)).Field("i", "v", "p", "d", "c", "o", "l").Build()
 }
 
 // ListAccounts implements store.Accounts.
 func (s *Store) ListAccounts(ctx context.Context, after string, limit int) (list []store.Account, err error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
 	if after != "" {
 		after = listed(after, "~") // after all handles
 	}
@@ -150,12 +135,12 @@ func (s *Store) accountsOf(ctx context.Context, members []string) (list []store.
 	for i, member := range members {
 		ids[i], handles[i], _ = strings.Cut(member, " ")
 	}
-	replies, err := s.client.doMulti(ctx, len(ids), func(l *link, i int) rueidis.Completed { return s.getAccount(l, ids[i]) })
+	replies, err := s.client.doMulti(ctx, len(ids), func(l *link, i int) rueidis.Completed { return s.getAccount(l.B(), ids[i]) })
 	if err != nil {
 		return nil, err
 	}
 	for i, reply := range replies {
-		state, err := accountOf(ids[i], reply)
+		state, err := decodeAccount(ids[i], reply)
 		if err != nil {
 			return nil, err
 		}
@@ -196,16 +181,11 @@ func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 
 // remove deletes an account and all that is in its slot.
 func (s *Store) remove(ctx context.Context, id string, l *loaded) error {
-	keys := append(s.stateKeys(id), s.recentKey(id))
-	for _, holder := range l.holders() {
-		keys = append(keys, s.allCountKeys(id, holder)...)
-	}
+	keys, _ := s.everyKey(id, l)
 	epoch := s.epoch(id)
 	epoch.Add(1)
 	defer epoch.Add(1)
-	reply, err := s.client.write(ctx, func(c rueidis.CoreClient) rueidis.RedisResult {
-		return deleteScript.exec(ctx, c, keys, []string{l.version})
-	})
+	reply, err := s.client.runWrite(ctx, deleteScript, keys, []string{l.version})
 	if err != nil {
 		return err
 	}
@@ -220,9 +200,7 @@ func (s *Store) confirmDeleted(ctx context.Context, id string) error {
 	if s.client.options.WaitReplicas == 0 {
 		return nil
 	}
-	_, err := s.client.write(ctx, func(c rueidis.CoreClient) rueidis.RedisResult {
-		return pingScript.exec(ctx, c, []string{s.prefix + ":{" + id + "}:check"}, nil)
-	})
+	_, err := s.client.runWrite(ctx, pingScript, []string{s.prefix + ":{" + id + "}:check"}, nil)
 	return err
 }
 
@@ -234,12 +212,10 @@ func (s *Store) unlist(ctx context.Context, id string, l *loaded) {
 		dead = append(dead, deadKey{id, hash})
 	}
 	member := listed(id, l.handle)
-	_, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
-		return l.Do(ctx, l.B().Zrem().Key(s.indexKey()).Member(member).Build())
-	})
+	_, err := s.client.one(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Zrem().Key(s.indexKey()).Member(member).Build() })
 	if err != nil {
 		s.client.options.Logger.Warn("deleting an account from the list of accounts", slog.Any("error", err))
 	}
 	s.forget(ctx, id, dead)
-	s.count(ctx, liveKeys{ended: slices.Collect(maps.Keys(l.tokens))})
+	s.count(ctx, nil, dead)
 }

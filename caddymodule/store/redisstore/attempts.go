@@ -2,18 +2,10 @@ package redisstore
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strconv"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
-
-// errAttemptsReply is the error for a reply that the scripts do not give.
-var errAttemptsReply = errors.New("unexpected reply of a script for login attempts")
 
 // Attempts keeps login attempts on a Redis server, for all gates with the
 // same prefix. Each cell is a key with a TTL, in a slot of its own.
@@ -22,64 +14,38 @@ type Attempts struct {
 	prefix string
 }
 
+var _ login.Cells = (*Attempts)(nil)
+
 // Attempts returns the login attempts of all gates.
 func (s *Store) Attempts() *Attempts { return &Attempts{s.client, s.prefix} }
 
 // Read implements login.Cells.
 func (a *Attempts) Read(ctx context.Context, key login.CellKey) (login.Cell, error) {
-	reply, err := a.client.run(ctx, attemptsReadScript, []string{a.key(key)}, nil)
-	if err != nil {
-		return login.Cell{}, err
-	}
-	return readCell(reply, 2)
+	cell, _, err := a.run(ctx, attemptsReadScript, key)
+	return cell, err
 }
 
 // Swap implements login.Cells. The expiry is rounded up to milliseconds.
 func (a *Attempts) Swap(ctx context.Context, key login.CellKey, change login.Change) (login.Cell, bool, error) {
-	reply, err := a.client.run(ctx, attemptsSwapScript, []string{a.key(key)}, []string{
-		string(change.Old),
-		string(change.New),
-		strconv.FormatInt(change.Until.UnixMicro(), 10),
-		strconv.FormatInt(change.Expires.Add(time.Millisecond-1).UnixMilli(), 10),
-	})
-	if err != nil {
-		return login.Cell{}, false, err
-	}
-	cell, err := readCell(reply, 3)
-	if err != nil {
-		return login.Cell{}, false, err
-	}
-	swapped, err := reply[2].AsInt64()
-	if err != nil {
-		return login.Cell{}, false, fmt.Errorf("%w: %w", errAttemptsReply, err)
-	}
-	return cell, swapped == 1, nil
+	return a.run(ctx, attemptsSwapScript, key, string(change.Old), string(change.New),
+		decimal(change.Until.UnixMicro()), decimal(change.Expires.Add(time.Millisecond-1).UnixMilli()))
 }
 
-// key is the name of a cell. The braces make the ID alone decide the slot.
-func (a *Attempts) key(key login.CellKey) string {
-	table := ":c:{"
+// run runs a script that returns the time, the value, and 1 if it was replaced.
+func (a *Attempts) run(ctx context.Context, s *script, key login.CellKey, args ...string) (cell login.Cell, swapped bool, err error) {
+	// The braces make the ID alone decide the slot.
+	name := a.prefix + ":c:{" + key.ID + "}"
 	if key.Kind == login.AccountCell {
-		table = ":e:{"
+		name = a.prefix + ":e:{" + key.ID + "}"
 	}
-	return a.prefix + table + key.ID + "}"
-}
-
-// readCell reads the time and the value, the first two elements of a reply.
-func readCell(reply []rueidis.RedisMessage, elements int) (login.Cell, error) {
-	if len(reply) != elements {
-		return login.Cell{}, fmt.Errorf("%w: %d elements, want %d", errAttemptsReply, len(reply), elements)
-	}
-	now, err := reply[0].AsInt64()
+	reply, err := a.client.runWithin(ctx, s, []string{name}, args)
 	if err != nil {
-		return login.Cell{}, fmt.Errorf("%w: %w", errAttemptsReply, err)
+		return login.Cell{}, false, err
 	}
-	value, err := reply[1].AsBytes()
-	if err != nil {
-		return login.Cell{}, fmt.Errorf("%w: %w", errAttemptsReply, err)
+	r := reader{reply: reply}
+	now, value, replaced := r.int(), r.text(), r.int()
+	if r.err != nil {
+		return login.Cell{}, false, damaged("login attempts", r.err)
 	}
-	return login.Cell{Value: value, Now: time.UnixMicro(now)}, nil
+	return login.Cell{Value: []byte(value), Now: time.UnixMicro(now)}, replaced == 1, nil
 }
-
-// Interface guard.
-var _ login.Cells = (*Attempts)(nil)

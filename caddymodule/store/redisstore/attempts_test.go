@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,141 +23,132 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
 )
 
-// attemptsServer is a Redis server of one test.
-type attemptsServer struct {
+// sharedGates are limiters with connections of their own.
+type sharedGates struct {
 	testing.TB
-	*redistest.Server
+	stores []*redisstore.Store
+	gates  []*login.Shared
+	next   atomic.Int64
+	log    bytes.Buffer
+	limits login.Limits
 }
 
-func startAttemptsServer(t testing.TB) *attemptsServer {
-	t.Helper()
-	return &attemptsServer{t, redistest.Start(t)}
+func openGates(t testing.TB, url string, timeout time.Duration) *sharedGates {
+	g := &sharedGates{TB: t}
+	outages := outage.New(slog.New(slog.NewTextHandler(&g.log, nil)), slog.LevelError, "limiting logins")
+	for range 3 {
+		s := openStore(t, redisstore.Options{URL: url, Timeout: timeout})
+		g.stores, g.gates = append(g.stores, s), append(g.gates, login.NewShared(s.Attempts(), timeout, outages))
+	}
+	return g
 }
 
-// open returns the attempts as a gate of its own has them.
-func open(t testing.TB, url string, timeout time.Duration) *redisstore.Attempts {
-	t.Helper()
-	gate, err := redisstore.Open(redisstore.Options{URL: url, Timeout: timeout})
+// work tells whether all stores work.
+func (g *sharedGates) work() bool {
+	return !slices.ContainsFunc(g.stores, func(s *redisstore.Store) bool { return s.Check(g.Context()) != nil })
+}
+
+func (g *sharedGates) try(address, email string) (login.Attempt, time.Duration) {
+	g.Helper()
+	gate := g.gates[int(g.next.Add(1))%len(g.gates)]
+	attempt, wait, err := gate.Reserve(g.Context(), time.Now(), g.limits, login.ClientOf(address), login.AccountOf(email))
 	if err != nil {
-		t.Fatal(err)
+		g.Errorf("Reserve(%q, %q): %v", address, email, err)
 	}
-	t.Cleanup(func() { gate.Close() })
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if err = gate.Check(t.Context()); err == nil {
-			return gate.Attempts()
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("waiting for the store to connect: %v", err)
-		}
+	return attempt, wait
+}
+
+func (g *sharedGates) admit(address, email string) login.Attempt {
+	g.Helper()
+	attempt, wait := g.try(address, email)
+	if attempt == nil {
+		g.Fatalf("%s at %s: refused for %v, want admitted", address, email, wait)
+	}
+	return attempt
+}
+
+func (g *sharedGates) fail(address, email string, times int) {
+	g.Helper()
+	for range times {
+		g.admit(address, email).Failed()
 	}
 }
 
-// command runs a command and returns its reply.
-func (s *attemptsServer) command(words ...string) any {
-	s.Helper()
-	reply, err := s.Do(words...)
-	if err != nil {
-		s.Fatalf("%q: %v", words, err)
+func always(text string) func(int) string { return func(int) string { return text } }
+
+// guess makes parallel attempts and returns how many were admitted.
+func (g *sharedGates) guess(times int, address, email func(int) string) int64 {
+	var through atomic.Int64
+	var group sync.WaitGroup
+	for i := range times {
+		group.Go(func() {
+			if attempt, _ := g.try(address(i), email(i)); attempt != nil {
+				through.Add(1)
+				attempt.Failed()
+			}
+		})
 	}
-	return reply
+	group.Wait()
+	return through.Load()
 }
 
-func (s *attemptsServer) stall() {
-	s.Helper()
-	if err := s.Pause(); err != nil {
-		s.Fatal(err)
-	}
-}
-
-func (s *attemptsServer) goOn() {
-	s.Helper()
-	if err := s.Resume(); err != nil {
-		s.Fatal(err)
+// refuse expects a refusal for at most a wait.
+func (g *sharedGates) refuse(address, email string, most time.Duration) {
+	g.Helper()
+	if attempt, wait := g.try(address, email); attempt != nil || wait <= 0 || wait > most {
+		g.Fatalf("%s at %s: got admitted %t, wait %v; want refused for at most %v",
+			address, email, attempt != nil, wait, most)
 	}
 }
 
 var keyName = regexp.MustCompile(`^tollgate:[ce]:\{[0-9A-Za-z_-]{22}\}$`)
 
 // checkKeys checks that each key has a hashed name and expires.
-func (s *attemptsServer) checkKeys(want int) {
-	s.Helper()
-	keys := s.command("KEYS", "tollgate:[ce]:*").([]any)
+func checkKeys(t testing.TB, server *redistest.Server, want int) {
+	t.Helper()
+	keys := keysOf(t, server, "tollgate:[ce]:*")
 	if len(keys) != want {
-		s.Errorf("got the keys %q, want %d", keys, want)
+		t.Errorf("got the keys %q, want %d", keys, want)
 	}
-	for _, one := range keys {
-		key := one.(string)
-		if ttl := s.command("PTTL", key).(int64); ttl <= 0 {
-			s.Errorf("key %q: got the TTL %d, want one", key, ttl)
-		}
-		if !keyName.MatchString(key) {
-			s.Errorf("got the key %q, want the hash of a client or an e-mail", key)
+	for _, key := range keys {
+		if ttl := do(t, server, "PTTL", key).(int64); ttl <= 0 || !keyName.MatchString(key) {
+			t.Errorf("key %q: got the TTL %d, want one, and the hash of a client or an e-mail", key, ttl)
 		}
 	}
 }
 
 // Threat: 50 guesses are sent to three gates at once. Expected: exactly the
-// allowance gets through.
+// allowance gets through. In a cluster, the cells of a client and of an e-mail can
+// be on different servers.
 func TestAttemptsParallelGuesses(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
+	each := func(prefix string) func(int) string { return func(i int) string { return fmt.Sprint(prefix, i) } }
+	tests := []struct {
 		name            string
 		client, account func(int) string
 		want            int64
 		keys            int
 	}{
-		{"from a client", always("192.0.2.1"), func(i int) string { return fmt.Sprint(i) }, 5, 6},
-		{"at an account", func(i int) string { return fmt.Sprint("192.0.2.", i) }, always("victim"), 10, 11},
+		{"from a client", always("192.0.2.1"), each(""), 5, 6},
+		{"at an account", each("192.0.2."), always("victim"), 10, 11},
 		{"from a client at an account", always("192.0.2.1"), always("victim"), 5, 2},
-	} {
+	}
+	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s := startAttemptsServer(t)
-			g := s.gates(10 * time.Second)
-			if got := g.guess(50, test.client, test.account); got != test.want {
+			server := redistest.Start(t)
+			if got := openGates(t, server.URL(), 10*time.Second).guess(50, test.client, test.account); got != test.want {
 				t.Errorf("got %d guesses through, want %d", got, test.want)
 			}
-			s.checkKeys(test.keys)
+			checkKeys(t, server, test.keys)
 		})
 	}
-}
-
-// The cells of a client and of an e-mail can be on different servers.
-func TestAttemptsOnACluster(t *testing.T) {
-	t.Parallel()
-	g := openGates(t, redistest.StartCluster(t, 3).URL(), 10*time.Second)
-	if got := g.guess(50, func(i int) string { return fmt.Sprint("192.0.2.", i) }, always("victim")); got != 10 {
-		t.Errorf("got %d guesses at an account through, want 10", got)
-	}
-	if got := g.guess(50, always("198.51.100.1"), func(i int) string { return fmt.Sprint(i) }); got != 5 {
-		t.Errorf("got %d guesses from a client through, want 5", got)
-	}
-	if g.log.Len() > 0 {
-		t.Errorf("got the log %q, want none", &g.log)
-	}
-}
-
-func TestAttemptsSuccess(t *testing.T) {
-	t.Parallel()
-	s := startAttemptsServer(t)
-	g := s.gates(10 * time.Second)
-	g.limits.PerClient = 1000
-	g.fail("192.0.2.1", "a", 5)
-	pending := g.admit("192.0.2.1", "a")
-	if err := g.admit("192.0.2.1", "a").Succeeded(t.Context(), time.Now()); err != nil {
-		t.Fatalf("Succeeded: %v", err)
-	}
-	pending.Failed()
-	abandoned := g.admit("192.0.2.2", "a")
-	if err := abandoned.Abandoned(t.Context()); err != nil {
-		t.Fatalf("Abandoned: %v", err)
-	}
-	g.fail("192.0.2.9", "a", 10)
-	g.refuse("192.0.2.9", "a", 30*time.Second)
-	g.fail("192.0.2.1", "a", 9) // known, with a count of its own
-	g.admit("192.0.2.1", "a")
-	g.refuse("192.0.2.1", "a", 30*time.Second)
-	s.checkKeys(4)
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		if got := openGates(t, redistest.StartCluster(t, 3).URL(), 10*time.Second).guess(50, each("192.0.2."), always("victim")); got != 10 {
+			t.Errorf("got %d guesses at an account through, want 10", got)
+		}
+	})
 }
 
 // movedClock lets the test set the clock, and Redis do the rest.
@@ -179,11 +173,14 @@ func (m *movedClock) Swap(ctx context.Context, key login.CellKey, change login.C
 
 func TestAttemptsAgainstModel(t *testing.T) {
 	t.Parallel()
-	s := startAttemptsServer(t)
-	cells := []*movedClock{{Attempts: open(t, s.URL(), 10*time.Second)}, {Attempts: open(t, s.URL(), 10*time.Second)}}
+	server := redistest.Start(t)
+	o := redisstore.Options{URL: server.URL()}
+	cells := []*movedClock{{Attempts: openStore(t, o).Attempts()}, {Attempts: openStore(t, o).Attempts()}}
 	outages := outage.New(slog.New(slog.DiscardHandler), slog.LevelError, "test")
 	logintest.CheckModel(t, func(t *rapid.T) logintest.Setup {
-		s.command("FLUSHALL")
+		if _, err := server.Do("FLUSHALL"); err != nil {
+			t.Fatal(err)
+		}
 		var gates []*login.Shared
 		for _, one := range cells {
 			gates = append(gates, login.NewShared(one, time.Minute, outages))
@@ -199,56 +196,57 @@ func TestAttemptsAgainstModel(t *testing.T) {
 	})
 }
 
-// The server stalls: each gate decides alone, and all together again when the
-// server is back.
+// Servers that stall or refuse changes do not decide: each gate decides alone, and
+// all together again when the server is back.
 func TestAttemptsOutage(t *testing.T) {
 	t.Parallel()
-	s := startAttemptsServer(t)
-	g := s.gates(2 * time.Second)
-	g.fail("192.0.2.1", "a", 5)
-	g.refuse("192.0.2.1", "a", time.Minute)
-	s.stall()
-	if got, want := g.guess(50, always("192.0.2.1"), always("a")), int64(5*len(g.gates)); got != want {
-		t.Errorf("got %d guesses through during the outage, want %d", got, want)
+	config := func(values ...string) func(*redistest.Server) error {
+		return func(s *redistest.Server) error {
+			_, err := s.Do(append([]string{"CONFIG", "SET"}, values...)...)
+			return err
+		}
 	}
-	if !strings.Contains(g.log.String(), "deadline exceeded") {
-		t.Errorf("got the log %q, want the failure", &g.log)
+	replicate := func(host, port string) func(*redistest.Server) error {
+		return func(s *redistest.Server) error {
+			_, err := s.Do("REPLICAOF", host, port)
+			return err
+		}
 	}
-	s.goOn()
-	s.command("PING")
-	g.fail("192.0.2.2", "a", 5)
-	g.refuse("192.0.2.3", "a", 30*time.Second)
-	s.checkKeys(3)
-}
-
-// Servers that refuse changes do not decide.
-func TestAttemptsServerThatRefusesChanges(t *testing.T) {
-	t.Parallel()
 	for _, test := range []struct {
-		name    string
-		command []string
+		name       string
+		begin, end func(*redistest.Server) error
 	}{
-		{"replica", []string{"REPLICAOF", "127.0.0.1", "1"}},
-		{"out of memory", []string{"CONFIG", "SET", "maxmemory", "1"}},
-		{"no replicas", []string{"CONFIG", "SET", "min-replicas-to-write", "1"}},
+		{"stalled", (*redistest.Server).Pause, (*redistest.Server).Resume},
+		{"replica", replicate("127.0.0.1", "1"), replicate("NO", "ONE")},
+		{"out of memory", config("maxmemory", "1"), config("maxmemory", "0")},
+		{"no replicas", config("min-replicas-to-write", "1"), config("min-replicas-to-write", "0")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s := startAttemptsServer(t)
-			g := s.gates(2 * time.Second)
+			server := redistest.Start(t)
+			g := openGates(t, server.URL(), 2*time.Second)
 			g.fail("192.0.2.1", "a", 5)
-			s.command(test.command...)
+			g.refuse("192.0.2.1", "a", time.Minute)
+			check(t, test.begin(server))
 			if got, want := g.guess(50, always("192.0.2.1"), always("a")), int64(5*len(g.gates)); got != want {
 				t.Errorf("got %d guesses through, want %d", got, want)
 			}
+			if !strings.Contains(g.log.String(), "level=ERROR") {
+				t.Errorf("got the log %q, want the failure", &g.log)
+			}
+			check(t, test.end(server))
+			await(t, "all stores", func() bool { return g.work() })
+			g.fail("192.0.2.2", "a", 5)
+			g.refuse("192.0.2.3", "a", 30*time.Second)
+			checkKeys(t, server, 3)
 		})
 	}
 }
 
 func TestAttemptsSwap(t *testing.T) {
 	t.Parallel()
-	s := startAttemptsServer(t)
-	cells := open(t, s.URL(), 10*time.Second)
+	server := redistest.Start(t)
+	cells := openStore(t, redisstore.Options{URL: server.URL()}).Attempts()
 	key := login.CellKey{Kind: login.ClientCell, ID: "id"}
 	soon, later := time.Now().Add(time.Hour), time.Now().Add(2*time.Hour)
 	one, two := []byte("\x00\r\n\xff"), bytes.Repeat([]byte{1, 0}, 1<<14)
@@ -279,31 +277,26 @@ func TestAttemptsSwap(t *testing.T) {
 			t.Errorf("%s: read %x at %v, %v, want %x after %v", test.name, read.Value, read.Now, err, test.want, cell.Now)
 		}
 		if err == nil && len(read.Value) > 0 {
-			s.checkExpiry("tollgate:c:{id}", later)
+			at := do(t, server, "PEXPIRETIME", "tollgate:c:{id}").(int64)
+			if late := time.UnixMilli(at).Sub(later); late < 0 || late > time.Millisecond {
+				t.Errorf("%s: expires %v late, want at most a millisecond", test.name, late)
+			}
 		}
-	}
-}
-
-func (s *attemptsServer) checkExpiry(key string, want time.Time) {
-	s.Helper()
-	at := s.command("PEXPIRETIME", key).(int64)
-	if late := time.UnixMilli(at).Sub(want); late < 0 || late > time.Millisecond {
-		s.Errorf("got expiry %v late, want at most a millisecond", late)
 	}
 }
 
 // A change whose caller has given up is not made when the server goes on.
 func TestAttemptsLateChange(t *testing.T) {
 	t.Parallel()
-	s := startAttemptsServer(t)
-	cells := open(t, s.URL(), 10*time.Second)
+	server := redistest.Start(t)
+	cells := openStore(t, redisstore.Options{URL: server.URL()}).Attempts()
 	key := login.CellKey{Kind: login.AccountCell, ID: "id"}
 	// A change before loads the script: the late one is sent in one command.
 	cell, _, err := cells.Swap(t.Context(), key, login.Change{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.stall()
+	check(t, server.Pause())
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	until := cell.Now
@@ -311,23 +304,9 @@ func TestAttemptsLateChange(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
 	}
-	s.goOn()
+	check(t, server.Resume())
 	// The connection is the same, so the server has executed the change.
 	if cell, err = cells.Read(t.Context(), key); err != nil || len(cell.Value) > 0 {
 		t.Errorf("got %q, %v, want no value", cell.Value, err)
-	}
-}
-
-func TestAttemptsUnexpectedAnswer(t *testing.T) {
-	t.Parallel()
-	s := startAttemptsServer(t)
-	s.command("HSET", "tollgate:c:{id}", "field", "value")
-	cells := open(t, s.URL(), 10*time.Second)
-	key := login.CellKey{Kind: login.ClientCell, ID: "id"}
-	if _, err := cells.Read(t.Context(), key); err == nil {
-		t.Error("reading a key of another type: got no error")
-	}
-	if _, _, err := cells.Swap(t.Context(), key, login.Change{}); err == nil {
-		t.Error("replacing a key of another type: got no error")
 	}
 }

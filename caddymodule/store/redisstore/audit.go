@@ -32,8 +32,7 @@ type entryRow struct {
 }
 
 func encodeEntry(e *store.Entry) (string, error) {
-	text, err := json.Marshal(entryRow{nanos(e.At), e.ActorKind, e.ActorID, e.Action, e.Account, e.Target, string(e.Before), string(e.After)})
-	return string(text), err
+	return encode(entryRow{nanos(e.At), e.ActorKind, e.ActorID, e.Action, e.Account, e.Target, string(e.Before), string(e.After)})
 }
 
 func decodeEntry(found rueidis.XRangeEntry) (store.Entry, error) {
@@ -72,8 +71,6 @@ func (s *Store) AddEntries(ctx context.Context, entries []store.Entry) error {
 }
 
 func (s *Store) addEntries(ctx context.Context, entries []store.Entry) error {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
 	args := []string{decimal(s.oldestEntry().UnixMilli())}
 	for i := range entries {
 		row, err := encodeEntry(&entries[i])
@@ -82,9 +79,7 @@ func (s *Store) addEntries(ctx context.Context, entries []store.Entry) error {
 		}
 		args = append(args, decimal(entries[i].At.UnixMilli()), row)
 	}
-	reply, err := s.client.write(ctx, func(c rueidis.CoreClient) rueidis.RedisResult {
-		return auditScript.exec(ctx, c, []string{s.auditKey()}, args)
-	})
+	reply, err := s.client.runWrite(ctx, auditScript, []string{s.auditKey()}, args)
 	if err != nil {
 		return err
 	}

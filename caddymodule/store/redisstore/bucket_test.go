@@ -84,21 +84,15 @@ func openBuckets(t *testing.T) (*Store, store.Call) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() }) // it only waits for recent calls
-	account, err := storetest.PutAccount(t.Context(), awaitStore(t, s), store.Account{ID: "acc_1", Plan: "starter"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, store.Call{Account: account.ID, Endpoint: "convert", Day: 20_000}
-}
-
-func awaitStore(t *testing.T, s *Store) *Store {
-	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); s.Check(t.Context()) != nil; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the store does not work")
 		}
 	}
-	return s
+	if _, err := storetest.PutAccount(t.Context(), s, store.Account{ID: "acc_1", Plan: "starter"}); err != nil {
+		t.Fatal(err)
+	}
+	return s, store.Call{Account: "acc_1", Endpoint: "convert", Day: 20_000}
 }
 
 // TestBucketExact compares the buckets of takeScript with exact numbers, for
@@ -213,40 +207,4 @@ func TestBucketBoundary(t *testing.T) {
 		ahead -= miss / 2
 	}
 	t.Logf("no call came exactly when the bucket was full: %v", hits)
-}
-
-// TestBucketWindow: in no window does a pace admit more than its capacity and
-// what is refilled meanwhile.
-func TestBucketWindow(t *testing.T) {
-	t.Parallel()
-	s, call := openBuckets(t)
-	calls := 3000
-	if storetest.Long() {
-		calls = 60_000
-	}
-	for _, most := range []int64{3, 7, 997, 20_000} {
-		limit := store.Limit{Endpoint: "convert", Period: store.Second, Max: most}
-		call.Endpoint = "e" + decimal(most)
-		limit.Endpoint = call.Endpoint
-		const period = int64(time.Second / time.Microsecond)
-		// excess is the largest excess over the refill of all windows that end
-		// now, in calls divided by the microseconds of the period.
-		excess, last, sum := int64(0), int64(0), int64(0)
-		for range calls {
-			cost := min(most, 1+rand.Int64N(1+most/100))
-			got := takePace(t, s, call, limit, cost)
-			if got.result != admitted {
-				continue
-			}
-			if sum > 0 {
-				excess = max(0, excess-most*(got.now-last))
-			}
-			excess += cost * period
-			last, sum = got.now, sum+cost
-			if excess > most*period {
-				t.Fatalf("%d a second: a window has %d calls too many", most, excess/period-most)
-			}
-		}
-		t.Logf("%d a second: admitted a cost of %d", most, sum)
-	}
 }

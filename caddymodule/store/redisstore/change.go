@@ -18,7 +18,6 @@ import (
 
 func keyField(id string) string { return "k:" + id }
 func useField(id string) string { return "u:" + id }
-func dayField(id string) string { return "d:" + id }
 
 // loaded is an account with all of its keys, as one script read them.
 type loaded struct {
@@ -32,7 +31,7 @@ type loaded struct {
 
 // load reads an account and its keys.
 func (s *Store) load(ctx context.Context, account string) (*loaded, error) {
-	reply, err := s.client.run(ctx, loadScript, s.stateKeys(account), nil)
+	reply, err := s.client.runWithin(ctx, loadScript, s.stateKeys(account), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -44,19 +43,15 @@ func decodeLoaded(account string, reply []rueidis.RedisMessage) (*loaded, error)
 	if len(reply) < 2 {
 		return nil, damaged("account "+account, errShort)
 	}
-	values, err := reply[0].ToArray()
+	state, err := decodeAccount(account, reply[0])
 	if err != nil {
-		return nil, damaged("account "+account, err)
-	}
-	l := &loaded{tokens: map[string]token.Hash{}}
-	if l.state, err = decodeAccount(account, values); err != nil {
 		return nil, err
 	}
+	l := &loaded{state: state, tokens: map[string]token.Hash{}, rows: map[string]string{}}
 	fields, err := reply[1].AsStrMap()
 	if err != nil {
 		return nil, damaged("account "+account, err)
 	}
-	l.rows = map[string]string{}
 	for field, row := range fields {
 		id, isKey := strings.CutPrefix(field, "k:")
 		if !isKey {
@@ -66,7 +61,7 @@ func decodeLoaded(account string, reply []rueidis.RedisMessage) (*loaded, error)
 		if err != nil {
 			return nil, err
 		}
-		if err := decodeUse(&key, fields[useField(id)], fields[dayField(id)]); err != nil {
+		if err := decodeUse(&key, fields[useField(id)]); err != nil {
 			return nil, err
 		}
 		l.ring = append(l.ring, &key)
@@ -101,7 +96,9 @@ func (s *Store) change(ctx context.Context, account string, edit func(*loaded) e
 		err = s.save(ctx, account, before, l, dead)
 		if err == nil {
 			s.forget(ctx, account, dead)
-			s.count(ctx, l.changedKeys(dead))
+			if len(l.changed)+len(dead) > 0 {
+				s.count(ctx, l.changed, dead)
+			}
 			return nil
 		}
 		if !errors.Is(err, errConflict) {
@@ -135,16 +132,14 @@ func (s *Store) save(ctx context.Context, account, before string, l *loaded, dea
 	}
 	args = append(append(args, strconv.Itoa(len(rows)/2)), rows...)
 	for _, k := range dead {
-		args = append(args, keyField(k.id), useField(k.id), dayField(k.id))
+		args = append(args, keyField(k.id), useField(k.id))
 	}
 	// From here on, no grant that is cached already is used, also if the reply
 	// is lost. The second number is for grants that are read until then.
 	epoch := s.epoch(account)
 	epoch.Add(1)
 	defer epoch.Add(1)
-	reply, err := s.client.write(ctx, func(c rueidis.CoreClient) rueidis.RedisResult {
-		return changeScript.exec(ctx, c, s.stateKeys(account), args)
-	})
+	reply, err := s.client.runWrite(ctx, changeScript, s.stateKeys(account), args)
 	if err != nil {
 		return err
 	}

@@ -236,6 +236,8 @@ func (c *client) hide(err error) error {
 
 // doMulti sends n commands at once, and returns their replies.
 func (c *client) doMulti(ctx context.Context, n int, build func(l *link, i int) rueidis.Completed) ([]rueidis.RedisMessage, error) {
+	ctx, cancel := c.within(ctx)
+	defer cancel()
 	replies := make([]rueidis.RedisMessage, n)
 	_, err := c.do(ctx, func(l *link) rueidis.RedisResult {
 		commands := make([]rueidis.Completed, n)
@@ -264,7 +266,14 @@ func (c *client) demoted(l *link) {
 	c.wakeUp()
 }
 
-// run runs a script.
+// runWithin runs a script.
+func (c *client) runWithin(ctx context.Context, s *script, keys, args []string) ([]rueidis.RedisMessage, error) {
+	ctx, cancel := c.within(ctx)
+	defer cancel()
+	return c.run(ctx, s, keys, args)
+}
+
+// run runs a script within the deadline of ctx.
 func (c *client) run(ctx context.Context, s *script, keys, args []string) ([]rueidis.RedisMessage, error) {
 	reply, err := c.do(ctx, func(l *link) rueidis.RedisResult { return s.exec(ctx, l, keys, args) })
 	if err != nil {
@@ -277,13 +286,18 @@ func (c *client) run(ctx context.Context, s *script, keys, args []string) ([]rue
 	return list, nil
 }
 
+// one sends a command.
+func (c *client) one(ctx context.Context, command func(rueidis.Builder) rueidis.Completed) (rueidis.RedisMessage, error) {
+	ctx, cancel := c.within(ctx)
+	defer cancel()
+	return c.do(ctx, func(l *link) rueidis.RedisResult { return l.Do(ctx, command(l.B())) })
+}
+
 // ask sends a command, and reads its reply. what names what it asks for.
 func ask[T any](
 	ctx context.Context, c *client, what string, command func(rueidis.Builder) rueidis.Completed, read func(*rueidis.RedisMessage) (T, error),
 ) (value T, err error) {
-	ctx, cancel := c.within(ctx)
-	defer cancel()
-	reply, err := c.do(ctx, func(l *link) rueidis.RedisResult { return l.Do(ctx, command(l.B())) })
+	reply, err := c.one(ctx, command)
 	if err != nil {
 		return value, err
 	}

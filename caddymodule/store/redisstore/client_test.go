@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -59,11 +57,10 @@ func TestNoDialStorm(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			proxy := redistest.StartProxy(t, server.Addr())
-			s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 200 * time.Millisecond})
-			newAccount(t, s, account)
+			s := openReady(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 200 * time.Millisecond})
 			check(t, test.begin(server, proxy))
 			before, began := proxy.Dials(), time.Now()
-			const length = 3 * time.Second
+			const length = 1500 * time.Millisecond
 			var calls sync.WaitGroup
 			tick := time.NewTicker(time.Millisecond)
 			defer tick.Stop()
@@ -72,9 +69,7 @@ func TestNoDialStorm(t *testing.T) {
 				calls.Go(func() { takeOne(t, s) })
 			}
 			calls.Wait()
-			dials := proxy.Dials() - before
-			t.Logf("%d connections in %v", dials, length)
-			if dials > 100 {
+			if dials := proxy.Dials() - before; dials > 50 {
 				t.Errorf("%d connections in %v", dials, length)
 			}
 		})
@@ -86,17 +81,15 @@ func TestNoDialStorm(t *testing.T) {
 func TestStalledCallsEnd(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
-	const timeout = time.Second
-	s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: timeout})
-	newAccount(t, s, account)
+	s := openReady(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: time.Second})
 	proxy.Stall()
 	var calls sync.WaitGroup
 	for range redisstore.DefaultInFlight + 500 {
 		calls.Go(func() {
-			began := time.Now()
+			// A call that a full queue held up would end with its connection.
 			err := takeOne(t, s)
-			if took := time.Since(began); !errors.Is(err, store.ErrUnavailable) || took > 5*timeout {
-				t.Errorf("got %v after %v, want %v", err, took, store.ErrUnavailable)
+			if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "requests are waiting") {
+				t.Errorf("got %v, want the end of the timeout", err)
 			}
 		})
 	}
@@ -111,8 +104,7 @@ func TestDeadlineOfOneCall(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr())
-	s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 10 * time.Second})
-	newAccount(t, s, account)
+	s := openReady(t, redisstore.Options{URL: "redis://" + proxy.Addr()})
 	dials := proxy.Dials()
 	check(t, server.Pause())
 	patient := make(chan error, 10)
@@ -141,8 +133,7 @@ func TestDeadlineOfOneCall(t *testing.T) {
 func TestCloseWithoutServer(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
-	s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 200 * time.Millisecond})
-	newAccount(t, s, account)
+	s := openReady(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 200 * time.Millisecond})
 	proxy.Stall()
 	s.Record(store.Record{Account: account, At: time.Now(), Endpoint: "convert"})
 	if err := s.Close(); !errors.Is(err, store.ErrUnavailable) {
@@ -151,31 +142,6 @@ func TestCloseWithoutServer(t *testing.T) {
 	if err := takeOne(t, s); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("a call after Close: got %v, want %v", err, store.ErrClosed)
 	}
-}
-
-// TestInFlight: calls above the number in flight fail at once.
-func TestInFlight(t *testing.T) {
-	t.Parallel()
-	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
-	const most = 20
-	s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 10 * time.Second, InFlight: most})
-	newAccount(t, s, account)
-	proxy.Stall()
-	ended := make(chan error)
-	for range most + 5 {
-		go func() { ended <- takeOne(t, s) }()
-	}
-	// The others wait until the network is back.
-	for range 5 {
-		if err := <-ended; !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) || !strings.Contains(err.Error(), "20 requests are waiting") {
-			t.Errorf("got %v, want that 20 requests are waiting", err)
-		}
-	}
-	check(t, proxy.Resume())
-	for range most {
-		<-ended // the request that looks at the server may have one place
-	}
-	works(t, s)
 }
 
 // TestAwayAtStart: a store whose server is away works when it comes.
@@ -191,111 +157,38 @@ func TestAwayAtStart(t *testing.T) {
 	}
 	check(t, proxy.Resume())
 	await(t, "a line about the server", func() bool { return log.has("redis works") })
-	newAccount(t, s, account)
+	check(t, put(t, s, account))
 	check(t, takeOne(t, s))
 	if got := log.count("redis does not work"); got != 1 {
 		t.Errorf("%d lines about the server, want 1", got)
 	}
 }
 
-// TestEviction: a server that deletes keys is refused, also if it begins to do
-// that.
-func TestEviction(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, "appendonly yes")
-	set := func(policy string) {
-		t.Helper()
-		for _, command := range [][]string{{"CONFIG", "SET", "maxmemory-policy", policy}, {"CONFIG", "REWRITE"}} {
-			_, err := server.Do(command...)
-			check(t, err)
-		}
-	}
-	s := openStore(t, redisstore.Options{URL: server.URL()})
-	newAccount(t, s, account)
-	set("allkeys-lru")
-	check(t, server.Kill())
-	check(t, server.Restart())
-	refuses(t, s, `maxmemory-policy "allkeys-lru"`)
-	refuses(t, openAny(t, redisstore.Options{URL: server.URL()}), `maxmemory-policy "allkeys-lru"`)
-	works(t, openStore(t, redisstore.Options{URL: server.URL(), AllowEviction: true}))
-	set("volatile-ttl")
-	refuses(t, s, `maxmemory-policy "volatile-ttl"`)
-	set("noeviction")
-	works(t, s)
-}
-
 // TestLayout: data of another layout is refused.
 func TestLayout(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	_, err := server.Do("SET", "tollgate:layout", "7")
-	check(t, err)
+	do(t, server, "SET", "tollgate:layout", "1")
 	s := openAny(t, redisstore.Options{URL: server.URL()})
-	refuses(t, s, `layout "7", this program knows layout "1"`)
+	refuses(t, s, `layout "1", this program knows layout "2"`)
 	if err := s.Check(t.Context()); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("Check: %v, want %v", err, store.ErrUnavailable)
 	}
 	openStore(t, redisstore.Options{URL: server.URL(), Prefix: "other"})
-	_, err = server.Do("SET", "tollgate:layout", "1")
-	check(t, err)
-	newAccount(t, openStore(t, redisstore.Options{URL: server.URL()}), account)
+	do(t, server, "DEL", "tollgate:layout")
+	check(t, put(t, openStore(t, redisstore.Options{URL: server.URL()}), account))
 	works(t, s)
 }
 
 // TestOldServer: a server of an older version is refused. The tests have none,
-// so a connection in between changes the version that the server tells.
+// so the proxy changes the version that the server tells.
 func TestOldServer(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go downgrade(client, server.Addr())
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
+	proxy.Edit(func(reply []byte) {
+		if at := bytes.Index(reply, []byte("redis_version:")); at >= 0 {
+			reply[at+len("redis_version:")] = '6'
 		}
-	}()
-	refuses(t, openAny(t, redisstore.Options{URL: "redis://" + listener.Addr().String()}), `version is "6.`)
-}
-
-// downgrade forwards a connection and changes the major version to 6.
-func downgrade(client net.Conn, address string) {
-	defer client.Close()
-	server, err := net.Dial("tcp", address)
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	go func() {
-		io.Copy(server, client) // until one side closes
-		server.Close()
-	}()
-	chunk := make([]byte, 64<<10)
-	for {
-		n, err := server.Read(chunk)
-		if at := bytes.Index(chunk[:n], []byte("redis_version:")); at >= 0 {
-			chunk[at+len("redis_version:")] = '6'
-		}
-		if _, failed := client.Write(chunk[:n]); failed != nil || err != nil {
-			return
-		}
-	}
-}
-
-// TestUserWithoutInfo: a user that may not run INFO gets a warning, and the
-// store works.
-func TestUserWithoutInfo(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, "user gate on >secret ~* &* +@all -info", "maxmemory-policy allkeys-lru")
-	var log journal
-	s := openStore(t, redisstore.Options{URL: userOf(t, server.URL(), "gate", "secret"), Logger: log.logger()})
-	newAccount(t, s, account)
-	works(t, s)
-	if !log.has("level=WARN") || !log.has("may not run INFO") {
-		t.Errorf("the log has no warning: %s", log.text.String())
-	}
+	})
+	refuses(t, openAny(t, redisstore.Options{URL: "redis://" + proxy.Addr()}), `version is "6.`)
 }

@@ -5,9 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
@@ -16,21 +14,8 @@ import (
 // once.
 func TestClockIsWrong(t *testing.T) {
 	t.Parallel()
-	s, err := Open(Options{URL: redistest.Start(t).URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	for deadline := time.Now().Add(30 * time.Second); s.Check(t.Context()) != nil; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("waiting for the store to work")
-		}
-	}
-	if _, err := s.ChangeAccount(t.Context(), "acc_1", func(*store.Account, bool) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	s, call := openBuckets(t)
 	const most = 1000
-	call := store.Call{Account: "acc_1", Endpoint: "convert", Day: calendar.Day(time.Now().Unix() / 86400)}
 	limits, rooms := []store.Limit{{Endpoint: "convert", Period: store.Day, Max: most}}, make([]store.Room, 1)
 	for n, ahead := range []time.Duration{-5 * time.Minute, 5 * time.Minute, -24 * time.Hour} {
 		s.client.clock.mu.Lock()

@@ -12,30 +12,26 @@ import (
 
 const accountKey = "tollgate:{" + account + "}:a"
 
-// half is a slot on its way to another server.
-type half struct {
-	*redistest.Move
-	slot     int
-	from, to *redistest.Server
+// owner returns the server of a cluster that has a key.
+func owner(t *testing.T, cluster *redistest.Cluster, key string) *redistest.Server {
+	t.Helper()
+	server, err := cluster.Owner(key)
+	check(t, err)
+	return server
 }
 
 // halve begins to move the slot of the account, and moves the first of its
 // keys.
-func halve(t *testing.T, cluster *redistest.Cluster) half {
+func halve(t *testing.T, cluster *redistest.Cluster) *redistest.Move {
 	t.Helper()
-	h := half{to: cluster.Servers[0]}
-	var err error
-	h.slot, err = cluster.Slot(accountKey)
-	check(t, err)
-	h.from, err = cluster.Owner(h.slot)
-	check(t, err)
-	if h.from == h.to {
-		h.to = cluster.Servers[1]
+	to := cluster.Servers[0]
+	if owner(t, cluster, accountKey) == to {
+		to = cluster.Servers[1]
 	}
-	h.Move, err = cluster.BeginMove(h.slot, h.from, h.to)
+	move, err := cluster.BeginMove(accountKey, to)
 	check(t, err)
-	check(t, h.Keys(accountKey))
-	return h
+	check(t, move.Keys(accountKey))
+	return move
 }
 
 // TestTryAgain: a call during a move waits for its end, if its timeout allows
@@ -43,7 +39,7 @@ func halve(t *testing.T, cluster *redistest.Cluster) half {
 func TestTryAgain(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
-	f := newFleet(t, redisstore.Options{URL: cluster.URL(), Timeout: 10 * time.Second})
+	f := newFleet(t, redisstore.Options{URL: cluster.URL()})
 	f.take(0, f.call(), daily(9))
 	half := halve(t, cluster)
 	errs := make(chan error, len(f.gates))
@@ -58,7 +54,7 @@ func TestTryAgain(t *testing.T) {
 	}
 	await(t, "a call that was told to try again", func() bool {
 		for _, server := range cluster.Servers {
-			if info, err := server.Do("INFO", "errorstats"); err == nil && strings.Contains(info.(string), "TRYAGAIN") {
+			if strings.Contains(do(t, server, "INFO", "errorstats").(string), "TRYAGAIN") {
 				return true
 			}
 		}
@@ -94,7 +90,9 @@ func TestExactDespiteMovedSlot(t *testing.T) {
 	}
 	check(t, half.Finish())
 	p.await("calls after the move", func() bool { return p.served() > halved+100*callers })
-	check(t, cluster.MoveSlot(half.slot, half.to, half.from))
+	back, err := cluster.BeginMove(accountKey, half.From)
+	check(t, err)
+	check(t, back.Finish())
 	moved := p.served()
 	p.await("calls after the second move", func() bool { return p.served() > moved+100*callers })
 	p.stop()
@@ -118,23 +116,14 @@ func TestExactDespiteMovedSlot(t *testing.T) {
 func TestServerWithLayoutDown(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, "cluster-require-full-coverage no")
-	owner := func(key string) *redistest.Server {
-		slot, err := cluster.Slot(key)
-		check(t, err)
-		server, err := cluster.Owner(slot)
-		check(t, err)
-		return server
-	}
-	other, prefix := owner("tollgate:{"+account+"}:a"), "tollgate"
-	for owner(prefix+":layout") == other {
+	other, prefix := owner(t, cluster, accountKey), "tollgate"
+	for owner(t, cluster, prefix+":layout") == other {
 		prefix += "-"
 	}
-	down := owner(prefix + ":layout")
-	s := openStore(t, redisstore.Options{URL: cluster.URL(), Prefix: prefix, Timeout: 2 * time.Second})
-	check(t, putAccount(t, s))
+	down := owner(t, cluster, prefix+":layout")
+	s := openReady(t, redisstore.Options{URL: cluster.URL(), Prefix: prefix, Timeout: 2 * time.Second})
 	check(t, down.Kill())
-	_, err := other.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-	check(t, err)
+	do(t, other, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	await(t, "a call over a new connection", func() bool { return takeOne(t, s) == nil })
 	for range 20 {
 		check(t, takeOne(t, s))

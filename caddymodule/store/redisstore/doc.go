@@ -10,8 +10,8 @@
 //	P:accounts               sorted set: ids and handles of all accounts
 //	P:{A}:a                  hash: the account A: i handle, v version, p plan,
 //	                         d disabled, c created, o overrides, l label
-//	P:{A}:k                  hash: keys (k:<id>), their last uses (u:<id>), and
-//	                         their calls by day (d:<id>)
+//	P:{A}:k                  hash: keys (k:<id>), and their last uses and calls
+//	                         by day (u:<id>)
 //	P:t:<hash of the token>  account and key of a token
 //	P:{A}:u:202611           hash: counts of a month, expires 400 days after it
 //	P:{A}:u:202611:<key>     the same for a key with limits of its own
@@ -32,12 +32,8 @@
 // its calls on the 22nd, "convert" for those of the month, and "22:*" and "*"
 // for all endpoints together. g is the generation: see Lost writes.
 //
-// Earlier versions do not know l, d, P:keys and the keys of reports, and ignore
-// them, so they work with the same data: the number of the layout is the same.
-// Keys that they make or revoke are not in P:keys. They cannot read cells of
-// clients that have successes, and limit these clients by themselves. While a
-// restore runs, and after one that failed, the layout is not a number, and no
-// version uses the data.
+// A gate refuses data with another number of the layout. While a restore runs, and
+// after one that failed, the layout is not a number.
 //
 // # A call
 //

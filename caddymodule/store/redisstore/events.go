@@ -20,41 +20,22 @@ func (s *Store) queueKeys() []string {
 	return []string{key + "b", key + "d", key + "t", key + "n"}
 }
 
-// eventRow is a queued store.Event without its id, attempts and due. The body is
-// Base64, so that each byte is the same.
-type eventRow struct {
-	Type  string `json:"y"`
-	At    int64  `json:"t"`
-	Body  []byte `json:"b"`
-	Known int64  `json:"k"`
-}
-
-func encodeEvent(e *store.Event) (string, error) {
-	text, err := json.Marshal(eventRow{e.Type, nanos(e.At), e.Body, nanos(e.Known)})
-	return string(text), err
-}
-
-func decodeEvent(id, text string) (store.Event, error) {
-	var row eventRow
-	if err := json.Unmarshal([]byte(text), &row); err != nil {
+func decodeEvent(id, text string) (e store.Event, err error) {
+	if err := json.Unmarshal([]byte(text), &e); err != nil {
 		return store.Event{}, damaged("event "+id, err)
 	}
-	return store.Event{
-		ID: id, Type: row.Type, At: fromNanos(row.At), Body: row.Body, Known: fromNanos(row.Known), Queued: true,
-	}, nil
+	return e, nil
 }
 
 // AddEvent implements store.Events.
 func (s *Store) AddEvent(ctx context.Context, event store.Event) (isNew bool, dropped int, err error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
 	row := ""
 	if event.Queued {
-		if row, err = encodeEvent(&event); err != nil {
+		if row, err = encode(utcEvent(event)); err != nil {
 			return false, 0, err
 		}
 	}
-	reply, err := s.client.run(ctx, eventAddScript, append([]string{s.knownKey()}, s.queueKeys()...), []string{
+	reply, err := s.client.runWithin(ctx, eventAddScript, append([]string{s.knownKey()}, s.queueKeys()...), []string{
 		event.ID, decimal(knownUntil(&event)), row, decimal(event.At.UnixMicro()), decimal(store.MaxQueued),
 	})
 	if err != nil {
@@ -68,27 +49,31 @@ func (s *Store) AddEvent(ctx context.Context, event store.Event) (isNew bool, dr
 	return added == 1, int(removed), nil
 }
 
+// utcEvent returns an event as it is stored.
+func utcEvent(e store.Event) store.Event {
+	e.At, e.Known, e.Due, e.Attempts = e.At.UTC(), e.Known.UTC(), time.Time{}, 0
+	return e
+}
+
 // knownUntil is the time until which an event is known, in milliseconds,
 // rounded up.
 func knownUntil(e *store.Event) int64 { return e.Known.Add(time.Millisecond - 1).UnixMilli() }
 
 // ClaimEvents implements store.Events.
 func (s *Store) ClaimEvents(ctx context.Context, now time.Time, lease time.Duration, limit int) (list []store.Event, err error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
 	due := now.Add(lease)
-	reply, err := s.client.run(ctx, eventClaimScript, s.queueKeys(), []string{
+	reply, err := s.client.runWithin(ctx, eventClaimScript, s.queueKeys(), []string{
 		decimal(now.UnixMicro()), decimal(due.UnixMicro()), decimal(int64(limit)),
 	})
 	if err != nil {
 		return nil, err
 	}
 	for r := (reader{reply: reply}); len(r.reply) > 0; {
-		id, row, attempts := r.next(), r.next(), r.int()
+		id, row, attempts := r.text(), r.text(), r.int()
 		if r.err != nil {
 			return nil, damaged("reply", r.err)
 		}
-		e, err := eventOf(id, row)
+		e, err := decodeEvent(id, row)
 		if err != nil {
 			return nil, err
 		}
@@ -98,31 +83,18 @@ func (s *Store) ClaimEvents(ctx context.Context, now time.Time, lease time.Durat
 	return list, nil
 }
 
-func eventOf(id, row rueidis.RedisMessage) (store.Event, error) {
-	name, err := id.ToString()
-	if err != nil {
-		return store.Event{}, damaged("an event", err)
-	}
-	text, err := row.ToString()
-	if err != nil {
-		return store.Event{}, damaged("event "+name, err)
-	}
-	return decodeEvent(name, text)
-}
-
 // RetryEvent implements store.Events.
 func (s *Store) RetryEvent(ctx context.Context, id string, due time.Time) error {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
-	_, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
-		return l.Do(ctx, l.B().Zadd().Key(s.queueKeys()[1]).Xx().ScoreMember().ScoreMember(float64(due.UnixMicro()), id).Build())
+	_, err := s.client.one(ctx, func(b rueidis.Builder) rueidis.Completed {
+		return b.Zadd().Key(s.queueKeys()[1]).Xx().ScoreMember().ScoreMember(float64(due.UnixMicro()), id).Build()
 	})
 	return err
 }
 
 // RemoveEvent implements store.Events.
 func (s *Store) RemoveEvent(ctx context.Context, id string) error {
-	return s.runWithin(ctx, eventRemoveScript, s.queueKeys(), []string{id})
+	_, err := s.client.runWithin(ctx, eventRemoveScript, s.queueKeys(), []string{id})
+	return err
 }
 
 // QueuedEvents implements store.Events.

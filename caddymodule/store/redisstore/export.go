@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -90,7 +91,7 @@ func (s *Store) itemsOf(ctx context.Context, member string) ([]store.Item, error
 			return nil, nil // deleted, or not written completely
 		}
 		keys, counts := s.everyKey(id, l)
-		reply, err := s.client.run(ctx, exportScript, keys, []string{l.version})
+		reply, err := s.client.runWithin(ctx, exportScript, keys, []string{l.version})
 		if err != nil {
 			return nil, err
 		}
@@ -117,8 +118,7 @@ func (s *Store) everyKey(id string, l *loaded) (keys []string, counts []holderMo
 	keys = append(s.stateKeys(id), s.recentKey(id))
 	for _, holder := range l.holders() {
 		for _, month := range s.allMonths() {
-			text, _ := dateOf(month)
-			keys = append(keys, s.countsKey(id, holder, text))
+			keys = append(keys, s.countsKey(id, holder, monthOf(month)))
 			counts = append(counts, holderMonth{holder, month})
 		}
 	}
@@ -194,17 +194,17 @@ func exportPages[T any](list func(after T) ([]T, error), write func(*T) error) e
 	}
 }
 
-// exportEvents exports the queue, and then the other ids that are known. An id
-// can come twice while others are added.
+// exportEvents exports the queue in the order in which the events happened, and
+// then the other ids that are known. An id can come twice while others are added.
 func (s *Store) exportEvents(ctx context.Context, write func(store.Item) error) error {
-	queued, err := s.queuedIDs(ctx)
+	queued, err := ask(ctx, s.client, "the queue of events", func(b rueidis.Builder) rueidis.Completed {
+		return b.Zrange().Key(s.queueKeys()[2]).Min("0").Max("-1").Build()
+	}, (*rueidis.RedisMessage).AsStrSlice)
 	if err != nil {
 		return err
 	}
 	skip := map[string]bool{}
-	for len(queued) > 0 {
-		page := queued[:min(exportPage, len(queued))]
-		queued = queued[len(page):]
+	for page := range slices.Chunk(queued, exportPage) {
 		items, err := s.queuedItems(ctx, page)
 		if err != nil {
 			return err
@@ -216,42 +216,34 @@ func (s *Store) exportEvents(ctx context.Context, write func(store.Item) error) 
 			return err
 		}
 	}
-	for cursor := uint64(0); ; {
-		known, err := s.knownPage(ctx, cursor)
+	for known := (rueidis.ScanEntry{}); ; {
+		known, err = ask(ctx, s.client, "known events", func(b rueidis.Builder) rueidis.Completed {
+			return b.Zscan().Key(s.knownKey()).Cursor(known.Cursor).Count(exportPage).Build()
+		}, (*rueidis.RedisMessage).AsScanEntry)
 		if err != nil {
 			return err
 		}
-		for i := 0; i+1 < len(known.Elements); i += 2 {
-			id := known.Elements[i]
-			if skip[id] {
+		for pair := range slices.Chunk(known.Elements, 2) {
+			if skip[pair[0]] {
 				continue
 			}
-			event, err := knownEvent(id, known.Elements[i+1])
+			ms, err := strconv.ParseFloat(pair[1], 64)
 			if err != nil {
-				return err
+				return damaged("event "+pair[0], err)
 			}
-			if err := write(store.Item{Event: &event}); err != nil {
+			if err := write(store.Item{Event: &store.Event{ID: pair[0], Known: time.UnixMilli(int64(ms)).UTC()}}); err != nil {
 				return err
 			}
 		}
-		if cursor = known.Cursor; cursor == 0 {
+		if known.Cursor == 0 {
 			return nil
 		}
 	}
 }
 
-// queuedIDs returns the ids of the queue, in the order in which they happened.
-func (s *Store) queuedIDs(ctx context.Context) ([]string, error) {
-	return ask(ctx, s.client, "the queue of events", func(b rueidis.Builder) rueidis.Completed {
-		return b.Zrange().Key(s.queueKeys()[2]).Min("0").Max("-1").Build()
-	}, (*rueidis.RedisMessage).AsStrSlice)
-}
-
 // queuedItems reads events of the queue. Those that were removed are not in the
 // result.
 func (s *Store) queuedItems(ctx context.Context, ids []string) (items []store.Item, err error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
 	keys := s.queueKeys()
 	replies, err := s.client.doMulti(ctx, 3, func(l *link, i int) rueidis.Completed {
 		switch i {
@@ -287,20 +279,4 @@ func (s *Store) queuedItems(ctx context.Context, ids []string) (items []store.It
 		items = append(items, store.Item{Event: &event})
 	}
 	return items, nil
-}
-
-// knownEvent is an event that is known until a time in milliseconds.
-func knownEvent(id, until string) (store.Event, error) {
-	ms, err := strconv.ParseFloat(until, 64)
-	if err != nil {
-		return store.Event{}, damaged("event "+id, err)
-	}
-	return store.Event{ID: id, Known: time.UnixMilli(int64(ms)).UTC()}, nil
-}
-
-// knownPage returns some ids that are known, and until when.
-func (s *Store) knownPage(ctx context.Context, cursor uint64) (rueidis.ScanEntry, error) {
-	return ask(ctx, s.client, "known events", func(b rueidis.Builder) rueidis.Completed {
-		return b.Zscan().Key(s.knownKey()).Cursor(cursor).Count(exportPage).Build()
-	}, (*rueidis.RedisMessage).AsScanEntry)
 }

@@ -32,7 +32,7 @@ func TestExact(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFleet(t, redisstore.Options{URL: server.URL(), Prefix: prefix(t), Timeout: 10 * time.Second})
+			f := newFleet(t, redisstore.Options{URL: server.URL(), Prefix: prefix(t)})
 			own := append([]store.Limit(nil), limits...)
 			for n := range own {
 				own[n].Max = 2 * most
@@ -101,8 +101,7 @@ var faults = []struct {
 	}, 1},
 	{"ScriptsAreFlushed", func(b *breakage) {
 		for range 20 {
-			_, err := b.server.Do("SCRIPT", "FLUSH")
-			check(b, err)
+			do(b, b.server, "SCRIPT", "FLUSH")
 			b.recover()
 		}
 	}, 0},

@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -40,22 +39,23 @@ func (s *Store) cachedGrant(hash token.Hash) (grant store.Grant, found bool) {
 func (s *Store) Confirm(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
 	ctx, cancel := s.client.within(ctx)
 	defer cancel()
-	inMemory := s.hints.Contains(hash)
+	var known hint
+	if old, cached := s.grants.Get(hash); cached {
+		known = hint{old.Account, old.Key}
+		grant, err := s.readGrant(ctx, known, hash, now)
+		if !errors.Is(err, store.ErrNoGrant) {
+			return grant, err
+		}
+		// Another gate may have imported the token into another account.
+	}
 	of, err := s.hint(ctx, hash)
+	if err == nil && of == known {
+		err = store.ErrNoGrant
+	}
 	if err != nil {
 		return store.Grant{}, err
 	}
-	grant, err := s.readGrant(ctx, of, hash, now)
-	if !inMemory || !errors.Is(err, store.ErrNoGrant) {
-		return grant, err
-	}
-	// Another gate may have imported the token into another account.
-	s.hints.Remove(hash)
-	moved, fault := s.hint(ctx, hash)
-	if fault != nil || moved == of {
-		return store.Grant{}, cmp.Or(fault, err)
-	}
-	return s.readGrant(ctx, moved, hash, now)
+	return s.readGrant(ctx, of, hash, now)
 }
 
 // GrantAccount implements store.Grants.
@@ -73,7 +73,7 @@ func (s *Store) GrantAccount(ctx context.Context, account string, fresh bool) (s
 func (s *Store) readGrant(ctx context.Context, of hint, hash token.Hash, now time.Time) (store.Grant, error) {
 	epoch := s.epoch(of.account).Load()
 	sent := time.Now()
-	reply, err := s.client.run(ctx, grantScript, s.stateKeys(of.account), []string{keyField(of.key)})
+	reply, err := s.client.runWithin(ctx, grantScript, s.stateKeys(of.account), []string{keyField(of.key)})
 	if err != nil {
 		return store.Grant{}, err
 	}
@@ -89,29 +89,13 @@ func (s *Store) readGrant(ctx context.Context, of hint, hash token.Hash, now tim
 	return grant, nil
 }
 
-// hint finds the account and the key of a token.
-func (s *Store) hint(ctx context.Context, hash token.Hash) (hint, error) {
-	if known, found := s.hints.Get(hash); found {
-		return known, nil
-	}
-	known, err := s.entry(ctx, hash)
-	if errors.Is(err, store.ErrNotFound) {
-		return hint{}, store.ErrNoGrant
-	}
-	if err != nil {
-		return hint{}, err
-	}
-	s.hints.Add(hash, known)
-	return known, nil
-}
-
 // decodeGrant returns what a token or an account grants by the reply of
 // grantScript.
 func decodeGrant(of hint, hash token.Hash, reply []rueidis.RedisMessage, now time.Time) (store.Grant, error) {
-	if len(reply) < 8 {
+	if len(reply) < 3 {
 		return store.Grant{}, damaged("account "+of.account, errShort)
 	}
-	state, err := decodeAccount(of.account, reply[1:8])
+	state, err := decodeAccount(of.account, reply[1])
 	if err != nil {
 		return store.Grant{}, err
 	}
@@ -128,10 +112,10 @@ func decodeGrant(of hint, hash token.Hash, reply []rueidis.RedisMessage, now tim
 	if of.key == "" {
 		return grant, nil
 	}
-	if len(reply) < 9 || reply[8].IsNil() {
+	if reply[2].IsNil() {
 		return store.Grant{}, store.ErrNoGrant
 	}
-	text, err := reply[8].ToString()
+	text, err := reply[2].ToString()
 	if err != nil {
 		return store.Grant{}, damaged("key "+of.key, err)
 	}

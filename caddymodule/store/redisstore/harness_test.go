@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
@@ -39,6 +40,29 @@ func check(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// do sends a command to a server, and returns the reply.
+func do(t testing.TB, server *redistest.Server, command ...string) any {
+	t.Helper()
+	reply, err := server.Do(command...)
+	check(t, err)
+	return reply
+}
+
+// keysOf returns the keys of a server with names of a pattern.
+func keysOf(t testing.TB, server *redistest.Server, pattern string) (keys []string) {
+	t.Helper()
+	for _, key := range do(t, server, "KEYS", pattern).([]any) {
+		keys = append(keys, key.(string))
+	}
+	return keys
+}
+
+// put writes an account.
+func put(t testing.TB, s *redisstore.Store, id string) error {
+	_, err := storetest.PutAccount(t.Context(), s, store.Account{ID: id, Plan: "starter"})
+	return err
 }
 
 // times returns how often a test does something.
@@ -65,6 +89,14 @@ func openStore(t testing.TB, o redisstore.Options) *redisstore.Store {
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	s := openAny(t, o)
 	await(t, "the store to work", func() bool { return s.Check(t.Context()) == nil })
+	return s
+}
+
+// openReady opens a store and creates the account.
+func openReady(t testing.TB, o redisstore.Options) *redisstore.Store {
+	t.Helper()
+	s := openStore(t, o)
+	await(t, "the account", func() bool { return put(t, s, account) == nil })
 	return s
 }
 
@@ -117,6 +149,7 @@ func newKey(t testing.TB, s *redisstore.Store, account, id string) token.Hash {
 type fleet struct {
 	testing.TB
 	gates  []*redisstore.Store
+	admin  *redisstore.Store // with a long timeout
 	hash   token.Hash
 	handle store.Handle // of the account
 	day    calendar.Day
@@ -131,8 +164,10 @@ func newFleet(t testing.TB, o redisstore.Options) *fleet {
 	for range 3 {
 		f.gates = append(f.gates, openStore(t, o))
 	}
-	f.hash = newAccount(t, f.gates[0], account)
-	grant, err := f.gates[0].Confirm(t.Context(), f.hash, time.Now())
+	o.Timeout = 0
+	f.admin = openStore(t, o)
+	f.hash = newAccount(t, f.admin, account)
+	grant, err := f.admin.Confirm(t.Context(), f.hash, time.Now())
 	check(t, err)
 	f.handle = grant.Handle
 	return f

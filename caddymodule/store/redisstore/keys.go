@@ -64,25 +64,21 @@ func (s *Store) RotateKey(ctx context.Context, account, id string, next store.Ke
 
 // Key implements store.Keys.
 func (s *Store) Key(ctx context.Context, account, id string) (store.Key, error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
-	reply, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
-		return l.Do(ctx, s.getKey(l, account, id))
-	})
+	reply, err := s.client.one(ctx, func(b rueidis.Builder) rueidis.Completed { return s.getKey(b, account, id) })
 	if err != nil {
 		return store.Key{}, err
 	}
 	return keyOf(account, id, reply)
 }
 
-func (s *Store) getKey(l *link, account, id string) rueidis.Completed {
-	return l.B().Hmget().Key(s.keysKey(account)).Field(keyField(id), useField(id), dayField(id)).Build()
+func (s *Store) getKey(b rueidis.Builder, account, id string) rueidis.Completed {
+	return b.Hmget().Key(s.keysKey(account)).Field(keyField(id), useField(id)).Build()
 }
 
-// keyOf reads the fields of a key, of its last use and of its days.
+// keyOf reads the fields of a key and of its use.
 func keyOf(account, id string, reply rueidis.RedisMessage) (store.Key, error) {
 	fields, err := reply.AsStrSlice() // a missing field is empty
-	if err != nil || len(fields) != 3 {
+	if err != nil || len(fields) != 2 {
 		return store.Key{}, damaged("key "+id, err)
 	}
 	if fields[0] == "" {
@@ -92,13 +88,11 @@ func keyOf(account, id string, reply rueidis.RedisMessage) (store.Key, error) {
 	if err != nil {
 		return store.Key{}, err
 	}
-	return key, decodeUse(&key, fields[1], fields[2])
+	return key, decodeUse(&key, fields[1])
 }
 
 // ListKeys implements store.Keys.
 func (s *Store) ListKeys(ctx context.Context, account string) (list []store.Key, err error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
 	l, err := s.load(ctx, account)
 	if err != nil {
 		return nil, err

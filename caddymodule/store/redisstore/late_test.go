@@ -17,26 +17,17 @@ import (
 func TestLateCalls(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []struct {
-		name  string
-		begin func(*redistest.Server, *redistest.Proxy) error
-		end   func(*redistest.Server, *redistest.Proxy) error
+		name       string
+		begin, end func(*redistest.Server, *redistest.Proxy) error
 	}{
-		{
-			"ServerStops",
-			func(s *redistest.Server, _ *redistest.Proxy) error { return s.Pause() },
-			func(s *redistest.Server, _ *redistest.Proxy) error { return s.Resume() },
-		},
-		{
-			"NetworkStalls",
-			func(_ *redistest.Server, p *redistest.Proxy) error { p.Stall(); return nil },
-			func(_ *redistest.Server, p *redistest.Proxy) error { return p.Resume() },
-		},
+		{"ServerStops", func(s *redistest.Server, _ *redistest.Proxy) error { return s.Pause() }, func(s *redistest.Server, _ *redistest.Proxy) error { return s.Resume() }},
+		{"NetworkStalls", func(_ *redistest.Server, p *redistest.Proxy) error { p.Stall(); return nil }, func(_ *redistest.Server, p *redistest.Proxy) error { return p.Resume() }},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			proxy := redistest.StartProxy(t, server.Addr())
-			f := newFleet(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 300 * time.Millisecond})
+			f := newFleet(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: time.Second})
 			for gate := range f.gates {
 				f.take(gate, f.call(), daily(1<<40))
 			}
@@ -74,14 +65,9 @@ func TestServerRefusesWrites(t *testing.T) {
 		t.Run(test.code, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			set := func(value string) {
-				t.Helper()
-				_, err := server.Do("CONFIG", "SET", test.setting, value)
-				check(t, err)
-			}
-			f := newFleet(t, redisstore.Options{URL: server.URL(), Timeout: 10 * time.Second})
+			f := newFleet(t, redisstore.Options{URL: server.URL()})
 			f.take(0, f.call(), daily(9))
-			set(test.refuse)
+			do(t, server, "CONFIG", "SET", test.setting, test.refuse)
 			for gate, s := range f.gates {
 				admitted, _, err := decide(t.Context(), s, f.hash, f.call(), daily(9))
 				if admitted || !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) || !strings.Contains(err.Error(), test.code) {
@@ -91,7 +77,7 @@ func TestServerRefusesWrites(t *testing.T) {
 					t.Errorf("store %d: Check: got %v, want %v", gate, err, store.ErrUnavailable)
 				}
 			}
-			set(test.allow)
+			do(t, server, "CONFIG", "SET", test.setting, test.allow)
 			if got := f.used(1, f.call()); got != 1 {
 				t.Errorf("counted %d calls, want 1", got)
 			}

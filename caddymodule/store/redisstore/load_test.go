@@ -2,17 +2,14 @@ package redisstore_test
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // BenchmarkTake measures the processor time that the server needs for a call.
@@ -36,15 +33,11 @@ func benchmarkTake(b *testing.B, appendOnly string, limits []store.Limit) {
 	server := redistest.Start(b, "appendonly "+appendOnly, "appendfsync everysec")
 	stores := make([]*redisstore.Store, gates)
 	for n := range stores {
-		stores[n] = openStore(b, redisstore.Options{URL: server.URL(), Timeout: 10 * time.Second})
+		stores[n] = openStore(b, redisstore.Options{URL: server.URL()})
 	}
 	for n := range accounts {
-		account := store.Account{ID: fmt.Sprintf("acc_%d", n), Plan: "starter"}
-		if _, err := storetest.PutAccount(b.Context(), stores[0], account); err != nil {
-			b.Fatal(err)
-		}
+		check(b, put(b, stores[0], fmt.Sprintf("acc_%d", n)))
 	}
-	today := calendar.Day(time.Now().Unix() / int64(24*time.Hour/time.Second))
 	before := processorTime(b, server)
 	b.ResetTimer()
 	var group sync.WaitGroup
@@ -52,7 +45,7 @@ func benchmarkTake(b *testing.B, appendOnly string, limits []store.Limit) {
 		group.Go(func() {
 			rooms := make([]store.Room, len(limits))
 			for n := caller; n < b.N; n += callers {
-				call := store.Call{Account: fmt.Sprintf("acc_%d", n%accounts), Endpoint: "convert", Day: today, Cost: 1}
+				call := store.Call{Account: fmt.Sprintf("acc_%d", n%accounts), Endpoint: "convert", Day: today(), Cost: 1}
 				if admitted, err := stores[n%gates].Take(b.Context(), call, limits, rooms); err != nil || !admitted {
 					b.Errorf("take: got %v, %v", admitted, err)
 				}
@@ -68,19 +61,10 @@ func benchmarkTake(b *testing.B, appendOnly string, limits []store.Limit) {
 // processorTime returns the processor time of the server, in seconds.
 func processorTime(b *testing.B, server *redistest.Server) (seconds float64) {
 	b.Helper()
-	info, err := server.Do("INFO", "cpu")
-	if err != nil {
-		b.Fatal(err)
-	}
-	for line := range strings.Lines(info.(string)) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if name == "used_cpu_sys" || name == "used_cpu_user" {
-			used, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				b.Fatal(err)
-			}
-			seconds += used
-		}
+	for _, field := range regexp.MustCompile(`(?m)^used_cpu_(?:sys|user):([0-9.]+)`).FindAllStringSubmatch(do(b, server, "INFO", "cpu").(string), -1) {
+		used, err := strconv.ParseFloat(field[1], 64)
+		check(b, err)
+		seconds += used
 	}
 	return seconds
 }

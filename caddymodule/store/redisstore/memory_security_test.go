@@ -60,13 +60,6 @@ func TestCachesAreBounded(t *testing.T) {
 			}
 			return cache
 		}},
-		"hints": {3 << 20, func() any {
-			cache := newCache[token.Hash, hint](maxGrants)
-			for n := range tenth {
-				cache.Add(hashOf(n), hint{account: id(n), key: id(n)})
-			}
-			return cache
-		}},
 		"counts": {15 << 20, func() any {
 			s := &Store{seen: newCache[seenKey, *seen](maxSeen)}
 			for n := range maxSeen / 10 {

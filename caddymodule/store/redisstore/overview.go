@@ -20,27 +20,6 @@ const accountPage = 200
 // liveKeysKey has the ids of live keys by their expiry in milliseconds.
 func (s *Store) liveKeysKey() string { return s.prefix + ":keys" }
 
-// liveKeys are changes of the number of live keys.
-type liveKeys struct {
-	live  []*store.Key
-	ended []string // ids
-}
-
-// changedKeys are the keys that a change wrote and removed.
-func (l *loaded) changedKeys(dead []deadKey) (keys liveKeys) {
-	for _, k := range l.changed {
-		if k.RevokedAt.IsZero() {
-			keys.live = append(keys.live, k)
-		} else {
-			keys.ended = append(keys.ended, k.ID)
-		}
-	}
-	for _, k := range dead {
-		keys.ended = append(keys.ended, k.id)
-	}
-	return keys
-}
-
 // expiryScore is the score of a key in the set of live keys.
 func expiryScore(k *store.Key) float64 {
 	if k.ExpiresAt.IsZero() {
@@ -49,39 +28,32 @@ func expiryScore(k *store.Key) float64 {
 	return float64(k.ExpiresAt.UnixMilli())
 }
 
-// count updates the set of live keys. Only Totals reads that, so an error is only
-// logged.
-func (s *Store) count(ctx context.Context, keys liveKeys) {
-	if len(keys.live)+len(keys.ended) == 0 {
-		return
-	}
-	_, err := s.client.doMulti(ctx, 2, func(l *link, i int) rueidis.Completed {
+// count updates the set of live keys after a change. Only Totals reads that, so an
+// error is only logged.
+func (s *Store) count(ctx context.Context, changed []*store.Key, dead []deadKey) {
+	n := len(changed)
+	_, err := s.client.doMulti(ctx, 1+n+len(dead), func(l *link, i int) rueidis.Completed {
+		id := ""
 		switch {
-		case i == 0:
+		case i == n+len(dead):
 			return l.B().Zremrangebyscore().Key(s.liveKeysKey()).Min("-inf").Max(decimal(s.Now().UnixMilli())).Build()
-		case len(keys.live) == 0:
-			return l.B().Zrem().Key(s.liveKeysKey()).Member(keys.ended...).Build()
+		case i >= n:
+			id = dead[i-n].id
+		case changed[i].RevokedAt.IsZero():
+			return l.B().Zadd().Key(s.liveKeysKey()).ScoreMember().ScoreMember(expiryScore(changed[i]), changed[i].ID).Build()
+		default:
+			id = changed[i].ID
 		}
-		add := l.B().Zadd().Key(s.liveKeysKey()).ScoreMember()
-		for _, k := range keys.live {
-			add = add.ScoreMember(expiryScore(k), k.ID)
-		}
-		return add.Build()
+		return l.B().Zrem().Key(s.liveKeysKey()).Member(id).Build()
 	})
 	if err != nil {
 		s.client.options.Logger.Warn("counting live keys", slog.Any("error", err))
 	}
-	if len(keys.live) > 0 && len(keys.ended) > 0 {
-		s.count(ctx, liveKeys{ended: keys.ended})
-	}
 }
 
-// Totals implements store.Overview. A key counts since it was created or changed
-// by this version or a later one: those of earlier versions are missing until
-// they change. After a lost write, the number can be wrong by the keys of that write.
+// Totals implements store.Overview. After a lost write, the number of keys can be
+// wrong by the keys of that write.
 func (s *Store) Totals(ctx context.Context) (store.Totals, error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
 	replies, err := s.client.doMulti(ctx, 2, func(l *link, i int) rueidis.Completed {
 		if i == 0 {
 			return l.B().Zcard().Key(s.indexKey()).Build()
@@ -103,7 +75,11 @@ func (s *Store) Totals(ctx context.Context) (store.Totals, error) {
 func (s *Store) CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) (list []store.AccountCount, err error) {
 	for _, month := range monthsOf(first, last) {
 		for some := range slices.Chunk(accounts, accountPage) {
-			found, err := s.countsIn(ctx, month, some)
+			keys := make([]string, len(some))
+			for i, account := range some {
+				keys[i] = s.countsKey(account, "", monthOf(month))
+			}
+			found, err := s.hashes(ctx, keys)
 			if err != nil {
 				return nil, err
 			}
@@ -112,27 +88,6 @@ func (s *Store) CountsOfAccounts(ctx context.Context, accounts []string, first, 
 					list = append(list, store.AccountCount{Account: some[i], Count: c})
 				}
 			}
-		}
-	}
-	return list, nil
-}
-
-// countsIn reads the hashes of some accounts in the month that begins on a
-// day.
-func (s *Store) countsIn(ctx context.Context, first calendar.Day, accounts []string) ([]map[string]string, error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
-	month, _ := dateOf(first)
-	replies, err := s.client.doMulti(ctx, len(accounts), func(l *link, i int) rueidis.Completed {
-		return l.B().Hgetall().Key(s.countsKey(accounts[i], "", month)).Build()
-	})
-	if err != nil {
-		return nil, err
-	}
-	list := make([]map[string]string, len(accounts))
-	for i, reply := range replies {
-		if list[i], err = reply.AsStrMap(); err != nil {
-			return nil, damaged("counts of "+accounts[i], err)
 		}
 	}
 	return list, nil
@@ -159,13 +114,11 @@ func (s *Store) FindKey(ctx context.Context, id string) (store.Key, error) {
 
 // keyAmong looks for a key in some accounts.
 func (s *Store) keyAmong(ctx context.Context, members []string, id string) (store.Key, error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
 	accounts := make([]string, len(members))
 	for i, member := range members {
 		accounts[i], _, _ = strings.Cut(member, " ")
 	}
-	replies, err := s.client.doMulti(ctx, len(accounts), func(l *link, i int) rueidis.Completed { return s.getKey(l, accounts[i], id) })
+	replies, err := s.client.doMulti(ctx, len(accounts), func(l *link, i int) rueidis.Completed { return s.getKey(l.B(), accounts[i], id) })
 	if err != nil {
 		return store.Key{}, err
 	}

@@ -74,40 +74,34 @@ func (r *recent) add(record store.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	waiting := r.waiting[of]
-	switch {
-	case waiting != nil && waiting.of(&record).isFull():
-		waiting.use(&record)
-		waiting.of(&record).replace(record)
-		return
-	case r.count >= maxWaiting:
+	if r.count >= maxWaiting && (waiting == nil || len(*waiting.of(&record)) < store.MaxRecent) {
 		r.log.Failed(slog.Any("error", errDropped))
 		return
-	case waiting == nil:
+	}
+	if waiting == nil {
 		waiting = &batch{used: map[string]*store.Key{}}
 		r.waiting[of] = waiting
 	}
 	waiting.use(&record)
 	calls := waiting.of(&record)
-	calls.records = append(calls.records, record)
+	if len(*calls) == store.MaxRecent { // the server keeps no more
+		*calls = slices.Delete(*calls, 0, 1)
+		r.count--
+	}
+	*calls = append(*calls, record)
 	r.count++
 }
 
-// batch has the calls of one account that wait. Refused calls do not displace
-// admitted ones.
+// batch has the calls of one account that wait, oldest first. Refused calls do
+// not displace admitted ones.
 type batch struct {
-	admitted, refused calls
+	admitted, refused []store.Record
 	// used has the last use and the days of the keys, by id.
 	used map[string]*store.Key
 }
 
-// calls are some calls, at most store.MaxRecent: the server keeps no more.
-type calls struct {
-	records []store.Record
-	oldest  int // its place when they are full
-}
-
 // of returns the calls that a call belongs to.
-func (b *batch) of(record *store.Record) *calls {
+func (b *batch) of(record *store.Record) *[]store.Record {
 	if record.Code != "" {
 		return &b.refused
 	}
@@ -129,21 +123,6 @@ func (b *batch) use(record *store.Record) {
 	}
 	k.Days = record.AddTo(k.Days)
 }
-
-func (c *calls) isFull() bool { return len(c.records) >= store.MaxRecent }
-
-// replace puts a call in the place of the oldest one.
-func (c *calls) replace(record store.Record) {
-	c.records[c.oldest] = record
-	c.oldest = (c.oldest + 1) % len(c.records)
-}
-
-// inOrder returns the calls in the order in which they came.
-func (c *calls) inOrder() []store.Record {
-	return slices.Concat(c.records[c.oldest:], c.records[:c.oldest])
-}
-
-func (b *batch) count() int { return len(b.admitted.records) + len(b.refused.records) }
 
 func (r *recent) keep(ctx context.Context) {
 	defer close(r.ended)
@@ -208,11 +187,7 @@ func (r *recent) flush(ctx context.Context, of func(holder) bool) error {
 	var group errgroup.Group
 	group.SetLimit(writers)
 	for of, taken := range r.take(of) {
-		group.Go(func() error {
-			ctx, cancel := r.store.client.within(ctx)
-			defer cancel()
-			return r.write(ctx, of, taken)
-		})
+		group.Go(func() error { return r.write(ctx, of, taken) })
 	}
 	return group.Wait()
 }
@@ -225,7 +200,7 @@ func (r *recent) take(of func(holder) bool) map[holder]*batch {
 	for h, waiting := range r.waiting {
 		if of(h) {
 			taken[h] = waiting
-			r.count -= waiting.count()
+			r.count -= len(waiting.admitted) + len(waiting.refused)
 			delete(r.waiting, h)
 		}
 	}
@@ -239,7 +214,7 @@ func (r *recent) drop(account string) {
 
 // write writes the calls of an account, and what its keys were used for.
 func (r *recent) write(ctx context.Context, of holder, taken *batch) error {
-	list := slices.Concat(taken.admitted.inOrder(), taken.refused.inOrder())
+	list := slices.Concat(taken.admitted, taken.refused)
 	slices.Reverse(list) // of calls at the same time, the last is the newest
 	list = store.LastCalls(list)
 	args := []string{
@@ -247,7 +222,7 @@ func (r *recent) write(ctx context.Context, of holder, taken *batch) error {
 		strconv.Itoa(int(store.RecentFor / time.Second)), strconv.Itoa(store.KeyDays), strconv.Itoa(len(taken.used)),
 	}
 	for _, k := range taken.used {
-		args = append(args, keyField(k.ID), useField(k.ID), encodeUse(k), dayField(k.ID), encodeDays(k.Days))
+		args = append(args, keyField(k.ID), useField(k.ID), encodeUse(k))
 	}
 	for _, record := range slices.Backward(list) {
 		row, err := encodeRecord(&record)
@@ -257,7 +232,7 @@ func (r *recent) write(ctx context.Context, of holder, taken *batch) error {
 		args = append(args, row)
 	}
 	s := r.store
-	_, err := s.client.run(ctx, recordScript, append(s.stateKeys(of.account), s.recentKey(of.account)), args)
+	_, err := s.client.runWithin(ctx, recordScript, append(s.stateKeys(of.account), s.recentKey(of.account)), args)
 	return err
 }
 
@@ -276,8 +251,7 @@ type recordRow struct {
 }
 
 func encodeRecord(r *store.Record) (string, error) {
-	text, err := json.Marshal(recordRow{r.Code, nanos(r.At), r.Key, r.KeyName, r.Endpoint, r.Method, r.Path, r.Status, int64(r.Duration)})
-	return string(text), err
+	return encode(recordRow{r.Code, nanos(r.At), r.Key, r.KeyName, r.Endpoint, r.Method, r.Path, r.Status, int64(r.Duration)})
 }
 
 func decodeRecord(account, text string) (store.Record, error) {

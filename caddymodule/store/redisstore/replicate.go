@@ -47,6 +47,13 @@ func (c *client) write(ctx context.Context, send func(rueidis.CoreClient) rueidi
 	})
 }
 
+// runWrite runs a script like write.
+func (c *client) runWrite(ctx context.Context, s *script, keys, args []string) (rueidis.RedisMessage, error) {
+	ctx, cancel := c.within(ctx)
+	defer cancel()
+	return c.write(ctx, func(to rueidis.CoreClient) rueidis.RedisResult { return s.exec(ctx, to, keys, args) })
+}
+
 // replicate sends a change and waits for the replicas. WAIT holds up the other
 // requests of its connection, so it has one of its own.
 func (c *client) replicate(ctx context.Context, l *link, send func(rueidis.CoreClient) rueidis.RedisResult) rueidis.RedisResult {

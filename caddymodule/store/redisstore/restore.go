@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -45,7 +44,7 @@ func Restore(ctx context.Context, o Options, items iter.Seq2[store.Item, error])
 		return err
 	}
 	defer c.close()
-	r := &restore{Store: &Store{client: c, prefix: o.Prefix}, counts: map[countsOf]map[string]int64{}}
+	r := &restore{Store: &Store{client: c, prefix: o.Prefix}}
 	if err := r.connect(ctx); err != nil {
 		return err
 	}
@@ -70,17 +69,12 @@ func Restore(ctx context.Context, o Options, items iter.Seq2[store.Item, error])
 type restore struct {
 	*Store
 	commands []rueidis.Completed
-	// counts wait to be added, so that rows of one month need few commands.
-	counts map[countsOf]map[string]int64
-	size   int // of commands and counts, about, in bytes
+	size     int // of commands, about, in bytes
 	// calls are the newest of one account, a few more than are kept. They
 	// wait to be sorted.
 	calls []store.Record
 	known int64 // when the last known event expires, in seconds since 1970
 }
-
-// countsOf is a key with counts, and when it expires.
-type countsOf struct{ key, expire string }
 
 // connect waits for a connection.
 func (r *restore) connect(ctx context.Context) error {
@@ -102,14 +96,28 @@ func (r *restore) begin(ctx context.Context) error {
 	if err := r.checkEmpty(ctx); err != nil {
 		return err
 	}
-	before, err := r.mark(ctx)
+	reply, err := r.client.one(ctx, func(b rueidis.Builder) rueidis.Completed {
+		return b.Set().Key(r.client.layoutKey()).Value(unfinished).Get().Build()
+	})
 	if err != nil {
 		return err
 	}
-	// A gate may have begun in the meantime. Those after the mark do not.
-	if err = r.checkEmpty(ctx); err == nil {
-		var left time.Duration
-		if left, err = r.presence(ctx); err == nil && left > 0 {
+	before := layout
+	if !reply.IsNil() {
+		before, err = reply.ToString()
+	}
+	switch {
+	case err != nil:
+		return damaged("layout", err)
+	case before == unfinished:
+		return fmt.Errorf("%w: %w", store.ErrNotEmpty, r.client.errUnfinished())
+	case before != layout:
+		err = fmt.Errorf("%w: its data has layout %q", store.ErrNotEmpty, before)
+	default:
+		// A gate may have begun in the meantime. Those after the mark do not.
+		err = r.checkEmpty(ctx)
+		left, failed := r.presence(ctx)
+		if err = cmp.Or(err, failed); err == nil && left > 0 {
 			err = fmt.Errorf("%w: a gate has just connected to %s", store.ErrInUse, r.client.options.Name())
 		}
 	}
@@ -117,29 +125,6 @@ func (r *restore) begin(ctx context.Context) error {
 		return errors.Join(err, r.setLayout(context.WithoutCancel(ctx), before))
 	}
 	return nil
-}
-
-// mark sets the layout of data that is not finished, and returns the one before.
-func (r *restore) mark(ctx context.Context) (before string, err error) {
-	ctx, cancel := r.client.within(ctx)
-	defer cancel()
-	reply, err := r.client.do(ctx, func(l *link) rueidis.RedisResult {
-		return l.Do(ctx, l.B().Set().Key(r.client.layoutKey()).Value(unfinished).Get().Build())
-	})
-	if err != nil || reply.IsNil() {
-		return layout, err
-	}
-	if before, err = reply.ToString(); err != nil {
-		return "", damaged("layout", err)
-	}
-	switch before {
-	case layout:
-		return before, nil
-	case unfinished:
-		return "", fmt.Errorf("%w: %w", store.ErrNotEmpty, r.client.errUnfinished())
-	}
-	err = fmt.Errorf("%w: its data has layout %q", store.ErrNotEmpty, before)
-	return "", errors.Join(err, r.setLayout(context.WithoutCancel(ctx), before))
 }
 
 func (r *restore) setLayout(ctx context.Context, value string) error {
@@ -173,8 +158,6 @@ func (r *restore) checkUse(ctx context.Context) error {
 
 // presence returns how long the keys of a gate live, at most.
 func (r *restore) presence(ctx context.Context) (left time.Duration, err error) {
-	ctx, cancel := r.client.within(ctx)
-	defer cancel()
 	keys := r.client.pingKeys()
 	replies, err := r.client.doMulti(ctx, len(keys), func(l *link, i int) rueidis.Completed { return l.B().Pttl().Key(keys[i]).Build() })
 	if err != nil {
@@ -192,8 +175,6 @@ func (r *restore) presence(ctx context.Context) (left time.Duration, err error) 
 
 // checkEmpty refuses a server that has accounts, tokens or reports.
 func (r *restore) checkEmpty(ctx context.Context) error {
-	ctx, cancel := r.client.within(ctx)
-	defer cancel()
 	keys := []string{r.indexKey(), r.liveKeysKey(), r.auditKey(), r.knownKey(), r.queueKeys()[0]}
 	today := calendar.UTCDay(r.Now())
 	for day := today - store.ReportsFor - 1; day <= today+1; day++ {
@@ -221,7 +202,7 @@ func (r *restore) builder() (rueidis.Builder, error) {
 
 // add adds an item to the next batch.
 func (r *restore) add(ctx context.Context, item store.Item) error {
-	if len(r.commands)+len(r.counts) >= restoreBatch || r.size >= restoreBytes {
+	if len(r.commands) >= restoreBatch || r.size >= restoreBytes {
 		if err := r.flush(ctx); err != nil {
 			return err
 		}
@@ -241,7 +222,7 @@ func (r *restore) add(ctx context.Context, item store.Item) error {
 	case item.Key != nil:
 		return r.addKey(b, item.Key)
 	case item.Count != nil:
-		r.addCount(item.Count)
+		r.addCount(b, item.Count)
 	case item.Call != nil:
 		r.addCall(*item.Call)
 	case item.Refused != nil:
@@ -274,35 +255,15 @@ func (r *restore) flush(ctx context.Context) error {
 			return err
 		}
 	}
-	for of, fields := range r.counts {
-		for field, n := range fields {
-			r.send(l.B().Hincrby().Key(of.key).Field(field).Increment(n).Build())
-		}
-		r.send(l.B().Arbitrary("EXPIREAT").Keys(of.key).Args(of.expire).Build())
-	}
-	clear(r.counts)
 	commands := r.commands
 	r.commands, r.size = nil, 0
-	for batch := range slices.Chunk(commands, restoreBatch) {
-		if err := r.sendBatch(ctx, l, batch); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *restore) sendBatch(ctx context.Context, l *link, batch []rueidis.Completed) error {
 	ctx, cancel := context.WithTimeout(ctx, restoreWait)
 	defer cancel()
-	errs := make([]error, len(batch))
-	for i, result := range l.DoMulti(ctx, batch...) {
+	for _, result := range l.DoMulti(ctx, commands...) {
+		// One error is enough: the others often have the same cause.
 		if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) {
-			errs[i] = r.client.hide(err)
+			return unavailable(r.client.hide(err))
 		}
-	}
-	// One error is enough: the others often have the same cause.
-	if err := cmp.Or(errs...); err != nil {
-		return unavailable(err)
 	}
 	return nil
 }

@@ -17,12 +17,15 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
+// manyAccounts need more than one batch of a restore.
+const manyAccounts = 600
+
 // fill writes some of all that a store keeps, and returns a call of a key with
 // limits of its own.
 func fill(t *testing.T, s *redisstore.Store) store.Call {
 	t.Helper()
 	now := time.Now().UTC().Truncate(time.Millisecond)
-	ids := make([]string, 300)
+	ids := make([]string, manyAccounts)
 	for i := range ids {
 		ids[i] = fmt.Sprintf("acc_%d", i)
 	}
@@ -58,13 +61,6 @@ func fill(t *testing.T, s *redisstore.Store) store.Call {
 	return call
 }
 
-// gone deletes the key that tells that a gate uses the data.
-func gone(t *testing.T, server *redistest.Server, prefix string) {
-	t.Helper()
-	_, err := server.Do("DEL", prefix+":check")
-	check(t, err)
-}
-
 // TestRestore: a restored store exports what was exported, and counts on.
 func TestRestore(t *testing.T) {
 	t.Parallel()
@@ -88,7 +84,7 @@ func TestRestore(t *testing.T) {
 				t.Errorf("claimed %+v, %v, want the event that is due now", claimed, err)
 			}
 			totals, err := to.Totals(t.Context())
-			if err != nil || totals != (store.Totals{Accounts: 300, LiveKeys: 1}) {
+			if err != nil || totals != (store.Totals{Accounts: manyAccounts, LiveKeys: 1}) {
 				t.Errorf("totals: got %+v, %v", totals, err)
 			}
 			key, err := to.FindKey(t.Context(), "key_1")
@@ -163,13 +159,13 @@ func TestRestoreRefusals(t *testing.T) {
 		}
 		check(t, s.Check(t.Context()))
 		check(t, s.Close())
-		gone(t, server, o.Prefix)
+		do(t, server, "DEL", o.Prefix+":check") // a gate uses the data
 		check(t, redisstore.Restore(t.Context(), o, all(list, nil)))
 	})
 	t.Run("NotEmpty", func(t *testing.T) {
 		t.Parallel()
 		for name, write := range map[string]func(s *redisstore.Store) error{
-			"account": func(s *redisstore.Store) error { return putAccount(t, s) },
+			"account": func(s *redisstore.Store) error { return put(t, s, account) },
 			"entry":   func(s *redisstore.Store) error { return s.AddEntries(t.Context(), []store.Entry{{At: time.Now()}}) },
 			"refused": func(s *redisstore.Store) error {
 				return s.AddRefused(t.Context(), []store.Refused{{Day: today() - 300, Code: "no_token", Calls: 1}})
@@ -184,7 +180,7 @@ func TestRestoreRefusals(t *testing.T) {
 			s := openStore(t, o)
 			check(t, write(s))
 			check(t, s.Close())
-			gone(t, server, name)
+			do(t, server, "DEL", name+":check")
 			if err := redisstore.Restore(t.Context(), o, all(list, nil)); !errors.Is(err, store.ErrNotEmpty) {
 				t.Errorf("%s: got %v, want %v", name, err, store.ErrNotEmpty)
 			}
@@ -203,49 +199,9 @@ func TestRestoreRefusals(t *testing.T) {
 		if err := redisstore.Restore(t.Context(), o, all(list, nil)); !errors.Is(err, store.ErrNotEmpty) {
 			t.Errorf("a second restore: got %v, want %v", err, store.ErrNotEmpty)
 		}
-		_, err := server.Do("DEL", "unfinished:layout", "unfinished:accounts", "unfinished:{"+account+"}:a")
-		check(t, err)
+		do(t, server, "DEL", "unfinished:layout", "unfinished:accounts", "unfinished:{"+account+"}:a")
 		check(t, redisstore.Restore(t.Context(), o, all(list, nil)))
 	})
-}
-
-// TestRestoreMany restores many accounts with counts.
-func TestRestoreMany(t *testing.T) {
-	t.Parallel()
-	n := times(200_000)
-	many := func(yield func(store.Item, error) bool) {
-		for i := range n {
-			id := fmt.Sprintf("acc_%d", i)
-			for _, item := range []store.Item{
-				{Account: &store.Account{ID: id, Plan: "starter"}},
-				{Key: &store.StoredKey{Key: store.Key{ID: "key_" + id, Account: id, Kind: token.Key}, Hash: hashOf(id)}},
-				{Count: &store.StoredCount{Account: id, Count: store.Count{Day: today(), Endpoint: "convert", Used: 3}}},
-				{Count: &store.StoredCount{Account: id, Count: store.Count{Day: today() - 1, Endpoint: "convert", Used: 3}}},
-			} {
-				if !yield(item, nil) {
-					return
-				}
-			}
-		}
-	}
-	o := redisstore.Options{URL: redistest.Start(t).URL(), Timeout: 10 * time.Second}
-	began := time.Now()
-	check(t, redisstore.Restore(t.Context(), o, many))
-	t.Logf("restored %d items in %v", 4*n, time.Since(began))
-	s := openStore(t, o)
-	totals, err := s.Totals(t.Context())
-	if err != nil || totals.Accounts != n || totals.LiveKeys != n {
-		t.Errorf("totals: got %+v, %v, want %d of each", totals, err, n)
-	}
-	ids := make([]string, n)
-	for i := range ids {
-		ids[i] = fmt.Sprintf("acc_%d", i)
-	}
-	slices.Sort(ids)
-	counts, err := s.CountsOfAccounts(t.Context(), ids, today()-1, today())
-	if err != nil || len(counts) != 2*n {
-		t.Errorf("got %d counts, %v, want %d", len(counts), err, 2*n)
-	}
 }
 
 // A file that was changed has many calls of one account. It is small when it is
@@ -286,23 +242,4 @@ func TestRestoreOfLargeRows(t *testing.T) {
 			}))
 		})
 	}
-}
-
-// TestLabelOfEarlierVersion: a row without a label is one with an empty label.
-func TestLabelOfEarlierVersion(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := openStore(t, redisstore.Options{URL: server.URL()})
-	_, err := storetest.PutAccount(t.Context(), s, store.Account{ID: account, Plan: "starter", Label: "one"})
-	check(t, err)
-	if a, err := s.Account(t.Context(), account); err != nil || a.Label != "one" {
-		t.Errorf("got %+v, %v", a, err)
-	}
-	_, err = server.Do("HDEL", accountKey, "l")
-	check(t, err)
-	if a, err := s.Account(t.Context(), account); err != nil || a.Label != "" || a.Plan != "starter" {
-		t.Errorf("an earlier row: got %+v, %v", a, err)
-	}
-	newKey(t, s, account, "key_1")
-	check(t, takeOne(t, s))
 }

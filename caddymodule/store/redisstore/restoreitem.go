@@ -31,7 +31,7 @@ func (r *restore) addKey(b rueidis.Builder, k *store.StoredKey) error {
 	}
 	set := b.Hset().Key(r.keysKey(k.Account)).FieldValue().FieldValue(keyField(k.ID), row)
 	if !k.LastUsedAt.IsZero() {
-		set = set.FieldValue(useField(k.ID), encodeUse(&k.Key)).FieldValue(dayField(k.ID), encodeDays(k.Days))
+		set = set.FieldValue(useField(k.ID), encodeUse(&k.Key))
 	}
 	r.send(set.Build(), r.setToken(b, k))
 	if k.Live(r.Now()) {
@@ -54,16 +54,13 @@ func (r *restore) setToken(b rueidis.Builder, k *store.StoredKey) rueidis.Comple
 }
 
 // addCount adds to the four counters of a call.
-func (r *restore) addCount(c *store.StoredCount) {
+func (r *restore) addCount(b rueidis.Builder, c *store.StoredCount) {
 	month, day := dateOf(c.Day)
-	of := countsOf{r.countsKey(c.Account, c.Key, month), countsExpire(c.Day)}
-	if r.counts[of] == nil {
-		r.counts[of] = map[string]int64{}
-	}
+	key := r.countsKey(c.Account, c.Key, month)
 	for _, field := range []string{day + ":" + c.Endpoint, c.Endpoint, day + ":*", "*"} {
-		r.counts[of][field] += c.Used
-		r.size += len(field)
+		r.send(b.Hincrby().Key(key).Field(field).Increment(c.Used).Build())
 	}
+	r.send(b.Arbitrary("EXPIREAT").Keys(key).Args(countsExpire(c.Day)).Build())
 }
 
 // addCall keeps a call until all of its account are known. A file can have more
@@ -117,7 +114,7 @@ func (r *restore) addEvent(b rueidis.Builder, e *store.Event) error {
 	if !e.Queued {
 		return nil
 	}
-	row, err := encodeEvent(e)
+	row, err := encode(utcEvent(*e))
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -38,19 +37,29 @@ func startEcho(t testing.TB, format string) string {
 	return listener.Addr().String()
 }
 
-// echo answers commands until the client closes the connection.
+// echo answers commands until the client closes the connection. A command is a
+// list of strings, each after a line with its length.
 func echo(client net.Conn, format string) {
 	defer client.Close()
 	reader := bufio.NewReader(client)
 	for {
-		command, err := readCommand(reader)
-		if err != nil {
+		var count int
+		if _, err := fmt.Fscanf(reader, "*%d\r\n", &count); err != nil {
 			return
 		}
-		repeated := ""
-		for _, argument := range command[1:] {
-			if len(repeated) < 128 { // Redis cuts it as well
-				repeated += fmt.Sprintf("'%.*s' ", 128-len(repeated), argument)
+		command, repeated := make([]string, count), ""
+		for i := range command {
+			var length int
+			if _, err := fmt.Fscanf(reader, "$%d\r\n", &length); err != nil {
+				return
+			}
+			text := make([]byte, length+len("\r\n"))
+			if _, err := io.ReadFull(reader, text); err != nil {
+				return
+			}
+			command[i] = string(text[:length])
+			if i > 0 && len(repeated) < 128 { // Redis cuts it as well
+				repeated += fmt.Sprintf("'%.*s' ", 128-len(repeated), command[i])
 			}
 		}
 		reply := fmt.Sprintf("-ERR "+format+"\r\n", command[0], repeated)
@@ -61,30 +70,6 @@ func echo(client net.Conn, format string) {
 			return
 		}
 	}
-}
-
-// readCommand reads a list of strings.
-func readCommand(reader *bufio.Reader) (command []string, err error) {
-	length := func(kind string) int {
-		var line string
-		if line, err = reader.ReadString('\n'); err != nil {
-			return 0
-		}
-		var n int
-		n, err = strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(line, kind), "\r\n"))
-		return n
-	}
-	for range length("*") {
-		text := make([]byte, length("$")+len("\r\n"))
-		if err == nil {
-			_, err = io.ReadFull(reader, text)
-		}
-		if err != nil {
-			return nil, err
-		}
-		command = append(command, string(text[:len(text)-len("\r\n")]))
-	}
-	return command, err
 }
 
 // TestPasswordsAreHidden: neither errors nor the log have a password, or a part

@@ -1,6 +1,9 @@
 package redisstore
 
-import "sync"
+import (
+	"maps"
+	"sync"
+)
 
 // counted is how many counters of a call are counted: those of the endpoint and
 // of all endpoints, on the day and in the month.
@@ -35,20 +38,11 @@ func (s *Store) seenOf(key seenKey) *seen {
 
 // turn forgets the counts of another account, month or day.
 func (s *seen) turn(handle uint64, month, day string) {
-	if s.handle == handle && s.month == month && s.day == day {
-		return
-	}
-	keep := s.handle == handle && s.month == month
-	old := s.counts
-	s.counts = map[string]int64{}
-	if keep {
-		for field, n := range old {
-			if !isOfDay(field) {
-				s.counts[field] = n
-			}
-		}
-	} else {
-		s.generation = 0
+	switch {
+	case s.handle != handle || s.month != month:
+		s.generation, s.counts = 0, map[string]int64{}
+	case s.day != day:
+		maps.DeleteFunc(s.counts, func(field string, _ int64) bool { return isOfDay(field) })
 	}
 	s.handle, s.month, s.day = handle, month, day
 }

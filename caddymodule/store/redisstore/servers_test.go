@@ -20,33 +20,26 @@ func follow(t testing.TB, server, master *redistest.Server) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(master.Addr())
 	check(t, err)
-	_, err = server.Do("REPLICAOF", host, port)
-	check(t, err)
+	do(t, server, "REPLICAOF", host, port)
 }
 
 func setPolicy(t testing.TB, server *redistest.Server, policy string) {
 	t.Helper()
-	_, err := server.Do("CONFIG", "SET", "maxmemory-policy", policy)
-	check(t, err)
+	do(t, server, "CONFIG", "SET", "maxmemory-policy", policy)
 }
 
 // prepare creates the account on a server, whatever its policy is.
 func prepare(t testing.TB, server *redistest.Server) {
 	t.Helper()
-	s := openStore(t, redisstore.Options{URL: server.URL(), AllowEviction: true})
-	newAccount(t, s, account)
+	s := openReady(t, redisstore.Options{URL: server.URL(), AllowEviction: true})
 	check(t, s.Close())
 }
 
 // uncounted fails the test if a server has counted calls.
 func uncounted(t testing.TB, server *redistest.Server) {
 	t.Helper()
-	keys, err := server.Do("KEYS", "*:u:*")
-	check(t, err)
-	for _, key := range keys.([]any) {
-		counts, err := server.Do("HGETALL", key.(string))
-		check(t, err)
-		t.Errorf("a server that must not be used has counted: %v", counts)
+	for _, key := range keysOf(t, server, "*:u:*") {
+		t.Errorf("a server that must not be used has counted: %v", do(t, server, "HGETALL", key))
 	}
 }
 
@@ -76,28 +69,41 @@ func clients(t testing.TB, s *redisstore.Store) (served *atomic.Int64, stop func
 
 // TestReplicaBehindAddress: after a failover, an address leads to the old
 // master for a while, which is a replica then. The store leaves it when the
-// address leads to the new master.
+// address leads to the new master. A store that may not run INFO logs a warning,
+// and knows a replica by READONLY.
 func TestReplicaBehindAddress(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		name string
-		cut  bool // whether the old master closes its connections
-	}{{"OldConnections", false}, {"NewConnections", true}} {
+		name   string
+		cut    bool // whether the old master closes its connections
+		right  string
+		reason string
+	}{
+		{"OldConnections", false, "+info", "the server is a replica"},
+		{"NewConnections", true, "+info", "the server is a replica"},
+		{"WithoutInfo", false, "-info", "READONLY"},
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			old, next := redistest.Start(t), redistest.Start(t)
+			user := "user gate on >secret ~* &* +@all " + test.right
+			old, next := redistest.Start(t, user), redistest.Start(t, user)
 			prepare(t, old)
 			prepare(t, next)
-			address := startRelay(t, old.Addr(), 0)
-			s := openStore(t, redisstore.Options{URL: address.url()})
+			address := redistest.StartProxy(t, old.Addr())
+			var log journal
+			s := openStore(t, redisstore.Options{URL: "redis://gate:secret@" + address.Addr(), Logger: log.logger()})
 			works(t, s)
+			if got := log.has("may not run INFO"); got != (test.right == "-info") {
+				t.Errorf("the log has a warning: %t", got)
+			}
+			dials := address.Dials()
 			follow(t, old, next)
 			if test.cut {
-				address.cut()
+				address.Cut()
 			}
-			// The connection is made, and is not used.
-			refuses(t, s, "the server is a replica")
-			address.lead(next.Addr())
+			refuses(t, s, test.reason)
+			await(t, "a new connection", func() bool { takeOne(t, s); return address.Dials() > dials })
+			address.Lead(next.Addr())
 			works(t, s)
 		})
 	}
@@ -110,42 +116,10 @@ func TestStartWithReplica(t *testing.T) {
 	master, server := redistest.Start(t), redistest.Start(t)
 	prepare(t, master)
 	follow(t, server, master)
-	await(t, "the data of the master", func() bool {
-		n, err := server.Do("EXISTS", accountKey)
-		return err == nil && n == int64(1)
-	})
+	await(t, "the data of the master", func() bool { return do(t, server, "EXISTS", accountKey) == int64(1) })
 	s := openAny(t, redisstore.Options{URL: server.URL()})
 	refuses(t, s, "the server is a replica")
-	_, err := server.Do("REPLICAOF", "NO", "ONE")
-	check(t, err)
-	works(t, s)
-}
-
-// TestFailoverToRefused: Sentinel chooses a new master that deletes keys. It
-// counts nothing.
-func TestFailoverToRefused(t *testing.T) {
-	t.Parallel()
-	sentinel := redistest.StartSentinel(t, 1)
-	check(t, sentinel.Hurry())
-	master, err := sentinel.Master()
-	check(t, err)
-	s := openStore(t, redisstore.Options{URL: sentinel.URL()})
-	newAccount(t, s, account)
-	_, err = master.Do("WAIT", "1", "5000")
-	check(t, err)
-	for _, server := range sentinel.Servers {
-		if server != master {
-			setPolicy(t, server, "allkeys-lru")
-		}
-	}
-	check(t, sentinel.Failover())
-	next, err := sentinel.AwaitMaster(master)
-	check(t, err)
-	_, stop := clients(t, s)
-	refuses(t, s, `maxmemory-policy "allkeys-lru"`)
-	stop()
-	uncounted(t, next)
-	setPolicy(t, next, "noeviction")
+	do(t, server, "REPLICAOF", "NO", "ONE")
 	works(t, s)
 }
 
@@ -154,7 +128,7 @@ func TestFailoverToRefused(t *testing.T) {
 func TestReconnectToRefused(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, command, reason string }{
-		{"Layout", "SET tollgate:layout 2", `its data has layout "2"`},
+		{"Layout", "SET tollgate:layout 1", `its data has layout "1"`},
 		{"Policy", "CONFIG SET maxmemory-policy allkeys-lru", `maxmemory-policy "allkeys-lru"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -162,14 +136,13 @@ func TestReconnectToRefused(t *testing.T) {
 			first, second := redistest.Start(t), redistest.Start(t)
 			prepare(t, first)
 			prepare(t, second)
-			_, err := second.Do(strings.Fields(test.command)...)
-			check(t, err)
-			address := startRelay(t, first.Addr(), 0)
-			s := openStore(t, redisstore.Options{URL: address.url()})
+			do(t, second, strings.Fields(test.command)...)
+			address := redistest.StartProxy(t, first.Addr())
+			s := openStore(t, redisstore.Options{URL: "redis://" + address.Addr()})
 			served, stop := clients(t, s)
 			await(t, "calls", func() bool { return served.Load() > 100 })
-			address.lead(second.Addr())
-			address.cut()
+			address.Lead(second.Addr())
+			address.Cut()
 			refuses(t, s, test.reason)
 			stop()
 			uncounted(t, second)
@@ -177,26 +150,30 @@ func TestReconnectToRefused(t *testing.T) {
 	}
 }
 
-// TestPolicyChanges: a server that begins to delete keys is not used any more,
-// also while it does not answer.
-func TestPolicyChanges(t *testing.T) {
+// TestEviction: a server that deletes keys is refused, also if it begins to do
+// that, and then also while it does not answer.
+func TestEviction(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr())
-	s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 100 * time.Millisecond})
-	newAccount(t, s, account)
+	s := openReady(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 100 * time.Millisecond})
 	works(t, s)
 	setPolicy(t, server, "allkeys-lru")
 	const reason = `maxmemory-policy "allkeys-lru"`
 	refuses(t, s, reason)
+	refuses(t, openAny(t, redisstore.Options{URL: server.URL()}), reason)
+	works(t, openStore(t, redisstore.Options{URL: server.URL(), AllowEviction: true}))
 	proxy.Stall()
-	for began := time.Now(); time.Since(began) < 1500*time.Millisecond; time.Sleep(10 * time.Millisecond) {
+	dials := proxy.Dials()
+	await(t, "a check that fails", func() bool {
 		if err := takeOne(t, s); err == nil || !strings.Contains(err.Error(), reason) {
 			t.Fatalf("a call to a refused server that does not answer: %v", err)
 		}
-	}
+		return proxy.Dials() > dials
+	})
 	check(t, proxy.Resume())
-	refuses(t, s, reason)
+	setPolicy(t, server, "volatile-ttl")
+	refuses(t, s, `maxmemory-policy "volatile-ttl"`)
 	setPolicy(t, server, "noeviction")
 	works(t, s)
 }
@@ -215,24 +192,15 @@ func TestStalledNode(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, "cluster-require-full-coverage no")
 	for _, server := range cluster.Servers {
-		_, err := server.Do("CONFIG", "SET", "cluster-node-timeout", "60000")
-		check(t, err)
+		do(t, server, "CONFIG", "SET", "cluster-node-timeout", "60000")
 	}
-	// The one that has the layout and the list of accounts.
-	owner := func(key string) *redistest.Server {
-		slot, err := cluster.Slot(key)
-		check(t, err)
-		server, err := cluster.Owner(slot)
-		check(t, err)
-		return server
-	}
-	stalled := owner("tollgate:layout")
+	stalled := owner(t, cluster, "tollgate:layout")
 	s := openStore(t, redisstore.Options{URL: cluster.URL(), Timeout: time.Second})
 	var healthy, others []string
 	for i := range 12 {
 		id := fmt.Sprintf("acc_%d", i)
-		newAccount(t, s, id)
-		if owner("tollgate:{"+id+"}:a") == stalled {
+		check(t, put(t, s, id))
+		if owner(t, cluster, "tollgate:{"+id+"}:a") == stalled {
 			others = append(others, id)
 		} else {
 			healthy = append(healthy, id)
@@ -244,27 +212,22 @@ func TestStalledNode(t *testing.T) {
 	}
 	check(t, stalled.Pause())
 	var calls sync.WaitGroup
-	began := time.Now()
-	const length = 2500 * time.Millisecond
-	for _, id := range healthy {
-		calls.Go(func() {
-			for ; time.Since(began) < length; time.Sleep(10 * time.Millisecond) {
-				if err := take(id); err != nil {
-					t.Errorf("a call of %s, whose server works: %v", id, err)
-					return
-				}
-			}
-		})
-	}
-	for _, id := range others {
-		calls.Go(func() {
-			for ; time.Since(began) < length; time.Sleep(10 * time.Millisecond) {
+	// Longer than two checks of the servers.
+	for began := time.Now(); time.Since(began) < 2500*time.Millisecond; time.Sleep(25 * time.Millisecond) {
+		for _, id := range others {
+			calls.Go(func() {
 				if err := take(id); !errors.Is(err, store.ErrUnavailable) {
 					t.Errorf("a call of %s, whose server does not answer: %v", id, err)
-					return
 				}
-			}
-		})
+			})
+		}
+		for _, id := range healthy {
+			calls.Go(func() {
+				if err := take(id); err != nil {
+					t.Errorf("a call of %s, whose server works: %v", id, err)
+				}
+			})
+		}
 	}
 	calls.Wait()
 	check(t, stalled.Resume())

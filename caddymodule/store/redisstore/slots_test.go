@@ -20,8 +20,7 @@ func TestAbandonedCallsCount(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr())
 	const most = 8
-	s := openStore(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 100 * time.Millisecond, InFlight: most})
-	newAccount(t, s, account)
+	s := openReady(t, redisstore.Options{URL: "redis://" + proxy.Addr(), Timeout: 100 * time.Millisecond, InFlight: most})
 	proxy.Stall()
 	all := func() []error {
 		errs := make([]error, most)
@@ -52,8 +51,7 @@ func TestAbandonedCallsCount(t *testing.T) {
 func TestFailedDialsAreKnown(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := openStore(t, redisstore.Options{URL: server.URL()})
-	newAccount(t, s, account)
+	s := openReady(t, redisstore.Options{URL: server.URL()})
 	works(t, s)
 	check(t, server.Kill())
 	refuses(t, s, "connecting to the server")
@@ -64,26 +62,18 @@ func TestFailedDialsAreKnown(t *testing.T) {
 func TestManyRecentCalls(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := openStore(t, redisstore.Options{URL: server.URL(), Timeout: 10 * time.Second})
-	const accounts = 1100
-	var creating sync.WaitGroup
-	for first := range 10 {
-		creating.Go(func() {
-			for i := first; i < accounts; i += 10 {
-				if _, err := s.ChangeAccount(t.Context(), fmt.Sprintf("acc_%d", i), func(*store.Account, bool) error { return nil }); err != nil {
-					t.Error(err)
-				}
-			}
-		})
+	s := openStore(t, redisstore.Options{URL: server.URL()})
+	ids := make([]string, 1100)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("acc_%d", i)
 	}
-	creating.Wait()
-	for i := range accounts {
-		s.Record(store.Record{Account: fmt.Sprintf("acc_%d", i), At: time.Now(), Endpoint: "convert"})
+	_, errs := s.ChangeAccounts(t.Context(), ids, func(int, *store.Account, bool) error { return nil })
+	check(t, errors.Join(errs...))
+	for _, id := range ids {
+		s.Record(store.Record{Account: id, At: time.Now(), Endpoint: "convert"})
 	}
 	check(t, s.Close())
-	lists, err := server.Do("KEYS", "*:r")
-	check(t, err)
-	if got := len(lists.([]any)); got != accounts {
-		t.Errorf("%d accounts have recent calls, want %d", got, accounts)
+	if got := len(keysOf(t, server, "*:r")); got != len(ids) {
+		t.Errorf("%d accounts have recent calls, want %d", got, len(ids))
 	}
 }

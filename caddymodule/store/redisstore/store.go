@@ -30,7 +30,6 @@ type Store struct {
 	client *client
 	prefix string
 	grants *lru.Cache[token.Hash, cachedGrant]
-	hints  *lru.Cache[token.Hash, hint]
 	seen   *lru.Cache[seenKey, *seen]
 	recent *recent
 	seed   maphash.Seed
@@ -57,7 +56,6 @@ func Open(o Options) (*Store, error) {
 	}
 	s := &Store{client: c, prefix: o.Prefix, seed: maphash.MakeSeed()}
 	s.grants = newCache[token.Hash, cachedGrant](maxGrants)
-	s.hints = newCache[token.Hash, hint](maxGrants)
 	s.seen = newCache[seenKey, *seen](maxSeen)
 	s.recent = newRecent(s)
 	return s, nil

@@ -130,6 +130,11 @@ func dateOf(day calendar.Day) (month, ofMonth string) {
 	return text[:4] + text[5:7], text[8:]
 }
 
+func monthOf(day calendar.Day) string {
+	month, _ := dateOf(day)
+	return month
+}
+
 // monthKeys are the account and the counts of the month.
 func (t *taking) monthKeys() []string {
 	keys := make([]string, 1, 3+len(t.limits))
@@ -225,16 +230,9 @@ func (t *taking) read(r *reader, rooms []store.Room) error {
 	if t.call.Except != "" {
 		width += 2
 	}
-	counters := make([]int64, 0, 2*(counted+2))
-	for _, holder := range t.holders {
-		generation := r.int()
-		for range width {
-			counters = append(counters, r.int())
-		}
-		if r.err != nil {
-			return r.err
-		}
-		t.seen(holder).saw(uint64(t.call.Handle), t.month, t.day, generation, &t.fields, [counted]int64(counters[len(counters)-width:]))
+	counters := t.readCounters(r, width)
+	if r.err != nil {
+		return r.err
 	}
 	for i := range t.limits {
 		l := &t.limits[i]
@@ -253,31 +251,35 @@ func (t *taking) read(r *reader, rooms []store.Room) error {
 	return r.err
 }
 
+// readCounters reads some counters of each holder, the first ones as seen.
+func (t *taking) readCounters(r *reader, width int) []int64 {
+	counters := make([]int64, 0, 2*(counted+2))
+	for _, holder := range t.holders {
+		generation := r.int()
+		for range width {
+			counters = append(counters, r.int())
+		}
+		if r.err != nil {
+			return nil
+		}
+		t.seen(holder).saw(uint64(t.call.Handle), t.month, t.day, generation, &t.fields, [counted]int64(counters[len(counters)-width:]))
+	}
+	return counters
+}
+
 // GiveBack implements store.Counter.
 func (s *Store) GiveBack(ctx context.Context, call store.Call) error {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
 	t := s.newTaking(&call, nil)
 	args := t.appendSeen([]string{number(uint64(call.Handle)), decimal(call.Weight()), countsExpire(call.Day), t.day, call.Endpoint})
 	sent := time.Now()
-	reply, err := s.client.run(ctx, giveBackScript, t.monthKeys(), args)
+	reply, err := s.client.runWithin(ctx, giveBackScript, t.monthKeys(), args)
 	if err != nil {
 		return err
 	}
 	r := reader{reply: reply}
 	s.client.clock.read(r.int(), sent, time.Now())
-	for _, holder := range t.holders {
-		if r.err != nil || len(r.reply) == 0 {
-			break
-		}
-		generation := r.int()
-		var counts [counted]int64
-		for i := range counts {
-			counts[i] = r.int()
-		}
-		if r.err == nil {
-			t.seen(holder).saw(uint64(call.Handle), t.month, t.day, generation, &t.fields, counts)
-		}
+	if len(r.reply) > 0 { // the account exists
+		t.readCounters(&r, counted)
 	}
 	return r.err
 }
@@ -311,12 +313,16 @@ func (r *reader) next() (m rueidis.RedisMessage) {
 	return m
 }
 
-func (r *reader) int() int64 {
-	m := r.next()
-	if r.err != nil {
-		return 0
+func (r *reader) int() (n int64) {
+	if m := r.next(); r.err == nil {
+		n, r.err = m.AsInt64()
 	}
-	n, err := m.AsInt64()
-	r.err = err
 	return n
+}
+
+func (r *reader) text() (text string) {
+	if m := r.next(); r.err == nil {
+		text, r.err = m.ToString()
+	}
+	return text
 }

@@ -36,35 +36,34 @@ func parseHint(reply rueidis.RedisMessage) (hint, error) {
 	return hint{account, key}, nil
 }
 
-// entry reads which account and key a token belongs to. The error is
-// store.ErrNotFound if it has no entry.
-func (s *Store) entry(ctx context.Context, hash token.Hash) (hint, error) {
-	reply, err := s.client.do(ctx, func(l *link) rueidis.RedisResult {
-		return l.Do(ctx, l.B().Get().Key(s.tokenKey(hash)).Build())
-	})
+// hint reads which account and key a token belongs to. The error is
+// store.ErrNoGrant if it has no entry.
+func (s *Store) hint(ctx context.Context, hash token.Hash) (hint, error) {
+	reply, err := s.client.one(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Get().Key(s.tokenKey(hash)).Build() })
 	if err != nil {
 		return hint{}, err
 	}
 	if reply.IsNil() {
-		return hint{}, store.ErrNotFound
+		return hint{}, store.ErrNoGrant
 	}
 	return parseHint(reply)
 }
 
 // Holder implements store.Keys.
 func (s *Store) Holder(ctx context.Context, hash token.Hash, at time.Time) (string, error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
-	of, err := s.entry(ctx, hash)
+	of, err := s.hint(ctx, hash)
+	if errors.Is(err, store.ErrNoGrant) {
+		return "", store.ErrNotFound
+	}
 	if err != nil {
 		return "", err
 	}
 	key, err := s.Key(ctx, of.account, of.key)
+	if err == nil && !key.Live(at) {
+		err = store.ErrNotFound
+	}
 	if err != nil {
 		return "", err
-	}
-	if !key.Live(at) {
-		return "", store.ErrNotFound
 	}
 	return of.account, nil
 }
@@ -141,9 +140,7 @@ func (s *Store) writeEntry(ctx context.Context, key *store.Key, hash token.Hash,
 	if !key.ExpiresAt.IsZero() {
 		expires = decimal(key.ExpiresAt.Add(expiredFor).UnixMilli())
 	}
-	reply, err := s.client.write(ctx, func(c rueidis.CoreClient) rueidis.RedisResult {
-		return enterScript.exec(ctx, c, []string{s.tokenKey(hash)}, []string{hint{key.Account, key.ID}.value(), expires, old.value()})
-	})
+	reply, err := s.client.runWrite(ctx, enterScript, []string{s.tokenKey(hash)}, []string{hint{key.Account, key.ID}.value(), expires, old.value()})
 	if err != nil || reply.IsNil() {
 		return hint{}, err
 	}

@@ -43,12 +43,9 @@ func TestPruneMovedToken(t *testing.T) {
 	o := redisstore.Options{URL: server.URL()}
 	s := openStore(t, o)
 	hash := moveToken(t, s)
-	row, err := server.Do("HGET", "tollgate:{acc_1}:k", "k:key_acc_1")
-	check(t, err)
+	row := do(t, server, "HGET", keysKey, "k:key_acc_1").(string)
 	ended := time.Now().Add(-store.RevokedFor - time.Hour).UnixNano()
-	earlier := regexp.MustCompile(`"v":\d+`).ReplaceAllString(row.(string), fmt.Sprintf(`"v":%d`, ended))
-	_, err = server.Do("HSET", "tollgate:{acc_1}:k", "k:key_acc_1", earlier)
-	check(t, err)
+	do(t, server, "HSET", keysKey, "k:key_acc_1", regexp.MustCompile(`"v":\d+`).ReplaceAllString(row, fmt.Sprintf(`"v":%d`, ended)))
 	newKey(t, s, "acc_1", "key_other") // prunes
 	if _, err := s.Key(t.Context(), "acc_1", "key_acc_1"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the old key is not pruned: %v", err)
@@ -66,8 +63,7 @@ func TestEntryWithoutKey(t *testing.T) {
 	newAccount(t, s, "acc_1")
 	newAccount(t, s, "acc_2")
 	left := func(text string) token.Hash {
-		_, err := server.Do("SET", fmt.Sprintf("tollgate:t:%x", hashOf(text)), "acc_1 key_imported_acc_1")
-		check(t, err)
+		do(t, server, "SET", tokenKey(hashOf(text)), "acc_1 key_imported_acc_1")
 		return hashOf(text)
 	}
 	hash := left("one")

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -21,14 +20,15 @@ import (
 // trips counts the commands that the stores of a fleet send for calls.
 type trips struct {
 	*fleet
-	watch func() (sent, scripted []string)
-	seen  int
+	server *redistest.Server
 }
 
 // want checks how many commands were sent since the last time.
 func (r *trips) want(what string, want int) {
 	r.Helper()
-	sent, _ := r.watch()
+	sent, err := r.server.Sent()
+	check(r, err)
+	check(r, r.server.Watch())
 	var calls []string
 	for _, command := range sent {
 		// The stores look at the server as well.
@@ -36,24 +36,24 @@ func (r *trips) want(what string, want int) {
 			calls = append(calls, command)
 		}
 	}
-	if got := len(calls) - r.seen; got != want {
-		r.Errorf("%s: %d round trips, want %d:\n%s", what, got, want, strings.Join(calls[r.seen:], "\n"))
+	if len(calls) != want {
+		r.Errorf("%s: %d round trips, want %d:\n%s", what, len(calls), want, strings.Join(calls, "\n"))
 	}
-	r.seen = len(calls)
 }
 
 // TestRoundTrips counts what a server gets for calls.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := newFleet(t, redisstore.Options{URL: server.URL(), Timeout: 10 * time.Second})
+	f := newFleet(t, redisstore.Options{URL: server.URL()})
 	limits := []store.Limit{
 		{Endpoint: "convert", Period: store.Day, Max: 1000}, {Endpoint: store.All, Period: store.Month, Max: 1000},
 		{Endpoint: "convert", Period: store.Hour, Max: 1000},
 	}
 	f.take(0, f.call(), limits) // this and the refund load the scripts
 	check(t, f.gates[0].GiveBack(t.Context(), f.call()))
-	r := &trips{fleet: f, watch: server.Monitor(t)}
+	r := &trips{fleet: f, server: server}
+	check(t, server.Watch())
 	f.take(1, f.call(), limits)
 	r.want("the first call", 3)
 	for range 10 {
@@ -113,6 +113,7 @@ func (f *fleet) use() {
 		f.Error("a call of another month was refused")
 	}
 	check(f, f.gates[0].GiveBack(f.Context(), call))
+	check(f, f.gates[0].AddRefused(f.Context(), []store.Refused{{Day: f.day, Code: "no_token", Calls: 1}}))
 	check(f, f.gates[1].ResetCounts(f.Context(), account, "convert", f.day))
 	check(f, f.gates[2].ResetCounts(f.Context(), account, "", f.day-100))
 	attempts := login.Limits{
@@ -146,7 +147,7 @@ func (f *fleet) use() {
 func TestKeysExpire(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := newFleet(t, redisstore.Options{URL: server.URL(), Timeout: 10 * time.Second})
+	f := newFleet(t, redisstore.Options{URL: server.URL()})
 	expiring := store.Key{ID: "key_expiring", Account: account, Kind: token.Key, Name: "expiring", CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)}
 	check(t, f.gates[0].CreateKey(t.Context(), expiring, hashOf(expiring.ID)))
 	f.use()
@@ -155,9 +156,8 @@ func TestKeysExpire(t *testing.T) {
 		fmt.Sprintf("tollgate:t:%x", f.hash): true,
 	}
 	kinds := map[string]int{}
-	for _, key := range keysOf(t, server) {
-		ttl, err := server.Do("TTL", key)
-		check(t, err)
+	for _, key := range keysOf(t, server, "*") {
+		ttl := do(t, server, "TTL", key)
 		if got := ttl.(int64) < 0; got != forever[key] {
 			t.Errorf("%s has the TTL %d", key, ttl)
 		}
@@ -171,7 +171,7 @@ func TestKeysExpire(t *testing.T) {
 	if len(forever) > 0 {
 		t.Errorf("there are no %v", forever)
 	}
-	for _, kind := range []string{"account a", "account k", "account u", "account b", "account r", "t", "c", "e", "check"} {
+	for _, kind := range []string{"account a", "account k", "account u", "account b", "account r", "t", "c", "e", "check", "refused"} {
 		if kinds[kind] == 0 {
 			t.Errorf("there is no key of the kind %s: %v", kind, kinds)
 		}
@@ -179,43 +179,9 @@ func TestKeysExpire(t *testing.T) {
 	t.Log(kinds)
 
 	check(t, f.gates[0].DeleteAccount(t.Context(), account))
-	for _, key := range keysOf(t, server) {
+	for _, key := range keysOf(t, server, "*") {
 		if strings.Contains(key, account) && !strings.Contains(key, ":b:") || strings.HasPrefix(key, "tollgate:t:") {
 			t.Errorf("%s is left of a deleted account", key)
 		}
-	}
-}
-
-// keysOf returns all keys of a server.
-func keysOf(t *testing.T, server *redistest.Server) (keys []string) {
-	t.Helper()
-	reply, err := server.Do("KEYS", "*")
-	check(t, err)
-	for _, key := range reply.([]any) {
-		keys = append(keys, key.(string))
-	}
-	return keys
-}
-
-// TestCountsTraffic: the counts of many days need one command for each account
-// and month, whether the accounts have counts or not.
-func TestCountsTraffic(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	f := newFleet(t, redisstore.Options{URL: server.URL(), Timeout: 10 * time.Second})
-	f.take(0, f.call(), nil)
-	watch := server.Monitor(t)
-	last := calendar.Day(20_000) // 2024-10-04
-	_, err := f.gates[0].CountsOfAccounts(t.Context(), []string{account, "acc_other"}, last-89, last)
-	check(t, err)
-	sent, _ := watch()
-	got := 0
-	for _, command := range sent {
-		if strings.Contains(command, "HGETALL") {
-			got++
-		}
-	}
-	if want := 2 * len([]string{"July", "August", "September", "October"}); got != want {
-		t.Errorf("%d commands, want %d:\n%s", got, want, strings.Join(sent, "\n"))
 	}
 }

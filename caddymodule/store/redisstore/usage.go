@@ -31,24 +31,10 @@ func countsExpire(day calendar.Day) string {
 	return decimal((last + 1 + store.CountsFor).UTC().Unix())
 }
 
-// allCountKeys are the hashes of counts that can exist of a holder.
-func (s *Store) allCountKeys(account, holder string) (keys []string) {
-	for _, first := range s.allMonths() {
-		month, _ := dateOf(first)
-		keys = append(keys, s.countsKey(account, holder, month))
-	}
-	return keys
-}
-
 // allMonths are the first days of the months that can have counts.
-func (s *Store) allMonths() (months []calendar.Day) {
+func (s *Store) allMonths() []calendar.Day {
 	today := calendar.UTCDay(s.Now())
-	for day := today + 31; day > today-store.CountsFor-31; {
-		first, _ := day.Month()
-		months = append(months, first)
-		day = first - 1
-	}
-	return months
+	return monthsOf(today-store.CountsFor-31, today+31)
 }
 
 // holders are the account ("") and those of its keys that may have counts.
@@ -63,22 +49,32 @@ func (l *loaded) holders() []string {
 
 // Counts implements store.Usage.
 func (s *Store) Counts(ctx context.Context, account, key string, first, last calendar.Day) (list []store.Count, err error) {
-	ctx, cancel := s.client.within(ctx)
-	defer cancel()
 	months := monthsOf(first, last)
-	replies, err := s.client.doMulti(ctx, len(months), func(l *link, i int) rueidis.Completed {
-		month, _ := dateOf(months[i])
-		return l.B().Hgetall().Key(s.countsKey(account, key, month)).Build()
-	})
+	keys := make([]string, len(months))
+	for i, month := range months {
+		keys[i] = s.countsKey(account, key, monthOf(month))
+	}
+	found, err := s.hashes(ctx, keys)
 	if err != nil {
 		return nil, err
 	}
-	for i, reply := range replies {
-		fields, err := reply.AsStrMap()
-		if err != nil {
-			return nil, damaged("counts of "+account, err)
-		}
+	for i, fields := range found {
 		list = appendCounts(list, months[i], fields, first, last)
+	}
+	return list, nil
+}
+
+// hashes reads hashes of counts.
+func (s *Store) hashes(ctx context.Context, keys []string) ([]map[string]string, error) {
+	replies, err := s.client.doMulti(ctx, len(keys), func(l *link, i int) rueidis.Completed { return l.B().Hgetall().Key(keys[i]).Build() })
+	if err != nil {
+		return nil, err
+	}
+	list := make([]map[string]string, len(keys))
+	for i, reply := range replies {
+		if list[i], err = reply.AsStrMap(); err != nil {
+			return nil, damaged(keys[i], err)
+		}
 	}
 	return list, nil
 }
@@ -120,9 +116,7 @@ func (s *Store) ResetCounts(ctx context.Context, account, endpoint string, day c
 	for _, holder := range l.holders() {
 		keys = append(keys, s.countsKey(account, holder, month))
 	}
-	_, err = s.client.write(ctx, func(c rueidis.CoreClient) rueidis.RedisResult {
-		return resetScript.exec(ctx, c, keys, []string{ofMonth, endpoint, countsExpire(day)})
-	})
+	_, err = s.client.runWrite(ctx, resetScript, keys, []string{ofMonth, endpoint, countsExpire(day)})
 	return err
 }
 

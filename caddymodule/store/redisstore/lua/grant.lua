@@ -5,7 +5,5 @@
 -- Returns the time, the fields of the account, and the key.
 
 local time = redis.call('TIME')
-local reply = redis.call('HMGET', KEYS[1], 'i', 'v', 'p', 'd', 'c', 'o', 'l')
-table.insert(reply, 1, time[1] * 1000000 + time[2])
-reply[9] = redis.call('HGET', KEYS[2], ARGV[1])
-return reply
+local account = redis.call('HMGET', KEYS[1], 'i', 'v', 'p', 'd', 'c', 'o', 'l')
+return {time[1] * 1000000 + time[2], account, redis.call('HGET', KEYS[2], ARGV[1])}

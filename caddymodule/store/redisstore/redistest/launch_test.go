@@ -12,11 +12,11 @@ import (
 func TestPortTaken(t *testing.T) {
 	t.Parallel()
 	need(t)
-	var ports []int
-	server, err := launch(setup{dir: t.TempDir(), secret: newSecret(), scheme: "redis", lines: func(port int) ([]string, error) {
-		ports = append(ports, port)
+	var ports []string
+	server, err := launch(setup{dir: t.TempDir(), secret: newSecret(), scheme: "redis", lines: func(own *port) ([]string, error) {
+		ports = append(ports, own.address())
 		if len(ports) < 3 {
-			listener, err := net.Listen("tcp", loopback(port))
+			listener, err := net.Listen("tcp", own.address())
 			if err != nil {
 				return nil, err
 			}
@@ -28,7 +28,7 @@ func TestPortTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	end(t, server)
-	if len(ports) != 3 || server.Addr() != loopback(ports[2]) || slices.Contains(ports[:2], ports[2]) {
+	if len(ports) != 3 || server.Addr() != ports[2] || slices.Contains(ports[:2], ports[2]) {
 		t.Errorf("the server at %s tried the ports %v", server.Addr(), ports)
 	}
 	if err := server.Kill(); err != nil {

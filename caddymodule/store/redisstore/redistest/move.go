@@ -2,66 +2,58 @@ package redistest
 
 import (
 	"fmt"
-	"net"
 	"strconv"
+	"strings"
 )
 
 // Move is a slot of a Cluster on its way from one server to another.
 type Move struct {
 	cluster  *Cluster
 	slot     string
-	from, to *Server
+	From, To *Server
 	toID     string
 }
 
-// MoveSlot moves a slot with its keys to another server.
-func (c *Cluster) MoveSlot(slot int, from, to *Server) error {
-	move, err := c.BeginMove(slot, from, to)
-	if err != nil {
-		return err
-	}
-	return move.Finish()
-}
-
-// BeginMove begins to move a slot. No key is moved yet: Keys and Finish do
-// that. Meanwhile the old server answers ASK for keys that it does not have,
-// and TRYAGAIN for commands whose keys are on both servers.
-func (c *Cluster) BeginMove(slot int, from, to *Server) (*Move, error) {
-	move := &Move{cluster: c, slot: strconv.Itoa(slot), from: from, to: to}
-	fromID, err := from.id()
+// BeginMove begins to move the slot of a key to another server. No key is moved
+// yet: Keys and Finish do that. Meanwhile the old server answers ASK for keys that
+// it does not have, and TRYAGAIN for commands whose keys are on both servers.
+func (c *Cluster) BeginMove(key string, to *Server) (*Move, error) {
+	from, err := c.Owner(key)
 	if err != nil {
 		return nil, err
 	}
-	if move.toID, err = to.id(); err != nil {
+	slot, err := from.Do("CLUSTER", "KEYSLOT", key)
+	if err != nil {
 		return nil, err
 	}
-	if _, err := to.Do("CLUSTER", "SETSLOT", move.slot, "IMPORTING", fromID); err != nil {
+	m := &Move{cluster: c, slot: fmt.Sprint(slot), From: from, To: to}
+	fromID, err := from.ask("CLUSTER", "MYID")
+	if err != nil {
 		return nil, err
 	}
-	if _, err := from.Do("CLUSTER", "SETSLOT", move.slot, "MIGRATING", move.toID); err != nil {
+	if m.toID, err = to.ask("CLUSTER", "MYID"); err != nil {
 		return nil, err
 	}
-	return move, nil
+	if _, err = to.Do("CLUSTER", "SETSLOT", m.slot, "IMPORTING", fromID); err == nil {
+		_, err = from.Do("CLUSTER", "SETSLOT", m.slot, "MIGRATING", m.toID)
+	}
+	return m, err
 }
 
 // Keys moves these keys, which must be in the slot.
 func (m *Move) Keys(keys ...string) error {
-	host, port, err := net.SplitHostPort(m.to.address)
-	if err != nil {
-		return err
-	}
+	host, number, _ := strings.Cut(m.To.address, ":")
 	milliseconds := strconv.FormatInt(patience.Milliseconds(), 10)
-	command := []string{"MIGRATE", host, port, "", "0", milliseconds, "AUTH2", administrator, m.cluster.secret, "KEYS"}
-	_, err = m.from.Do(append(command, keys...)...)
+	command := []string{"MIGRATE", host, number, "", "0", milliseconds, "AUTH2", administrator, m.cluster.secret, "KEYS"}
+	_, err := m.From.Do(append(command, keys...)...)
 	return err
 }
 
 // Finish moves the keys that are left and gives the slot to the new server.
 // When it returns, all servers know.
 func (m *Move) Finish() error {
-	const batch = 100
 	for {
-		reply, err := m.from.list("CLUSTER", "GETKEYSINSLOT", m.slot, strconv.Itoa(batch))
+		reply, err := m.From.list("CLUSTER", "GETKEYSINSLOT", m.slot, "100")
 		if err != nil {
 			return err
 		}
@@ -78,13 +70,7 @@ func (m *Move) Finish() error {
 	}
 	// First the new server, which must not lose the slot when the old one
 	// forgets it.
-	servers := []*Server{m.to, m.from}
-	for _, server := range m.cluster.Servers {
-		if server != m.to && server != m.from {
-			servers = append(servers, server)
-		}
-	}
-	for _, server := range servers {
+	for _, server := range append([]*Server{m.To, m.From}, m.cluster.Servers...) {
 		if _, err := server.Do("CLUSTER", "SETSLOT", m.slot, "NODE", m.toID); err != nil {
 			return err
 		}

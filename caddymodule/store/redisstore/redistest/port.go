@@ -6,24 +6,31 @@ import (
 	"strconv"
 )
 
-// freePort returns a TCP port of loopback that is not in use. It lies below
-// the ports that Linux gives to outgoing connections: a server that is down
-// for a while finds its port free when it restarts.
-func freePort() (int, error) {
+// port is a TCP port of loopback that no other server of this package has, also
+// in another process, as long as the port is in use here.
+type port struct {
+	number int
+	lock   net.PacketConn
+}
+
+// freePort returns a port that is not in use. It lies below the ports that Linux
+// gives to outgoing connections: a server that is down for a while finds its
+// port free when it restarts. The UDP port of that number is the lock.
+func freePort() (*port, error) {
 	const lowest, highest, tries = 10000, 32000, 100
 	var failed error
 	for range tries {
-		port := lowest + rand.IntN(highest-lowest)
-		listener, err := net.Listen("tcp", loopback(port))
-		if err != nil {
-			failed = err
+		p := &port{number: lowest + rand.IntN(highest-lowest)}
+		if p.lock, failed = net.ListenPacket("udp", p.address()); failed != nil {
 			continue
 		}
-		return port, listener.Close()
+		var listener net.Listener
+		if listener, failed = net.Listen("tcp", p.address()); failed == nil {
+			return p, listener.Close()
+		}
+		p.lock.Close()
 	}
-	return 0, failed
+	return nil, failed
 }
 
-func loopback(port int) string {
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-}
+func (p *port) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.number)) }

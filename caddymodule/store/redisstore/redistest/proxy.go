@@ -12,10 +12,14 @@ import (
 // Proxy forwards TCP connections to a server and breaks them as a network
 // does. Its methods are safe for concurrent use.
 type Proxy struct {
-	target, address string
-	running         sync.WaitGroup
+	address string
+	lock    *port
+	running sync.WaitGroup
 
 	mu       sync.Mutex
+	target   string
+	delay    time.Duration
+	edit     func(reply []byte)
 	listener net.Listener  // nil while connections are refused
 	mode     mode          // of all connections
 	changed  chan struct{} // closed at the next change of mode
@@ -44,37 +48,28 @@ type link struct {
 	ate    bool // a reply is missing
 }
 
-// LaunchProxy starts a proxy to the host and port of a server. The caller must
-// call Close.
-func LaunchProxy(target string) (*Proxy, error) {
+// StartProxy starts a proxy to the host and port of a server for a test.
+func StartProxy(t testing.TB, target string) *Proxy {
+	t.Helper()
 	const tries = 10
 	var failed error
 	for range tries {
-		port, err := freePort()
+		own, err := freePort()
 		if err != nil {
-			return nil, err
+			t.Fatal(err)
 		}
-		p := &Proxy{target: target, address: loopback(port), changed: make(chan struct{}), links: map[*link]struct{}{}}
+		p := &Proxy{target: target, address: own.address(), lock: own, changed: make(chan struct{}), links: map[*link]struct{}{}}
 		if failed = p.Resume(); failed == nil {
-			return p, nil
+			t.Cleanup(func() {
+				if err := p.close(); err != nil {
+					t.Error(err)
+				}
+			})
+			return p
 		}
 	}
-	return nil, failed
-}
-
-// StartProxy launches a proxy for a test.
-func StartProxy(t testing.TB, target string) *Proxy {
-	t.Helper()
-	p, err := LaunchProxy(target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return p
+	t.Fatal(failed)
+	return nil
 }
 
 // Addr returns the host and port that clients dial.
@@ -137,8 +132,30 @@ func (p *Proxy) Resume() error {
 	return nil
 }
 
-// Close ends the proxy and its connections.
-func (p *Proxy) Close() error {
+// Lead lets new connections lead to another server, as a name or a load balancer
+// does. The others stay.
+func (p *Proxy) Lead(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
+
+// Delay delays each request.
+func (p *Proxy) Delay(delay time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = delay
+}
+
+// Edit changes each chunk of replies.
+func (p *Proxy) Edit(edit func(reply []byte)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.edit = edit
+}
+
+// close ends the proxy and its connections.
+func (p *Proxy) close() error {
 	p.Refuse()
 	p.Cut()
 	p.running.Wait()
@@ -195,7 +212,10 @@ func (p *Proxy) serve(l *link) {
 	if !p.unstalled(l) {
 		return
 	}
-	server, err := net.Dial("tcp", p.target)
+	p.mu.Lock()
+	target := p.target
+	p.mu.Unlock()
+	server, err := net.Dial("tcp", target)
 	if err != nil {
 		return // the client sees the end of its connection
 	}
@@ -222,7 +242,7 @@ func (p *Proxy) forward(l *link, from, to net.Conn, replies bool) {
 			case cutting, stalling:
 				return
 			case forwarding:
-				if !p.write(to, chunk[:n]) {
+				if !p.write(to, chunk[:n], replies) {
 					return
 				}
 			}
@@ -268,7 +288,16 @@ func (p *Proxy) decide(l *link, reply bool) mode {
 	return forwarding
 }
 
-func (p *Proxy) write(to net.Conn, chunk []byte) bool {
+func (p *Proxy) write(to net.Conn, chunk []byte, reply bool) bool {
+	p.mu.Lock()
+	delay, edit := p.delay, p.edit
+	p.mu.Unlock()
+	switch {
+	case reply && edit != nil:
+		edit(chunk)
+	case !reply && delay > 0:
+		time.Sleep(delay)
+	}
 	_, err := to.Write(chunk)
 	p.mu.Lock()
 	defer p.mu.Unlock()

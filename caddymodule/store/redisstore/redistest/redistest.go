@@ -1,11 +1,10 @@
 // Package redistest runs real Redis servers on loopback for tests and
 // measurements: a single server, Sentinel, Cluster, and a proxy that breaks
-// connections. Launch functions return errors; Start functions are for tests
-// and stop at the end of the test what they started.
+// connections. Start functions are for tests, and stop at the end of the test
+// what they started.
 package redistest
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,7 +23,7 @@ const patience = 30 * time.Second
 // in dir, which is created if it does not exist. The caller must call Kill or
 // Stop.
 func Launch(dir string, config ...string) (*Server, error) {
-	return launch(setup{dir: dir, secret: newSecret(), scheme: "redis", lines: func(int) ([]string, error) {
+	return launch(setup{dir: dir, secret: newSecret(), scheme: "redis", lines: func(*port) ([]string, error) {
 		return dataLines(config), nil
 	}})
 }
@@ -42,7 +41,7 @@ func Start(t testing.TB, config ...string) *Server {
 }
 
 // StartUnix launches a server for a test whose clients use a Unix socket. It
-// has a TCP port too, for Do and Monitor.
+// has a TCP port too, for Do.
 func StartUnix(t testing.TB, config ...string) *Server {
 	t.Helper()
 	need(t)
@@ -104,15 +103,4 @@ func await(what string, condition func() error) error {
 			return fmt.Errorf("waiting for %s: %w", what, err)
 		}
 	}
-}
-
-// killAll kills servers that were started together.
-func killAll(servers ...[]*Server) error {
-	var failed error
-	for _, group := range servers {
-		for _, server := range group {
-			failed = errors.Join(failed, server.Kill())
-		}
-	}
-	return failed
 }

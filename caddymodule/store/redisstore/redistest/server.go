@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// administrator is the ACL user that Do, Monitor and the servers among
-// themselves use. So they work whatever config says about other users.
+// administrator is the ACL user that Do and the servers among themselves use. So
+// they work whatever config says about other users.
 const administrator = "redistest"
 
 // errPortTaken means that another process took the port of a server.
@@ -24,14 +24,11 @@ var errPortTaken = errors.New("port in use")
 
 // Server is a redis-server. Its methods are safe for concurrent use.
 type Server struct {
-	dir       string
-	arguments []string
-	scheme    string
-	address   string // for clients
-	port      string // host and port for Do and Monitor
-	password  string // of the default user
-	secret    string // of the administrator
-	tls       *tls.Config
+	setup
+	address  string // for clients
+	port     string // host and port for Do
+	password string // of the default user
+	locks    []*port
 
 	mu      sync.Mutex
 	process *process // nil while the server is down
@@ -40,12 +37,12 @@ type Server struct {
 // setup says what to launch.
 type setup struct {
 	dir       string
-	secret    string
+	secret    string // of the administrator
 	scheme    string
-	tls       *tls.Config // for Do and Monitor
+	tls       *tls.Config // for Do
 	arguments []string
 	// lines returns the configuration of a server that listens on a port.
-	lines func(port int) ([]string, error)
+	lines func(*port) ([]string, error)
 }
 
 // dataLines returns the configuration of a server that stores data.
@@ -59,8 +56,8 @@ func dataLines(config []string) []string {
 	}, config...)
 }
 
-// newSecret returns a random password for an administrator. If a server of
-// another test has taken the port, it refuses this password.
+// newSecret returns a random password for an administrator. If another process
+// has taken the port, it refuses this password.
 func newSecret() string { return rand.Text() }
 
 // launch starts a server on a free port. Another process can take the port
@@ -72,26 +69,20 @@ func launch(what setup) (*Server, error) {
 	const tries = 10
 	var failed error
 	for range tries {
-		port, err := freePort()
+		own, err := freePort()
 		if err != nil {
 			return nil, err
 		}
-		config, err := what.lines(port)
+		config, err := what.lines(own)
 		if err != nil {
 			return nil, err
 		}
-		server := &Server{
-			dir: what.dir, arguments: what.arguments, scheme: what.scheme, address: loopback(port), port: loopback(port),
-			password: passwordIn(config), secret: what.secret, tls: what.tls,
-		}
-		if err := server.configure(port, config); err != nil {
+		server := &Server{setup: what, address: own.address(), port: own.address(), password: passwordIn(config), locks: []*port{own}}
+		if err := server.configure(own.number, config); err != nil {
 			return nil, err
 		}
-		if failed = server.start(); failed == nil {
-			return server, nil
-		}
-		if !errors.Is(failed, errPortTaken) {
-			return nil, failed
+		if failed = server.start(); !errors.Is(failed, errPortTaken) {
+			return server, failed
 		}
 	}
 	return nil, failed
@@ -112,8 +103,6 @@ func (s *Server) configure(port int, further []string) error {
 	text := append([]string{
 		"bind 127.0.0.1",
 		fmt.Sprintf("port %d", port),
-		// It counts only 127.0.0.1 as local: see dial.
-		"protected-mode no",
 		"daemonize no",
 		"dir .",
 		`logfile ""`,
@@ -255,11 +244,4 @@ func (s *Server) Restart() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.start()
-}
-
-// runs tells whether the server was neither killed nor stopped.
-func (s *Server) runs() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.process != nil
 }
