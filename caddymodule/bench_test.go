@@ -78,7 +78,7 @@ func BenchmarkHandler(b *testing.B) {
 func newHandler(b *testing.B, db store.Store) *Gate {
 	b.Helper()
 	p, err := policy.New(policy.Config{
-		Endpoints: []policy.EndpointConfig{{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"}},
+		Endpoints: []policy.EndpointConfig{{Name: "convert", Pattern: "GET /api/convert/{from}/{amount}/{to}"}},
 		Plans:     []policy.PlanConfig{{Name: "starter", Limits: map[string]*policy.Limit{"convert": new(policy.Limit(policy.MaxLimit))}}},
 	})
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 func TestFieldsAreDocumented(t *testing.T) {
 	t.Parallel()
 	fields := 0
-	for _, file := range []string{"app.go", "badger.go", "redis.go", "gate.go", "control.go", "policy/config.go"} {
+	for _, file := range []string{"app.go", "badger.go", "gate.go", "control.go", "policy/config.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
@@ -63,7 +63,6 @@ const full = `{
 	tollgate {
 		store badger DIR {
 			sync on
-			reserve 1MiB
 		}
 		secret 0123456789abcdef0123456789abcdef
 		timezone Europe/Berlin
@@ -100,7 +99,7 @@ const full = `{
 `
 
 const fullJSON = `{"admin":{"disabled":true,"config":{"persist":false}},"apps":{"tollgate":{
-	"store":{"module":"badger","directory":"DIR","sync":true,"reserve":1048576},
+	"store":{"module":"badger","directory":"DIR","sync":true},
 	"secret":"0123456789abcdef0123456789abcdef",
 	"timezone":"Europe/Berlin",
 	"guard":["/api/","/v2/"],
@@ -108,8 +107,8 @@ const fullJSON = `{"admin":{"disabled":true,"config":{"persist":false}},"apps":{
 	"login_throttle":{"per_client":7,"window":"2m0s","free_failures":12,"first_wait":"20s","max_wait":3600000000000},
 	"login_ttl":"48h",
 	"usage":"GET /api/usage",
-	"endpoints":[{"name":"rates","method":"GET","path":"/api/rates/{base}"},{"name":"batch","method":"POST","path":"/api/batch","ability":"rates","upgrade":true,"cost_member":"items","cost_body":1024},
-		{"name":"history","method":"GET","path":"/api/history","cost":5}],
+	"endpoints":[{"name":"rates","pattern":"GET /api/rates/{base}"},{"name":"batch","pattern":"POST /api/batch","ability":"rates","upgrade":true,"cost_member":"items","cost_body":1024},
+		{"name":"history","pattern":"GET /api/history","cost":5}],
 	"plans":[{"name":"free"},{"name":"starter","limits":{"rates":100,"batch":"unlimited","usage":0,"history":null},
 		"more_limits":[{"endpoint":"history","period":"month","limit":500},{"endpoint":"all","period":"second","limit":10},{"endpoint":"history","period":"day","limit":50}]}],
 	"refund":"server_errors",
@@ -149,8 +148,8 @@ func TestMistakesInJSON(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
 		"unknown field":       {`"refund":"server_errors"`, `"refunds":"x"`, "refunds"},
 		"unknown store field": {`"sync":true`, `"sink":true`, "sink"},
-		"unknown store":       {`"module":"badger"`, `"module":"paper"`, "tollgate.stores.paper"},
-		"no store":            {`"store":{"module":"badger","directory":"DIR","sync":true,"reserve":1048576},`, ``, "store: required"},
+		"unknown store":       {`"module":"badger"`, `"module":"paper"`, `store: unknown store "paper": use badger, test`},
+		"no store":            {`"store":{"module":"badger","directory":"DIR","sync":true},`, ``, "store: required"},
 		"no directory":        {`"directory":"DIR",`, ``, "directory: required"},
 		"secret":              {`"secret":"0123456789abcdef0123456789abcdef"`, `"secret":"short"`, "at least 32"},
 		"secret not there":    {`"secret":"0123456789abcdef0123456789abcdef"`, `"secret":"{env.TOLLGATE_TEST_NOT_SET}"`, "secret: empty or unknown placeholder: is the variable set in the environment of the running Caddy?"},
@@ -247,7 +246,7 @@ func TestEnvironment(t *testing.T) {
 // TestSettingsOfAnOpenStore do not open it twice.
 func TestSettingsOfAnOpenStore(t *testing.T) {
 	text := strings.ReplaceAll(full, "DIR", t.TempDir())
-	for _, changed := range []string{text, strings.ReplaceAll(text, "sync on", "sync off"), strings.ReplaceAll(text, "1MiB", "2MiB")} {
+	for _, changed := range []string{text, strings.ReplaceAll(text, "sync on", "sync off")} {
 		if err := load(changed); err != nil {
 			t.Fatal(err)
 		}

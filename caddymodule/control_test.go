@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 	_ "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
@@ -63,7 +62,7 @@ func (c *controlledCaddy) gateApp(plan string) object {
 		"store":     object{"module": "badger", "directory": filepath.Join(c.dir, "gate")},
 		"secret":    controlSecret,
 		"guard":     []string{"/api/"},
-		"endpoints": []object{{"name": "convert", "method": "GET", "path": "/api/convert"}},
+		"endpoints": []object{{"name": "convert", "pattern": "GET /api/convert"}},
 		"plans":     []object{{"name": "free"}, {"name": plan, "limits": object{"convert": 10}}},
 	}
 }
@@ -316,25 +315,6 @@ func TestCommandOverTCP(t *testing.T) {
 	c.admin = "localhost:2019-2020"
 	if _, complaints, status := c.command(t, "plans"); status != 2 || !strings.Contains(complaints, "is not the address of an admin endpoint") {
 		t.Errorf("a range of ports: got %d, %q", status, complaints)
-	}
-}
-
-func TestControlDirective(t *testing.T) {
-	for site, want := range map[string]string{
-		"tollgate_control":               "",
-		"tollgate_control /tollgate/*":   "",
-		"tollgate_control /x y":          "wrong argument count",
-		"tollgate_control {\n\t\tx\n\t}": "the directive tollgate_control has no options",
-		"tollgate_control {\n\t}":        "the directive tollgate_control has no options",
-	} {
-		source := fmt.Sprintf("http:// {\n\t%s\n}\n", site)
-		config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(source), map[string]any{"filename": "Caddyfile"})
-		switch {
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Caddyfile:")):
-			t.Errorf("%s: got %v", site, err)
-		case want == "" && (err != nil || !strings.Contains(string(config), `"handle":[{"handler":"tollgate_control"}]`)):
-			t.Errorf("%s: got %s, %v", site, config, err)
-		}
 	}
 }
 

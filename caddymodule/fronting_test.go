@@ -2,9 +2,6 @@ package caddymodule_test
 
 import (
 	"encoding/base64"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,47 +10,6 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
-
-// TestTokensInLogs: each log that shows the token header is warned of when the
-// configuration is loaded, and no other one.
-func TestTokensInLogs(t *testing.T) {
-	dir := t.TempDir()
-	const redacted = "format filter {\n request>headers>X-Api-Key delete\n }"
-	for _, c := range []struct {
-		name, header, format, more string
-		warned                     []string
-	}{
-		{name: "no header", header: ""},
-		{name: "the default log", header: "token_header x-api-key", warned: []string{"default"}},
-		{name: "subprotocols", header: "endpoint live GET /api/live {\n upgrade\n }", warned: []string{"default"}},
-		{name: "both", header: "token_header X-Api-Key\n endpoint live GET /api/live {\n upgrade\n }", warned: []string{"default", "default"}},
-		{name: "redacted", header: "token_header X-Api-Key", format: redacted},
-		{name: "another header redacted", header: "token_header X-Other-Key", format: redacted, warned: []string{"default"}},
-		{name: "another log", header: "token_header X-Api-Key", format: redacted, more: "log second {\n output file " + dir + "/second\n include http.log.access.log0\n }", warned: []string{"second"}},
-		{name: "a log without requests", header: "token_header X-Api-Key", format: redacted, more: "log second {\n output file " + dir + "/second\n include tollgate\n }"},
-		{name: "requests excluded", header: "token_header X-Api-Key", format: redacted, more: "log second {\n output file " + dir + "/second\n exclude http.log\n }"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "default")
-			start(t, setup{more: c.header, global: "log default {\n output file " + file + "\n" + c.format + "\n }\n" + c.more})
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var warned []string
-			for line := range strings.Lines(string(text)) {
-				if strings.Contains(line, "the log shows tokens") {
-					_, name, _ := strings.Cut(line, `"log":"`)
-					name, _, _ = strings.Cut(name, `"`)
-					warned = append(warned, name)
-				}
-			}
-			if strings.Join(warned, " ") != strings.Join(c.warned, " ") {
-				t.Errorf("warned of %q, want %q", warned, c.warned)
-			}
-		})
-	}
-}
 
 // TestIdentityOfBasicAuth: a user of basic_auth is an account that the first
 // call makes, with an audit entry. A header that claims the user changes

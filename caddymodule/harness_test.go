@@ -42,7 +42,6 @@ const secret = "0123456789abcdef0123456789abcdef"
 // setup is a configuration by its parts; empty ones have a default.
 type setup struct {
 	dir      string // of the store
-	reserve  string // of its disk; 1MiB
 	port     int    // of the site; 0 takes another one at each load
 	global   string // options beside tollgate
 	zone     string
@@ -98,9 +97,7 @@ func (s setup) text(upstream string) string {
 	grace_period 5s
 	%s
 	tollgate {
-		store badger %s {
-			reserve %s
-		}
+		store badger %s
 		secret %s
 		timezone %s
 		%s
@@ -113,7 +110,7 @@ http://:%d {
 	tollgate
 	%s
 }
-`, s.global, s.dir, or(s.reserve, "1MiB"), secret, or(s.zone, "UTC"), or(s.gate, usual), s.more, s.port, s.before, or(s.behind, "reverse_proxy "+upstream))
+`, s.global, s.dir, secret, or(s.zone, "UTC"), or(s.gate, usual), s.more, s.port, s.before, or(s.behind, "reverse_proxy "+upstream))
 }
 
 // site is a running Caddy with the gate in front of an upstream.

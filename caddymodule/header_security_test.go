@@ -21,7 +21,7 @@ func TestIdentityCannotBeSpoken(t *testing.T) {
 	s := start(t, setup{zone: calmZone()})
 	id, bearer := s.account(t, "small")
 	var lines strings.Builder
-	for _, name := range []string{"Account", "Plan", "Key", "Abilities", "Assertion", "Proof", "Role"} {
+	for _, name := range []string{"Account", "Plan", "Key", "Abilities", "Assertion", "Role"} {
 		for _, spelling := range []string{
 			"Tollgate-%s", "tollgate-%s", "TOLLGATE-%s", "tOLLgATE-%s", "Tollgate_%s", "tollgate_%s", "TOLLGATE_%s",
 			"Tollgate.%s", "Tollgate--%s", "Tollgate-_%s", "Tollgate-.%s", "Tollgate-X-%s",

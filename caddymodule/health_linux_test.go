@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
@@ -12,9 +13,10 @@ import (
 // is again when there is space.
 func TestUnavailableOnFullDisk(t *testing.T) {
 	disk := storetest.NewSmallDisk(t)
+	caddymodule.LowerReserve(t, 32<<20)
 	c := newControlledCaddy(t)
 	app := c.gateApp("starter")
-	app["store"] = object{"module": "badger", "directory": filepath.Join(disk.Dir, "gate"), "reserve": 32 << 20}
+	app["store"] = object{"module": "badger", "directory": filepath.Join(disk.Dir, "gate")}
 	if err := c.load(t, app); err != nil {
 		t.Fatal(err)
 	}

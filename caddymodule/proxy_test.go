@@ -33,7 +33,6 @@ func TestWhatTheUpstreamGets(t *testing.T) {
 		"Tollgate-Plan":      "small",
 		"Tollgate-Key":       "key_" + id,
 		"Tollgate-Abilities": "convert rates",
-		"Tollgate-Proof":     "",
 		"Accept":             "application/json",
 		"Authorization":      "",
 		"Cookie":             "",

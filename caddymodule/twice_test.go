@@ -37,7 +37,7 @@ func TestTwiceInAChain(t *testing.T) {
 // Threat: a client has learnt what the gate proves itself with, and sends
 // it along. That the gate has let a request through is no header.
 func TestKnownProof(t *testing.T) {
-	s := start(t, setup{more: "proof static"})
+	s := start(t, setup{})
 	_, bearer := s.account(t, "small")
 	s.get(t, convert, bearer)
 	r, _ := s.upstream.last(t)
@@ -47,7 +47,7 @@ func TestKnownProof(t *testing.T) {
 			lines = append(lines, name+": "+values[0])
 		}
 	}
-	if len(lines) != 6 {
+	if len(lines) != 5 {
 		t.Fatalf("the upstream got %v", r.Header)
 	}
 	got := s.ask(t, "GET", convert, "", lines...)
@@ -86,7 +86,7 @@ func TestGateInInterceptedRefusal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.zone, c.global = calmZone(), "order intercept before tollgate"
-			c.before, c.more = around(""), c.more+"\nproof static"
+			c.before = around("")
 			s := start(t, c.setup)
 			id, bearer := s.account(t, "small")
 			seen := backup.seen()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	_ "github.com/caddy-tollgate/tollgate/caddymodule/redis"
 	_ "github.com/caddy-tollgate/tollgate/upstream/caddyupstream"
 )
 
@@ -84,7 +85,7 @@ func TestPlanFreeOfTheCurrencyAPI(t *testing.T) {
 			t.Fatal(err)
 		}
 		gate := &config.Apps.Tollgate
-		if !slices.ContainsFunc(gate.Endpoints, func(e policy.EndpointConfig) bool { return e.Path == "/api/convert/batch" }) {
+		if !slices.ContainsFunc(gate.Endpoints, func(e policy.EndpointConfig) bool { return e.Pattern == "POST /api/convert/batch" }) {
 			continue
 		}
 		found++

@@ -281,9 +281,6 @@ func (c *Call) prepare(held headers) {
 	}
 	c.header(h, "Tollgate-Abilities", atAbilities, by.Abilities)
 	c.header(h, assertion.Header, atAssertion, c.gate.Assertions.Call(c.credential.hash, c.request.Host, by, c.began))
-	if c.gate.Proof != "" {
-		h[assertion.ProofHeader] = []string{c.gate.Proof}
-	}
 	c.gate.Server.Mark(c.request, c)
 	c.answer.body = watchBody(&c.forwarded, c.request)
 }

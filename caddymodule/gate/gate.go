@@ -99,8 +99,8 @@ type Handler interface {
 	ServeHTTP(w http.ResponseWriter, r *http.Request) error
 }
 
-// Options configure a Gate. All but Proof are required; Guesses only with
-// foreign keys, and Enrol only with identities.
+// Options configure a Gate. All are required; Guesses only with foreign keys,
+// and Enrol only with identities.
 type Options struct {
 	Policy *policy.Policy
 	// Store returns the store, or why there is none.
@@ -113,9 +113,6 @@ type Options struct {
 	Enrol func(ctx context.Context, account, user, plan string) error
 	// Assertions proves to the upstream which account calls.
 	Assertions *assertion.Signer
-	// Proof is the static proof, which upstreams get as well unless it is
-	// empty.
-	Proof string
 	// PassErrors returns refusals to the server as errors (a *Refusal),
 	// with their headers set, instead of writing them.
 	PassErrors bool

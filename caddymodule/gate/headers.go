@@ -146,7 +146,7 @@ func (g *Gate) removeSecrets(r *http.Request) {
 func (g *Gate) unmark(r *http.Request) {
 	g.Server.Mark(r, nil)
 	for _, name := range [...]string{
-		"Tollgate-Account", "Tollgate-Plan", "Tollgate-Key", "Tollgate-Abilities", assertion.Header, assertion.ProofHeader,
+		"Tollgate-Account", "Tollgate-Plan", "Tollgate-Key", "Tollgate-Abilities", assertion.Header,
 	} {
 		delete(r.Header, name)
 	}

@@ -85,9 +85,6 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, strict bool, held h
 	}
 	f := held.forwarded(r)
 	f.Header[assertion.Header] = []string{g.Assertions.Login(r.Host, now)}
-	if g.Proof != "" {
-		f.Header[assertion.ProofHeader] = []string{g.Proof}
-	}
 	g.Server.Mark(r, loggingIn)
 	a := new(answer)
 	a.start(w, &loginAnswer{w, g, f, attempt}, nil)

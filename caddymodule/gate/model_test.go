@@ -343,12 +343,13 @@ func (m *model) usage(key *modelKey, now time.Time) api.UsageDocument {
 		Account: m.account, Plan: m.plan, Timezone: m.zone.String(), Day: today.label, ResetsAt: today.end.In(m.zone),
 		Endpoints: []api.UsageEndpoint{}, Limits: []api.UsageLimit{}, Key: &api.UsageKey{ID: key.id, Name: key.root, Limits: []api.UsageKeyLimit{}},
 	}
-	usage := policy.EndpointConfig{Name: policy.UsageEndpoint, Method: "GET", Path: "/api/usage"}
+	usage := policy.EndpointConfig{Name: policy.UsageEndpoint, Pattern: "GET /api/usage"}
 	for _, e := range append(slices.Clone(m.config.Endpoints), usage) {
 		if !slices.Contains(lists, e.Name) {
 			continue
 		}
-		row := api.UsageEndpoint{Endpoint: e.Name, Method: e.Method, Path: e.Path, Limits: []api.UsageLimit{}}
+		method, path, _ := strings.Cut(e.Pattern, " ")
+		row := api.UsageEndpoint{Endpoint: e.Name, Method: method, Path: path, Limits: []api.UsageLimit{}}
 		row.Used = m.used(modelPace{endpoint: e.Name}, today.label)
 		for _, l := range m.inForce(now) {
 			if l.Endpoint != e.Name {

@@ -174,7 +174,7 @@ func TestLimitChanges(t *testing.T) {
 		{8, 200, `"convert";q=8;w=86400 "convert";r=0;t=43200`},
 	} {
 		c := policy.Config{
-			Endpoints: []policy.EndpointConfig{{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"}},
+			Endpoints: []policy.EndpointConfig{{Name: "convert", Pattern: "GET /api/convert/{from}/{amount}/{to}"}},
 			Plans:     []policy.PlanConfig{{Name: "small", Limits: map[string]*policy.Limit{"convert": &step.limit}}},
 		}
 		w.configure(t, c)

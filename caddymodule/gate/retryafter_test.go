@@ -72,7 +72,7 @@ var waitCosts = map[string]int64{"one": 1, "seven": 7}
 func waitConfig(zone string) policy.Config {
 	c := policy.Config{Timezone: zone}
 	for name, cost := range waitCosts {
-		c.Endpoints = append(c.Endpoints, policy.EndpointConfig{Name: name, Method: "GET", Path: "/" + name, Cost: cost})
+		c.Endpoints = append(c.Endpoints, policy.EndpointConfig{Name: name, Pattern: "GET /" + name, Cost: cost})
 		for _, a := range store.Periods {
 			for _, b := range store.Periods {
 				c.Plans = append(c.Plans, policy.PlanConfig{Name: name + "." + a + "." + b, MoreLimits: []policy.LimitConfig{

@@ -1,9 +1,9 @@
 package policy_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -166,11 +166,11 @@ func TestMistakesOfLimits(t *testing.T) {
 		"no limit":            {`{"more_limits": [{"endpoint": "all", "period": "hour"}]}`, `plan p all hour: limit is missing: use a number from 0 to 10^15 or "unlimited"`},
 		"period":              {`{"more_limits": [{"endpoint": "convert", "period": "week", "limit": 1}]}`, `plan p convert week: invalid period "week": use second, minute, hour, day, month`},
 		"case of a period":    {`{"more_limits": [{"endpoint": "all", "period": "Month", "limit": 1}]}`, `plan p all Month: invalid period "Month": use second, minute, hour, day, month`},
-		"endpoint":            {`{"more_limits": [{"endpoint": "rate", "period": "month", "limit": 1}]}`, `plan p rate: there is no endpoint "rate"`},
-		"endpoint twice":      {`{"limits": {"rate": null}, "more_limits": [{"endpoint": "rate", "period": "month", "limit": 1}]}`, `plan p rate: there is no endpoint "rate"`},
-		"star":                {`{"more_limits": [{"endpoint": "*", "limit": 1}]}`, `plan p *: there is no endpoint "*"`},
-		"no endpoint":         {`{"more_limits": [{"limit": 1}]}`, `plan p : there is no endpoint ""`},
-		"null of no endpoint": {`{"limits": {"rate": null}}`, `plan p rate: there is no endpoint "rate"`},
+		"endpoint":            {`{"more_limits": [{"endpoint": "rate", "period": "month", "limit": 1}]}`, `plan p rate: there is no endpoint "rate": endpoints are convert, rates, batch, usage`},
+		"endpoint twice":      {`{"limits": {"rate": null}, "more_limits": [{"endpoint": "rate", "period": "month", "limit": 1}]}`, `plan p rate: there is no endpoint "rate": endpoints are convert, rates, batch, usage`},
+		"star":                {`{"more_limits": [{"endpoint": "*", "limit": 1}]}`, `plan p *: there is no endpoint "*": endpoints are convert, rates, batch, usage`},
+		"no endpoint":         {`{"more_limits": [{"limit": 1}]}`, `plan p : there is no endpoint "": endpoints are convert, rates, batch, usage`},
+		"null of no endpoint": {`{"limits": {"rate": null}}`, `plan p rate: there is no endpoint "rate": endpoints are convert, rates, batch, usage`},
 		"all in limits":       {`{"limits": {"all": 5}}`, "plan p all: a limit of all endpoints together belongs in more_limits"},
 		"duplicate month": {
 			`{"more_limits": [{"endpoint": "convert", "period": "month", "limit": 1}, {"endpoint": "convert", "period": "month", "limit": 2}]}`,
@@ -258,7 +258,7 @@ func TestEqualLimitNames(t *testing.T) {
 		t.Run(c.first+" "+c.second, func(t *testing.T) {
 			t.Parallel()
 			_, err := policy.New(policy.Config{Endpoints: []policy.EndpointConfig{
-				{Name: c.first, Method: "GET", Path: "/first"}, {Name: c.second, Method: "GET", Path: "/second"},
+				{Name: c.first, Pattern: "GET /first"}, {Name: c.second, Pattern: "GET /second"},
 			}})
 			switch {
 			case c.want == "" && err != nil:
@@ -286,10 +286,10 @@ func TestCost(t *testing.T) {
 		"default":  {policy.EndpointConfig{}, policy.Endpoint{Cost: 1}},
 		"one":      {policy.EndpointConfig{Cost: 1}, policy.Endpoint{Cost: 1}},
 		"largest":  {policy.EndpointConfig{Cost: policy.MaxCost}, policy.Endpoint{Cost: 10_000}},
-		"of GET":   {policy.EndpointConfig{Cost: 5, Method: http.MethodGet}, policy.Endpoint{Cost: 5}},
+		"of GET":   {policy.EndpointConfig{Cost: 5, Pattern: "GET /batch"}, policy.Endpoint{Cost: 5}},
 		"member":   {policy.EndpointConfig{CostMember: "items"}, policy.Endpoint{Cost: 1, CostMember: "items", CostBody: 64 << 10}},
-		"of PUT":   {policy.EndpointConfig{CostMember: "items", Method: http.MethodPut}, policy.Endpoint{Cost: 1, CostMember: "items", CostBody: 64 << 10}},
-		"of PATCH": {policy.EndpointConfig{CostMember: "a b", Method: http.MethodPatch}, policy.Endpoint{Cost: 1, CostMember: "a b", CostBody: 64 << 10}},
+		"of PUT":   {policy.EndpointConfig{CostMember: "items", Pattern: "PUT /batch"}, policy.Endpoint{Cost: 1, CostMember: "items", CostBody: 64 << 10}},
+		"of PATCH": {policy.EndpointConfig{CostMember: "a b", Pattern: "PATCH /batch"}, policy.Endpoint{Cost: 1, CostMember: "a b", CostBody: 64 << 10}},
 		"size":     {policy.EndpointConfig{CostMember: "items", CostBody: 1}, policy.Endpoint{Cost: 1, CostMember: "items", CostBody: 1}},
 		"largest size": {policy.EndpointConfig{CostMember: "items", CostBody: policy.MaxCostBody},
 			policy.Endpoint{Cost: 1, CostMember: "items", CostBody: 16 << 20}},
@@ -309,10 +309,7 @@ func TestCost(t *testing.T) {
 
 // costly returns a configuration of one endpoint. The default method is POST.
 func costly(e policy.EndpointConfig) policy.Config {
-	e.Name, e.Path = "batch", "/batch"
-	if e.Method == "" {
-		e.Method = http.MethodPost
-	}
+	e.Name, e.Pattern = "batch", cmp.Or(e.Pattern, "POST /batch")
 	return policy.Config{Endpoints: []policy.EndpointConfig{e}}
 }
 
@@ -330,8 +327,8 @@ func TestMistakesOfCosts(t *testing.T) {
 		"negative":    {policy.EndpointConfig{Cost: -1}, "cost -1 is not from 1 to 10000"},
 		"too large":   {policy.EndpointConfig{Cost: policy.MaxCost + 1}, "cost 10001 is not from 1 to 10000"},
 		"both":        {policy.EndpointConfig{Cost: 2, CostMember: "items"}, "both cost and cost_member: use one of them"},
-		"GET":         {policy.EndpointConfig{CostMember: "items", Method: "GET"}, `the member "items" requires the method POST, PUT or PATCH, not "GET"`},
-		"DELETE":      {policy.EndpointConfig{CostMember: "items", Method: "DELETE"}, `the member "items" requires the method POST, PUT or PATCH, not "DELETE"`},
+		"GET":         {policy.EndpointConfig{CostMember: "items", Pattern: "GET /batch"}, `the member "items" requires the method POST, PUT or PATCH, not "GET"`},
+		"DELETE":      {policy.EndpointConfig{CostMember: "items", Pattern: "DELETE /batch"}, `the member "items" requires the method POST, PUT or PATCH, not "DELETE"`},
 		"body alone":  {policy.EndpointConfig{CostBody: 5}, "cost_body requires cost_member"},
 		"body < 0":    {policy.EndpointConfig{CostMember: "items", CostBody: -1}, "cost_body -1 is not from 1 to 16777216 bytes"},
 		"body > most": {policy.EndpointConfig{CostMember: "items", CostBody: policy.MaxCostBody + 1}, "cost_body 16777217 is not from 1 to 16777216 bytes"},

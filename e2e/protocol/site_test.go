@@ -100,9 +100,7 @@ const caddyfile = `{
 		}
 	}
 	tollgate {
-		store badger "{$TOLLGATE_DATA}/gate" {
-			reserve 1MiB
-		}
+		store badger "{$TOLLGATE_DATA}/gate"
 		timezone {$TOLLGATE_TIMEZONE}
 		secret {env.TOLLGATE_SECRET}
 		guard /api/ /grpc.testing.TestService/

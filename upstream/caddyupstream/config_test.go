@@ -51,9 +51,7 @@ const full = `{
 	auto_https off
 	persist_config off
 	tollgate {
-		store badger DATA/gate {
-			reserve 1MiB
-		}
+		store badger DATA/gate
 		secret 0123456789abcdef0123456789abcdef
 		guard /api/
 		plan trial
@@ -80,7 +78,7 @@ http://:0 {
 `
 
 const fullJSON = `{"admin":{"disabled":true,"config":{"persist":false}},"apps":{
-	"tollgate":{"store":{"module":"badger","directory":"DATA/gate","reserve":1048576},"secret":"0123456789abcdef0123456789abcdef","guard":["/api/"],"plans":[{"name":"trial"}]},
+	"tollgate":{"store":{"module":"badger","directory":"DATA/gate"},"secret":"0123456789abcdef0123456789abcdef","guard":["/api/"],"plans":[{"name":"trial"}]},
 	"http":{"servers":{"srv0":{"listen":["127.0.0.1:0"],"automatic_https":{"disable":true},"routes":[{"handle":[
 		{"handler":"tollgate"},
 		{"handler":"tollgate_upstream","address":"https://rates.example","data":"DATA","database":"{env.TOLLGATE_TEST_NOT_SET}",

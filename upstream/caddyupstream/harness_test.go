@@ -79,9 +79,7 @@ func (s setup) text() string {
 	grace_period 5s
 	%s
 	tollgate {
-		store badger %s/gate {
-			reserve 1MiB
-		}
+		store badger %s/gate
 		secret %s
 		guard /api/
 		login POST /api/login {

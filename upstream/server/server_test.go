@@ -202,7 +202,6 @@ func TestAroundTheGate(t *testing.T) {
 			"a part":          {assertion.Header, right[:len(right)-8]},
 			"twice":           {assertion.Header, right, assertion.Header, right},
 			"the secret":      {assertion.Header, gatetest.Secret},
-			"static proof":    {assertion.ProofHeader, assertion.Proof(gatetest.Secret)},
 			"another header":  {"Tollgate_Assertion", right},
 			"identity claims": {"Tollgate-Account", "acc_1", "Tollgate-Plan", "business"},
 		} {

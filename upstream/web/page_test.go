@@ -283,9 +283,9 @@ func (g generous) start(t *testing.T) *client.Client {
 	rules, err := policy.New(policy.Config{
 		Timezone: "Asia/Kolkata",
 		Endpoints: []policy.EndpointConfig{
-			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"},
-			{Name: "rates", Method: "GET", Path: "/api/rates/{base}"},
-			{Name: "history", Method: "GET", Path: "/api/history/{from}/{to}"},
+			{Name: "convert", Pattern: "GET /api/convert/{from}/{amount}/{to}"},
+			{Name: "rates", Pattern: "GET /api/rates/{base}"},
+			{Name: "history", Pattern: "GET /api/history/{from}/{to}"},
 		},
 		Plans: []policy.PlanConfig{{Name: "free", Limits: map[string]*policy.Limit{"convert": new(policy.Limit(40)), "rates": new(policy.Limit(store.Unlimited))}}},
 	})

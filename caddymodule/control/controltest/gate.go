@@ -78,9 +78,9 @@ func Config() policy.Config {
 		Guard:    []string{"/api/"},
 		Usage:    "GET /api/usage",
 		Endpoints: []policy.EndpointConfig{
-			{Name: "currencies", Method: "GET", Path: "/api/currencies"},
-			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"},
-			{Name: "batch", Method: "POST", Path: "/api/convert/batch", Ability: "convert"},
+			{Name: "currencies", Pattern: "GET /api/currencies"},
+			{Name: "convert", Pattern: "GET /api/convert/{from}/{amount}/{to}"},
+			{Name: "batch", Pattern: "POST /api/convert/batch", Ability: "convert"},
 		},
 		Plans: []policy.PlanConfig{
 			{Name: "free"},

@@ -77,8 +77,8 @@ func Start(t testing.TB) *Gate {
 	t.Helper()
 	rules, err := policy.New(policy.Config{
 		Endpoints: []policy.EndpointConfig{
-			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"},
-			{Name: "rates", Method: "GET", Path: "/api/rates/{base}"},
+			{Name: "convert", Pattern: "GET /api/convert/{from}/{amount}/{to}"},
+			{Name: "rates", Pattern: "GET /api/rates/{base}"},
 		},
 		Plans: []policy.PlanConfig{
 			{Name: "free"},
