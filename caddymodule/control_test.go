@@ -45,11 +45,8 @@ func newControlledCaddy(t *testing.T) *controlledCaddy {
 	t.Helper()
 	dir := t.TempDir()
 	c := &controlledCaddy{dir: dir, admin: "unix/" + filepath.Join(dir, "admin.sock")}
-	t.Cleanup(func() {
-		if err := caddy.Stop(); err != nil {
-			t.Errorf("stopping Caddy: %v", err)
-		}
-	})
+	stop(t) // what tests before have left
+	t.Cleanup(func() { stop(t) })
 	return c
 }
 

@@ -1,14 +1,10 @@
 package caddymodule_test
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
 // currencyMux is an upstream that routes as Go's ServeMux does, with a
@@ -171,20 +167,5 @@ func TestRewriteInFront(t *testing.T) {
 		if n := s.used(t, id, "rates") + s.used(t, id, "convert") - before; (n == 1) != metered {
 			t.Errorf("%s: %d calls counted", target, n)
 		}
-	}
-}
-
-// What an account spends shows under the names of the configuration only:
-// no request can make up a counter.
-func TestNoCountersByPath(t *testing.T) {
-	s := start(t, setup{zone: calmZone()})
-	id, bearer := s.account(t, "business")
-	for i := range 20 {
-		s.get(t, fmt.Sprintf("/api/rates/X%d", i), bearer)
-	}
-	day := compiled(t).Calendar.At(time.Now()).Day
-	got, err := s.store(t).Counts(t.Context(), id, "", day, day)
-	if err != nil || len(got) != 1 || got[0] != (store.Count{Day: day, Endpoint: "rates", Used: 20}) {
-		t.Errorf("got %v (%v)", got, err)
 	}
 }

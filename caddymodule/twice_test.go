@@ -69,7 +69,7 @@ func TestForeignMark(t *testing.T) {
 // refusal, or the answer of an upstream, and no error. A call that was given
 // back, or a login that is over, proves nothing to another upstream.
 func TestGateInInterceptedRefusal(t *testing.T) {
-	backup := newUpstream(t, nil)
+	backup := startUpstream(t, nil)
 	around := func(first string) string {
 		return "intercept {\n@bad status 502\nhandle_response @bad {\n" + first + "\nreverse_proxy " + backup.address() + "\n}\n}"
 	}
