@@ -207,20 +207,6 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestGuardDefault closes everything where no guard is given.
-func TestGuardDefault(t *testing.T) {
-	s := start(t, setup{gate: "endpoint home GET /{$}\nplan starter {\nhome 10\n}"})
-	_, bearer := s.account(t, "starter", "home")
-	for target, want := range map[string]int{"/page": 404, "/favicon.ico": 404, "/api": 404, "/": 200} {
-		if got := s.get(t, target, bearer); got.status != want {
-			t.Errorf("got %d for %s, want %d", got.status, target, want)
-		}
-	}
-	if n := s.upstream.seen(); n != 1 {
-		t.Errorf("the upstream saw %d requests, want 1", n)
-	}
-}
-
 // TestOutsideTheGuard lets requests pass with all they carry but an
 // identity.
 func TestOutsideTheGuard(t *testing.T) {

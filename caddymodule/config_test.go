@@ -12,7 +12,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 )
 
 // full is the configuration below as the Caddyfile of an operator.
@@ -134,32 +133,6 @@ func validate(config string) error {
 	return caddy.Validate(&c)
 }
 
-// TestValidateWhileInUse opens nothing, so it works beside the process
-// that has the store open; loading does not.
-func TestValidateWhileInUse(t *testing.T) {
-	dir := t.TempDir()
-	other, err := badgerstore.Open(dir, badgerstore.Options{Reserve: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := other.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	config := strings.ReplaceAll(fullJSON, "DIR", dir)
-	if err := validate(config); err != nil {
-		t.Errorf("validating: %v", err)
-	}
-	err = caddy.Load([]byte(config), true)
-	if err == nil {
-		t.Fatal("two processes have the store open")
-	}
-	if !strings.Contains(err.Error(), "in use by another process") || !strings.Contains(err.Error(), dir) {
-		t.Errorf("got %v, want it to name the directory", err)
-	}
-}
-
 // TestDirectiveWithoutOption is a mistake: a gate without plans would
 // refuse everybody.
 func TestDirectiveWithoutOption(t *testing.T) {
@@ -168,37 +141,6 @@ func TestDirectiveWithoutOption(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "the global option tollgate is missing") {
 			t.Errorf("%s: got %v", directive, err)
 		}
-	}
-}
-
-// TestEnvironment resolves placeholders when the configuration is
-// loaded.
-func TestEnvironment(t *testing.T) {
-	t.Setenv("TOLLGATE_TEST_SECRET", secret)
-	t.Setenv("TOLLGATE_TEST_DATA", t.TempDir())
-	text := strings.ReplaceAll(full, "DIR", "{env.TOLLGATE_TEST_DATA}/gate")
-	text = strings.ReplaceAll(text, "secret "+secret, "secret {env.TOLLGATE_TEST_SECRET}")
-	if err := load(text); err != nil {
-		t.Fatal(err)
-	}
-	if app(t).Secret != secret {
-		t.Error("the secret was not resolved")
-	}
-	if err := caddy.Stop(); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestSettingsOfAnOpenStore do not open it twice.
-func TestSettingsOfAnOpenStore(t *testing.T) {
-	text := strings.ReplaceAll(full, "DIR", t.TempDir())
-	for _, changed := range []string{text, strings.ReplaceAll(text, "sync on", "sync off")} {
-		if err := load(changed); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := caddy.Stop(); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -3,68 +3,10 @@ package caddymodule_test
 import (
 	"encoding/base64"
 	"testing"
-	"time"
 
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
 	"golang.org/x/crypto/bcrypt"
-
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
-
-// TestIdentityOfBasicAuth: a user of basic_auth is an account that the first
-// call makes, with an audit entry. A header that claims the user changes
-// nothing.
-func TestIdentityOfBasicAuth(t *testing.T) {
-	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := start(t, setup{
-		zone: calmZone(), more: "identity {http.auth.user.id} plan small prefix staff.",
-		before: "@user header Authorization Basic*\n basic_auth @user {\n ann " + string(hash) + "\n auth0|ann " + string(hash) + "\n }",
-	})
-	_, own := s.account(t, "business")
-	basic := func(user, password string) string {
-		return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
-	}
-	for _, c := range []struct {
-		name    string
-		header  []string
-		status  int
-		account string
-	}{
-		{"nobody", nil, 401, ""},
-		{"a claim", []string{"X-User: ann", "Remote-User: ann", "Tollgate-Account: staff.ann"}, 401, ""},
-		{"a wrong password", []string{basic("ann", "wrong")}, 401, ""},
-		{"a user", []string{basic("ann", "secret")}, 200, "staff.ann"},
-		{"a user whose name is no account id", []string{basic("auth0|ann", "secret")}, 200, "staff.auth0-ann--dc3k6acwitj6w5fik43s2jf3haarches"},
-		{"a user with a claim", []string{basic("ann", "secret"), "Tollgate-Account: acc_1", "X-User: bob"}, 200, "staff.ann"},
-		{"a token", []string{"Authorization: Bearer " + own}, 200, "acc_1"},
-	} {
-		got := s.ask(t, "GET", convert, "", c.header...)
-		if got.status != c.status {
-			t.Errorf("%s: got %d %s, want %d", c.name, got.status, got.body, c.status)
-		}
-		if c.status != 200 {
-			continue
-		}
-		received, _ := s.upstream.last(t)
-		if account := received.Header.Get("Tollgate-Account"); account != c.account {
-			t.Errorf("%s: the service got the account %q, want %q", c.name, account, c.account)
-		}
-	}
-	db := s.store(t)
-	for id, user := range map[string]string{"staff.ann": "ann", "staff.auth0-ann--dc3k6acwitj6w5fik43s2jf3haarches": "auth0|ann"} {
-		account, err := db.Account(t.Context(), id)
-		if err != nil || account.Plan != "small" || account.Label != user {
-			t.Errorf("%s: got %+v, %v, want the label %s", id, account, err, user)
-		}
-	}
-	entries, err := db.ListEntries(t.Context(), "staff.ann", time.Time{}, store.EntryID{}, 10)
-	if err != nil || len(entries) != 1 || entries[0].ActorID != "identity" {
-		t.Errorf("audit entries: got %+v, %v, want one of the identity", entries, err)
-	}
-}
 
 // TestIdentityAfterTheGate: the gate sets http.auth.user.id itself. An error
 // route with the gate must not take that for a user whom another handler has

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"compress/gzip"
 	"strings"
-	"sync"
 	"testing"
 	"unicode/utf16"
 )
@@ -138,20 +137,6 @@ func TestLoginFraming(t *testing.T) {
 				t.Errorf("the upstream got %q, length %d, %v, trailers %v, %v", seen, r.ContentLength, r.TransferEncoding, r.Trailer, r.Header)
 			}
 		})
-	}
-}
-
-// Parallel guesses race for the free failures. Each reserves its place
-// before the upstream is asked, so no more get through than in a row.
-func TestLoginRace(t *testing.T) {
-	s := start(t, setup{upstream: password, gate: loose})
-	var wg sync.WaitGroup
-	for range 50 {
-		wg.Go(func() { logIn(t, s, "a@example.com", false) })
-	}
-	wg.Wait()
-	if n := s.upstream.seen(); n != 3 {
-		t.Errorf("the upstream saw %d guesses, want 3", n)
 	}
 }
 

@@ -228,20 +228,3 @@ func TestLoginMemory(t *testing.T) {
 		t.Errorf("the upstream saw %d attempts, want 3", n)
 	}
 }
-
-// TestLoginReachesTheUpstream as it was sent, with an assertion.
-func TestLoginReachesTheUpstream(t *testing.T) {
-	s := start(t, setup{upstream: password})
-	const body = `{"password":"päss","email":"a@example.com","remember":{"me":[true,null,1e3]}}`
-	got := s.ask(t, "POST", "/api/login", body, "Content-Type: application/json; charset=UTF-8", "Tollgate-Account: acc_1", "Cookie: session=1", "X-Password: right")
-	if got.status != 200 || got.body != "right" {
-		t.Fatalf("got %+v", got)
-	}
-	r, seen := s.upstream.last(t)
-	if seen != body || r.ContentLength != int64(len(body)) || len(r.TransferEncoding) != 0 {
-		t.Errorf("the upstream got %q, length %d, %v", seen, r.ContentLength, r.TransferEncoding)
-	}
-	if r.Header.Get("Tollgate-Account") != "" || r.Header.Get("Tollgate-Assertion") == "" || r.Header.Get("Cookie") == "" {
-		t.Errorf("the upstream got %v", r.Header)
-	}
-}

@@ -177,25 +177,3 @@ func TestReloadThatFails(t *testing.T) {
 		t.Errorf("counted %d, want 1", n)
 	}
 }
-
-// TestOtherStore lets a reload change the directory: the old one is
-// closed and can be used again, the new one is another world.
-func TestOtherStore(t *testing.T) {
-	s := start(t, setup{zone: calmZone()})
-	_, bearer := s.account(t, "small")
-	first := s.dir
-	s.dir = t.TempDir() + "/other"
-	if err := s.reload(); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.get(t, convert, bearer); got.status != 401 {
-		t.Errorf("got %d, want 401: the other store knows no such token", got.status)
-	}
-	s.dir = first
-	if err := s.reload(); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.get(t, convert, bearer); got.status != 200 {
-		t.Errorf("got %d, want 200", got.status)
-	}
-}

@@ -8,32 +8,6 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/intercept"
 )
 
-// TestTwiceInAChain: a request that meets the directive twice is counted
-// and throttled once, and carries its identity on.
-func TestTwiceInAChain(t *testing.T) {
-	s := start(t, setup{before: "tollgate"})
-	id, bearer := s.account(t, "small")
-	for range 5 {
-		if got := s.get(t, convert, bearer); got.status != http.StatusOK {
-			t.Fatalf("got %d %s", got.status, got.body)
-		}
-		if r, _ := s.upstream.last(t); r.Header.Get("Tollgate-Account") != id || r.Header.Get("Authorization") != "" {
-			t.Errorf("the upstream got %v", r.Header)
-		}
-	}
-	if got := s.get(t, convert, bearer); got.code() != "quota_exceeded" || s.used(t, id, "convert") != 5 {
-		t.Errorf("after 5 calls: got %d %s, counted %d", got.status, got.body, s.used(t, id, "convert"))
-	}
-
-	s.upstream.answers(code(http.StatusUnauthorized))
-	for attempt := range 6 {
-		got := s.ask(t, "POST", "/api/login", `{"email":"a@example.com","password":"x"}`, "Content-Type: application/json")
-		if got.status == http.StatusTooManyRequests != (attempt == 5) {
-			t.Errorf("attempt %d: got %d", attempt, got.status)
-		}
-	}
-}
-
 // Threat: a client has learnt what the gate proves itself with, and sends
 // it along. That the gate has let a request through is no header.
 func TestKnownProof(t *testing.T) {
