@@ -42,12 +42,8 @@ func clientLeaves(t *testing.T, s *site, bearer string) {
 			w.(http.Flusher).Flush()
 		}
 	})
-	conn, err := s.dial(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	io.WriteString(conn, "GET "+convert+" HTTP/1.1\r\nHost: gate.test\r\nAuthorization: Bearer "+bearer+"\r\n\r\n")
+	conn := s.open(t, "GET "+convert+" HTTP/1.1\r\nHost: gate.test\r\nAuthorization: Bearer "+bearer+"\r\n\r\n")
+	defer conn.Close() // it leaves
 	if _, err := io.ReadFull(conn, make([]byte, 1000)); err != nil {
 		t.Fatal(err)
 	}

@@ -40,17 +40,7 @@ var brokenBodies = map[string]struct {
 // sendBody posts a body as it is, and returns the answer.
 func sendBody(t *testing.T, s *site, target, lines, body string, open bool) answered {
 	t.Helper()
-	conn, err := s.dial(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n%s", target, lines, body); err != nil {
-		t.Fatal(err)
-	}
+	conn := s.open(t, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n%s", target, lines, body))
 	if !open {
 		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 			t.Fatal(err)
@@ -172,18 +162,6 @@ func TestLongBodyInFrontOfTheGate(t *testing.T) {
 	got = sendBody(t, s, batchPath, line+"Transfer-Encoding: chunked", "bb8\r\n"+strings.Repeat("x", 3000)+"\r\n0\r\n\r\n", true)
 	if n := s.used(t, id, "batch"); got.status != 413 || got.code() != "body_too_large" || n != 1 {
 		t.Errorf("chunked: got %d %s, and counted %d, want 413 body_too_large and 1", got.status, got.body, n)
-	}
-}
-
-// TestMaintenanceOfOpenPath: an operator's own error is not told as the
-// failure of a service that may not even exist.
-func TestMaintenanceOfOpenPath(t *testing.T) {
-	s := start(t, setup{zone: calmZone(), behind: "error Maintenance 503"})
-	if got := s.ask(t, "GET", "/page", ""); got.status != 503 || got.code() != "upstream_unreachable" || !strings.Contains(got.body, "This site cannot answer right now.") {
-		t.Errorf("JSON: got %d %s", got.status, got.body)
-	}
-	if got := s.ask(t, "GET", "/page", "", "Accept: text/html"); got.status != 503 || !strings.Contains(got.body, "This site cannot answer right now.") {
-		t.Errorf("page: got %d %s", got.status, got.body)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -158,50 +157,6 @@ func (c *controlledCaddy) command(t *testing.T, args ...string) (stdout, stderr 
 		t.Fatal(err)
 	}
 	return out.String(), complaints.String(), process.ProcessState.ExitCode()
-}
-
-// The admin endpoint must speak of the configuration that runs, whatever
-// was loaded or failed to load since.
-func TestAdminAfterReloads(t *testing.T) {
-	c := newControlledCaddy(t)
-	plans := func() string {
-		t.Helper()
-		out, complaints, status := c.command(t, "plans")
-		return fmt.Sprint(status, out, complaints)
-	}
-	if err := c.load(t, c.gateApp("starter")); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, status := c.command(t, "account", "set", "acc_1", "--plan", "starter"); status != 0 {
-		t.Fatal("the account could not be made")
-	}
-	if err := c.load(t, c.gateApp("gold")); err != nil {
-		t.Fatal(err)
-	}
-	if got := plans(); !strings.HasPrefix(got, "0") || !strings.Contains(got, "gold") || strings.Contains(got, "starter") {
-		t.Errorf("after a reload: %s", got)
-	}
-	// A second listener on a port that is taken fails when it starts.
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = taken.Close() }()
-	if err := c.load(t, c.gateApp("silver"), taken.Addr().String()); err == nil {
-		t.Fatal("the broken configuration was loaded")
-	}
-	if got := plans(); !strings.HasPrefix(got, "0") || !strings.Contains(got, "gold") {
-		t.Errorf("after a reload that failed: %s", got)
-	}
-	if out, _, status := c.command(t, "account", "list"); status != 0 || !strings.Contains(out, "acc_1") {
-		t.Errorf("after a reload that failed: %s", out)
-	}
-	if err := c.load(t, nil); err != nil {
-		t.Fatal(err)
-	}
-	if got := plans(); !strings.HasPrefix(got, "1") || !strings.Contains(got, "no working global option tollgate") {
-		t.Errorf("without the option: %s", got)
-	}
 }
 
 // Over TCP the admin endpoint judges the host and the origin.

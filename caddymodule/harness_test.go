@@ -1,7 +1,6 @@
 package caddymodule_test
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -376,45 +375,32 @@ func (s *site) get(t testing.TB, target, bearer string) answered {
 	return s.ask(t, "GET", target, "", "Authorization: Bearer "+bearer)
 }
 
+// open writes bytes to a connection of its own.
+func (s *site) open(t testing.TB, request string) net.Conn {
+	t.Helper()
+	conn, err := s.dial(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, request); err != nil {
+		t.Fatalf("writing: %v", err)
+	}
+	return conn
+}
+
 // raw writes bytes to the site and returns what comes back before the
 // site closes the connection. It is for what no client library sends.
 func (s *site) raw(t testing.TB, request string) string {
 	t.Helper()
-	conn, err := s.dial(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := s.open(t, request)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(conn, request); err != nil {
-		t.Fatalf("writing: %v", err)
-	}
 	// What was read before an error is what the test is about.
 	got, _ := io.ReadAll(conn)
 	return string(got)
-}
-
-// head writes bytes to the site and returns the first line of the answer.
-func (s *site) head(t testing.TB, request string) string {
-	t.Helper()
-	conn, err := s.dial(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(conn, request); err != nil {
-		t.Fatalf("writing: %v", err)
-	}
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil {
-		t.Fatalf("reading: %v", err)
-	}
-	return line
 }
 
 // freePort is a port that a site can listen on across reloads.

@@ -182,26 +182,6 @@ func code(status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
 }
 
-// TestLoginSuccessClears the failures of that client, in time for the
-// next attempt.
-func TestLoginSuccessClears(t *testing.T) {
-	s := start(t, setup{upstream: password, gate: loose})
-	for round := range 4 {
-		for range 2 {
-			if got := logIn(t, s, "a@example.com", false); got.status != 401 {
-				t.Fatalf("round %d: got %+v", round, got)
-			}
-		}
-		got := logIn(t, s, "a@example.com", true)
-		if round%2 == 1 {
-			got = s.ask(t, "POST", "/login", "email=a%40example.com&password=x", asForm, "X-Password: right")
-		}
-		if got.status != 200 && got.status != 303 {
-			t.Fatalf("round %d: got %+v", round, got)
-		}
-	}
-}
-
 // TestLoginMemory survives reloads, restarts and other configurations.
 func TestLoginMemory(t *testing.T) {
 	s := start(t, setup{upstream: password, gate: loose})

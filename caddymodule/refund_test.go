@@ -106,14 +106,3 @@ func TestRefund(t *testing.T) {
 		})
 	}
 }
-
-// TestRefundPassed leaves the wording to handle_errors and gives back all
-// the same.
-func TestRefundPassed(t *testing.T) {
-	s := start(t, setup{zone: calmZone(), more: "errors pass", behind: "reverse_proxy " + deadAddress + "\nhandle_errors {\nrespond \"mine {err.status_code}\"\n}"})
-	id, bearer := s.account(t, "small")
-	got := s.get(t, convert, bearer)
-	if got.status != 502 || got.body != "mine 502" || got.header.Get("Cache-Control") != "no-store" || s.used(t, id, "convert") != 0 {
-		t.Errorf("got %+v with %d counted", got, s.used(t, id, "convert"))
-	}
-}

@@ -8,28 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
-
-// TestRestart finds the counts again.
-func TestRestart(t *testing.T) {
-	s := start(t, setup{zone: calmZone()})
-	id, bearer := s.account(t, "small")
-	for range 5 {
-		s.get(t, convert, bearer)
-	}
-	if err := caddy.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.reload(); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.get(t, convert, bearer); got.status != 429 || s.used(t, id, "convert") != 5 {
-		t.Errorf("got %d with %d counted, want 429 with 5", got.status, s.used(t, id, "convert"))
-	}
-}
 
 // TestReload changes the configuration under load: no request fails, and
 // every one is counted once.

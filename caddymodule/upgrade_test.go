@@ -1,6 +1,7 @@
 package caddymodule_test
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net/http"
@@ -80,7 +81,13 @@ func TestUpgrades(t *testing.T) {
 		if c.bearer != "" {
 			lines += "Authorization: Bearer " + c.bearer + "\r\n"
 		}
-		status := statusOf(s.head(t, "GET "+c.target+" HTTP/1.1\r\nHost: gate.test\r\n"+lines+"\r\n"))
+		conn := s.open(t, "GET "+c.target+" HTTP/1.1\r\nHost: gate.test\r\n"+lines+"\r\n")
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		conn.Close()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		status := statusOf(line)
 		if status != c.status || calls()-before != c.calls || s.upstream.seen()-seen != c.seen {
 			t.Errorf("%s: got %s with %d counted and %d requests at the service", name, status, calls()-before, s.upstream.seen()-seen)
 		}
