@@ -39,7 +39,7 @@ build() {
 	go mod download
 	mkdir -p "$bin"
 	GOPROXY="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)" GONOSUMDB='*' GOFLAGS=-buildvcs=false XCADDY_PRINT_VERSION=0 \
-		CGO_ENABLED=0 go tool xcaddy build "$caddy" --with "$module/caddymodule" --with "$module/upstream/caddyupstream" \
+		CGO_ENABLED=0 go tool xcaddy build "$caddy" --with "$module/caddymodule" --with "$module/caddymodule/redis" --with "$module/upstream/caddyupstream" \
 		--replace "$module=." --output "$bin/caddy" >"$bin/build.log" 2>&1 || {
 		cat "$bin/build.log" >&2
 		exit 1

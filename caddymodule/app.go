@@ -28,7 +28,7 @@ import (
 type App struct {
 	// StoreRaw is where accounts, keys and counts are kept. Required. The
 	// store "badger" is a directory of this machine. The store "redis" is a
-	// server for several gates.
+	// server for several gates; it is a package of its own in the build.
 	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=tollgate.stores inline_key=module"`
 
 	// Secret opens the control API. The key that signs Tollgate-Assertion
@@ -52,12 +52,6 @@ type App struct {
 
 	// Webhook posts events to an HTTP server. Default: none.
 	Webhook *Webhook `json:"webhook,omitempty"`
-
-	// Proof "static" sends the header Tollgate-Proof as well, for services
-	// that do not verify Tollgate-Assertion yet: an HMAC under the secret,
-	// always the same for all services. It can appear in logs, and lets
-	// anyone who knows it call every service that accepts it. Default: none.
-	Proof string `json:"proof,omitempty"`
 
 	policy.Config
 
@@ -98,24 +92,17 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // that arrives before Start.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.log = ctx.Logger()
-	secret, old, err := a.secrets()
-	errs := []error{err, a.resolveIntrospection(secret, old), checkErrors(a.Errors), checkProof(a.Proof), checkTokenHeader(a.TokenHeader), a.Webhook.resolve()}
-	a.policy, err = policy.New(a.Config)
-	errs = append(errs, err)
-	if a.StoreRaw == nil {
-		errs = append(errs, errNoStore)
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := a.resolveSecrets(); err != nil {
 		return err
 	}
-	module, err := ctx.LoadModule(a, "StoreRaw")
-	if err != nil {
-		return fmt.Errorf("loading the store: %w", err)
+	var err error
+	if a.policy, err = a.check(false); err != nil {
+		return err
 	}
-	a.opener = module.(StoreOpener)
-	a.Secret, a.OldSecret = secret, old
+	if a.opener, err = a.loadStore(ctx); err != nil {
+		return err
+	}
 	a.warnOfWeakSecrets()
-	a.warnOfTokensInLogs(ctx)
 	signer, err := a.newSigner()
 	if err != nil {
 		return err
@@ -152,40 +139,27 @@ func (a *App) enrol(ctx context.Context, account, user, plan string) error {
 // errorsPass is the value of App.Errors for handle_errors.
 const errorsPass = "pass"
 
-var errNoStore = &policy.Error{Subject: "store", Err: errors.New("required")}
-
-func checkErrors(mode string) error {
-	switch mode {
-	case "", "json", errorsPass:
-		return nil
+// check validates the configuration and compiles it. It returns all mistakes
+// joined. written says that placeholders have no values yet: secrets with one
+// are not validated.
+func (a *App) check(written bool) (*policy.Policy, error) {
+	p, err := policy.New(a.Config)
+	errs := []error{a.checkSecrets(written), a.Webhook.check(written), err}
+	if a.StoreRaw == nil {
+		errs = append(errs, mistake("store", "required"))
 	}
-	return &policy.Error{Subject: "errors", Err: fmt.Errorf("invalid value %q: use json or pass", mode)}
+	if a.Errors != "" && a.Errors != "json" && a.Errors != errorsPass {
+		errs = append(errs, mistake("errors", "invalid value %q: use json or pass", a.Errors))
+	}
+	if name := http.CanonicalHeaderKey(a.TokenHeader); gate.Removes(name) {
+		errs = append(errs, mistake("token_header", "the gate removes the header %s from requests: use another one, such as X-Api-Key", name))
+	}
+	return p, errors.Join(errs...)
 }
 
-// proofStatic is the value of App.Proof that sends Tollgate-Proof.
-const proofStatic = "static"
-
-func checkProof(proof string) error {
-	if proof != "" && proof != proofStatic {
-		return &policy.Error{Subject: "proof", Err: fmt.Errorf("invalid value %q: use static", proof)}
-	}
-	return nil
-}
-
-// checkTokenHeader refuses a header that the gate removes from requests.
-func checkTokenHeader(name string) error {
-	if name = http.CanonicalHeaderKey(name); gate.Removes(name) {
-		return &policy.Error{Subject: "token_header", Err: fmt.Errorf("the gate removes the header %s from requests: use another one, such as X-Api-Key", name)}
-	}
-	return nil
-}
-
-// staticProof returns the value of Tollgate-Proof, or "" if it is not sent.
-func (a *App) staticProof() string {
-	if a.Proof != proofStatic {
-		return ""
-	}
-	return assertion.Proof(a.Secret)
+// mistake returns an error of an option.
+func mistake(subject, format string, args ...any) error {
+	return &policy.Error{Subject: subject, Err: fmt.Errorf(format, args...)}
 }
 
 // newSigner derives the keys of the secrets, and returns a signer with the

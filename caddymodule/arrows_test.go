@@ -38,6 +38,10 @@ func TestArrows(t *testing.T) {
 			[]string{"caddymodule/store/redisstore"},
 			slices.Concat(gate, []string{caddy, huma, badger, "caddymodule", "caddymodule/control/...", "caddymodule/usage", "caddymodule/apierror", "caddymodule/assertion", "caddymodule/store/badgerstore/..."}),
 		},
+		{ // a gate without the store redis
+			[]string{"caddymodule"},
+			[]string{redis, "caddymodule/redis", "caddymodule/store/redisstore/..."},
+		},
 		{
 			[]string{"caddymodule/control"},
 			[]string{caddy, badger, redis, "caddymodule", "caddymodule/gate", "caddymodule/control/client", "caddymodule/control/cli", "caddymodule/store/badgerstore/...", "caddymodule/store/redisstore/..."},

@@ -249,10 +249,9 @@ func storeOf(config, adapter string) (opener StoreOpener, release func(), err er
 		return nil, nil, errors.New("the configuration has no global option tollgate with a store")
 	}
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
-	module, err := ctx.LoadModule(app, "StoreRaw")
-	if err != nil {
+	if opener, err = app.loadStore(ctx); err != nil {
 		cancel()
-		return nil, nil, fmt.Errorf("loading the store: %w", err)
+		return nil, nil, err
 	}
-	return module.(StoreOpener), cancel, nil
+	return opener, cancel, nil
 }

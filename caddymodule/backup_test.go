@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -21,7 +22,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/backup"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
 )
 
 // stalledBackup starts a backup of more than the buffers between a gate and its
@@ -117,21 +117,13 @@ func TestReloadDuringBackup(t *testing.T) {
 // A backup that fails at its beginning is an answer with a reason, and leaves
 // no file.
 func TestFailedBackup(t *testing.T) {
-	c, server := newControlledCaddy(t), redistest.Start(t)
-	config := c.gateApp("starter")
-	config["store"] = object{"module": "redis", "url": server.URL()}
-	if err := c.load(t, config); err != nil {
+	c, db := newControlledCaddy(t), newTestStore(t, nil)
+	if err := c.load(t, db.use(t, c.gateApp("starter"))); err != nil {
 		t.Fatal(err)
 	}
-	awaitStore(t)
-	if err := server.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	db.fail(errors.New("no such disk"))
 	dir := t.TempDir()
 	_, stderr, status := c.command(t, "backup", filepath.Join(dir, "backup"))
-	if err := server.Resume(); err != nil {
-		t.Fatal(err)
-	}
 	if want := "The gate cannot read its store now. Its log says why."; status != 1 || !strings.Contains(stderr, want) {
 		t.Errorf("got %d, %q, want 1 and %q", status, stderr, want)
 	}

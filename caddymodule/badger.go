@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,15 +10,16 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"github.com/dustin/go-humanize"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/block"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 )
 
 // BadgerStore keeps accounts, keys and counts in an embedded Badger
-// database: one directory, used by one process.
+// database: one directory, used by one process. While less than 256 MiB of the
+// disk are free, the gate writes nothing and answers 503.
 type BadgerStore struct {
 	// Directory is the directory of the database. Caddy creates it if it
 	// is missing. No other process may use it. Required.
@@ -30,11 +30,6 @@ type BadgerStore struct {
 	// every second, and survive the end of the process only. Default: off.
 	// Restart Caddy to change it.
 	Sync bool `json:"sync,omitempty"`
-
-	// Reserve is the least free space of the disk, in bytes. With less,
-	// the gate writes nothing and answers 503. Default: 268435456 (256
-	// MiB). Restart Caddy to change it.
-	Reserve uint64 `json:"reserve,omitempty"`
 
 	directory string
 }
@@ -76,16 +71,12 @@ func resolved(path string) string {
 // Key implements StoreOpener.
 func (b *BadgerStore) Key() string { return "badger:" + b.directory }
 
-// badgerSettings are the settings of an open store.
-type badgerSettings struct {
-	sync    bool
-	reserve uint64
-}
-
 // Settings implements StoreOpener.
-func (b *BadgerStore) Settings() any {
-	return badgerSettings{b.Sync, cmp.Or(b.Reserve, badgerstore.DefaultReserve)}
-}
+func (b *BadgerStore) Settings() any { return b.Sync }
+
+// reserve is the least free space of the disk, in bytes. Tests on small disks
+// lower it.
+var reserve uint64 = badgerstore.DefaultReserve
 
 // Open implements StoreOpener. A configuration that ends may still lock the
 // directory for a moment, so Open retries. The store outlives the
@@ -93,7 +84,7 @@ func (b *BadgerStore) Settings() any {
 // in memory, with the store as the journal.
 func (b *BadgerStore) Open() (Backend, error) {
 	const timeout, pause = 2 * time.Second, 50 * time.Millisecond
-	o := badgerstore.Options{Sync: b.Sync, Reserve: b.Reserve, Logger: ProcessLog("tollgate.store"), Committed: committed}
+	o := badgerstore.Options{Sync: b.Sync, Reserve: reserve, Logger: ProcessLog("tollgate.store"), Committed: Committed}
 	s, err := badgerstore.Open(b.directory, o)
 	for waited := time.Duration(0); errors.Is(err, badgerstore.ErrInUse) && waited < timeout; waited += pause {
 		time.Sleep(pause)
@@ -109,30 +100,20 @@ func (b *BadgerStore) Open() (Backend, error) {
 
 // Restore implements StoreOpener.
 func (b *BadgerStore) Restore(_ context.Context, items iter.Seq2[store.Item, error]) error {
-	return badgerstore.Restore(b.directory, badgerstore.Options{Reserve: b.Reserve, Logger: ProcessLog("tollgate.store")}, items)
+	return badgerstore.Restore(b.directory, badgerstore.Options{Reserve: reserve, Logger: ProcessLog("tollgate.store")}, items)
 }
 
 // UnmarshalCaddyfile parses the store's part of the option store:
 //
 //	store badger <directory> {
-//		sync    on|off
-//		reserve <size>
+//		sync [on|off]
 //	}
 func (b *BadgerStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the store's name
 	if !d.AllArgs(&b.Directory) {
-		return d.Err("wrong number of arguments: write store badger <directory>")
+		return d.Err("wrong arguments: write store badger <directory>")
 	}
-	p := newParser(d)
-	return p.block("", map[string]option{
-		"sync": setSwitch(d, "sync", &b.Sync),
-		"reserve": {syntax: "reserve <size>", args: 1, parse: func(args []string) (err error) {
-			if b.Reserve, err = humanize.ParseBytes(args[0]); err != nil || b.Reserve == 0 {
-				return d.Errf("invalid size %q of reserve: use a size such as 256MiB", args[0])
-			}
-			return nil
-		}},
-	})
+	return block.New(d).Block("", block.Once("sync [on|off]", &b.Sync))
 }
 
 // Interface guards.

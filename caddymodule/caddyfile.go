@@ -3,17 +3,19 @@ package caddymodule
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/dustin/go-humanize"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/block"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
 // parseApp parses the global option:
@@ -21,7 +23,6 @@ import (
 //	tollgate {
 //		store <module> <arguments...> { ... }
 //		secret <secret> [<old secret>]
-//		proof static
 //		mode enforce|shadow
 //		warn <percentages...>
 //		webhook <url> {
@@ -33,7 +34,7 @@ import (
 //		login <method> <path> {
 //			per_client <attempts> <window>
 //			per_account <free failures> <first wait> <longest wait>
-//			strict
+//			strict [on|off]
 //		}
 //		login_ttl <duration>
 //		usage <method> <path>
@@ -41,12 +42,12 @@ import (
 //			max_age <duration>
 //		}
 //		token_header <name>
-//		foreign_keys on|off
+//		foreign_keys [on|off]
 //		identity <placeholder> [plan <plan>] [prefix <text>]
 //		introspection_secret <secret>
 //		endpoint <name> <method> <path> {
 //			ability <name>
-//			upgrade
+//			upgrade [on|off]
 //			keep <headers...>
 //			cost <number>|json <member> [<size>]
 //		}
@@ -68,16 +69,15 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 		return nil, d.Err("duplicate option tollgate")
 	}
 	if d.NextArg() {
-		return nil, d.Err("wrong number of arguments: write tollgate { ... }")
+		return nil, d.Err("wrong arguments: write tollgate { ... }")
 	}
-	p := newParser(d)
-	p.lines[""] = at(d)
-	for options, nesting := p.options(), d.Nesting(); d.NextBlock(nesting); {
-		if err := p.option("", options); err != nil {
-			return nil, err
-		}
+	p := &parser{block.New(d), &App{}}
+	p.Lines[""] = block.At(d)
+	if err := p.options(); err != nil {
+		return nil, err
 	}
-	if err := p.validate(); err != nil {
+	_, err := p.app.check(true)
+	if err := p.locate(err); err != nil {
 		return nil, err
 	}
 	return httpcaddyfile.App{Name: "tollgate", Value: caddyconfig.JSON(p.app, nil)}, nil
@@ -91,188 +91,88 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 // request that bypassed the gate would reach the upstream with any identity
 // that it claims.
 func parseGate(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
-	h.Next() // the directive's name
-	if h.NextArg() {
-		return nil, h.Err("the directive tollgate has no arguments and no matcher; the option guard says what is closed")
-	}
-	if h.NextBlock(0) || refuseEmptyBlock(h.Dispenser) != nil {
-		return nil, h.Err("the directive tollgate has no options and no block; the options belong to the global option tollgate")
+	if err := refuseOptions(h); err != nil {
+		return nil, err
 	}
 	return h.NewRoute(nil, new(Gate)), nil
 }
 
-// position is a place in the configuration.
-type position struct {
-	file string
-	line int
-}
-
-func at(d *caddyfile.Dispenser) position { return position{d.File(), d.Line()} }
-
-// parser fills an App and remembers the position of each part.
-type parser struct {
-	d     *caddyfile.Dispenser
-	app   *App
-	lines map[string]position // by the subject of a policy.Error
-}
-
-func newParser(d *caddyfile.Dispenser) *parser {
-	return &parser{d: d, app: &App{}, lines: map[string]position{}}
-}
-
-// option is an option of a block.
-type option struct {
-	syntax string // how it is written, without its block
-	args   int    // how many arguments it has, or someArgs
-	// repeats says that the option can occur several times. Then parse
-	// finds duplicates.
-	repeats bool
-	parse   func(args []string) error
-}
-
-// someArgs is one argument or more.
-const someArgs = -1
-
-// options are the options of the global option tollgate.
-func (p *parser) options() map[string]option {
-	app := p.app
-	return map[string]option{
-		"store":     {syntax: "store <module> <arguments...>", args: someArgs, parse: p.store},
-		"secret":    {syntax: secretSyntax, args: someArgs, parse: p.secret},
-		"mode":      {syntax: "mode enforce|shadow", args: 1, parse: setText(&app.Mode)},
-		"warn":      {syntax: "warn <percentages...>", args: someArgs, parse: p.warn},
-		"webhook":   {syntax: "webhook <url>", args: 1, parse: p.webhook},
-		"proof":     {syntax: "proof static", args: 1, parse: setText(&app.Proof)},
-		"timezone":  {syntax: "timezone <zone>", args: 1, parse: setText(&app.Timezone)},
-		"guard":     {syntax: "guard <prefixes...>", args: someArgs, repeats: true, parse: p.guard},
-		"login":     {syntax: "login <method> <path>", args: 2, repeats: true, parse: p.login},
-		"login_ttl": {syntax: "login_ttl <duration>", args: 1, parse: p.setValues(&app.LoginTTL)},
-		"usage":     {syntax: "usage <method> <path>", args: 2, parse: p.usage},
-		"endpoint":  {syntax: "endpoint <name> <method> <path>", args: 3, repeats: true, parse: p.endpoint},
-		"plan":      {syntax: "plan <name>", args: 1, repeats: true, parse: p.plan},
-		"cors":      {syntax: "cors <origins...>", args: someArgs, parse: p.cors},
-		"identity":  {syntax: identitySyntax, args: someArgs, parse: p.identity},
-		"docs":      {syntax: "docs <url>|<path>", args: 1, parse: setText(&app.Docs)},
-		"refund":    {syntax: "refund never|unreachable|server_errors", args: 1, parse: setText(&app.Refund)},
-		"errors":    {syntax: "errors json|pass", args: 1, parse: setText(&app.Errors)},
-
-		"token_header":         {syntax: "token_header <name>", args: 1, parse: setText(&app.TokenHeader)},
-		"foreign_keys":         setSwitch(p.d, "foreign_keys", &app.ForeignKeys),
-		"introspection_secret": {syntax: "introspection_secret <secret>", args: 1, parse: setText(&app.IntrospectionSecret)},
+// refuseOptions refuses arguments and a block of a directive.
+func refuseOptions(h httpcaddyfile.Helper) error {
+	h.Next() // the directive's name
+	name := h.Val()
+	if h.NextArg() || h.NextBlock(0) || block.RefuseEmpty(h.Dispenser) != nil {
+		return h.Errf("the directive %s has no arguments and no block: all options belong to the global option tollgate; guard says which paths are closed", name)
 	}
-}
-
-// option parses one line of a block. The subject of an option is the prefix
-// and its name.
-func (p *parser) option(prefix string, options map[string]option) error {
-	name := p.d.Val()
-	o, known := options[name]
-	if !known {
-		return p.d.Errf("unknown option %q: use %s", name, strings.Join(slices.Sorted(maps.Keys(options)), ", "))
-	}
-	if !o.repeats {
-		if err := p.once(prefix+name, "option", name); err != nil {
-			return err
-		}
-	}
-	args := p.d.RemainingArgs()
-	if o.args != len(args) && (o.args != someArgs || len(args) == 0) {
-		return p.d.Errf("wrong number of arguments: write %s", o.syntax)
-	}
-	return o.parse(args)
-}
-
-// block parses an optional block.
-func (p *parser) block(prefix string, options map[string]option) error {
-	return p.eachLine(func() error { return p.option(prefix, options) })
-}
-
-// eachLine calls parse at the first word of each line of an optional block.
-func (p *parser) eachLine(parse func() error) error {
-	for nesting := p.d.Nesting(); p.d.NextBlock(nesting); {
-		if err := parse(); err != nil {
-			return err
-		}
-	}
-	return refuseEmptyBlock(p.d)
-}
-
-// once remembers the position of a subject, and refuses a duplicate.
-func (p *parser) once(subject, kind, name string) error {
-	if first, duplicate := p.lines[subject]; duplicate {
-		return p.d.Errf("duplicate %s %q (first at %s:%d)", kind, name, first.file, first.line)
-	}
-	p.lines[subject] = at(p.d)
 	return nil
 }
 
-func setText[T ~string](into *T) func([]string) error {
-	return func(args []string) error {
-		*into = T(args[0])
-		return nil
-	}
+// parser fills an App. The subjects of its lines are those of policy.Error.
+type parser struct {
+	*block.Parser
+	app *App
 }
 
-// setSwitch parses an option that is on or off.
-func setSwitch(d *caddyfile.Dispenser, name string, into *bool) option {
-	return option{syntax: name + " on|off", args: 1, parse: func(args []string) error {
-		if *into = args[0] == "on"; !*into && args[0] != "off" {
-			return d.Errf("invalid value %q of %s: use on or off", args[0], name)
-		}
-		return nil
-	}}
+// options parses the block of the global option.
+func (p *parser) options() error {
+	app := p.app
+	var texts []string
+	var method, path, name string
+	return p.Block("",
+		block.Once("store <module> <arguments...>", &texts, func() error { return p.store(texts) }),
+		block.Once(secretSyntax, &texts, func() error { return p.secret(texts) }),
+		block.Once("introspection_secret <secret>", &app.IntrospectionSecret),
+		block.Once("mode enforce|shadow", (*string)(&app.Mode)),
+		block.Once("refund never|unreachable|server_errors", (*string)(&app.Refund)),
+		block.Once("errors json|pass", &app.Errors),
+		block.Once("docs <url>|<path>", &app.Docs),
+		block.Once("timezone <zone>", &app.Timezone),
+		block.Once("token_header <name>", &app.TokenHeader),
+		block.Once("foreign_keys [on|off]", &app.ForeignKeys),
+		block.Once("login_ttl <duration>", (*time.Duration)(&app.LoginTTL)),
+		block.Once("usage <method> <path>", &method, &path, func() error { app.Usage = method + " " + path; return nil }),
+		block.Once("warn <percentages...>", &texts, func() error { return p.warn(texts) }),
+		block.Once("webhook <url>", &name, func() error { return p.webhook(name) }),
+		block.Once("cors <origins...>", &texts, func() error { return p.cors(texts) }),
+		block.Once(identitySyntax, &texts, func() error { return p.identity(texts) }),
+		block.Often("guard <prefixes...>", &texts, func() error { return p.guard(texts) }),
+		block.Often("login <method> <path>", &method, &path, func() error { return p.login(method + " " + path) }),
+		block.Often("endpoint <name> <method> <path>", &name, &method, &path, func() error { return p.endpoint(name, method+" "+path) }),
+		block.Often("plan <name>", &name, func() error { return p.plan(name) }),
+	)
 }
 
-// setValues parses each argument into a *int or a *policy.Duration.
-func (p *parser) setValues(into ...any) func([]string) error {
-	return func(args []string) error {
-		var errs []error
-		for i, text := range args {
-			switch into := into[i].(type) {
-			case *int:
-				n, err := strconv.Atoi(text)
-				if err != nil || n < 1 {
-					errs = append(errs, p.d.Errf("invalid number %q: use a whole number above zero", text))
-				}
-				*into = n
-			case *policy.Duration:
-				d, err := caddy.ParseDuration(text)
-				if err != nil || d <= 0 {
-					errs = append(errs, p.d.Errf("invalid duration %q: use a duration above zero, such as 90s or 24h", text))
-				}
-				*into = policy.Duration(d)
-			}
-		}
-		return errors.Join(errs...)
-	}
-}
-
+// store parses the option store, whose arguments and block belong to a module.
 func (p *parser) store(args []string) error {
-	if strings.Contains(args[0], "://") { // Caddy's error would print its password
-		return p.d.Err("wrong number of arguments: write store <module> <arguments...>")
+	name := args[0]
+	if strings.Contains(name, "://") { // the error of an unknown store would print its password
+		return p.WrongArguments("store <module> <arguments...>")
+	}
+	if err := checkStore(name); err != nil {
+		return p.WrapErr(err)
 	}
 	for range args[1:] {
-		p.d.Prev() // the module parses its arguments
+		p.Prev() // the module parses its arguments
 	}
-	module, err := caddyfile.UnmarshalModule(p.d, "tollgate.stores."+args[0])
+	module, err := caddyfile.UnmarshalModule(p.Dispenser, storeNamespace+"."+name)
 	if err != nil {
 		return err
 	}
-	p.app.StoreRaw = caddyconfig.JSONModuleObject(module, "module", args[0], nil)
-	return refuseEmptyBlock(p.d) // which the module does not see
+	p.app.StoreRaw = caddyconfig.JSONModuleObject(module, "module", name, nil)
+	return block.RefuseEmpty(p.Dispenser) // which the module does not see
 }
 
 const secretSyntax = "secret <secret> [<old secret>]"
 
 func (p *parser) secret(args []string) error {
-	switch len(args) {
-	case 2:
-		p.app.OldSecret = args[1]
-	case 1:
-	default:
-		return p.d.Errf("wrong number of arguments: write %s", secretSyntax)
+	if len(args) > 2 {
+		return p.WrongArguments(secretSyntax)
 	}
 	p.app.Secret = args[0]
+	if len(args) == 2 {
+		p.app.OldSecret = args[1]
+		p.Lines["old_secret"] = p.Lines["secret"]
+	}
 	return nil
 }
 
@@ -280,7 +180,7 @@ func (p *parser) warn(args []string) error {
 	for _, text := range args {
 		percent, err := strconv.Atoi(strings.TrimSuffix(text, "%"))
 		if err != nil {
-			return p.d.Errf("invalid percentage %q of warn: use whole numbers from 1 to 100", text)
+			return p.Errf("invalid percentage %q of warn: use whole numbers from 1 to 100", text)
 		}
 		p.app.Warn = append(p.app.Warn, percent)
 	}
@@ -289,7 +189,7 @@ func (p *parser) warn(args []string) error {
 
 func (p *parser) guard(prefixes []string) error {
 	for _, prefix := range prefixes {
-		if err := p.once("guard "+prefix, "guard", prefix); err != nil {
+		if err := p.Unique("guard "+prefix, "guard", prefix); err != nil {
 			return err
 		}
 	}
@@ -297,64 +197,157 @@ func (p *parser) guard(prefixes []string) error {
 	return nil
 }
 
-func (p *parser) login(args []string) error {
-	pattern := args[0] + " " + args[1]
-	if err := p.once("login "+pattern, "login", pattern); err != nil {
-		return err
-	}
-	p.app.Logins = append(p.app.Logins, pattern)
-	t := &p.app.LoginThrottle
-	return p.block("", map[string]option{
-		"per_client": {syntax: "per_client <attempts> <window>", args: 2, parse: p.setValues(&t.PerClient, &t.Window)},
-		"per_account": {syntax: "per_account <free failures> <first wait> <longest wait>", args: 3,
-			parse: p.setValues(&t.FreeFailures, &t.FirstWait, &t.MaxWait)},
-		"strict": {syntax: "strict", repeats: true, parse: func([]string) error {
-			p.app.StrictLogins = append(p.app.StrictLogins, pattern)
-			return p.once("strict "+pattern, "option", "strict")
-		}},
-	})
+func (p *parser) webhook(url string) error {
+	w := &Webhook{URL: url}
+	p.app.Webhook = w
+	return p.Block("webhook ",
+		block.Once("secret <whsec_...>", &w.Secret),
+		block.Once("events <names...>", &w.Events),
+	)
 }
 
-func (p *parser) usage(args []string) error {
-	p.app.Usage = args[0] + " " + args[1]
+func (p *parser) cors(origins []string) error {
+	c := &policy.CORSConfig{Origins: origins}
+	p.app.CORS = c
+	return p.Block("cors ", block.Once("max_age <duration>", (*time.Duration)(&c.MaxAge)))
+}
+
+const identitySyntax = "identity <placeholder> [plan <plan>] [prefix <text>]"
+
+func (p *parser) identity(args []string) error {
+	c := &policy.IdentityConfig{Placeholder: args[0]}
+	p.app.Identity = c
+	fields := map[string]*string{"plan": &c.Plan, "prefix": &c.Prefix}
+	for args = args[1:]; len(args) > 0; args = args[2:] {
+		field, known := fields[args[0]]
+		if !known || len(args) == 1 || args[1] == "" {
+			return p.WrongArguments(identitySyntax)
+		}
+		*field = args[1]
+		delete(fields, args[0])
+	}
 	return nil
 }
 
-// refuseEmptyBlock refuses a block without lines, which is a mistake:
-// defaults would apply silently. NextBlock treats it as no block, and stops
-// at its closing brace.
-func refuseEmptyBlock(d *caddyfile.Dispenser) error {
-	if d.ValRaw() != "}" || !d.Prev() {
-		return nil
+func (p *parser) login(pattern string) error {
+	if err := p.Unique("login "+pattern, "login", pattern); err != nil {
+		return err
 	}
-	empty := d.ValRaw() == "{"
-	d.Next()
-	if !empty {
-		return nil
+	strict, t := false, &p.app.LoginThrottle
+	delete(p.Lines, "strict") // which each login can have
+	err := p.Block("",
+		block.Once("per_client <attempts> <window>", &t.PerClient, (*time.Duration)(&t.Window)),
+		block.Once("per_account <free failures> <first wait> <longest wait>", &t.FreeFailures, (*time.Duration)(&t.FirstWait), (*time.Duration)(&t.MaxWait)),
+		block.Once("strict [on|off]", &strict),
+	)
+	if strict {
+		pattern += " " + policy.Strict
 	}
-	return d.Err("empty block: fill it or remove its braces")
+	p.app.Logins = append(p.app.Logins, pattern)
+	return err
 }
 
-// validate validates the configuration as Provision does, and adds the
-// position to each error. A secret with a placeholder, that of the webhook
-// too, is validated in Provision only.
-func (p *parser) validate() error {
-	errs := []error{checkErrors(p.app.Errors), checkProof(p.app.Proof), checkTokenHeader(p.app.TokenHeader)}
-	if !strings.Contains(p.app.Secret, "{") {
-		errs = append(errs, checkSecret(p.app.Secret))
+func (p *parser) endpoint(name, pattern string) error {
+	e := policy.EndpointConfig{Name: name, Pattern: pattern}
+	subject := "endpoint " + name
+	if err := p.Unique(subject, "endpoint", name); err != nil {
+		return err
 	}
-	if old := p.app.OldSecret; old != "" && !strings.Contains(old, "{") {
-		errs = append(errs, checkSecret(old))
+	var cost []string
+	err := p.Block(subject+" ",
+		block.Once("ability <name>", &e.Ability),
+		block.Once("upgrade [on|off]", &e.Upgrade),
+		block.Once("keep <headers...>", &e.Keep),
+		block.Once(costSyntax, &cost, func() error { return p.cost(cost, &e) }),
+	)
+	p.app.Endpoints = append(p.app.Endpoints, e)
+	return err
+}
+
+const costSyntax = "cost <number>|json <member> [<size>]"
+
+// cost parses a constant cost, or the array whose number of elements is the
+// cost.
+func (p *parser) cost(args []string, e *policy.EndpointConfig) (err error) {
+	switch {
+	case args[0] != "json" && len(args) == 1:
+		if e.Cost, err = strconv.ParseInt(args[0], 10, 64); err != nil || e.Cost < 1 {
+			return p.Errf("invalid cost %q: use a whole number from 1 to %d, or json <member>", args[0], policy.MaxCost)
+		}
+		return nil
+	case args[0] != "json" || len(args) < 2 || len(args) > 3:
+		return p.WrongArguments(costSyntax)
+	case args[1] == "":
+		return p.Err("empty member: name an array of the JSON body")
 	}
-	if s := p.app.IntrospectionSecret; s != "" && !strings.Contains(s, "{") {
-		errs = append(errs, checkIntrospectionSecret(s, p.app.Secret, p.app.OldSecret))
+	e.CostMember = args[1]
+	if len(args) == 3 {
+		size, err := humanize.ParseBytes(args[2])
+		if err != nil || size == 0 || size > policy.MaxCostBody {
+			return p.Errf("invalid size %q of cost: use a size up to 16MiB, such as 256KiB", args[2])
+		}
+		e.CostBody = int64(size)
 	}
-	if p.app.StoreRaw == nil {
-		errs = append(errs, errNoStore)
+	return nil
+}
+
+func (p *parser) plan(name string) error {
+	plan := policy.PlanConfig{Name: name, Limits: map[string]*policy.Limit{}}
+	if err := p.Unique("plan "+name, "plan", name); err != nil {
+		return err
 	}
-	errs = append(errs, p.app.Webhook.check())
-	_, err := policy.New(p.app.Config)
-	return p.locate(errors.Join(append(errs, err)...))
+	err := p.EachLine(func() error { return p.limit(&plan) })
+	p.app.Plans = append(p.app.Plans, plan)
+	return err
+}
+
+// limit parses a line of a plan.
+func (p *parser) limit(plan *policy.PlanConfig) error {
+	name, args := p.Val(), p.RemainingArgs()
+	switch {
+	case name == store.All:
+		return p.Errf("invalid endpoint %q: write * for all endpoints together", name)
+	case len(args) < 1 || len(args) > 2:
+		return p.WrongArguments("<endpoint>|* <number>|unlimited [<period>]")
+	}
+	number, err := policy.ParseLimit(args[0])
+	if err != nil {
+		return p.WrapErr(err)
+	}
+	l := policy.LimitConfig{Endpoint: name, Period: store.Day.String(), Limit: number}
+	if name == "*" {
+		l.Endpoint = store.All
+	}
+	if len(args) == 2 {
+		l.Period = args[1]
+	}
+	subject := "plan " + plan.Name + " " + l.Endpoint
+	if _, named := p.Lines[subject]; !named {
+		p.Lines[subject] = block.At(p.Dispenser)
+	}
+	if err := p.Unique(subject+" "+l.Period, "limit", name+" "+l.Period); err != nil {
+		return err
+	}
+	addLimit(plan, l)
+	return nil
+}
+
+// addLimit adds a daily limit of an endpoint to Limits. Limits has no order
+// and comes before MoreLimits, so a daily limit after another limit of the
+// same calls goes to MoreLimits, as all others do.
+func addLimit(plan *policy.PlanConfig, l policy.LimitConfig) {
+	after := slices.ContainsFunc(plan.MoreLimits, func(other policy.LimitConfig) bool {
+		return other.Endpoint == l.Endpoint || other.Endpoint == store.All
+	})
+	_, listed := plan.Limits[l.Endpoint]
+	switch {
+	case l.Endpoint != store.All && l.Period == store.Day.String() && !after:
+		plan.Limits[l.Endpoint] = &l.Limit
+		return
+	case l.Endpoint != store.All && !listed:
+		plan.Limits[l.Endpoint] = nil
+	}
+	plan.MoreLimits = append(plan.MoreLimits, l)
 }
 
 // locate adds file and line to each error of a tree of joined errors. An
@@ -370,9 +363,9 @@ func (p *parser) locate(err error) error {
 	if err == nil {
 		return nil
 	}
-	where, known := p.lines[policy.Subject(err)]
+	where, known := p.Lines[policy.Subject(err)]
 	if !known {
-		where = p.lines[""]
+		where = p.Lines[""]
 	}
-	return fmt.Errorf("%w, at %s:%d", err, where.file, where.line)
+	return fmt.Errorf("%w, at %s", err, where)
 }

@@ -47,7 +47,7 @@ func FuzzCaddyfile(f *testing.F) {
 		if err := decoder.Decode(&app); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := policy.New(app.Config); err != nil || app.StoreRaw == nil || app.Secret == "" || checkErrors(app.Errors) != nil {
+		if _, err := app.check(true); err != nil {
 			t.Fatalf("accepted what does not load: %v", err)
 		}
 	})

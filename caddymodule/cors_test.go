@@ -108,26 +108,3 @@ func TestCORS(t *testing.T) {
 		t.Errorf("counted %d calls, want 1", got)
 	}
 }
-
-// TestCORSOfErrorRoutes: with errors pass, the answers that Caddy writes have
-// the headers too, with and without handle_errors.
-func TestCORSOfErrorRoutes(t *testing.T) {
-	for name, routes := range map[string]string{"with": "\nhandle_errors {\nrespond \"{err.status_code}\"\n}", "without": ""} {
-		t.Run(name, func(t *testing.T) {
-			s := start(t, setup{zone: calmZone(), more: "errors pass\ncors " + page, behind: "reverse_proxy 127.0.0.1:1" + routes})
-			_, bearer := s.account(t, "small")
-			for _, c := range []struct {
-				token, target string
-				status        int
-			}{
-				{bearer, convert, 502}, {"junk", convert, 401}, {bearer, "/api/nothing", 404},
-			} {
-				got := s.ask(t, "GET", c.target, "", "Authorization: Bearer "+c.token, "Origin: "+page)
-				if got.status != c.status {
-					t.Errorf("got %+v, want %d", got, c.status)
-				}
-				checkCORS(t, got.header)
-			}
-		})
-	}
-}

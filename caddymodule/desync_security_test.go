@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // Threat: the upstream answers before it has read a long body. The body
@@ -31,10 +30,7 @@ func TestUnreadBodyIsNoRequest(t *testing.T) {
 	body := strings.Repeat("GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n", 1<<15)
 	for _, path := range []string{"/api/convert/batch", "/open"} {
 		for range 20 {
-			conn, err := s.dial(t.Context(), "", "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := s.open(t, "")
 			request := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s"+
 				"GET /last HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path, bearer, len(body), body)
 			for i, status := range statuses(t, conn, request) {
@@ -54,9 +50,6 @@ func TestUnreadBodyIsNoRequest(t *testing.T) {
 func statuses(t *testing.T, conn net.Conn, request string) (list []int) {
 	t.Helper()
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
 	go func() { _, _ = io.WriteString(conn, request) }() // the server may stop reading it
 	for in := bufio.NewReader(conn); ; {
 		answer, err := http.ReadResponse(in, nil)

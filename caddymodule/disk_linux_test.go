@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
@@ -14,7 +15,8 @@ import (
 // knows every call.
 func TestStoreLeftOpen(t *testing.T) {
 	disk := storetest.NewSmallDisk(t)
-	s := start(t, setup{dir: filepath.Join(disk.Dir, "gate"), reserve: "32MiB"})
+	caddymodule.LowerReserve(t, 32<<20)
+	s := start(t, setup{dir: filepath.Join(disk.Dir, "gate")})
 	account, bearer := s.account(t, "starter")
 	call := func() {
 		t.Helper()

@@ -6,6 +6,9 @@
 // A service that is a Caddy handler in the same process uses Configured,
 // App.AtStart, Passed and ControlClient.
 //
+// Package caddymodule/redis adds the store "redis". Another package adds a store
+// in the same way: it registers a StoreOpener in the namespace tollgate.stores.
+//
 // The modules are thin. They adapt the packages below this one, which do not
 // import Caddy:
 //
@@ -37,7 +40,6 @@ func init() {
 	caddy.RegisterModule((*App)(nil))
 	caddy.RegisterModule((*Gate)(nil))
 	caddy.RegisterModule((*BadgerStore)(nil))
-	caddy.RegisterModule((*RedisStore)(nil))
 	caddy.RegisterModule((*Control)(nil))
 	caddy.RegisterModule((*Admin)(nil))
 

@@ -11,14 +11,18 @@ import (
 // error pages, and hands it a live key, a session or a password. Expectation: it
 // gets none of them, whatever the refusal, and no identity.
 func TestErrorRouteGetsNoSecrets(t *testing.T) {
-	pages := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+	pages := startUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
 		w.WriteHeader(http.StatusTeapot)
 		_, _ = w.Write(text)
 	})
 	const login = "Content-Type: application/json"
+	behind := "reverse_proxy " + deadAddress + "\nhandle_errors {\nreverse_proxy " + pages.address() + "\n}"
+	for _, status := range []string{"401", "409", "413"} {
+		behind += "\n@" + status + " header X-Behind " + status + "\nerror @" + status + " " + status
+	}
+	s := start(t, setup{zone: calmZone(), more: "errors pass\ntoken_header X-Api-Key", behind: behind})
 	for name, c := range map[string]struct {
-		setup
 		method, target, body string
 		header               []string
 	}{
@@ -32,20 +36,14 @@ func TestErrorRouteGetsNoSecrets(t *testing.T) {
 		"no route":            {method: "GET", target: "/api/x", header: []string{"Authorization: Bearer LIVE", "X-Api-Key: LIVE"}},
 		"method":              {method: "PUT", target: convert, header: []string{"Authorization: Bearer LIVE"}},
 		"subprotocol":         {method: "GET", target: "/api/x", header: []string{"Sec-WebSocket-Protocol: tollgate.bearer.LIVE, chat"}},
-		"no service":          {setup: setup{behind: "reverse_proxy " + deadAddress}, method: "GET", target: convert, header: []string{"Authorization: Bearer LIVE"}},
-		"a handler behind":    {setup: setup{behind: "error 409"}, method: "GET", target: convert, header: []string{"Authorization: Bearer LIVE"}},
-		"open path":           {setup: setup{behind: "error 413"}, method: "GET", target: "/page", header: []string{"Authorization: Bearer LIVE"}},
+		"no service":          {method: "GET", target: convert, header: []string{"Authorization: Bearer LIVE"}},
+		"a handler behind":    {method: "GET", target: convert, header: []string{"X-Behind: 409", "Authorization: Bearer LIVE"}},
+		"open path":           {method: "GET", target: "/page", header: []string{"X-Behind: 413", "Authorization: Bearer LIVE"}},
 		"body of a login":     {method: "POST", target: "/api/login", body: `{"email":"ada@example.com"}x`, header: []string{login}},
-		"login that failed":   {setup: setup{behind: "error 401"}, method: "POST", target: "/api/login", body: `{"email":"ada@example.com","password":"hunter2"}`, header: []string{login}},
-		"login of no service": {setup: setup{behind: "reverse_proxy " + deadAddress}, method: "POST", target: "/api/login", body: `{"email":"ada@example.com","password":"hunter2"}`, header: []string{login}},
+		"login that failed":   {method: "POST", target: "/api/login", body: `{"email":"ada@example.com","password":"hunter2"}`, header: []string{"X-Behind: 401", login}},
+		"login of no service": {method: "POST", target: "/api/login", body: `{"email":"ada@example.com","password":"hunter2"}`, header: []string{login}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.zone, c.more = calmZone(), "errors pass\ntoken_header X-Api-Key"
-			if c.behind == "" {
-				c.behind = "reverse_proxy " + deadAddress
-			}
-			c.behind += "\nhandle_errors {\nreverse_proxy " + pages.address() + "\n}"
-			s := start(t, c.setup)
 			_, bearer := s.account(t, "small")
 			header := []string{"Cookie: session=1", "Tollgate-Account: acc_9"}
 			for _, line := range c.header {
@@ -90,7 +88,7 @@ func TestPlaceholderOfAForgedHeader(t *testing.T) {
 // route passes them on. Expectation: they are gone.
 func TestErrorRouteGetsNoTrailers(t *testing.T) {
 	trailers := make(chan http.Header, 1)
-	pages := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+	pages := startUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		trailers <- r.Trailer
 		w.WriteHeader(http.StatusTeapot)

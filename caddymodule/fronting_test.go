@@ -2,113 +2,11 @@ package caddymodule_test
 
 import (
 	"encoding/base64"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
 	"golang.org/x/crypto/bcrypt"
-
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
-
-// TestTokensInLogs: each log that shows the token header is warned of when the
-// configuration is loaded, and no other one.
-func TestTokensInLogs(t *testing.T) {
-	dir := t.TempDir()
-	const redacted = "format filter {\n request>headers>X-Api-Key delete\n }"
-	for _, c := range []struct {
-		name, header, format, more string
-		warned                     []string
-	}{
-		{name: "no header", header: ""},
-		{name: "the default log", header: "token_header x-api-key", warned: []string{"default"}},
-		{name: "subprotocols", header: "endpoint live GET /api/live {\n upgrade\n }", warned: []string{"default"}},
-		{name: "both", header: "token_header X-Api-Key\n endpoint live GET /api/live {\n upgrade\n }", warned: []string{"default", "default"}},
-		{name: "redacted", header: "token_header X-Api-Key", format: redacted},
-		{name: "another header redacted", header: "token_header X-Other-Key", format: redacted, warned: []string{"default"}},
-		{name: "another log", header: "token_header X-Api-Key", format: redacted, more: "log second {\n output file " + dir + "/second\n include http.log.access.log0\n }", warned: []string{"second"}},
-		{name: "a log without requests", header: "token_header X-Api-Key", format: redacted, more: "log second {\n output file " + dir + "/second\n include tollgate\n }"},
-		{name: "requests excluded", header: "token_header X-Api-Key", format: redacted, more: "log second {\n output file " + dir + "/second\n exclude http.log\n }"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "default")
-			start(t, setup{more: c.header, global: "log default {\n output file " + file + "\n" + c.format + "\n }\n" + c.more})
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var warned []string
-			for line := range strings.Lines(string(text)) {
-				if strings.Contains(line, "the log shows tokens") {
-					_, name, _ := strings.Cut(line, `"log":"`)
-					name, _, _ = strings.Cut(name, `"`)
-					warned = append(warned, name)
-				}
-			}
-			if strings.Join(warned, " ") != strings.Join(c.warned, " ") {
-				t.Errorf("warned of %q, want %q", warned, c.warned)
-			}
-		})
-	}
-}
-
-// TestIdentityOfBasicAuth: a user of basic_auth is an account that the first
-// call makes, with an audit entry. A header that claims the user changes
-// nothing.
-func TestIdentityOfBasicAuth(t *testing.T) {
-	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := start(t, setup{
-		zone: calmZone(), more: "identity {http.auth.user.id} plan small prefix staff.",
-		before: "@user header Authorization Basic*\n basic_auth @user {\n ann " + string(hash) + "\n auth0|ann " + string(hash) + "\n }",
-	})
-	_, own := s.account(t, "business")
-	basic := func(user, password string) string {
-		return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
-	}
-	for _, c := range []struct {
-		name    string
-		header  []string
-		status  int
-		account string
-	}{
-		{"nobody", nil, 401, ""},
-		{"a claim", []string{"X-User: ann", "Remote-User: ann", "Tollgate-Account: staff.ann"}, 401, ""},
-		{"a wrong password", []string{basic("ann", "wrong")}, 401, ""},
-		{"a user", []string{basic("ann", "secret")}, 200, "staff.ann"},
-		{"a user whose name is no account id", []string{basic("auth0|ann", "secret")}, 200, "staff.auth0-ann--dc3k6acwitj6w5fik43s2jf3haarches"},
-		{"a user with a claim", []string{basic("ann", "secret"), "Tollgate-Account: acc_1", "X-User: bob"}, 200, "staff.ann"},
-		{"a token", []string{"Authorization: Bearer " + own}, 200, "acc_1"},
-	} {
-		got := s.ask(t, "GET", convert, "", c.header...)
-		if got.status != c.status {
-			t.Errorf("%s: got %d %s, want %d", c.name, got.status, got.body, c.status)
-		}
-		if c.status != 200 {
-			continue
-		}
-		received, _ := s.upstream.last(t)
-		if account := received.Header.Get("Tollgate-Account"); account != c.account {
-			t.Errorf("%s: the service got the account %q, want %q", c.name, account, c.account)
-		}
-	}
-	db := s.store(t)
-	for id, user := range map[string]string{"staff.ann": "ann", "staff.auth0-ann--dc3k6acwitj6w5fik43s2jf3haarches": "auth0|ann"} {
-		account, err := db.Account(t.Context(), id)
-		if err != nil || account.Plan != "small" || account.Label != user {
-			t.Errorf("%s: got %+v, %v, want the label %s", id, account, err, user)
-		}
-	}
-	entries, err := db.ListEntries(t.Context(), "staff.ann", time.Time{}, store.EntryID{}, 10)
-	if err != nil || len(entries) != 1 || entries[0].ActorID != "identity" {
-		t.Errorf("audit entries: got %+v, %v, want one of the identity", entries, err)
-	}
-}
 
 // TestIdentityAfterTheGate: the gate sets http.auth.user.id itself. An error
 // route with the gate must not take that for a user whom another handler has

@@ -20,9 +20,9 @@ import (
 // It sets {http.auth.user.id} to the account, so that access logs show it,
 // and {http.tollgate.endpoint}, {http.tollgate.plan}, {http.tollgate.key},
 // {http.tollgate.identity}, {http.tollgate.limit} and
-// {http.tollgate.remaining}. The last two show the account's limit of the endpoint for the day. If there is none, they show the
-// first limit of the RateLimit fields. They are "unlimited" for a call without
-// limits.
+// {http.tollgate.remaining}. The last two show the account's limit of the
+// endpoint for the day. If there is none, they show the first limit of the
+// RateLimit fields. They are "unlimited" for a call without limits.
 type Gate struct {
 	app *App
 }
@@ -32,10 +32,8 @@ func (*Gate) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.tollgate", New: func() caddy.Module { return new(Gate) }}
 }
 
-// Provision finds the app. Requests for a host that no site of the server has
-// get 404.
+// Provision finds the app.
 func (g *Gate) Provision(ctx caddy.Context) (err error) {
-	endServer(ctx, nil)
 	g.app, err = Configured(ctx)
 	return err
 }

@@ -1,6 +1,7 @@
 package caddymodule_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -9,7 +10,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,14 +45,13 @@ const secret = "0123456789abcdef0123456789abcdef"
 // setup is a configuration by its parts; empty ones have a default.
 type setup struct {
 	dir      string // of the store
-	reserve  string // of its disk; 1MiB
 	port     int    // of the site; 0 takes another one at each load
 	global   string // options beside tollgate
 	zone     string
 	gate     string // options instead of the usual plans and endpoints
 	more     string // options beside them
 	before   string // directives in front of the gate
-	behind   string // instead of a reverse_proxy to the upstream
+	behind   string // instead of a reverse_proxy to the UPSTREAM
 	upstream http.HandlerFunc
 }
 
@@ -85,12 +87,6 @@ const usual = `
 
 // text is the Caddyfile of a setup in front of an upstream.
 func (s setup) text(upstream string) string {
-	or := func(value, fallback string) string {
-		if value == "" {
-			return fallback
-		}
-		return value
-	}
 	return fmt.Sprintf(`{
 	admin off
 	auto_https off
@@ -98,9 +94,7 @@ func (s setup) text(upstream string) string {
 	grace_period 5s
 	%s
 	tollgate {
-		store badger %s {
-			reserve %s
-		}
+		store badger %s
 		secret %s
 		timezone %s
 		%s
@@ -113,7 +107,7 @@ http://:%d {
 	tollgate
 	%s
 }
-`, s.global, s.dir, or(s.reserve, "1MiB"), secret, or(s.zone, "UTC"), or(s.gate, usual), s.more, s.port, s.before, or(s.behind, "reverse_proxy "+upstream))
+`, s.global, s.dir, secret, cmp.Or(s.zone, "UTC"), cmp.Or(s.gate, usual), s.more, s.port, s.before, strings.ReplaceAll(cmp.Or(s.behind, "reverse_proxy UPSTREAM"), "UPSTREAM", upstream))
 }
 
 // site is a running Caddy with the gate in front of an upstream.
@@ -121,31 +115,110 @@ type site struct {
 	setup
 	upstream *upstream
 	client   *http.Client
-	accounts int
+	accounts int // that were made
+	since    int // how many of them are of tests before
 }
 
-// start runs a setup until the test ends.
+// shared is the site of all tests with the usual setup. It runs until a test
+// needs another configuration.
+var shared struct {
+	*site
+	app *caddymodule.App
+}
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if err := caddy.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stopping Caddy:", err)
+		status = 1
+	}
+	leaveShared()
+	os.Exit(status)
+}
+
+// leaveShared deletes what the shared site has left.
+func leaveShared() {
+	if shared.site != nil {
+		shared.upstream.server.Close()
+		os.RemoveAll(filepath.Dir(shared.dir))
+		shared.site = nil
+	}
+}
+
+// start runs a setup until the test ends. The usual setup goes on for the next
+// test, unless the test changes it.
 func start(t testing.TB, s setup) *site {
 	t.Helper()
-	running := &site{setup: s, upstream: newUpstream(t, s.upstream)}
-	if s.dir == "" {
-		running.dir = filepath.Join(t.TempDir(), "gate")
+	if reflect.DeepEqual(s, setup{}) || reflect.DeepEqual(s, setup{zone: calmZone()}) {
+		return startShared(t)
 	}
-	running.client = &http.Client{
-		Timeout:       20 * time.Second,
-		Transport:     &http.Transport{DialContext: running.dial, DisableCompression: true, MaxIdleConnsPerHost: 64},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	running := newSite(s, filepath.Join(t.TempDir(), "gate"))
 	t.Cleanup(func() {
+		stop(t)
 		running.client.CloseIdleConnections()
-		if err := caddy.Stop(); err != nil {
-			t.Errorf("stopping Caddy: %v", err)
-		}
+		running.upstream.server.Close()
 	})
 	if err := running.reload(); err != nil {
 		t.Fatalf("starting Caddy: %v", err)
 	}
 	return running
+}
+
+func stop(t testing.TB) {
+	t.Helper()
+	if err := caddy.Stop(); err != nil {
+		t.Errorf("stopping Caddy: %v", err)
+	}
+}
+
+// newSite returns a site that does not run yet.
+func newSite(s setup, dir string) *site {
+	n := &site{setup: s, upstream: newUpstream(s.upstream)}
+	n.dir = cmp.Or(s.dir, dir)
+	n.client = &http.Client{
+		Timeout:       20 * time.Second,
+		Transport:     &http.Transport{DialContext: n.dial, DisableCompression: true, MaxIdleConnsPerHost: 64},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return n
+}
+
+// startShared returns a copy of the shared site, with an upstream that has seen
+// nothing.
+func startShared(t testing.TB) *site {
+	t.Helper()
+	if shared.site == nil || shared.app != inForce() {
+		leaveShared()
+		dir, err := os.MkdirTemp("", "gate")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared.site = newSite(setup{zone: calmZone()}, filepath.Join(dir, "gate"))
+		if err := shared.reload(); err != nil {
+			t.Fatalf("starting Caddy: %v", err)
+		}
+		shared.app = inForce()
+	}
+	shared.upstream.reset()
+	running := *shared.site
+	running.since = running.accounts
+	t.Cleanup(func() {
+		running.client.CloseIdleConnections()
+		if shared.app != inForce() {
+			stop(t)
+		}
+		shared.accounts = running.accounts
+	})
+	return &running
+}
+
+// inForce returns the app in force, or nil.
+func inForce() *caddymodule.App {
+	running, err := caddy.ActiveContext().AppIfConfigured("tollgate")
+	if err != nil {
+		return nil
+	}
+	return running.(*caddymodule.App)
 }
 
 // reload loads the setup as it is now.
@@ -185,11 +258,11 @@ func (s *site) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 // app is the running app.
 func app(t testing.TB) *caddymodule.App {
 	t.Helper()
-	running, err := caddy.ActiveContext().AppIfConfigured("tollgate")
-	if err != nil {
-		t.Fatalf("finding the app: %v", err)
+	running := inForce()
+	if running == nil {
+		t.Fatal("there is no app")
 	}
-	return running.(*caddymodule.App)
+	return running
 }
 
 func (s *site) store(t testing.TB) store.Store {
@@ -267,9 +340,10 @@ func (a answered) code() string {
 func (s *site) ask(t testing.TB, method, target, body string, headers ...string) answered {
 	t.Helper()
 	got, err := s.try(t.Context(), method, target, body, headers...)
-	// Right after a reload the listener of the last configuration may take
-	// in a connection and reset it when it closes: no handler saw the request.
-	for again := 0; again < 3 && errors.Is(err, syscall.ECONNRESET); again++ {
+	// A server that stops may close a connection that it has not read from
+	// yet, as HTTP allows: no handler saw the request.
+	for again := 0; again < 3 && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)); again++ {
+		s.client.CloseIdleConnections()
 		got, err = s.try(t.Context(), method, target, body, headers...)
 	}
 	if err != nil {
@@ -301,21 +375,29 @@ func (s *site) get(t testing.TB, target, bearer string) answered {
 	return s.ask(t, "GET", target, "", "Authorization: Bearer "+bearer)
 }
 
-// raw writes bytes to the site and returns what comes back before the
-// site closes the connection. It is for what no client library sends.
-func (s *site) raw(t testing.TB, request string) string {
+// open writes bytes to a connection of its own.
+func (s *site) open(t testing.TB, request string) net.Conn {
 	t.Helper()
 	conn, err := s.dial(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	t.Cleanup(func() { conn.Close() })
 	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatalf("writing: %v", err)
 	}
+	return conn
+}
+
+// raw writes bytes to the site and returns what comes back before the
+// site closes the connection. It is for what no client library sends.
+func (s *site) raw(t testing.TB, request string) string {
+	t.Helper()
+	conn := s.open(t, request)
+	defer conn.Close()
 	// What was read before an error is what the test is about.
 	got, _ := io.ReadAll(conn)
 	return string(got)

@@ -231,36 +231,6 @@ func TestUnavailable(t *testing.T) {
 	c.expectCommand(t, api.Ready)
 }
 
-// TestHealthWithoutSecret opens what tells the health, and nothing else.
-func TestHealthWithoutSecret(t *testing.T) {
-	c := newControlledCaddy(t)
-	if err := c.load(t, c.gateApp("starter")); err != nil {
-		t.Fatal(err)
-	}
-	for _, request := range []struct{ method, path string }{
-		{"GET", "/tollgate/plans"},
-		{"HEAD", "/tollgate/plans"},
-		{"GET", "/tollgate/openapi.json"},
-		{"GET", "/tollgate/accounts"},
-		{"GET", "/tollgate/health"},
-		{"GET", "/tollgate/health/"},
-		{"GET", "/tollgate/health/live/"},
-		{"GET", "/tollgate/health/../plans"},
-		{"GET", "/tollgate/health/live/../../plans"},
-		{"GET", "/tollgate/health%2Flive"},
-		{"GET", "/tollgate/health/liv%65"},
-		{"GET", "/tollgate//health/live"},
-		{"GET", "/TOLLGATE/health/live"},
-		{"POST", "/tollgate/health/live"},
-		{"DELETE", "/tollgate/health/ready"},
-	} {
-		if got := c.ask(t, "control", request.method, request.path, ""); got.status != http.StatusUnauthorized {
-			t.Errorf("%s %s: got %d %s", request.method, request.path, got.status, got.body)
-		}
-	}
-	c.expectHealth(t, "control", api.Ready)
-}
-
 // adminRoute returns the handler of a route of the admin endpoint.
 func adminRoute(pattern string) caddy.AdminHandler {
 	routes := new(caddymodule.Admin).Routes()
@@ -350,14 +320,5 @@ func TestStopping(t *testing.T) {
 	}
 	if got := c.ask(t, "site", "GET", "/open", ""); got.status != http.StatusOK {
 		t.Errorf("the site: got %d %s", got.status, got.body)
-	}
-}
-
-// TestHealthWithoutCaddy: the command fails when nothing answers.
-func TestHealthWithoutCaddy(t *testing.T) {
-	t.Parallel()
-	c := &controlledCaddy{admin: "unix/" + filepath.Join(t.TempDir(), "admin.sock")}
-	if out, complaints, status := c.command(t, "health"); status != 1 || out != "" || !strings.Contains(complaints, "the gate is unreachable") {
-		t.Errorf("got %d, %q, %q", status, out, complaints)
 	}
 }

@@ -31,9 +31,6 @@ func TestIntrospection(t *testing.T) {
 	if want := `{"imported":1,"skipped":0,"errors":[{"line":2,"message":"the token has fewer than 20 characters"}]}` + "\n"; out != want || status != 1 || strings.Contains(complaints, "short") {
 		t.Errorf("importing: got status %d, %s%s", status, out, complaints)
 	}
-	if out, complaints, status := c.command(t, "key", "import", file, "--format", "csv"); out != "" || status != 2 {
-		t.Errorf("a wrong format: got status %d, %s%s", status, out, complaints)
-	}
 	ask := func(socket, password string) (int, string) {
 		t.Helper()
 		transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

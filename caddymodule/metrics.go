@@ -54,8 +54,9 @@ var deliveryOutcomes = []string{"delivered", "failed", "expired", "dropped"}
 // hours, or "dropped" because too many waited or the store did not take them.
 func countDelivery(outcome string, n int) { deliveries.WithLabelValues(outcome).Add(float64(n)) }
 
-// committed measures a group of calls that a store committed.
-func committed(took time.Duration, calls int) {
+// Committed measures a group of calls that a store committed. It is for modules
+// in the namespace tollgate.stores.
+func Committed(took time.Duration, calls int) {
 	commitSeconds.Observe(took.Seconds())
 	commitCalls.Observe(float64(calls))
 }

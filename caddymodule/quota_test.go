@@ -3,15 +3,11 @@ package caddymodule_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 // TestQuota admits exactly as many calls as the plan says, however many
@@ -89,135 +85,5 @@ func checkExhausted(t *testing.T, got answered, midnight time.Time, seconds int6
 	if err := decoder.Decode(&body); err != nil || body.Code != "quota_exceeded" || body.Endpoint != "convert" || body.Period != "day" || body.Of != "account" ||
 		body.Limit != 5 || !body.ResetsAt.Equal(midnight) || !strings.Contains(strings.ToLower(body.Message), "daily api limit exceeded") {
 		t.Errorf("got body %s (%v)", got.body, err)
-	}
-}
-
-// TestQuotaIsPerAccountAndEndpoint shares a count between the keys of an
-// account, and nothing else.
-func TestQuotaIsPerAccountAndEndpoint(t *testing.T) {
-	s := start(t, setup{zone: calmZone()})
-	id, first := s.account(t, "small")
-	second := s.key(t, store.Key{ID: "key_second", Account: id, Name: "second", Abilities: []string{"convert"}})
-	_, stranger := s.account(t, "small")
-	for i := range 5 {
-		bearer := []string{first, second}[i%2]
-		if got := s.get(t, convert, bearer); got.status != 200 {
-			t.Fatalf("call %d: got %+v", i, got)
-		}
-	}
-	for _, c := range []struct {
-		what, target, bearer string
-		want                 int
-	}{
-		{"the first key", convert, first, 429},
-		{"the second key", convert, second, 429},
-		{"other amounts", "/api/convert/GBP/7.5/JPY", second, 429},
-		{"another endpoint", "/api/rates/EUR", first, 200},
-		{"another account", convert, stranger, 200},
-	} {
-		if got := s.get(t, c.target, c.bearer); got.status != c.want {
-			t.Errorf("%s: got %d, want %d", c.what, got.status, c.want)
-		}
-	}
-	if got := s.ask(t, "HEAD", convert, "", "Authorization: Bearer "+stranger); got.status != 200 || !strings.HasPrefix(got.header.Get("Ratelimit"), `"convert";r=3;`) {
-		t.Errorf("HEAD: got %+v, want it counted as GET", got)
-	}
-}
-
-// TestUnlimited sends no RateLimit fields, not even the upstream's, and
-// counts all the same.
-func TestUnlimited(t *testing.T) {
-	s := start(t, setup{zone: calmZone(), upstream: func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("RateLimit", `"burst";r=1;t=1`)
-	}})
-	id, bearer := s.account(t, "business")
-	for range 10 {
-		got := s.get(t, convert, bearer)
-		if got.status != 200 || got.header.Get("Ratelimit") != "" || got.header.Get("Ratelimit-Policy") != "" {
-			t.Fatalf("got %+v", got)
-		}
-	}
-	if n := s.used(t, id, "convert"); n != 10 {
-		t.Errorf("counted %d, want 10", n)
-	}
-}
-
-// TestChangeOfPlan acts on the next call.
-func TestChangeOfPlan(t *testing.T) {
-	s := start(t, setup{zone: calmZone()})
-	id, bearer := s.account(t, "starter", "convert")
-	for _, step := range []struct {
-		plan     string
-		disabled bool
-		want     int
-		code     string
-	}{
-		{plan: "starter", want: 200},
-		{plan: "free", want: 403, code: "plan_required"},
-		{plan: "small", want: 200},
-		{plan: "small", disabled: true, want: 401, code: "invalid_token"},
-		{plan: "business", want: 200},
-	} {
-		if _, err := storetest.PutAccount(t.Context(), s.store(t), store.Account{ID: id, Plan: step.plan, Disabled: step.disabled}); err != nil {
-			t.Fatal(err)
-		}
-		if got := s.get(t, convert, bearer); got.status != step.want || got.code() != step.code {
-			t.Errorf("on %+v: got %d %s", step, got.status, got.body)
-		}
-	}
-	if n := s.used(t, id, "convert"); n != 3 {
-		t.Errorf("counted %d, want the 3 that were admitted", n)
-	}
-}
-
-// TestUsage answers with what was used, the call itself included, and
-// does not ask the upstream.
-func TestUsage(t *testing.T) {
-	s := start(t, setup{zone: calmZone()})
-	id, bearer := s.account(t, "small")
-	s.get(t, convert, bearer)
-	got := s.get(t, "/api/usage?days=2", bearer)
-	var document struct {
-		Account   string
-		Endpoints []struct {
-			Endpoint  string
-			Used      int
-			Remaining int
-		}
-		RecentCalls []struct {
-			Endpoint, Method, Path, Key string
-			Status                      int
-		} `json:"recent_calls"`
-		Days []struct{ Calls map[string]int }
-	}
-	if err := json.Unmarshal([]byte(got.body), &document); err != nil || got.status != 200 {
-		t.Fatalf("got %+v (%v)", got, err)
-	}
-	if document.Account != id || len(document.Days) != 2 || document.Days[1].Calls["convert"] != 1 || document.Days[1].Calls["usage"] != 1 {
-		t.Errorf("got %s", got.body)
-	}
-	if calls := document.RecentCalls; len(calls) != 1 || calls[0].Path != convert || calls[0].Status != 200 || calls[0].Key != "ci" || calls[0].Method != "GET" {
-		t.Errorf("got recent calls %+v", calls)
-	}
-	if got.header.Get("Cache-Control") != "no-store" || !strings.HasPrefix(got.header.Get("Ratelimit"), `"usage";r=4;`) || got.header.Get("Content-Type") != "application/json; charset=utf-8" {
-		t.Errorf("got headers %v", got.header)
-	}
-	head := s.ask(t, "HEAD", "/api/usage", "", "Authorization: Bearer "+bearer)
-	if head.status != 200 || head.body != "" {
-		t.Errorf("HEAD: got %+v", head)
-	}
-	if n := s.upstream.seen(); n != 1 {
-		t.Errorf("the upstream saw %d requests, want 1", n)
-	}
-	for range 3 {
-		s.get(t, "/api/usage", bearer)
-	}
-	if got := s.get(t, "/api/usage", bearer); got.status != 429 {
-		t.Errorf("got %d, want usage to be metered like the others", got.status)
-	}
-	// The 429s are among the recent calls.
-	recent, err := s.store(t).Recent(t.Context(), id, time.Now())
-	if err != nil || len(recent) == 0 || recent[0].Status != 429 {
-		t.Errorf("got recent calls %+v (%v)", recent, err)
 	}
 }

@@ -4,91 +4,67 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
-
-	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 )
 
 // minSecret is the shortest secret, in characters. In hexadecimal digits
 // that is 128 bits, which cannot be guessed.
 const minSecret = 32
 
-// errNoSecret is for a secret whose placeholder has no value.
-var errNoSecret = errors.New("empty or unknown placeholder: is the variable set in the environment of the running Caddy?")
-
-// secrets returns the secret and the old one with their placeholders
-// resolved.
-func (a *App) secrets() (secret, old string, err error) {
-	resolve := func(text string) string {
-		resolved, failed := caddy.NewReplacer().ReplaceOrErr(text, true, true)
-		if failed != nil {
-			err = &policy.Error{Subject: "secret", Err: errNoSecret}
+// resolveSecrets replaces the placeholders of all secrets.
+func (a *App) resolveSecrets() error {
+	secrets := map[string]*string{"secret": &a.Secret, "old_secret": &a.OldSecret, "introspection_secret": &a.IntrospectionSecret}
+	if a.Webhook != nil {
+		secrets["webhook secret"] = &a.Webhook.Secret
+	}
+	var errs []error
+	for option, secret := range secrets {
+		resolved, err := caddy.NewReplacer().ReplaceOrErr(*secret, true, true)
+		if err != nil {
+			errs = append(errs, mistake(option, "empty or unknown placeholder: is the variable set in the environment of the running Caddy?"))
 		}
-		return resolved
+		*secret = resolved
 	}
-	secret, old = resolve(a.Secret), resolve(a.OldSecret)
-	if err == nil {
-		err = checkSecret(secret)
-	}
-	if err == nil && old != "" {
-		err = checkSecret(old)
-	}
-	return secret, old, err
+	return errors.Join(errs...)
 }
 
-// checkSecret validates the secret, which is sent in a header. Its errors
-// never contain the secret.
-func checkSecret(secret string) error {
-	var err error
+// checkSecrets validates the secrets that are sent in a header. Only secret is
+// required.
+func (a *App) checkSecrets(written bool) error {
+	checked := func(secret string) bool { return !written || !strings.Contains(secret, "{") }
+	var errs []error
+	if checked(a.Secret) {
+		errs = append(errs, checkSecret("secret", a.Secret))
+	}
+	if a.OldSecret != "" && checked(a.OldSecret) {
+		errs = append(errs, checkSecret("old_secret", a.OldSecret))
+	}
+	switch s := a.IntrospectionSecret; {
+	case s == "" || !checked(s):
+	case s == a.Secret || s == a.OldSecret:
+		errs = append(errs, mistake("introspection_secret", "the same as another secret: it must open nothing else"))
+	default:
+		errs = append(errs, checkSecret("introspection_secret", s))
+	}
+	return errors.Join(errs...)
+}
+
+// checkSecret validates a secret. Its errors never contain the secret.
+func checkSecret(option, secret string) error {
 	unsendable := func(r rune) bool { return r < ' ' || r > '~' }
 	switch n := utf8.RuneCountInString(secret); {
 	case secret == "":
-		err = errors.New("required")
+		return mistake(option, "required")
 	case n < minSecret:
-		err = fmt.Errorf("too short: %d characters, at least %d are required", n, minSecret)
+		return mistake(option, "too short: %d characters, at least %d are required", n, minSecret)
 	case strings.ContainsFunc(secret, unsendable) || strings.TrimSpace(secret) != secret:
-		err = errors.New("use printable ASCII characters only, without a space at either end")
-	default:
-		return nil
-	}
-	return &policy.Error{Subject: "secret", Err: err}
-}
-
-// resolveIntrospection replaces the placeholders of the introspection secret,
-// and validates it.
-func (a *App) resolveIntrospection(others ...string) error {
-	if a.IntrospectionSecret == "" {
-		return nil
-	}
-	resolved, err := caddy.NewReplacer().ReplaceOrErr(a.IntrospectionSecret, true, true)
-	if err != nil {
-		return introspectionMistake(errNoSecret.Error())
-	}
-	a.IntrospectionSecret = resolved
-	return checkIntrospectionSecret(resolved, others...)
-}
-
-// checkIntrospectionSecret validates the introspection secret: the others open
-// more.
-func checkIntrospectionSecret(secret string, others ...string) error {
-	if slices.Contains(others, secret) {
-		return introspectionMistake("the same as another secret: it must open nothing else")
-	}
-	var invalid *policy.Error
-	if errors.As(checkSecret(secret), &invalid) {
-		return introspectionMistake(invalid.Err.Error())
+		return mistake(option, "use printable ASCII characters only, without a space at either end")
 	}
 	return nil
-}
-
-func introspectionMistake(text string) error {
-	return &policy.Error{Subject: "introspection_secret", Err: errors.New(text)}
 }
 
 // warnOfWeakSecrets logs which secrets are not random by their form.

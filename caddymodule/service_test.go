@@ -20,6 +20,7 @@ import (
 
 // service is a service in the same process: a handler behind the gate.
 var service struct {
+	open   error                                              // of the store when it was provisioned
 	starts []func() error                                     // for AtStart
 	answer func(w http.ResponseWriter, r *http.Request) error // of a request
 }
@@ -35,6 +36,7 @@ func (serviceHandler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
+	_, service.open = gate.Store()
 	for _, start := range service.starts {
 		gate.AtStart(start)
 	}
@@ -94,7 +96,8 @@ func TestPassed(t *testing.T) {
 }
 
 // TestAtStart calls the functions in order, once the store is open. If one
-// fails, the configuration is refused, and the running one continues.
+// fails, the configuration is refused, and the running one continues. An open
+// store is there before the start: a reload refuses no request.
 func TestAtStart(t *testing.T) {
 	var steps []string
 	step := func(name string, err error) func() error {
@@ -116,6 +119,9 @@ func TestAtStart(t *testing.T) {
 		return err
 	}
 
+	if err := s.reload(); err != nil || service.open != nil {
+		t.Errorf("got %v, and the store %v before the start", err, service.open)
+	}
 	steps = nil
 	broken := errors.New("the database is away")
 	service.starts = []func() error{step("first", nil), step("second", broken), step("third", nil)}
@@ -143,6 +149,7 @@ func TestControlClient(t *testing.T) {
 		}
 		t.Errorf("%s: got %v, want %q", what, err, code)
 	}
+	stop(t)
 	want("before the start", "unavailable")
 	s := start(t, setup{zone: calmZone()})
 	want("a new store", "not_found")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"sync"
 	"time"
@@ -13,46 +12,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/event"
-	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
 	"github.com/caddy-tollgate/tollgate/caddymodule/health"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/report"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
-
-// StoreOpener is a module in the namespace tollgate.stores.
-type StoreOpener interface {
-	// Key identifies the data. Configurations with the same key share one
-	// open store, even if their settings differ.
-	Key() string
-
-	// Settings returns how the store is used, as a comparable value.
-	Settings() any
-
-	// Open opens the store. If it fails with something still open, it
-	// returns a Backend that has Close.
-	Open() (Backend, error)
-
-	// Restore writes items to a store that has no data and that no gate
-	// uses. The errors include store.ErrNotEmpty and store.ErrInUse. If it
-	// fails after it has begun to write, gates refuse the store.
-	Restore(ctx context.Context, items iter.Seq2[store.Item, error]) error
-}
-
-// Backend is an open store and the login limiter that belongs to it.
-type Backend struct {
-	// Store is required.
-	Store store.Store
-
-	// Limiter limits login attempts. Required.
-	Limiter gate.LoginLimiter
-
-	// Close closes the store and the limiter, when no configuration uses
-	// them. nil if there is nothing to close. After an error that wraps
-	// store.ErrNotClosed, it is called again before the next Open and
-	// when the process exits.
-	Close func() error
-}
 
 // states holds the open stores, so that they outlive the configurations
 // that use them.
@@ -119,6 +84,9 @@ func openState(opener StoreOpener) (*state, error) {
 	s.closing, s.end = context.WithCancel(context.Background())
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening store: %w", err), s.Destruct())
+	}
+	if s.Limiter == nil {
+		s.Limiter = login.NewLocal(nil)
 	}
 	if clock, ok := s.Store.(store.Clock); ok {
 		s.clock = clock

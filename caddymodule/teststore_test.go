@@ -17,7 +17,7 @@ import (
 )
 
 // testStore is a Badger store that a test holds up when it is opened, and
-// whose check and events a test makes fail. As a module it is found by its name.
+// whose check, events and export a test makes fail. As a module it is found by its name.
 type testStore struct {
 	dir     string
 	opening func() error // called before the store is opened
@@ -55,6 +55,13 @@ func (s openTestStore) Check(ctx context.Context) error {
 	return s.Store.Check(ctx)
 }
 
+func (s openTestStore) Export(ctx context.Context, write func(store.Item) error) error {
+	if err := s.test.broken.Load(); err != nil {
+		return *err
+	}
+	return s.Store.Export(ctx, write)
+}
+
 func (s openTestStore) AddEvent(ctx context.Context, e store.Event) (isNew bool, dropped int, err error) {
 	if err := s.test.broken.Load(); err != nil {
 		return false, 0, *err
@@ -89,7 +96,7 @@ func (m *testStoreModule) Open() (caddymodule.Backend, error) {
 			return caddymodule.Backend{}, err
 		}
 	}
-	opened, err := badgerstore.Open(test.dir, badgerstore.Options{Reserve: 1 << 20})
+	opened, err := badgerstore.Open(test.dir, badgerstore.Options{})
 	if err != nil {
 		return caddymodule.Backend{}, err
 	}

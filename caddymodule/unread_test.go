@@ -25,15 +25,9 @@ const noBodyTimeouts = `servers {
 
 // awaitRefusal reads one answer from a connection whose request has a body
 // that does not come, and then the end of the connection.
-func awaitRefusal(t *testing.T, conn net.Conn, request string) (*http.Response, string) {
+func awaitRefusal(t *testing.T, conn net.Conn) (*http.Response, string) {
 	t.Helper()
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(conn, request); err != nil {
-		t.Fatalf("writing: %v", err)
-	}
 	reader := bufio.NewReader(conn)
 	response, err := http.ReadResponse(reader, nil)
 	if err != nil {
@@ -101,11 +95,7 @@ func TestRefusalWaitsForNoBody(t *testing.T) {
 	} {
 		for kind, body := range bodies {
 			t.Run(name+" "+kind, func(t *testing.T) {
-				conn, err := s.dial(t.Context(), "", "")
-				if err != nil {
-					t.Fatal(err)
-				}
-				got, text := awaitRefusal(t, conn, c.request+" HTTP/1.1\r\nHost: x\r\n"+c.header+body)
+				got, text := awaitRefusal(t, s.open(t, c.request+" HTTP/1.1\r\nHost: x\r\n"+c.header+body))
 				if got != nil && (got.StatusCode != c.status || !strings.Contains(text, c.says)) {
 					t.Errorf("got %d %s, want %d %s", got.StatusCode, text, c.status, c.says)
 				}
@@ -113,23 +103,15 @@ func TestRefusalWaitsForNoBody(t *testing.T) {
 		}
 	}
 	t.Run("a part of a long upload", func(t *testing.T) {
-		conn, err := s.dial(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
 		// The server closes a connection with unread bytes in it. The client
 		// still reads the answer and then its end, and no reset.
-		got, text := awaitRefusal(t, conn, batch+" HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000\r\n\r\n"+strings.Repeat("x", 300_000))
+		got, text := awaitRefusal(t, s.open(t, batch+" HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000\r\n\r\n"+strings.Repeat("x", 300_000)))
 		if got != nil && (got.StatusCode != 401 || !strings.Contains(text, "unauthenticated")) {
 			t.Errorf("got %d %s", got.StatusCode, text)
 		}
 	})
 	t.Run("login too long", func(t *testing.T) {
-		conn, err := s.dial(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, text := awaitRefusal(t, conn, "POST /api/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9000\r\n\r\n"+strings.Repeat(" ", 5000))
+		got, text := awaitRefusal(t, s.open(t, "POST /api/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9000\r\n\r\n"+strings.Repeat(" ", 5000)))
 		if got != nil && (got.StatusCode != 413 || !strings.Contains(text, "body_too_large")) {
 			t.Errorf("got %d %s", got.StatusCode, text)
 		}
@@ -139,11 +121,7 @@ func TestRefusalWaitsForNoBody(t *testing.T) {
 		if err := s.reload(); err != nil {
 			t.Fatal(err)
 		}
-		conn, err := s.dial(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, text := awaitRefusal(t, conn, batch+" HTTP/1.1\r\nHost: x\r\n"+bodies["sends a part"])
+		got, text := awaitRefusal(t, s.open(t, batch+" HTTP/1.1\r\nHost: x\r\n"+bodies["sends a part"]))
 		if got != nil && (got.StatusCode != 401 || text != "mine 401") {
 			t.Errorf("got %d %s", got.StatusCode, text)
 		}
@@ -178,7 +156,10 @@ func TestControlRefusalWaitsForNoBody(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, text := awaitRefusal(t, conn, r.request+" HTTP/1.1\r\nHost: x\r\n"+r.header+body)
+				if _, err := io.WriteString(conn, r.request+" HTTP/1.1\r\nHost: x\r\n"+r.header+body); err != nil {
+					t.Fatal(err)
+				}
+				got, text := awaitRefusal(t, conn)
 				if got != nil && got.StatusCode != r.status {
 					t.Errorf("got %d %s, want %d", got.StatusCode, text, r.status)
 				}
@@ -198,14 +179,7 @@ func TestRefusalKeepsConnection(t *testing.T) {
 		panic(http.ErrAbortHandler) // after it has read the body
 	}})
 	_, bearer := s.account(t, "starter")
-	conn, err := s.dial(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	conn := s.open(t, "")
 	reader := bufio.NewReader(conn)
 	const body = "email=a%40example.com&password=x"
 	form := fmt.Sprintf("POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n\r\n%s", len(body), body)

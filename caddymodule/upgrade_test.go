@@ -1,13 +1,12 @@
 package caddymodule_test
 
 import (
-	"context"
+	"bufio"
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/coder/websocket"
 )
 
 // live are options with an endpoint that takes WebSockets.
@@ -19,199 +18,83 @@ const live = `
 		endpoint convert GET /api/convert/{from}/{amount}/{to}
 		plan free
 		plan small {
-			live 2
-			convert 5
+			live 5
+			convert 100
 		}
 `
 
-// echo is a WebSocket server that greets and sends back what it gets. To
-// plain requests it answers 200.
-func echo(t *testing.T) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Upgrade") == "" {
-			w.WriteHeader(http.StatusOK)
+// TestUpgrades: an upgrade to WebSocket passes at endpoints with the option, as
+// one call, and at open paths. Elsewhere it is refused and costs nothing. An
+// upgrade to another HTTP or to TLS, which would take the connection away from
+// the gate, is never passed on; the request is served without it.
+func TestUpgrades(t *testing.T) {
+	s := start(t, setup{zone: calmZone(), gate: live, upstream: func(w http.ResponseWriter, r *http.Request) {
+		protocol := r.Header.Get("Upgrade")
+		if protocol == "" {
 			return
 		}
-		conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{"chat"}})
+		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
-			t.Errorf("accepting a WebSocket: %v", err)
+			t.Error(err)
 			return
 		}
-		defer conn.CloseNow()
-		conn.SetReadLimit(2 << 20)
-		ctx := context.WithoutCancel(r.Context()) // the connection is hijacked
-		for kind, message := websocket.MessageText, []byte("hello"); err == nil; kind, message, err = conn.Read(ctx) {
-			if err = conn.Write(ctx, kind, message); err != nil {
-				return
-			}
-		}
-	}
-}
-
-// openSocket opens a WebSocket, or returns why it could not and the
-// answer.
-func (s *site) openSocket(t *testing.T, target, bearer string) (*websocket.Conn, *http.Response, error) {
-	t.Helper()
-	header := http.Header{}
-	if bearer != "" {
-		header.Set("Authorization", "Bearer "+bearer)
-	}
-	conn, response, err := websocket.Dial(t.Context(), "ws://gate.test"+target, &websocket.DialOptions{
-		HTTPClient: s.client, HTTPHeader: header, Subprotocols: []string{"chat"},
-	})
-	if err == nil {
-		t.Cleanup(func() { conn.CloseNow() })
-	}
-	return conn, response, err
-}
-
-func say(t *testing.T, conn *websocket.Conn, kind websocket.MessageType, message string) {
-	t.Helper()
-	if err := conn.Write(t.Context(), kind, []byte(message)); err != nil {
-		t.Fatalf("writing: %v", err)
-	}
-	hear(t, conn, kind, message)
-}
-
-func hear(t *testing.T, conn *websocket.Conn, kind websocket.MessageType, message string) {
-	t.Helper()
-	gotKind, got, err := conn.Read(t.Context())
-	if err != nil || gotKind != kind || string(got) != message {
-		t.Fatalf("got %v %.20q, want %v %.20q (%v)", gotKind, got, kind, message, err)
-	}
-}
-
-// TestWebSocketOnEndpoint has messages both ways and is one call, which is
-// recorded while the connection is open.
-func TestWebSocketOnEndpoint(t *testing.T) {
-	s := start(t, setup{zone: calmZone(), gate: live, upstream: echo(t)})
-	id, bearer := s.account(t, "small", "live")
-	conn, response, err := s.openSocket(t, "/api/live?room=1", bearer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if h := response.Header; !strings.HasPrefix(h.Get("Ratelimit"), `"live";r=1;`) || h.Get("Ratelimit-Policy") == "" || h.Get("Cache-Control") != "no-store" || conn.Subprotocol() != "chat" {
-		t.Errorf("got %v", h)
-	}
-	r, _ := s.upstream.last(t)
-	if r.Header.Get("Tollgate-Account") != id || r.Header.Get("Authorization") != "" || r.URL.RequestURI() != "/api/live?room=1" {
-		t.Errorf("the upstream got %s %v", r.URL, r.Header)
-	}
-	conn.SetReadLimit(2 << 20)
-	hear(t, conn, websocket.MessageText, "hello")
-	say(t, conn, websocket.MessageText, "one")
-	say(t, conn, websocket.MessageBinary, strings.Repeat("\x00\xff", 500_000))
-	recent, err := s.store(t).Recent(t.Context(), id, time.Now())
-	if err != nil || len(recent) != 1 || recent[0].Status != http.StatusSwitchingProtocols || s.used(t, id, "live") != 1 {
-		t.Errorf("got %+v (%v) with %d counted, want one call", recent, err, s.used(t, id, "live"))
-	}
-	if err := conn.Close(websocket.StatusNormalClosure, ""); err != nil {
-		t.Errorf("closing: %v", err)
-	}
-	if got := s.get(t, "/api/live", bearer); got.status != http.StatusOK {
-		t.Errorf("a plain request got %+v", got)
-	}
-	recent, err = s.store(t).Recent(t.Context(), id, time.Now())
-	if err != nil || len(recent) != 2 || s.used(t, id, "live") != 2 {
-		t.Errorf("got %+v (%v) with %d counted, want two calls", recent, err, s.used(t, id, "live"))
-	}
-}
-
-// TestWebSocketRefused: the upstream sees no handshake of a client that
-// may not make one.
-func TestWebSocketRefused(t *testing.T) {
-	s := start(t, setup{zone: calmZone(), gate: live, upstream: echo(t)})
+		defer conn.Close()
+		fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", protocol)
+		_, _ = io.Copy(conn, conn) // until the client leaves
+	}})
 	id, bearer := s.account(t, "small", "live", "convert")
 	_, free := s.account(t, "free", "live")
-	for range 2 {
-		if _, _, err := s.openSocket(t, "/api/live", bearer); err != nil {
-			t.Fatal(err)
-		}
-	}
+	const socket, h2c = "Connection: Upgrade\r\nUpgrade: websocket", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__"
 	for name, c := range map[string]struct {
-		target, bearer string
-		status         int
+		target, bearer, lines string
+		status                string
+		calls, seen           int
 	}{
-		"no token":                    {"/api/live", "", 401},
-		"unknown token":               {"/api/live", "tgk_junk", 401},
-		"plan without access":         {"/api/live", free, 403},
-		"quota used up":               {"/api/live", bearer, 429},
-		"endpoint without the option": {convert, bearer, 400},
-		"the same without a token":    {convert, "", 400},
-		"nothing there":               {"/api/nothing", bearer, 404},
+		"WebSocket":                       {"/api/live", bearer, socket, "101", 1, 1},
+		"no token":                        {"/api/live", "", socket, "401", 0, 0},
+		"plan without access":             {"/api/live", free, socket, "403", 0, 0},
+		"nothing there":                   {"/api/nothing", bearer, socket, "404", 0, 0},
+		"h2c at an endpoint with upgrade": {"/api/live", bearer, h2c, "200", 1, 1},
+		"h2c in a list there":             {"/api/live", bearer, "Connection: Upgrade\r\nUpgrade: websocket, h2c", "400", 0, 0},
+		"WebSocket without the option":    {convert, bearer, socket, "400", 0, 0},
+		"the same in other case":          {convert, bearer, "Connection: keep-alive, uPGRADE\r\nUpgrade: WebSocket", "400", 0, 0},
+		"the same without a token":        {convert, "", socket, "400", 0, 0},
+		"another protocol":                {convert, bearer, "Connection: Upgrade\r\nUpgrade: my-protocol/2", "400", 0, 0},
+		"h2c in a list":                   {convert, bearer, "Connection: Upgrade\r\nUpgrade: h2c, websocket", "400", 0, 0},
+		"h2c, as Java's clients":          {convert, bearer, h2c, "200", 1, 1},
+		"TLS":                             {convert, bearer, "Connection: Upgrade\r\nUpgrade: TLS/1.3", "200", 1, 1},
+		"Upgrade without Connection":      {convert, bearer, "Upgrade: websocket", "200", 1, 1},
+		"Connection without Upgrade":      {convert, bearer, "Connection: Upgrade", "200", 1, 1},
+		"empty":                           {convert, bearer, "Connection: Upgrade\r\nUpgrade: ", "200", 1, 1},
+		"WebSocket at an open path":       {"/live", "", socket, "101", 0, 1},
+		"h2c at an open path":             {"/live", "", h2c, "200", 0, 1},
+		"h2c in a list at an open path":   {"/live", "", "Connection: Upgrade\r\nUpgrade: websocket, h2c", "200", 0, 1},
+		"TLS at an open path":             {"/live", "", "Connection: Upgrade\r\nUpgrade: TLS/1.0", "200", 0, 1},
+		"HTTP/2.0 at an open path":        {"/live", "", "Connection: Upgrade\r\nUpgrade: HTTP/2.0", "200", 0, 1},
 	} {
-		_, response, err := s.openSocket(t, c.target, c.bearer)
-		if err == nil || response == nil || response.StatusCode != c.status {
-			t.Errorf("%s: got %v (%v), want %d", name, response, err, c.status)
+		calls := func() int { return int(s.used(t, id, "live") + s.used(t, id, "convert")) }
+		before, seen := calls(), s.upstream.seen()
+		lines := c.lines + "\r\n"
+		if c.status != "101" {
+			lines += "Connection: close\r\n"
+		}
+		if c.bearer != "" {
+			lines += "Authorization: Bearer " + c.bearer + "\r\n"
+		}
+		conn := s.open(t, "GET "+c.target+" HTTP/1.1\r\nHost: gate.test\r\n"+lines+"\r\n")
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		conn.Close()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		status := statusOf(line)
+		if status != c.status || calls()-before != c.calls || s.upstream.seen()-seen != c.seen {
+			t.Errorf("%s: got %s with %d counted and %d requests at the service", name, status, calls()-before, s.upstream.seen()-seen)
+		}
+		if c.seen == 1 && c.status == "200" {
+			if r, _ := s.upstream.last(t); r.Header.Get("Upgrade") != "" || r.Header.Get("Http2-Settings") != "" || strings.Contains(fmt.Sprint(r.Header), bearer) {
+				t.Errorf("%s: the service got %v", name, r.Header)
+			}
 		}
 	}
-	if s.upstream.seen() != 2 || s.used(t, id, "live") != 2 || s.used(t, id, "convert") != 0 {
-		t.Errorf("the upstream saw %d, counted %d and %d", s.upstream.seen(), s.used(t, id, "live"), s.used(t, id, "convert"))
-	}
-}
-
-// TestUpgradeNotAllowed refuses what asks for an upgrade, costs nothing,
-// and takes no plain request for one.
-func TestUpgradeNotAllowed(t *testing.T) {
-	s := start(t, setup{zone: calmZone()})
-	id, bearer := s.account(t, "small")
-	for name, c := range map[string]struct {
-		headers []string
-		refused bool
-	}{
-		"WebSocket":                  {[]string{"Connection: Upgrade", "Upgrade: websocket"}, true},
-		"in other case":              {[]string{"Connection: keep-alive, uPGRADE", "Upgrade: WebSocket"}, true},
-		"another protocol":           {[]string{"Connection: Upgrade", "Upgrade: my-protocol/2"}, true},
-		"in a list":                  {[]string{"Connection: Upgrade", "Upgrade: h2c, websocket"}, true},
-		"HTTP/2, as Java's clients":  {[]string{"Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAEAAEAA"}, false},
-		"TLS":                        {[]string{"Connection: Upgrade", "Upgrade: TLS/1.3"}, false},
-		"Upgrade without Connection": {[]string{"Upgrade: websocket"}, false},
-		"Connection without Upgrade": {[]string{"Connection: Upgrade"}, false},
-		"empty":                      {[]string{"Connection: Upgrade", "Upgrade: "}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			before, seen := s.used(t, id, "convert"), s.upstream.seen()
-			answer := send(t, s, "GET "+convert+" HTTP/1.1", strings.Join(c.headers, "\r\n")+"\r\nAuthorization: Bearer "+bearer+"\r\n", "")
-			calls, requests := s.used(t, id, "convert")-before, s.upstream.seen()-seen
-			if c.refused {
-				if !strings.HasPrefix(answer, "HTTP/1.1 400") || !strings.Contains(answer, `"code":"upgrade_not_allowed"`) || calls != 0 || requests != 0 {
-					t.Errorf("got %s with %d counted and %d requests at the upstream", answer, calls, requests)
-				}
-				return
-			}
-			if !strings.HasPrefix(answer, "HTTP/1.1 200") || calls != 1 || requests != 1 {
-				t.Errorf("got %s with %d counted and %d requests at the upstream", answer, calls, requests)
-			}
-			if r, _ := s.upstream.last(t); r.Header.Get("Upgrade") != "" || r.Header.Get("Http2-Settings") != "" {
-				t.Errorf("the upstream got %v", r.Header)
-			}
-		})
-	}
-}
-
-// TestEscapeOnEndpointWithUpgrade: the option lets nothing through that
-// would take the connection away from the gate.
-func TestEscapeOnEndpointWithUpgrade(t *testing.T) {
-	s := start(t, setup{zone: calmZone(), gate: live, upstream: echo(t)})
-	_, bearer := s.account(t, "small", "live")
-	for protocol, want := range map[string]string{"h2c": "200", "TLS/1.2": "200", "websocket, h2c": "400"} {
-		answer := send(t, s, "GET /api/live HTTP/1.1", "Connection: Upgrade\r\nUpgrade: "+protocol+"\r\nAuthorization: Bearer "+bearer+"\r\n", "")
-		if !strings.HasPrefix(answer, "HTTP/1.1 "+want) {
-			t.Errorf("%s: got %s, want %s", protocol, answer, want)
-		}
-	}
-}
-
-// TestWebSocketOutside needs no token.
-func TestWebSocketOutside(t *testing.T) {
-	s := start(t, setup{upstream: echo(t)})
-	conn, response, err := s.openSocket(t, "/live", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if response.Header.Get("Ratelimit") != "" {
-		t.Errorf("got %v", response.Header)
-	}
-	hear(t, conn, websocket.MessageText, "hello")
-	say(t, conn, websocket.MessageText, "one")
 }

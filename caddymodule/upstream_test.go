@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 )
@@ -19,11 +20,24 @@ type upstream struct {
 	answer   http.HandlerFunc
 }
 
-func newUpstream(t testing.TB, answer http.HandlerFunc) *upstream {
+func newUpstream(answer http.HandlerFunc) *upstream {
 	u := &upstream{answer: answer}
 	u.server = httptest.NewServer(u)
+	return u
+}
+
+// startUpstream starts one until the test ends.
+func startUpstream(t testing.TB, answer http.HandlerFunc) *upstream {
+	u := newUpstream(answer)
 	t.Cleanup(u.server.Close)
 	return u
+}
+
+// reset forgets what it has seen, and answers as at first.
+func (u *upstream) reset() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.requests, u.bodies, u.answer = nil, nil, nil
 }
 
 func (u *upstream) address() string { return u.server.Listener.Addr().String() }
@@ -57,6 +71,13 @@ func (u *upstream) seen() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.requests)
+}
+
+// all are the requests that reached the upstream.
+func (u *upstream) all() []*http.Request {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.requests)
 }
 
 // last is the newest request that reached the upstream, and its body.

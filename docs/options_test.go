@@ -17,7 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write options.md")
 
-// described are the types of the configuration, in the order of options.md.
+// described are the types of the configuration, in the order of options.md. An
+// option whose value is such a type has no line of its own: its section says it.
 var described = []struct{ folder, name, title string }{
 	{"../caddymodule", "App", "The app `tollgate`"},
 	{"../caddymodule/policy", "Config", ""}, // its fields are those of the app
@@ -29,7 +30,7 @@ var described = []struct{ folder, name, title string }{
 	{"../caddymodule/policy", "LimitConfig", "An element of `more_limits` of a plan"},
 	{"../caddymodule", "Webhook", "`webhook`"},
 	{"../caddymodule", "BadgerStore", "`store` with the module `badger`"},
-	{"../caddymodule", "RedisStore", "`store` with the module `redis`"},
+	{"../caddymodule/redis", "Store", "`store` with the module `redis`"},
 	{"../upstream/caddyupstream", "Upstream", "The handler `tollgate_upstream`"},
 }
 
@@ -46,6 +47,9 @@ func TestOptions(t *testing.T) {
 			fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", d.title, doc)
 		}
 		for _, f := range fields {
+			if hasSection(f.name) {
+				continue
+			}
 			fmt.Fprintf(&b, "- **`%s`** (%s): %s\n", f.name, f.kind, f.doc)
 		}
 	}
@@ -62,6 +66,16 @@ func TestOptions(t *testing.T) {
 	if !bytes.Equal(got, b.Bytes()) {
 		t.Error("options.md differs from the comments: run go test ./docs -run TestOptions -update")
 	}
+}
+
+// hasSection tells whether the title of a section names an option.
+func hasSection(option string) bool {
+	for _, d := range described {
+		if strings.Contains(d.title, "`"+option+"`") {
+			return true
+		}
+	}
+	return false
 }
 
 // field is an option.

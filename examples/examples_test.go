@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	_ "github.com/caddy-tollgate/tollgate/caddymodule/redis"
 	_ "github.com/caddy-tollgate/tollgate/upstream/caddyupstream"
 )
 

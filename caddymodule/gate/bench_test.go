@@ -65,7 +65,7 @@ func (plain) Reached(context.Context, event.Quota)     {}
 func newGate(t testing.TB, db store.Store, limit policy.Limit, more ...policy.LimitConfig) *gate.Gate {
 	t.Helper()
 	p, err := policy.New(policy.Config{
-		Endpoints: []policy.EndpointConfig{{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"}},
+		Endpoints: []policy.EndpointConfig{{Name: "convert", Pattern: "GET /api/convert/{from}/{amount}/{to}"}},
 		Plans:     []policy.PlanConfig{{Name: "starter", Limits: map[string]*policy.Limit{"convert": &limit}, MoreLimits: more}},
 	})
 	if err != nil {

@@ -27,7 +27,7 @@ func pricedWorld(t testing.TB, limits map[string]*policy.Limit, more ...policy.L
 	t.Helper()
 	return newWorld(t, func(c *policy.Config) {
 		c.Endpoints[1].Cost = 5
-		c.Endpoints = append(c.Endpoints, policy.EndpointConfig{Name: "batch", Method: "POST", Path: batchPath, CostMember: "conversions", CostBody: 1 << 10})
+		c.Endpoints = append(c.Endpoints, policy.EndpointConfig{Name: "batch", Pattern: "POST " + batchPath, CostMember: "conversions", CostBody: 1 << 10})
 		c.Plans[0].Limits, c.Plans[0].MoreLimits = limits, more
 	})
 }

@@ -48,7 +48,7 @@ func TestSuccessesOfAClient(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, func(config *policy.Config) {
 				if c.strict {
-					config.StrictLogins = []string{"POST /api/login"}
+					config.Logins = []string{"POST /api/login strict"}
 				}
 			})
 			w.next = func(writer http.ResponseWriter, _ *http.Request) error {

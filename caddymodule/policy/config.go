@@ -46,14 +46,11 @@ type Config struct {
 
 	// Logins lists the method and path of the requests that check a
 	// password, for example "POST /api/login". They need no token; all
-	// of them share the limits of attempts.
+	// of them share the limits of attempts. A successful attempt moves to a
+	// second log of four times per_client. With " strict" behind the path, as
+	// in "POST /signup strict", it counts like a failed one: a client needs
+	// no password for a success there.
 	Logins []string `json:"logins,omitempty"`
-
-	// StrictLogins lists those of the logins whose successful attempts count
-	// like failed ones, for example "POST /signup": the client needs no
-	// password for a success there. At other logins, a successful attempt
-	// moves to a second log of four times per_client. Default: none.
-	StrictLogins []string `json:"strict_logins,omitempty"`
 
 	// LoginThrottle limits login attempts. All logins share its limits.
 	LoginThrottle LoginThrottle `json:"login_throttle,omitzero"`
@@ -121,13 +118,10 @@ type EndpointConfig struct {
 	// also the ability that a token needs, unless the endpoint sets one.
 	Name string `json:"name"`
 
-	// Method is a registered HTTP method, but not CONNECT or TRACE. GET
-	// includes HEAD.
-	Method string `json:"method"`
-
-	// Path is a path pattern of Go's net/http.ServeMux, such as
-	// "/items/{id}" or "/files/{path...}".
-	Path string `json:"path"`
+	// Pattern is a method and a path pattern of Go's net/http.ServeMux, such
+	// as "GET /items/{id}" or "PUT /files/{path...}". The method is a
+	// registered one, but not CONNECT or TRACE. GET includes HEAD.
+	Pattern string `json:"pattern"`
 
 	// Ability puts the endpoint into a group: a token needs the ability
 	// of this name instead of the endpoint's name.
@@ -177,14 +171,15 @@ type PlanConfig struct {
 	// plan without endpoints gives no access at all.
 	Limits map[string]*Limit `json:"limits,omitempty"`
 
-	// MoreLimits has further limits, in the order of their items in the
-	// RateLimit headers. The items of daily limits come first. A plan that
-	// has limits of "all" only is refused: they give no access.
+	// MoreLimits has further limits. A plan that has limits of "all" only is
+	// refused: they give no access.
 	MoreLimits []LimitConfig `json:"more_limits,omitempty"`
 }
 
 // LimitConfig is one limit of a plan. A call is admitted if each limit that
-// covers it has room for its cost. Then it counts in all of them.
+// covers it has room for its cost. Then it counts in all of them. The RateLimit
+// headers have the daily limits of the member limits first, and then these in
+// their order.
 type LimitConfig struct {
 	// Endpoint is the name of the endpoint whose calls the limit covers. The
 	// plan gives access to it. "all" covers the calls to all endpoints

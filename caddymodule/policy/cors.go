@@ -13,7 +13,8 @@ import (
 
 // CORSConfig lets pages of other origins call the API from a browser (CORS,
 // in the Fetch standard). It applies to endpoints, to usage and to logins
-// below a guard.
+// below a guard. Without it, the service's own CORS headers go to clients
+// unchanged.
 type CORSConfig struct {
 	// Origins lists the origins, each as browsers send it, for example
 	// "https://app.example.com". "*" alone allows all. Browsers get no

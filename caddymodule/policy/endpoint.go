@@ -48,8 +48,7 @@ func endpoints(c Config) []EndpointConfig {
 	if c.Usage == "" {
 		return c.Endpoints
 	}
-	method, path, _ := strings.Cut(c.Usage, " ")
-	return append(slices.Clone(c.Endpoints), EndpointConfig{Name: UsageEndpoint, Method: method, Path: path})
+	return append(slices.Clone(c.Endpoints), EndpointConfig{Name: UsageEndpoint, Pattern: c.Usage})
 }
 
 func (p *Policy) addEndpoints(c Config) error {
@@ -76,6 +75,7 @@ func (p *Policy) addEndpoints(c Config) error {
 
 func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
 	ability := cmp.Or(e.Ability, e.Name)
+	method, path, _ := strings.Cut(e.Pattern, " ")
 	switch {
 	case !ValidName(e.Name):
 		return fmt.Errorf("%q is not a name: a letter, then up to 63 letters, digits, dots, dashes or underscores", e.Name)
@@ -87,17 +87,17 @@ func (p *Policy) addEndpoint(e EndpointConfig, usage bool) error {
 		return fmt.Errorf("the name %q is reserved for the gate's own endpoint: use the option usage", e.Name)
 	case p.Endpoint(e.Name) != nil:
 		return errors.New("duplicate endpoint")
-	case usage && e.Method != http.MethodGet:
-		return fmt.Errorf("the method of usage must be GET, not %q", e.Method)
+	case usage && method != http.MethodGet:
+		return fmt.Errorf("the method of usage must be GET, not %q", method)
 	}
 	if err := p.reserveLimitNames(e.Name); err != nil {
 		return err
 	}
 	endpoint := &Endpoint{
-		Name: e.Name, Method: e.Method, Path: e.Path, Ability: ability, Index: len(p.Endpoints), Usage: usage, Upgrade: e.Upgrade,
+		Name: e.Name, Method: method, Path: path, Ability: ability, Index: len(p.Endpoints), Usage: usage, Upgrade: e.Upgrade,
 		Cost: cmp.Or(e.Cost, 1), CostMember: e.CostMember, CostBody: cmp.Or(e.CostBody, DefaultCostBody),
 	}
-	if err := p.addRoute(e.Method, e.Path, Route{Endpoint: endpoint}); err != nil {
+	if err := p.addRoute(method, path, Route{Endpoint: endpoint}); err != nil {
 		return err
 	}
 	p.Endpoints = append(p.Endpoints, endpoint)
@@ -127,6 +127,7 @@ func (e *Endpoint) setKeep(names []string) error {
 
 // checkCost checks the cost of an endpoint.
 func checkCost(e EndpointConfig) error {
+	method, _, _ := strings.Cut(e.Pattern, " ")
 	switch {
 	case e.Cost < 0 || e.Cost > MaxCost:
 		return fmt.Errorf("cost %d is not from 1 to %d", e.Cost, MaxCost)
@@ -136,8 +137,8 @@ func checkCost(e EndpointConfig) error {
 		return nil
 	case e.Cost != 0:
 		return errors.New("both cost and cost_member: use one of them")
-	case !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, e.Method):
-		return fmt.Errorf("the member %q requires the method POST, PUT or PATCH, not %q", e.CostMember, e.Method)
+	case !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, method):
+		return fmt.Errorf("the member %q requires the method POST, PUT or PATCH, not %q", e.CostMember, method)
 	case e.CostBody < 0 || e.CostBody > MaxCostBody:
 		return fmt.Errorf("cost_body %d is not from 1 to %d bytes", e.CostBody, MaxCostBody)
 	}

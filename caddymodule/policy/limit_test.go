@@ -1,9 +1,9 @@
 package policy_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -148,7 +148,7 @@ func TestEqualLimitNames(t *testing.T) {
 		t.Run(c.first+" "+c.second, func(t *testing.T) {
 			t.Parallel()
 			_, err := policy.New(policy.Config{Endpoints: []policy.EndpointConfig{
-				{Name: c.first, Method: "GET", Path: "/first"}, {Name: c.second, Method: "GET", Path: "/second"},
+				{Name: c.first, Pattern: "GET /first"}, {Name: c.second, Pattern: "GET /second"},
 			}})
 			switch {
 			case c.want == "" && err != nil:
@@ -169,10 +169,7 @@ func TestEqualLimitNames(t *testing.T) {
 
 // costly returns a configuration of one endpoint. The default method is POST.
 func costly(e policy.EndpointConfig) policy.Config {
-	e.Name, e.Path = "batch", "/batch"
-	if e.Method == "" {
-		e.Method = http.MethodPost
-	}
+	e.Name, e.Pattern = "batch", cmp.Or(e.Pattern, "POST /batch")
 	return policy.Config{Endpoints: []policy.EndpointConfig{e}}
 }
 

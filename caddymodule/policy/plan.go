@@ -98,7 +98,7 @@ func checkDeclared(plan string, endpoints, declared []string) error {
 		case name == store.All:
 			errs = append(errs, mistake(subject, "a limit of all endpoints together belongs in more_limits"))
 		case !slices.Contains(declared, name):
-			errs = append(errs, mistake(subject, "there is no endpoint %q", name))
+			errs = append(errs, mistake(subject, "there is no endpoint %q: endpoints are %s", name, cmp.Or(strings.Join(declared, ", "), "none")))
 		}
 	}
 	return errors.Join(errs...)

@@ -75,7 +75,7 @@ type Policy struct {
 // zero Route is neither.
 type Route struct {
 	Login    bool
-	Strict   bool // of a login: see Config.StrictLogins
+	Strict   bool // of a login: see Config.Logins
 	Endpoint *Endpoint
 }
 
@@ -168,21 +168,25 @@ func (p *Policy) setLimits(c Config) error {
 	return errors.Join(errs...)
 }
 
+// Strict is the last word of a login in Config.Logins whose successful attempts
+// count like failed ones.
+const Strict = "strict"
+
 func (p *Policy) addLogins(c Config) error {
 	var errs []error
 	for _, pattern := range c.Logins {
+		pattern, strict := strings.CutSuffix(pattern, " "+Strict)
 		method, path, _ := strings.Cut(pattern, " ")
-		err := p.addRoute(method, path, Route{Login: true, Strict: slices.Contains(c.StrictLogins, pattern)})
+		if _, word, found := strings.Cut(path, " "); found {
+			errs = append(errs, mistake("login "+pattern, "unknown word %q: use %s", word, Strict))
+			continue
+		}
+		err := p.addRoute(method, path, Route{Login: true, Strict: strict})
 		if err == nil {
 			err = p.addLoginAlias(method, path)
 		}
 		if err != nil {
 			errs = append(errs, &Error{"login " + pattern, err})
-		}
-	}
-	for _, pattern := range c.StrictLogins {
-		if !slices.Contains(c.Logins, pattern) {
-			errs = append(errs, mistake("strict_logins", "%q is not in logins", pattern))
 		}
 	}
 	return errors.Join(errs...)

@@ -25,9 +25,9 @@ func config() policy.Config {
 		Logins:   []string{"POST /api/login", "POST /login"},
 		Usage:    "GET /api/usage",
 		Endpoints: []policy.EndpointConfig{
-			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"},
-			{Name: "rates", Method: "GET", Path: "/api/rates/{base}"},
-			{Name: "batch", Method: "POST", Path: "/api/convert/batch", Ability: "convert"},
+			{Name: "convert", Pattern: "GET /api/convert/{from}/{amount}/{to}"},
+			{Name: "rates", Pattern: "GET /api/rates/{base}"},
+			{Name: "batch", Pattern: "POST /api/convert/batch", Ability: "convert"},
 		},
 		Plans: []policy.PlanConfig{
 			{Name: "free"},
@@ -112,7 +112,7 @@ func TestMistakes(t *testing.T) {
 		"guard twice":      {func(c *policy.Config) { c.Guard = []string{"/api/", "/api/"} }, "guard /api/"},
 		"login":            {func(c *policy.Config) { c.Logins = []string{"/login"} }, "login /login"},
 		"login twice":      {func(c *policy.Config) { c.Logins = []string{"POST /x", "POST /x"} }, "login POST /x"},
-		"strict login":     {func(c *policy.Config) { c.StrictLogins = []string{"POST /signup"} }, "strict_logins"},
+		"login word":       {func(c *policy.Config) { c.Logins = []string{"POST /signup lax"} }, "login POST /signup lax"},
 		"attempts":         {func(c *policy.Config) { c.LoginThrottle.PerClient = -1 }, "per_client"},
 		"failures":         {func(c *policy.Config) { c.LoginThrottle.FreeFailures = 1 << 20 }, "per_account"},
 		"login_ttl":        {func(c *policy.Config) { c.LoginTTL = -1 }, "login_ttl"},
@@ -122,9 +122,9 @@ func TestMistakes(t *testing.T) {
 		"endpoint usage":   {func(c *policy.Config) { c.Endpoints[0].Name = "usage" }, "endpoint usage"},
 		"endpoint twice":   {func(c *policy.Config) { c.Endpoints[1].Name = "convert" }, "endpoint convert"},
 		"ability":          {func(c *policy.Config) { c.Endpoints[0].Ability = `a"b` }, "endpoint convert"},
-		"pattern":          {func(c *policy.Config) { c.Endpoints[1].Path = "/api/{" }, "endpoint rates"},
-		"pattern of login": {func(c *policy.Config) { c.Endpoints[2].Path = "/api/login" }, "endpoint batch"},
-		"outside":          {func(c *policy.Config) { c.Endpoints[1].Path = "/rates" }, "endpoint rates"},
+		"pattern":          {func(c *policy.Config) { c.Endpoints[1].Pattern = "GET /api/{" }, "endpoint rates"},
+		"pattern of login": {func(c *policy.Config) { c.Endpoints[2].Pattern = "POST /api/login" }, "endpoint batch"},
+		"outside":          {func(c *policy.Config) { c.Endpoints[1].Pattern = "GET /rates" }, "endpoint rates"},
 		"plan name":        {func(c *policy.Config) { c.Plans[0].Name = "" }, "plan "},
 		"plan twice":       {func(c *policy.Config) { c.Plans[1].Name = "free" }, "plan free"},
 		"plan's endpoint":  {func(c *policy.Config) { c.Plans[1].Limits["rate"] = new(policy.Limit(1)) }, "plan starter rate"},
@@ -317,7 +317,7 @@ func TestLoginAliases(t *testing.T) {
 func TestMistakeOfAnEndpoint(t *testing.T) {
 	t.Parallel()
 	c := config()
-	c.Endpoints[0].Method = "get"
+	c.Endpoints[0].Pattern = "get /api/convert/{from}/{amount}/{to}"
 	_, err := policy.New(c)
 	if err == nil || strings.Contains(err.Error(), "there is no endpoint") || !strings.Contains(err.Error(), "capital letters") {
 		t.Errorf("got %v", err)

@@ -41,8 +41,8 @@ func compile(t *testing.T, zone string) *policy.Policy {
 		Timezone: zone,
 		Usage:    "GET /api/usage",
 		Endpoints: []policy.EndpointConfig{
-			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"},
-			{Name: "currencies", Method: "GET", Path: "/api/currencies"},
+			{Name: "convert", Pattern: "GET /api/convert/{from}/{amount}/{to}"},
+			{Name: "currencies", Pattern: "GET /api/currencies"},
 		},
 		Plans: []policy.PlanConfig{
 			{Name: "free"},

@@ -10,6 +10,7 @@ import (
 	_ "github.com/mholt/caddy-ratelimit"
 
 	_ "github.com/caddy-tollgate/tollgate/caddymodule"
+	_ "github.com/caddy-tollgate/tollgate/caddymodule/redis"
 )
 
 func main() { caddycmd.Main() }

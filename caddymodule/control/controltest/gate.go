@@ -89,9 +89,9 @@ func Config() policy.Config {
 		Guard:    []string{"/api/"},
 		Usage:    "GET /api/usage",
 		Endpoints: []policy.EndpointConfig{
-			{Name: "currencies", Method: "GET", Path: "/api/currencies"},
-			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"},
-			{Name: "batch", Method: "POST", Path: "/api/convert/batch", Ability: "convert"},
+			{Name: "currencies", Pattern: "GET /api/currencies"},
+			{Name: "convert", Pattern: "GET /api/convert/{from}/{amount}/{to}"},
+			{Name: "batch", Pattern: "POST /api/convert/batch", Ability: "convert"},
 		},
 		Plans: []policy.PlanConfig{
 			{Name: "free"},
@@ -127,7 +127,7 @@ func (g *Gate) SetPlans(t testing.TB, plans api.Plans) {
 	t.Helper()
 	config := policy.Config{Timezone: plans.Timezone}
 	for _, e := range plans.Endpoints {
-		config.Endpoints = append(config.Endpoints, policy.EndpointConfig{Name: e.Name, Method: e.Method, Path: e.Path, Ability: e.Ability, Cost: e.Cost})
+		config.Endpoints = append(config.Endpoints, policy.EndpointConfig{Name: e.Name, Pattern: e.Method + " " + e.Path, Ability: e.Ability, Cost: e.Cost})
 	}
 	for _, p := range plans.Plans {
 		plan := policy.PlanConfig{Name: p.Name, Limits: map[string]*policy.Limit{}}

@@ -1,4 +1,8 @@
-package caddymodule
+// Package redis adds the store "redis" to the gate: a Redis or Valkey server for
+// several gates. A Caddy without this package does not have it:
+//
+//	xcaddy build --with github.com/caddy-tollgate/tollgate/caddymodule/redis
+package redis
 
 import (
 	"context"
@@ -14,19 +18,21 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/block"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
 )
 
-// RedisStore keeps accounts, keys, counts and login attempts on a Redis or Valkey
+// Store keeps accounts, keys, counts and login attempts on a Redis or Valkey
 // server, for several gates. All gates of one service use the same URL and
 // prefix. See docs/scaling.md, also for the versions.
 //
 // Another host, database, master or prefix is another store. Changes of the other
 // settings, and of user and password, take effect after a restart of Caddy.
-type RedisStore struct {
+type Store struct {
 	// URL is where the server is. Required. One of
 	//
 	//	redis://[user:password@]host[:port][/database]
@@ -75,14 +81,16 @@ type RedisStore struct {
 	options redisstore.Options
 }
 
+func init() { caddy.RegisterModule((*Store)(nil)) }
+
 // CaddyModule returns the Caddy module information.
-func (*RedisStore) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "tollgate.stores.redis", New: func() caddy.Module { return new(RedisStore) }}
+func (*Store) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "tollgate.stores.redis", New: func() caddy.Module { return new(Store) }}
 }
 
 // Provision resolves the placeholders and checks the settings. It does not
 // connect.
-func (r *RedisStore) Provision(caddy.Context) error {
+func (r *Store) Provision(caddy.Context) error {
 	address, err := resolveURL(r.URL)
 	if err != nil {
 		return fmt.Errorf("url: %w", err)
@@ -102,7 +110,7 @@ func (r *RedisStore) Provision(caddy.Context) error {
 }
 
 // written returns the options with their placeholders.
-func (r *RedisStore) written() redisstore.Options {
+func (r *Store) written() redisstore.Options {
 	return redisstore.Options{
 		URL: r.URL, Prefix: r.Prefix, Timeout: time.Duration(r.Timeout), InFlight: r.InFlight,
 		WaitReplicas: r.WaitReplicas, AllowEviction: r.AllowEviction, CA: r.CAFile, Cert: r.CertFile, Key: r.KeyFile,
@@ -133,41 +141,41 @@ func resolveURL(text string) (string, error) {
 	return user + rest, nil
 }
 
-// Key implements StoreOpener.
-func (r *RedisStore) Key() string { return r.options.Name() }
+// Key implements caddymodule.StoreOpener.
+func (r *Store) Key() string { return r.options.Name() }
 
-// redisSettings are the settings of an open store.
-type redisSettings struct {
+// settings are the settings of an open store.
+type settings struct {
 	url, ca, cert, key     string
 	timeout                time.Duration
 	inFlight, waitReplicas int
 	allowEviction          bool
 }
 
-// Settings implements StoreOpener.
-func (r *RedisStore) Settings() any {
+// Settings implements caddymodule.StoreOpener.
+func (r *Store) Settings() any {
 	o := r.options
-	return redisSettings{o.URL, o.CA, o.Cert, o.Key, o.Timeout, o.InFlight, o.WaitReplicas, o.AllowEviction}
+	return settings{o.URL, o.CA, o.Cert, o.Key, o.Timeout, o.InFlight, o.WaitReplicas, o.AllowEviction}
 }
 
-// Open implements StoreOpener. It does not wait for the server: a gate whose
+// Open implements caddymodule.StoreOpener. It does not wait for the server: a gate whose
 // server is down starts, and is not ready.
-func (r *RedisStore) Open() (Backend, error) {
+func (r *Store) Open() (caddymodule.Backend, error) {
 	o := r.options
-	o.Logger = outage.Logger(ProcessLog("tollgate.store"))
-	o.Committed = committed
+	o.Logger = outage.Logger(caddymodule.ProcessLog("tollgate.store"))
+	o.Committed = caddymodule.Committed
 	s, err := redisstore.Open(o)
 	if err != nil {
-		return Backend{}, err
+		return caddymodule.Backend{}, err
 	}
 	failures := outage.New(o.Logger, slog.LevelError, "asking redis about login attempts")
-	return Backend{Store: s, Limiter: login.NewShared(s.Attempts(), s.Timeout(), failures), Close: s.Close}, nil
+	return caddymodule.Backend{Store: s, Limiter: login.NewShared(s.Attempts(), s.Timeout(), failures), Close: s.Close}, nil
 }
 
-// Restore implements StoreOpener.
-func (r *RedisStore) Restore(ctx context.Context, items iter.Seq2[store.Item, error]) error {
+// Restore implements caddymodule.StoreOpener.
+func (r *Store) Restore(ctx context.Context, items iter.Seq2[store.Item, error]) error {
 	o := r.options
-	o.Logger = outage.Logger(ProcessLog("tollgate.store"))
+	o.Logger = outage.Logger(caddymodule.ProcessLog("tollgate.store"))
 	return redisstore.Restore(ctx, o, items)
 }
 
@@ -178,56 +186,47 @@ func (r *RedisStore) Restore(ctx context.Context, items iter.Seq2[store.Item, er
 //		timeout        <duration>
 //		in_flight      <number>
 //		wait_replicas  <number>
-//		allow_eviction on|off
+//		allow_eviction [on|off]
 //		ca             <file>
 //		cert           <file>
 //		key            <file>
 //	}
-func (r *RedisStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+func (r *Store) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the store's name
 	if !d.AllArgs(&r.URL) {
-		return d.Err("wrong number of arguments: write store redis <url>")
+		return d.Err("wrong arguments: write store redis <url>")
 	}
-	where := at(d)
-	p := newParser(d)
-	setNumber := func(name string, value *int, least int) option {
-		return option{syntax: name + " <number>", args: 1, parse: func(args []string) (err error) {
-			if *value, err = strconv.Atoi(args[0]); err != nil || *value < least {
-				return d.Errf("invalid number %q of %s", args[0], name)
+	where := block.At(d)
+	p := block.New(d)
+	var replicas string
+	err := p.Block("",
+		block.Once("prefix <text>", &r.Prefix),
+		block.Once("timeout <duration>", (*time.Duration)(&r.Timeout)),
+		block.Once("in_flight <number>", &r.InFlight),
+		block.Once("wait_replicas <number>", &replicas, func() (err error) {
+			if r.WaitReplicas, err = strconv.Atoi(replicas); err != nil || r.WaitReplicas < 0 {
+				return d.Errf("invalid number %q of wait_replicas: use a whole number", replicas)
 			}
 			return nil
-		}}
-	}
-	err := p.block("", map[string]option{
-		"prefix":        {syntax: "prefix <text>", args: 1, parse: setText(&r.Prefix)},
-		"ca":            {syntax: "ca <file>", args: 1, parse: setText(&r.CAFile)},
-		"cert":          {syntax: "cert <file>", args: 1, parse: setText(&r.CertFile)},
-		"key":           {syntax: "key <file>", args: 1, parse: setText(&r.KeyFile)},
-		"in_flight":     setNumber("in_flight", &r.InFlight, 1),
-		"wait_replicas": setNumber("wait_replicas", &r.WaitReplicas, 0),
-		"timeout": {syntax: "timeout <duration>", args: 1, parse: func(args []string) error {
-			timeout, err := caddy.ParseDuration(args[0])
-			if err != nil || timeout <= 0 {
-				return d.Errf("invalid duration %q of timeout: use a duration such as 500ms", args[0])
-			}
-			r.Timeout = caddy.Duration(timeout)
-			return nil
-		}},
-		"allow_eviction": setSwitch(d, "allow_eviction", &r.AllowEviction),
-	})
+		}),
+		block.Once("allow_eviction [on|off]", &r.AllowEviction),
+		block.Once("ca <file>", &r.CAFile),
+		block.Once("cert <file>", &r.CertFile),
+		block.Once("key <file>", &r.KeyFile),
+	)
 	// A URL with a placeholder is checked in Provision only.
 	if err != nil || strings.Contains(r.URL, "{") {
 		return err
 	}
 	if err := r.written().Validate(); err != nil {
-		return fmt.Errorf("store redis: %w, at %s:%d", err, where.file, where.line)
+		return fmt.Errorf("store redis: %w, at %s", err, where)
 	}
 	return nil
 }
 
 // Interface guards.
 var (
-	_ caddy.Provisioner     = (*RedisStore)(nil)
-	_ caddyfile.Unmarshaler = (*RedisStore)(nil)
-	_ StoreOpener           = (*RedisStore)(nil)
+	_ caddy.Provisioner       = (*Store)(nil)
+	_ caddyfile.Unmarshaler   = (*Store)(nil)
+	_ caddymodule.StoreOpener = (*Store)(nil)
 )

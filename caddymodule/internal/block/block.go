@@ -1,0 +1,193 @@
+// Package block parses the blocks of a Caddyfile by a table of their lines.
+package block
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
+
+// Line is a line that a block can have.
+type Line struct {
+	syntax  string // how it is written, without its own block
+	into    []any
+	repeats bool
+}
+
+// Once returns a line that a block can have once. The syntax is how the line is
+// written, without its own block. It begins with the name. into has a place for
+// each argument:
+//
+//   - a *bool is a switch: "on" or no argument, or "off"
+//   - a *int takes a whole number above zero
+//   - a *time.Duration takes a duration above zero
+//   - a *string takes any text
+//   - a *[]string takes all arguments that remain, at least one
+//
+// A func() error at the end is called once they have their values. It can parse
+// the line's own block.
+func Once(syntax string, into ...any) Line { return Line{syntax, into, false} }
+
+// Often returns a line that a block can have several times.
+func Often(syntax string, into ...any) Line { return Line{syntax, into, true} }
+
+func (l Line) name() string {
+	name, _, _ := strings.Cut(l.syntax, " ")
+	return name
+}
+
+// Position is a place in a configuration.
+type Position struct {
+	File string
+	Line int
+}
+
+// At returns where a dispenser is.
+func At(d *caddyfile.Dispenser) Position { return Position{d.File(), d.Line()} }
+
+// String returns file:line.
+func (p Position) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
+
+// Parser parses blocks, and remembers the position of each line by its subject:
+// the name of the line behind the prefix of its block.
+type Parser struct {
+	*caddyfile.Dispenser
+	Lines map[string]Position
+}
+
+// New returns a parser.
+func New(d *caddyfile.Dispenser) *Parser { return &Parser{d, map[string]Position{}} }
+
+// Block parses the optional block of the current line.
+func (p *Parser) Block(prefix string, lines ...Line) error {
+	return p.EachLine(func() error { return p.line(prefix, lines) })
+}
+
+// EachLine calls parse at the first word of each line of an optional block. A
+// block without lines is a mistake: defaults would apply silently.
+func (p *Parser) EachLine(parse func() error) error {
+	for nesting := p.Nesting(); p.NextBlock(nesting); {
+		if err := parse(); err != nil {
+			return err
+		}
+	}
+	return RefuseEmpty(p.Dispenser)
+}
+
+// RefuseEmpty refuses a block without lines. NextBlock treats it as no block,
+// and stops at its closing brace.
+func RefuseEmpty(d *caddyfile.Dispenser) error {
+	if d.ValRaw() != "}" || !d.Prev() {
+		return nil
+	}
+	empty := d.ValRaw() == "{"
+	d.Next()
+	if !empty {
+		return nil
+	}
+	return d.Err("empty block: fill it or remove its braces")
+}
+
+// Unique remembers the position of a subject, and refuses a duplicate.
+func (p *Parser) Unique(subject, kind, name string) error {
+	if first, duplicate := p.Lines[subject]; duplicate {
+		return p.Errf("duplicate %s %q (first at %s)", kind, name, first)
+	}
+	p.Lines[subject] = At(p.Dispenser)
+	return nil
+}
+
+// WrongArguments is the error of a line with arguments that it cannot have.
+func (p *Parser) WrongArguments(syntax string) error {
+	return p.Errf("wrong arguments: write %s", syntax)
+}
+
+func (p *Parser) line(prefix string, lines []Line) error {
+	name := p.Val()
+	i := slices.IndexFunc(lines, func(l Line) bool { return l.name() == name })
+	if i < 0 {
+		var names []string
+		for _, l := range lines {
+			names = append(names, l.name())
+		}
+		return p.Errf("unknown option %q: %s", name, Suggest(name, names))
+	}
+	if !lines[i].repeats {
+		if err := p.Unique(prefix+name, "option", name); err != nil {
+			return err
+		}
+	}
+	return p.assign(lines[i])
+}
+
+// assign puts the arguments of a line where they belong.
+func (p *Parser) assign(l Line) error {
+	args := p.RemainingArgs()
+	for _, place := range l.into {
+		var err error
+		switch place := place.(type) {
+		case func() error:
+			if len(args) > 0 {
+				return p.WrongArguments(l.syntax)
+			}
+			return place()
+		case *[]string:
+			if len(args) > 0 {
+				*place, args = args, nil
+				continue
+			}
+			return p.WrongArguments(l.syntax)
+		case *bool:
+			if len(args) == 0 {
+				*place = true
+				continue
+			}
+			err = p.turn(place, l.name(), args[0])
+		default:
+			if len(args) == 0 {
+				return p.WrongArguments(l.syntax)
+			}
+			err = p.set(place, l.name(), args[0])
+		}
+		if err != nil {
+			return err
+		}
+		if len(args) > 0 {
+			args = args[1:]
+		}
+	}
+	if len(args) > 0 {
+		return p.WrongArguments(l.syntax)
+	}
+	return nil
+}
+
+func (p *Parser) turn(place *bool, name, word string) error {
+	if *place = word == "on"; *place || word == "off" {
+		return nil
+	}
+	return p.Errf("invalid value %q of %s: use on or off", word, name)
+}
+
+func (p *Parser) set(place any, name, text string) (err error) {
+	switch place := place.(type) {
+	case *string:
+		*place = text
+	case *int:
+		if *place, err = strconv.Atoi(text); err != nil || *place < 1 {
+			return p.Errf("invalid number %q of %s: use a whole number above zero", text, name)
+		}
+	case *time.Duration:
+		if *place, err = caddy.ParseDuration(text); err != nil || *place <= 0 {
+			return p.Errf("invalid duration %q of %s: use a duration above zero, such as 500ms, 90s or 24h", text, name)
+		}
+	default:
+		panic(fmt.Sprintf("a line has no place of type %T", place))
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package caddymodule
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// StoreOpener is a module in the namespace tollgate.stores. The package
+// store/storetest tests the stores that it opens.
+type StoreOpener interface {
+	// Key identifies the data. Configurations with the same key share one
+	// open store, even if their settings differ.
+	Key() string
+
+	// Settings returns how the store is used, as a comparable value.
+	Settings() any
+
+	// Open opens the store. If it fails with something still open, it
+	// returns a Backend that has Close.
+	Open() (Backend, error)
+
+	// Restore writes items to a store that has no data and that no gate
+	// uses. The errors include store.ErrNotEmpty and store.ErrInUse. If it
+	// fails after it has begun to write, gates refuse the store.
+	Restore(ctx context.Context, items iter.Seq2[store.Item, error]) error
+}
+
+// Backend is an open store and the login limiter that belongs to it.
+type Backend struct {
+	// Store is required.
+	Store store.Store
+
+	// Limiter limits login attempts. nil limits them in memory, for this
+	// process, until it ends.
+	Limiter gate.LoginLimiter
+
+	// Close closes the store and the limiter, when no configuration uses
+	// them. nil if there is nothing to close. After an error that wraps
+	// store.ErrNotClosed, it is called again before the next Open and
+	// when the process exits.
+	Close func() error
+}
+
+const storeNamespace = "tollgate.stores"
+
+// addStores has what to add to a build for a store that it lacks.
+var addStores = map[string]string{"redis": "github.com/caddy-tollgate/tollgate/caddymodule/redis"}
+
+// checkStore refuses the name of a store that this Caddy does not have.
+func checkStore(name string) error {
+	var known []string
+	for _, m := range caddy.GetModules(storeNamespace) {
+		known = append(known, m.ID.Name())
+	}
+	switch add := addStores[name]; {
+	case slices.Contains(known, name):
+		return nil
+	case add != "":
+		return mistake("store", "this Caddy has no store %q: build one with xcaddy build --with %s", name, add)
+	}
+	return mistake("store", "unknown store %q: use %s", name, strings.Join(known, ", "))
+}
+
+// loadStore provisions the store of a configuration.
+func (a *App) loadStore(ctx caddy.Context) (StoreOpener, error) {
+	var named struct{ Module string }
+	if err := json.Unmarshal(a.StoreRaw, &named); err != nil {
+		return nil, fmt.Errorf("reading the store: %w", err)
+	}
+	if err := checkStore(named.Module); err != nil {
+		return nil, err
+	}
+	module, err := ctx.LoadModule(a, "StoreRaw")
+	if err != nil {
+		return nil, fmt.Errorf("loading the store: %w", err)
+	}
+	return module.(StoreOpener), nil
+}
