@@ -182,7 +182,7 @@ func TestMistakesOfCosts(t *testing.T) {
 		"negative":    {policy.EndpointConfig{Cost: -1}, "cost -1 is not from 1 to 10000"},
 		"too large":   {policy.EndpointConfig{Cost: policy.MaxCost + 1}, "cost 10001 is not from 1 to 10000"},
 		"both":        {policy.EndpointConfig{Cost: 2, CostMember: "items"}, "both cost and cost_member: use one of them"},
-		"GET":         {policy.EndpointConfig{CostMember: "items", Method: "GET"}, `the member "items" requires the method POST, PUT or PATCH, not "GET"`},
+		"GET":         {policy.EndpointConfig{CostMember: "items", Pattern: "GET /"}, `the member "items" requires the method POST, PUT or PATCH, not "GET"`},
 		"body alone":  {policy.EndpointConfig{CostBody: 5}, "cost_body requires cost_member"},
 		"body < 0":    {policy.EndpointConfig{CostMember: "items", CostBody: -1}, "cost_body -1 is not from 1 to 16777216 bytes"},
 		"body > most": {policy.EndpointConfig{CostMember: "items", CostBody: policy.MaxCostBody + 1}, "cost_body 16777217 is not from 1 to 16777216 bytes"},
