@@ -12,7 +12,6 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
-	"github.com/caddy-tollgate/tollgate/caddymodule/route"
 	"github.com/caddy-tollgate/tollgate/e2e/stack"
 	"github.com/caddy-tollgate/tollgate/upstream/api"
 )
@@ -37,13 +36,12 @@ func TestCaddyfileFitsUpstream(t *testing.T) {
 	if want := http.MethodGet + " /api/usage"; app.Usage != want {
 		t.Errorf("usage is at %q, want %q", app.Usage, want)
 	}
-	guard, err := route.NewGuard(app.Guard...)
-	if err != nil {
-		t.Fatal(err)
+	if want := []string{"/api/"}; !slices.Equal(app.Guard, want) {
+		t.Errorf("the guards are %q, want %q", app.Guard, want)
 	}
 	for _, r := range upstream {
-		if !guard.Covers(r.Path) {
-			t.Errorf("%s is outside of the guards", r.Path)
+		if !strings.HasPrefix(r.Path, "/api/") {
+			t.Errorf("%s is outside of the guard", r.Path)
 		}
 	}
 }
