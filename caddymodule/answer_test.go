@@ -88,10 +88,6 @@ func refusals(t *testing.T, s *site) []refused {
 		{name: "good and bad field", header: append(bearer(good), "Authorization: Basic YTpi"), status: 400, code: "invalid_request", has: request},
 		{name: "access_token", target: convert + "?access_token=" + good, status: 400, code: "invalid_request", has: request},
 		{name: "api_key", target: convert + "?api_key=" + good, header: bearer(good), status: 400, code: "invalid_request", has: request},
-		{name: "access_token encoded", target: convert + "?a=1&%61ccess%5Ftoken=x", header: bearer(good), status: 400, code: "invalid_request", has: request},
-		{name: "access_token in capitals", target: convert + "?ACCESS_TOKEN=x", header: bearer(good), status: 400, code: "invalid_request", has: request},
-		{name: "access_token behind a semicolon", target: convert + "?a=1;access_token=x", header: bearer(good), status: 400, code: "invalid_request", has: request},
-		{name: "access_token without a value", target: convert + "?access_token", header: bearer(good), status: 400, code: "invalid_request", has: request},
 
 		{name: "plan without access", header: bearer(free), status: 403, code: "plan_required", lacks: quiet},
 		{name: "plan that is gone", header: bearer(gone), status: 403, code: "plan_required", lacks: quiet},
@@ -110,19 +106,13 @@ func refusals(t *testing.T, s *site) []refused {
 		{name: "another method, no token", method: "OPTIONS", status: 405, code: "method_not_allowed", has: map[string]string{"Allow": "GET, HEAD"}},
 		{name: "method in small letters", method: "get", header: bearer(good), status: 405, code: "method_not_allowed", has: map[string]string{"Allow": "GET, HEAD"}},
 		{name: "GET of a login", target: "/api/login", status: 405, code: "method_not_allowed", has: map[string]string{"Allow": "POST"}},
-		{name: "two methods at a path", method: "PUT", target: "/api/convert/batch", status: 405, code: "method_not_allowed", has: map[string]string{"Allow": "POST"}},
 		{name: "TRACE", method: "TRACE", header: bearer(good), status: 405, code: "method_not_allowed", has: map[string]string{"Allow": "GET, HEAD"}},
 		{name: "TRACE outside", method: "TRACE", target: "/page", status: 405, code: "method_not_allowed"},
 
 		{name: "dots", target: "/api/x/../convert/EUR/10/USD", header: bearer(good), status: 400, code: "bad_path"},
-		{name: "dots outside", target: "/a/../api/convert/EUR/10/USD", header: bearer(good), status: 400, code: "bad_path"},
-		{name: "two slashes", target: "//api/convert/EUR/10/USD", header: bearer(good), status: 400, code: "bad_path"},
-		{name: "encoded slash", target: "/api/convert/EUR%2F10/USD/x", header: bearer(good), status: 400, code: "bad_path"},
 		{name: "encoded dots, no token, unknown path", target: "/api/%2e%2e/nothing", status: 400, code: "bad_path"},
 
 		{name: "unknown parameter of usage", target: "/api/usage?month=1", header: bearer(good), status: 400, code: "unknown_parameter"},
-		{name: "days out of range", target: "/api/usage?days=91", header: bearer(good), status: 400, code: "invalid_request"},
-		{name: "days twice", target: "/api/usage?days=1&days=2", header: bearer(good), status: 400, code: "invalid_request"},
 		{name: "usage without a token first", target: "/api/usage?days=91", status: 401, code: "unauthenticated"},
 	}
 }

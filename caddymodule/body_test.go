@@ -148,23 +148,6 @@ func TestLongBodyBehindTheGate(t *testing.T) {
 	}
 }
 
-// TestLongBodyInFrontOfTheGate: Caddy puts request_body in front of the gate. It
-// refuses an announced length itself, without a body. A body of unknown length
-// is refused when it is read, and the gate words that.
-func TestLongBodyInFrontOfTheGate(t *testing.T) {
-	s := start(t, impatient)
-	id, bearer := s.account(t, "starter", "convert")
-	line := "Authorization: Bearer " + bearer + "\r\n"
-	got := sendBody(t, s, batchPath, line+"Content-Length: 3000", strings.Repeat("x", 3000), true)
-	if n := s.used(t, id, "batch"); got.status != 413 || got.body != "" || n != 0 {
-		t.Errorf("announced: got %d %q, and counted %d, want 413, no body and 0", got.status, got.body, n)
-	}
-	got = sendBody(t, s, batchPath, line+"Transfer-Encoding: chunked", "bb8\r\n"+strings.Repeat("x", 3000)+"\r\n0\r\n\r\n", true)
-	if n := s.used(t, id, "batch"); got.status != 413 || got.code() != "body_too_large" || n != 1 {
-		t.Errorf("chunked: got %d %s, and counted %d, want 413 body_too_large and 1", got.status, got.body, n)
-	}
-}
-
 // TestBrokenBodyPassed leaves the wording to handle_errors.
 func TestBrokenBodyPassed(t *testing.T) {
 	s := start(t, setup{zone: calmZone(), more: "errors pass", behind: "reverse_proxy UPSTREAM\nhandle_errors {\nrespond \"mine {err.status_code}\"\n}"})

@@ -156,10 +156,5 @@ func (a *App) Publish(ctx context.Context, change event.Change) {
 	a.events.emitter.Publish(ctx, change)
 }
 
-// reached publishes the event of a quota. See gate.Reporter.
-func (a *App) reached(ctx context.Context, quota event.Quota) {
-	a.events.emitter.Reached(ctx, quota)
-}
-
 // Interface guard.
 var _ caddyevents.Handler = onStart(nil)

@@ -216,6 +216,9 @@ func TestUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := c.expectHealth(t, "control", api.Ready)
+	if limiter, err := app(t).Limiter(); err != nil || limiter == nil {
+		t.Errorf("the gate has no limiter for a store without one: %v", err)
+	}
 	s.fail(errors.New("writing /srv/gate/00001.log: no space left on device"))
 	c.becomes(t, "control", api.Unavailable)
 	for _, socket := range []string{"control", "admin"} {

@@ -46,9 +46,6 @@ func histogram(name, help string, buckets []float64) prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, Buckets: buckets})
 }
 
-// deliveryOutcomes are the outcomes of countDelivery.
-var deliveryOutcomes = []string{"delivered", "failed", "expired", "dropped"}
-
 // countDelivery counts n deliveries to the webhook: attempts that were
 // "delivered" or "failed", and events that were given up: "expired" after 24
 // hours, or "dropped" because too many waited or the store did not take them.
@@ -88,7 +85,7 @@ func newMeter(ctx caddy.Context, p *policy.Policy) (*meter, error) {
 	for o := range gate.LoginOutcomes {
 		m.logins[o] = logins.WithLabelValues(gate.LoginOutcome(o).String())
 	}
-	for _, outcome := range deliveryOutcomes {
+	for _, outcome := range []string{"delivered", "failed", "expired", "dropped"} {
 		deliveries.WithLabelValues(outcome)
 	}
 	return m, nil

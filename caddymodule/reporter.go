@@ -28,7 +28,7 @@ func (r reporter) Refused(account string, endpoint *policy.Endpoint, code string
 
 // Reached implements gate.Reporter.
 func (r reporter) Reached(ctx context.Context, quota event.Quota) {
-	r.reached(ctx, quota)
+	r.events.emitter.Reached(ctx, quota)
 }
 
 // FlushReports writes the refused calls that are in memory to the store, so

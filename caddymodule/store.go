@@ -52,20 +52,17 @@ type Backend struct {
 
 const storeNamespace = "tollgate.stores"
 
-// addStores has what to add to a build for a store that it lacks.
-var addStores = map[string]string{"redis": "github.com/caddy-tollgate/tollgate/caddymodule/redis"}
-
 // checkStore refuses the name of a store that this Caddy does not have.
 func checkStore(name string) error {
 	var known []string
 	for _, m := range caddy.GetModules(storeNamespace) {
 		known = append(known, m.ID.Name())
 	}
-	switch add := addStores[name]; {
+	switch {
 	case slices.Contains(known, name):
 		return nil
-	case add != "":
-		return mistake("store", "this Caddy has no store %q: build one with xcaddy build --with %s", name, add)
+	case name == "redis":
+		return mistake("store", "this Caddy has no store %q: build one with xcaddy build --with github.com/caddy-tollgate/tollgate/caddymodule/redis", name)
 	}
 	return mistake("store", "unknown store %q: use %s", name, strings.Join(known, ", "))
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
-	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 )
@@ -100,7 +99,5 @@ func (m *testStoreModule) Open() (caddymodule.Backend, error) {
 	if err != nil {
 		return caddymodule.Backend{}, err
 	}
-	return caddymodule.Backend{
-		Store: openTestStore{opened, test}, Limiter: login.NewLocal(opened), Close: opened.Close,
-	}, nil
+	return caddymodule.Backend{Store: openTestStore{opened, test}, Close: opened.Close}, nil
 }
