@@ -20,9 +20,7 @@ func TestDocumentListsRefusals(t *testing.T) {
 	s := stack.Start(t, stack.Shipped(t, "convert 1000\n", "convert 1\n", "rates 1000\n", "\n"))
 	_, text := s.Call("GET", "/openapi.json", "", nil)
 	document, err := openapi3.NewLoader().LoadFromData([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	refused := func(method, pattern, path, token, body string, status int, want string) {
 		t.Helper()
 		var content io.Reader

@@ -50,14 +50,10 @@ func shippedApp(t *testing.T) *caddymodule.App {
 	t.Helper()
 	t.Setenv("TOLLGATE_SECRET", stack.Secret)
 	adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(stack.Shipped(t)), map[string]any{"filename": "Caddyfile"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var config struct {
 		Apps struct{ Tollgate *caddymodule.App }
 	}
-	if err := json.Unmarshal(adapted, &config); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(adapted, &config))
 	return config.Apps.Tollgate
 }

@@ -20,17 +20,11 @@ const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8
 func dial(t *testing.T, s *stack.Stack) net.Conn {
 	t.Helper()
 	address, err := url.Parse(s.Address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.SetDeadline(time.Now().Add(time.Minute)))
 	return conn
 }
 
@@ -62,14 +56,10 @@ func breakForms(t *testing.T, form ...string) {
 						t.Fatal(err)
 					}
 					if c.ends {
-						if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-							t.Fatal(err)
-						}
+						must(t, conn.(*net.TCPConn).CloseWrite())
 					}
 					response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					text, err := io.ReadAll(response.Body)
 					if err != nil || response.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), says) {
 						t.Errorf("got %d %v %s, %v; want 400 with %s", response.StatusCode, response.Header, text, err, says)

@@ -71,26 +71,29 @@ func (g *gates) knowChanges(t *testing.T) {
 		rounds = 2002
 	}
 	for round := range rounds {
-		change := changes[round%len(changes)]
-		account := fmt.Sprintf("acc_%d", round)
-		key := g.account(t, account, "wide")
-		stop := make(chan struct{})
-		loads := g.loadOthers(t, key.Token, stop, "200", change.want)
-		for _, s := range g.all[1:] {
-			if got := ask(s, key.Token); got != "200" {
-				t.Errorf("round %d, %s: got %s before the change", round, change.name, got)
-			}
-		}
-		token := change.make(t, g.control[0], account, key)
-		for i, s := range g.all[1:] {
-			if got := ask(s, token); got != change.want {
-				t.Errorf("round %d, %s: gate %d answers %s, want %s", round, change.name, i+2, got, change.want)
-			}
-		}
-		close(stop)
-		loads()
-		if t.Failed() {
+		if g.knowChange(t, round); t.Failed() {
 			return
+		}
+	}
+}
+
+func (g *gates) knowChange(t *testing.T, round int) {
+	change := changes[round%len(changes)]
+	account := fmt.Sprintf("acc_%d", round)
+	key := g.account(t, account, "wide")
+	stop := make(chan struct{})
+	wait := g.loadOthers(t, key.Token, stop, "200", change.want)
+	defer wait() // also after a failure
+	defer close(stop)
+	for _, s := range g.all[1:] {
+		if got := ask(s, key.Token); got != "200" {
+			t.Errorf("round %d, %s: got %s before the change", round, change.name, got)
+		}
+	}
+	token := change.make(t, g.control[0], account, key)
+	for i, s := range g.all[1:] {
+		if got := ask(s, token); got != change.want {
+			t.Errorf("round %d, %s: gate %d answers %s, want %s", round, change.name, i+2, got, change.want)
 		}
 	}
 }

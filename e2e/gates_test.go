@@ -59,9 +59,7 @@ func startGates(t *testing.T, oldnew ...string) *gates {
 func (g *gates) add(t *testing.T, s *stack.Stack) {
 	t.Helper()
 	control, err := client.New(s.Control(), stack.Secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g.all, g.control = append(g.all, s), append(g.control, control)
 }
 
@@ -99,9 +97,7 @@ func (g *gates) account(t *testing.T, account, plan string, limits ...api.Limit)
 		t.Fatal(err)
 	}
 	key, err := g.control[0].CreateKey(t.Context(), account, api.KeyRequest{Name: "ci", Limits: limits})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return key
 }
 
@@ -213,9 +209,7 @@ func (g *gates) checkUsage(t *testing.T, account string, want int64) {
 	t.Helper()
 	for i, control := range g.control {
 		usage, err := control.Usage(t.Context(), account, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		limits := usage.Limits
 		for _, e := range usage.Endpoints {
 			if e.Endpoint == "rates" {

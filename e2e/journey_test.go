@@ -77,9 +77,7 @@ func admitLimit(t *testing.T, s *stack.Stack, token string) {
 	var ok, refused atomic.Int64
 	var group sync.WaitGroup
 	days, err := calendar.New(stack.CalmZone())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 50 {
 		group.Go(func() {
 			before := time.Now()

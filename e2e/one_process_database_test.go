@@ -73,9 +73,7 @@ func TestOneProcessPostgres(t *testing.T) {
 	}
 	stopDuringLogins(t, s)
 	db, err := sql.Open("pgx", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	eventually(t, "the connections to end", func() error {
 		var open int

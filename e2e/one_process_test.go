@@ -86,9 +86,7 @@ type reload struct {
 func reloads(t *testing.T, s *stack.Stack) []reload {
 	t.Helper()
 	text, err := os.ReadFile(s.Caddyfile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	changed := func(old, changed string) string {
 		if !strings.Contains(string(text), old) {
 			t.Fatalf("the Caddyfile has no %q", old)

@@ -170,22 +170,16 @@ type answer struct {
 func send(t *testing.T, s *stack.Stack, method, path, body, accept string) answer {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, s.Address+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	request.Header.Set("Accept", accept)
 	if body != "" {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return answer{response, string(text)}
 }
 
@@ -233,9 +227,7 @@ func TestPaceOverReload(t *testing.T) {
 		}
 	}
 	refused("at once")
-	if err := s.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Reload())
 	refused("after a reload")
 	if got := used(t, s, account, "convert"); got != 10 {
 		t.Errorf("counted %d, want 10", got)
@@ -254,17 +246,13 @@ func TestStopWithoutDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gate")
 	s := stack.Start(t, stack.Shipped(t, `"{$TOLLGATE_DATA:./data}/gate"`, dir))
 	newAccount(t, s, "gone@example.com", "starter")
-	if err := os.Rename(dir, dir+".away"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(dir, dir+".away"))
 	if code := s.StopCaddy(); code != caddy.ExitCodeFailedQuit {
 		t.Errorf("exit code %d, want %d", code, caddy.ExitCodeFailedQuit)
 	}
 	if !strings.Contains(s.Log(), "exiting with a store that cannot be closed") {
 		t.Error("the log does not contain the reason")
 	}
-	if err := os.Rename(dir+".away", dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(dir+".away", dir))
 	s.StartCaddy()
 }

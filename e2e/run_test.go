@@ -66,9 +66,7 @@ func run(t *testing.T, programs, rates, greeting string, flags ...string) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var out stack.Output
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	defer syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
@@ -92,9 +90,7 @@ func run(t *testing.T, programs, rates, greeting string, flags ...string) {
 	if got := running(t, cmd.Process.Pid); got != programs {
 		t.Errorf("the programs are %q, want %q", got, programs)
 	}
-	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT))
 	select {
 	case <-ended:
 	case <-time.After(time.Minute):
@@ -155,9 +151,7 @@ func walk(t *testing.T, address, logIn string) {
 	post := func(path string, form url.Values) string {
 		t.Helper()
 		response, err := browser.PostForm(address+path, form)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer response.Body.Close()
 		page, err := io.ReadAll(response.Body)
 		if err != nil || response.StatusCode != http.StatusOK {
@@ -193,9 +187,7 @@ func walk(t *testing.T, address, logIn string) {
 func running(t *testing.T, group int) string {
 	t.Helper()
 	processes, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var programs []string
 	for _, process := range processes {
 		text, err := os.ReadFile(process)

@@ -35,9 +35,7 @@ func TestSamples(t *testing.T) {
 			t.Run(path+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				file := filepath.Join(t.TempDir(), program[0])
-				if err := os.WriteFile(file, []byte(code+"\n"), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(file, []byte(code+"\n"), 0o600))
 				command := exec.Command(program[1], append(program[2:], file)...)
 				command.Env = append(os.Environ(), "BASE="+s.Address, "TOKEN="+token)
 				output, err := command.CombinedOutput()

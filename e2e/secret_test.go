@@ -22,14 +22,10 @@ func rotateSecret(t *testing.T, form ...string) {
 	control := func(secret string) int {
 		t.Helper()
 		r, err := http.NewRequest(http.MethodGet, s.Control()+"/tollgate/plans", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Header.Set("Authorization", "Bearer "+secret)
 		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer response.Body.Close()
 		return response.StatusCode
 	}
@@ -60,9 +56,7 @@ func rotateSecret(t *testing.T, form ...string) {
 	reload := func(secret string) {
 		t.Helper()
 		s.Configure(stack.Shipped(t, "secret {env.TOLLGATE_SECRET}", "secret "+secret))
-		if err := s.Reload(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Reload())
 	}
 
 	during("both secrets", func() { reload(next + ` "` + stack.Secret + `"`) })

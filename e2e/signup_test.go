@@ -19,15 +19,11 @@ func TestSignUpNeedsAPlan(t *testing.T) { stack.Forms(t, signUp) }
 func signUp(t *testing.T, form ...string) {
 	s := stack.Start(t, stack.Shipped(t), append(form, "TOLLGATE_SIGNUP=on", "TOLLGATE_SIGNUP_PLAN=free", "TOLLGATE_CONTACT=help@example.com")...)
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	browser := &http.Client{Jar: jar}
 	shows := func(response *http.Response, err error) string {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer response.Body.Close()
 		page, err := io.ReadAll(response.Body)
 		if err != nil || response.StatusCode != http.StatusOK {

@@ -186,12 +186,8 @@ func TestUpstreams(t *testing.T) {
 	works, sick, breaks := newServer(t), newServer(t), newServer(t)
 	sick.sick.Store(true)
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := dead.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, dead.Close())
 	site, gate := run(t, "upstreams.Caddyfile", strings.Join([]string{dead.Addr().String(), sick.address, breaks.address, works.address}, " "))
 	key := []string{"Authorization", "Bearer " + newKey(t, gate, "acc_1", "starter")}
 	orders := int64(0)
@@ -231,9 +227,7 @@ func TestUpstreams(t *testing.T) {
 	// The load balancer says who the client is, in the last address.
 	works.broken.Store(false)
 	restricted, err := gate.CreateKey(t.Context(), "acc_1", api.KeyRequest{Name: "restricted", Addresses: []string{"203.0.113.0/24"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for clients, want := range map[string]int{"203.0.113.9": 200, "198.51.100.1, 203.0.113.9": 200, "203.0.113.9, 198.51.100.1": 403} {
 		wantStatus(t, want, "GET", site+"/v1/orders/7", "", "Authorization", "Bearer "+restricted.Token, "X-Forwarded-For", clients)
 	}
@@ -285,9 +279,7 @@ func TestTokensInLogs(t *testing.T) {
 func loggers(t *testing.T, file, token string) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if strings.Contains(string(text), token) {
 		t.Fatalf("the log has the token: %s", text)
 	}

@@ -50,16 +50,12 @@ func TestShipped(t *testing.T) {
 	for i, file := range shipped {
 		var config any
 		adapted := adapt(t, file, read(t, file))
-		if err := json.Unmarshal(adapted, &config); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(adapted, &config))
 		if n := blank(config, []string{"reverse_proxy", "tollgate_upstream"}[i]); n != 1 {
 			t.Errorf("%s has %d handlers of its service, want 1", file, n)
 		}
 		text, err := json.Marshal(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		forms = append(forms, string(text))
 	}
 	if forms[0] != forms[1] {
@@ -76,9 +72,7 @@ func TestShipped(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(forms[0]), &config); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(forms[0]), &config))
 	for name, server := range config.Apps.HTTP.Servers {
 		if time.Duration(server.Idle) != 10*time.Second || server.Rate != 250 {
 			t.Errorf("%s: read_body_idle is %v %d, want 10s 250", name, time.Duration(server.Idle), server.Rate)
@@ -119,9 +113,7 @@ func blank(config any, handler string) (found int) {
 // of a Caddyfile.
 func TestDocumentation(t *testing.T) {
 	files, err := filepath.Glob("../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found := 0
 	for _, file := range append(files, "../README.md") {
 		for _, block := range blocks(read(t, file), "caddyfile") {
@@ -148,12 +140,8 @@ func TestConfigurationSideBySide(t *testing.T) {
 	var got, want struct {
 		Apps struct{ Tollgate any }
 	}
-	if err := json.Unmarshal(adapted, &got); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal([]byte(jsons[0]), &want); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(adapted, &got))
+	must(t, json.Unmarshal([]byte(jsons[0]), &want))
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the Caddyfile adapts to\n%s\nbut docs/configuration.md has\n%s", adapted, jsons[0])
 	}
@@ -178,9 +166,7 @@ func validate(t *testing.T, file, text string) {
 	t.Helper()
 	dir := t.TempDir()
 	const secret = "a secret of thirty-two characters"
-	if err := os.WriteFile(filepath.Join(dir, "tollgate"), []byte(secret+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "tollgate"), []byte(secret+"\n"), 0o600))
 	t.Setenv("TOLLGATE_SECRET", secret)
 	t.Setenv("TOLLGATE_OLD_SECRET", secret)
 	t.Setenv("TOLLGATE_WEBHOOK_SECRET", "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz")
@@ -191,9 +177,7 @@ func validate(t *testing.T, file, text string) {
 	t.Setenv("CREDENTIALS_DIRECTORY", dir)
 	t.Setenv("TOLLGATE_DATA", filepath.Join(dir, "data"))
 	var config caddy.Config
-	if err := json.Unmarshal(adapt(t, file, text), &config); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(adapt(t, file, text), &config))
 	if err := caddy.Validate(&config); err != nil {
 		t.Error(err)
 	}
@@ -205,9 +189,7 @@ func validate(t *testing.T, file, text string) {
 func adapt(t *testing.T, file, text string) []byte {
 	t.Helper()
 	adapted, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": file})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, w := range warnings {
 		t.Errorf("%s:%d: %s", w.File, w.Line, w.Message)
 	}
@@ -217,8 +199,6 @@ func adapt(t *testing.T, file, text string) []byte {
 func read(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }

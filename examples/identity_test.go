@@ -17,9 +17,7 @@ var claims = []string{"Remote-User", "alice", "X-User", "alice", "Tollgate-Accou
 func TestIdentity(t *testing.T) {
 	for name, password := range map[string]string{"ALICE_PASSWORD_HASH": "wonderland", "BOB_PASSWORD_HASH": "builder"} {
 		hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Setenv(name, string(hash))
 	}
 	site, gate := run(t, "identity.Caddyfile", mirror(t, "Authorization"))

@@ -58,9 +58,7 @@ func TestWebSocket(t *testing.T) {
 	var first *websocket.Conn
 	for _, options := range []*websocket.DialOptions{header, page} {
 		conn, _, err := websocket.Dial(t.Context(), site+"/v1/chat", options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { conn.CloseNow() })
 		if got := <-protocols; conn.Subprotocol() != "chat" || !slices.Equal(got, []string{"chat"}) {
 			t.Errorf("the service got the subprotocols %q, the client %q, want chat", got, conn.Subprotocol())
@@ -76,13 +74,9 @@ func TestWebSocket(t *testing.T) {
 	if err != nil || len(keys) != 1 {
 		t.Fatalf("the account has the keys %v, %v", keys, err)
 	}
-	if err := gate.RevokeKey(t.Context(), "acc_1", keys[0].ID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, gate.RevokeKey(t.Context(), "acc_1", keys[0].ID))
 	refused(page, 401)
-	if err := first.Write(t.Context(), websocket.MessageText, []byte("still open")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Write(t.Context(), websocket.MessageText, []byte("still open")))
 	if _, got, err := first.Read(t.Context()); string(got) != "still open" || err != nil {
 		t.Errorf("after the revocation: got %q, %v", got, err)
 	}
@@ -122,9 +116,7 @@ func TestGRPC(t *testing.T) {
 	})
 	connection, err := grpc.NewClient("localhost:"+ports[0], grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: pool})),
 		grpc.WithDefaultCallOptions(grpc.ForceCodec(echo{}), grpc.WaitForReady(true)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { connection.Close() })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -37,9 +37,7 @@ func TestPHP(t *testing.T) {
 	php := phpCGI(t)
 	root := t.TempDir()
 	for file, text := range map[string]string{"index.php": application, "logo.svg": "<svg/>"} {
-		if err := os.WriteFile(filepath.Join(root, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(root, file), []byte(text), 0o600))
 	}
 	service := startPHP(t, php)
 	t.Setenv("PHP_ROOT", root)
@@ -103,21 +101,15 @@ func phpCGI(t *testing.T) string {
 func startPHP(t *testing.T, php string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer listener.Close()
 	inherited, err := listener.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer inherited.Close()
 	var out bytes.Buffer
 	command := exec.Command(php, "-n", "-d", "session.save_path="+t.TempDir())
 	command.Stdin, command.Stdout, command.Stderr = inherited, &out, &out
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, command.Start())
 	t.Cleanup(func() {
 		if err := command.Process.Kill(); err != nil {
 			t.Error(err)

@@ -51,18 +51,12 @@ func load(t *testing.T, file, site, service string, change func(config map[strin
 		text += "http://" + control + " {\n\ttollgate_control\n}\n"
 	}
 	var config map[string]any
-	if err := json.Unmarshal(adapt(t, file, text), &config); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(adapt(t, file, text), &config))
 	member(config, "admin")["disabled"] = true
 	change(config)
 	loaded, err := json.Marshal(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := caddy.Load(loaded, true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, caddy.Load(loaded, true))
 	t.Cleanup(func() {
 		if err := caddy.Stop(); err != nil {
 			t.Error(err)
@@ -93,9 +87,7 @@ func newKey(t *testing.T, gate *client.Client, account, plan string) (token stri
 		t.Fatal(err)
 	}
 	key, err := gate.CreateKey(t.Context(), account, api.KeyRequest{Name: "ci"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return key.Token
 }
 
@@ -111,9 +103,7 @@ func exhaust(t *testing.T, gate *client.Client, account, endpoint string, calls 
 func used(t *testing.T, gate *client.Client, account, endpoint string) int64 {
 	t.Helper()
 	usage, err := gate.Usage(t.Context(), account, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range usage.Endpoints {
 		if e.Endpoint == endpoint {
 			return e.Used
@@ -128,21 +118,15 @@ func used(t *testing.T, gate *client.Client, account, endpoint string) int64 {
 func ask(t *testing.T, method, url, body string, fields ...string) (*http.Response, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := 0; i < len(fields); i += 2 {
 		request.Header.Add(fields[i], fields[i+1])
 	}
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return response, string(answer)
 }
 
@@ -187,4 +171,12 @@ func decode[T any](t *testing.T, text string) (value T) {
 		t.Errorf("decoding %.200q: %v", text, err)
 	}
 	return value
+}
+
+// must fails a test.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -38,15 +38,11 @@ func TestSelfService(t *testing.T) {
 	upstream.Start()
 
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	person := &http.Client{Jar: jar}
 	page := func(response *http.Response, err error) string {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer response.Body.Close()
 		text, err := io.ReadAll(response.Body)
 		if err != nil || response.StatusCode != http.StatusOK {
@@ -86,21 +82,15 @@ func serveAccounts(t *testing.T, site string, gate *client.Client) http.Handler 
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	a, err := app.Open(t.Context(), app.Options{Directory: t.TempDir(), Control: gate, Logger: logger})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := a.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	check, err := app.CheckAssertions(stack.Secret, site, gate, logger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	handler, err := a.Handler(app.Site{Address: site, Timezone: "UTC", SignUp: "free", NoRates: true, Name: "Weather API", Check: check})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return handler
 }

@@ -78,13 +78,9 @@ func TestDebianCallsSystemd(t *testing.T) {
 	need(t, "dpkg", "dpkg-query", "ldd")
 	deb, r := packaged(t, "tollgate_*.deb"), newRoot(t)
 	// systemd cannot run here.
-	if err := os.MkdirAll(r.path("run/systemd/system"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(r.path("run/systemd/system"), 0o755))
 	r.write(t, "usr/bin/systemctl", "#!/bin/sh\necho \"$@\" >>/tmp/calls\n[ \"$1\" != try-restart ]\n")
-	if err := os.Chmod(r.path("usr/bin/systemctl"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(r.path("usr/bin/systemctl"), 0o755))
 	r.dpkg(t, "--install", deb)
 	if out := r.dpkg(t, "--install", deb); !strings.Contains(out, "a service did not restart") {
 		t.Errorf("an upgrade does not say that a service did not restart:\n%s", out)
@@ -130,18 +126,12 @@ func (r root) configure(t *testing.T) (address string) {
 func (r root) serve(t *testing.T, address string) (stop func()) {
 	t.Helper()
 	// systemd makes it: RuntimeDirectory.
-	if err := os.Mkdir(r.path("run/tollgate"), 0o750); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(r.path("run/tollgate"), 0o750))
 	entry := r.path("var/lib/tollgate")
 	info, err := os.Stat(entry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	owner := info.Sys().(*syscall.Stat_t)
-	if err := os.Chown(r.path("run/tollgate"), int(owner.Uid), int(owner.Gid)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chown(r.path("run/tollgate"), int(owner.Uid), int(owner.Gid)))
 	var commands []*exec.Cmd
 	for _, unit := range units {
 		cmd := r.command(t, r.setting(t, unit, "User"), r.setting(t, unit, "ExecStart"))
@@ -202,9 +192,7 @@ func (r root) nameOperators(t *testing.T) {
 	var page struct {
 		Audit []struct{ Actor struct{ ID string } }
 	}
-	if err := json.Unmarshal([]byte(output(t, r.command(t, "root", "/usr/bin/tollgate-caddy tollgate audit --account operated --json"))), &page); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(output(t, r.command(t, "root", "/usr/bin/tollgate-caddy tollgate audit --account operated --json"))), &page))
 	var got []string
 	for _, entry := range page.Audit {
 		got = append(got, entry.Actor.ID)
@@ -234,9 +222,7 @@ func logInAndCall(t *testing.T, address, email, password string) {
 func call(t *testing.T, method, url, token, body string) (status int, text string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
@@ -244,14 +230,10 @@ func call(t *testing.T, method, url, token, body string) (status int, text strin
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer response.Body.Close()
 	data, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return response.StatusCode, string(data)
 }
 
@@ -292,9 +274,7 @@ func await(t *testing.T, url string) {
 	defer cancel()
 	for {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		response, err := http.DefaultClient.Do(request)
 		if err == nil {
 			response.Body.Close()

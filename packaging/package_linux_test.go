@@ -36,9 +36,7 @@ var build = sync.OnceValue(func() error {
 // packaged makes dist, and returns the path of its only file of this pattern.
 func packaged(t *testing.T, pattern string) string {
 	t.Helper()
-	if err := build(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, build())
 	files, err := filepath.Glob(filepath.Join(dist, pattern))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%s has %q (%v), want one %s", dist, files, err, pattern)
@@ -50,15 +48,11 @@ func packaged(t *testing.T, pattern string) string {
 func TestBinaries(t *testing.T) {
 	t.Parallel()
 	sums, err := os.ReadFile(packaged(t, "SHA256SUMS"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, pattern := range []string{"tollgate-caddy_" + version + "_linux_*", "tollgate-upstream_" + version + "_linux_*", "tollgate_" + version + "_*.deb"} {
 		file := packaged(t, pattern)
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sum := sha256.Sum256(data)
 		if line := hex.EncodeToString(sum[:]) + "  " + filepath.Base(file) + "\n"; !bytes.Contains(sums, []byte(line)) {
 			t.Errorf("SHA256SUMS has no line %q:\n%s", line, sums)
@@ -67,9 +61,7 @@ func TestBinaries(t *testing.T) {
 			continue
 		}
 		program, err := elf.NewFile(bytes.NewReader(data))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if libraries, err := program.ImportedLibraries(); len(libraries) > 0 {
 			t.Errorf("%s needs the libraries %q (%v), want none", file, libraries, err)
 		}
@@ -116,4 +108,12 @@ func do(t *testing.T, name string, args ...string) string {
 		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 	}
 	return string(out)
+}
+
+// must fails a test.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

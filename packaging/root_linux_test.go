@@ -31,18 +31,12 @@ var library = regexp.MustCompile(`(?m)(/\S+) \(0x`)
 func newRoot(t *testing.T) root {
 	t.Helper()
 	r := root(t.TempDir())
-	if err := os.Chmod(string(r), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(string(r), 0o755))
 	for _, dir := range []string{"dev", "etc", "tmp", "run", "usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "var/lib/dpkg/info", "var/lib/dpkg/updates"} {
-		if err := os.MkdirAll(r.path(dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(r.path(dir), 0o755))
 	}
 	for _, dir := range []string{"bin", "sbin", "lib", "lib64"} {
-		if err := os.Symlink("usr/"+dir, r.path(dir)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink("usr/"+dir, r.path(dir)))
 	}
 	// getent and useradd load these by themselves.
 	files := slices.Clone(tools)
@@ -60,12 +54,8 @@ func newRoot(t *testing.T) root {
 		r.copy(t, file)
 	}
 	for device, minor := range map[string]int{"null": 3, "urandom": 9} {
-		if err := syscall.Mknod(r.path("dev", device), syscall.S_IFCHR|0o666, 1<<8|minor); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(r.path("dev", device), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Mknod(r.path("dev", device), syscall.S_IFCHR|0o666, 1<<8|minor))
+		must(t, os.Chmod(r.path("dev", device), 0o666))
 	}
 	r.write(t, "etc/passwd", "root:x:0:0:root:/root:/bin/sh\n")
 	r.write(t, "etc/group", "root:x:0:\n")
@@ -82,40 +72,28 @@ func (r root) path(elements ...string) string {
 func (r root) copy(t *testing.T, file string) {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(r.path(filepath.Dir(file)), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(r.path(file), data, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.MkdirAll(r.path(filepath.Dir(file)), 0o755))
+	must(t, os.WriteFile(r.path(file), data, 0o755))
 }
 
 func (r root) read(t *testing.T, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(r.path(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(data)
 }
 
 func (r root) write(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(r.path(file), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(r.path(file), []byte(text), 0o644))
 }
 
 // mode returns the mode of a file, and the name of its group.
 func (r root) mode(t *testing.T, file string) (fs.FileMode, string) {
 	t.Helper()
 	info, err := os.Stat(r.path(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gid := strconv.FormatUint(uint64(info.Sys().(*syscall.Stat_t).Gid), 10)
 	return info.Mode().Perm(), r.entry(t, "etc/group", 2, gid)[0]
 }
@@ -137,9 +115,7 @@ func (r root) files(t *testing.T) (all []string) {
 		all = append(all, name)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -172,13 +148,9 @@ func (r root) command(t *testing.T, user, line string, env ...string) *exec.Cmd 
 	if user != "root" {
 		entry := r.entry(t, "etc/passwd", 0, user)
 		uid, err := strconv.ParseUint(entry[2], 10, 32)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		gid, err := strconv.ParseUint(entry[3], 10, 32)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	}
 	return cmd

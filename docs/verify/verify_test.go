@@ -67,9 +67,7 @@ func TestUnknownKeysFetchOnce(t *testing.T) {
 	t.Parallel()
 	gate := controltest.New(t)
 	address, err := url.Parse(gate.Serve(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var input strings.Builder
 	good := signer(t, controltest.Secret).Call([32]byte{}, host, assertion.Caller{Account: "acc_1", Plan: "starter", Key: "key_1"}, time.Now())
 	fmt.Fprintln(&input, good)
@@ -156,13 +154,9 @@ func assertions(t *testing.T, public assertion.PublicKey) (given, want map[strin
 func signer(t *testing.T, secret string) *assertion.Signer {
 	t.Helper()
 	key, err := assertion.NewKey(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	made, err := assertion.NewSigner(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return made
 }
 
@@ -171,17 +165,11 @@ func symmetric(t *testing.T, public assertion.PublicKey, key, payload []byte) st
 	t.Helper()
 	with := jose.SigningKey{Algorithm: jose.HS256, Key: jose.JSONWebKey{Key: key, KeyID: public.ID}}
 	made, err := jose.NewSigner(with, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	object, err := made.Sign(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := object.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }
 
@@ -208,15 +196,9 @@ func nodeVerifier(t *testing.T) []string {
 	modules := npmtest.Install(t, "jose@"+joseVersion)
 	folder := t.TempDir()
 	text, err := os.ReadFile("verify.mjs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "verify.mjs"), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(modules, filepath.Join(folder, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(folder, "verify.mjs"), text, 0o600))
+	must(t, os.Symlink(modules, filepath.Join(folder, "node_modules")))
 	return []string{"node", filepath.Join(folder, "verify.mjs")}
 }
 
@@ -262,4 +244,12 @@ func run(t *testing.T, limit time.Duration, stdin string, command ...string) str
 		t.Fatalf("%s: %v\n%s%s", filepath.Base(command[0]), err, out, complaints.String())
 	}
 	return string(out)
+}
+
+// must fails a test.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

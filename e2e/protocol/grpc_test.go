@@ -63,9 +63,7 @@ func grpcs(t *testing.T) protocol {
 			t.Run("the service dies in the middle", func(t *testing.T) {
 				a := s.account(t, "large")
 				stream, err := client.StreamingOutputCall(a.metadata(t), &testgrpc.StreamingOutputCallRequest{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if _, err := stream.Recv(); err != nil {
 					t.Fatal(err)
 				}
@@ -93,9 +91,7 @@ type grpcService struct {
 func newGRPC(t *testing.T, secured credentials.TransportCredentials) *grpcService {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &grpcService{Server: grpc.NewServer(grpc.Creds(secured)), address: listener.Addr().String(), arrived: make(chan struct{})}
 	testgrpc.RegisterTestServiceServer(s, s)
 	ended := make(chan error, 1)
@@ -116,9 +112,7 @@ func certify(t *testing.T) (behind string) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
 	file := filepath.Join(t.TempDir(), "root.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 	s := newGRPC(t, credentials.NewServerTLSFromCert(&server.TLS.Certificates[0]))
 	return fmt.Sprintf("reverse_proxy https://%s {\ntransport http {\ntls_trust_pool file %s\n}\n}", s.address, file)
 }
@@ -171,9 +165,7 @@ var trailer = metadata.Pairs("served-by", "test")
 func dialGRPC(t *testing.T, address string, secured credentials.TransportCredentials) testgrpc.TestServiceClient {
 	t.Helper()
 	connection, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(secured))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { connection.Close() })
 	return testgrpc.NewTestServiceClient(connection)
 }
@@ -193,14 +185,10 @@ func callDuplex(t *testing.T, s *site, client testgrpc.TestServiceClient) {
 	a := s.account(t, "large")
 	ctx := a.metadata(t)
 	stream, err := client.FullDuplexCall(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range 10 {
 		text := fmt.Sprint("message ", i)
-		if err := stream.Send(&testgrpc.StreamingOutputCallRequest{Payload: payload(text)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, stream.Send(&testgrpc.StreamingOutputCallRequest{Payload: payload(text)}))
 		out, err := stream.Recv()
 		if err != nil || string(out.GetPayload().GetBody()) != text {
 			t.Fatalf("got %v, %v, want %s", out, err, text)
@@ -209,9 +197,7 @@ func callDuplex(t *testing.T, s *site, client testgrpc.TestServiceClient) {
 			a.revoke(t)
 		}
 	}
-	if err := stream.CloseSend(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stream.CloseSend())
 	_, err = stream.Recv()
 	wantStatus(t, err, codes.DataLoss, "a status of the service")
 	if len(stream.Trailer()["served-by"]) != 1 {

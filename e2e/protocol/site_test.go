@@ -164,9 +164,7 @@ func start(t *testing.T, endpoints []endpoint) *site {
 func (s *site) trust(t *testing.T) {
 	t.Helper()
 	response, err := http.Get(s.Admin() + "/pki/ca/local")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer response.Body.Close()
 	var authority struct {
 		Root string `json:"root_certificate"`
@@ -234,9 +232,7 @@ func (s *site) account(t *testing.T, plan string) *account {
 		t.Fatalf("account %s: %v", a.id, err)
 	}
 	key, err := s.control.CreateKey(t.Context(), a.id, api.KeyRequest{Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a.key, a.token = key.ID, key.Token
 	return a
 }
@@ -244,18 +240,14 @@ func (s *site) account(t *testing.T, plan string) *account {
 // revoke revokes the key.
 func (a *account) revoke(t *testing.T) {
 	t.Helper()
-	if err := a.control.RevokeKey(t.Context(), a.id, a.key); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.control.RevokeKey(t.Context(), a.id, a.key))
 }
 
 // expect checks the count of an endpoint.
 func (a *account) expect(t *testing.T, endpoint string, want int64) {
 	t.Helper()
 	usage, err := a.control.Usage(t.Context(), a.id, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range usage.Endpoints {
 		if e.Endpoint == endpoint {
 			if e.Used != want {
@@ -292,9 +284,7 @@ func (a *account) open(ctx context.Context, t *testing.T, c httpClient, method, 
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	t.Cleanup(cancel)
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if a.token != "" {
 		request.Header.Set("Authorization", "Bearer "+a.token)
 	}
@@ -302,9 +292,7 @@ func (a *account) open(ctx context.Context, t *testing.T, c httpClient, method, 
 		request.Header.Set(header[i], header[i+1])
 	}
 	response, err := c.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { response.Body.Close() })
 	return response
 }
@@ -314,9 +302,7 @@ func (a *account) call(t *testing.T, c httpClient, method, path string, body io.
 	t.Helper()
 	response := a.open(t.Context(), t, c, method, path, body, header...)
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return response, string(text)
 }
 
@@ -328,5 +314,13 @@ func unreachable(t *testing.T, response *http.Response, text, endpoint string) {
 	}
 	if want := fmt.Sprintf(`"%s";r=%d;`, endpoint, limit); !strings.HasPrefix(response.Header.Get("RateLimit"), want) {
 		t.Errorf("got RateLimit %q, want %s", response.Header.Get("RateLimit"), want)
+	}
+}
+
+// must fails a test.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -72,9 +72,7 @@ func sockets(t *testing.T) protocol {
 func talkOverQUIC(t *testing.T, s *site, path string) {
 	a := s.account(t, "large")
 	conn, err := quic.DialAddr(t.Context(), strings.TrimPrefix(s.secure, "https://"), &tls.Config{RootCAs: s.roots, NextProtos: []string{http3.NextProtoH3}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := conn.CloseWithError(0, ""); err != nil {
 			t.Errorf("closing the connection: %v", err)
@@ -90,19 +88,13 @@ func talkOverQUIC(t *testing.T, s *site, path string) {
 		{path, bearer, 200}, {path, nil, 401}, {path + "/closed", bearer, 400}, {"/api/other", bearer, 404}, {"/open/socket", nil, 200},
 	} {
 		stream, err := client.OpenRequestStream(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodConnect, s.secure+c.path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Proto = "websocket"
 		r.Header = http.Header{"Sec-Websocket-Version": {"13"}}
 		maps.Copy(r.Header, c.header)
-		if err := stream.SendRequestHeader(r); err != nil {
-			t.Fatal(err)
-		}
+		must(t, stream.SendRequestHeader(r))
 		response, err := stream.ReadResponse()
 		if err != nil || response.StatusCode != c.status {
 			t.Fatalf("%s: got %v, %v, want %d", c.path, response, err, c.status)
@@ -147,9 +139,7 @@ func (a *account) socket(t *testing.T, c httpClient, path string) (*websocket.Co
 func talk(t *testing.T, s *site, c httpClient, path string) {
 	a := s.account(t, "large")
 	conn, response, err := a.socket(t, c, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if limits := response.Header.Get("RateLimit"); !strings.HasPrefix(limits, `"socket";r=999;`) {
 		t.Errorf("got RateLimit %q", limits)
 	}
@@ -164,9 +154,7 @@ func talk(t *testing.T, s *site, c httpClient, path string) {
 	if _, response, err := a.socket(t, c, path); err == nil || response == nil || response.StatusCode != http.StatusUnauthorized {
 		t.Errorf("got %v (%v) with a revoked key", response, err)
 	}
-	if err := conn.Write(t.Context(), websocket.MessageText, []byte("die")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.Write(t.Context(), websocket.MessageText, []byte("die")))
 	if _, message, err := conn.Read(t.Context()); err == nil {
 		t.Errorf("got %q of a dead service", message)
 	}
