@@ -28,19 +28,13 @@ func TestExplain(t *testing.T) {
 		step   string
 	}{
 		{currencies + "&account=acc_2", nil, nil, "proxy"},
-		{currencies + "&key=" + narrow, nil, nil, "proxy"}, // as from an allowed address
 		{currencies + "&key=" + narrow + "&from=203.0.113.9", nil, nil, "proxy"},
-		{currencies + "&key=" + narrow + "&account=acc_1&from=::ffff:203.0.113.9", nil, nil, "proxy"},
 		{currencies + "&key=" + narrow + "&from=198.51.100.1", 403., "address_not_allowed", "address"},
-		{convert + "&key=" + narrow, 403., "insufficient_scope", "entitlement"},
 		{convert + "&key=" + revoked, 401., "invalid_token", "token"},
 		{convert + "&account=acc_1", 429., "quota_exceeded", "quota"},
-		{convert + "&account=acc_2", nil, nil, "proxy"},
 		{convert + "&account=acc_3", 401., "invalid_token", "token"},
 		{convert, 401., "unauthenticated", "token"},
 		{"&target=/api//currencies", 400., "bad_path", "path"},
-		{"&target=/api/nothing", 404., "not_found", "route"},
-		{"&target=/elsewhere", nil, nil, "proxy"},
 	} {
 		got := g.must(t, http.StatusOK, "GET", "/tollgate/explain?method=GET"+test.query, "")
 		steps := got["steps"].([]any)
@@ -65,8 +59,6 @@ func TestExplain(t *testing.T) {
 		convert + "&key=key_0":                   {http.StatusNotFound, "not_found"},
 		convert + "&account=acc_2&key=" + narrow: {http.StatusNotFound, "not_found"},
 		convert + "&from=home":                   {http.StatusBadRequest, "invalid_address"},
-		"&target=/a%0D%0AHost:x":                 {http.StatusBadRequest, "invalid_request"},
-		"&target=/%25zz":                         {http.StatusBadRequest, "invalid_request"},
 		"":                                       {http.StatusBadRequest, "invalid_request"},
 	} {
 		g.refused(t, want.status, want.code, "GET", "/tollgate/explain?method=GET"+query, "")

@@ -3,6 +3,7 @@ package control_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -245,6 +246,26 @@ func TestFreePlanWithAccess(t *testing.T) {
 	if got := g.must(t, http.StatusOK, "GET", "/tollgate/accounts/acc_1", "")["plan"]; got != "free" {
 		t.Errorf("plan: got %v", got)
 	}
+}
+
+// An account with as many keys as it may have gets no more, and a rotation needs
+// no room.
+func TestTooManyKeys(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.account(t, "acc_1", "starter")
+	keys := make([]store.StoredKey, store.MaxLiveKeys)
+	for i := range keys {
+		name := fmt.Sprintf("key_%016d", i)
+		keys[i] = store.StoredKey{Key: store.Key{ID: name, Account: "acc_1", Kind: token.Key, Name: name, CreatedAt: g.Now()}, Hash: token.Foreign(name)}
+	}
+	if err := errors.Join(g.Opened().CreateKeys(t.Context(), keys)...); err != nil {
+		t.Fatal(err)
+	}
+	g.refused(t, http.StatusConflict, "too_many_keys", "POST", keysPath, `{"name":"one more"}`)
+	g.refused(t, http.StatusConflict, "too_many_keys", "POST", keysPath+"/"+keys[0].ID+"/rotate", `{"overlap":"1h"}`)
+	g.must(t, http.StatusCreated, "POST", keysPath+"/"+keys[0].ID+"/rotate", "")
+	g.issue(t, `{"kind":"login"}`) // does not count
 }
 
 func TestRevokeKey(t *testing.T) {

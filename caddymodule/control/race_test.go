@@ -15,7 +15,7 @@ import (
 
 // pause pauses after an account or a key is read, so that changes overlap.
 func pause(step string, err error) error {
-	for n := 0; n < 1000 && (step == "Account" || step == "Key"); n++ {
+	for n := 0; n < 100 && (step == "Account" || step == "Key"); n++ {
 		runtime.Gosched()
 	}
 	return err

@@ -110,18 +110,24 @@ func TestFindAccounts(t *testing.T) {
 	}
 }
 
-// TestReportRefusals: invalid parameters are refused.
+// TestReportRefusals: invalid parameters are refused, valid ones answered.
 func TestReportRefusals(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
 	for _, target := range []string{
 		"audit?since=yesterday", "audit?account=..", "audit?after=x", "refused?after=!", "refused?after=YQ", "refused?days=401",
+		"usage/counts", "usage/counts?day=", "usage/counts?day=today", "usage/counts?day=2126-02-30", "usage/counts?day=2126-11-20&limit=0",
 		"usage/top?days=0", "usage/top?days=91", "usage/top?limit=1001", "accounts?limit=0", "accounts?limit=1001", "accounts?limit=x", "accounts?limit=",
 		"accounts?after=", "accounts?limit=1&limit=2", "accounts?after=" + strings.Repeat("x", 65),
 	} {
 		g.refused(t, http.StatusBadRequest, "invalid_request", "GET", "/tollgate/"+target, "")
 	}
 	g.refused(t, http.StatusBadRequest, "unknown_parameter", "GET", "/tollgate/accounts?page=2", "")
+	g.account(t, "acc_1", "starter")
+	g.take(t, "convert", 1)
+	g.must(t, http.StatusOK, "GET", "/tollgate/usage/counts?day=2126-11-20&limit=1", "") // as documented
+	g.must(t, http.StatusOK, "GET", "/tollgate/usage/top", "")
+	g.must(t, http.StatusNoContent, "DELETE", "/tollgate/accounts/acc_1", "")
 	if got := g.call(t, "GET", "/tollgate/accounts", "").Body.String(); got != `{"accounts":[],"next":null}`+"\n" {
 		t.Errorf("none: got %s", got)
 	}

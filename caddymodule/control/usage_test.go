@@ -100,41 +100,6 @@ func TestResetUsage(t *testing.T) {
 	}
 }
 
-// TestUsageOfKeys checks that the document has the limits of the live keys,
-// and that a reset also gives the calls back to them.
-func TestUsageOfKeys(t *testing.T) {
-	t.Parallel()
-	g := newGate(t)
-	g.account(t, "acc_1", "starter")
-	g.issue(t, `{"name":"without"}`)
-	key := g.issue(t, `{"name":"ci","limits":[{"endpoint":"convert","period":"day","limit":5}]}`)
-	revoked := g.issue(t, `{"name":"revoked","limits":[{"endpoint":"convert","period":"day","limit":5}]}`)
-	g.must(t, http.StatusNoContent, "DELETE", keysPath+"/"+revoked.ID, "")
-	g.must(t, http.StatusOK, "PUT", limitsPath+"/convert/month", `{"limit":3}`)
-	call := store.Call{Account: "acc_1", Key: key.ID, Endpoint: "convert", Day: g.Policy().Calendar.At(g.Now()).Day, At: g.Now(), Cost: 2}
-	if ok, err := g.Opened().Take(t.Context(), call, nil, nil); !ok || err != nil {
-		t.Fatalf("taking a call: %v, %v", ok, err)
-	}
-	limit := func(period string, limit, used float64, resets string) map[string]any {
-		return map[string]any{"period": period, "limit": limit, "used": used, "remaining": limit - used, "resets_at": resets}
-	}
-	const midnight, monthEnd = "2126-11-21T00:00:00+01:00", "2126-12-01T00:00:00+01:00"
-	for _, used := range []float64{2, 0} {
-		document := g.must(t, http.StatusOK, "GET", usagePath, "")
-		own := limit("day", 5, used, midnight)
-		own["endpoint"] = "convert"
-		want := []any{map[string]any{"id": key.ID, "name": "ci", "limits": []any{own}}}
-		if diff := cmp.Diff(want, document["keys"]); diff != "" {
-			t.Errorf("keys (-want +got):\n%s", diff)
-		}
-		want = []any{limit("day", 1000, used, midnight), limit("month", 3, used, monthEnd)}
-		if diff := cmp.Diff(want, document["endpoints"].([]any)[1].(map[string]any)["limits"]); diff != "" {
-			t.Errorf("limits of convert (-want +got):\n%s", diff)
-		}
-		g.must(t, http.StatusNoContent, "DELETE", usagePath+"?endpoint=convert", "")
-	}
-}
-
 // TestGetKeyUsage: the calls of a key by day, with those of the keys that it
 // replaces.
 func TestGetKeyUsage(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -18,6 +19,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest/memstore"
 )
 
 var key = bytes.Repeat([]byte("k"), 32)
@@ -98,60 +100,70 @@ func eventually(t *testing.T, what string, condition func() bool) {
 // store.
 func TestOnce(t *testing.T) {
 	t.Parallel()
-	db := open(t)
-	var emitted []string
-	month, other := quota("acc_1", 80), quota("acc_1", 80)
-	month.Period, other.Endpoint = store.Month, store.All
-	quotas := []event.Quota{quota("acc_1", 80), quota("acc_1", 90), quota("acc_1", 0), quota("acc_2", 80), month, other}
-	var group sync.WaitGroup
-	for range 2 {
-		e := emitter(t, from(db), &emitted)
-		for range 5 {
-			for _, q := range quotas {
-				group.Go(func() { e.Reached(t.Context(), q) })
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		var emitted []string
+		month, other := quota("acc_1", 80), quota("acc_1", 80)
+		month.Period, other.Endpoint = store.Month, store.All
+		quotas := []event.Quota{quota("acc_1", 80), quota("acc_1", 90), quota("acc_1", 0), quota("acc_2", 80), month, other}
+		var group sync.WaitGroup
+		for range 2 {
+			e := emitter(t, from(db), &emitted)
+			for range 5 {
+				for _, q := range quotas {
+					group.Go(func() { e.Reached(t.Context(), q) })
+				}
 			}
+			group.Wait()
 		}
-		group.Wait()
-	}
-	if len(emitted) != len(quotas) || len(queued(t, db)) != len(quotas) {
-		t.Errorf("got %v, want %d events", emitted, len(quotas))
-	}
+		if len(emitted) != len(quotas) || len(queued(t, db)) != len(quotas) {
+			t.Errorf("got %v, want %d events", emitted, len(quotas))
+		}
+	})
 }
 
 func TestID(t *testing.T) {
 	t.Parallel()
-	db := open(t)
-	q := event.Quota{
-		Account: "acc_1", Plan: "starter", Endpoint: "convert", Period: store.Day, Limit: 10, Used: 10,
-		Start: time.Unix(1_790_000_000, 0), End: time.Unix(1_790_086_400, 0).UTC(), At: time.Unix(1_790_000_100, 0),
-	}
-	var emitted []string
-	emitter(t, from(db), &emitted).Reached(t.Context(), q)
-	got := queued(t, db)[0]
-	// Ids must never change: receivers recognize repetitions by them.
-	if want := "evt_69e14f409cc1ebcac3817c6aa39e985b"; got.ID != want {
-		t.Errorf("got id %s, want %s", got.ID, want)
-	}
-	want := `{"type":"tollgate.quota_exceeded","timestamp":"2026-09-21T14:15:00Z","data":{"account":"acc_1","endpoint":"convert","limit":10,"period":"day","plan":"starter","resets_at":"2026-09-22T14:13:20Z","threshold":100,"used":10}}`
-	if string(got.Body) != want {
-		t.Errorf("got %s\nwant %s", got.Body, want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		q := event.Quota{
+			Account: "acc_1", Plan: "starter", Endpoint: "convert", Period: store.Day, Limit: 10, Used: 10,
+			Start: time.Unix(1_790_000_000, 0), End: time.Unix(1_790_086_400, 0).UTC(), At: time.Unix(1_790_000_100, 0),
+		}
+		var emitted []string
+		emitter(t, from(db), &emitted).Reached(t.Context(), q)
+		list, err := db.ClaimEvents(t.Context(), q.At.Add(time.Hour), time.Nanosecond, 1)
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		got := list[0]
+		// Ids must never change: receivers recognize repetitions by them.
+		if want := "evt_69e14f409cc1ebcac3817c6aa39e985b"; got.ID != want {
+			t.Errorf("got id %s, want %s", got.ID, want)
+		}
+		want := `{"type":"tollgate.quota_exceeded","timestamp":"2026-09-21T14:15:00Z","data":{"account":"acc_1","endpoint":"convert","limit":10,"period":"day","plan":"starter","resets_at":"2026-09-22T14:13:20Z","threshold":100,"used":10}}`
+		if string(got.Body) != want {
+			t.Errorf("got %s\nwant %s", got.Body, want)
+		}
+	})
 }
 
 func TestChange(t *testing.T) {
 	t.Parallel()
-	db := open(t)
-	var emitted []string
-	e := emitter(t, from(db), &emitted)
-	e.Publish(t.Context(), event.Change{Type: event.KeyCreated, ID: "1-0", At: time.Now(), Account: "acc_1", Key: "key_1", KeyName: "ci"})
-	e.Publish(t.Context(), event.Change{Type: event.AccountChanged, ID: "2-0", At: time.Now(), Account: "acc_1", Plan: "free"})
-	e.Publish(t.Context(), event.Change{Type: event.AccountChanged, ID: "3-0", At: time.Now(), Account: "acc_1", Plan: "free", Deleted: true})
-	list := queued(t, db)
-	for i, want := range []string{`"data":{"account":"acc_1","key":"key_1","name":"ci"}`, `"data":{"account":"acc_1","disabled":false,"plan":"free"}`, `"data":{"account":"acc_1","deleted":true,"disabled":false,"plan":"free"}`} {
-		if !strings.Contains(string(list[i].Body), want) {
-			t.Errorf("got %s, want in it %s", list[i].Body, want)
+	synctest.Test(t, func(t *testing.T) {
+		db := memstore.New()
+		var emitted []string
+		e := emitter(t, from(db), &emitted)
+		e.Publish(t.Context(), event.Change{Type: event.KeyCreated, ID: "1-0", At: time.Now(), Account: "acc_1", Key: "key_1", KeyName: "ci"})
+		e.Publish(t.Context(), event.Change{Type: event.AccountChanged, ID: "2-0", At: time.Now(), Account: "acc_1", Plan: "free"})
+		e.Publish(t.Context(), event.Change{Type: event.AccountChanged, ID: "3-0", At: time.Now(), Account: "acc_1", Plan: "free", Deleted: true})
+		list := queued(t, db)
+		for i, want := range []string{`"data":{"account":"acc_1","key":"key_1","name":"ci"}`, `"data":{"account":"acc_1","disabled":false,"plan":"free"}`, `"data":{"account":"acc_1","deleted":true,"disabled":false,"plan":"free"}`} {
+			if !strings.Contains(string(list[i].Body), want) {
+				t.Errorf("got %s, want in it %s", list[i].Body, want)
+			}
 		}
-	}
+	})
 }
 
 // receiver remembers what it gets, and answers.

@@ -19,10 +19,8 @@ func TestMessages(t *testing.T) {
 		use, args, want string
 	}{
 		{"copy <from> <to>", "a b", ""},
-		{"copy <from> <to>", "", `missing argument <from> <to>: "copy" takes <from> <to>`},
 		{"copy <from> <to>", "a", `missing argument <to>: "copy" takes <from> <to>`},
 		{"copy <from> <to> --force", "a b c d", `unexpected argument "c": "copy" takes <from> <to>`},
-		{"list --force", "a", `unexpected argument "a": "list" takes no arguments`},
 		{"list", "--force=maybe", `invalid argument "maybe" for "--force" flag: allowed: true, false`},
 	} {
 		t.Run(test.use+" "+test.args, func(t *testing.T) {
@@ -36,44 +34,6 @@ func TestMessages(t *testing.T) {
 			err := c.Execute()
 			if got := strings.TrimPrefix(fmt.Sprint(err), "<nil>"); got != test.want || misuse.Is(err) != (test.want != "") {
 				t.Errorf("got %v, want %q", err, test.want)
-			}
-		})
-	}
-}
-
-// TestFlags checks that an error writes the missing flags as they are typed.
-func TestFlags(t *testing.T) {
-	t.Parallel()
-	for args, want := range map[string]string{
-		"make":                   `missing flag --name, --plan of "tool make"`,
-		"make --plan a":          `missing flag --name of "tool make"`,
-		"make --name=  --plan a": "",
-		"change":                 `missing flag of "tool change": use --name, --plan`,
-		"change --plan a":        "",
-	} {
-		t.Run(args, func(t *testing.T) {
-			t.Parallel()
-			root := &cobra.Command{Use: "tool", SilenceErrors: true, SilenceUsage: true}
-			for _, use := range []string{"make", "change"} {
-				c := &cobra.Command{Use: use, Run: func(*cobra.Command, []string) {}}
-				c.Flags().String("name", "", "")
-				c.Flags().String("plan", "", "")
-				root.AddCommand(c)
-				if use == "change" {
-					c.MarkFlagsOneRequired("name", "plan")
-					continue
-				}
-				for _, flag := range []string{"name", "plan"} {
-					if err := c.MarkFlagRequired(flag); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			misuse.CheckFlags(root)
-			root.SetArgs(strings.Fields(args))
-			err := root.Execute()
-			if got := strings.TrimPrefix(fmt.Sprint(err), "<nil>"); got != want || misuse.Is(err) != (want != "") {
-				t.Errorf("got %v, want %q", err, want)
 			}
 		})
 	}

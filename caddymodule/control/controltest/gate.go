@@ -30,7 +30,7 @@ import (
 )
 
 // Secret opens the control API of every Gate.
-const Secret = "a secret of at least 32 characters"
+const Secret = "a-secret-of-at-least-32-characters"
 
 // Start is when the clock of every Gate begins: in the morning of
 // 2126-11-20 in Berlin. A store forgets what is over by the clock of the
