@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
 )
 
 // A key can have all endpoints of the plan, or some. The pages name the

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
@@ -94,57 +93,6 @@ func TestPasswordIsChangedWithoutTheGate(t *testing.T) {
 	}
 	if text := log.text(); !strings.Contains(text, a.ID) || strings.Contains(text, other) || strings.Contains(text, "ada@") {
 		t.Errorf("the log must name the account, and neither password nor e-mail: %q", text)
-	}
-}
-
-// Threat: changes of one password keep others from signing in. Five of
-// them wait for the gate here, until the others have signed in.
-func TestOthersSignInDuringPasswordChanges(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.add("ada@example.com", "starter")
-	w.add("bob@example.com", "starter")
-	var browsers []*person
-	for range 5 {
-		browsers = append(browsers, w.person().signIn("ada@example.com"))
-	}
-	asked, release := make(chan struct{}, 1), make(chan struct{})
-	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodDelete, "/logins"), Hook: func() {
-		asked <- struct{}{}
-		<-release
-	}})
-	var changes sync.WaitGroup
-	answers := make(chan answer, len(browsers))
-	for i, ada := range browsers {
-		changes.Go(func() {
-			answers <- ada.post("/settings/password", "current", password, "password", fmt.Sprintf("trombone velvet acorn %d", i))
-		})
-	}
-	<-asked
-	var others sync.WaitGroup
-	for range 5 {
-		others.Go(func() {
-			for range 4 {
-				got := w.person().post("/login", "email", "bob@example.com", "password", password)
-				got.has(t, http.StatusSeeOther)
-			}
-		})
-	}
-	others.Wait()
-	close(release)
-	changes.Wait()
-	close(answers)
-	changed := 0
-	for got := range answers {
-		switch {
-		case strings.Contains(got.location, "done=password"):
-			changed++
-		case got.status >= http.StatusInternalServerError:
-			t.Errorf("a change: got %d %s", got.status, got.body)
-		}
-	}
-	if changed != 1 {
-		t.Errorf("the password was changed %d times, want once", changed)
 	}
 }
 

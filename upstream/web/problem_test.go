@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -74,26 +73,6 @@ func TestWrongMethod(t *testing.T) {
 		}
 	}
 	log.wantNone(t)
-}
-
-// Who is signed in stays so on pages that say what went wrong.
-func TestProblemsKnowWhoIsThere(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.add("ada@example.com", "starter")
-	ada := w.person().signIn("ada@example.com")
-	for name, got := range map[string]answer{
-		"another site": ada.do(http.MethodPost, "/settings/sessions", url.Values{}, "Sec-Fetch-Site", "cross-site"),
-		"not found":    ada.get("/nothing"),
-		"no file":      ada.get("/static/nothing.css"),
-		"bad form":     ada.post("/login", "email", strings.Repeat("x", 20<<10)),
-	} {
-		if !strings.Contains(got.body, "ada@example.com") || strings.Contains(got.body, ">Sign in<") {
-			t.Errorf("%s: the page does not show the account: %s", name, got.body)
-		}
-	}
-	stranger := w.person().do(http.MethodPost, "/settings/sessions", url.Values{}, "Sec-Fetch-Site", "cross-site")
-	stranger.has(t, http.StatusForbidden, ">Sign in<", "from another site")
 }
 
 // tenacious is a database that cannot end sessions.

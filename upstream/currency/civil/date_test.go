@@ -100,14 +100,3 @@ func TestTextOfNoDate(t *testing.T) {
 		t.Errorf("got %v, %v, want the zero date", date, err)
 	}
 }
-
-func FuzzParse(f *testing.F) {
-	f.Add("2026-11-20")
-	f.Add("2026-02-30")
-	f.Fuzz(func(t *testing.T, text string) {
-		date, err := civil.Parse(text)
-		if err == nil && date.String() != text {
-			t.Errorf("%q was read as %s", text, date)
-		}
-	})
-}
