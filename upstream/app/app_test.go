@@ -25,19 +25,6 @@ func newOptions(t *testing.T, gate *gatetest.Gate, transport http.RoundTripper) 
 	return app.Options{Directory: t.TempDir(), Control: control, Logger: slog.New(slog.DiscardHandler)}
 }
 
-func newSite(t *testing.T) app.Site {
-	t.Helper()
-	control, err := client.New("http://127.0.0.1:1", gatetest.Secret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	check, err := app.CheckAssertions(gatetest.Secret, "https://rates.example", control, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return app.Site{Address: "https://rates.example", Timezone: "Europe/Berlin", Check: check}
-}
-
 // An App that cannot start leaves nothing open.
 func TestOpenFails(t *testing.T) {
 	gate := gatetest.Start(t)
@@ -68,26 +55,6 @@ func TestOpenFails(t *testing.T) {
 		t.Errorf("still open: %v", open)
 	}
 	awaitGoroutines(t, goroutines)
-}
-
-// Each part of a site is checked.
-func TestInvalidSite(t *testing.T) {
-	for name, c := range map[string]struct {
-		edit func(s *app.Site)
-		want string
-	}{
-		"address": {func(s *app.Site) { s.Address = "ftp://rates.example" }, `invalid address "ftp://rates.example": want http://host or https://host`},
-		"zone":    {func(s *app.Site) { s.Timezone = "Local" }, `invalid timezone "Local": want an IANA zone such as Europe/Berlin`},
-		"no zone": {func(s *app.Site) { s.Timezone = "" }, `invalid timezone: want an IANA zone such as Europe/Berlin`},
-		"brand":   {func(s *app.Site) { s.Name = " " }, `invalid name " ": want 1 to 40 characters, without control characters`},
-		"check":   {func(s *app.Site) { s.Check = nil }, `invalid check: want a check of requests`},
-	} {
-		site := newSite(t)
-		c.edit(&site)
-		if err := site.Validate(); err == nil || err.Error() != c.want {
-			t.Errorf("%s: got %v, want %q", name, err, c.want)
-		}
-	}
 }
 
 // openFiles returns the open files of this process below a directory.

@@ -214,23 +214,6 @@ func foreign(t *testing.T) string {
 	return signer.Call([32]byte{}, host, assertion.Caller{Account: "acc_1"}, time.Now())
 }
 
-// What anybody may see needs no proof.
-func TestOpenPaths(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	for target, want := range map[string]string{
-		"/":             "text/html; charset=utf-8",
-		"/healthz":      "application/json; charset=utf-8",
-		"/openapi.json": "application/json",
-	} {
-		w := s.do(http.MethodGet, target, nil)
-		checkNoSniff(t, w)
-		if got := w.Header().Get("Content-Type"); w.Code != http.StatusOK || !strings.HasPrefix(got, want) {
-			t.Errorf("GET %s: got %d, %s; want 200, %s", target, w.Code, got, want)
-		}
-	}
-}
-
 // What is not there is refused in the one shape, and never redirected.
 func TestRefusedPaths(t *testing.T) {
 	t.Parallel()

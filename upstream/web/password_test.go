@@ -4,10 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"testing"
-
-	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
 
 // Threat: with a bad new password one guesses at the present one, without
@@ -56,43 +53,6 @@ func TestFailuresForgetNoGuesses(t *testing.T) {
 	guess(http.StatusSeeOther) // to the sign-in
 	if ada.signedIn() {
 		t.Error("the session goes on after more than five tries")
-	}
-}
-
-// When the gate does not answer, the password is changed all the same, the
-// person learns what is still to come, and it comes.
-func TestPasswordIsChangedWithoutTheGate(t *testing.T) {
-	t.Parallel()
-	w, log := newLoggedWorld(t)
-	a := w.add("ada@example.com", "starter")
-	if _, err := w.accounts.Login(t.Context(), "ada@example.com", password); err != nil {
-		t.Fatal(err)
-	}
-	ada, phone := w.person().signIn("ada@example.com"), w.person().signIn("ada@example.com")
-	w.gate.Fail(&gatetest.Fault{Hits: func(*http.Request) bool { return true }})
-	got := ada.post("/settings/password", "current", password, "password", other)
-	if got.location != "/settings/password?done=password-alone" {
-		t.Fatalf("got %d to %q: %s", got.status, got.location, got.body)
-	}
-	ada.get(got.location).has(t, http.StatusOK, "Your password is changed", "older login tokens of the API end as soon as it does")
-	w.gate.Fail(nil)
-	if phone.signedIn() || !ada.signedIn() {
-		t.Error("a session of the old password lives on, or the browser of the change is signed out")
-	}
-	if got := w.person().post("/login", "email", "ada@example.com", "password", other); got.status != http.StatusSeeOther {
-		t.Errorf("the new password: got %d, want 303", got.status)
-	}
-	if got := w.logins(a.ID); got != 1 {
-		t.Fatalf("%d login tokens live before the gate was asked, want 1", got)
-	}
-	if err := w.accounts.EndLogins(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := w.logins(a.ID); got != 0 {
-		t.Errorf("%d login tokens live, want none", got)
-	}
-	if text := log.text(); !strings.Contains(text, a.ID) || strings.Contains(text, other) || strings.Contains(text, "ada@") {
-		t.Errorf("the log must name the account, and neither password nor e-mail: %q", text)
 	}
 }
 
