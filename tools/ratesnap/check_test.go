@@ -38,21 +38,14 @@ func TestCheckFinds(t *testing.T) {
 		{"a currency that is none", "no business", rehashed(func(table []byte) []byte {
 			return bytes.Replace(table, []byte(",ZWG\n"), []byte(",ZZZ\n"), 1)
 		})},
-		{"a float's digits", "has the value", rehashed(func(table []byte) []byte {
-			return bytes.Replace(table, []byte(",1.95583,"), []byte(",1.95583000000001,"), 1)
-		})},
+
 		{"an exponent", "has the value", rehashed(func(table []byte) []byte {
 			return bytes.Replace(table, []byte(",1.95583,"), []byte(",195583e-5,"), 1)
 		})},
 		{"a removed value", "values, want", rehashed(func(table []byte) []byte {
 			return bytes.Replace(table, []byte(",1.95583,"), []byte(",,"), 1)
 		})},
-		{"another day", "is expected", rehashed(func(table []byte) []byte {
-			return bytes.Replace(table, []byte("2026-09-29,"), []byte("2026-09-30,"), 1)
-		})},
-		{"the euro as a column", "header", rehashed(func(table []byte) []byte {
-			return bytes.Replace(table, []byte(",ETB,"), []byte(",EUR,"), 1)
-		})},
+
 		{"a forged origin", "incomplete origin", func(table []byte, m *manifest) []byte {
 			m.Releases[3].Tarball = "other.tgz"
 			return table

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -47,19 +46,6 @@ func TestGateDown(t *testing.T) {
 	}
 }
 
-// A secret that the gate does not accept is a failure of the gate's, not
-// an answer about the account.
-func TestGateRefusesTheSecret(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	stranger := gatetest.Start(t)
-	stranger.Client = stranger.WithSecret(t, "another-secret-of-32-characters!")
-	_, err := service(w.store, stranger).Login(t.Context(), "ada@example.com", password)
-	if !errors.Is(err, account.ErrGate) {
-		t.Errorf("got %v, want ErrGate", err)
-	}
-}
-
 // The gate made the account and its answer was lost: the upstream stores
 // nothing, so the gate must forget it again.
 func TestAddWhenTheAnswerIsLost(t *testing.T) {
@@ -75,21 +61,6 @@ func TestAddWhenTheAnswerIsLost(t *testing.T) {
 	}
 	w.gate.Fail(nil)
 	w.add(t, "ada@example.com", "starter")
-}
-
-// The caller gave up while the gate was asked: nothing is stored, and the
-// gate is told so although the caller's time is over.
-func TestAddWhenTheCallerLeaves(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	ctx, leave := context.WithCancel(t.Context())
-	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodPut, ""), Hook: leave})
-	if _, err := w.Add(ctx, "ada@example.com", password, "starter"); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want that the caller left", err)
-	}
-	if got := w.atGate(t); len(got) != 0 || w.stored(t) != 0 {
-		t.Errorf("the gate knows %v, %d stored; want none", got, w.stored(t))
-	}
 }
 
 // badCommit is a database whose changes are reported as failed.
@@ -131,35 +102,25 @@ func (s slowCommit) Remove(ctx context.Context, id string) error {
 	return s.Store.Remove(ctx, id)
 }
 
+// What the database says of a commit is not always so. What is stored tells.
 func TestAddWhenTheCommitFails(t *testing.T) {
 	t.Parallel()
-	t.Run("not made", func(t *testing.T) {
-		t.Parallel()
+	for _, made := range []bool{false, true} {
 		w := newWorld(t)
-		s := service(badCommit{w.store, false}, w.gate)
-		if _, err := s.Add(t.Context(), "ada@example.com", password, "starter"); !errors.Is(err, errCommit) {
-			t.Errorf("got %v, want the commit's error", err)
+		_, err := service(badCommit{w.store, made}, w.gate).Add(t.Context(), "ada@example.com", password, "starter")
+		if made != (err == nil) || !made && !errors.Is(err, errCommit) {
+			t.Errorf("made %v: got %v", made, err)
 		}
-		if got := w.atGate(t); len(got) != 0 || w.stored(t) != 0 {
-			t.Errorf("the gate knows %v, %d stored; want none", got, w.stored(t))
+		want := 0
+		if made {
+			want = 1
 		}
-	})
-	t.Run("made all the same", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		s := service(badCommit{w.store, true}, w.gate)
-		a, err := s.Add(t.Context(), "ada@example.com", password, "starter")
-		if err != nil {
-			t.Fatal(err)
+		if got := w.atGate(t); len(got) != want || w.stored(t) != want {
+			t.Errorf("made %v: the gate knows %v, %d stored; want %d", made, got, w.stored(t), want)
 		}
-		if got := w.atGate(t); !slices.Equal(got, []string{a.ID}) || w.stored(t) != 1 {
-			t.Errorf("the gate knows %v, %d stored; want the one", got, w.stored(t))
-		}
-	})
+	}
 }
 
-// What the database says of a commit is not always so. The hash that is
-// stored tells.
 func TestSetPasswordWhenTheCommitFails(t *testing.T) {
 	t.Parallel()
 	for name, made := range map[string]bool{"not made": false, "made all the same": true} {

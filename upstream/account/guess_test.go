@@ -1,7 +1,6 @@
 package account
 
 import (
-	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -27,28 +26,6 @@ func TestPhrasesInEveryScript(t *testing.T) {
 	} {
 		if err := CheckPassword(phrase, "ada@example.com"); err != nil {
 			t.Errorf("%s: %v", phrase, err)
-		}
-	}
-}
-
-// TestRandomLettersAreAllowed: chance makes no rows, alphabets and repetitions
-// that matter.
-func TestRandomLettersAreAllowed(t *testing.T) {
-	t.Parallel()
-	chance := rand.New(rand.NewPCG(1, 2))
-	for _, alphabet := range []string{
-		"abcdefghijklmnopqrstuvwxyz234567", "абвгдежзийклмнопрстуфхцчшщъыьэюя", "αβγδεζηθικλμνξοπρστυφχψω", "אבגדהוזחטיכלמנסעפצקרשת", "ابتثجحخدذرزسشصضطظعغفقكلمنهوي",
-		"あいうえおかきくけこさしすせそたちつてとなにぬねの", "0123456789abcdef",
-	} {
-		letters := []rune(alphabet)
-		for range 20 {
-			password := make([]rune, 20)
-			for i := range password {
-				password[i] = letters[chance.IntN(len(letters))]
-			}
-			if err := CheckPassword(string(password), "ada@example.com"); err != nil {
-				t.Errorf("%s: %v", string(password), err)
-			}
 		}
 	}
 }

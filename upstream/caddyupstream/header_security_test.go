@@ -94,24 +94,6 @@ func (r *running) noLogins(t *testing.T) {
 	}
 }
 
-// Threat: a matcher lets some paths, hosts or methods around the gate.
-func TestMatcherAroundGate(t *testing.T) {
-	for _, around := range []string{
-		"not path /api/*",
-		"header X-Gate *",
-	} {
-		s := setup{data: filepath.Join(t.TempDir(), "data")}
-		s.site = "@gated " + around + "\nroute {\nhandle @gated {\ntollgate\n}\n" + s.handler() + "}\n"
-		r := start(t, s)
-		id, bearer := r.key(t)
-		got := r.get(t, convert, bearer)
-		if got.status != http.StatusForbidden || got.code() != "forbidden" || used(t, id) != 0 {
-			t.Errorf("%q: got %d %s", around, got.status, got.body)
-		}
-		r.stop(t)
-	}
-}
-
 // Threat: a client sends the gate's headers through the gate, with a key of
 // its own or without one.
 func TestForgedHeaders(t *testing.T) {

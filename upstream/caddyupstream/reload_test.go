@@ -6,14 +6,9 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
-	"weak"
 
-	"github.com/caddyserver/caddy/v2"
-
-	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
 	"github.com/caddy-tollgate/tollgate/upstream/caddyupstream"
 )
@@ -211,36 +206,6 @@ func freePort(t testing.TB) int {
 	}
 	defer listener.Close()
 	return listener.Addr().(*net.TCPAddr).Port
-}
-
-// TestReloadKeepsNoConfiguration: the open App does not hold the
-// configuration that opened it in memory.
-func TestReloadKeepsNoConfiguration(t *testing.T) {
-	r := start(t, setup{})
-	first := gateInForce(t)
-	r.options = "name Weather"
-	for i := range 20 {
-		r.more = fmt.Sprintf("http://site%d.test:0 {\nrespond x\n}", i)
-		if err := r.reload(); err != nil {
-			t.Fatal(err)
-		}
-		runtime.GC()
-		if first.Value() == nil {
-			return
-		}
-	}
-	t.Error("the first configuration is still in memory")
-}
-
-// gateInForce returns a weak pointer to the gate of the running
-// configuration, so that the test does not keep it in memory.
-func gateInForce(t *testing.T) weak.Pointer[caddymodule.App] {
-	t.Helper()
-	running, err := caddy.ActiveContext().AppIfConfigured("tollgate")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return weak.Make(running.(*caddymodule.App))
 }
 
 // TestReloadWithoutRates leaves out the currency API, and brings it back,

@@ -117,16 +117,6 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// within reports whether x is at most 10^-exponent from 1.
-func within(t *rapid.T, x *apd.Decimal, limit *apd.Decimal) bool {
-	t.Helper()
-	var difference apd.Decimal
-	if _, err := apd.BaseContext.WithPrecision(60).Sub(&difference, x, apd.New(1, 0)); err != nil {
-		t.Fatal(err)
-	}
-	return difference.Abs(&difference).Cmp(limit) <= 0
-}
-
 func product(t *rapid.T, factors ...rates.Decimal) *apd.Decimal {
 	t.Helper()
 	result := apd.New(1, 0)
@@ -147,9 +137,8 @@ func number(t *rapid.T, d rates.Decimal) *apd.Decimal {
 	return n
 }
 
-// On the real snapshot: inverses and triangles come back to 1, a line of the
-// table is the rate of a conversion, and every number can be recomputed from
-// the printed ones.
+// On the real snapshot: a line of the table is the rate of a conversion, and
+// every number can be recomputed from the printed ones.
 func TestRatesAreConsistent(t *testing.T) {
 	t.Parallel()
 	data, err := rates.Snapshot()
@@ -167,23 +156,14 @@ func TestRatesAreConsistent(t *testing.T) {
 			t.Fatal(err)
 		}
 		codes := rapid.SampledFrom(codesOf(t, day))
-		a, b, c := codes.Draw(t, "a"), codes.Draw(t, "b"), codes.Draw(t, "c")
-		rate := func(from, to currency.Code) rates.Decimal {
-			r, err := day.Rate(from, to)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return r
-		}
-		if p := product(t, rate(a, b), rate(b, a)); !within(t, p, apd.New(1, -11)) {
-			t.Fatalf("%s and back: %s", a, p)
-		}
-		if p := product(t, rate(a, b), rate(b, c), rate(c, a)); !within(t, p, apd.New(2, -11)) {
-			t.Fatalf("%s, %s, %s and back: %s", a, b, c, p)
+		a, b := codes.Draw(t, "a"), codes.Draw(t, "b")
+		rate, err := day.Rate(a, b)
+		if err != nil {
+			t.Fatal(err)
 		}
 		line, err := day.Rates(a, b)
-		if err != nil || len(line) != 1 || line[0].Rate.String() != rate(a, b).String() {
-			t.Fatalf("got %v, %v, want %s", line, err, rate(a, b))
+		if err != nil || len(line) != 1 || line[0].Rate.String() != rate.String() {
+			t.Fatalf("got %v, %v, want %s", line, err, rate)
 		}
 		recompute(t, day, a, b)
 	})

@@ -9,9 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
-	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 	"github.com/caddy-tollgate/tollgate/upstream/server"
 )
 
@@ -28,10 +26,9 @@ func TestLogin(t *testing.T) {
 	s := newSite(t)
 	s.add(t, "ada@example.com", "starter")
 	for name, body := range map[string]string{
-		"plain":           credentials("ada@example.com", password),
-		"unknown members": `{"device":{"name":["x"]},"email":"ada@example.com","Password":1,"password":"` + password + `"}`,
-		"escapes":         `{"email":"\u0061da@example.com","password":"` + password + `"}`,
-		"exactly 4 KiB":   credentials("ada@example.com", password) + strings.Repeat(" ", 4096-len(credentials("ada@example.com", password))),
+		"plain":         credentials("ada@example.com", password),
+		"escapes":       `{"email":"\u0061da@example.com","password":"` + password + `"}`,
+		"exactly 4 KiB": credentials("ada@example.com", password) + strings.Repeat(" ", 4096-len(credentials("ada@example.com", password))),
 	} {
 		w := s.login(body)
 		var token, kind string
@@ -60,28 +57,22 @@ func TestLoginBodies(t *testing.T) {
 		status int
 		code   string
 	}{
-		"empty":                    {"", 400, "invalid_request"},
-		"duplicate e-mail":         {`{"email":"eve@example.com","email":"ada@example.com","password":"x"}`, 400, "invalid_request"},
-		"duplicate by escape":      {`{"email":"eve@example.com","\u0065mail":"ada@example.com","password":"x"}`, 400, "invalid_request"},
-		"duplicate unknown member": {`{"email":"ada@example.com","password":"x","a":1,"a":2}`, 400, "invalid_request"},
-		"trailing data":            {`{"email":"ada@example.com","password":"x"}{}`, 400, "invalid_request"},
-		"byte order mark":          {"\ufeff" + `{"email":"ada@example.com","password":"x"}`, 400, "invalid_request"},
-		"array":                    {`["ada@example.com","x"]`, 400, "invalid_request"},
-		"number for e-mail":        {`{"email":1,"password":"x"}`, 400, "invalid_request"},
-		"null password":            {`{"email":"ada@example.com","password":null}`, 400, "invalid_request"},
-		"empty password":           {`{"email":"ada@example.com","password":""}`, 400, "invalid_request"},
-		"members of another case":  {`{"Email":"ada@example.com","PASSWORD":"x"}`, 400, "invalid_request"},
-		"invalid UTF-8":            {"{\"email\":\"ada@example.com\",\"password\":\"\xff\"}", 400, "invalid_request"},
-		"lone surrogate":           {`{"email":"ada@example.com","password":"\ud800"}`, 400, "invalid_request"},
-		"4 KiB and one byte":       {credentials("ada@example.com", strings.Repeat("x", 4097-len(credentials("ada@example.com", "")))), 413, "body_too_large"},
+		"empty":                   {"", 400, "invalid_request"},
+		"duplicate e-mail":        {`{"email":"eve@example.com","email":"ada@example.com","password":"x"}`, 400, "invalid_request"},
+		"duplicate by escape":     {`{"email":"eve@example.com","\u0065mail":"ada@example.com","password":"x"}`, 400, "invalid_request"},
+		"trailing data":           {`{"email":"ada@example.com","password":"x"}{}`, 400, "invalid_request"},
+		"byte order mark":         {"\ufeff" + `{"email":"ada@example.com","password":"x"}`, 400, "invalid_request"},
+		"number for e-mail":       {`{"email":1,"password":"x"}`, 400, "invalid_request"},
+		"empty password":          {`{"email":"ada@example.com","password":""}`, 400, "invalid_request"},
+		"members of another case": {`{"Email":"ada@example.com","PASSWORD":"x"}`, 400, "invalid_request"},
+		"invalid UTF-8":           {"{\"email\":\"ada@example.com\",\"password\":\"\xff\"}", 400, "invalid_request"},
+		"4 KiB and one byte":      {credentials("ada@example.com", strings.Repeat("x", 4097-len(credentials("ada@example.com", "")))), 413, "body_too_large"},
 	} {
 		t.Run(name, func(t *testing.T) { checkRefusal(t, s.login(c.body), c.status, c.code) })
 	}
 	body := credentials("ada@example.com", password)
 	for name, header := range map[string][]string{
 		"none":            {},
-		"form":            {"Content-Type", "application/x-www-form-urlencoded"},
-		"text":            {"Content-Type", "text/plain"},
 		"another charset": {"Content-Type", "application/json; charset=utf-16"},
 		"two":             {"Content-Type", "application/json", "Content-Type", "text/plain"},
 		"compressed":      {"Content-Type", "application/json", "Content-Encoding", "gzip"},
@@ -114,10 +105,8 @@ func TestLoginRefusalsHaveTheSameBytes(t *testing.T) {
 	checkRefusal(t, first, http.StatusUnauthorized, "invalid_credentials")
 	for name, body := range map[string]string{
 		"unknown address":      credentials("eve@example.com", password),
-		"no address":           credentials("eve", password),
 		"address of 300 bytes": credentials(strings.Repeat("e", 300)+"@example.com", password),
 		"disabled":             credentials("closed@example.com", password),
-		"password too long":    credentials("ada@example.com", strings.Repeat("x", 2000)),
 	} {
 		w := s.login(body)
 		if w.Code != first.Code || w.Body.String() != first.Body.String() || !reflect.DeepEqual(w.Header(), first.Header()) {
@@ -162,23 +151,4 @@ type failing struct{ err error }
 
 func (f failing) Login(context.Context, string, string) (account.Token, error) {
 	return account.Token{}, f.err
-}
-
-// Whatever the body, the answer is one of the documented ones.
-func FuzzLogin(f *testing.F) {
-	for _, seed := range []string{credentials("ada@example.com", password), `{"email":"a","email":"b"}`, "null", "[]", "{", "\xff", `{"email":"\ud800"}`} {
-		f.Add([]byte(seed))
-	}
-	handler := server.New(server.Config{
-		Check: server.CheckAssertion(gatetest.Verifier(f, host)), Logins: failing{account.ErrCredentials}, API: http.NotFoundHandler(), Pages: http.NotFoundHandler(),
-	})
-	f.Fuzz(func(t *testing.T, body []byte) {
-		s := &site{Handler: handler, asserted: map[string]string{assertion.Login: gatetest.Assert(t, host, assertion.Login)}}
-		w := s.login(string(body))
-		switch w.Code {
-		case http.StatusUnauthorized, http.StatusBadRequest, http.StatusRequestEntityTooLarge:
-		default:
-			t.Errorf("got %d %s", w.Code, w.Body)
-		}
-	})
 }

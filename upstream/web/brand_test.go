@@ -97,18 +97,3 @@ func TestLogo(t *testing.T) {
 		t.Errorf("the policy is %q", policy)
 	}
 }
-
-// Without settings, pages mention the operator and have no link.
-func TestNoBrand(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.add("ada@example.com", "free")
-	ada := w.person().signIn("ada@example.com")
-	got := ada.get("/settings/keys")
-	got.has(t, http.StatusOK, "API keys · Currency API", "Contact the operator of this site to change", "/icon.svg")
-	if strings.Contains(got.body, "<footer") {
-		t.Errorf("an empty footer: %s", got.body)
-	}
-	w.gate.Stop()
-	ada.get("/settings/keys").has(t, http.StatusServiceUnavailable, "If it happens again, contact the operator of this site.")
-}

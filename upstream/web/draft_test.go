@@ -129,24 +129,6 @@ func TestDraftOfAnotherPerson(t *testing.T) {
 	}
 }
 
-// A sign-in leads back to what was chosen on a page, not to its confirmation.
-func TestNextKeepsQuery(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for target, next := range map[string]string{
-		"/usage?days=90&endpoint=convert&background=1": "/usage?days=90&endpoint=convert",
-		"/settings/keys?done=revoked":                  "/settings/keys",
-		"/usage?x=" + strings.Repeat("a", 1000):        "/usage", // the gate bounds a login
-		"/settings/keys?q=a+b%23c&sort=name":           "/settings/keys?q=a+b%23c&sort=name",
-	} {
-		got := w.person().get(target)
-		if want := "/login?next=" + url.QueryEscape(next); got.location != want {
-			t.Errorf("%s: got %q, want %q", target, got.location, want)
-		}
-		w.person().get(got.location).has(t, http.StatusOK, `name="next" value="`+strings.NewReplacer("&", "&amp;", "+", "&#43;").Replace(next)+`"`)
-	}
-}
-
 // On a site with HTTPS the draft is never sent unencrypted.
 func TestDraftIsSecure(t *testing.T) {
 	t.Parallel()

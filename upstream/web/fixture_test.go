@@ -197,22 +197,3 @@ func closedUsage() api.UsageDocument {
 	d.Keys = []api.UsageKey{{ID: "key_1", Name: "ci", Limits: []api.UsageKeyLimit{{Endpoint: "convert", UsageLimit: storyUsedLimit(perDay, 0, 0)}}}}
 	return d
 }
-
-// burstUsage is usage with many refusals in a row: 30 of one call, and 20 of
-// calls with different paths.
-func burstUsage() api.UsageDocument {
-	d := storyUsage(map[string]float64{"batch": 1}, 20)
-	refusal := func(endpoint, method, path string, ago int) api.UsageCall {
-		return api.UsageCall{At: api.Millis{Time: storyTime.Add(-time.Duration(ago) * time.Second)}, Endpoint: endpoint, Method: method, Path: path,
-			Status: 429, Code: "quota_exceeded", Key: "ci", KeyID: "key_1"}
-	}
-	var burst []api.UsageCall
-	for i := range 30 {
-		burst = append(burst, refusal("batch", "POST", "/api/convert/batch", i))
-	}
-	for i := range 20 {
-		burst = append(burst, refusal("convert", "GET", fmt.Sprintf("/api/convert/EUR/%d/USD", i), 30+i))
-	}
-	d.RecentCalls = append(burst, d.RecentCalls...)
-	return d
-}

@@ -90,19 +90,6 @@ func TestKeyMistakes(t *testing.T) {
 	}
 }
 
-// A plan without access shows what another would give, not an error.
-func TestFreePlan(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.add("ada@example.com", "free")
-	ada := w.person().signIn("ada@example.com")
-	for _, target := range []string{"/settings/keys", "/settings/keys/new", "/usage"} {
-		ada.get(target).has(t, http.StatusOK, "Your plan, free, has no access", "<strong>starter</strong>", "convert<strong>1,000 a day</strong>")
-	}
-	ada.post("/settings/keys/new", "name", "ci", "ability", "convert", "life", "90").has(t, 422, "no access")
-	ada.get("/settings/plan").has(t, http.StatusOK, "starter", "100,000", "no access")
-}
-
 // Strangers can sign up where that is allowed, and nowhere else.
 func TestSignUp(t *testing.T) {
 	t.Parallel()

@@ -4,11 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
-	"sync"
 	"testing"
-
-	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
 
 // Threat: with a bad new password one guesses at the present one, without
@@ -57,94 +53,6 @@ func TestFailuresForgetNoGuesses(t *testing.T) {
 	guess(http.StatusSeeOther) // to the sign-in
 	if ada.signedIn() {
 		t.Error("the session goes on after more than five tries")
-	}
-}
-
-// When the gate does not answer, the password is changed all the same, the
-// person learns what is still to come, and it comes.
-func TestPasswordIsChangedWithoutTheGate(t *testing.T) {
-	t.Parallel()
-	w, log := newLoggedWorld(t)
-	a := w.add("ada@example.com", "starter")
-	if _, err := w.accounts.Login(t.Context(), "ada@example.com", password); err != nil {
-		t.Fatal(err)
-	}
-	ada, phone := w.person().signIn("ada@example.com"), w.person().signIn("ada@example.com")
-	w.gate.Fail(&gatetest.Fault{Hits: func(*http.Request) bool { return true }})
-	got := ada.post("/settings/password", "current", password, "password", other)
-	if got.location != "/settings/password?done=password-alone" {
-		t.Fatalf("got %d to %q: %s", got.status, got.location, got.body)
-	}
-	ada.get(got.location).has(t, http.StatusOK, "Your password is changed", "older login tokens of the API end as soon as it does")
-	w.gate.Fail(nil)
-	if phone.signedIn() || !ada.signedIn() {
-		t.Error("a session of the old password lives on, or the browser of the change is signed out")
-	}
-	if got := w.person().post("/login", "email", "ada@example.com", "password", other); got.status != http.StatusSeeOther {
-		t.Errorf("the new password: got %d, want 303", got.status)
-	}
-	if got := w.logins(a.ID); got != 1 {
-		t.Fatalf("%d login tokens live before the gate was asked, want 1", got)
-	}
-	if err := w.accounts.EndLogins(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := w.logins(a.ID); got != 0 {
-		t.Errorf("%d login tokens live, want none", got)
-	}
-	if text := log.text(); !strings.Contains(text, a.ID) || strings.Contains(text, other) || strings.Contains(text, "ada@") {
-		t.Errorf("the log must name the account, and neither password nor e-mail: %q", text)
-	}
-}
-
-// Threat: changes of one password keep others from signing in. Five of
-// them wait for the gate here, until the others have signed in.
-func TestOthersSignInDuringPasswordChanges(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.add("ada@example.com", "starter")
-	w.add("bob@example.com", "starter")
-	var browsers []*person
-	for range 5 {
-		browsers = append(browsers, w.person().signIn("ada@example.com"))
-	}
-	asked, release := make(chan struct{}, 1), make(chan struct{})
-	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodDelete, "/logins"), Hook: func() {
-		asked <- struct{}{}
-		<-release
-	}})
-	var changes sync.WaitGroup
-	answers := make(chan answer, len(browsers))
-	for i, ada := range browsers {
-		changes.Go(func() {
-			answers <- ada.post("/settings/password", "current", password, "password", fmt.Sprintf("trombone velvet acorn %d", i))
-		})
-	}
-	<-asked
-	var others sync.WaitGroup
-	for range 5 {
-		others.Go(func() {
-			for range 4 {
-				got := w.person().post("/login", "email", "bob@example.com", "password", password)
-				got.has(t, http.StatusSeeOther)
-			}
-		})
-	}
-	others.Wait()
-	close(release)
-	changes.Wait()
-	close(answers)
-	changed := 0
-	for got := range answers {
-		switch {
-		case strings.Contains(got.location, "done=password"):
-			changed++
-		case got.status >= http.StatusInternalServerError:
-			t.Errorf("a change: got %d %s", got.status, got.body)
-		}
-	}
-	if changed != 1 {
-		t.Errorf("the password was changed %d times, want once", changed)
 	}
 }
 

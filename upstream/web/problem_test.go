@@ -1,11 +1,8 @@
 package web_test
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -74,50 +71,4 @@ func TestWrongMethod(t *testing.T) {
 		}
 	}
 	log.wantNone(t)
-}
-
-// Who is signed in stays so on pages that say what went wrong.
-func TestProblemsKnowWhoIsThere(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.add("ada@example.com", "starter")
-	ada := w.person().signIn("ada@example.com")
-	for name, got := range map[string]answer{
-		"another site": ada.do(http.MethodPost, "/settings/sessions", url.Values{}, "Sec-Fetch-Site", "cross-site"),
-		"not found":    ada.get("/nothing"),
-		"no file":      ada.get("/static/nothing.css"),
-		"bad form":     ada.post("/login", "email", strings.Repeat("x", 20<<10)),
-	} {
-		if !strings.Contains(got.body, "ada@example.com") || strings.Contains(got.body, ">Sign in<") {
-			t.Errorf("%s: the page does not show the account: %s", name, got.body)
-		}
-	}
-	stranger := w.person().do(http.MethodPost, "/settings/sessions", url.Values{}, "Sec-Fetch-Site", "cross-site")
-	stranger.has(t, http.StatusForbidden, ">Sign in<", "from another site")
-}
-
-// tenacious is a database that cannot end sessions.
-type tenacious struct{ kept }
-
-// kept is embedded under a name that is not that of one of its methods.
-type kept = web.Sessions
-
-func (tenacious) RemoveSession(context.Context, string) error { return errors.New("the disk is full") }
-
-// A sign-out that fails leaves the person signed in, and leads to a page
-// that is there.
-func TestSignOutFails(t *testing.T) {
-	t.Parallel()
-	w, log := newLoggedWorld(t, func(c *web.Config) { c.Sessions = tenacious{c.Sessions} })
-	w.add("ada@example.com", "starter")
-	ada := w.person()
-	ada.post("/login", "email", "ada@example.com", "password", password).has(t, http.StatusSeeOther)
-	got := ada.post("/logout")
-	got.has(t, http.StatusInternalServerError, "Something went wrong on our side", "ada@example.com", `href="/">Go to the front page`)
-	if !strings.Contains(log.text(), "the disk is full") {
-		t.Errorf("the log says %q", log.text())
-	}
-	// A form of this page can be sent again here.
-	retried := ada.post("/settings/keys/new", "name", "ci")
-	retried.has(t, http.StatusBadRequest, `href="">Try again`)
 }

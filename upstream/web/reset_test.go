@@ -4,9 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 	"github.com/caddy-tollgate/tollgate/upstream/web"
 )
@@ -65,23 +63,6 @@ func (w *world) wantDead(link string) {
 			w.t.Errorf("a dead link: got %d %s", got.status, got.body)
 		}
 	}
-}
-
-func TestResetLinkExpires(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a := w.add("ada@example.com", "starter")
-	before := w.resetPath(a.ID)
-	after := w.resetPath(a.ID)
-	w.wantDead(before)
-	ada := w.person().signIn("ada@example.com")
-	ada.post("/settings/password", "current", password, "password", other)
-	w.wantDead(after)
-	spent := w.resetPath(a.ID)
-	if err := w.store.PruneResets(t.Context(), time.Now().Add(account.ResetLifetime+time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	w.wantDead(spent)
 }
 
 // Threat: the token of a link is in a log or leads on to another page. The gate

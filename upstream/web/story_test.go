@@ -3,15 +3,11 @@ package web
 import (
 	"bytes"
 	"errors"
-	"flag"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -19,14 +15,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
-
-// storybook is where to write every state of every page, to look at them
-// without any data:
-//
-//	go test ./upstream/web -run Storybook -storybook DIRECTORY
-//
-// and then serve the directory at the root of some web server.
-var storybook = flag.String("storybook", "", "`directory` to write every state of every page to")
 
 // story is a page in one state, rendered from fixtures.
 type story func(s *site, w http.ResponseWriter) error
@@ -86,17 +74,12 @@ func tell(t *testing.T, s *site, name string) *httptest.ResponseRecorder {
 // maxPage is what a page may weigh with its style, script and icon.
 const maxPage = 80 << 10 // with a hundred keys
 
-func TestStorybook(t *testing.T) {
+func TestStories(t *testing.T) {
 	t.Parallel()
 	s := storySite(t)
-	for path, file := range s.views.assets.files {
-		write(t, path, file.content)
-	}
-	var index bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(stories())) {
 		t.Run(name, func(t *testing.T) {
-			w := tell(t, s, name)
-			body := w.Body.Bytes()
+			body := tell(t, s, name).Body.Bytes()
 			weight := len(body)
 			for path, file := range s.views.assets.files {
 				if bytes.Contains(body, []byte(path)) {
@@ -111,22 +94,7 @@ func TestStorybook(t *testing.T) {
 					t.Errorf("has %q in it", wrong)
 				}
 			}
-			write(t, name+".html", body)
-			fmt.Fprintf(&index, "<p><a href=\"%s.html\">%s</a> %d</p>\n", name, name, w.Code)
 		})
-	}
-	write(t, "index.html", index.Bytes())
-}
-
-// write stores a file of the storybook, for a person to look at.
-func write(t *testing.T, name string, content []byte) {
-	t.Helper()
-	if *storybook == "" {
-		return
-	}
-	path := filepath.Join(*storybook, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -19,7 +19,6 @@ func usageStories() map[string]story {
 		"usage-many-keys": usageStory("starter", keyUsage(100, 700)),
 		"usage-free":      usageStory("free", api.UsageDocument{Plan: "free", Timezone: "Europe/Berlin"}),
 		"usage-closed":    usageStory("starter", closedUsage()),
-		"usage-burst":     usageStory("starter", burstUsage()),
 	}
 }
 

@@ -153,21 +153,6 @@ func TestHalfAFailure(t *testing.T) {
 	}
 }
 
-// A refresh that is called off leaves at once.
-func TestRefreshIsCalledOff(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		cancel()
-		<-r.Context().Done()
-	}))
-	defer server.Close()
-	p := open(t, ecb.Options{Base: base(t), URL: server.URL})
-	if err := p.Refresh(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want canceled", err)
-	}
-}
-
 // TestErrorsQuoteNothing: a server that answers something else than rates, and
 // the path of its URL, are not quoted in errors, which are logged.
 func TestErrorsQuoteNothing(t *testing.T) {

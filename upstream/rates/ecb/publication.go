@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
@@ -118,7 +117,7 @@ func parseTable(content []byte) ([]record, error) {
 		if err != nil {
 			return nil, err
 		}
-		day, err := parseDay(line[0])
+		day, err := civil.Parse(line[0])
 		if err != nil {
 			return nil, err
 		}
@@ -158,14 +157,6 @@ func parseHeader(header []string) ([]currency.Code, error) {
 		codes[i] = code
 	}
 	return codes, nil
-}
-
-// parseDay reads 2026-04-13, or 13 April 2026 as the daily CSV has it.
-func parseDay(text string) (civil.Date, error) {
-	if t, err := time.Parse("2 January 2006", text); err == nil {
-		return civil.Of(t), nil
-	}
-	return civil.Parse(text)
 }
 
 // parseDaily reads eurofxref-daily.xml, or a longer one of its kind.

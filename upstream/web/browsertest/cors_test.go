@@ -65,34 +65,12 @@ func TestCORS(t *testing.T) {
 			t.Errorf("If-None-Match: got %+v", again)
 		}
 	})
-	t.Run("no token", func(t *testing.T) {
-		got := fetch(p, s.Address+convert, `{}`)
-		if got.Status != http.StatusUnauthorized || !strings.Contains(got.Body, `"unauthenticated"`) || !strings.HasPrefix(got.Header["www-authenticate"], "Bearer") {
-			t.Errorf("got %+v", got)
-		}
-	})
-	t.Run("login", func(t *testing.T) {
-		got := fetch(p, s.Address+"/api/login", `{method: "POST", headers: {"Content-Type": "application/json"}, body: '{"email":"`+email+`","password":"wrong"}'}`)
-		if got.Status != http.StatusUnauthorized || !strings.Contains(got.Body, `"invalid_credentials"`) {
-			t.Errorf("got %+v", got)
-		}
-	})
 	t.Run("over the limit", func(t *testing.T) {
 		if got := fetch(p, s.Address+convert, withToken("")); got.Status != http.StatusOK {
 			t.Fatalf("got %+v", got)
 		}
 		got := fetch(p, s.Address+convert, withToken(""))
 		if got.Status != http.StatusTooManyRequests || !strings.Contains(got.Body, `"quota_exceeded"`) || got.Header["retry-after"] == "" {
-			t.Errorf("got %+v", got)
-		}
-	})
-	t.Run("cookies", func(t *testing.T) {
-		if got := fetch(p, s.Address+convert, `{credentials: "include"}`); got.Error == "" {
-			t.Errorf("a page may send cookies: got %+v", got)
-		}
-	})
-	t.Run("document", func(t *testing.T) {
-		if got := fetch(p, s.Address+"/openapi.json", `{}`); got.Status != http.StatusOK || !strings.Contains(got.Body, `"openapi"`) {
 			t.Errorf("got %+v", got)
 		}
 	})

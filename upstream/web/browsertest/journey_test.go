@@ -2,7 +2,6 @@ package browsertest_test
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"os/exec"
 	"strings"
 	"testing"
@@ -163,35 +162,5 @@ func signOut(t *testing.T, s *stack.Stack, p, elsewhere *browsertest.Page) {
 	p.Go(s.Address + "/settings/keys")
 	if p.Path() != "/login" {
 		t.Errorf("signed out, at %s", p.Path())
-	}
-}
-
-// Threat: a page of another site frames ours, or sends a form here.
-func TestFromAnotherSite(t *testing.T) {
-	t.Parallel()
-	s := stack.Start(t, stack.Shipped(t))
-	addAccount(s, "starter")
-	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		if r.URL.Path == "/" {
-			_, _ = w.Write([]byte(`<iframe src="/inner"></iframe><iframe src="` + s.Address + `/settings/keys"></iframe>
-<form method="post" action="` + s.Address + `/logout"><button>A kitten</button></form>`))
-		}
-	}))
-	defer evil.Close()
-	p := browsertest.Start(t).Person()
-	signIn(t, s, p)
-	p.Go(evil.URL)
-	frames := strings.Join(p.Frames(), " ")
-	if !strings.Contains(frames, evil.URL+"/inner") || strings.Contains(frames, s.Address) {
-		t.Errorf("the frames show %q, want their own page and none of ours", frames)
-	}
-	p.Go(strings.Replace(evil.URL, "127.0.0.1", "localhost", 1))
-	if got := p.Press("button"); got != http.StatusForbidden {
-		t.Errorf("the form got %d, want 403", got)
-	}
-	p.Go(s.Address + "/settings/keys")
-	if p.Path() != "/settings/keys" {
-		t.Errorf("at %s: the form signed out", p.Path())
 	}
 }

@@ -10,9 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -143,20 +141,6 @@ func (p *Page) Await(selector, words string) {
 func (p *Page) Shows(words string) bool {
 	p.t.Helper()
 	return strings.Contains(p.Text("body"), words)
-}
-
-// Frames returns the addresses of the frames that the page shows.
-func (p *Page) Frames() []string {
-	p.t.Helper()
-	answer, err := chromedp.Call(p.ctx, page.GetFrameTree, cdp.Empty{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	var addresses []string
-	for _, child := range answer.FrameTree.ChildFrames {
-		addresses = append(addresses, child.Frame.URL)
-	}
-	return addresses
 }
 
 // Cookie returns a cookie of the page by its name, nil if there is none.

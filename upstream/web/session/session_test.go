@@ -54,26 +54,6 @@ func open(t *testing.T, m *session.Manager, agent string) string {
 	return cookie
 }
 
-func TestSession(t *testing.T) {
-	t.Parallel()
-	m, _, now := newManager(t)
-	cookie := open(t, m, "curl/8")
-	r := load(t, m, cookie, "")
-	got, found := m.Current(r.Context())
-	if !found || got.Account != "acc_ada" || got.Version != 1 || got.Agent != "curl/8" || !got.ExpiresAt.Equal(start.Add(session.Lifetime)) {
-		t.Errorf("got %+v, %v", got, found)
-	}
-	*now = start.Add(session.Idle - time.Millisecond)
-	if _, found := m.Current(load(t, m, cookie, "").Context()); !found {
-		t.Error("the session is over before it is idle")
-	}
-	*now = start.Add(session.Idle)
-	r = load(t, m, cookie, "")
-	if _, found := m.Current(r.Context()); found || !m.Ended(r) {
-		t.Error("an idle session lives")
-	}
-}
-
 // A browser that calls itself something strange is kept out of no
 // database.
 func TestStrangeAgents(t *testing.T) {
