@@ -6,7 +6,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/control"
 )
 
 // Admin serves the control API below /tollgate/ on Caddy's admin endpoint,

@@ -13,10 +13,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
-	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
-	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 

@@ -16,39 +16,39 @@ import (
 func TestArrows(t *testing.T) {
 	t.Parallel()
 	const caddy, huma, badger, redis = "github.com/caddyserver/...", "github.com/danielgtaylor/huma/...", "github.com/dgraph-io/...", "github.com/redis/..."
-	gate := []string{"caddymodule/gate", "caddymodule/policy", "caddymodule/route"}
+	gate := []string{"caddymodule/internal/gate", "caddymodule/internal/policy", "caddymodule/internal/route"}
 	dependencies := list(t, "Deps")
 	for _, test := range []struct {
 		packages []string
 		without  []string
 	}{
 		{ // the way of one request
-			[]string{"caddymodule/gate", "caddymodule/route", "caddymodule/token", "caddymodule/calendar", "caddymodule/policy", "caddymodule/login", "caddymodule/usage"},
-			[]string{caddy, huma, badger, redis, "caddymodule", "caddymodule/control", "caddymodule/control/client", "caddymodule/control/cli", "caddymodule/store/badgerstore/...", "caddymodule/store/redisstore/..."},
+			[]string{"caddymodule/internal/gate", "caddymodule/internal/route", "caddymodule/token", "caddymodule/calendar", "caddymodule/internal/policy", "caddymodule/login", "caddymodule/internal/usage"},
+			[]string{caddy, huma, badger, redis, "caddymodule", "caddymodule/internal/admin/control", "caddymodule/control/client", "caddymodule/control/cli", "caddymodule/internal/badgerstore/...", "caddymodule/internal/redisstore/..."},
 		},
 		{ // the contract of a store
 			[]string{"caddymodule/store"},
-			slices.Concat(gate, []string{caddy, huma, badger, redis, "net/http", "caddymodule", "caddymodule/control/...", "caddymodule/store/badgerstore/...", "caddymodule/store/redisstore/..."}),
+			slices.Concat(gate, []string{caddy, huma, badger, redis, "net/http", "caddymodule", "caddymodule/control/...", "caddymodule/internal/admin/...", "caddymodule/internal/badgerstore/...", "caddymodule/internal/redisstore/..."}),
 		},
 		{
-			[]string{"caddymodule/store/badgerstore/..."},
-			slices.Concat(gate, []string{caddy, huma, redis, "caddymodule", "caddymodule/control/...", "caddymodule/usage", "caddymodule/apierror", "caddymodule/assertion", "caddymodule/store/redisstore/..."}),
+			[]string{"caddymodule/internal/badgerstore/..."},
+			slices.Concat(gate, []string{caddy, huma, redis, "caddymodule", "caddymodule/control/...", "caddymodule/internal/admin/...", "caddymodule/internal/usage", "caddymodule/apierror", "caddymodule/assertion", "caddymodule/internal/redisstore/..."}),
 		},
 		{
-			[]string{"caddymodule/store/redisstore"},
-			slices.Concat(gate, []string{caddy, huma, badger, "caddymodule", "caddymodule/control/...", "caddymodule/usage", "caddymodule/apierror", "caddymodule/assertion", "caddymodule/store/badgerstore/..."}),
+			[]string{"caddymodule/internal/redisstore"},
+			slices.Concat(gate, []string{caddy, huma, badger, "caddymodule", "caddymodule/control/...", "caddymodule/internal/admin/...", "caddymodule/internal/usage", "caddymodule/apierror", "caddymodule/assertion", "caddymodule/internal/badgerstore/..."}),
 		},
 		{ // a gate without the store redis
 			[]string{"caddymodule"},
-			[]string{redis, "caddymodule/redis", "caddymodule/store/redisstore/..."},
+			[]string{redis, "caddymodule/redis", "caddymodule/internal/redisstore/..."},
 		},
 		{
-			[]string{"caddymodule/control"},
-			[]string{caddy, badger, redis, "caddymodule", "caddymodule/gate", "caddymodule/control/client", "caddymodule/control/cli", "caddymodule/store/badgerstore/...", "caddymodule/store/redisstore/..."},
+			[]string{"caddymodule/internal/admin/control"},
+			[]string{caddy, badger, redis, "caddymodule", "caddymodule/internal/gate", "caddymodule/control/client", "caddymodule/control/cli", "caddymodule/internal/badgerstore/...", "caddymodule/internal/redisstore/..."},
 		},
 		{ // what services, clients and the gate share
 			[]string{"caddymodule/apierror", "caddymodule/assertion", "caddymodule/outage", "caddymodule/misuse", "caddymodule/control/api"},
-			slices.Concat(gate, []string{caddy, huma, badger, "caddymodule", "caddymodule/control", "caddymodule/login", "caddymodule/store/...", "caddymodule/usage", "caddymodule/health", "caddymodule/token", "caddymodule/calendar"}),
+			slices.Concat(gate, []string{caddy, huma, badger, "caddymodule", "caddymodule/internal/admin/control", "caddymodule/login", "caddymodule/store/...", "caddymodule/internal/usage", "caddymodule/internal/admin/health", "caddymodule/token", "caddymodule/calendar"}),
 		},
 		{ // the gate knows no service
 			[]string{"caddymodule/..."},
@@ -56,7 +56,7 @@ func TestArrows(t *testing.T) {
 		},
 		{ // clients of the control API, except the upstream in one process with the gate
 			[]string{"caddymodule/control/client", "caddymodule/control/cli", "upstream/..."},
-			slices.Concat(gate, []string{caddy, badger, "caddymodule", "caddymodule/control", "caddymodule/login", "caddymodule/store/...", "caddymodule/usage", "caddymodule/health"}),
+			slices.Concat(gate, []string{caddy, badger, "caddymodule", "caddymodule/internal/admin/control", "caddymodule/login", "caddymodule/store/...", "caddymodule/internal/usage", "caddymodule/internal/admin/health"}),
 		},
 		{
 			[]string{"caddymodule/control/client", "caddymodule/control/cli"},
@@ -104,11 +104,11 @@ func TestOneProcess(t *testing.T) {
 }
 
 // TestOnlyBadgerstoreUsesItsParts checks the packages that import the
-// ledger and the log. The bench measures the ledger alone.
+// ledger and the log. The benchmark measures the ledger alone.
 func TestOnlyBadgerstoreUsesItsParts(t *testing.T) {
 	t.Parallel()
-	parts := []string{"caddymodule/store/badgerstore/ledger", "caddymodule/store/badgerstore/wal"}
-	users := []string{"caddymodule/store/badgerstore/...", "tools/bench"}
+	parts := []string{"caddymodule/internal/badgerstore/ledger", "caddymodule/internal/badgerstore/wal"}
+	users := []string{"caddymodule/internal/badgerstore/...", "caddymodule/store/benchtest"}
 	for name, imports := range list(t, "Imports") {
 		for _, path := range imports {
 			if matches(path, parts) && !matches(name, users) {
@@ -119,7 +119,7 @@ func TestOnlyBadgerstoreUsesItsParts(t *testing.T) {
 }
 
 // forTests are packages that run a whole gate, a browser or Redis for tests.
-var forTests = []string{"caddymodule/control/controltest", "caddymodule/store/redisstore/redistest", "upstream/account/gatetest", "upstream/web/browsertest"}
+var forTests = []string{"caddymodule/control/controltest", "caddymodule/redis/redistest", "upstream/account/gatetest", "upstream/web/browsertest"}
 
 // list returns a field of each package of this module: Imports, or Deps
 // for the imports of the imports too.

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
-	"github.com/caddy-tollgate/tollgate/caddymodule/backup"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/backup"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 

@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/backup"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/backup"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )

@@ -19,9 +19,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/backup"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/backup"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 )
 
 // stalledBackup starts a backup of more than the buffers between a gate and its

@@ -14,7 +14,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/block"
-	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 

@@ -19,7 +19,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/caddyevents/eventsconfig"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/event"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
 )
 
 // handled has what the event handlers of the tests got.

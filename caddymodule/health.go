@@ -8,7 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/health"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/health"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 

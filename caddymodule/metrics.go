@@ -7,8 +7,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
-	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 )
 
 // The metrics count from the start of the process. Caddy makes a new registry

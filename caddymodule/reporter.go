@@ -3,9 +3,9 @@ package caddymodule
 import (
 	"context"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/event"
-	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
-	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 

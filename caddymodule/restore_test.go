@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/backup"
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/backup"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 

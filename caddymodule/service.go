@@ -11,7 +11,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
 )
 
 // This file is for a service that is a Caddy handler behind the gate, in the

@@ -11,11 +11,11 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/event"
-	"github.com/caddy-tollgate/tollgate/caddymodule/health"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/health"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/report"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
-	"github.com/caddy-tollgate/tollgate/caddymodule/report"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 

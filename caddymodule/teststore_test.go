@@ -11,8 +11,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
 )
 
 // testStore is a Badger store that a test holds up when it is opened, and

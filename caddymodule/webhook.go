@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/event"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
 )
 
 // Webhook posts events to an HTTP server, as Standard Webhooks

@@ -19,7 +19,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/cli"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
 )
 
 // mirror is a service that answers with the account and the plan of a call,

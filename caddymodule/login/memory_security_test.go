@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/heaptest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/heaptest"
 )
 
 // The threat: an attacker with very many addresses fills the memory with

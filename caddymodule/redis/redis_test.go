@@ -14,8 +14,8 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/caddymodule/redis"
+	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore/redistest"
 )
 
 // Caddy has one configuration for the process: no test that loads one runs in

@@ -12,8 +12,8 @@ import (
 func TestPartsOf(t *testing.T) {
 	t.Parallel()
 	const (
-		identify = project + "caddymodule/gate.(*Gate).identify"
-		answer   = project + "caddymodule/gate.(*answer).WriteHeader"
+		identify = project + "caddymodule/internal/gate.(*Gate).identify"
+		answer   = project + "caddymodule/internal/gate.(*answer).WriteHeader"
 		convert  = project + "upstream/api.(*service).convert"
 		caddy    = "github.com/caddyserver/caddy/v2/modules/caddyhttp.prepareRequest"
 		response = "net/http.(*response).WriteHeader"

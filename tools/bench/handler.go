@@ -86,7 +86,7 @@ func name(benchmark string, processors int) string {
 // and returns what they print.
 func runBenchmarks(ctx context.Context, b *bench) (output string, err error) {
 	program := filepath.Join(b.dir, "gate.test")
-	if text, err := exec.CommandContext(ctx, "go", "test", "-c", "-o", program, "./caddymodule/gate").CombinedOutput(); err != nil {
+	if text, err := exec.CommandContext(ctx, "go", "test", "-c", "-o", program, "./caddymodule/internal/gate").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the benchmarks: %w: %s", err, text)
 	}
 	var all bytes.Buffer

@@ -30,7 +30,7 @@ func profileOf(samples stacks) *profile.Profile {
 func TestSharesOf(t *testing.T) {
 	t.Parallel()
 	const (
-		gate     = project + "caddymodule/gate.(*answer).WriteHeader"
+		gate     = project + "caddymodule/internal/gate.(*answer).WriteHeader"
 		handler  = project + "caddymodule.(*Handler).ServeHTTP"
 		convert  = project + "upstream/api.(*service).convert"
 		generic  = project + "upstream/api.marshal[...]"

@@ -18,15 +18,15 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
-	"github.com/caddy-tollgate/tollgate/caddymodule/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
-	"github.com/caddy-tollgate/tollgate/caddymodule/event"
-	"github.com/caddy-tollgate/tollgate/caddymodule/gate"
-	"github.com/caddy-tollgate/tollgate/caddymodule/health"
-	"github.com/caddy-tollgate/tollgate/caddymodule/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/health"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/usage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
-	"github.com/caddy-tollgate/tollgate/caddymodule/usage"
 )
 
 // Secret opens the control API of every Gate.

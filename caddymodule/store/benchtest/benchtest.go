@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/redisstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/badgerstore/ledger"
-	"github.com/caddy-tollgate/tollgate/caddymodule/store/redisstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 

@@ -1,0 +1,176 @@
+// Package control serves the control API: it administers the accounts,
+// keys and counts of a gate.
+//
+// The API is JSON over HTTP and uses nothing of Caddy. Caddy mounts the
+// handler twice: on a listener for applications, behind RequireSecret, and
+// below its admin endpoint for the command line, which needs no secret.
+// Package api has the types, and package client is the client of both.
+//
+// The audit log has each change, because its entry is stored before the change
+// is made. An entry can be of a change that then failed. A request that
+// changes nothing adds no entry and no event.
+//
+// Every refusal has the shape of package apierror. The OpenAPI document is
+// at GET /tollgate/openapi.json.
+package control
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/usage"
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// Backend is what the control API administers. Every request asks it
+// again, so that a reload takes effect at once. All methods are safe for
+// concurrent use.
+type Backend interface {
+	// Policy returns the configuration in force.
+	Policy() *policy.Policy
+	// PublicKeys returns the keys that assertions are verified with.
+	PublicKeys() assertion.KeySet
+	// Store returns the store, or an error if there is none now. Every
+	// error is answered with 503.
+	Store() (Store, error)
+	// Now returns the time.
+	Now() time.Time
+	// Readiness tells whether the gate can take calls. It returns within
+	// about a second, also if the store hangs.
+	Readiness() api.Readiness
+	// Publish publishes the event of a change. It returns when the event is
+	// stored, or after a second. It logs a failure, and tries again later.
+	Publish(ctx context.Context, change event.Change)
+	// FlushReports stores the refused calls that are counted in memory.
+	FlushReports(ctx context.Context) error
+	// Explain tells what the gate would answer to a request. It counts nothing.
+	Explain(ctx context.Context, question Question) (api.Explanation, error)
+}
+
+// Store is what the control API uses of a store.
+type Store interface {
+	store.Accounts
+	store.Keys
+	usage.Source
+	store.Audit
+	store.Refusals
+	// FindKey is that of store.Overview.
+	FindKey(ctx context.Context, id string) (store.Key, error)
+	// CountsOfAccounts is that of store.Overview.
+	CountsOfAccounts(ctx context.Context, accounts []string, first, last calendar.Day) ([]store.AccountCount, error)
+	// Confirm is that of store.Grants.
+	Confirm(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error)
+	// ResetCounts is that of store.Usage.
+	ResetCounts(ctx context.Context, account, endpoint string, day calendar.Day) error
+}
+
+// server answers the control API.
+type server struct {
+	backend Backend
+	calls   *outage.Log
+}
+
+// session is what one request uses.
+type session struct {
+	policy *policy.Policy
+	store  Store
+	now    time.Time
+	// publish is that of the Backend.
+	publish func(context.Context, event.Change)
+}
+
+// New returns the handler of the control API, which serves the paths below
+// /tollgate/. It does not check the secret: RequireSecret does. It logs the
+// cause of a 503 and does not send it.
+func New(backend Backend, logger *slog.Logger) http.Handler {
+	s := &server{backend: backend, calls: outage.New(logger, slog.LevelError, "control call failed")}
+	mux := http.NewServeMux()
+	router := newHuma(mux, document(), map[string]*apierror.Error{
+		"path.account": api.ErrInvalidAccount, "path.period": api.ErrInvalidPeriod, "body.reason": errInvalidReason,
+	})
+	s.registerPlans(router)
+	s.registerAccounts(router)
+	s.registerLimits(router)
+	s.registerKeys(router)
+	s.registerUsage(router)
+	s.registerOverview(router)
+	s.registerAudit(router)
+	s.registerRefused(router)
+	s.registerHealth(router)
+	s.registerExplain(router)
+	serveImport(s, mux, router, accountImport)
+	serveImport(s, mux, router, keyImport)
+	describeIntrospection(router)
+	s.serveKeySet(mux, router)
+	serveDocument(mux, router)
+	handler := apierror.Mux(mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		acting, refused := withActor(r)
+		if refused != nil {
+			apierror.CloseUnread(w, r)
+			// The client is gone if this fails; ignore the error.
+			_ = refused.Write(w)
+			return
+		}
+		handler.ServeHTTP(w, untilDone(acting))
+	})
+}
+
+// untilDone returns a request whose change does not end with its client: a
+// store could make it and not say so, and then its event would be missing.
+// Stores have timeouts of their own.
+func untilDone(r *http.Request) *http.Request {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return r
+	}
+	return r.WithContext(context.WithoutCancel(r.Context()))
+}
+
+func (s *server) open() (*session, error) {
+	opened, err := s.backend.Store()
+	if err != nil {
+		return nil, err
+	}
+	return &session{policy: s.backend.Policy(), store: opened, now: s.backend.Now(), publish: s.backend.Publish}, nil
+}
+
+// reply is a response with a body.
+type reply[T any] struct{ Body T }
+
+// answer makes a huma handler of a function with a result.
+func answer[I, T any](s *server, do func(context.Context, *session, *I) (T, error)) func(context.Context, *I) (*reply[T], error) {
+	return func(ctx context.Context, in *I) (*reply[T], error) {
+		opened, err := s.open()
+		if err != nil {
+			return nil, s.refuse(ctx, err)
+		}
+		body, err := do(ctx, opened, in)
+		if err != nil {
+			return nil, s.refuse(ctx, err)
+		}
+		s.calls.Worked()
+		return &reply[T]{body}, nil
+	}
+}
+
+// perform makes a huma handler of a function without a result.
+func perform[I any](s *server, do func(context.Context, *session, *I) error) func(context.Context, *I) (*struct{}, error) {
+	return func(ctx context.Context, in *I) (*struct{}, error) {
+		opened, err := s.open()
+		if err == nil {
+			err = do(ctx, opened, in)
+		}
+		return nil, s.refuse(ctx, err)
+	}
+}

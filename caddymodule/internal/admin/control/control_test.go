@@ -1,0 +1,330 @@
+package control_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// gate is a control API whose answers are all held against its own
+// OpenAPI document.
+type gate struct {
+	*controltest.Gate
+	handler http.Handler
+	router  routers.Router
+}
+
+func newGate(t *testing.T) *gate {
+	t.Helper()
+	g := &gate{Gate: controltest.New(t)}
+	g.handler = g.Handler()
+	g.router = router(t, g.handler)
+	return g
+}
+
+// hooks are called before and after steps of a store. An error before a step
+// replaces it; after returns the error of the step.
+type hooks struct {
+	before func(ctx context.Context, step string, n int) error // n is the length of a batch
+	after  func(step string, err error) error
+}
+
+func (h hooks) run(ctx context.Context, step string, n int, do func() error) error {
+	if h.before != nil {
+		if err := h.before(ctx, step, n); err != nil {
+			return err
+		}
+	}
+	err := do()
+	if h.after != nil {
+		err = h.after(step, err)
+	}
+	return err
+}
+
+// over is a backend whose store has hooks.
+type over struct {
+	*controltest.Gate
+	hooks
+}
+
+func (o over) Store() (control.Store, error) {
+	opened, err := o.Gate.Store()
+	return hooked{opened, o.hooks}, err
+}
+
+type hooked struct {
+	control.Store
+	hooks
+}
+
+func (h hooked) Account(ctx context.Context, id string) (account store.Account, err error) {
+	err = h.run(ctx, "Account", 1, func() (err error) { account, err = h.Store.Account(ctx, id); return err })
+	return account, err
+}
+
+func (h hooked) Key(ctx context.Context, account, id string) (key store.Key, err error) {
+	err = h.run(ctx, "Key", 1, func() (err error) { key, err = h.Store.Key(ctx, account, id); return err })
+	return key, err
+}
+
+func (h hooked) RevokeKey(ctx context.Context, account, id string, at time.Time) error {
+	return h.run(ctx, "RevokeKey", 1, func() error { return h.Store.RevokeKey(ctx, account, id, at) })
+}
+
+func (h hooked) AddEntries(ctx context.Context, entries []store.Entry) error {
+	return h.run(ctx, "AddEntries", len(entries), func() error { return h.Store.AddEntries(ctx, entries) })
+}
+
+func (h hooked) ChangeAccounts(ctx context.Context, ids []string, edit func(int, *store.Account, bool) error) (accounts []store.Account, errs []error) {
+	accounts = make([]store.Account, len(ids))
+	if err := h.run(ctx, "ChangeAccounts", len(ids), func() error { accounts, errs = h.Store.ChangeAccounts(ctx, ids, edit); return nil }); err != nil {
+		errs = slices.Repeat([]error{err}, len(ids))
+	}
+	return accounts, errs
+}
+
+func (h hooked) CreateKeys(ctx context.Context, keys []store.StoredKey) (errs []error) {
+	if err := h.run(ctx, "CreateKeys", len(keys), func() error { errs = h.Store.CreateKeys(ctx, keys); return nil }); err != nil {
+		errs = slices.Repeat([]error{err}, len(keys))
+	}
+	return errs
+}
+
+func newGateOver(t *testing.T, h hooks) *gate {
+	t.Helper()
+	g := newGate(t)
+	g.handler = control.RequireSecret(control.New(over{g.Gate, h}, slog.New(slog.DiscardHandler)), controltest.Secret)
+	return g
+}
+
+func router(t *testing.T, handler http.Handler) routers.Router {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, "/tollgate/openapi.json", nil)
+	r.Header.Set("Authorization", "Bearer "+controltest.Secret)
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" {
+		t.Fatalf("the document: got %d, %v", w.Code, w.Header())
+	}
+	document, err := openapi3.NewLoader().LoadFromData(w.Body.Bytes())
+	if err != nil {
+		t.Fatalf("loading the document: %v", err)
+	}
+	if err := document.Validate(t.Context(), openapi3.IsOpenAPI31OrLater(), openapi3.EnableSchemaFormatValidation()); err != nil {
+		t.Fatalf("the document is not valid: %v", err)
+	}
+	made, err := legacy.NewRouter(document, openapi3.IsOpenAPI31OrLater())
+	if err != nil {
+		t.Fatalf("routing by the document: %v", err)
+	}
+	return made
+}
+
+// call makes one call with the secret and returns its answer.
+func (g *gate) call(t *testing.T, method, target, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+controltest.Secret)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	w := httptest.NewRecorder()
+	g.handler.ServeHTTP(w, r)
+	g.checkAnswer(t, r, w)
+	return w
+}
+
+// checkAnswer holds an answer against the document and against what all
+// answers have in common.
+func (g *gate) checkAnswer(t *testing.T, r *http.Request, w *httptest.ResponseRecorder) {
+	t.Helper()
+	if got := w.Header().Get("Cache-Control"); got != "no-store" {
+		t.Errorf("%s %s: Cache-Control: got %q", r.Method, r.URL, got)
+	}
+	if got := w.Header().Get("Link"); got != "" || strings.Contains(w.Body.String(), "$schema") {
+		t.Errorf("%s %s: the answer links to a schema", r.Method, r.URL)
+	}
+	route, parameters, err := g.router.FindRoute(r)
+	if err != nil || strings.HasSuffix(r.URL.Path, "/") { // which that router takes for the path without
+		if w.Code < 400 {
+			t.Errorf("%s %s is not in the document: %v", r.Method, r.URL, err)
+		}
+		return
+	}
+	input := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: r, PathParams: parameters, Route: route},
+		Status:                 w.Code,
+		Header:                 w.Header(),
+		Body:                   io.NopCloser(bytes.NewReader(w.Body.Bytes())),
+		Options:                &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+	}
+	if err := openapi3filter.ValidateResponse(context.Background(), input); err != nil {
+		t.Errorf("%s %s: the answer is not as documented: %v\n%s", r.Method, r.URL, err, w.Body)
+	}
+}
+
+// must makes a call that has to succeed with that status, and decodes its
+// answer.
+func (g *gate) must(t *testing.T, status int, method, target, body string) map[string]any {
+	t.Helper()
+	w := g.call(t, method, target, body)
+	if w.Code != status {
+		t.Fatalf("%s %s: got %d, want %d: %s", method, target, w.Code, status, w.Body)
+	}
+	if w.Body.Len() == 0 {
+		return nil
+	}
+	var answer map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+		t.Fatalf("%s %s: %v: %s", method, target, err, w.Body)
+	}
+	return answer
+}
+
+// refused makes a call that has to be refused.
+func (g *gate) refused(t *testing.T, status int, code, method, target, body string) {
+	t.Helper()
+	w := g.call(t, method, target, body)
+	var answer struct{ Message, Code string }
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+		t.Fatalf("%s %s: %v: %s", method, target, err, w.Body)
+	}
+	if w.Code != status || answer.Code != code || answer.Message == "" {
+		t.Errorf("%s %s %s: got %d %s, want %d %s", method, target, body, w.Code, w.Body, status, code)
+	}
+	if got := w.Header().Get("Content-Type"); got != "application/json; charset=utf-8" {
+		t.Errorf("%s %s: Content-Type: got %q", method, target, got)
+	}
+}
+
+// account makes an account on a plan.
+func (g *gate) account(t *testing.T, id, plan string) {
+	t.Helper()
+	g.must(t, http.StatusOK, "PUT", "/tollgate/accounts/"+id, fmt.Sprintf(`{"plan":%q}`, plan))
+}
+
+// Threat: a request without the secret, or a gate whose secret got lost, which
+// takes "Bearer" and nothing for it.
+func TestEveryCallNeedsTheSecret(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	lost := control.RequireSecret(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the request got through") }), "", "")
+	const secret = controltest.Secret
+	for name, test := range map[string]struct {
+		fields []string
+		status int
+	}{
+		"right":                  {[]string{"Bearer " + secret}, http.StatusOK},
+		"scheme in another case": {[]string{"bEARER " + secret}, http.StatusOK},
+		"none":                   {nil, http.StatusUnauthorized},
+		"empty":                  {[]string{""}, http.StatusUnauthorized},
+		"no token":               {[]string{"Bearer"}, http.StatusUnauthorized},
+		"empty token":            {[]string{"Bearer "}, http.StatusUnauthorized},
+		"wrong":                  {[]string{"Bearer " + strings.Repeat("x", 34)}, http.StatusUnauthorized},
+		"beginning of it":        {[]string{"Bearer " + secret[:20]}, http.StatusUnauthorized},
+		"more than it":           {[]string{"Bearer " + secret + "x"}, http.StatusUnauthorized},
+		"another scheme":         {[]string{"Basic " + secret}, http.StatusUnauthorized},
+		"no scheme":              {[]string{secret}, http.StatusUnauthorized},
+		"twice":                  {[]string{"Bearer " + secret, "Bearer " + secret}, http.StatusUnauthorized},
+	} {
+		for _, target := range []string{"/tollgate/plans", "/tollgate/openapi.json", "/tollgate/accounts"} {
+			for handler, status := range map[*http.Handler]int{&g.handler: test.status, &lost: http.StatusUnauthorized} {
+				r := httptest.NewRequest(http.MethodGet, target, nil)
+				r.Header["Authorization"] = test.fields
+				w := httptest.NewRecorder()
+				(*handler).ServeHTTP(w, r)
+				if w.Code != status || status == http.StatusUnauthorized &&
+					(w.Header().Get("WWW-Authenticate") != `Bearer realm="tollgate"` || !strings.Contains(w.Body.String(), `"code":"unauthenticated"`)) {
+					t.Errorf("%s, %s: got %d %v %s, want %d", name, target, w.Code, w.Header(), w.Body, status)
+				}
+			}
+		}
+	}
+}
+
+func TestUnknownPathsAndMethods(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	for _, target := range []string{"/", "/tollgate", "/tollgate/", "/tollgate/plans/", "/tollgate/docs", "/tollgate/openapi.yaml", "/tollgate/accounts/", "/tollgate/accounts/a/keys/", "/schemas/Key.json"} {
+		g.refused(t, http.StatusNotFound, "not_found", "GET", target, "")
+	}
+	for target, allow := range map[string]string{
+		"/tollgate/plans":                    "GET, HEAD",
+		"/tollgate/accounts":                 "GET, HEAD, POST",
+		"/tollgate/accounts/a":               "DELETE, GET, HEAD, PUT",
+		"/tollgate/accounts/a/keys":          "GET, HEAD, POST",
+		"/tollgate/accounts/a/keys/k":        "DELETE, PATCH",
+		"/tollgate/accounts/a/keys/k/rotate": "POST",
+		"/tollgate/accounts/a/limits":        "GET, HEAD",
+		"/tollgate/accounts/a/limits/x/day":  "DELETE, PUT",
+		"/tollgate/accounts/a/logins":        "DELETE",
+		"/tollgate/accounts/a/usage":         "DELETE, GET, HEAD",
+		"/tollgate/openapi.json":             "GET, HEAD",
+	} {
+		w := g.call(t, "OPTIONS", target, "")
+		if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != allow {
+			t.Errorf("%s: got %d, Allow %q, want %q", target, w.Code, w.Header().Get("Allow"), allow)
+		}
+	}
+}
+
+// The gate must say that it cannot, or that it starts, not that it does not
+// know: a caller that hears 404 might act on it. A start is not an error.
+func TestStoreAway(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.account(t, "acc_1", "starter")
+	for _, down := range []error{store.ErrOpening, errors.New("dial tcp 10.1.2.3:6379: connection refused")} {
+		g.Break(down)
+		for _, call := range [][3]string{
+			{"GET", "/tollgate/accounts", ""},
+			{"PUT", "/tollgate/accounts/acc_1", `{"plan":"free"}`},
+			{"DELETE", "/tollgate/accounts/acc_1", ""},
+			{"POST", "/tollgate/accounts/acc_1/keys", `{"name":"ci"}`},
+			{"GET", "/tollgate/accounts/acc_1/keys", ""},
+			{"PATCH", "/tollgate/accounts/acc_1/keys/key_x", `{"name":"ci"}`},
+			{"DELETE", "/tollgate/accounts/acc_1/keys/key_x", ""},
+			{"PUT", "/tollgate/accounts/acc_1/limits/convert/day", `{"limit":1}`},
+			{"DELETE", "/tollgate/accounts/acc_1/logins", ""},
+			{"GET", "/tollgate/accounts/acc_1/usage", ""},
+		} {
+			w := g.call(t, call[0], call[1], call[2])
+			if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "5" || !strings.Contains(w.Body.String(), `"code":"unavailable"`) ||
+				strings.Contains(w.Body.String(), "The gate is starting") != (down == store.ErrOpening) || strings.Contains(w.Body.String(), "10.1.2.3") {
+				t.Errorf("%s %s: got %d %v %s", call[0], call[1], w.Code, w.Header(), w.Body)
+			}
+		}
+		want := http.StatusOK
+		if down == store.ErrOpening {
+			want = http.StatusServiceUnavailable // the configuration may still fail
+		}
+		g.must(t, want, "GET", "/tollgate/plans", "")
+		if logged := strings.Contains(g.Log(), "10.1.2.3:6379"); logged != (want == http.StatusOK) || !logged && g.Log() != "" {
+			t.Errorf("logged %q", g.Log())
+		}
+	}
+	g.Break(nil)
+	if got := g.must(t, http.StatusOK, "GET", "/tollgate/accounts/acc_1", "")["plan"]; got != "starter" {
+		t.Errorf("a refused change was made: plan %v", got)
+	}
+}

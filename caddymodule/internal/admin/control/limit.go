@@ -1,0 +1,170 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+var (
+	errNoOverride       = apierror.New(http.StatusNotFound, "not_found", "The account has no override of this endpoint and period.")
+	errTooManyOverrides = apierror.New(http.StatusConflict, "too_many_limits", fmt.Sprintf("The account has %d overrides; remove one first.", store.MaxOverrides))
+	errInvalidReason    = apierror.New(http.StatusBadRequest, "invalid_reason", "A reason has at most 200 characters, none of them invisible.")
+)
+
+type overrideInput struct {
+	Account  accountID `path:"account"`
+	Endpoint string    `path:"endpoint" doc:"The endpoint's name, or all for all endpoints together."`
+	Period   string    `path:"period" enum:"second,minute,hour,day,month" doc:"The limit's period."`
+}
+
+type putOverrideInput struct {
+	Account  accountID `path:"account"`
+	Endpoint string    `path:"endpoint" doc:"The endpoint's name, or all for all endpoints together."`
+	Period   string    `path:"period" enum:"second,minute,hour,day,month" doc:"The limit's period."`
+	Body     api.OverrideRequest
+}
+
+func (s *server) registerLimits(router huma.API) {
+	const path = "/tollgate/accounts/{account}/limits"
+	huma.Register(router, operation(huma.Operation{
+		OperationID: "list-limits", Method: http.MethodGet, Path: path, Tags: []string{"limits"},
+		Summary:     "List the overrides of an account",
+		Description: "Oldest first, without those that have ended.",
+	}), answer(s, s.listOverrides))
+	huma.Register(router, operation(huma.Operation{
+		OperationID: "put-limit", Method: http.MethodPut, Path: path + "/{endpoint}/{period}", Tags: []string{"limits"},
+		Summary: "Override a limit of the account's plan, or add one",
+		Description: "Replaces the override with the same endpoint and period. It applies to the account's next call and ends by itself. " +
+			"It gives no access to an endpoint that the plan does not list. " +
+			fmt.Sprintf("An account has at most %d overrides.", store.MaxOverrides),
+	}, http.StatusConflict), answer(s, s.putOverride))
+	huma.Register(router, operation(huma.Operation{
+		OperationID: "delete-limit", Method: http.MethodDelete, Path: path + "/{endpoint}/{period}", Tags: []string{"limits"},
+		Summary:     "Remove an override",
+		Description: "The limit of the plan applies to the next call.",
+	}), perform(s, s.deleteOverride))
+}
+
+func (s *server) listOverrides(ctx context.Context, with *session, in *accountInput) (api.OverrideList, error) {
+	account, err := with.store.Account(ctx, string(in.Account))
+	list := api.OverrideList{Limits: []api.Override{}}
+	for i := range account.Overrides {
+		if o := &account.Overrides[i]; o.Live(with.now) {
+			list.Limits = append(list.Limits, showOverride(o))
+		}
+	}
+	return list, err
+}
+
+func (s *server) putOverride(ctx context.Context, with *session, in *putOverrideInput) (api.Override, error) {
+	override, err := with.override(in)
+	if err != nil {
+		return api.Override{}, err
+	}
+	err = with.changeOverrides(ctx, in.Account, override.Limit, &override, func(others []store.Override, _ bool) ([]store.Override, error) {
+		if len(others) >= store.MaxOverrides {
+			return nil, errTooManyOverrides
+		}
+		return append(others, override), nil
+	})
+	return showOverride(&override), err
+}
+
+func (s *server) deleteOverride(ctx context.Context, with *session, in *overrideInput) error {
+	limit := limitOf(in.Endpoint, in.Period)
+	return with.changeOverrides(ctx, in.Account, limit, nil, func(others []store.Override, found bool) ([]store.Override, error) {
+		if !found {
+			return nil, errNoOverride
+		}
+		return others, nil
+	})
+}
+
+// limitChange returns a change of an override, which is removed without after.
+func limitChange(account string, limit store.Limit, before, after *store.Override) change {
+	c := change{action: api.LimitClear, account: account, target: limit.Endpoint + "/" + limit.Period.String()}
+	if before != nil {
+		c.before = encode(showOverride(before))
+	}
+	if after != nil {
+		c.action, c.after = api.LimitSet, encode(showOverride(after))
+	}
+	return c
+}
+
+// override checks a request and returns the override that it describes.
+func (with *session) override(in *putOverrideInput) (override store.Override, err error) {
+	override = store.Override{Limit: limitOf(in.Endpoint, in.Period), Reason: in.Body.Reason, CreatedAt: round(with.now)}
+	if override.Max = store.Unlimited; in.Body.Limit != nil {
+		override.Max = *in.Body.Limit
+	}
+	switch {
+	case !with.hasEndpoint(in.Endpoint):
+		return override, unknownEndpoint(http.StatusNotFound, in.Endpoint)
+	case policy.CheckLimit(override.Limit) != nil:
+		return override, invalidPace(override.Period)
+	case strings.ContainsFunc(in.Body.Reason, isHidden):
+		return override, errInvalidReason
+	case in.Body.ExpiresAt != nil:
+		override.ExpiresAt, err = with.checkExpiry(*in.Body.ExpiresAt)
+	}
+	return override, err
+}
+
+// changeOverrides changes the overrides of an account in one step. It calls
+// edit with those that have not ended and that are not of this limit, and
+// with whether there is one of this limit. after is what edit makes of that,
+// nil if it removes it.
+func (with *session) changeOverrides(ctx context.Context, id accountID, limit store.Limit, after *store.Override, edit func(others []store.Override, found bool) ([]store.Override, error)) error {
+	_, err := with.changeAccount(ctx, string(id), func(account *store.Account, exists bool) (change, error) {
+		if !exists {
+			return change{}, store.ErrNotFound
+		}
+		var before *store.Override
+		others := slices.DeleteFunc(slices.Clone(account.Overrides), func(o store.Override) bool {
+			same, live := o.Same(limit), o.Live(with.now)
+			if same && live {
+				before = &o
+			}
+			return same || !live
+		})
+		changed, err := edit(others, before != nil)
+		if err != nil {
+			return change{}, err
+		}
+		account.Overrides = changed
+		return limitChange(account.ID, limit, before, after), nil
+	})
+	return err
+}
+
+// limitOf returns a limit without a Max. huma has checked the period.
+func limitOf(endpoint, period string) store.Limit {
+	parsed, _ := store.ParsePeriod(period)
+	return store.Limit{Endpoint: endpoint, Period: parsed}
+}
+
+// hasEndpoint tells whether limits can name an endpoint.
+func (with *session) hasEndpoint(name string) bool {
+	return name == store.All || with.policy.Endpoint(name) != nil
+}
+
+func showOverride(o *store.Override) api.Override {
+	shown := api.Override{
+		Endpoint: o.Endpoint, Period: o.Period.String(), ExpiresAt: roundOrNil(o.ExpiresAt), Reason: o.Reason, CreatedAt: round(o.CreatedAt),
+	}
+	if o.Max != store.Unlimited {
+		shown.Limit = new(o.Max)
+	}
+	return shown
+}

@@ -1,0 +1,88 @@
+package control
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+// keyLimits checks the own limits of a key.
+func (with *session) keyLimits(requested []api.Limit) (limits []store.Limit, err error) {
+	for _, r := range requested {
+		limit := limitOf(r.Endpoint, r.Period)
+		limit.Max, limit.OfKey = r.Limit, true
+		switch {
+		case !with.hasEndpoint(r.Endpoint):
+			return nil, unknownEndpoint(http.StatusBadRequest, r.Endpoint)
+		case policy.CheckLimit(limit) != nil:
+			return nil, invalidPace(limit.Period)
+		case slices.ContainsFunc(limits, limit.Same):
+			return nil, duplicateLimit(r.Endpoint, limit.Period)
+		}
+		limits = append(limits, limit)
+	}
+	return limits, nil
+}
+
+// addresses returns the networks of a list, without duplicates.
+func addresses(requested []string) (networks []netip.Prefix, err error) {
+	for _, text := range requested {
+		network, valid := parseNetwork(text)
+		if !valid {
+			return nil, invalidAddress(text)
+		}
+		if !slices.Contains(networks, network) {
+			networks = append(networks, network)
+		}
+	}
+	return networks, nil
+}
+
+// parseNetwork reads a network or an address as the network that the gate
+// compares addresses of clients with: without the bits of a host, and without
+// IPv4-mapped IPv6, which the gate never sees.
+func parseNetwork(text string) (network netip.Prefix, valid bool) {
+	var err error
+	if strings.Contains(text, "/") {
+		network, err = netip.ParsePrefix(text)
+	} else if address, fault := netip.ParseAddr(text); fault == nil && address.Zone() == "" {
+		network = netip.PrefixFrom(address, address.BitLen())
+	}
+	if err != nil || !network.IsValid() {
+		return network, false
+	}
+	if network.Addr().Is4In6() {
+		const mapped = 96 // bits before the IPv4 address
+		network = netip.PrefixFrom(network.Addr().Unmap(), network.Bits()-mapped)
+	}
+	return network.Masked(), network.IsValid()
+}
+
+func showLimits(limits []store.Limit) []api.Limit {
+	shown := []api.Limit{}
+	for _, l := range limits {
+		shown = append(shown, showLimit(l))
+	}
+	return shown
+}
+
+func showLimit(l store.Limit) api.Limit {
+	return api.Limit{Endpoint: l.Endpoint, Period: l.Period.String(), Limit: l.Max}
+}
+
+func showAddresses(networks []netip.Prefix) []string {
+	shown := []string{}
+	for _, network := range networks {
+		text := network.String()
+		if network.IsSingleIP() {
+			text = network.Addr().String()
+		}
+		shown = append(shown, text)
+	}
+	return shown
+}

@@ -1,0 +1,171 @@
+package report_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/report"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/heaptest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/memstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+func newRefused(t *testing.T, to report.Store) (r *report.Refused, dropped *atomic.Int64) {
+	t.Helper()
+	dropped = new(atomic.Int64)
+	r = report.NewRefused(report.Options{Store: to, Dropped: func(n int64) { dropped.Add(n) }, Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(r.Close)
+	return r, dropped
+}
+
+func list(t *testing.T, s *memstore.Store) []store.Refused {
+	t.Helper()
+	rows, err := s.ListRefused(t.Context(), "", 0, 30000, store.Refused{}, 1_000_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// TestFlush: the store has all calls that were added before.
+func TestFlush(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	r, _ := newRefused(t, s)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 100 {
+				r.Add(store.Refused{Day: 1, Account: "acc_1", Endpoint: "convert", Code: "quota_exceeded", Calls: 1})
+				r.Add(store.Refused{Day: 1, Code: "not_found", Calls: 1})
+			}
+			if err := r.Flush(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	want := []store.Refused{
+		{Day: 1, Code: "not_found", Calls: 800}, {Day: 1, Account: "acc_1", Endpoint: "convert", Code: "quota_exceeded", Calls: 800},
+	}
+	if got := list(t, s); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestFlushBehind: the store gets the calls also without a Flush.
+func TestFlushBehind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		r, _ := newRefused(t, s)
+		r.Add(store.Refused{Day: 1, Code: "not_found", Calls: 1})
+		time.Sleep(report.Every)
+		synctest.Wait()
+		if len(list(t, s)) != 1 {
+			t.Error("the store got nothing")
+		}
+	})
+}
+
+// TestBound: calls of more accounts than fit count without an account.
+func TestBound(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	r, _ := newRefused(t, s)
+	for i := range report.MaxRows + 3 {
+		r.Add(store.Refused{Day: 1, Account: strconv.Itoa(i), Code: "quota_exceeded", Calls: 1})
+	}
+	if err := r.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if rows := list(t, s); len(rows) != report.MaxRows+1 || rows[0].Account != "" || rows[0].Calls != 3 {
+		t.Errorf("got %d rows, the first is %v", len(rows), rows[0])
+	}
+}
+
+// TestRefusedAreBounded: however many accounts are refused while the store
+// fails, their rows take the memory that docs/guarantees.md says.
+func TestRefusedAreBounded(t *testing.T) {
+	heaptest.Holds(t, "refused calls", 4<<20, func() any {
+		s := &away{Store: memstore.New()}
+		s.fails.Store(true)
+		r, _ := newRefused(t, s)
+		for i := range 2 * report.MaxRows {
+			r.Add(store.Refused{Day: 1, Account: fmt.Sprintf("acc_%060d", i), Endpoint: "convert", Code: "quota_exceeded", Calls: 1})
+		}
+		return r
+	})
+}
+
+// away is a store that fails.
+type away struct {
+	*memstore.Store
+	fails atomic.Bool
+}
+
+func (a *away) AddRefused(ctx context.Context, rows []store.Refused) error {
+	if a.fails.Load() {
+		return store.ErrUnavailable
+	}
+	return a.Store.AddRefused(ctx, rows)
+}
+
+// TestRetriedIsNoError: calls that the store takes at a later try are a warning.
+// Those that are lost are an error.
+func TestRetriedIsNoError(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			s := &away{Store: memstore.New()}
+			r := report.NewRefused(report.Options{Store: s, Dropped: func(int64) {}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			s.fails.Store(true)
+			r.Add(store.Refused{Day: 1, Account: "acc_1", Code: "quota_exceeded", Calls: 1})
+			time.Sleep(2 * report.Every)
+			s.fails.Store(lost)
+			r.Close()
+			if !strings.Contains(log.String(), "level=WARN") || strings.Contains(log.String(), "level=ERROR") != lost {
+				t.Errorf("lost is %v:\n%s", lost, &log)
+			}
+		})
+	}
+}
+
+// TestAway keeps calls while the store fails. Close tells how many are lost.
+func TestAway(t *testing.T) {
+	t.Parallel()
+	s := &away{Store: memstore.New()}
+	r, dropped := newRefused(t, s)
+	row := store.Refused{Day: 1, Account: "acc_1", Code: "quota_exceeded", Calls: 1}
+	s.fails.Store(true)
+	r.Add(row)
+	if err := r.Flush(t.Context()); err == nil {
+		t.Fatal("no error")
+	}
+	r.Add(row)
+	s.fails.Store(false)
+	if err := r.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := list(t, s.Store); len(got) != 1 || got[0].Calls != 2 {
+		t.Errorf("got %v, want 2 calls", got)
+	}
+	s.fails.Store(true)
+	r.Add(row)
+	r.Close()
+	r.Add(row)
+	if got := dropped.Load(); got != 2 {
+		t.Errorf("dropped %d, want 2", got)
+	}
+}

@@ -1,0 +1,98 @@
+package ledger_test
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// granted puts the account with a token and returns a call that was
+// granted to it.
+func granted(t *testing.T, l *ledger.Ledger, id string) store.Call {
+	t.Helper()
+	l.PutAccount(&store.Account{ID: id, Plan: "starter"})
+	hash := token.Hash{1}
+	l.PutToken(&ledger.Token{Hash: hash, Account: id, ID: "key_1"})
+	grant, err := l.Grant(&hash, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store.Call{Account: id, Endpoint: "convert", Day: today, Handle: grant.Handle}
+}
+
+// TestTakeAfterRemoval: a call that was granted to an account which is
+// deleted meanwhile is refused, and leaves nothing to the next account of
+// the id.
+func TestTakeAfterRemoval(t *testing.T) {
+	t.Parallel()
+	l := ledger.New(newLog())
+	call := granted(t, l, "acc_1")
+	wantTake(t, l, call, 9, 1, true)
+	wantNone := func(when string, call store.Call) {
+		t.Helper()
+		if used, admitted, err := takeOne(l, call, 9); used != 0 || admitted || !errors.Is(err, store.ErrNoGrant) {
+			t.Errorf("%s: got %d, %v, %v", when, used, admitted, err)
+		}
+	}
+	l.RemoveAccount("acc_1")
+	if err := reset(l); err != nil {
+		t.Fatal(err)
+	}
+	wantNone("of a removed account", call)
+	wantNone("of a removed account, without the handle", callOf(1))
+	l.PutAccount(&store.Account{ID: "acc_1", Plan: "starter"})
+	wantNone("of the account before", call)
+	wantTake(t, l, callOf(1), 9, 1, true)
+	if err := l.GiveBack(call); err != nil {
+		t.Errorf("giving back a call of the account before: %v", err)
+	}
+	wantTake(t, l, callOf(1), 9, 2, true)
+	wantTake(t, l, granted(t, l, "acc_1"), 9, 3, true)
+}
+
+// TestRemovalWaits: a call that is under way when its account is deleted
+// is counted before the counters can be reset, not after.
+func TestRemovalWaits(t *testing.T) {
+	t.Parallel()
+	log, begun := newLog(), make(chan struct{})
+	var written atomic.Bool
+	log.before = func(int) error {
+		close(begun)
+		yield()
+		written.Store(true)
+		return nil
+	}
+	l := ledger.New(log)
+	call := granted(t, l, "acc_1")
+	var taking sync.WaitGroup
+	taking.Go(func() { wantTake(t, l, call, 9, 1, true) })
+	<-begun
+	l.RemoveAccount("acc_1")
+	if !written.Load() {
+		t.Error("the removal did not wait for the call")
+	}
+	if got := log.count(callOf(1)); got != 1 {
+		t.Errorf("the log has %d when the removal returns, want 1", got)
+	}
+	taking.Wait()
+}
+
+// TestHandleOfAnother: names are the truth. A handle that is not the
+// account's own, or not this ledger's, changes nothing.
+func TestHandleOfAnother(t *testing.T) {
+	t.Parallel()
+	l := ledger.New(newLog())
+	other := granted(t, l, "acc_2")
+	l.PutAccount(&store.Account{ID: "acc_1", Plan: "starter"})
+	for i, handle := range []store.Handle{other.Handle, 0, 1 << 20, ^store.Handle(0)} {
+		call := callOf(1)
+		call.Handle = handle
+		wantTake(t, l, call, 9, int64(i+1), true)
+	}
+	wantTake(t, l, callOf(2), 9, 1, true)
+}

@@ -1,0 +1,347 @@
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore/ledger"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+)
+
+const today = 20777
+
+func callOf(account int) store.Call {
+	return store.Call{Account: fmt.Sprintf("acc_%d", account), Endpoint: "convert", Day: today}
+}
+
+// takeOne takes a call with a limit of the day, and returns what is used of
+// it.
+func takeOne(l *ledger.Ledger, call store.Call, limit int64) (used int64, admitted bool, err error) {
+	limits, rooms := []store.Limit{{Period: store.Day, Max: limit}, {Period: store.Day, Max: store.Unlimited}}, make([]store.Room, 2)
+	if admitted, err = l.Take(call, limits, rooms); err != nil {
+		return 0, admitted, err
+	}
+	return store.Unlimited - rooms[1].Remaining, admitted, nil
+}
+
+func wantTake(t *testing.T, l *ledger.Ledger, call store.Call, limit, wantUsed int64, wantAdmitted bool) {
+	t.Helper()
+	used, admitted, err := takeOne(l, call, limit)
+	if used != wantUsed || admitted != wantAdmitted || err != nil {
+		t.Errorf("take of %v with limit %d: got %d, %v, %v, want %d, %v", call, limit, used, admitted, err, wantUsed, wantAdmitted)
+	}
+}
+
+// TestCommitGathers: calls that arrive during a commit are committed
+// together, each counter once.
+func TestCommitGathers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const accounts, each = 10, 4
+		log, release := newLog(), make(chan struct{})
+		log.before = func(group int) error {
+			if group == 0 {
+				<-release
+			}
+			return nil
+		}
+		l := ledger.New(log)
+		var callers sync.WaitGroup
+		take := func(account int) {
+			callers.Go(func() {
+				if _, admitted, err := takeOne(l, callOf(account), 100); !admitted || err != nil {
+					t.Errorf("take: %v, %v", admitted, err)
+				}
+			})
+		}
+		take(0)
+		synctest.Wait()
+		for i := range accounts * each {
+			take(i % accounts)
+		}
+		synctest.Wait()
+		close(release)
+		callers.Wait()
+
+		groups := log.seen()
+		if len(groups) != 2 || groups[0].entries != 1 || groups[1].entries != accounts {
+			t.Fatalf("got %d groups, %+v, want one of 1 and one of %d", len(groups), groups, accounts)
+		}
+		for i := range accounts {
+			want := int64(each)
+			if i == 0 {
+				want++
+			}
+			if got := groups[1].counts[callOf(i)]; got != want {
+				t.Errorf("account %d: the group has %d, want %d", i, got, want)
+			}
+		}
+	})
+}
+
+// TestCommitFails: a group that fails changes nothing, in memory and in the
+// group after it.
+func TestCommitFails(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		// first is done while the log is stuck, and fails; then is done
+		// meanwhile and succeeds.
+		first step
+		then  []step
+		want  int64 // of 5 taken before
+	}{
+		{"take", take, nil, 5},
+		{"take after a take", take, []step{take}, 6},
+		{"give back after a take", take, []step{giveBack}, 4},
+		{"give back", giveBack, nil, 5},
+		{"take after giving back", giveBack, []step{take}, 6},
+		{"reset", reset, nil, 5},
+		{"take after a reset", reset, []step{take}, 6},
+		{"give back after a reset", reset, []step{giveBack}, 4},
+		{"reset after a take", take, []step{reset}, 0},
+		{"reset and take after a take", take, []step{reset, take, take}, 2},
+		{"take and reset after a take", take, []step{take, reset}, 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { testCommitFails(t, test.first, test.then, test.want) })
+		})
+	}
+}
+
+// step is something that a caller does.
+type step func(*ledger.Ledger) error
+
+func take(l *ledger.Ledger) error     { _, _, err := takeOne(l, callOf(1), 100); return err }
+func giveBack(l *ledger.Ledger) error { return l.GiveBack(callOf(1)) }
+func reset(l *ledger.Ledger) error    { return l.Use(func() error { return l.Reset(callOf(1)) }) }
+func testCommitFails(t *testing.T, first step, then []step, want int64) {
+	const before = 5
+	log, release := newLog(), make(chan struct{})
+	log.before = func(group int) error {
+		if group != before {
+			return nil
+		}
+		<-release
+		return errDisk
+	}
+	l := ledger.New(log)
+	for i := range int64(before) {
+		wantTake(t, l, callOf(1), 100, i+1, true)
+	}
+	var callers sync.WaitGroup
+	callers.Go(func() {
+		if err := first(l); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, errDisk) {
+			t.Errorf("the call that fails: got %v", err)
+		}
+	})
+	synctest.Wait()
+	for _, step := range then {
+		callers.Go(func() {
+			if err := step(l); err != nil {
+				t.Errorf("a call behind it: %v", err)
+			}
+		})
+		synctest.Wait()
+	}
+	close(release)
+	callers.Wait()
+
+	if got := log.count(callOf(1)); got != want {
+		t.Errorf("the log has %d, want %d", got, want)
+	}
+	wantTake(t, l, callOf(1), 0, want, false)
+}
+
+// TestGivingBackAdmitsNothing: a call still counts, also for Counts, until it is
+// given back, and until a reset has succeeded. Otherwise a call in its place
+// would exceed the limit if that failed.
+func TestGivingBackAdmitsNothing(t *testing.T) {
+	t.Parallel()
+	for name, lower := range map[string]step{"give back": giveBack, "reset": reset} {
+		for _, fails := range []error{nil, errDisk} {
+			t.Run(fmt.Sprintf("%s, %v", name, fails), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) { testGivingBack(t, lower, fails) })
+			})
+		}
+	}
+}
+
+func testGivingBack(t *testing.T, lower step, fails error) {
+	const limit = 5
+	log, release := newLog(), make(chan struct{})
+	log.before = func(group int) error {
+		if group != limit {
+			return nil
+		}
+		<-release
+		return fails
+	}
+	l := ledger.New(log)
+	for i := range int64(limit) {
+		wantTake(t, l, callOf(1), limit, i+1, true)
+	}
+	var caller sync.WaitGroup
+	caller.Go(func() {
+		if err := lower(l); !errors.Is(err, fails) {
+			t.Errorf("got %v, want %v", err, fails)
+		}
+	})
+	synctest.Wait()
+	wantTake(t, l, callOf(1), limit, limit, false)
+	if counts, _ := l.Counts("acc_1", today); len(counts) != 1 || counts[0].Used != limit {
+		t.Errorf("under way: got %v, want %d calls", counts, limit)
+	}
+	close(release)
+	caller.Wait()
+
+	_, admitted, err := takeOne(l, callOf(1), limit)
+	if want := fails == nil; admitted != want || err != nil {
+		t.Errorf("afterwards: got %v, %v, want %v", admitted, err, want)
+	}
+}
+
+// TestManyWait: more counters than fit into a group are written as several,
+// in their order, and a group that fails changes nothing in the others.
+func TestManyWait(t *testing.T) {
+	t.Parallel()
+	for _, fails := range []int{-1, 0, 1} {
+		t.Run(fmt.Sprintf("group %d fails", fails), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { testManyWait(t, fails) })
+		})
+	}
+}
+
+func testManyWait(t *testing.T, fails int) {
+	log, release := newLog(), make(chan struct{})
+	log.before = func(group int) error {
+		group %= 3
+		if group == 0 {
+			<-release
+		}
+		if group == fails {
+			return errDisk
+		}
+		return nil
+	}
+	l := ledger.New(log)
+	const inGroup = ledger.MaxGroup / 2 // a call with a key would have two
+	want := make([]int64, inGroup)
+	for _, backwards := range []bool{false, true} { // with memory that was used before
+		var callers sync.WaitGroup
+		take := func(account, group int) {
+			callers.Go(func() {
+				if _, admitted, err := takeOne(l, callOf(account), 100); admitted != (group != fails) || admitted != (err == nil) {
+					t.Errorf("account %d in group %d: got %v, %v", account, group, admitted, err)
+				}
+			})
+			synctest.Wait()
+			if group != fails {
+				want[account]++
+			}
+		}
+		take(0, 0)
+		for account := range inGroup {
+			if backwards {
+				account = inGroup - 1 - account
+			}
+			take(account, 1)
+		}
+		take(0, 2)
+		release <- struct{}{}
+		callers.Wait()
+	}
+
+	groups := log.seen()
+	if len(groups) != 6 || groups[0].entries != 1 || groups[1].entries != inGroup || groups[2].entries != 1 {
+		t.Fatalf("got %d groups, want twice 1, %d and 1 counters", len(groups), inGroup)
+	}
+	behind := int64(2)
+	if fails == 0 {
+		behind = 1
+	}
+	if got := groups[1].counts[callOf(0)]; got != behind {
+		t.Errorf("the second group has %d, want %d", got, behind)
+	}
+	for account, want := range want {
+		if got := log.count(callOf(account)); got != want {
+			t.Fatalf("account %d: the log has %d, want %d", account, got, want)
+		}
+	}
+	wantTake(t, l, callOf(0), 0, want[0], false)
+}
+
+// TestResetIsSynced: only a group with a reset is synced.
+func TestResetIsSynced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log, release := newLog(), make(chan struct{})
+		log.before = func(group int) error {
+			if group == 0 {
+				<-release
+			}
+			return nil
+		}
+		l := ledger.New(log)
+		var callers sync.WaitGroup
+		for _, step := range []step{take, take, reset, take} {
+			callers.Go(func() {
+				if err := step(l); err != nil {
+					t.Errorf("a call: %v", err)
+				}
+			})
+			synctest.Wait()
+		}
+		close(release)
+		callers.Wait()
+		wantTake(t, l, callOf(1), 100, 2, true)
+
+		groups := log.seen()
+		if len(groups) != 3 || groups[0].sync || !groups[1].sync || groups[2].sync {
+			t.Errorf("got groups %+v, want three, the second synced", groups)
+		}
+	})
+}
+
+// TestResetMany: many counters are reset with one write: all or none.
+func TestResetMany(t *testing.T) {
+	t.Parallel()
+	for failing, want := range map[int]int64{-1: 0, 0: 1} {
+		log, resets := newLog(), 0
+		l := ledger.New(log)
+		var calls []store.Call
+		for _, endpoint := range []string{"convert", "rates", "history", "batch"} {
+			call := store.Call{Account: "acc_1", Endpoint: endpoint, Day: today}
+			wantTake(t, l, call, 9, 1, true)
+			calls = append(calls, call)
+		}
+		log.before = func(int) error {
+			resets++
+			if resets == failing+1 {
+				return errDisk
+			}
+			return nil
+		}
+		if err := l.Reset(calls...); errors.Is(err, errDisk) != (failing >= 0) {
+			t.Errorf("write %d fails: got %v", failing, err)
+		}
+		if resets != 1 {
+			t.Errorf("write %d fails: %d resets took %d writes, want 1", failing, len(calls), resets)
+		}
+		left := int64(0)
+		for _, call := range calls {
+			used, _, _ := takeOne(l, call, 0)
+			left = max(left, used)
+		}
+		if left != want {
+			t.Errorf("write %d fails: %d is left, want %d", failing, left, want)
+		}
+	}
+}

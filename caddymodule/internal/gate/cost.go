@@ -1,0 +1,165 @@
+package gate
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
+)
+
+// maxNesting is the maximum depth of objects and arrays in a body.
+// Parsers have different limits.
+const maxNesting = 64
+
+var refuseCostType = fixed(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the request body as application/json in UTF-8, without Content-Encoding.", Malformed)
+
+// price finds the cost of the call. It reads a body only if each limit has
+// room for at least 1.
+func (c *Call) price() *Refusal {
+	c.cost = c.endpoint.Cost
+	if c.endpoint.CostMember != "" {
+		c.cost = 1
+		if refusal := c.look(); refusal != nil {
+			return refusal
+		}
+		cost, refusal := bodyCost(c.request, c.endpoint)
+		if refusal != nil && !c.shadow {
+			return refusal
+		}
+		if again := c.restart(); refusal == nil || c.unsure {
+			refusal = again
+		}
+		if refusal != nil {
+			return refusal
+		}
+		c.cost = cost
+	}
+	return c.checkCost()
+}
+
+// restart makes the call begin now, and checks token, address and plan again. A
+// client can send a body as slowly as it likes. Without this, it could save up
+// calls of a pace and make them at once, or with a revoked key.
+func (c *Call) restart() *Refusal {
+	refusal := c.renew(false)
+	if refusal == nil {
+		refusal = c.checkAddress()
+	}
+	if refusal == nil {
+		refusal = c.entitle(c.request)
+	}
+	return refusal
+}
+
+// bodyCost reads the cost from the body of a request, and restores the body.
+func bodyCost(r *http.Request, e *policy.Endpoint) (int64, *Refusal) {
+	if !apierror.IsJSON(r.Header) {
+		return 0, refuseCostType
+	}
+	if r.ContentLength > e.CostBody {
+		return 0, longCostBody(e)
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, e.CostBody+1))
+	if err != nil || int64(len(body)) > e.CostBody {
+		r.Body = &partBody{ReadCloser: r.Body, read: body, err: err}
+		if err != nil {
+			return 0, readFault(err)
+		}
+		return 0, longCostBody(e)
+	}
+	r.Body = newReadBody(body)
+	cost, err := elements(body, e.CostMember)
+	if err != nil {
+		return 0, fixed(http.StatusBadRequest, "invalid_request", "The body must be one JSON object with the array "+strconv.Quote(e.CostMember)+
+			", without duplicate names, names that differ in case only, invalid UTF-8, and more than "+strconv.Itoa(maxNesting)+" levels of objects and arrays.", Malformed)
+	}
+	return max(1, cost), nil
+}
+
+func longCostBody(e *policy.Endpoint) *Refusal {
+	return fixed(http.StatusRequestEntityTooLarge, "body_too_large", "The body of a request to "+e.Name+" must have at most "+strconv.FormatInt(e.CostBody, 10)+" bytes.", Malformed)
+}
+
+// lenient removes from a folded name what some parsers ignore: dashes and
+// underscores, and whether an i has a dot.
+var lenient = strings.NewReplacer("-", "", "_", "", "\u0130", "I", "\u0131", "I")
+
+var errElements = errors.New("the number of elements is not clear")
+
+// elements returns the number of elements of an array that is a member of the
+// JSON object body. It refuses a body that parsers could read differently. The
+// decoder refuses duplicate names and invalid UTF-8 at any depth.
+func elements(body []byte, member string) (int64, error) {
+	d := jsontext.NewDecoder(bytes.NewReader(body))
+	if start, err := d.ReadToken(); err != nil || start.Kind() != '{' {
+		return 0, errElements
+	}
+	found, names := int64(-1), map[string]bool{}
+	for d.PeekKind() != '}' {
+		token, err := d.ReadToken()
+		if err != nil {
+			return 0, err
+		}
+		name := token.String()
+		folded := fold(name)
+		// For some parsers, a name ends at a NUL.
+		if names[folded] || strings.ContainsRune(name, 0) || name != member && lenient.Replace(folded) == lenient.Replace(fold(member)) {
+			return 0, errElements
+		}
+		names[folded] = true
+		counts := name == member && d.PeekKind() == '['
+		length, err := skipValue(d)
+		if err != nil {
+			return 0, err
+		}
+		if counts {
+			found = length
+		}
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return 0, err
+	}
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) || found < 0 {
+		return 0, errElements
+	}
+	return found, nil
+}
+
+// skipValue reads the value of a member of the outermost object. It returns
+// the number of elements if the value is an array.
+func skipValue(d *jsontext.Decoder) (length int64, err error) {
+	for {
+		if _, err := d.ReadToken(); err != nil {
+			return 0, err
+		}
+		switch depth := d.StackDepth(); {
+		case depth > maxNesting:
+			return 0, errElements
+		case depth == 1:
+			return length, nil
+		}
+		_, length = d.StackIndex(2)
+	}
+}
+
+// fold returns the same text for names that differ in case only (simple case
+// folding of Unicode). Some parsers ignore case.
+func fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		for {
+			next := unicode.SimpleFold(r)
+			if next <= r {
+				return next
+			}
+			r = next
+		}
+	}, name)
+}

@@ -1,0 +1,79 @@
+package gate
+
+import (
+	"crypto/rand"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// TestCarriesToken: a token in the query is found under each name that says
+// token, and a token of the gate under any name. Parameters of the service pass.
+func TestCarriesToken(t *testing.T) {
+	t.Parallel()
+	made, err := token.New(token.Key, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := made.Reveal()
+	for query, want := range map[string]bool{
+		"access_token=1": true, "Api_Key": true, "a&b;api_key=": true, "%61pi%5Fkey=1": true, "access%5ftoken=1": true, "&&access_token": true,
+		"apikey=x": true, "apiKey=x": true, "api-key=x": true, "api.key=x": true, "accessToken=x": true, "access-token=x": true,
+		"token=" + own: true, "x=1&t=" + own: true, "%74=" + own: true, "t=" + strings.ReplaceAll(own, "_", "%5F") + ";a=1": true,
+		"": false, "date=2026-01-01": false, "access_tokens=1": false, "x=access_token": false, "x=1&y=api_key": false, "%zz=1": false,
+		"api_key%00=1": false, "a=%26access_token%3D": false,
+		"token=x": false, "key": false, "apikeys=x": false, "api=key": false, "my_api_key=x": false, "_=1": false, "=" + own[:len(own)-1] + "!": false,
+	} {
+		if got := carriesToken(query); got != want {
+			t.Errorf("%q: got %t, want %t", query, got, want)
+		}
+	}
+}
+
+// FuzzCredentials holds the reading of a token to what others read: one that
+// is accepted is well-formed, the only one, and not in the query.
+func FuzzCredentials(f *testing.F) {
+	tok, err := token.New(token.Key, rand.Reader)
+	if err != nil {
+		f.Fatal(err)
+	}
+	good, g := tok.Reveal(), &Gate{Options: Options{Policy: new(policy.Policy)}, unauthenticated: unauthenticated("")}
+	f.Add("Bearer "+good, "", "")
+	f.Add("bearer   "+good+"  ", "Basic x", "date=1")
+	f.Add("Bearer", "", "access_token="+good)
+	f.Add("Bearer "+good+","+good, "", "%61ccess_token")
+	f.Fuzz(func(t *testing.T, first, second, query string) {
+		fields := []string{first}
+		if second != "" {
+			fields = append(fields, second)
+		}
+		r := &http.Request{URL: &url.URL{RawQuery: query}, Header: http.Header{}}
+		found, refusal := g.credentialOf(r, new(policy.Endpoint), headers{authorization: fields})
+		values, _ := url.ParseQuery(query)
+		named := false
+		for name := range values {
+			name = strings.NewReplacer("_", "", "-", "", ".", "").Replace(name)
+			named = named || strings.EqualFold(name, "accesstoken") || strings.EqualFold(name, "apikey")
+		}
+		if named && refusal != refuseRequest {
+			t.Fatalf("a token in the query: got %v", refusal)
+		}
+		if refusal != nil {
+			if found != (credential{}) {
+				t.Fatalf("a refusal with a credential")
+			}
+			return
+		}
+		fields = strings.Fields(first)
+		if second != "" || len(fields) != 2 || !strings.EqualFold(fields[0], "bearer") {
+			t.Fatalf("accepted %q, %q", first, second)
+		}
+		if want, _, err := token.Parse(fields[1]); err != nil || want != found.hash {
+			t.Fatalf("accepted %q (%v)", first, err)
+		}
+	})
+}

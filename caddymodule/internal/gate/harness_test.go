@@ -1,0 +1,334 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// handlerFunc is a gate.Handler.
+type handlerFunc func(http.ResponseWriter, *http.Request) error
+
+func (f handlerFunc) ServeHTTP(w http.ResponseWriter, r *http.Request) error { return f(w, r) }
+
+// world is a gate with a real store and a clock that the test sets. It is
+// also the server: the gate needs no Caddy.
+type world struct {
+	store store.Store
+	gate  *gate.Gate
+
+	mu       sync.Mutex
+	now      time.Time
+	next     handlerFunc
+	outcomes map[string]int
+	last     *gate.Call
+
+	decisions int
+	identity  string   // of a user whom another handler has authenticated
+	enrolled  []string // "account user plan"
+	refused   []string // "account endpoint code"
+	reached   []event.Quota
+}
+
+// noon is later than the machine's clock: stores delete old calls by it.
+var noon = time.Date(2126, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func newWorld(t testing.TB, change func(*policy.Config)) *world {
+	t.Helper()
+	c := policy.Config{
+		Guard:  []string{"/api/"},
+		Logins: []string{"POST /api/login"},
+		Usage:  "GET /api/usage",
+		Endpoints: []policy.EndpointConfig{
+			{Name: "convert", Pattern: "GET /api/convert/{from}/{amount}/{to}"},
+			{Name: "rates", Pattern: "GET /api/rates/{base}"},
+		},
+		Plans: []policy.PlanConfig{
+			{Name: "small", Limits: map[string]*policy.Limit{"convert": new(policy.Limit(5)), "rates": new(policy.Limit(5)), "usage": new(policy.Limit(5))}},
+			{Name: "other", Limits: map[string]*policy.Limit{"convert": new(policy.Limit(5)), "rates": new(policy.Limit(5)), "usage": new(policy.Limit(5))}},
+		},
+	}
+	if change != nil {
+		change(&c)
+	}
+	w := &world{store: openStore(t), now: noon, outcomes: map[string]int{}, next: func(w http.ResponseWriter, _ *http.Request) error {
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}}
+	w.configure(t, c)
+	return w
+}
+
+func openStore(t testing.TB) store.Store {
+	t.Helper()
+	db, err := badgerstore.Open(t.TempDir(), badgerstore.Options{Reserve: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Errorf("closing the store: %v", err)
+		}
+	})
+	return db
+}
+
+// secret is the configured secret of the gates in these tests.
+const secret = "0123456789abcdef0123456789abcdef"
+
+func newSigner(t testing.TB) *assertion.Signer {
+	t.Helper()
+	key, err := assertion.NewKey(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := assertion.NewSigner(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer
+}
+
+// configure changes the configuration, as a reload does.
+func (w *world) configure(t testing.TB, c policy.Config) {
+	t.Helper()
+	p, err := policy.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter := login.NewLocal(w.store.(login.Journal))
+	w.gate = gate.New(gate.Options{
+		Policy: p, Store: func() (gate.Store, error) { return w.store, nil },
+		Limiter: func() (gate.LoginLimiter, error) { return limiter, nil },
+		Guesses: login.NewGuesses(), Enrol: w.enrol,
+		Assertions: newSigner(t), Server: w, Reporter: w, Now: w.clock, Since: func(t time.Time) time.Duration { return w.clock().Sub(t) }, Logger: zap.NewNop(),
+	})
+}
+
+func (w *world) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *world) set(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = now
+}
+
+// failure is an error of a handler with a status.
+type failure int
+
+func (f failure) Error() string { return http.StatusText(int(f)) }
+
+func (*world) Target(r *http.Request) string { return r.RequestURI }
+
+// Client is the address without the port, as that of Caddy.
+func (*world) Client(r *http.Request) string {
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		return host
+	}
+	return r.RemoteAddr
+}
+
+func (w *world) Identified(_ *http.Request, call *gate.Call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last = call
+}
+
+// marks is the key of the mark in the context of a request.
+type marks struct{}
+
+func (*world) Mark(r *http.Request, call *gate.Call) {
+	if mark, ok := r.Context().Value(marks{}).(**gate.Call); ok {
+		*mark = call
+	}
+}
+
+func (w *world) Identity(*http.Request, string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.identity
+}
+
+// enrol creates an account, as the control API does.
+func (w *world) enrol(ctx context.Context, account, user, plan string) error {
+	w.mu.Lock()
+	w.enrolled = append(w.enrolled, account+" "+user+" "+plan)
+	w.mu.Unlock()
+	_, err := storetest.PutAccount(ctx, w.store, store.Account{ID: account, Plan: plan, CreatedAt: noon})
+	return err
+}
+
+func (*world) Passed(r *http.Request) bool {
+	mark, ok := r.Context().Value(marks{}).(**gate.Call)
+	return ok && *mark != nil
+}
+
+// marked makes a request that can have a mark.
+func marked(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), marks{}, new(*gate.Call)))
+}
+
+func (*world) Status(err error) int {
+	var f failure
+	if errors.As(err, &f) {
+		return int(f)
+	}
+	return http.StatusInternalServerError
+}
+
+// Proxied tells whether the service has seen a request: w.next is the service.
+func (w *world) Proxied(*http.Request) bool { return true }
+
+func (*world) RemoveQuery(*http.Request) {}
+
+func (w *world) Count(endpoint *policy.Endpoint, outcome gate.Outcome) {
+	name := "none"
+	if endpoint != nil {
+		name = endpoint.Name
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.outcomes[name+" "+outcome.String()]++
+}
+
+func (w *world) CountLogin(outcome gate.LoginOutcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.outcomes["login "+outcome.String()]++
+}
+
+func (w *world) Decided(time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.decisions++
+}
+
+// Refused implements gate.Reporter.
+func (w *world) Refused(account string, endpoint *policy.Endpoint, code string) {
+	row := account + " "
+	if endpoint != nil {
+		row += endpoint.Name
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refused = append(w.refused, row+" "+code)
+}
+
+// Reached implements gate.Reporter.
+func (w *world) Reached(_ context.Context, quota event.Quota) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reached = append(w.reached, quota)
+}
+
+var (
+	_ gate.Server   = (*world)(nil)
+	_ gate.Reporter = (*world)(nil)
+)
+
+// account makes an account with a key to everything.
+func (w *world) account(t testing.TB, id string) (bearer string) {
+	t.Helper()
+	if _, err := storetest.PutAccount(t.Context(), w.store, store.Account{ID: id, Plan: "small", CreatedAt: w.clock()}); err != nil {
+		t.Fatal(err)
+	}
+	return w.key(t, store.Key{ID: "key_" + id, Account: id, Name: "ci"})
+}
+
+// key makes a key to everything.
+func (w *world) key(t testing.TB, key store.Key) (bearer string) {
+	t.Helper()
+	tok := newToken(t)
+	key.Kind, key.Abilities, key.CreatedAt = token.Key, []string{"batch", "convert", "rates", "usage"}, w.clock()
+	if err := w.store.CreateKey(t.Context(), key, tok.Hash()); err != nil {
+		t.Fatal(err)
+	}
+	return tok.Reveal()
+}
+
+// override adds overrides to an account.
+func (w *world) override(t testing.TB, id string, overrides ...store.Override) {
+	t.Helper()
+	_, err := w.store.ChangeAccount(t.Context(), id, func(account *store.Account, _ bool) error {
+		account.Overrides = append(slices.Clone(account.Overrides), overrides...)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// limited makes a world whose plan small has further limits.
+func limited(t testing.TB, more ...policy.LimitConfig) *world {
+	t.Helper()
+	return newWorld(t, func(c *policy.Config) { c.Plans[0].MoreLimits = more })
+}
+
+// ask takes a request through the gate; headers are "Name: value".
+func (w *world) ask(method, target, body string, headers ...string) (*httptest.ResponseRecorder, error) {
+	r := marked(httptest.NewRequest(method, target, strings.NewReader(body)))
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		r.Header.Add(name, value)
+	}
+	answer := httptest.NewRecorder()
+	err := w.gate.Serve(answer, r, w.next)
+	return answer, err
+}
+
+func (w *world) get(t testing.TB, target, bearer string) *httptest.ResponseRecorder {
+	t.Helper()
+	answer, err := w.ask("GET", target, "", "Authorization: Bearer "+bearer)
+	if err != nil {
+		t.Fatalf("GET %s: %v", target, err)
+	}
+	return answer
+}
+
+// used is how many calls are counted on the day of an instant.
+func (w *world) used(t testing.TB, account, endpoint string, at time.Time) int64 {
+	t.Helper()
+	day := w.gate.Policy.Calendar.At(at).Day
+	counts, err := w.store.Counts(t.Context(), account, "", day, day)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range counts {
+		if c.Endpoint == endpoint {
+			return c.Used
+		}
+	}
+	return 0
+}
+
+const convert = "/api/convert/EUR/10/USD"
+
+// rateLimit is the pair of headers as one text.
+func rateLimit(answer *httptest.ResponseRecorder) string {
+	h := answer.Header()
+	return fmt.Sprint(strings.Join(h["Ratelimit-Policy"], "|"), " ", strings.Join(h["Ratelimit"], "|"))
+}

@@ -1,0 +1,92 @@
+package gate
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
+)
+
+// outages are the logs of failures that can repeat with every request.
+type outages struct {
+	store    *outage.Log
+	refund   *outage.Log
+	attempts *outage.Log
+	login    *outage.Log
+	open     *outage.Log // outside endpoints
+	rewrites *outage.Log
+	// upstream has a log for each endpoint, by Endpoint.Index: several
+	// upstreams can be behind one gate.
+	upstream []*outage.Log
+}
+
+func newOutages(logger *zap.Logger, endpoints []*policy.Endpoint) *outages {
+	log := outage.Logger(logger)
+	of := func(log *slog.Logger, what string) *outage.Log { return outage.New(log, slog.LevelError, what) }
+	o := &outages{
+		store:    of(log, "asking the store"),
+		refund:   of(log, "giving a call back"),
+		attempts: of(log, "limiting login attempts"),
+		login:    of(log, "calling the upstream to log in"),
+		open:     of(log, "calling the upstream outside endpoints"),
+		rewrites: outage.New(log, slog.LevelWarn, "a request was rewritten in front of the gate, from a closed path or a login to an open path: "+
+			"mode enforce answers 404; write the directive tollgate before the rewrite, in a route block, or rewrite to an endpoint"),
+	}
+	for _, e := range endpoints {
+		o.upstream = append(o.upstream, of(log.With("endpoint", e.Name), "calling the upstream"))
+	}
+	return o
+}
+
+// logRewritten logs a request that a handler in front of the gate has rewritten
+// to a path that would be open. The operator may not expect that the gate judges
+// both paths.
+func (g *Gate) logRewritten(r *http.Request, to destination) {
+	if to.Written != "" && to.refusal == refuseNotFound && !g.Policy.Guard.Covers(r.URL.Path) {
+		g.outages.rewrites.Failed(slog.String("written", shorten(to.Written)), slog.String("rewritten", shorten(r.URL.Path)))
+	}
+}
+
+// shorten bounds a path for the log.
+func shorten(path string) string {
+	const most = 200
+	if len(path) > most {
+		return path[:most] + "..."
+	}
+	return path
+}
+
+// errBrokenOff is why a proxy panics, if the client is not gone.
+var errBrokenOff = errors.New("the answer broke off")
+
+// whose returns the endpoint, the account and the key of the call for a log.
+func (c *Call) whose() []slog.Attr {
+	attrs := []slog.Attr{slog.String("endpoint", c.endpoint.Name), slog.String("account", c.grant.Account)}
+	if c.grant.Key != "" {
+		attrs = append(attrs, slog.String("key", c.grant.Key))
+	}
+	return attrs
+}
+
+// unquoted returns an error of the next handler without what the service
+// wrote: net/http quotes an answer that is no HTTP.
+func unquoted(err error) error {
+	if err == nil {
+		return nil
+	}
+	text, _, quotes := strings.Cut(err.Error(), `"`)
+	if !quotes {
+		return err
+	}
+	return errors.New(text + "…")
+}
+
+// failed logs an error.
+func failed(log *outage.Log, err error, attrs ...slog.Attr) {
+	log.Failed(append(attrs, slog.Any("error", err))...)
+}

@@ -1,0 +1,312 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/redisstore"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login/logintest"
+	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
+	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
+)
+
+// sharedGates are limiters with connections of their own.
+type sharedGates struct {
+	testing.TB
+	stores []*redisstore.Store
+	gates  []*login.Shared
+	next   atomic.Int64
+	log    bytes.Buffer
+	limits login.Limits
+}
+
+func openGates(t testing.TB, url string, timeout time.Duration) *sharedGates {
+	g := &sharedGates{TB: t}
+	outages := outage.New(slog.New(slog.NewTextHandler(&g.log, nil)), slog.LevelError, "limiting logins")
+	for range 3 {
+		s := openStore(t, redisstore.Options{URL: url, Timeout: timeout})
+		g.stores, g.gates = append(g.stores, s), append(g.gates, login.NewShared(s.Attempts(), timeout, outages))
+	}
+	return g
+}
+
+// work tells whether all stores work.
+func (g *sharedGates) work() bool {
+	return !slices.ContainsFunc(g.stores, func(s *redisstore.Store) bool { return s.Check(g.Context()) != nil })
+}
+
+func (g *sharedGates) try(address, email string) (login.Attempt, time.Duration) {
+	g.Helper()
+	gate := g.gates[int(g.next.Add(1))%len(g.gates)]
+	attempt, wait, err := gate.Reserve(g.Context(), time.Now(), g.limits, login.ClientOf(address), login.AccountOf(email))
+	if err != nil {
+		g.Errorf("Reserve(%q, %q): %v", address, email, err)
+	}
+	return attempt, wait
+}
+
+func (g *sharedGates) admit(address, email string) login.Attempt {
+	g.Helper()
+	attempt, wait := g.try(address, email)
+	if attempt == nil {
+		g.Fatalf("%s at %s: refused for %v, want admitted", address, email, wait)
+	}
+	return attempt
+}
+
+func (g *sharedGates) fail(address, email string, times int) {
+	g.Helper()
+	for range times {
+		g.admit(address, email).Failed()
+	}
+}
+
+func always(text string) func(int) string { return func(int) string { return text } }
+
+// guess makes parallel attempts and returns how many were admitted.
+func (g *sharedGates) guess(times int, address, email func(int) string) int64 {
+	var through atomic.Int64
+	var group sync.WaitGroup
+	for i := range times {
+		group.Go(func() {
+			if attempt, _ := g.try(address(i), email(i)); attempt != nil {
+				through.Add(1)
+				attempt.Failed()
+			}
+		})
+	}
+	group.Wait()
+	return through.Load()
+}
+
+// refuse expects a refusal for at most a wait.
+func (g *sharedGates) refuse(address, email string, most time.Duration) {
+	g.Helper()
+	if attempt, wait := g.try(address, email); attempt != nil || wait <= 0 || wait > most {
+		g.Fatalf("%s at %s: got admitted %t, wait %v; want refused for at most %v",
+			address, email, attempt != nil, wait, most)
+	}
+}
+
+var keyName = regexp.MustCompile(`^tollgate:[ce]:\{[0-9A-Za-z_-]{22}\}$`)
+
+// checkKeys checks that each key has a hashed name and expires.
+func checkKeys(t testing.TB, server *redistest.Server, want int) {
+	t.Helper()
+	keys := keysOf(t, server, "tollgate:[ce]:*")
+	if len(keys) != want {
+		t.Errorf("got the keys %q, want %d", keys, want)
+	}
+	for _, key := range keys {
+		if ttl := do(t, server, "PTTL", key).(int64); ttl <= 0 || !keyName.MatchString(key) {
+			t.Errorf("key %q: got the TTL %d, want one, and the hash of a client or an e-mail", key, ttl)
+		}
+	}
+}
+
+// Threat: 50 guesses are sent to three gates at once. Expected: exactly the
+// allowance gets through. In a cluster, the cells of a client and of an e-mail can
+// be on different servers.
+func TestAttemptsParallelGuesses(t *testing.T) {
+	t.Parallel()
+	each := func(prefix string) func(int) string { return func(i int) string { return fmt.Sprint(prefix, i) } }
+	tests := []struct {
+		name            string
+		client, account func(int) string
+		want            int64
+		keys            int
+	}{
+		{"from a client", always("192.0.2.1"), each(""), 5, 6},
+		{"at an account", each("192.0.2."), always("victim"), 10, 11},
+		{"from a client at an account", always("192.0.2.1"), always("victim"), 5, 2},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			if got := openGates(t, server.URL(), 10*time.Second).guess(50, test.client, test.account); got != test.want {
+				t.Errorf("got %d guesses through, want %d", got, test.want)
+			}
+			checkKeys(t, server, test.keys)
+		})
+	}
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		if got := openGates(t, redistest.StartCluster(t, 3).URL(), 10*time.Second).guess(50, each("192.0.2."), always("victim")); got != 10 {
+			t.Errorf("got %d guesses at an account through, want 10", got)
+		}
+	})
+}
+
+// movedClock lets the test set the clock, and Redis do the rest.
+type movedClock struct {
+	*redisstore.Attempts
+	now time.Time
+}
+
+func (m *movedClock) Read(ctx context.Context, key login.CellKey) (login.Cell, error) {
+	cell, err := m.Attempts.Read(ctx, key)
+	cell.Now = m.now
+	return cell, err
+}
+
+func (m *movedClock) Swap(ctx context.Context, key login.CellKey, change login.Change) (login.Cell, bool, error) {
+	change.Until = time.Now().Add(time.Hour)
+	change.Expires = time.Now().Add(max(time.Hour, change.Expires.Sub(m.now)))
+	cell, swapped, err := m.Attempts.Swap(ctx, key, change)
+	cell.Now = m.now
+	return cell, swapped, err
+}
+
+func TestAttemptsAgainstModel(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	o := redisstore.Options{URL: server.URL()}
+	cells := []*movedClock{{Attempts: openStore(t, o).Attempts()}, {Attempts: openStore(t, o).Attempts()}}
+	outages := outage.New(slog.New(slog.DiscardHandler), slog.LevelError, "test")
+	logintest.CheckModel(t, func(t *rapid.T) logintest.Setup {
+		if _, err := server.Do("FLUSHALL"); err != nil {
+			t.Fatal(err)
+		}
+		var gates []*login.Shared
+		for _, one := range cells {
+			gates = append(gates, login.NewShared(one, time.Minute, outages))
+		}
+		return logintest.Setup{
+			Next: func() logintest.Limiter { return rapid.SampledFrom(gates).Draw(t, "gate") },
+			SetClock: func(now time.Time) {
+				for _, one := range cells {
+					one.now = now
+				}
+			},
+		}
+	})
+}
+
+// Servers that stall or refuse changes do not decide: each gate decides alone, and
+// all together again when the server is back.
+func TestAttemptsOutage(t *testing.T) {
+	t.Parallel()
+	config := func(values ...string) func(*redistest.Server) error {
+		return func(s *redistest.Server) error {
+			_, err := s.Do(append([]string{"CONFIG", "SET"}, values...)...)
+			return err
+		}
+	}
+	replicate := func(host, port string) func(*redistest.Server) error {
+		return func(s *redistest.Server) error {
+			_, err := s.Do("REPLICAOF", host, port)
+			return err
+		}
+	}
+	for _, test := range []struct {
+		name       string
+		begin, end func(*redistest.Server) error
+	}{
+		{"stalled", (*redistest.Server).Pause, (*redistest.Server).Resume},
+		{"replica", replicate("127.0.0.1", "1"), replicate("NO", "ONE")},
+		{"out of memory", config("maxmemory", "1"), config("maxmemory", "0")},
+		{"no replicas", config("min-replicas-to-write", "1"), config("min-replicas-to-write", "0")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			g := openGates(t, server.URL(), 2*time.Second)
+			g.fail("192.0.2.1", "a", 5)
+			g.refuse("192.0.2.1", "a", time.Minute)
+			check(t, test.begin(server))
+			if got, want := g.guess(50, always("192.0.2.1"), always("a")), int64(5*len(g.gates)); got != want {
+				t.Errorf("got %d guesses through, want %d", got, want)
+			}
+			if !strings.Contains(g.log.String(), "level=ERROR") {
+				t.Errorf("got the log %q, want the failure", &g.log)
+			}
+			check(t, test.end(server))
+			await(t, "all stores", func() bool { return g.work() })
+			g.fail("192.0.2.2", "a", 5)
+			g.refuse("192.0.2.3", "a", 30*time.Second)
+			checkKeys(t, server, 3)
+		})
+	}
+}
+
+func TestAttemptsSwap(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cells := openStore(t, redisstore.Options{URL: server.URL()}).Attempts()
+	key := login.CellKey{Kind: login.ClientCell, ID: "id"}
+	soon, later := time.Now().Add(time.Hour), time.Now().Add(2*time.Hour)
+	one, two := []byte("\x00\r\n\xff"), bytes.Repeat([]byte{1, 0}, 1<<14)
+	for _, test := range []struct {
+		name        string
+		change      login.Change
+		want        []byte
+		wantSwapped bool
+	}{
+		{"another value than none", login.Change{Old: one, New: two, Until: soon, Expires: later}, nil, false},
+		{"new", login.Change{New: one, Until: soon, Expires: later}, one, true},
+		{"none, though there is one", login.Change{New: two, Until: soon, Expires: later}, one, false},
+		{"another value", login.Change{Old: two, New: one, Until: soon, Expires: later}, one, false},
+		{"late", login.Change{Old: one, New: two, Until: time.Now().Add(-time.Second), Expires: later}, one, false},
+		{"replaced", login.Change{Old: one, New: two, Until: soon, Expires: later}, two, true},
+		{"deleted", login.Change{Old: two, Until: soon, Expires: later}, nil, true},
+		{"expired", login.Change{New: one, Until: soon, Expires: time.Now().Add(-time.Hour)}, nil, true},
+	} {
+		cell, swapped, err := cells.Swap(t.Context(), key, test.change)
+		if err != nil || swapped != test.wantSwapped {
+			t.Errorf("%s: got swapped %t, %v, want %t", test.name, swapped, err, test.wantSwapped)
+		}
+		if test.name != "expired" && !bytes.Equal(cell.Value, test.want) {
+			t.Errorf("%s: got the value %x, want %x", test.name, cell.Value, test.want)
+		}
+		read, err := cells.Read(t.Context(), key)
+		if err != nil || !bytes.Equal(read.Value, test.want) || read.Now.Before(cell.Now) {
+			t.Errorf("%s: read %x at %v, %v, want %x after %v", test.name, read.Value, read.Now, err, test.want, cell.Now)
+		}
+		if err == nil && len(read.Value) > 0 {
+			at := do(t, server, "PEXPIRETIME", "tollgate:c:{id}").(int64)
+			if late := time.UnixMilli(at).Sub(later); late < 0 || late > time.Millisecond {
+				t.Errorf("%s: expires %v late, want at most a millisecond", test.name, late)
+			}
+		}
+	}
+}
+
+// A change whose caller has given up is not made when the server goes on.
+func TestAttemptsLateChange(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	cells := openStore(t, redisstore.Options{URL: server.URL()}).Attempts()
+	key := login.CellKey{Kind: login.AccountCell, ID: "id"}
+	// A change before loads the script: the late one is sent in one command.
+	cell, _, err := cells.Swap(t.Context(), key, login.Change{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, server.Pause())
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	until := cell.Now
+	_, _, err = cells.Swap(ctx, key, login.Change{New: []byte("late"), Until: until, Expires: until.Add(time.Hour)})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
+	}
+	check(t, server.Resume())
+	// The connection is the same, so the server has executed the change.
+	if cell, err = cells.Read(t.Context(), key); err != nil || len(cell.Value) > 0 {
+		t.Errorf("got %q, %v, want no value", cell.Value, err)
+	}
+}
