@@ -28,13 +28,10 @@ func TestClientOf(t *testing.T) {
 		{"port", "192.0.2.1:80", "", true},
 		{"garbage is not zero", "", "0.0.0.0", false},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			a, b := login.ClientOf(test.a), login.ClientOf(test.b)
-			if got := a == b; got != test.same {
-				t.Errorf("%q and %q: got same client %v, want %v", test.a, test.b, got, test.same)
-			}
-		})
+		a, b := login.ClientOf(test.a), login.ClientOf(test.b)
+		if got := a == b; got != test.same {
+			t.Errorf("%s: %q and %q: got same client %v, want %v", test.name, test.a, test.b, got, test.same)
+		}
 	}
 }
 
@@ -56,16 +53,13 @@ func TestAccountOf(t *testing.T) {
 		{"empty and blank", "", " ", true, true},
 		{"empty and nothing visible", "", "\u200b", false, false},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			a, b := login.AccountOf(test.a), login.AccountOf(test.b)
-			if got := a == b; got != test.same {
-				t.Errorf("got same account %v, want %v", got, test.same)
-			}
-			if got := login.CountTogether(a, b); got != test.countTogether {
-				t.Errorf("got counted together %v, want %v", got, test.countTogether)
-			}
-		})
+		a, b := login.AccountOf(test.a), login.AccountOf(test.b)
+		if got := a == b; got != test.same {
+			t.Errorf("%s: got same account %v, want %v", test.name, got, test.same)
+		}
+		if got := login.CountTogether(a, b); got != test.countTogether {
+			t.Errorf("%s: got counted together %v, want %v", test.name, got, test.countTogether)
+		}
 	}
 }
 

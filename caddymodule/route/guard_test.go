@@ -45,12 +45,9 @@ func TestGuardCovers(t *testing.T) {
 		{"invalid UTF-8", "/api/", "/ap\xff/", false},
 	}
 	for _, tc := range cases {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			if got := newGuard(t, tc.guard).Covers(tc.path); got != tc.want {
-				t.Errorf("guard %q, path %q: got %t, want %t", tc.guard, tc.path, got, tc.want)
-			}
-		})
+		if got := newGuard(t, tc.guard).Covers(tc.path); got != tc.want {
+			t.Errorf("%s: guard %q, path %q: got %t, want %t", tc.name, tc.guard, tc.path, got, tc.want)
+		}
 	}
 }
 

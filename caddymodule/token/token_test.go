@@ -114,13 +114,10 @@ func TestParseRefuses(t *testing.T) {
 		"huge":                             strings.Repeat("tgk_", 1<<16),
 	}
 	for name, text := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			hash, kind, err := token.Parse(text)
-			if !errors.Is(err, token.ErrMalformed) || kind != 0 || hash != (token.Hash{}) {
-				t.Errorf("Parse(%.60q): got %x, %v, %v; want nothing and %v", text, hash, kind, err, token.ErrMalformed)
-			}
-		})
+		hash, kind, err := token.Parse(text)
+		if !errors.Is(err, token.ErrMalformed) || kind != 0 || hash != (token.Hash{}) {
+			t.Errorf("%s: Parse(%.60q): got %x, %v, %v; want nothing and %v", name, text, hash, kind, err, token.ErrMalformed)
+		}
 	}
 }
 
