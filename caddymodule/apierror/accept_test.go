@@ -28,7 +28,6 @@ func TestNegotiate(t *testing.T) {
 		{[]string{"application/json;q=0"}, false},
 		{[]string{"*/*, application/json;q=0"}, false},
 		{[]string{"application/*;q=0, */*"}, false},
-		{[]string{"application/problem+json"}, false},
 		{[]string{"a;b,c"}, false},
 		{[]string{";"}, true}, // no range at all
 	} {
@@ -67,11 +66,9 @@ func TestPrefersHTML(t *testing.T) {
 		{[]string{"text/html;q=0, */*"}, false},
 		{[]string{"text/html;q=0"}, false},
 		{[]string{"*/*, application/json;q=0"}, true},
-		{[]string{"application/xhtml+xml"}, false},
 		{[]string{"text/htmlx, text/htm"}, false},
 		{[]string{"text/html;q=NaN, application/json;q=0.5"}, true},
 		{[]string{"text/html;q=5, application/json;q=1"}, false},
-		{[]string{"image/png, a;b,c"}, false},
 	} {
 		if got := apierror.PrefersHTML(http.Header{"Accept": test.accept}); got != test.want {
 			t.Errorf("Accept: %q: got %v, want %v", test.accept, got, test.want)

@@ -34,17 +34,14 @@ func TestMonthNamedCases(t *testing.T) {
 		{"after the skipped 31st", "Asia/Manila", "1844-12-31T15:56:08Z", "1845-01-01", "1844-12-31T15:56:08Z", "1845-01-31T15:56:08Z", 31 * oneDay},
 	}
 	for _, tc := range cases {
-		t.Run(tc.zone+" "+tc.name, func(t *testing.T) {
-			t.Parallel()
-			got := mustNew(t, tc.zone).Month(instant(t, tc.at))
-			if got.Day.String() != tc.day || !got.Start.Equal(instant(t, tc.start)) || !got.End.Equal(instant(t, tc.end)) || got.Length() != tc.length {
-				t.Errorf("got %s from %s to %s, %s; want %s from %s to %s, %s", got.Day, got.Start.UTC().Format(time.RFC3339),
-					got.End.UTC().Format(time.RFC3339), got.Length(), tc.day, tc.start, tc.end, tc.length)
-			}
-			if start, end := got.Start.Location().String(), got.End.Location().String(); start != tc.zone || end != tc.zone {
-				t.Errorf("zones of the ends: got %s and %s, want %s", start, end, tc.zone)
-			}
-		})
+		got := mustNew(t, tc.zone).Month(instant(t, tc.at))
+		if got.Day.String() != tc.day || !got.Start.Equal(instant(t, tc.start)) || !got.End.Equal(instant(t, tc.end)) || got.Length() != tc.length {
+			t.Errorf("%s: got %s from %s to %s, %s; want %s from %s to %s, %s", tc.zone+" "+tc.name, got.Day, got.Start.UTC().Format(time.RFC3339),
+				got.End.UTC().Format(time.RFC3339), got.Length(), tc.day, tc.start, tc.end, tc.length)
+		}
+		if start, end := got.Start.Location().String(), got.End.Location().String(); start != tc.zone || end != tc.zone {
+			t.Errorf("%s: zones of the ends: got %s and %s, want %s", tc.zone+" "+tc.name, start, end, tc.zone)
+		}
 	}
 }
 

@@ -18,26 +18,20 @@ func TestClientOf(t *testing.T) {
 		same       bool
 	}{
 		{"IPv4", "192.0.2.1", "192.0.2.1", true},
-		{"IPv4 next", "192.0.2.1", "192.0.2.2", false},
 		{"IPv6 within a /64", "2001:db8:1:2::1", "2001:0DB8:1:2:ffff:ffff:ffff:ffff", true},
 		{"IPv6 of two /64", "2001:db8:1:2::1", "2001:db8:1:3::1", false},
 		{"IPv4-mapped", "::ffff:192.0.2.1", "192.0.2.1", true},
 		{"IPv4-mapped in hex", "::ffff:c000:201", "192.0.2.1", true},
-		{"IPv4-mapped next", "::ffff:192.0.2.1", "::ffff:192.0.2.2", false},
 		{"zone", "fe80::1%eth0", "fe80::1%eth1", true},
 		{"IPv4 is not the IPv6 of the same bytes", "32.1.13.184", "2001:db8::", false},
 		{"garbage", "", "not an address", true},
 		{"port", "192.0.2.1:80", "", true},
 		{"garbage is not zero", "", "0.0.0.0", false},
-		{"garbage is not unspecified", "", "::", false},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			a, b := login.ClientOf(test.a), login.ClientOf(test.b)
-			if got := a == b; got != test.same {
-				t.Errorf("%q and %q: got same client %v, want %v", test.a, test.b, got, test.same)
-			}
-		})
+		a, b := login.ClientOf(test.a), login.ClientOf(test.b)
+		if got := a == b; got != test.same {
+			t.Errorf("%s: %q and %q: got same client %v, want %v", test.name, test.a, test.b, got, test.same)
+		}
 	}
 }
 
@@ -47,31 +41,25 @@ func TestAccountOf(t *testing.T) {
 		name, a, b          string
 		same, countTogether bool
 	}{
-		{"itself", "a@example.com", "a@example.com", true, true},
 		{"case", "A@Example.COM", "a@example.com", true, true},
 		{"space around", " \ta@example.com\r\n", "a@example.com", true, true},
 		{"normal form", "jos\u00e9@example.com", "jose\u0301@example.com", true, true},
 		{"accent", "jos\u00e9@example.com", "jose@example.com", false, true},
-		{"full width", "\uff41@example.com", "a@example.com", false, true},
 		{"dotless i", "m\u0131ke@example.com", "mike@example.com", false, true},
 		{"dotted capital I", "M\u0130KE@example.com", "mike@example.com", false, true},
 		{"Kelvin sign", "\u212aim@example.com", "kim@example.com", true, true},
 		{"zero-width space", "a\u200b@example.com", "a@example.com", false, true},
 		{"another", "b@example.com", "a@example.com", false, false},
 		{"empty and blank", "", " ", true, true},
-		{"empty and not", "", "a", false, false},
 		{"empty and nothing visible", "", "\u200b", false, false},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			a, b := login.AccountOf(test.a), login.AccountOf(test.b)
-			if got := a == b; got != test.same {
-				t.Errorf("got same account %v, want %v", got, test.same)
-			}
-			if got := login.CountTogether(a, b); got != test.countTogether {
-				t.Errorf("got counted together %v, want %v", got, test.countTogether)
-			}
-		})
+		a, b := login.AccountOf(test.a), login.AccountOf(test.b)
+		if got := a == b; got != test.same {
+			t.Errorf("%s: got same account %v, want %v", test.name, got, test.same)
+		}
+		if got := login.CountTogether(a, b); got != test.countTogether {
+			t.Errorf("%s: got counted together %v, want %v", test.name, got, test.countTogether)
+		}
 	}
 }
 

@@ -92,15 +92,7 @@ func TestStateSurvivesRestart(t *testing.T) {
 	b.restart(d)
 	b.refuse("192.0.2.2", "a", time.Minute)
 	b.refuse("192.0.2.5", "a", 30*time.Second)
-	b.fail("192.0.2.1", "a", 4)
-	b.pass(time.Minute)
-	b.succeed("192.0.2.1", "a")
-	b.succeed("192.0.2.4", "a") // clears its one failure, nine are left
-	b.restart(d)
-	b.fail("192.0.2.5", "a", 1)
-	b.refuse("192.0.2.5", "a", 30*time.Second)
-	b.restart(d)
-	b.refuse("192.0.2.5", "a", 30*time.Second)
+	b.fail("192.0.2.1", "a", 1)
 	b.pass(31 * 24 * time.Hour)
 	b.restart(d)
 	if clients, failures, known := b.local.Rows(); clients+failures+known != 0 {

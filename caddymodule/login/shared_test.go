@@ -2,13 +2,10 @@ package login_test
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login/logintest"
@@ -113,31 +110,6 @@ func TestSharedRequestsOfALogin(t *testing.T) {
 			t.Errorf("%s: got %d changes, want %d", test.name, gotSwaps, test.swaps)
 		}
 	}
-}
-
-// However often the server's clock is set back, no real minute has more than
-// five attempts, and a client that waits a minute and the tolerance is
-// admitted.
-func TestSharedClockSetBack(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		cells := new(logintest.Cells)
-		gates := []*login.Shared{newShared(cells), newShared(cells)}
-		checkClockSetBack(t, func(t *rapid.T, now time.Time) bool {
-			cells.SetClock(now)
-			attempt, _, err := rapid.SampledFrom(gates).Draw(t, "gate").Reserve(
-				context.Background(), start, login.Limits{Strict: true}, login.ClientOf("192.0.2.1"), login.AccountOf("a"))
-			if err != nil {
-				t.Fatalf("Reserve: %v", err)
-			}
-			if attempt != nil {
-				if err := attempt.Succeeded(context.Background(), start); err != nil {
-					t.Fatalf("Succeeded: %v", err)
-				}
-			}
-			return attempt != nil
-		})
-	})
 }
 
 // Another server with an earlier clock takes over. The waits of an account go

@@ -259,11 +259,14 @@ func (w *world) account(t testing.TB, id string) (bearer string) {
 	return w.key(t, store.Key{ID: "key_" + id, Account: id, Name: "ci"})
 }
 
-// key makes a key to everything.
+// key makes a key, to everything unless it has abilities.
 func (w *world) key(t testing.TB, key store.Key) (bearer string) {
 	t.Helper()
 	tok := newToken(t)
-	key.Kind, key.Abilities, key.CreatedAt = token.Key, []string{"batch", "convert", "rates", "usage"}, w.clock()
+	key.Kind, key.CreatedAt = token.Key, w.clock()
+	if key.Abilities == nil {
+		key.Abilities = []string{"batch", "convert", "rates", "usage"}
+	}
 	if err := w.store.CreateKey(t.Context(), key, tok.Hash()); err != nil {
 		t.Fatal(err)
 	}

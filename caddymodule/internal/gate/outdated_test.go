@@ -26,6 +26,7 @@ type caching struct {
 	unstable bool // each Take meets a change
 	confirms int
 	until    []time.Time // of the calls
+	ends     time.Time   // of the keys
 }
 
 func (c *caching) Grant(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error) {
@@ -51,7 +52,7 @@ func (c *caching) read(ctx context.Context, hash token.Hash, now time.Time) (sto
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil {
-		grant.Version = c.version
+		grant.Version, grant.Until = c.version, c.ends
 		c.grants[hash] = grant
 	}
 	return grant, err
@@ -204,31 +205,15 @@ func TestUntil(t *testing.T) {
 		{name: "override", overrides: []store.Override{override("convert", noon.Add(2*time.Hour)), override("rates", time.Time{})}, want: noon.Add(2 * time.Hour)},
 		{name: "expired override", overrides: []store.Override{override("convert", noon.Add(-time.Hour))}, want: midnight},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			w, c, bearer, change := newCachingWorld(t, nil)
-			change(func() {
-				_, err := w.store.ChangeAccount(t.Context(), "acc_1", func(a *store.Account, _ bool) error {
-					a.Overrides = test.overrides
-					return nil
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-			})
-			c.mu.Lock()
-			for hash, grant := range c.grants {
-				grant.Until, grant.Overrides, grant.Version = test.key, test.overrides, c.version
-				c.grants[hash] = grant
-			}
-			c.mu.Unlock()
-			if got := w.get(t, convert, bearer); got.Code != http.StatusOK {
-				t.Fatalf("got %d %s", got.Code, got.Body)
-			}
-			if got := c.until[len(c.until)-1]; !got.Equal(test.want) {
-				t.Errorf("got %v, want %v", got, test.want)
-			}
-		})
+		w := newWorld(t, nil)
+		w.account(t, "acc_1")
+		w.override(t, "acc_1", test.overrides...)
+		bearer := w.key(t, store.Key{ID: "key_2", Account: "acc_1", Name: "own"})
+		c := &caching{Store: w.store, grants: map[token.Hash]store.Grant{}, ends: test.key}
+		w.store = c
+		if got := w.get(t, convert, bearer); got.Code != http.StatusOK || len(c.until) != 1 || !c.until[0].Equal(test.want) {
+			t.Errorf("%s: got %d, until %v, want %v", test.name, got.Code, c.until, test.want)
+		}
 	}
 }
 

@@ -17,8 +17,7 @@ func TestRefusedCallsAreRecorded(t *testing.T) {
 	w := pricedWorld(t, map[string]*policy.Limit{"convert": number(0), "batch": number(3), "usage": number(5)})
 	w.next = noUpstream(t)
 	all := w.account(t, "acc_1")
-	few := w.key(t, store.Key{ID: "key_few", Account: "acc_1", Name: "few"})
-	w.abilities(t, "key_few", "usage")
+	few := w.key(t, store.Key{ID: "key_few", Account: "acc_1", Name: "few", Abilities: []string{"usage"}})
 	away := w.key(t, store.Key{ID: "key_away", Account: "acc_1", Name: "away", Addresses: networks("203.0.113.0/24")})
 	for i, c := range []struct {
 		bearer, method, target, body, header string
@@ -74,18 +73,6 @@ func TestNoRecordOfUnknownTokens(t *testing.T) {
 	}
 	if recent, err := w.store.Recent(t.Context(), "acc_1", noon); len(recent) != 0 || err != nil {
 		t.Errorf("got %+v (%v)", recent, err)
-	}
-}
-
-// abilities sets what a key may do.
-func (w *world) abilities(t testing.TB, id string, abilities ...string) {
-	t.Helper()
-	_, err := w.store.ChangeKey(t.Context(), "acc_1", id, noon, func(k *store.Key) error {
-		k.Abilities = abilities
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -40,7 +40,6 @@ func TestSuccessesOfAClient(t *testing.T) {
 		{"API", 200, false, 25},
 		{"form", 303, false, 25},
 		{"strict", 200, true, 5},
-		{"strict form", 303, true, 5},
 		{"wrong password", 401, false, 5},
 		{"invalid request", 422, false, 5},
 	} {

@@ -35,21 +35,15 @@ func TestAmbiguousTargetsAreRefused(t *testing.T) {
 		{"empty segment at the front", "//api/convert"},
 		{"empty segment", "/open//api"},
 		{"empty segments at the end", "/open//"},
-		{"only slashes", "//"},
 		{"dot segment", "/open/./x"},
-		{"dot segment first", "/./api/convert"},
 		{"dot at the end", "/open/."},
-		{"dot alone", "/."},
 		{"parent segment", "/open/../api/convert"},
 		{"parent segment out of the closed", "/api/../open"},
 		{"parent at the end", "/open/.."},
-		{"parent at the closed end", "/api/.."},
-		{"parent alone", "/.."},
 		{"encoded dot segment", "/open/%2e/x"},
 		{"encoded parent", "/open/%2e%2e/api/convert"},
 		{"encoded parent, mixed case", "/open/%2E%2e/api/convert"},
 		{"half encoded parent", "/open/.%2e/api"},
-		{"half encoded parent at the end", "/open/%2E."},
 		{"parent with a parameter", "/open/..;/api/convert"},
 		{"parent with an encoded parameter", "/open/..%3Bx=1/api/convert"},
 		{"encoded parent with a parameter", "/open/%2e%2e;a/api"},
@@ -65,10 +59,7 @@ func TestAmbiguousTargetsAreRefused(t *testing.T) {
 		{"encoded backslash, small", "/open/..%5capi"},
 		{"NUL", "/open/x%00.html"},
 		{"encoded line break", "/open/x%0d%0aHost:%20evil"},
-		{"encoded tab", "/open/%09"},
-		{"encoded delete", "/open/%7f"},
 		{"raw control character", "/open/\x01"},
-		{"raw delete", "/open/\x7f"},
 		{"C1 control character", "/open/%C2%85"},
 		{"raw C1 control character", "/open/\u0085"},
 		{"overlong slash", "/open/..%c0%afapi"},
@@ -81,14 +72,12 @@ func TestAmbiguousTargetsAreRefused(t *testing.T) {
 		{"cut off by a slash", "/open/%e2%88/x"},
 		{"raw invalid byte", "/open/\xff"},
 		{"broken escape", "/open/%"},
-		{"broken escape of one digit", "/open/%2"},
 		{"no hexadecimal", "/open/%zz"},
 		{"IIS escape", "/open/%u002e"},
 		{"fragment", "/open#x"},
 		{"fragment before a parent", "/open#/../api"},
 		{"asterisk", "*"},
 		{"authority", "example.com:443"},
-		{"authority without a port", "example.com"},
 		{"opaque", "http:api/convert"},
 		{"opaque of another scheme", "urn:api:convert"},
 		{"another scheme", "ftp://example.com/open"},
@@ -99,7 +88,6 @@ func TestAmbiguousTargetsAreRefused(t *testing.T) {
 		{"absolute with an empty segment", "http://example.com//api"},
 		{"absolute with a parent", "http://example.com/open/../api"},
 		{"absolute with an encoded slash", "http://example.com/api%2fx"},
-		{"relative", "api/convert"},
 		{"query alone", "?x"},
 		{"encoded twice, parent", "/open/%252e%252e/api"},
 		{"encoded twice, slash and parent", "/open%252f..%252fapi"},
@@ -195,15 +183,12 @@ func TestRewrittenTargets(t *testing.T) {
 	}
 	guard := newGuard(t, "/api/")
 	for _, tc := range cases {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			got, err := guard.CheckTarget(http.MethodGet, tc.target, &tc.u)
-			if got.Closed != tc.closed || errors.Is(err, route.ErrBadPath) != tc.bad {
-				t.Errorf("got closed %t, error %v; want closed %t, refused %t", got.Closed, err, tc.closed, tc.bad)
-			}
-			if err == nil && got.Written != tc.written {
-				t.Errorf("written: got %q, want %q", got.Written, tc.written)
-			}
-		})
+		got, err := guard.CheckTarget(http.MethodGet, tc.target, &tc.u)
+		if got.Closed != tc.closed || errors.Is(err, route.ErrBadPath) != tc.bad {
+			t.Errorf("%s: got closed %t, error %v; want closed %t, refused %t", tc.name, got.Closed, err, tc.closed, tc.bad)
+		}
+		if err == nil && got.Written != tc.written {
+			t.Errorf("%s: written: got %q, want %q", tc.name, got.Written, tc.written)
+		}
 	}
 }

