@@ -1,8 +1,10 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"slices"
 	"strings"
@@ -117,6 +119,19 @@ func (s *Store) ListAccounts(ctx context.Context, after string, limit int) (list
 	return list, nil
 }
 
+// pages returns all members of the list of all accounts.
+func (s *Store) pages(ctx context.Context) iter.Seq2[[]string, error] {
+	return func(yield func([]string, error) bool) {
+		for after := ""; ; {
+			members, err := s.listedAfter(ctx, after, accountPage)
+			if err == nil && len(members) == 0 || !yield(members, err) || err != nil {
+				return
+			}
+			after = members[len(members)-1]
+		}
+	}
+}
+
 // listedAfter returns up to limit members of the list of all accounts.
 func (s *Store) listedAfter(ctx context.Context, after string, limit int) ([]string, error) {
 	least := "-"
@@ -161,13 +176,10 @@ func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 			return err
 		}
 		if !l.exists() {
-			// An earlier try may have deleted it, but not on enough replicas.
-			if err := s.confirmDeleted(ctx, id); err != nil {
-				return err
-			}
-			return store.ErrNotFound
+			return cmp.Or(s.confirmDeleted(ctx, id), store.ErrNotFound)
 		}
-		err = s.remove(ctx, id, l)
+		keys, _ := s.everyKey(id, l)
+		err = s.commit(ctx, id, deleteScript, keys, []string{l.version})
 		if err == nil {
 			s.recent.drop(id)
 			s.unlist(ctx, id, l)
@@ -179,23 +191,8 @@ func (s *Store) DeleteAccount(ctx context.Context, id string) error {
 	}
 }
 
-// remove deletes an account and all that is in its slot.
-func (s *Store) remove(ctx context.Context, id string, l *loaded) error {
-	keys, _ := s.everyKey(id, l)
-	epoch := s.epoch(id)
-	epoch.Add(1)
-	defer epoch.Add(1)
-	reply, err := s.client.runWrite(ctx, deleteScript, keys, []string{l.version})
-	if err != nil {
-		return err
-	}
-	if removed, err := reply.AsInt64(); err != nil || removed == 0 {
-		return errors.Join(errConflict, err)
-	}
-	return nil
-}
-
-// confirmDeleted waits until the replicas have what was written before.
+// confirmDeleted waits until the replicas have what was written before: an earlier
+// try may have deleted the account, but not on enough replicas.
 func (s *Store) confirmDeleted(ctx context.Context, id string) error {
 	if s.client.options.WaitReplicas == 0 {
 		return nil

@@ -200,15 +200,9 @@ func TestAttemptsAgainstModel(t *testing.T) {
 // all together again when the server is back.
 func TestAttemptsOutage(t *testing.T) {
 	t.Parallel()
-	config := func(values ...string) func(*redistest.Server) error {
+	command := func(text string) func(*redistest.Server) error {
 		return func(s *redistest.Server) error {
-			_, err := s.Do(append([]string{"CONFIG", "SET"}, values...)...)
-			return err
-		}
-	}
-	replicate := func(host, port string) func(*redistest.Server) error {
-		return func(s *redistest.Server) error {
-			_, err := s.Do("REPLICAOF", host, port)
+			_, err := s.Do(strings.Fields(text)...)
 			return err
 		}
 	}
@@ -217,9 +211,9 @@ func TestAttemptsOutage(t *testing.T) {
 		begin, end func(*redistest.Server) error
 	}{
 		{"stalled", (*redistest.Server).Pause, (*redistest.Server).Resume},
-		{"replica", replicate("127.0.0.1", "1"), replicate("NO", "ONE")},
-		{"out of memory", config("maxmemory", "1"), config("maxmemory", "0")},
-		{"no replicas", config("min-replicas-to-write", "1"), config("min-replicas-to-write", "0")},
+		{"replica", command("REPLICAOF 127.0.0.1 1"), command("REPLICAOF NO ONE")},
+		{"out of memory", command("CONFIG SET maxmemory 1"), command("CONFIG SET maxmemory 0")},
+		{"no replicas", command("CONFIG SET min-replicas-to-write 1"), command("CONFIG SET min-replicas-to-write 0")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

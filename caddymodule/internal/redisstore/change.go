@@ -134,12 +134,17 @@ func (s *Store) save(ctx context.Context, account, before string, l *loaded, dea
 	for _, k := range dead {
 		args = append(args, keyField(k.id), useField(k.id))
 	}
+	return s.commit(ctx, account, changeScript, s.stateKeys(account), args)
+}
+
+// commit runs a script that changes an account unless its version is another one.
+func (s *Store) commit(ctx context.Context, account string, script *script, keys, args []string) error {
 	// From here on, no grant that is cached already is used, also if the reply
 	// is lost. The second number is for grants that are read until then.
 	epoch := s.epoch(account)
 	epoch.Add(1)
 	defer epoch.Add(1)
-	reply, err := s.client.runWrite(ctx, changeScript, s.stateKeys(account), args)
+	reply, err := s.client.runWrite(ctx, script, keys, args)
 	if err != nil {
 		return err
 	}

@@ -162,6 +162,10 @@ func TestAwayAtStart(t *testing.T) {
 	if got := log.count("redis does not work"); got != 1 {
 		t.Errorf("%d lines about the server, want 1", got)
 	}
+	// A call that could not be sent is not counted, and the error says so.
+	proxy.Refuse()
+	proxy.Cut()
+	refuses(t, s, "connecting to the server")
 }
 
 // TestLayout: data of another layout is refused.

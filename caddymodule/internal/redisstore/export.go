@@ -23,18 +23,13 @@ func (s *Store) Export(ctx context.Context, write func(store.Item) error) error 
 	if err := s.recent.flushAll(ctx); err != nil {
 		return err
 	}
-	for after := ""; ; {
-		members, err := s.listedAfter(ctx, after, accountPage)
+	for members, err := range s.pages(ctx) {
+		if err == nil {
+			err = s.exportAccounts(ctx, members, write)
+		}
 		if err != nil {
 			return err
 		}
-		if len(members) == 0 {
-			break
-		}
-		if err := s.exportAccounts(ctx, members, write); err != nil {
-			return err
-		}
-		after = members[len(members)-1]
 	}
 	if err := s.exportRefused(ctx, write); err != nil {
 		return err

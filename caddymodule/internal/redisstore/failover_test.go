@@ -36,12 +36,12 @@ func TestFailover(t *testing.T) {
 			f := newFleet(t, redisstore.Options{URL: sentinel.URL()})
 			revoked := f.revoke(redisstore.Options{URL: sentinel.URL(), WaitReplicas: 1})
 			p := f.start(f.call(), daily(1<<40))
-			p.await("calls", func() bool { return p.served() > 100 })
+			await(p, "calls", func() bool { return p.served() > 100 })
 			test.fail(t, sentinel, master)
 			_, err := sentinel.AwaitMaster(master)
 			check(t, err)
 			before := p.served()
-			p.await("calls after the failover", func() bool { return p.served() > before+3*callers })
+			await(p, "calls after the failover", func() bool { return p.served() > before+3*callers })
 			p.stop()
 			var most int64
 			for i, gate := range f.gates {

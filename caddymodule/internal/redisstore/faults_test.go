@@ -71,14 +71,14 @@ type breakage struct {
 func (b *breakage) lose() {
 	b.Helper()
 	before := b.unknown.Load() + b.failed.Load()
-	b.await("failed calls", func() bool { return b.unknown.Load()+b.failed.Load() > before })
+	await(b, "failed calls", func() bool { return b.unknown.Load()+b.failed.Load() > before })
 }
 
 // recover waits until calls are decided again.
 func (b *breakage) recover() {
 	b.Helper()
 	before := b.served() + b.refused.Load()
-	b.await("calls that are decided", func() bool { return b.served()+b.refused.Load() > before })
+	await(b, "calls that are decided", func() bool { return b.served()+b.refused.Load() > before })
 }
 
 // faults break a server or the way to it, under load. The last number of each
@@ -159,7 +159,7 @@ func TestExactDespite(t *testing.T) {
 				{Endpoint: store.All, Period: store.Day, Max: 2 * most},
 				{Endpoint: "convert", Period: store.Hour, Max: 4 * most},
 			})
-			p.await("calls", func() bool { return p.served() > most/10 })
+			await(p, "calls", func() bool { return p.served() > most/10 })
 			began := p.served()
 			fault.begin(&breakage{p, server, proxy})
 			p.finish(10 * most)

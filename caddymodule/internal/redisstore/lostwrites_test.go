@@ -103,29 +103,6 @@ func TestLostWrites(t *testing.T) {
 	}
 }
 
-// TestLostReset: what a store has seen before a refund or a reset does not
-// come back.
-func TestLostReset(t *testing.T) {
-	t.Parallel()
-	f := newFleet(t, redisstore.Options{URL: redistest.Start(t).URL()})
-	for i := range 30 {
-		f.take(i%3, f.call(), daily(100))
-	}
-	check(t, f.gates[0].GiveBack(t.Context(), f.call()))
-	for gate := range f.gates {
-		if got := f.used(gate, f.call()); got != 29 {
-			t.Errorf("store %d: %d calls after a refund, want 29", gate, got)
-		}
-	}
-	check(t, f.gates[1].ResetCounts(t.Context(), account, "", f.day))
-	for gate := range f.gates {
-		f.take(gate, f.call(), daily(100))
-		if got := f.used(gate, f.call()); got != int64(gate+1) {
-			t.Errorf("store %d: %d calls after a reset, want %d", gate, got, gate+1)
-		}
-	}
-}
-
 // TestRefundAfterLostWrites: a store that refunds a call on a server that lost
 // writes continues from what it has seen.
 func TestRefundAfterLostWrites(t *testing.T) {

@@ -86,18 +86,8 @@ func (o Options) Validate() error {
 
 // resolve replaces zero fields by their defaults and checks all of them.
 func (o Options) resolve() (Options, error) {
-	if o.Prefix == "" {
-		o.Prefix = DefaultPrefix
-	}
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.InFlight == 0 {
-		o.InFlight = DefaultInFlight
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Prefix, o.Timeout, o.InFlight = cmp.Or(o.Prefix, DefaultPrefix), cmp.Or(o.Timeout, DefaultTimeout), cmp.Or(o.InFlight, DefaultInFlight)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Committed == nil {
 		o.Committed = func(time.Duration, int) {}
 	}

@@ -95,21 +95,15 @@ func (s *Store) CountsOfAccounts(ctx context.Context, accounts []string, first, 
 
 // FindKey implements store.Overview. It asks all accounts.
 func (s *Store) FindKey(ctx context.Context, id string) (store.Key, error) {
-	after := ""
-	for {
-		members, err := s.listedAfter(ctx, after, accountPage)
+	for members, err := range s.pages(ctx) {
 		if err != nil {
 			return store.Key{}, err
 		}
-		if len(members) == 0 {
-			return store.Key{}, store.ErrNotFound
-		}
-		key, err := s.keyAmong(ctx, members, id)
-		if !errors.Is(err, store.ErrNotFound) {
+		if key, err := s.keyAmong(ctx, members, id); !errors.Is(err, store.ErrNotFound) {
 			return key, err
 		}
-		after = members[len(members)-1]
 	}
+	return store.Key{}, store.ErrNotFound
 }
 
 // keyAmong looks for a key in some accounts.

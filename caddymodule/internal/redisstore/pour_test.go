@@ -76,16 +76,10 @@ func (p *pour) served() (sum int64) {
 	return sum
 }
 
-// await waits until a condition is true.
-func (p *pour) await(what string, condition func() bool) {
-	p.Helper()
-	await(p, what, condition)
-}
-
 // finish waits until so many calls were decided, and ends all callers.
 func (p *pour) finish(calls int64) {
 	p.Helper()
-	p.await("the calls", func() bool { return p.served()+p.refused.Load() >= calls })
+	await(p, "the calls", func() bool { return p.served()+p.refused.Load() >= calls })
 	p.stop()
 }
 

@@ -192,14 +192,6 @@ func (r *restore) checkEmpty(ctx context.Context) error {
 	return nil
 }
 
-func (r *restore) builder() (rueidis.Builder, error) {
-	l, err := r.client.use()
-	if err != nil {
-		return rueidis.Builder{}, err
-	}
-	return l.B(), nil
-}
-
 // add adds an item to the next batch.
 func (r *restore) add(ctx context.Context, item store.Item) error {
 	if len(r.commands) >= restoreBatch || r.size >= restoreBytes {
@@ -207,10 +199,11 @@ func (r *restore) add(ctx context.Context, item store.Item) error {
 			return err
 		}
 	}
-	b, err := r.builder()
+	l, err := r.client.use()
 	if err != nil {
 		return err
 	}
+	b := l.B()
 	if len(r.calls) > 0 && (item.Call == nil || item.Call.Account != r.calls[0].Account) {
 		if err := r.addCalls(b); err != nil {
 			return err

@@ -46,17 +46,6 @@ func TestAbandonedCallsCount(t *testing.T) {
 	await(t, "all places", func() bool { return errors.Join(all()...) == nil })
 }
 
-// TestFailedDialsAreKnown: a call that could not be sent is not counted, and
-// the error says so.
-func TestFailedDialsAreKnown(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := openReady(t, redisstore.Options{URL: server.URL()})
-	works(t, s)
-	check(t, server.Kill())
-	refuses(t, s, "connecting to the server")
-}
-
 // TestManyRecentCalls: calls of more accounts than are written at once are all
 // written.
 func TestManyRecentCalls(t *testing.T) {

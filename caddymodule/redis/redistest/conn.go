@@ -76,8 +76,9 @@ func (s *Server) Sent() (commands []string, err error) {
 		if len(entry) != 6 {
 			return nil, fmt.Errorf("SLOWLOG at %s has %v", s.port, log[i])
 		}
-		if entry[5] != "" {
-			commands = append(commands, strings.Trim(fmt.Sprint(entry[3]), "[]"))
+		// The client of Redis sends PING by itself.
+		if command := strings.Trim(fmt.Sprint(entry[3]), "[]"); entry[5] != "" && command != "PING" {
+			commands = append(commands, command)
 		}
 	}
 	return commands, err

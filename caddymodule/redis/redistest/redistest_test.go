@@ -1,11 +1,8 @@
 package redistest_test
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,20 +12,6 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/redis/redistest"
 )
-
-// set sets a key as a client of a URL.
-func set(t *testing.T, url string, config *tls.Config, key, value string) error {
-	t.Helper()
-	option, err := rueidis.ParseURL(url)
-	check(t, err)
-	option.DisableCache, option.TLSConfig = true, config
-	client, err := rueidis.NewClient(option)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	return client.Do(t.Context(), client.B().Set().Key(key).Value(value).Build()).Error()
-}
 
 // must sends one command as an administrator.
 func must(t *testing.T, server *redistest.Server, command ...string) any {
@@ -44,49 +27,6 @@ func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestDo(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	must(t, server, "SET", "text", "two\r\nlines")
-	for _, test := range []struct {
-		command []string
-		want    any
-	}{
-		{[]string{"GET", "text"}, "two\r\nlines"},
-		{[]string{"GET", "absent"}, nil},
-		{[]string{"INCR", "number"}, int64(1)},
-		{[]string{"MGET", "text", "absent"}, []any{"two\r\nlines", nil}},
-		{[]string{"CONFIG", "GET", "appendonly"}, []any{"appendonly", "no"}},
-		{[]string{"CONFIG", "GET", "save"}, []any{"save", ""}},
-	} {
-		if got, want := must(t, server, test.command...), test.want; fmt.Sprintf("%#v", got) != fmt.Sprintf("%#v", want) {
-			t.Errorf("%v answered %#v, want %#v", test.command, got, want)
-		}
-	}
-	if _, err := server.Do("INCR", "text"); err == nil || !strings.Contains(err.Error(), "value is not an integer") {
-		t.Errorf("INCR of a text: %v", err)
-	}
-}
-
-func TestPasswords(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, "requirepass secret", "user gate on >other ~gate:* +@all")
-	if got, want := server.URL(), "redis://:secret@"+server.Addr(); got != want {
-		t.Errorf("URL is %s, want %s", got, want)
-	}
-	gate := "redis://gate:other@" + server.Addr()
-	for _, test := range []struct{ url, key, want string }{
-		{server.URL(), "key", ""}, {gate, "gate:key", ""}, {gate, "key", "NOPERM"}, {"redis://" + server.Addr(), "key", "NOAUTH"},
-	} {
-		if err := set(t, test.url, nil, test.key, "1"); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s sets %s: got %v, want %q", test.url, test.key, err, test.want)
-		}
-	}
-	if got := must(t, server, "GET", "key"); got != "1" {
-		t.Errorf("the key is %v", got)
 	}
 }
 
@@ -169,39 +109,6 @@ func TestLaunchFails(t *testing.T) {
 	}
 	if !strings.Contains(err.Error(), "no-such-option") {
 		t.Errorf("the error does not have the log: %v", err)
-	}
-}
-
-func TestUnix(t *testing.T) {
-	t.Parallel()
-	server := redistest.StartUnix(t, "requirepass secret")
-	if got, want := server.URL(), "unix://:secret@"+server.Addr(); got != want {
-		t.Errorf("URL is %s, want %s", got, want)
-	}
-	check(t, set(t, server.URL(), nil, "key", "1"))
-	if got := must(t, server, "GET", "key"); got != "1" {
-		t.Errorf("the key is %v", got)
-	}
-}
-
-func TestTLS(t *testing.T) {
-	t.Parallel()
-	server, files := redistest.StartTLS(t)
-	authority, err := os.ReadFile(files.CA)
-	check(t, err)
-	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
-	check(t, err)
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(authority)
-	check(t, set(t, "rediss://"+server.Addr(), &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}, "key", "1"))
-	if got := must(t, server, "GET", "key"); got != "1" {
-		t.Errorf("the key is %v", got)
-	}
-	if set(t, server.URL(), &tls.Config{RootCAs: roots}, "key", "2") == nil {
-		t.Error("a client without a certificate was accepted")
-	}
-	if set(t, "redis://"+server.Addr(), nil, "key", "2") == nil {
-		t.Error("a client without TLS was accepted")
 	}
 }
 
