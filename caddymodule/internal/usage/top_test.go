@@ -116,19 +116,6 @@ func TestTopRefusals(t *testing.T) {
 	}
 }
 
-// leaving is a store whose client leaves while the first page is read.
-type leaving struct {
-	store.Store
-	leave context.CancelFunc
-	pages int
-}
-
-func (l *leaving) ListAccounts(ctx context.Context, after string, limit int) ([]store.Account, error) {
-	l.pages++
-	l.leave()
-	return l.Store.ListAccounts(ctx, after, limit)
-}
-
 // counting counts the pages that Top reads, and tells the reader of each.
 type counting struct {
 	store.Store
