@@ -122,8 +122,12 @@ run() {
 	*) TOLLGATE_SIGNUP_PLAN= ;;
 	esac
 	export TOLLGATE_SIGNUP_PLAN
+	mkdir -p bin
 	go run ./tools/ports "TOLLGATE_ADDRESS=$TOLLGATE_ADDRESS" "TOLLGATE_CONTROL=$TOLLGATE_CONTROL" "TOLLGATE_UPSTREAM=$listener" \
-		"CADDY_ADMIN=${CADDY_ADMIN-localhost:2019}" 2>&1 | grep -v '^exit status ' >&2 && exit 1
+		"CADDY_ADMIN=${CADDY_ADMIN-localhost:2019}" 2>bin/ports.log || {
+		grep -v '^exit status ' bin/ports.log >&2
+		exit 1
+	}
 	echo "Building (some minutes the first time)"
 	build
 	(umask 077 && mkdir -p "$TOLLGATE_DATA")
@@ -327,9 +331,11 @@ check() {
 	build
 	export TOLLGATE_BUILT=1
 	lint
-	# The tests package, and build e2e/modules, without a network.
-	go tool -modfile=tools/nfpm/go.mod nfpm --version >bin/nfpm.log
-	[ -z "$long_packages" ] || CGO_ENABLED=0 go list -C e2e/modules -deps . >bin/modules.log
+	if [ -n "$long_packages" ]; then
+		# The tests package, and build e2e/modules, without a network.
+		go tool -modfile=tools/nfpm/go.mod nfpm --version >bin/nfpm.log
+		CGO_ENABLED=0 go list -C e2e/modules -deps . >bin/modules.log
+	fi
 	# Many tests wait for a disk or a timer: four packages fill two processors.
 	CGO_ENABLED=1 go test -race -vet all -p 4 "$@" ./...
 	bin/caddy fmt --diff Caddyfile >bin/fmt.diff || {

@@ -188,7 +188,8 @@ func TestUpstreams(t *testing.T) {
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	must(t, dead.Close())
-	site, gate := run(t, "upstreams.Caddyfile", strings.Join([]string{dead.Addr().String(), sick.address, breaks.address, works.address}, " "))
+	site, gate := run(t, "upstreams.Caddyfile", strings.Join([]string{dead.Addr().String(), sick.address, breaks.address, works.address}, " "),
+		"# trusted_proxies static 10.0.0.5", "trusted_proxies static 127.0.0.1", "# trusted_proxies_strict", "trusted_proxies_strict")
 	key := []string{"Authorization", "Bearer " + newKey(t, gate, "acc_1", "starter")}
 	orders := int64(0)
 	noCalls := func(what string, to *server) {

@@ -1,3 +1,5 @@
+//go:build long
+
 // Package packaging_test installs what ./xcaddy.sh package makes, and calls it.
 package packaging_test
 

@@ -36,6 +36,7 @@ const joseVersion = "5.10.0"
 // the public keys from a real control API without its secret.
 func TestVerifiers(t *testing.T) {
 	t.Parallel()
+	programs := verifiers(t) // to build them takes longer than the tolerated clock skew
 	gate := controltest.New(t)
 	jwks := gate.Serve(t) + "/tollgate/jwks.json"
 	given, want := assertions(t, gate.PublicKeys().Keys[0])
@@ -44,10 +45,10 @@ func TestVerifiers(t *testing.T) {
 	for _, name := range names {
 		fmt.Fprintln(&input, given[name])
 	}
-	for language, command := range map[string]func(*testing.T) []string{"go": goVerifier, "node": nodeVerifier, "python": pythonVerifier} {
+	for language, command := range programs {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
-			out := run(t, time.Minute, input.String(), append(command(t), jwks, host)...)
+			out := run(t, time.Minute, input.String(), append(slices.Clone(command), jwks, host)...)
 			lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 			if len(lines) != len(names) {
 				t.Fatalf("got %d lines, want %d: %s", len(lines), len(names), out)
@@ -65,6 +66,7 @@ func TestVerifiers(t *testing.T) {
 // id for each assertion, and the service asks the gate for each of them.
 func TestUnknownKeysFetchOnce(t *testing.T) {
 	t.Parallel()
+	programs := verifiers(t)
 	gate := controltest.New(t)
 	address, err := url.Parse(gate.Serve(t))
 	must(t, err)
@@ -78,7 +80,7 @@ func TestUnknownKeysFetchOnce(t *testing.T) {
 	fmt.Fprintln(&input, good)
 	refused := strings.Repeat("refused\n", forged)
 	const accepted = "call acc_1 starter\n"
-	for language, command := range map[string]func(*testing.T) []string{"go": goVerifier, "node": nodeVerifier, "python": pythonVerifier} {
+	for language, command := range programs {
 		for name, c := range map[string]struct {
 			handler http.Handler
 			want    string
@@ -98,7 +100,7 @@ func TestUnknownKeysFetchOnce(t *testing.T) {
 					c.handler.ServeHTTP(w, r)
 				}))
 				t.Cleanup(server.Close)
-				out := run(t, time.Minute, input.String(), append(command(t), server.URL+"/tollgate/jwks.json", host)...)
+				out := run(t, time.Minute, input.String(), append(slices.Clone(command), server.URL+"/tollgate/jwks.json", host)...)
 				if n := fetched.Load(); out != c.want || n > c.most {
 					t.Errorf("fetched %d times, want at most %d; got %s", n, c.most, out)
 				}
@@ -182,6 +184,11 @@ func decode(t *testing.T, text string) []byte {
 		t.Fatalf("decoding %q: %v", text, err)
 	}
 	return bytes
+}
+
+// verifiers returns the command of each verifier.
+func verifiers(t *testing.T) map[string][]string {
+	return map[string][]string{"go": goVerifier(t), "node": nodeVerifier(t), "python": pythonVerifier(t)}
 }
 
 func goVerifier(t *testing.T) []string {

@@ -100,9 +100,9 @@ func TestMistakesOfLimits(t *testing.T) {
 		"pace of 0":      {`{"more_limits": [{"endpoint": "convert", "period": "minute", "limit": 0}]}`, "plan p convert minute: limit 0 for each minute: use at least 1"},
 		"no limit":       {`{"more_limits": [{"endpoint": "all", "period": "hour"}]}`, `plan p all hour: limit is missing: use a number from 0 to 10^15 or "unlimited"`},
 		"period":         {`{"more_limits": [{"endpoint": "convert", "period": "week", "limit": 1}]}`, `plan p convert week: invalid period "week": use second, minute, hour, day, month`},
-		"endpoint":       {`{"more_limits": [{"endpoint": "rate", "period": "month", "limit": 1}]}`, `plan p rate: there is no endpoint "rate"`},
-		"endpoint twice": {`{"limits": {"rate": null}, "more_limits": [{"endpoint": "rate", "period": "month", "limit": 1}]}`, `plan p rate: there is no endpoint "rate"`},
-		"star":           {`{"more_limits": [{"endpoint": "*", "limit": 1}]}`, `plan p *: there is no endpoint "*"`},
+		"endpoint":       {`{"more_limits": [{"endpoint": "rate", "period": "month", "limit": 1}]}`, `plan p rate: there is no endpoint "rate": endpoints are convert, rates, batch, usage`},
+		"endpoint twice": {`{"limits": {"rate": null}, "more_limits": [{"endpoint": "rate", "period": "month", "limit": 1}]}`, `plan p rate: there is no endpoint "rate": endpoints are convert, rates, batch, usage`},
+		"star":           {`{"more_limits": [{"endpoint": "*", "limit": 1}]}`, `plan p *: there is no endpoint "*": endpoints are convert, rates, batch, usage`},
 		"all in limits":  {`{"limits": {"all": 5}}`, "plan p all: a limit of all endpoints together belongs in more_limits"},
 		"duplicate month": {
 			`{"more_limits": [{"endpoint": "convert", "period": "month", "limit": 1}, {"endpoint": "convert", "period": "month", "limit": 2}]}`,
