@@ -55,7 +55,12 @@ func TestAddressesOfKeys(t *testing.T) {
 			t.Errorf("from %q: got %d %s", address, got.Code, got.Body)
 		}
 	}
-	if n := w.used(t, "acc_1", "convert", noon); n != 0 || w.outcomes["convert not_entitled"] != 12 {
+	plan(t, w, "acc_1", "none") // the address is checked before the plan
+	if got := w.from(t, "203.0.112.255", bearer); !strings.Contains(got.Body.String(), "address_not_allowed") {
+		t.Errorf("without access: got %d %s", got.Code, got.Body)
+	}
+	plan(t, w, "acc_1", "small")
+	if n := w.used(t, "acc_1", "convert", noon); n != 0 || w.outcomes["convert not_entitled"] != 13 {
 		t.Errorf("counted %d, outcomes %v", n, w.outcomes)
 	}
 	w.next = upstream
@@ -63,6 +68,17 @@ func TestAddressesOfKeys(t *testing.T) {
 		if got := w.from(t, address, bearer); got.Code != http.StatusOK {
 			t.Errorf("from %q: got %d %s", address, got.Code, got.Body)
 		}
+	}
+}
+
+// plan changes the plan of an account.
+func plan(t *testing.T, w *world, id, plan string) {
+	t.Helper()
+	if _, err := w.store.ChangeAccount(t.Context(), id, func(a *store.Account, _ bool) error {
+		a.Plan = plan
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
 
