@@ -106,7 +106,7 @@ type Config struct {
 	// links to it. Default: none.
 	Docs string `json:"docs,omitempty"`
 
-	// Refund decides which failed calls are given back: "unreachable"
+	// Refund decides which failed calls are refunded: "unreachable"
 	// (the default) calls that no upstream answered, "server_errors" also
 	// calls that an upstream answered with 5xx, "never" none.
 	Refund Refund `json:"refund,omitempty"`
@@ -245,7 +245,7 @@ const (
 	Shadow  Mode = "shadow"
 )
 
-// Refund decides which failed calls are given back.
+// Refund decides which failed calls are refunded.
 type Refund string
 
 // The refund rules.
