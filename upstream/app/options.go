@@ -7,10 +7,12 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
 	"github.com/caddy-tollgate/tollgate/upstream/server"
@@ -115,6 +117,18 @@ func RatesURL(setting string) string {
 	return cmp.Or(setting, ecb.BaseURL)
 }
 
+// SignUpPlan returns the SignUp of a setting: none for "off" and an empty
+// setting, the plan free for "on", and otherwise the plan that it names.
+func SignUpPlan(setting string) string {
+	switch setting {
+	case "off":
+		return ""
+	case "on":
+		return account.FreePlan
+	}
+	return setting
+}
+
 // Validate returns an *OptionError if an option is invalid. It opens nothing.
 func (o Options) Validate() error {
 	if o.Directory == "" {
@@ -142,6 +156,10 @@ func (s Site) Validate() error {
 	}
 	if _, err := time.LoadLocation(s.Timezone); err != nil || s.Timezone == "" || s.Timezone == "Local" {
 		return &OptionError{"timezone", s.Timezone, "an IANA zone such as Europe/Berlin"}
+	}
+	// A plan with such a name is more likely a switch with the wrong word.
+	if slices.Contains([]string{"true", "false", "yes", "no", "1", "0"}, s.SignUp) {
+		return &OptionError{"signup", s.SignUp, "off, on or the name of a plan"}
 	}
 	if s.Check == nil {
 		return &OptionError{"check", "", "a check of requests"}

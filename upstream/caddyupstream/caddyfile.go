@@ -13,7 +13,7 @@ import (
 //		address  <address>
 //		data     <directory>
 //		database <url>
-//		signup   <plan>
+//		signup   off|on|<plan>
 //		name     <text>
 //		logo     <file>
 //		contact  <url>|<e-mail>

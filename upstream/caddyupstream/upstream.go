@@ -46,8 +46,9 @@ type Upstream struct {
 	// data directory.
 	Database string `json:"database,omitempty"`
 
-	// SignUp is the plan of accounts that strangers create. The gate must
-	// have it. Default: strangers cannot create accounts.
+	// SignUp lets strangers create accounts. "on" gives the accounts the plan
+	// free, and the name of another plan gives them that plan. The gate must
+	// have the plan. Default: off.
 	SignUp string `json:"signup,omitempty"`
 
 	// Name is what the web pages call the product, up to 40 characters.
@@ -126,7 +127,7 @@ func (u *Upstream) resolve(timezone string) error {
 	u.site = app.Site{
 		Address:  cmp.Or(values["address"], app.DefaultAddress),
 		Timezone: cmp.Or(timezone, "UTC"),
-		SignUp:   values["signup"],
+		SignUp:   app.SignUpPlan(values["signup"]),
 		NoRates:  values["rates"] == "none",
 		Name:     values["name"],
 		Logo:     values["logo"],
@@ -138,15 +139,7 @@ func (u *Upstream) resolve(timezone string) error {
 	}
 	u.options.Rates = app.RatesURL(values["rates"])
 	u.secure = u.site.Secure()
-	return errors.Join(u.options.Validate(), u.site.Validate(), checkSignUp(u.site.SignUp))
-}
-
-// checkSignUp refuses a switch: signup takes a plan.
-func checkSignUp(plan string) error {
-	if plan == "on" || plan == "off" {
-		return fmt.Errorf("invalid signup %q: want the plan of new accounts, such as free; without the option, strangers cannot sign up", plan)
-	}
-	return nil
+	return errors.Join(u.options.Validate(), u.site.Validate())
 }
 
 // replace replaces the placeholders of an option. An option of empty

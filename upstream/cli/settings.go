@@ -26,17 +26,16 @@ const minSecret = 32
 
 // settings are the values of a command's flags.
 type settings struct {
-	address    string
-	listen     string
-	data       string
-	timezone   string
-	signUp     bool
-	signUpPlan string
-	noRates    bool
-	name       string
-	logo       string
-	contact    string
-	rates      string
+	address  string
+	listen   string
+	data     string
+	timezone string
+	signUp   string
+	noRates  bool
+	name     string
+	logo     string
+	contact  string
+	rates    string
 }
 
 // fromEnvironment declares a flag. Its default is an environment variable
