@@ -108,11 +108,18 @@ const (
 // gate's.
 func Directory(data string) string { return filepath.Join(data, "upstream") }
 
-// RatesURL returns the Rates of a setting: none for "embedded", and the ECB's
-// URL for an empty setting.
+// NoRates is the setting of rates for a site without the currency API.
+const NoRates = "none"
+
+// RatesURL returns the Rates of a setting: empty for "embedded", and the ECB's
+// URL for an empty setting. It is also the ECB's for NoRates: a later site of
+// the App can have the currency API.
 func RatesURL(setting string) string {
-	if setting == "embedded" {
+	switch setting {
+	case "embedded":
 		return ""
+	case NoRates:
+		return ecb.BaseURL
 	}
 	return cmp.Or(setting, ecb.BaseURL)
 }
@@ -137,7 +144,7 @@ func (o Options) Validate() error {
 	u, err := url.Parse(o.Rates)
 	switch {
 	case err != nil || o.Rates != "" && (u.Host == "" || u.Scheme != "http" && u.Scheme != "https"):
-		return &OptionError{"rates", "", "an HTTP or HTTPS URL, or embedded"}
+		return &OptionError{"rates", "", "an HTTP or HTTPS URL, embedded or none"}
 	case o.Database != "" && !database.IsURL(o.Database):
 		return &OptionError{"database", "", "a URL that begins with postgres://"}
 	case o.Control == nil:

@@ -128,14 +128,11 @@ func (u *Upstream) resolve(timezone string) error {
 		Address:  cmp.Or(values["address"], app.DefaultAddress),
 		Timezone: cmp.Or(timezone, "UTC"),
 		SignUp:   app.SignUpPlan(values["signup"]),
-		NoRates:  values["rates"] == "none",
+		NoRates:  values["rates"] == app.NoRates,
 		Name:     values["name"],
 		Logo:     values["logo"],
 		Contact:  values["contact"],
 		Check:    check,
-	}
-	if u.site.NoRates {
-		values["rates"] = "" // of an App that a later configuration gives rates
 	}
 	u.options.Rates = app.RatesURL(values["rates"])
 	u.secure = u.site.Secure()

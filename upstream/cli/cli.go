@@ -32,7 +32,7 @@ Settings come from flags or from the environment:
   TOLLGATE_NAME      --name         what the web pages call the product
   TOLLGATE_LOGO      --logo         file of the product's logo
   TOLLGATE_CONTACT   --contact      where people reach the operator
-  TOLLGATE_RATES     --rates        URL of the ECB's files, or embedded
+  TOLLGATE_RATES     --rates        URL of the ECB's files, embedded, or none: no currency API
 
 A secret is never a flag: every user of the machine can read flags. Without
 TOLLGATE_SECRET the program reads the file "secret" in the data directory.`

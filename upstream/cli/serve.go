@@ -23,7 +23,7 @@ func serveCommand() *cobra.Command {
 		Long: `Serve the currency API and the web pages to the gate, until SIGINT or
 SIGTERM.
 
-With --no-rates it serves accounts and web pages only, for another API behind
+With --no-rates or --rates none it serves accounts and web pages only, for another API behind
 the gate.
 
 You may start it before the gate. It calls the gate when a person logs in or
@@ -33,13 +33,13 @@ opens a page.`,
 	}
 	s.withData(c)
 	controlListener.Flags(c)
-	s.withRates(c)
+	s.withRates(c, ", or none to leave out the currency API")
 	fromEnvironment(c, &s.listen, "upstream", "TOLLGATE_UPSTREAM", "127.0.0.1:9000", "`address` to listen on")
 	fromEnvironment(c, &s.address, "address", "TOLLGATE_ADDRESS", app.DefaultAddress, "public `URL` of the site; with https, session cookies are sent over TLS only")
 	fromEnvironment(c, &s.timezone, "timezone", "TOLLGATE_TIMEZONE", "UTC", "IANA `zone` whose midnight resets the quotas")
 	fromEnvironment(c, &s.signUp, "signup", "TOLLGATE_SIGNUP", "off", "let strangers create an account: off, on for the plan free, or another `plan` of the gate's configuration")
 	c.Flag("signup").NoOptDefVal = "on"
-	c.Flags().BoolVar(&s.noRates, "no-rates", false, "serve accounts and web pages without the currency API; fetch no rates")
+	c.Flags().BoolVar(&s.noRates, "no-rates", false, "the same as --rates none: serve accounts and web pages without the currency API")
 	fromEnvironment(c, &s.name, "name", "TOLLGATE_NAME", "", "`text` that the web pages call the product, up to 40 characters")
 	fromEnvironment(c, &s.logo, "logo", "TOLLGATE_LOGO", "", "`file` of the product's logo: SVG, PNG, WebP or JPEG, up to 256 KiB")
 	fromEnvironment(c, &s.contact, "contact", "TOLLGATE_CONTACT", "", "`URL` or e-mail address where people reach the operator")
@@ -70,7 +70,7 @@ func (s *settings) serve(c *cobra.Command) (err error) {
 		return err
 	}
 	site := app.Site{
-		Address: s.address, Timezone: s.timezone, SignUp: app.SignUpPlan(s.signUp), NoRates: s.noRates,
+		Address: s.address, Timezone: s.timezone, SignUp: app.SignUpPlan(s.signUp), NoRates: s.noRates || s.rates == app.NoRates,
 		Name: s.name, Logo: s.logo, Contact: s.contact, Check: check,
 	}
 	if err := site.Validate(); err != nil {
