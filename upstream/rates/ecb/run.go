@@ -2,7 +2,7 @@ package ecb
 
 import (
 	"context"
-	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -60,19 +60,24 @@ func (p *Provider) wait(ctx context.Context, next time.Time) bool {
 	return ctx.Err() == nil
 }
 
-// poll refreshes the rates and returns when to do so again. It logs a failure
-// in one line.
+// poll refreshes the rates and returns when to do so again. A failure is a
+// warning, and an error if the try before failed, too.
 func (p *Provider) poll(ctx context.Context) time.Time {
+	level := slog.LevelWarn
+	if p.Status().Err != nil {
+		level = slog.LevelError
+	}
 	err := p.Refresh(ctx)
 	now, wait := p.options.Now(), jitter()
 	// A canceled refresh is not a failure.
 	if err == nil || ctx.Err() != nil {
 		return nextPoll(now, p.Status().Newest).Add(wait)
 	}
-	wait += pollInterval
-	p.logger.Warn(fmt.Sprintf("rates: %s; the newest rates are of %s; next try in %d minutes",
-		strings.ReplaceAll(err.Error(), "\n", "; "), p.Current().Newest(), int(wait.Minutes())))
-	return now.Add(wait)
+	next := now.Add(pollInterval + wait)
+	// A console writes a line break as it is: an error of two files is one line.
+	p.logger.Log(ctx, level, "refreshing rates failed", "reason", strings.ReplaceAll(err.Error(), "\n", "; "),
+		"newest", p.Current().Newest().String(), "next", next.UTC().Truncate(time.Second))
+	return next
 }
 
 // watch loads rates that another process wrote and returns when to look
