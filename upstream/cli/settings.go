@@ -87,7 +87,7 @@ func connectListener(c *cobra.Command) (*client.Client, error) {
 	}
 	address := c.Flag("control").Value.String()
 	if _, _, err := net.SplitHostPort(address); err != nil {
-		return nil, &app.OptionError{Option: "control", Value: address, Want: "host:port"}
+		return nil, &app.OptionError{Option: "control", Value: address, Want: "host:port or :port"}
 	}
 	return client.New("http://"+address, secret)
 }
