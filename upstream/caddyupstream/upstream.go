@@ -104,12 +104,12 @@ func (u *Upstream) Provision(ctx caddy.Context) error {
 // values.
 func (u *Upstream) resolve(timezone string) error {
 	values, errs := map[string]string{}, []error{}
-	for _, name := range options {
-		value, err := replace(*u.option(name))
+	for _, o := range u.settings() {
+		value, err := replace(*o.value)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: empty or unknown placeholder", name))
+			errs = append(errs, fmt.Errorf("%s: empty or unknown placeholder", o.name))
 		}
-		values[name] = value
+		values[o.name] = value
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...)
@@ -151,15 +151,24 @@ func replace(option string) (string, error) {
 	return repl.ReplaceOrErr(option, true, true)
 }
 
-// options are the names of all options.
-var options = []string{"address", "data", "database", "signup", "name", "logo", "contact", "rates"}
+// setting is an option with its argument as a Caddyfile has it.
+type setting struct {
+	name, argument string
+	value          *string
+}
 
-// option returns an option, or nil for an unknown name.
-func (u *Upstream) option(name string) *string {
-	return map[string]*string{
-		"address": &u.Address, "data": &u.Data, "database": &u.Database, "signup": &u.SignUp,
-		"name": &u.Name, "logo": &u.Logo, "contact": &u.Contact, "rates": &u.Rates,
-	}[name]
+// settings returns all options.
+func (u *Upstream) settings() []setting {
+	return []setting{
+		{"address", "<address>", &u.Address},
+		{"data", "<directory>", &u.Data},
+		{"database", "<url>", &u.Database},
+		{"signup", "off|on|<plan>", &u.SignUp},
+		{"name", "<text>", &u.Name},
+		{"logo", "<file>", &u.Logo},
+		{"contact", "<url>|<e-mail>", &u.Contact},
+		{"rates", "<url>|embedded|none", &u.Rates},
+	}
 }
 
 // check accepts a request that the gate has passed for a purpose.
