@@ -83,3 +83,13 @@ func awaitGoroutines(t *testing.T, want int) {
 		}
 	}
 }
+
+// TestSignUpPlan: one setting says whether strangers can sign up, and for
+// which plan.
+func TestSignUpPlan(t *testing.T) {
+	for setting, want := range map[string]string{"": "", "off": "", "on": "free", "free": "free", "starter": "starter"} {
+		if got := app.SignUpPlan(setting); got != want {
+			t.Errorf("%q: got %q, want %q", setting, got, want)
+		}
+	}
+}
