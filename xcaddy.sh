@@ -20,8 +20,8 @@ usage: ./xcaddy.sh build | package | run [--one-process] [--verbose] | test [--l
 
 Settings come from the environment: TOLLGATE_ADDRESS, TOLLGATE_CONTROL,
 TOLLGATE_UPSTREAM, TOLLGATE_DATA, TOLLGATE_TIMEZONE, TOLLGATE_SECRET,
-TOLLGATE_DATABASE, TOLLGATE_SIGNUP, TOLLGATE_SIGNUP_PLAN, TOLLGATE_NAME,
-TOLLGATE_LOGO, TOLLGATE_CONTACT, TOLLGATE_RATES, CADDY_ADMIN.
+TOLLGATE_DATABASE, TOLLGATE_SIGNUP, TOLLGATE_NAME, TOLLGATE_LOGO,
+TOLLGATE_CONTACT, TOLLGATE_RATES, CADDY_ADMIN.
 TEXT
 }
 
@@ -116,12 +116,7 @@ run() {
 	# The second program listens for upstream only.
 	listener=$TOLLGATE_UPSTREAM
 	[ "$upstream" = bin/upstream ] || listener=
-	# With a plan, tollgate_upstream lets strangers sign up.
-	case "${TOLLGATE_SIGNUP:-}" in
-	on) TOLLGATE_SIGNUP_PLAN=${TOLLGATE_SIGNUP_PLAN:-free} ;;
-	*) TOLLGATE_SIGNUP_PLAN= ;;
-	esac
-	export TOLLGATE_SIGNUP_PLAN
+	TOLLGATE_SIGNUP=${TOLLGATE_SIGNUP:-off}
 	mkdir -p bin
 	go run ./tools/ports "TOLLGATE_ADDRESS=$TOLLGATE_ADDRESS" "TOLLGATE_CONTROL=$TOLLGATE_CONTROL" "TOLLGATE_UPSTREAM=$listener" \
 		"CADDY_ADMIN=${CADDY_ADMIN-localhost:2019}" 2>bin/ports.log || {
@@ -132,7 +127,7 @@ run() {
 	build
 	(umask 077 && mkdir -p "$TOLLGATE_DATA")
 	TOLLGATE_SECRET=${TOLLGATE_SECRET:-$(keep secret random)}
-	export TOLLGATE_ADDRESS TOLLGATE_CONTROL TOLLGATE_UPSTREAM TOLLGATE_DATA TOLLGATE_TIMEZONE TOLLGATE_SECRET
+	export TOLLGATE_ADDRESS TOLLGATE_CONTROL TOLLGATE_UPSTREAM TOLLGATE_DATA TOLLGATE_TIMEZONE TOLLGATE_SECRET TOLLGATE_SIGNUP
 
 	site=${TOLLGATE_ADDRESS%%,*} log=$TOLLGATE_DATA/run.log pids= nap=
 	: >"$log"
@@ -217,8 +212,8 @@ rates() {
 	done
 	day=$(echo "$health" | sed -n 's/.*"date":"\([^"]*\)".*/\1/p')
 	case "$health" in
-	*'"failing":true'* | *'"live":true,"failing":false,"checked_at":null'*)
-		echo "of ${day:-the build}: no newer ones could be fetched, maybe because there is no network" ;;
+	*'"failing":true'*) echo "of ${day:-the build}: no newer ones could be fetched, maybe because there is no network" ;;
+	*'"live":true,"failing":false,"checked_at":null'*) echo "of ${day:-the build}: newer ones are being fetched" ;;
 	*) echo "of ${day:-an unknown day}" ;;
 	esac
 }
@@ -234,9 +229,11 @@ Tollgate is running at $site. Ctrl-C stops it.
   rates     $(rates)
 TEXT
 	[ -n "$verbose" ] || echo "  logs      $log"
-	if [ -n "$TOLLGATE_SIGNUP_PLAN" ]; then
-		echo "  sign-up   $site/signup, on plan $TOLLGATE_SIGNUP_PLAN (TOLLGATE_SIGNUP_PLAN)"
-		[ "$TOLLGATE_SIGNUP_PLAN" != free ] || echo "            The plan free has no access to the API."
+	if [ "$TOLLGATE_SIGNUP" != off ]; then
+		plan=$TOLLGATE_SIGNUP
+		[ "$plan" != on ] || plan=free
+		echo "  sign-up   $site/signup, on plan $plan (TOLLGATE_SIGNUP)"
+		[ "$plan" != free ] || echo "            The plan free has no access to the API."
 	fi
 	cat <<TEXT
 

@@ -94,7 +94,7 @@ func reloads(t *testing.T, s *stack.Stack) []reload {
 		return strings.Replace(string(text), old, changed, 1)
 	}
 	const database = "database {env.TOLLGATE_DATABASE}"
-	signUp := changed("signup {env.TOLLGATE_SIGNUP_PLAN}", "signup free")
+	signUp := changed("signup {env.TOLLGATE_SIGNUP}", "signup on")
 	return []reload{
 		{signUp, "", http.StatusOK},
 		{changed(database, "database postgres://127.0.0.1:1/none?connect_timeout=1"), "PostgreSQL", http.StatusOK},

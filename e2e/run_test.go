@@ -114,7 +114,7 @@ func checkPrinted(t *testing.T, printed, greeting string, verbose bool) {
 	if !strings.Contains(logs, `"gate started","store":"badger"`) || strings.Contains(printed, `"level"`) != verbose {
 		t.Errorf("want the logs printed: %t\n%s\nthe logs are\n%s", verbose, printed, logs)
 	}
-	for _, want := range []string{"^Building ", greeting, "on plan free \\(TOLLGATE_SIGNUP_PLAN\\)"} {
+	for _, want := range []string{"^Building ", greeting, "on plan free \\(TOLLGATE_SIGNUP\\)"} {
 		if !regexp.MustCompile(want).MatchString(printed) {
 			t.Errorf("the printed lines have nothing like %q:\n%s", want, printed)
 		}

@@ -17,7 +17,7 @@ import (
 func TestSignUpNeedsAPlan(t *testing.T) { stack.Forms(t, signUp) }
 
 func signUp(t *testing.T, form ...string) {
-	s := stack.Start(t, stack.Shipped(t), append(form, "TOLLGATE_SIGNUP=on", "TOLLGATE_SIGNUP_PLAN=free", "TOLLGATE_CONTACT=help@example.com")...)
+	s := stack.Start(t, stack.Shipped(t), append(form, "TOLLGATE_SIGNUP=on", "TOLLGATE_CONTACT=help@example.com")...)
 	jar, err := cookiejar.New(nil)
 	must(t, err)
 	browser := &http.Client{Jar: jar}

@@ -1,5 +1,6 @@
 // Package misuse has the errors for invalid command lines. A program tells
-// them from failures by their method Misuse, and exits with status 2.
+// them from failures by their method Misuse, and exits with status 2. Suggest
+// is for unknown words in command lines and configurations.
 package misuse
 
 import (

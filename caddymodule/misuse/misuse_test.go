@@ -38,3 +38,19 @@ func TestMessages(t *testing.T) {
 		})
 	}
 }
+
+// TestSuggest names the nearest word, or all if none is near.
+func TestSuggest(t *testing.T) {
+	t.Parallel()
+	known := []string{"timezone", "rates", "name"}
+	for word, want := range map[string]string{
+		"timezon": "did you mean timezone?",
+		"rate":    "did you mean rates?",
+		"mean":    "use name, rates, timezone",
+		"":        "use name, rates, timezone",
+	} {
+		if got := misuse.Suggest(word, known); got != want {
+			t.Errorf("%q: got %q, want %q", word, got, want)
+		}
+	}
+}

@@ -35,8 +35,8 @@ func TestOpenFails(t *testing.T) {
 		want string
 	}{
 		"data":     {func(o *app.Options) { o.Directory = "" }, `invalid directory: want a directory for the data`},
-		"rates":    {func(o *app.Options) { o.Rates = "ftp://u:hunter2@x" }, `invalid rates: want an HTTP or HTTPS URL, or embedded`},
-		"no URL":   {func(o *app.Options) { o.Rates = "off" }, `invalid rates: want an HTTP or HTTPS URL, or embedded`},
+		"rates":    {func(o *app.Options) { o.Rates = "ftp://u:hunter2@x" }, `invalid rates: want an HTTP or HTTPS URL, embedded or none`},
+		"no URL":   {func(o *app.Options) { o.Rates = "off" }, `invalid rates: want an HTTP or HTTPS URL, embedded or none`},
 		"control":  {func(o *app.Options) { o.Control = nil }, `invalid control: want a client of the control API`},
 		"logger":   {func(o *app.Options) { o.Logger = nil }, `invalid logger: want a logger`},
 		"database": {func(o *app.Options) { o.Database = "mysql://x" }, `invalid database: want a URL that begins with postgres://`},
@@ -80,6 +80,16 @@ func awaitGoroutines(t *testing.T, want int) {
 		if time.Now().After(deadline) {
 			stacks := make([]byte, 1<<20)
 			t.Fatalf("%d goroutines, want %d:\n%s", runtime.NumGoroutine(), want, stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+}
+
+// TestSignUpPlan: one setting says whether strangers can sign up, and for
+// which plan.
+func TestSignUpPlan(t *testing.T) {
+	for setting, want := range map[string]string{"": "", "off": "", "on": "free", "free": "free", "starter": "starter"} {
+		if got := app.SignUpPlan(setting); got != want {
+			t.Errorf("%q: got %q, want %q", setting, got, want)
 		}
 	}
 }

@@ -7,10 +7,12 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
 	"github.com/caddy-tollgate/tollgate/upstream/server"
@@ -106,13 +108,32 @@ const (
 // gate's.
 func Directory(data string) string { return filepath.Join(data, "upstream") }
 
-// RatesURL returns the Rates of a setting: none for "embedded", and the ECB's
-// URL for an empty setting.
+// NoRates is the setting of rates for a site without the currency API.
+const NoRates = "none"
+
+// RatesURL returns the Rates of a setting: empty for "embedded", and the ECB's
+// URL for an empty setting. It is also the ECB's for NoRates: a later site of
+// the App can have the currency API.
 func RatesURL(setting string) string {
-	if setting == "embedded" {
+	switch setting {
+	case "embedded":
 		return ""
+	case NoRates:
+		return ecb.BaseURL
 	}
 	return cmp.Or(setting, ecb.BaseURL)
+}
+
+// SignUpPlan returns the SignUp of a setting: none for "off" and an empty
+// setting, the plan free for "on", and otherwise the plan that it names.
+func SignUpPlan(setting string) string {
+	switch setting {
+	case "off":
+		return ""
+	case "on":
+		return account.FreePlan
+	}
+	return setting
 }
 
 // Validate returns an *OptionError if an option is invalid. It opens nothing.
@@ -123,7 +144,7 @@ func (o Options) Validate() error {
 	u, err := url.Parse(o.Rates)
 	switch {
 	case err != nil || o.Rates != "" && (u.Host == "" || u.Scheme != "http" && u.Scheme != "https"):
-		return &OptionError{"rates", "", "an HTTP or HTTPS URL, or embedded"}
+		return &OptionError{"rates", "", "an HTTP or HTTPS URL, embedded or none"}
 	case o.Database != "" && !database.IsURL(o.Database):
 		return &OptionError{"database", "", "a URL that begins with postgres://"}
 	case o.Control == nil:
@@ -142,6 +163,10 @@ func (s Site) Validate() error {
 	}
 	if _, err := time.LoadLocation(s.Timezone); err != nil || s.Timezone == "" || s.Timezone == "Local" {
 		return &OptionError{"timezone", s.Timezone, "an IANA zone such as Europe/Berlin"}
+	}
+	// A plan with such a name is more likely a switch with the wrong word.
+	if slices.Contains([]string{"true", "false", "yes", "no", "1", "0"}, s.SignUp) {
+		return &OptionError{"signup", s.SignUp, "off, on or the name of a plan"}
 	}
 	if s.Check == nil {
 		return &OptionError{"check", "", "a check of requests"}

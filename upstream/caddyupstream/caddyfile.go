@@ -1,10 +1,13 @@
 package caddyupstream
 
 import (
-	"strings"
+	"fmt"
+	"slices"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
 // parse parses the directive:
@@ -13,7 +16,7 @@ import (
 //		address  <address>
 //		data     <directory>
 //		database <url>
-//		signup   <plan>
+//		signup   off|on|<plan>
 //		name     <text>
 //		logo     <file>
 //		contact  <url>|<e-mail>
@@ -22,22 +25,26 @@ import (
 func parse(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	h.Next() // the directive's name
 	if h.NextArg() {
-		return nil, h.Err("wrong number of arguments: write tollgate_upstream { ... }")
+		return nil, h.Err("wrong arguments: write tollgate_upstream { ... }")
 	}
 	u := new(Upstream)
-	first := map[string]int{}
+	settings, names := u.settings(), []string{}
+	for _, s := range settings {
+		names = append(names, s.name)
+	}
+	first := map[string]string{}
 	for h.NextBlock(0) {
 		name := h.Val()
-		option := u.option(name)
-		if option == nil {
-			return nil, h.Errf("unknown option %q: use %s", name, strings.Join(options, ", "))
+		i := slices.Index(names, name)
+		if i < 0 {
+			return nil, h.Errf("unknown option %q: %s", name, misuse.Suggest(name, names))
 		}
-		if line, duplicate := first[name]; duplicate {
-			return nil, h.Errf("duplicate option %q (first at line %d)", name, line)
+		if at, duplicate := first[name]; duplicate {
+			return nil, h.Errf("duplicate option %q (first at %s)", name, at)
 		}
-		first[name] = h.Line()
-		if !h.AllArgs(option) {
-			return nil, h.Errf("wrong number of arguments: write %s <value>", name)
+		first[name] = fmt.Sprintf("%s:%d", h.File(), h.Line())
+		if !h.AllArgs(settings[i].value) {
+			return nil, h.Errf("wrong arguments: write %s %s", name, settings[i].argument)
 		}
 	}
 	return u, nil

@@ -89,10 +89,10 @@ func TestMistakes(t *testing.T) {
 	missing := "{file." + filepath.Join(t.TempDir(), "missing") + "}"
 	for name, c := range map[string]struct{ old, new, want string }{
 		"unknown field":         {`"signup":"trial"`, `"sign_up":"trial"`, "sign_up"},
-		"signup as a switch":    {`"signup":"trial"`, `"signup":"on"`, `invalid signup "on": want the plan of new accounts, such as free`},
+		"signup":                {`"signup":"trial"`, `"signup":"false"`, `invalid signup "false": want off, on or the name of a plan`},
 		"address":               {`https://rates.example`, `ftp://rates.example`, `invalid address "ftp://rates.example"`},
 		"logo not there":        {`../web/static/icon.svg`, `DATA/missing.svg`, "reading logo: open "},
-		"rates":                 {`"rates":"none"`, `"rates":"ftp://u:hunter2@x"`, "invalid rates: want an HTTP or HTTPS URL, or embedded"},
+		"rates":                 {`"rates":"none"`, `"rates":"ftp://u:hunter2@x"`, "invalid rates: want an HTTP or HTTPS URL, embedded or none"},
 		"file not there":        {`{env.TOLLGATE_TEST_NOT_SET}`, missing, "database: empty or unknown placeholder"},
 		"password not there":    {`{env.TOLLGATE_TEST_NOT_SET}`, "postgres://u:" + missing + "@127.0.0.1:1/x", "database: empty or unknown placeholder"},
 		"password empty":        {`{env.TOLLGATE_TEST_NOT_SET}`, "postgres://u:{env.TOLLGATE_TEST_EMPTY}@127.0.0.1:1/x", "database: empty or unknown placeholder"},

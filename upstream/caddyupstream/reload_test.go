@@ -57,7 +57,8 @@ func TestReload(t *testing.T) {
 	}{
 		{"", "signup free", false, "303 "},
 		{"", "signup free\naddress https://rates.example", false, "303 __Host-"},
-		{"timezone Asia/Kathmandu", "signup free", true, "303 "},
+		{"timezone Asia/Kathmandu", "signup on", true, "303 "},
+		{"timezone Asia/Kathmandu", "signup off", true, "404 "},
 		{"timezone Asia/Kathmandu", "", true, "404 "},
 	} {
 		r.gate, r.options = step.gate, step.options

@@ -46,8 +46,9 @@ type Upstream struct {
 	// data directory.
 	Database string `json:"database,omitempty"`
 
-	// SignUp is the plan of accounts that strangers create. The gate must
-	// have it. Default: strangers cannot create accounts.
+	// SignUp lets strangers create accounts. "on" gives the accounts the plan
+	// free, and the name of another plan gives them that plan. The gate must
+	// have the plan. Default: off.
 	SignUp string `json:"signup,omitempty"`
 
 	// Name is what the web pages call the product, up to 40 characters.
@@ -103,12 +104,12 @@ func (u *Upstream) Provision(ctx caddy.Context) error {
 // values.
 func (u *Upstream) resolve(timezone string) error {
 	values, errs := map[string]string{}, []error{}
-	for _, name := range options {
-		value, err := replace(*u.option(name))
+	for _, o := range u.settings() {
+		value, err := replace(*o.value)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: empty or unknown placeholder", name))
+			errs = append(errs, fmt.Errorf("%s: empty or unknown placeholder", o.name))
 		}
-		values[name] = value
+		values[o.name] = value
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...)
@@ -126,27 +127,16 @@ func (u *Upstream) resolve(timezone string) error {
 	u.site = app.Site{
 		Address:  cmp.Or(values["address"], app.DefaultAddress),
 		Timezone: cmp.Or(timezone, "UTC"),
-		SignUp:   values["signup"],
-		NoRates:  values["rates"] == "none",
+		SignUp:   app.SignUpPlan(values["signup"]),
+		NoRates:  values["rates"] == app.NoRates,
 		Name:     values["name"],
 		Logo:     values["logo"],
 		Contact:  values["contact"],
 		Check:    check,
 	}
-	if u.site.NoRates {
-		values["rates"] = "" // of an App that a later configuration gives rates
-	}
 	u.options.Rates = app.RatesURL(values["rates"])
 	u.secure = u.site.Secure()
-	return errors.Join(u.options.Validate(), u.site.Validate(), checkSignUp(u.site.SignUp))
-}
-
-// checkSignUp refuses a switch: signup takes a plan.
-func checkSignUp(plan string) error {
-	if plan == "on" || plan == "off" {
-		return fmt.Errorf("invalid signup %q: want the plan of new accounts, such as free; without the option, strangers cannot sign up", plan)
-	}
-	return nil
+	return errors.Join(u.options.Validate(), u.site.Validate())
 }
 
 // replace replaces the placeholders of an option. An option of empty
@@ -161,15 +151,24 @@ func replace(option string) (string, error) {
 	return repl.ReplaceOrErr(option, true, true)
 }
 
-// options are the names of all options.
-var options = []string{"address", "data", "database", "signup", "name", "logo", "contact", "rates"}
+// setting is an option with its argument as a Caddyfile has it.
+type setting struct {
+	name, argument string
+	value          *string
+}
 
-// option returns an option, or nil for an unknown name.
-func (u *Upstream) option(name string) *string {
-	return map[string]*string{
-		"address": &u.Address, "data": &u.Data, "database": &u.Database, "signup": &u.SignUp,
-		"name": &u.Name, "logo": &u.Logo, "contact": &u.Contact, "rates": &u.Rates,
-	}[name]
+// settings returns all options.
+func (u *Upstream) settings() []setting {
+	return []setting{
+		{"address", "<address>", &u.Address},
+		{"data", "<directory>", &u.Data},
+		{"database", "<url>", &u.Database},
+		{"signup", "off|on|<plan>", &u.SignUp},
+		{"name", "<text>", &u.Name},
+		{"logo", "<file>", &u.Logo},
+		{"contact", "<url>|<e-mail>", &u.Contact},
+		{"rates", "<url>|embedded|none", &u.Rates},
+	}
 }
 
 // check accepts a request that the gate has passed for a purpose.

@@ -90,9 +90,9 @@ func accountAdd(gate Gate) *cobra.Command {
 The password is the first line of standard input, at least 15 characters
 and at most 1024 bytes long. It must not be easy to guess. With --generate the program creates one and prints it on a
 second line.`,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(c *cobra.Command, args []string) error {
 			if len(args)+min(len(email), 1) != 1 {
-				return misuse.Errorf("give one <email>")
+				return misuse.Errorf("%q takes one e-mail address, as an argument or with --email", c.CommandPath())
 			}
 			return nil
 		},

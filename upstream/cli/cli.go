@@ -21,19 +21,18 @@ const about = `upstream serves the currency API behind a Tollgate gate.
 
 Settings come from flags or from the environment:
 
-  TOLLGATE_ADDRESS      --address      public address of the site
-  TOLLGATE_CONTROL      --control      the gate's control listener
-  TOLLGATE_UPSTREAM     --upstream     address to listen on
-  TOLLGATE_DATA         --data         data directory; this program uses upstream/ in it
-  TOLLGATE_TIMEZONE     --timezone     zone whose midnight resets the quotas
-  TOLLGATE_SECRET       --secret-file  secret that gate and upstream share
-  TOLLGATE_DATABASE                    PostgreSQL URL; SQLite when empty
-  TOLLGATE_SIGNUP       --signup       on: strangers can create an account
-  TOLLGATE_SIGNUP_PLAN  --signup-plan  plan of these accounts; default: free
-  TOLLGATE_NAME         --name         what the web pages call the product
-  TOLLGATE_LOGO         --logo         file of the product's logo
-  TOLLGATE_CONTACT      --contact      where people reach the operator
-  TOLLGATE_RATES        --rates        URL of the ECB's files, or embedded
+  TOLLGATE_ADDRESS   --address      public address of the site
+  TOLLGATE_CONTROL   --control      the gate's control listener
+  TOLLGATE_UPSTREAM  --upstream     address to listen on
+  TOLLGATE_DATA      --data         data directory; this program uses upstream/ in it
+  TOLLGATE_TIMEZONE  --timezone     zone whose midnight resets the quotas
+  TOLLGATE_SECRET    --secret-file  secret that gate and upstream share
+  TOLLGATE_DATABASE                 PostgreSQL URL; SQLite when empty
+  TOLLGATE_SIGNUP    --signup       on, or a plan: strangers can create an account
+  TOLLGATE_NAME      --name         what the web pages call the product
+  TOLLGATE_LOGO      --logo         file of the product's logo
+  TOLLGATE_CONTACT   --contact      where people reach the operator
+  TOLLGATE_RATES     --rates        URL of the ECB's files, embedded, or none: no currency API
 
 A secret is never a flag: every user of the machine can read flags. Without
 TOLLGATE_SECRET the program reads the file "secret" in the data directory.`

@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 	"github.com/caddy-tollgate/tollgate/caddymodule/terminal"
+	"github.com/caddy-tollgate/tollgate/upstream/app"
 	"github.com/caddy-tollgate/tollgate/upstream/currency"
 	"github.com/caddy-tollgate/tollgate/upstream/currency/civil"
 	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
@@ -31,9 +32,10 @@ A running server loads the changes of these commands at its next refresh.`,
 	return group
 }
 
-// withRates declares the flags of commands that fetch rates.
-func (s *settings) withRates(c *cobra.Command) {
-	fromEnvironment(c, &s.rates, "rates", "TOLLGATE_RATES", ecb.BaseURL, "`URL` below which eurofxref-hist.zip and eurofxref-daily.xml lie, or embedded to fetch nothing")
+// withRates declares the flag of commands that fetch rates. Its description
+// ends with more.
+func (s *settings) withRates(c *cobra.Command, more string) {
+	fromEnvironment(c, &s.rates, "rates", "TOLLGATE_RATES", ecb.BaseURL, "`URL` below which eurofxref-hist.zip and eurofxref-daily.xml lie, or embedded to fetch nothing"+more)
 }
 
 // ratesState is the result of "rates status".
@@ -140,8 +142,8 @@ func ratesRefresh() *cobra.Command {
 		Args:  misuse.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			options := s.options(c)
-			if options.Rates == "" {
-				return misuse.Errorf("nothing to fetch: --rates is embedded")
+			if s.rates == app.NoRates || options.Rates == "" {
+				return misuse.Errorf("nothing to fetch: --rates is %s; use an HTTP or HTTPS URL", s.rates)
 			}
 			provider, err := options.OpenRates()
 			if err != nil {
@@ -154,7 +156,7 @@ func ratesRefresh() *cobra.Command {
 		},
 	}
 	s.withData(c)
-	s.withRates(c)
+	s.withRates(c, "")
 	return c
 }
 

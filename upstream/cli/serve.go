@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
-	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
 	"github.com/caddy-tollgate/tollgate/upstream/server"
 )
@@ -25,7 +23,7 @@ func serveCommand() *cobra.Command {
 		Long: `Serve the currency API and the web pages to the gate, until SIGINT or
 SIGTERM.
 
-With --no-rates it serves accounts and web pages only, for another API behind
+With --no-rates or --rates none it serves accounts and web pages only, for another API behind
 the gate.
 
 You may start it before the gate. It calls the gate when a person logs in or
@@ -35,13 +33,13 @@ opens a page.`,
 	}
 	s.withData(c)
 	controlListener.Flags(c)
-	s.withRates(c)
+	s.withRates(c, ", or none to leave out the currency API")
 	fromEnvironment(c, &s.listen, "upstream", "TOLLGATE_UPSTREAM", "127.0.0.1:9000", "`address` to listen on")
 	fromEnvironment(c, &s.address, "address", "TOLLGATE_ADDRESS", app.DefaultAddress, "public `URL` of the site; with https, session cookies are sent over TLS only")
 	fromEnvironment(c, &s.timezone, "timezone", "TOLLGATE_TIMEZONE", "UTC", "IANA `zone` whose midnight resets the quotas")
-	c.Flags().BoolVar(&s.signUp, "signup", false, "let strangers create an account (environment: TOLLGATE_SIGNUP, on or off)")
-	fromEnvironment(c, &s.signUpPlan, "signup-plan", "TOLLGATE_SIGNUP_PLAN", account.FreePlan, "`plan` of accounts that strangers create, in the gate's configuration")
-	c.Flags().BoolVar(&s.noRates, "no-rates", false, "serve accounts and web pages without the currency API; fetch no rates")
+	fromEnvironment(c, &s.signUp, "signup", "TOLLGATE_SIGNUP", "off", "let strangers create an account: off, on for the plan free, or another `plan` of the gate's configuration")
+	c.Flag("signup").NoOptDefVal = "on"
+	c.Flags().BoolVar(&s.noRates, "no-rates", false, "the same as --rates none: serve accounts and web pages without the currency API")
 	fromEnvironment(c, &s.name, "name", "TOLLGATE_NAME", "", "`text` that the web pages call the product, up to 40 characters")
 	fromEnvironment(c, &s.logo, "logo", "TOLLGATE_LOGO", "", "`file` of the product's logo: SVG, PNG, WebP or JPEG, up to 256 KiB")
 	fromEnvironment(c, &s.contact, "contact", "TOLLGATE_CONTACT", "", "`URL` or e-mail address where people reach the operator")
@@ -51,13 +49,10 @@ opens a page.`,
 func (s *settings) serve(c *cobra.Command) (err error) {
 	ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	for _, name := range []string{"name", "logo", "contact", "signup-plan"} {
+	for _, name := range []string{"name", "logo", "contact", "signup"} {
 		if flag := c.Flag(name); flag.Changed && flag.Value.String() == "" {
 			return misuse.Errorf("--%s has no value", name)
 		}
-	}
-	if err := s.signUpFromEnvironment(c); err != nil {
-		return err
 	}
 	if _, _, err := net.SplitHostPort(s.listen); err != nil {
 		return &app.OptionError{Option: "upstream", Value: s.listen, Want: "host:port"}
@@ -75,11 +70,8 @@ func (s *settings) serve(c *cobra.Command) (err error) {
 		return err
 	}
 	site := app.Site{
-		Address: s.address, Timezone: s.timezone, NoRates: s.noRates,
+		Address: s.address, Timezone: s.timezone, SignUp: app.SignUpPlan(s.signUp), NoRates: s.noRates || s.rates == app.NoRates,
 		Name: s.name, Logo: s.logo, Contact: s.contact, Check: check,
-	}
-	if s.signUp {
-		site.SignUp = s.signUpPlan
 	}
 	if err := site.Validate(); err != nil {
 		return err
@@ -104,16 +96,4 @@ func (s *settings) serve(c *cobra.Command) (err error) {
 	err = server.Serve(ctx, listener, handler, logger)
 	logger.Info("stopped")
 	return err
-}
-
-// signUpFromEnvironment reads TOLLGATE_SIGNUP, unless the flag is set.
-func (s *settings) signUpFromEnvironment(c *cobra.Command) error {
-	text := os.Getenv("TOLLGATE_SIGNUP")
-	if text == "" || c.Flag("signup").Changed {
-		return nil
-	}
-	if s.signUp = text == "on"; !s.signUp && text != "off" {
-		return misuse.Errorf("invalid TOLLGATE_SIGNUP %q: want on or off", text)
-	}
-	return nil
 }

@@ -26,17 +26,16 @@ const minSecret = 32
 
 // settings are the values of a command's flags.
 type settings struct {
-	address    string
-	listen     string
-	data       string
-	timezone   string
-	signUp     bool
-	signUpPlan string
-	noRates    bool
-	name       string
-	logo       string
-	contact    string
-	rates      string
+	address  string
+	listen   string
+	data     string
+	timezone string
+	signUp   string
+	noRates  bool
+	name     string
+	logo     string
+	contact  string
+	rates    string
 }
 
 // fromEnvironment declares a flag. Its default is an environment variable
@@ -88,7 +87,7 @@ func connectListener(c *cobra.Command) (*client.Client, error) {
 	}
 	address := c.Flag("control").Value.String()
 	if _, _, err := net.SplitHostPort(address); err != nil {
-		return nil, &app.OptionError{Option: "control", Value: address, Want: "host:port"}
+		return nil, &app.OptionError{Option: "control", Value: address, Want: "host:port or :port"}
 	}
 	return client.New("http://"+address, secret)
 }

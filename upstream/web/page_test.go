@@ -2,13 +2,16 @@ package web_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/controltest"
 	"github.com/caddy-tollgate/tollgate/upstream/web"
 )
 
@@ -201,4 +204,40 @@ func TestUsagePage(t *testing.T) {
 	ada := w.person().signIn("ada@example.com")
 	ada.get("/usage").has(t, http.StatusOK, "<strong>0</strong> of 1,000 used", "<strong>1,000</strong> left", "00:00", "(UTC)",
 		"No calls yet", `<meta http-equiv="refresh" content="60; url=/usage?background=1">`, "No calls in the last 30 days.")
+}
+
+// An account that the gate does not know yet has the whole of plan free
+// before it.
+func TestUsageOfUnknownAccount(t *testing.T) {
+	t.Parallel()
+	gate := controltest.New(t)
+	gate.SetClock(time.Now)
+	gate.SetPlans(t, api.Plans{
+		Timezone: "Asia/Kolkata",
+		Endpoints: []api.Endpoint{
+			{Name: "convert", Method: "GET", Path: "/api/convert/{from}/{amount}/{to}"},
+			{Name: "rates", Method: "GET", Path: "/api/rates/{base}"},
+			{Name: "history", Method: "GET", Path: "/api/history/{from}/{to}"},
+		},
+		Plans: []api.Plan{{
+			Name:       "free",
+			Limits:     map[string]*int64{"convert": new(int64(40)), "rates": nil},
+			MoreLimits: []api.Limit{{Endpoint: "convert", Period: "month", Limit: 900}, {Endpoint: "all", Period: "second", Limit: 5}},
+		}},
+	})
+	server := httptest.NewServer(gate.Handler())
+	t.Cleanup(server.Close)
+	knowsNobody, err := client.New(server.URL, controltest.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, func(c *web.Config) { c.Gate = knowsNobody })
+	w.add("ada@example.com", "starter")
+	got := w.person().signIn("ada@example.com").get("/usage")
+	got.has(t, http.StatusOK, "plan <strong>free</strong>", "<strong>0</strong> of 40 used", "<strong>40</strong> left",
+		"<strong>0</strong> of 900 used", "Unlimited", "at most 5 a second", "at <time", ">00:00</time> (Asia/Kolkata)",
+		"No calls in the last 30 days.", "No calls yet")
+	if n := strings.Count(got.body, `<span>Unlimited</span>`) + strings.Count(got.body, `role="meter"`); n != 3 {
+		t.Errorf("shows %d meters, want 2 of endpoint convert and 1 of rates", n)
+	}
 }

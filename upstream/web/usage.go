@@ -2,9 +2,12 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
@@ -74,15 +77,64 @@ func (s *site) refusedOf(ctx context.Context, v *visit, days int) (refusedCalls,
 }
 
 // usageOf gets the usage of the account. An account that is unknown to the
-// gate has used nothing.
+// gate has used nothing of its plan.
 func (s *site) usageOf(ctx context.Context, v *visit, days int) (api.UsageDocument, error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
 	document, err := s.Gate.Usage(ctx, v.who.ID, days)
 	if isRefused(err, http.StatusNotFound) {
-		return api.UsageDocument{Plan: v.plan.Name, Timezone: v.plans.Timezone}, nil
+		return v.unused(days)
 	}
 	return document, err
+}
+
+// unused returns the usage of an account without calls.
+func (v *visit) unused(days int) (api.UsageDocument, error) {
+	dates, err := calendar.New(v.plans.Timezone)
+	if err != nil {
+		return api.UsageDocument{}, fmt.Errorf("loading the gate's zone: %w", err)
+	}
+	today, month := dates.At(v.clock.now), dates.Month(v.clock.now)
+	document := api.UsageDocument{
+		Account: v.who.ID, Plan: v.plan.Name, Timezone: v.plans.Timezone,
+		Day: today.Day.String(), ResetsAt: today.End,
+	}
+	ends := map[string]time.Time{perDay: today.End, perMonth: month.End}
+	for _, e := range v.plans.Endpoints {
+		if limit, listed := v.plan.Limits[e.Name]; listed {
+			document.Endpoints = append(document.Endpoints, api.UsageEndpoint{
+				Endpoint: e.Name, Method: e.Method, Path: e.Path, Limit: limit, Remaining: limit,
+				Limits: unusedLimits(v.plan, e.Name, ends),
+			})
+		}
+	}
+	document.Limits = unusedLimits(v.plan, api.All, ends)
+	for ago := days - 1; ago >= 0; ago-- {
+		document.Days = append(document.Days, api.UsageDay{Day: (today.Day - calendar.Day(ago)).String()})
+	}
+	return document, nil
+}
+
+// unusedLimits returns a plan's limits of an endpoint or of all endpoints
+// together. ends has the end of the day and of the month.
+func unusedLimits(plan api.Plan, endpoint string, ends map[string]time.Time) (limits []api.UsageLimit) {
+	if daily := plan.Limits[endpoint]; daily != nil {
+		limits = append(limits, unusedLimit(perDay, *daily, ends))
+	}
+	for _, l := range plan.MoreLimits {
+		if l.Endpoint == endpoint {
+			limits = append(limits, unusedLimit(l.Period, l.Limit, ends))
+		}
+	}
+	return limits
+}
+
+func unusedLimit(period string, limit int64, ends map[string]time.Time) api.UsageLimit {
+	l := api.UsageLimit{Period: period, Limit: limit}
+	if !isPace(period) {
+		l.Used, l.Remaining, l.ResetsAt = new(int64(0)), &limit, new(ends[period])
+	}
+	return l
 }
 
 func (v *visit) usageView(document api.UsageDocument, refused refusedCalls) usageView {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 )
 
 // Line is a line that a block can have.
@@ -115,7 +117,7 @@ func (p *Parser) line(prefix string, lines []Line) error {
 		for _, l := range lines {
 			names = append(names, l.name())
 		}
-		return p.Errf("unknown option %q: %s", name, Suggest(name, names))
+		return p.Errf("unknown option %q: %s", name, misuse.Suggest(name, names))
 	}
 	if !lines[i].repeats {
 		if err := p.Unique(prefix+name, "option", name); err != nil {

@@ -2,7 +2,7 @@ package ecb
 
 import (
 	"context"
-	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -29,12 +29,12 @@ func (p *Provider) NextExpected(now time.Time) time.Time {
 	return (civil.Of(now.UTC()) + 1).Time()
 }
 
-// Run refreshes the rates until the context ends: first within a minute, then
+// Run refreshes the rates until the context ends: first at once, then
 // when new rates are expected, and half an hour after a failure. Without a URL
 // it looks every half hour for rates that another process wrote. Without URL
 // and Directory it returns at once.
 func (p *Provider) Run(ctx context.Context) {
-	keep, wait := p.poll, jitter()
+	keep, wait := p.poll, time.Duration(0)
 	if !p.Status().Live {
 		keep, wait = p.watch, pollInterval
 		if p.options.Directory == "" {
@@ -60,19 +60,24 @@ func (p *Provider) wait(ctx context.Context, next time.Time) bool {
 	return ctx.Err() == nil
 }
 
-// poll refreshes the rates and returns when to do so again. It logs a failure
-// in one line.
+// poll refreshes the rates and returns when to do so again. A failure is a
+// warning, and an error if the try before failed, too.
 func (p *Provider) poll(ctx context.Context) time.Time {
+	level := slog.LevelWarn
+	if p.Status().Err != nil {
+		level = slog.LevelError
+	}
 	err := p.Refresh(ctx)
 	now, wait := p.options.Now(), jitter()
 	// A canceled refresh is not a failure.
 	if err == nil || ctx.Err() != nil {
 		return nextPoll(now, p.Status().Newest).Add(wait)
 	}
-	wait += pollInterval
-	p.logger.Warn(fmt.Sprintf("rates: %s; the newest rates are of %s; next try in %d minutes",
-		strings.ReplaceAll(err.Error(), "\n", "; "), p.Current().Newest(), int(wait.Minutes())))
-	return now.Add(wait)
+	next := now.Add(pollInterval + wait)
+	// A console writes a line break as it is: an error of two files is one line.
+	p.logger.Log(ctx, level, "refreshing rates failed", "reason", strings.ReplaceAll(err.Error(), "\n", "; "),
+		"newest", p.Current().Newest().String(), "next", next.UTC().Truncate(time.Second))
+	return next
 }
 
 // watch loads rates that another process wrote and returns when to look

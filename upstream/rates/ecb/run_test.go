@@ -87,7 +87,8 @@ func TestRunPollsWhenRatesAreDue(t *testing.T) {
 }
 
 // After a failure the next try comes in half an hour, window or not. Each
-// failure is one line of the log.
+// failure is one line of the log: the first is a warning, the others are
+// errors.
 func TestRunTriesAgainAfterAFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -113,9 +114,10 @@ func TestRunTriesAgainAfterAFailure(t *testing.T) {
 				t.Errorf("a pause of %s", pause)
 			}
 		}
-		const line = "level=WARN msg=\"rates: fetching rates: unexpected answer: status 403; fetching rates: unexpected answer: status 403; the newest rates are of 2026-04-13; next try in 30 minutes\"\n"
-		if strings.Count(log.String(), line) != 6 || strings.Count(log.String(), "\n") != 6 {
-			t.Errorf("got %s", &log)
+		const line = ` msg="refreshing rates failed" reason="fetching rates: unexpected answer: status 403; fetching rates: unexpected answer: status 403" newest=2026-04-13 next=2000-01-01T`
+		text := log.String()
+		if strings.Count(text, "level=WARN"+line) != 1 || strings.Count(text, "level=ERROR"+line) != 5 || strings.Count(text, "\n") != 6 {
+			t.Errorf("got %s", text)
 		}
 	})
 }
@@ -132,7 +134,7 @@ func TestRunWithoutTheNetwork(t *testing.T) {
 		defer running(t, p)()
 		time.Sleep(20 * time.Minute)
 		synctest.Wait()
-		const line = "rates: cannot reach bank.invalid (dial: no network); the newest rates are of 2026-04-13; next try in 30 minutes"
+		const line = `level=WARN msg="refreshing rates failed" reason="cannot reach bank.invalid (dial: no network)" newest=2026-04-13 next=2000-01-01T00:3`
 		if strings.Count(log.String(), line) != 1 || strings.Count(log.String(), "\n") != 1 {
 			t.Errorf("got %s, want %s", &log, line)
 		}

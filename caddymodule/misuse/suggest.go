@@ -1,4 +1,4 @@
-package block
+package misuse
 
 import (
 	"slices"
@@ -6,7 +6,7 @@ import (
 )
 
 // Suggest returns what to write instead of an unknown word: the nearest known
-// word if there is one that is similar, or all of them.
+// word if there is one that is similar, or all of them. known has at least one.
 func Suggest(word string, known []string) string {
 	nearest := slices.MinFunc(known, func(a, b string) int { return distance(word, a) - distance(word, b) })
 	if d := distance(word, nearest); d <= 2 && d < len(nearest)/2+1 {
