@@ -53,7 +53,7 @@ func (c *Control) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 //
 //	tollgate_control
 func parseControl(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-	return new(Control), refuseOptions(h)
+	return new(Control), refuseOptions(h, "no arguments and no block", "")
 }
 
 // controlBackend is an App as a control.Backend.
