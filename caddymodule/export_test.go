@@ -2,20 +2,11 @@ package caddymodule
 
 import (
 	"context"
-	"testing"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
-
-// LowerReserve lowers the least free space of the disk, for small disks. It is
-// for tests that do not run in parallel.
-func LowerReserve(t testing.TB, bytes uint64) {
-	before := reserve
-	reserve = bytes
-	t.Cleanup(func() { reserve = before })
-}
 
 func (a *App) Policy() *policy.Policy                         { return a.policy }
 func (a *App) Limiter() (login.Limiter, error)                { return a.limiter() }
