@@ -224,7 +224,7 @@ func TestFailuresNameTheCall(t *testing.T) {
 	for range 10 {
 		func() {
 			defer func() {
-				if reason := recover(); reason != http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
+				if reason := recover(); reason != http.ErrAbortHandler { // net/http compares it the same way
 					t.Errorf("got %v, want the panic of the proxy", reason)
 				}
 			}()
