@@ -173,8 +173,6 @@ func isAnswer(out any) bool {
 		return out.ID != ""
 	case *api.KeyList:
 		return out.Keys != nil
-	case *api.KeyUsage:
-		return out.Days != nil
 	case *api.Override:
 		return out.Endpoint != ""
 	case *api.OverrideList:

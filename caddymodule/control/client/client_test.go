@@ -82,7 +82,6 @@ func calls(ctx context.Context, c *client.Client) map[string]func() (any, error)
 		"ClearLimit not_found":        func() (any, error) { return nil, c.ClearLimit(ctx, "acc_1", "a/../b", "day") },
 		"ClearLimit invalid_period":   func() (any, error) { return nil, c.ClearLimit(ctx, "acc_1", "convert", "") },
 		"Usage":                       func() (any, error) { return c.Usage(ctx, "acc_1", 7) },
-		"KeyUsage not_found":          func() (any, error) { return c.KeyUsage(ctx, "acc_1", "key_x", 3) },
 		"ResetUsage":                  func() (any, error) { return nil, c.ResetUsage(ctx, "acc_1", "") },
 		"ResetUsage unknown_endpoint": func() (any, error) { return nil, c.ResetUsage(ctx, "acc_1", "a&b=c") },
 		"Audit": func() (any, error) {
