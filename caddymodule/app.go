@@ -116,7 +116,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	a.control = control.New(controlBackend{a}, ctx.Slogger())
 	a.gate = gate.New(gate.Options{
-		Policy: a.policy, Store: func() (gate.Store, error) { return a.Store() }, Limiter: a.Limiter, Guesses: guesses, Enrol: a.enrol, Assertions: signer,
+		Policy: a.policy, Store: func() (gate.Store, error) { return a.Store() }, Limiter: a.limiter, Guesses: guesses, Enrol: a.enrol, Assertions: signer,
 		PassErrors: a.Errors == errorsPass, Server: server{m}, Reporter: reporter{a}, Now: a.now, Since: a.since, Logger: a.log,
 	})
 	a.began = time.Now()
@@ -272,12 +272,6 @@ func (a *App) clock() store.Clock {
 func (a *App) now() time.Time                  { return a.clock().Now() }
 func (a *App) since(t time.Time) time.Duration { return a.clock().Since(t) }
 
-// Policy returns the compiled configuration.
-func (a *App) Policy() *policy.Policy { return a.policy }
-
-// PublicKeys returns the keys that verify assertions.
-func (a *App) PublicKeys() assertion.KeySet { return assertion.NewKeySet(a.keys...) }
-
 // Store returns the store, or why there is none.
 func (a *App) Store() (store.Store, error) {
 	b, err := a.backend()
@@ -287,8 +281,8 @@ func (a *App) Store() (store.Store, error) {
 	return b.Store, nil
 }
 
-// Limiter returns the login limiter, or why there is none.
-func (a *App) Limiter() (gate.LoginLimiter, error) {
+// limiter returns the login limiter, or why there is none.
+func (a *App) limiter() (login.Limiter, error) {
 	b, err := a.backend()
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ func TestAppThatEnded(t *testing.T) {
 	if _, err := a.Store(); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("got %v, want store.ErrClosed", err)
 	}
-	if _, err := a.Limiter(); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := a.limiter(); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("got %v, want store.ErrUnavailable", err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {

@@ -73,7 +73,7 @@ const flushTimeout = 10 * time.Second
 func (a *App) flushForBackup(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
-	if err := a.FlushReports(ctx); err != nil {
+	if err := a.flushReports(ctx); err != nil {
 		a.log.Warn("storing refused calls before a backup", zap.Error(err))
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"time"
 
@@ -114,11 +113,8 @@ func renameToNew(draft, path string) error {
 	return nil
 }
 
-// syncDir syncs the names in a directory. Windows cannot, and does not need it.
+// syncDir syncs the names in a directory.
 func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
 	opened, err := os.Open(dir)
 	if err != nil {
 		return err

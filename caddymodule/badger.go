@@ -74,17 +74,13 @@ func (b *BadgerStore) Key() string { return "badger:" + b.directory }
 // Settings implements StoreOpener.
 func (b *BadgerStore) Settings() any { return b.Sync }
 
-// reserve is the least free space of the disk, in bytes. Tests on small disks
-// lower it.
-var reserve uint64 = badgerstore.DefaultReserve
-
 // Open implements StoreOpener. A configuration that ends may still lock the
 // directory for a moment, so Open retries. The store outlives the
 // configuration, so its logger is the process's. Login attempts are limited
 // in memory, with the store as the journal.
 func (b *BadgerStore) Open() (Backend, error) {
 	const timeout, pause = 2 * time.Second, 50 * time.Millisecond
-	o := badgerstore.Options{Sync: b.Sync, Reserve: reserve, Logger: ProcessLog("tollgate.store"), Committed: Committed}
+	o := badgerstore.Options{Sync: b.Sync, Logger: ProcessLog("tollgate.store"), Committed: Committed}
 	s, err := badgerstore.Open(b.directory, o)
 	for waited := time.Duration(0); errors.Is(err, badgerstore.ErrInUse) && waited < timeout; waited += pause {
 		time.Sleep(pause)
@@ -100,7 +96,7 @@ func (b *BadgerStore) Open() (Backend, error) {
 
 // Restore implements StoreOpener.
 func (b *BadgerStore) Restore(_ context.Context, items iter.Seq2[store.Item, error]) error {
-	return badgerstore.Restore(b.directory, badgerstore.Options{Reserve: reserve, Logger: ProcessLog("tollgate.store")}, items)
+	return badgerstore.Restore(b.directory, badgerstore.Options{Logger: ProcessLog("tollgate.store")}, items)
 }
 
 // UnmarshalCaddyfile parses the store's part of the option store:

@@ -91,18 +91,19 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 // request that bypassed the gate would reach the upstream with any identity
 // that it claims.
 func parseGate(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
-	if err := refuseOptions(h); err != nil {
+	if err := refuseOptions(h, "no matcher, arguments or block", "; guard says which paths are closed"); err != nil {
 		return nil, err
 	}
 	return h.NewRoute(nil, new(Gate)), nil
 }
 
-// refuseOptions refuses arguments and a block of a directive.
-func refuseOptions(h httpcaddyfile.Helper) error {
+// refuseOptions refuses arguments and a block of a directive. The message says
+// what the directive has not, and ends with a hint.
+func refuseOptions(h httpcaddyfile.Helper, hasNot, hint string) error {
 	h.Next() // the directive's name
 	name := h.Val()
 	if h.NextArg() || h.NextBlock(0) || block.RefuseEmpty(h.Dispenser) != nil {
-		return h.Errf("the directive %s has no arguments and no block: all options belong to the global option tollgate; guard says which paths are closed", name)
+		return h.Errf("the directive %s has %s: all options belong to the global option tollgate%s", name, hasNot, hint)
 	}
 	return nil
 }

@@ -10,9 +10,12 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/control"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 )
 
 // Control serves the control API below /tollgate/ to applications that send
@@ -50,7 +53,7 @@ func (c *Control) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 //
 //	tollgate_control
 func parseControl(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
-	return new(Control), refuseOptions(h)
+	return new(Control), refuseOptions(h, "no arguments and no block", "")
 }
 
 // controlBackend is an App as a control.Backend.
@@ -58,6 +61,20 @@ type controlBackend struct{ *App }
 
 // Now implements control.Backend.
 func (b controlBackend) Now() time.Time { return b.now() }
+
+// Policy implements control.Backend.
+func (b controlBackend) Policy() *policy.Policy { return b.policy }
+
+// PublicKeys implements control.Backend.
+func (b controlBackend) PublicKeys() assertion.KeySet { return assertion.NewKeySet(b.keys...) }
+
+// Publish implements control.Backend.
+func (b controlBackend) Publish(ctx context.Context, change event.Change) {
+	b.events.emitter.Publish(ctx, change)
+}
+
+// FlushReports implements control.Backend.
+func (b controlBackend) FlushReports(ctx context.Context) error { return b.flushReports(ctx) }
 
 // Store implements control.Backend.
 func (b controlBackend) Store() (control.Store, error) { return b.App.Store() }

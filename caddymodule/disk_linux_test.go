@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
@@ -15,7 +14,6 @@ import (
 // knows every call.
 func TestStoreLeftOpen(t *testing.T) {
 	disk := storetest.NewSmallDisk(t)
-	caddymodule.LowerReserve(t, 32<<20)
 	s := start(t, setup{dir: filepath.Join(disk.Dir, "gate")})
 	account, bearer := s.account(t, "starter")
 	call := func() {

@@ -6,26 +6,29 @@
 // A service that is a Caddy handler in the same process uses Configured,
 // App.AtStart, Passed and ControlClient.
 //
-// Package caddymodule/redis adds the store "redis". Another package adds a store
-// in the same way: it registers a StoreOpener in the namespace tollgate.stores.
+// The package redis adds the store "redis" to a build. Another package adds a
+// store in the same way: it registers a StoreOpener in the namespace tollgate.stores.
 //
 // The modules are thin. They adapt the packages below this one, which do not
 // import Caddy:
 //
-//	gate       the steps of one request
-//	route      unambiguous paths, guarded prefixes, patterns
 //	token      the tokens that clients send
-//	policy     endpoints, plans and limits, compiled
 //	calendar   days and their midnights
 //	login      the limits of login attempts
 //	assertion  the signed header that identifies a call to a service
-//	control    the control API, its client and its commands
-//	health     whether the gate can admit calls
-//	usage      the usage document of an account
+//	control    the types of the control API, its client and its commands
+//	store      the contract of a store
 //	outage     log lines for failures that repeat
-//	store      the contract of a store, and the stores: Badger for one
-//	           process, Redis for several gates
 //	apierror   the format of refusals
+//
+//	internal/gate         the steps of one request
+//	internal/route        unambiguous paths, guarded prefixes, patterns
+//	internal/policy       endpoints, plans and limits, compiled
+//	internal/usage        the usage document of an account
+//	internal/admin        the control API, backups, events, reports of refused
+//	                      calls, and whether the gate can admit calls
+//	internal/badgerstore  the store "badger", for one process
+//	internal/redisstore   the store "redis", for several gates
 package caddymodule
 
 import (

@@ -151,10 +151,5 @@ func (e *events) drain() bool {
 	}
 }
 
-// Publish publishes the event of a change. See control.Backend.
-func (a *App) Publish(ctx context.Context, change event.Change) {
-	a.events.emitter.Publish(ctx, change)
-}
-
 // Interface guard.
 var _ caddyevents.Handler = onStart(nil)

@@ -1,11 +1,14 @@
 package caddymodule
 
-import "testing"
+import (
+	"context"
 
-// LowerReserve lowers the least free space of the disk, for small disks. It is
-// for tests that do not run in parallel.
-func LowerReserve(t testing.TB, bytes uint64) {
-	before := reserve
-	reserve = bytes
-	t.Cleanup(func() { reserve = before })
-}
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
+)
+
+func (a *App) Policy() *policy.Policy                         { return a.policy }
+func (a *App) Limiter() (login.Limiter, error)                { return a.limiter() }
+func (a *App) FlushReports(ctx context.Context) error         { return a.flushReports(ctx) }
+func (a *App) Publish(ctx context.Context, with event.Change) { a.events.emitter.Publish(ctx, with) }

@@ -31,9 +31,9 @@ func (r reporter) Reached(ctx context.Context, quota event.Quota) {
 	r.events.emitter.Reached(ctx, quota)
 }
 
-// FlushReports writes the refused calls that are in memory to the store, so
+// flushReports writes the refused calls that are in memory to the store, so
 // that ListRefused has all calls that this gate refused before.
-func (a *App) FlushReports(ctx context.Context) error {
+func (a *App) flushReports(ctx context.Context) error {
 	s := a.state.Load()
 	if s == nil {
 		return store.ErrOpening

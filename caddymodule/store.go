@@ -10,7 +10,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
@@ -18,7 +18,9 @@ import (
 // store/storetest tests the stores that it opens.
 type StoreOpener interface {
 	// Key identifies the data. Configurations with the same key share one
-	// open store, even if their settings differ.
+	// open store, even if their settings differ. All stores share one pool,
+	// so a key begins with the name of the store, for example
+	// "badger:/var/lib/tollgate".
 	Key() string
 
 	// Settings returns how the store is used, as a comparable value.
@@ -41,7 +43,7 @@ type Backend struct {
 
 	// Limiter limits login attempts. nil limits them in memory, for this
 	// process, until it ends.
-	Limiter gate.LoginLimiter
+	Limiter login.Limiter
 
 	// Close closes the store and the limiter, when no configuration uses
 	// them. nil if there is nothing to close. After an error that wraps
@@ -80,5 +82,9 @@ func (a *App) loadStore(ctx caddy.Context) (StoreOpener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loading the store: %w", err)
 	}
-	return module.(StoreOpener), nil
+	opener, ok := module.(StoreOpener)
+	if !ok {
+		return nil, mistake("store", "the module %s.%s is not a caddymodule.StoreOpener", storeNamespace, named.Module)
+	}
+	return opener, nil
 }

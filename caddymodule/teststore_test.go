@@ -73,7 +73,20 @@ type testStoreModule struct {
 	Name string `json:"name"`
 }
 
-func init() { caddy.RegisterModule(testStoreModule{}) }
+func init() {
+	caddy.RegisterModule(testStoreModule{})
+	caddy.RegisterModule(otherModule{})
+}
+
+// otherModule is a module in the namespace of stores that is no store.
+type otherModule struct {
+	Directory string `json:"directory"`
+	Sync      bool   `json:"sync"`
+}
+
+func (otherModule) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "tollgate.stores.other", New: func() caddy.Module { return new(otherModule) }}
+}
 
 func (testStoreModule) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "tollgate.stores.test", New: func() caddy.Module { return new(testStoreModule) }}

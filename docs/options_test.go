@@ -55,7 +55,7 @@ func TestOptions(t *testing.T) {
 	}
 	const page = "options.md"
 	if *update {
-		if err := os.WriteFile(page, b.Bytes(), 0o644); err != nil { //nolint:gosec // a page of the documentation
+		if err := os.WriteFile(page, b.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,6 +6,16 @@ import (
 	"time"
 )
 
+// Limiter limits login attempts per client and per account. It is safe
+// for concurrent use.
+type Limiter interface {
+	// Reserve admits an attempt, or returns how long the client must wait,
+	// or an error if the limiter does not work. It counts the attempt as
+	// failed before it returns, so that parallel guesses count. now is
+	// the current time. ctx bounds the wait for a remote limiter.
+	Reserve(ctx context.Context, now time.Time, limits Limits, client Client, account Account) (attempt Attempt, wait time.Duration, err error)
+}
+
 // Attempt is an admitted login attempt. It counts as failed until one of its
 // methods says otherwise. The first call decides; later calls have no
 // effect. All methods are safe for concurrent use.

@@ -17,7 +17,7 @@ func TestLocalAgainstModel(t *testing.T) {
 		disk := newDisk()
 		local := login.NewLocal(disk)
 		return logintest.Setup{
-			Next: func() logintest.Limiter { return local },
+			Next: func() login.Limiter { return local },
 			Restart: func(now time.Time) error {
 				local = login.NewLocal(disk)
 				return local.Restore(context.Background(), now)
@@ -34,7 +34,7 @@ func TestSharedAgainstModel(t *testing.T) {
 		cells := new(logintest.Cells)
 		gates := []*login.Shared{newShared(cells), newShared(cells), newShared(cells)}
 		return logintest.Setup{
-			Next:     func() logintest.Limiter { return rapid.SampledFrom(gates).Draw(t, "gate") },
+			Next:     func() login.Limiter { return rapid.SampledFrom(gates).Draw(t, "gate") },
 			SetClock: cells.SetClock,
 		}
 	})

@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"slices"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
@@ -46,11 +44,6 @@ type Key struct {
 	LastUsedAt time.Time // at most a minute old
 	// LastUsedFrom is the client's address at LastUsedAt, if it is known.
 	LastUsedFrom netip.Addr
-	// Days has the calls of this key by day, in ascending order: the last
-	// KeyDays days that have any. They are some seconds old, and a crash of
-	// the gate loses those of the last seconds.
-	Days []KeyDay
-
 	// Limits are limits of the key below those of its account: at most one
 	// for each endpoint and period, at most MaxKeyLimits.
 	Limits []Limit
@@ -60,45 +53,6 @@ type Key struct {
 	// Root is the id of the first key that this one replaces, directly or
 	// through others. It is empty for a key that replaces none.
 	Root string
-}
-
-// KeyDay is how many calls a key made on one day.
-type KeyDay struct {
-	Day calendar.Day
-	// Calls were admitted, Refused were refused by the gate.
-	Calls, Refused int64
-}
-
-// AddDays returns the sum of two lists of days, without the oldest days of
-// more than KeyDays. It changes neither list.
-func AddDays(days, more []KeyDay) []KeyDay {
-	all := slices.Concat(days, more)
-	slices.SortStableFunc(all, func(a, b KeyDay) int { return cmp.Compare(a.Day, b.Day) })
-	sum := all[:0]
-	for _, d := range all {
-		if last := len(sum) - 1; last >= 0 && sum[last].Day == d.Day {
-			sum[last].Calls += d.Calls
-			sum[last].Refused += d.Refused
-			continue
-		}
-		sum = append(sum, d)
-	}
-	return sum[max(0, len(sum)-KeyDays):]
-}
-
-// AddTo adds the call to the days of its key, and returns them. It may change
-// the list.
-func (r *Record) AddTo(days []KeyDay) []KeyDay {
-	day := KeyDay{Day: r.Day, Calls: 1}
-	if r.Code != "" {
-		day = KeyDay{Day: r.Day, Refused: 1}
-	}
-	if last := len(days) - 1; last >= 0 && days[last].Day == r.Day {
-		days[last].Calls += day.Calls
-		days[last].Refused += day.Refused
-		return days
-	}
-	return AddDays(days, []KeyDay{day})
 }
 
 // CountsAs returns the key that the calls of k count for: a key that replaces

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 )
 
 // Record describes a finished call of a known account: an admitted or a refused
@@ -24,9 +22,6 @@ type Record struct {
 	// Code is why the gate refused the call. It is empty for an admitted call.
 	Code     string
 	Duration time.Duration
-	// Day is the day of the call, for Key.Days only. The store does not keep
-	// it with the call.
-	Day calendar.Day
 	// From is the client's address, if it is known. The store keeps it as
 	// the LastUsedFrom of the key only.
 	From netip.Addr

@@ -60,9 +60,6 @@ const (
 	// RecentFor is how long a recent call is kept.
 	RecentFor = 30 * 24 * time.Hour
 
-	// KeyDays is for how many days the calls of a key are kept.
-	KeyDays = 31
-
 	// CountsFor is how many days a count is kept.
 	CountsFor = 400
 

@@ -114,7 +114,7 @@ func (h *Hasher) derive(ctx context.Context, password string, cost Cost, salt []
 	}
 	defer func() { <-h.slots }()
 	plain := norm.NFC.Bytes([]byte(password))
-	return argon2.IDKey(plain, salt, cost.Passes, cost.MemoryKiB, cost.Lanes, uint32(length)), nil //nolint:gosec // the length is keyLength or was bounded by decodeHash
+	return argon2.IDKey(plain, salt, cost.Passes, cost.MemoryKiB, cost.Lanes, uint32(length)), nil // the length is keyLength or was bounded by decodeHash
 }
 
 // NewPassword returns a random password of 128 bits.

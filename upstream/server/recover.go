@@ -25,7 +25,7 @@ func recoverer(logger *slog.Logger, next http.Handler) http.Handler {
 			if reason == nil {
 				return
 			}
-			if reason == http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
+			if reason == http.ErrAbortHandler { // net/http compares it the same way
 				panic(reason)
 			}
 			panics.Failed(slog.String("reason", fmt.Sprint(reason)), slog.String("stack", string(debug.Stack())))

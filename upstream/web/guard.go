@@ -59,7 +59,7 @@ func (s *site) rescue(w http.ResponseWriter, r *http.Request) {
 	if reason == nil {
 		return
 	}
-	if reason == http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
+	if reason == http.ErrAbortHandler { // net/http compares it the same way
 		panic(reason)
 	}
 	s.panics.Failed(slog.String("reason", fmt.Sprint(reason)), slog.String("stack", string(debug.Stack())))

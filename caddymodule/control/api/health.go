@@ -13,11 +13,8 @@ const (
 	Stopping    Status = "stopping"    // its process or configuration ends
 )
 
-// The modes of a gate.
-const (
-	ModeEnforce = "enforce" // it enforces its plans
-	ModeShadow  = "shadow"  // it only reports what it would refuse
-)
+// ModeEnforce is the mode of a gate that enforces its plans.
+const ModeEnforce = "enforce"
 
 // Live is the status of a process that answers.
 const Live = "live"

@@ -6,9 +6,6 @@ import "time"
 // UsageDocument.
 const MaxUsageDays = 90
 
-// MaxKeyUsageDays is the maximum number of days in a KeyUsage.
-const MaxKeyUsageDays = 30
-
 // UsageDocument is the usage of one account.
 type UsageDocument struct {
 	Account     string          `json:"account" doc:"The account's id."`
@@ -70,20 +67,6 @@ type UsageCall struct {
 	Key        string  `json:"key" doc:"The name of the key."`
 	KeyID      string  `json:"key_id,omitempty" doc:"The id of the key. Not present for an account without a token."`
 	Code       string  `json:"code,omitempty" doc:"Why the gate refused the call. Only in refused calls."`
-}
-
-// KeyUsage is what one key was used for.
-type KeyUsage struct {
-	Key  string   `json:"key" doc:"The id of the key."`
-	Days []KeyDay `json:"days" nullable:"false" doc:"The days, oldest first, also those without calls."`
-}
-
-// KeyDay has the calls of a key on one day. They are counted in the background:
-// a crash of the gate can lose those of the last seconds.
-type KeyDay struct {
-	Day     string `json:"day" format:"date"`
-	Calls   int64  `json:"calls" doc:"The calls that were admitted."`
-	Refused int64  `json:"refused" doc:"The calls that the gate refused."`
 }
 
 // UsageDay has the counts of one day.

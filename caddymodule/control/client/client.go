@@ -16,7 +16,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -139,7 +138,7 @@ func (a answer) is(mediaTypes ...string) bool {
 }
 
 // decode reads an answer. Another server at the address can answer anything
-// with 200, also with JSON: then no member is known.
+// with 200.
 func (a answer) decode(out any) error {
 	_, empty := out.(*none)
 	switch {
@@ -150,10 +149,50 @@ func (a answer) decode(out any) error {
 	case empty, a.status >= http.StatusMultipleChoices, !a.is(jsonType, assertion.KeySetType):
 		return a.other()
 	}
-	if err := json.Unmarshal(a.body, out); err != nil || reflect.ValueOf(out).Elem().IsZero() {
+	if err := json.Unmarshal(a.body, out); err != nil || !isAnswer(out) {
 		return a.other()
 	}
 	return nil
+}
+
+// isAnswer tells whether an answer has the members that a gate always sends.
+// Another server can answer with JSON too, some with what they were sent.
+func isAnswer(out any) bool {
+	switch out := out.(type) {
+	case *api.Account:
+		return out.Account != ""
+	case *api.AccountPage:
+		return out.Accounts != nil
+	case *api.AuditPage:
+		return out.Audit != nil
+	case *api.Explanation:
+		return out.Steps != nil
+	case *api.IssuedKey:
+		return out.ID != "" && out.Token != ""
+	case *api.Key:
+		return out.ID != ""
+	case *api.KeyList:
+		return out.Keys != nil
+	case *api.Override:
+		return out.Endpoint != ""
+	case *api.OverrideList:
+		return out.Limits != nil
+	case *api.Plans:
+		return out.Plans != nil
+	case *api.Readiness:
+		return out.Status != ""
+	case *api.RefusedPage:
+		return out.Refused != nil
+	case *api.UsageCounts:
+		return out.Counts != nil
+	case *api.UsageDocument:
+		return out.Account != ""
+	case *api.UsageTop:
+		return out.Busiest != nil && out.Nearest != nil
+	case *assertion.KeySet:
+		return out.Keys != nil
+	}
+	return false
 }
 
 func (c *Client) request(ctx context.Context, method, path string, query url.Values, in any) (*http.Request, error) {

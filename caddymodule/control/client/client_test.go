@@ -82,7 +82,6 @@ func calls(ctx context.Context, c *client.Client) map[string]func() (any, error)
 		"ClearLimit not_found":        func() (any, error) { return nil, c.ClearLimit(ctx, "acc_1", "a/../b", "day") },
 		"ClearLimit invalid_period":   func() (any, error) { return nil, c.ClearLimit(ctx, "acc_1", "convert", "") },
 		"Usage":                       func() (any, error) { return c.Usage(ctx, "acc_1", 7) },
-		"KeyUsage not_found":          func() (any, error) { return c.KeyUsage(ctx, "acc_1", "key_x", 3) },
 		"ResetUsage":                  func() (any, error) { return nil, c.ResetUsage(ctx, "acc_1", "") },
 		"ResetUsage unknown_endpoint": func() (any, error) { return nil, c.ResetUsage(ctx, "acc_1", "a&b=c") },
 		"Audit": func() (any, error) {
@@ -166,6 +165,13 @@ func TestAnotherServer(t *testing.T) {
 	t.Cleanup(thief.Close)
 	redirect := httptest.NewServer(http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect))
 	t.Cleanup(redirect.Close)
+	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if n, _ := io.Copy(w, r.Body); n == 0 {
+			_, _ = io.WriteString(w, "{}")
+		}
+	}))
+	t.Cleanup(echo.Close)
 	for name, c := range map[string]struct{ base, says string }{
 		"an empty 200":             {respond(t, 200, "", ""), "status 200 and no media type"},
 		"respond 404":              {respond(t, 404, "", ""), "status 404 and no media type"},
@@ -175,6 +181,8 @@ func TestAnotherServer(t *testing.T) {
 		"a page that is JSON":      {respond(t, 200, "text/plain", `{"plans":[],"endpoints":[],"timezone":"UTC","line":1}`), "status 200 and text/plain"},
 		"a redirect":               {redirect.URL, "status 307"},
 		"JSON of another program":  {respond(t, 200, "application/json", `{"state":"UP"}`), "status 200 and application/json"},
+		"JSON with a known member": {respond(t, 200, "application/json", `{"plan":"x"}`), "status 200 and application/json"},
+		"the request as JSON":      {echo.URL, "status 200 and application/json"},
 		"a list":                   {respond(t, 200, "application/json", `[]`), "status 200 and application/json"},
 		"refusal of another":       {respond(t, 404, "application/json", `{"error":"not found ada@example.com"}`), "status 404 and application/json"},
 		"unavailable":              {respond(t, 503, "application/json", `{}`), "status 503 and application/json"},

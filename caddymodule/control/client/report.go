@@ -40,12 +40,6 @@ func (c *Client) Usage(ctx context.Context, account string, days int) (api.Usage
 	return ofAccount[api.UsageDocument](ctx, c, http.MethodGet, account, "/usage", daysQuery(days), nil)
 }
 
-// KeyUsage returns the calls of a key on the last days, up to
-// api.MaxKeyUsageDays.
-func (c *Client) KeyUsage(ctx context.Context, account, id string, days int) (api.KeyUsage, error) {
-	return ofKey[api.KeyUsage](ctx, c, http.MethodGet, account, id, "/usage", daysQuery(days), nil)
-}
-
 // ResetUsage sets today's count of one endpoint to zero, or the counts of all
 // endpoints if endpoint is empty.
 func (c *Client) ResetUsage(ctx context.Context, account, endpoint string) error {

@@ -22,7 +22,7 @@ import (
 //	m changes             the number of the last change
 //	a account             an account
 //	k account NUL key     a key without its secret, with the token's hash
-//	u key                 when a key was last used, from where, and its calls by day
+//	u key                 when a key was last used, and from where
 //	c day holder NUL endpoint    the count of a day; the day is 4 bytes; see ledger.Holder
 //	r account NUL slot    up to recentPerSlot of the last admitted or refused calls
 //	l …                   a row of the login limiter

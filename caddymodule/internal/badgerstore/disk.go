@@ -73,7 +73,7 @@ func freeSpace(dir string) (uint64, error) {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, err
 	}
-	return uint64(s.Bavail) * uint64(s.Bsize), nil //nolint:unconvert // the types differ between systems
+	return uint64(s.Bavail) * uint64(s.Bsize), nil // the types differ between systems
 }
 
 // touch sets the times of a directory to now.

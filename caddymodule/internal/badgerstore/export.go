@@ -102,7 +102,7 @@ func (e *export) key(key, value []byte) error {
 	}
 	err = getTxn(e.txn, usedKey(k.ID), func(value []byte) error {
 		use, err := decodeUse(k.ID, value)
-		k.LastUsedAt, k.LastUsedFrom, k.Days = use.at, use.from, use.days
+		k.LastUsedAt, k.LastUsedFrom = use.at, use.from
 		return err
 	})
 	if err != nil && !errors.Is(err, store.ErrNotFound) {

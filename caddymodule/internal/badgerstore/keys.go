@@ -201,7 +201,7 @@ func (s *Store) key(account, id string) (keyRow, error) {
 // was revoked meanwhile.
 func (s *Store) readLastUse(k *store.Key) error {
 	use, err := s.lastUse(k.ID)
-	k.LastUsedAt, k.LastUsedFrom, k.Days = use.at, use.from, use.days
+	k.LastUsedAt, k.LastUsedFrom = use.at, use.from
 	return err
 }
 

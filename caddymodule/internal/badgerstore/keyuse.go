@@ -5,24 +5,20 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
-// keyUse is the last use of a key, when and from which address, and its calls
-// by day.
+// keyUse is the last use of a key, when and from which address.
 type keyUse struct {
 	key  string
 	at   time.Time
 	from netip.Addr // the zero Addr if it is not known
-	days []store.KeyDay
 }
 
 func (u *keyUse) add(record *store.Record) {
 	if record.At.After(u.at) {
 		u.at, u.from = record.At, record.From
 	}
-	u.days = record.AddTo(u.days)
 }
 
 // usedRows returns the rows of the keys that were used.
@@ -36,7 +32,6 @@ func (r *recorder) usedRows(keys []keyUse) (rows []change, err error) {
 		if since := u.at.Sub(stored.at); since < 0 && since >= -clockAhead {
 			u.at, u.from = stored.at, stored.from
 		}
-		u.days = store.AddDays(stored.days, u.days)
 		rows = append(rows, useChange(u))
 	}
 	return rows, nil
@@ -55,11 +50,6 @@ func encodeUse(u keyUse) []byte {
 		from = u.from.String()
 	}
 	e.string(from)
-	for _, d := range u.days {
-		e.int(int64(d.Day))
-		e.uint(uint64(d.Calls))
-		e.uint(uint64(d.Refused))
-	}
 	return e.buf
 }
 
@@ -71,9 +61,6 @@ func decodeUse(key string, value []byte) (keyUse, error) {
 		if u.from, err = netip.ParseAddr(from); err != nil {
 			d.err = errCorrupt
 		}
-	}
-	for d.more() {
-		u.days = append(u.days, store.KeyDay{Day: calendar.Day(d.int()), Calls: int64(d.uint()), Refused: int64(d.uint())})
 	}
 	if err := d.end(); err != nil {
 		return keyUse{}, fmt.Errorf("last use of key %.40s: %w", key, err)

@@ -95,7 +95,7 @@ func (w *restorer) add(item store.Item) error {
 func (w *restorer) addKey(k *store.StoredKey) error {
 	rows := []change{keyRow{Key: k.Key, hash: k.Hash}.change()}
 	if !k.LastUsedAt.IsZero() {
-		rows = append(rows, useChange(keyUse{key: k.ID, at: k.LastUsedAt, from: k.LastUsedFrom, days: k.Days}))
+		rows = append(rows, useChange(keyUse{key: k.ID, at: k.LastUsedAt, from: k.LastUsedFrom}))
 	}
 	return w.put(rows...)
 }

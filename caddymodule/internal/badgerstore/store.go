@@ -117,7 +117,8 @@ type Options struct {
 	// Nil is not called.
 	Committed func(took time.Duration, calls int)
 
-	// Reserve is DefaultReserve if it is zero. Only tests set it.
+	// Reserve is the least free space of the disk, in bytes. DefaultReserve
+	// if it is zero. Tests and benchmarks set it.
 	Reserve uint64
 
 	// Of the log, for tests.

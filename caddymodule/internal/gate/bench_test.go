@@ -73,7 +73,7 @@ func newGate(t testing.TB, db store.Store, limit policy.Limit, more ...policy.Li
 	}
 	return gate.New(gate.Options{
 		Policy: p, Store: func() (gate.Store, error) { return db, nil },
-		Limiter:    func() (gate.LoginLimiter, error) { return login.NewLocal(nil), nil },
+		Limiter:    func() (login.Limiter, error) { return login.NewLocal(nil), nil },
 		Assertions: newSigner(t), Server: plain{}, Reporter: plain{}, Now: time.Now, Since: time.Since, Logger: zap.NewNop(),
 	})
 }

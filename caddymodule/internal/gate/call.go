@@ -354,10 +354,6 @@ func (c *Call) recordRefusal(f *Refusal) {
 // record adds the call to the account's recent calls. code is why the gate
 // refused it, empty for an admitted call.
 func (c *Call) record(status int, code string) {
-	day := c.day
-	if day == nil { // refused before its limits were found
-		day = c.gate.Policy.Calendar.At(c.began)
-	}
 	method := c.endpoint.Method
 	if c.head {
 		method = http.MethodHead
@@ -365,6 +361,6 @@ func (c *Call) record(status int, code string) {
 	c.store.Record(store.Record{
 		Account: c.grant.Account, Key: c.grant.Key, KeyName: c.grant.KeyName, At: c.began,
 		Endpoint: c.endpoint.Name, Method: method, Path: c.path,
-		Status: status, Code: code, Duration: c.gate.Since(c.began), Day: day.Day, From: c.from(), Handle: c.grant.Handle,
+		Status: status, Code: code, Duration: c.gate.Since(c.began), From: c.from(), Handle: c.grant.Handle,
 	})
 }

@@ -119,7 +119,7 @@ func (w *world) configure(t testing.TB, c policy.Config) {
 	limiter := login.NewLocal(w.store.(login.Journal))
 	w.gate = gate.New(gate.Options{
 		Policy: p, Store: func() (gate.Store, error) { return w.store, nil },
-		Limiter: func() (gate.LoginLimiter, error) { return limiter, nil },
+		Limiter: func() (login.Limiter, error) { return limiter, nil },
 		Guesses: login.NewGuesses(), Enrol: w.enrol,
 		Assertions: newSigner(t), Server: w, Reporter: w, Now: w.clock, Since: func(t time.Time) time.Duration { return w.clock().Sub(t) }, Logger: zap.NewNop(),
 	})

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -19,17 +18,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
-
-// LoginLimiter limits login attempts per client and per account. It is safe
-// for concurrent use.
-type LoginLimiter interface {
-	// Reserve admits an attempt, or returns how long the client must wait,
-	// or an error if the limiter does not work. It counts the attempt as
-	// failed before it returns, so that parallel guesses count. now is
-	// the current time. ctx bounds the wait for a remote limiter.
-	Reserve(ctx context.Context, now time.Time, limits login.Limits, client login.Client, account login.Account) (
-		attempt login.Attempt, wait time.Duration, err error)
-}
 
 // maxLoginBody is the largest body of a login, in bytes.
 const maxLoginBody = 4 << 10

@@ -88,7 +88,7 @@ func newPatient(t *testing.T) *patient {
 	p.gate = gate.New(gate.Options{
 		Policy: compiled, Assertions: newSigner(t), Server: plain{}, Reporter: plain{}, Now: time.Now, Since: time.Since, Logger: zap.New(core),
 		Store:   func() (gate.Store, error) { return p, p.fault("store") },
-		Limiter: func() (gate.LoginLimiter, error) { return limiter, nil },
+		Limiter: func() (login.Limiter, error) { return limiter, nil },
 	})
 	return p
 }
@@ -224,7 +224,7 @@ func TestFailuresNameTheCall(t *testing.T) {
 	for range 10 {
 		func() {
 			defer func() {
-				if reason := recover(); reason != http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
+				if reason := recover(); reason != http.ErrAbortHandler { // net/http compares it the same way
 					t.Errorf("got %v, want the panic of the proxy", reason)
 				}
 			}()

@@ -282,12 +282,11 @@ func (s *Store) Record(record store.Record) {
 		return
 	}
 	if k := a.keys.Find(record.Key); k != nil {
-		k.Days = record.AddTo(slices.Clone(k.Days))
 		if record.At.After(k.LastUsedAt) {
 			k.LastUsedAt, k.LastUsedFrom = record.At, record.From
 		}
 	}
-	record.Handle, record.From, record.Day, record.Path = 0, netip.Addr{}, 0, store.CutPath(record.Path)
+	record.Handle, record.From, record.Path = 0, netip.Addr{}, store.CutPath(record.Path)
 	a.recent = store.LastCalls(slices.Insert(a.recent, 0, record))
 }
 

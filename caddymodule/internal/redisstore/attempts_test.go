@@ -186,7 +186,7 @@ func TestAttemptsAgainstModel(t *testing.T) {
 			gates = append(gates, login.NewShared(one, time.Minute, outages))
 		}
 		return logintest.Setup{
-			Next: func() logintest.Limiter { return rapid.SampledFrom(gates).Draw(t, "gate") },
+			Next: func() login.Limiter { return rapid.SampledFrom(gates).Draw(t, "gate") },
 			SetClock: func(now time.Time) {
 				for _, one := range cells {
 					one.now = now

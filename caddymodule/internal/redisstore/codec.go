@@ -121,19 +121,14 @@ func decodeKey(account, id, text string) (store.Key, token.Hash, error) {
 	}, row.Token, nil
 }
 
-// encodeUse writes the last use of a key, in microseconds, its address, and its
-// calls by day, admitted and refused: "1795000000000000 192.0.2.1 20780:12:3".
-// Without an address it is "-".
+// encodeUse writes the last use of a key, in microseconds, and its address:
+// "1795000000000000 192.0.2.1". Without an address it is "-".
 func encodeUse(k *store.Key) string {
 	from := "-"
 	if k.LastUsedFrom.IsValid() {
 		from = k.LastUsedFrom.String()
 	}
-	text := fmt.Appendf(nil, "%d %s", k.LastUsedAt.UnixMicro(), from)
-	for _, d := range k.Days {
-		text = fmt.Appendf(text, " %d:%d:%d", int32(d.Day), d.Calls, d.Refused)
-	}
-	return string(text)
+	return fmt.Sprintf("%d %s", k.LastUsedAt.UnixMicro(), from)
 }
 
 // decodeUse reads what encodeUse writes. It is empty for a key that was never
@@ -142,18 +137,10 @@ func decodeUse(k *store.Key, use string) error {
 	if use == "" {
 		return nil
 	}
-	at, rest, _ := strings.Cut(use, " ")
-	from, days, _ := strings.Cut(rest, " ")
+	at, from, _ := strings.Cut(use, " ")
 	us, err := strconv.ParseInt(at, 10, 64)
 	if err == nil && from != "-" {
 		k.LastUsedFrom, err = netip.ParseAddr(from)
-	}
-	for field := range strings.FieldsSeq(days) {
-		var d store.KeyDay
-		if _, failed := fmt.Sscanf(field, "%d:%d:%d", &d.Day, &d.Calls, &d.Refused); failed != nil {
-			err = failed
-		}
-		k.Days = append(k.Days, d)
 	}
 	if err != nil {
 		return damaged("last use of key "+k.ID, err)

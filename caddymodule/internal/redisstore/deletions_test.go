@@ -34,7 +34,7 @@ func endedKeys(t testing.TB, server *redistest.Server, count int) {
 		check(t, err)
 		rows = append(rows, "k:"+id, strings.Replace(row, string(written), string(own), 1))
 		if i%10 == 0 {
-			rows = append(rows, "u:"+id, "1795000000000000 192.0.2.1 20780:1:0")
+			rows = append(rows, "u:"+id, "1795000000000000 192.0.2.1")
 		}
 		tokens = append(tokens, tokenKey(hash), account+" "+id)
 	}

@@ -57,7 +57,7 @@ func TestMemory(t *testing.T) {
 
 	record := store.Record{
 		Account: id(1), KeyName: "server 1", At: now, Endpoint: "convert", Method: "GET", Path: "/api/convert/EUR/100/USD", Status: 200,
-		Duration: 4_724_123, From: netip.MustParseAddr("203.0.113.25"), Day: january,
+		Duration: 4_724_123, From: netip.MustParseAddr("203.0.113.25"),
 	}
 	for n := range keys {
 		record.Key = fmt.Sprintf("key_%016d", n)

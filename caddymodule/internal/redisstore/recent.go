@@ -96,7 +96,7 @@ func (r *recent) add(record store.Record) {
 // not displace admitted ones.
 type batch struct {
 	admitted, refused []store.Record
-	// used has the last use and the days of the keys, by id.
+	// used has the last use of the keys, by id.
 	used map[string]*store.Key
 }
 
@@ -108,7 +108,7 @@ func (b *batch) of(record *store.Record) *[]store.Record {
 	return &b.admitted
 }
 
-// use adds a call to what its key was used for.
+// use keeps the last use of the key of a call.
 func (b *batch) use(record *store.Record) {
 	if record.Key == "" {
 		return
@@ -121,7 +121,6 @@ func (b *batch) use(record *store.Record) {
 	if record.At.After(k.LastUsedAt) {
 		k.LastUsedAt, k.LastUsedFrom = record.At, record.From
 	}
-	k.Days = record.AddTo(k.Days)
 }
 
 func (r *recent) keep(ctx context.Context) {
@@ -219,7 +218,7 @@ func (r *recent) write(ctx context.Context, of holder, taken *batch) error {
 	list = store.LastCalls(list)
 	args := []string{
 		number(uint64(of.handle)), strconv.Itoa(store.MaxRecent), strconv.Itoa(store.MaxRecentRefused),
-		strconv.Itoa(int(store.RecentFor / time.Second)), strconv.Itoa(store.KeyDays), strconv.Itoa(len(taken.used)),
+		strconv.Itoa(int(store.RecentFor / time.Second)), strconv.Itoa(len(taken.used)),
 	}
 	for _, k := range taken.used {
 		args = append(args, keyField(k.ID), useField(k.ID), encodeUse(k))

@@ -112,7 +112,7 @@ func (r *restore) begin(ctx context.Context) error {
 	case before == unfinished:
 		return fmt.Errorf("%w: %w", store.ErrNotEmpty, r.client.errUnfinished())
 	case before != layout:
-		err = fmt.Errorf("%w: its data has layout %q", store.ErrNotEmpty, before)
+		err = fmt.Errorf("%w: its data has layout %q, this program knows layout %q", store.ErrNotEmpty, before, layout)
 	default:
 		// A gate may have begun in the meantime. Those after the mark do not.
 		err = r.checkEmpty(ctx)

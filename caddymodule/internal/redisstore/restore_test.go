@@ -187,6 +187,16 @@ func TestRestoreRefusals(t *testing.T) {
 			openStore(t, o)
 		}
 	})
+	t.Run("Layout", func(t *testing.T) {
+		t.Parallel()
+		o := o
+		o.Prefix = "layout"
+		do(t, server, "SET", "layout:layout", "1")
+		err := redisstore.Restore(t.Context(), o, all(list, nil))
+		if want := `layout "1", this program knows layout "2"`; !errors.Is(err, store.ErrNotEmpty) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %v with %s", err, store.ErrNotEmpty, want)
+		}
+	})
 	t.Run("Unfinished", func(t *testing.T) {
 		t.Parallel()
 		o := o

@@ -14,16 +14,10 @@ import (
 
 var start = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
-// Limiter is a limiter of login attempts.
-type Limiter interface {
-	Reserve(ctx context.Context, now time.Time, limits login.Limits, client login.Client, account login.Account) (
-		attempt login.Attempt, wait time.Duration, err error)
-}
-
 // Setup is what CheckModel checks.
 type Setup struct {
 	// Next returns the limiter of the next attempt.
-	Next func() Limiter
+	Next func() login.Limiter
 	// SetClock sets the clock of a remote memory. Nil if there is none.
 	SetClock func(now time.Time)
 	// Restart loads the limiter again, so that attempts in flight count as

@@ -61,7 +61,7 @@ func (s *suite) accountChanges() {
 	absent := store.Account{ID: "acc_1"}
 	made := store.Account{ID: "acc_1", Plan: "starter", CreatedAt: s.now}
 	_, err := set(errAborted, false, absent, made)
-	if err != errAborted { //nolint:errorlint // it must be the same error
+	if err != errAborted { // it must be the same error
 		s.Errorf("an aborted creation: got error %v", err)
 	}
 	_, err = s.store.Account(s.Context(), "acc_1")

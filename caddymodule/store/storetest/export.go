@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
@@ -117,7 +116,7 @@ func (s *suite) fill() {
 	}
 	for i := range 20 {
 		record := s.record("acc_1", i-20)
-		record.Key, record.From, record.Day = plain.ID, netip.MustParseAddr("192.0.2.1"), s.today-calendar.Day(i%3)
+		record.Key, record.From = plain.ID, netip.MustParseAddr("192.0.2.1")
 		s.store.Record(record)
 	}
 	s.must(s.store.DeleteAccount(s.Context(), "acc_deleted"))

@@ -111,7 +111,7 @@ func (s *suite) keyChangeKeeps() {
 		k.Name, k.ExpiresAt = "spoiled", s.now
 		return errAborted
 	})
-	if err != errAborted { //nolint:errorlint // it must be the same error
+	if err != errAborted { // it must be the same error
 		s.Errorf("an aborted change: got error %v", err)
 	}
 	s.wantGrant(hashOf(next.ID), next, "starter")

@@ -90,7 +90,6 @@ var tests = []test{
 	{"RotateWithOverlap", (*suite).rotateWithOverlap},
 	{"RotateDuringChange", (*suite).rotateDuringChange},
 	{"LastUse", (*suite).lastUse},
-	{"KeyDays", (*suite).keyDays},
 	{"Recent", (*suite).recent},
 	{"RecentOrder", (*suite).recentOrder},
 	{"RecentRefused", (*suite).recentRefused},
@@ -128,7 +127,6 @@ var embeddedTests = []test{
 	{"KeyChanges", (*suite).keyChanges},
 	{"MovedToken", (*suite).movedToken},
 	{"LastUse", (*suite).lastUse},
-	{"KeyDays", (*suite).keyDays},
 	{"Labels", (*suite).labels},
 	{"AccountBatch", (*suite).accountBatch},
 	{"Refused", (*suite).refused},
@@ -281,7 +279,6 @@ func (s *suite) wantKey(got, want store.Key) {
 	s.Helper()
 	got.LastUsedAt, want.LastUsedAt = time.Time{}, time.Time{}
 	got.LastUsedFrom, want.LastUsedFrom = netip.Addr{}, netip.Addr{}
-	got.Days, want.Days = nil, nil
 	if !same(got, want) {
 		s.Errorf("key:\n got %+v\nwant %+v", got, want)
 	}

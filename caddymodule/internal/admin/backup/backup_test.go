@@ -161,9 +161,6 @@ func anItem() *rapid.Generator[store.Item] {
 				LastUsedFrom: address.Draw(t, "from"), Limits: limits(3).Draw(t, "limits"),
 				Addresses: rapid.SliceOfN(prefix, 0, store.MaxAddresses).Draw(t, "addresses"), Root: optional(word).Draw(t, "root"),
 			}}
-			for i := range rapid.IntRange(0, store.KeyDays).Draw(t, "days") {
-				item.Key.Days = append(item.Key.Days, store.KeyDay{Day: calendar.Day(20000 + i), Calls: number.Draw(t, "calls"), Refused: number.Draw(t, "refused")})
-			}
 			for i := range item.Key.Limits {
 				item.Key.Limits[i].OfKey = true
 			}

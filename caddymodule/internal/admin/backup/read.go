@@ -173,6 +173,9 @@ func (r *reader) rows(ctx context.Context, yield func(store.Item) bool) error {
 			return damaged("row %d: %w", n+1, err)
 		}
 		item, err := row.item()
+		if err == nil {
+			err = check(item)
+		}
 		if err != nil {
 			return damaged("row %d: %w", n+1, err)
 		}

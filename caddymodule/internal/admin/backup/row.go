@@ -142,27 +142,16 @@ type keyRow struct {
 	RevokedAt    time.Time      `json:"revoked_at,omitzero"`
 	LastUsedAt   time.Time      `json:"last_used_at,omitzero"`
 	LastUsedFrom netip.Addr     `json:"last_used_from,omitzero"`
-	Days         []keyDayRow    `json:"days,omitempty"`
 	Limits       []limitRow     `json:"limits,omitempty"`
 	Addresses    []netip.Prefix `json:"addresses,omitempty"`
 	Root         string         `json:"root,omitempty"`
 	Hash         string         `json:"hash"`
 }
 
-// keyDayRow has the calls of a key on a day.
-type keyDayRow struct {
-	Day     day   `json:"day"`
-	Calls   int64 `json:"calls"`
-	Refused int64 `json:"refused,omitempty"`
-}
-
 func keyRowOf(k *store.StoredKey) *keyRow {
 	r := &keyRow{
 		k.ID, k.Account, k.Kind.String(), text(k.Name), k.Abilities, text(k.Hint), k.CreatedAt.UTC(), k.ExpiresAt.UTC(), k.RevokedAt.UTC(),
-		k.LastUsedAt.UTC(), k.LastUsedFrom, nil, nil, k.Addresses, k.Root, hex.EncodeToString(k.Hash[:]),
-	}
-	for _, d := range k.Days {
-		r.Days = append(r.Days, keyDayRow{day(d.Day), d.Calls, d.Refused})
+		k.LastUsedAt.UTC(), k.LastUsedFrom, nil, k.Addresses, k.Root, hex.EncodeToString(k.Hash[:]),
 	}
 	for _, l := range k.Limits {
 		r.Limits = append(r.Limits, limitRowOf(l))
@@ -182,9 +171,6 @@ func (r *keyRow) key() (*store.StoredKey, error) {
 		k.Kind = token.Login
 	default:
 		return nil, fmt.Errorf("unknown kind of key %q", r.Kind)
-	}
-	for _, d := range r.Days {
-		k.Days = append(k.Days, store.KeyDay{Day: calendar.Day(d.Day), Calls: d.Calls, Refused: d.Refused})
 	}
 	for _, row := range r.Limits {
 		limit, err := row.limit()

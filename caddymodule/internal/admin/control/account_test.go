@@ -271,7 +271,6 @@ func TestNotFoundNamesWhat(t *testing.T) {
 		"GET accounts/x/limits": noAccount, "GET accounts/x/usage": noAccount, "DELETE accounts/x/usage": noAccount,
 		"DELETE accounts/x/keys/key_x": noAccount, "DELETE accounts/acc_1/keys/key_x": noKey,
 		"POST accounts/x/keys/key_x/rotate": noAccount, "POST accounts/acc_1/keys/key_x/rotate": noKey,
-		"GET accounts/x/keys/key_x/usage": noAccount, "GET accounts/acc_1/keys/key_x/usage": noKey,
 		"GET explain?method=GET&target=/&account=x": noAccount, "GET explain?method=GET&target=/&key=key_x": "There is no such key.",
 		"GET explain?method=GET&target=/&account=x&key=key_x": noAccount, "GET explain?method=GET&target=/&account=acc_1&key=key_x": noKey,
 	} {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
@@ -97,47 +96,5 @@ func TestResetUsage(t *testing.T) {
 	days := g.must(t, http.StatusOK, "GET", usagePath+"?days=2", "")["days"].([]any)
 	if got := days[0].(map[string]any)["calls"].(map[string]any)["convert"]; got != 5.0 {
 		t.Errorf("yesterday: got %v, want 5", got)
-	}
-}
-
-// TestGetKeyUsage: the calls of a key by day, with those of the keys that it
-// replaces.
-func TestGetKeyUsage(t *testing.T) {
-	t.Parallel()
-	g := newGate(t)
-	g.account(t, "acc_1", "starter")
-	g.account(t, "acc_2", "starter")
-	const keys = "/tollgate/accounts/acc_1/keys"
-	first := g.must(t, http.StatusCreated, "POST", keys, `{"name":"ci"}`)["id"].(string)
-	use := func(id string, daysAgo calendar.Day, code string) {
-		t.Helper()
-		at := g.Now().Add(-24 * time.Hour * time.Duration(daysAgo))
-		g.Opened().Record(store.Record{Account: "acc_1", Key: id, At: at, Day: g.Policy().Calendar.At(at).Day, Endpoint: "convert", Code: code})
-	}
-	use(first, 3, "")
-	use(first, 0, "")
-	use(first, 0, "insufficient_scope")
-	second := g.must(t, http.StatusCreated, "POST", keys+"/"+first+"/rotate", `{"overlap":"1h"}`)["id"].(string)
-	use(second, 0, "")
-	use(second, 40, "") // too long ago
-	for _, id := range []string{first, second} {
-		got := g.must(t, http.StatusOK, "GET", keys+"/"+id+"/usage?days=4", "")
-		want := map[string]any{"key": id, "days": []any{
-			map[string]any{"day": "2126-11-17", "calls": 1.0, "refused": 0.0},
-			map[string]any{"day": "2126-11-18", "calls": 0.0, "refused": 0.0},
-			map[string]any{"day": "2126-11-19", "calls": 0.0, "refused": 0.0},
-			map[string]any{"day": "2126-11-20", "calls": 2.0, "refused": 1.0},
-		}}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-	}
-	if days := g.must(t, http.StatusOK, "GET", keys+"/"+first+"/usage", "")["days"].([]any); len(days) != 30 {
-		t.Errorf("got %d days without the parameter, want 30", len(days))
-	}
-	g.must(t, http.StatusNotFound, "GET", "/tollgate/accounts/acc_2/keys/"+first+"/usage", "")
-	g.must(t, http.StatusNotFound, "GET", keys+"/key_unknown/usage", "")
-	for _, query := range []string{"?days=0", "?days=31", "?days=x", "?other=1"} {
-		g.must(t, http.StatusBadRequest, "GET", keys+"/"+first+"/usage"+query, "")
 	}
 }
