@@ -146,7 +146,7 @@ func (j *journal) restore() error {
 // archiveCounts writes counts to the archive, then the number of the first
 // segment that is still needed.
 func (j *journal) archiveCounts(counts []ledger.Count, segment uint64) error {
-	for part := range slices.Chunk(counts, batchRows) {
+	for part := range slices.Chunk(counts, j.batch) {
 		rows := make([]change, len(part))
 		for i, c := range part {
 			rows[i] = countRow(appendCountKey(nil, c.Day, c.Holder, c.Endpoint), uint64(c.Used))
@@ -202,7 +202,7 @@ func (j *journal) archiveSegment(segment *wal.Segment) error {
 		return err
 	}
 	rows := append(counts.rows(), formatRows(segment.Number+1)...)
-	for part := range slices.Chunk(rows, batchRows) {
+	for part := range slices.Chunk(rows, j.batch) {
 		if _, err := j.archive.writeRows(true, part); err != nil {
 			return err
 		}

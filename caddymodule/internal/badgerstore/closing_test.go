@@ -27,8 +27,9 @@ func TestCloseOnBusyDisk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
-				const counters, callers = 3 * batchRows, 256
-				s, err := Open(dir, Options{Reserve: 1})
+				const batch, callers = 256, 64
+				const counters = 3 * batch
+				s, err := Open(dir, Options{Reserve: 1, batchRows: batch})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -17,8 +17,9 @@ import (
 // of them are claimed, and when they are due, is only here: after a restart
 // all are due at once.
 type eventQueue struct {
-	mu   sync.Mutex // guards list, and held while events are written
+	mu   sync.Mutex // guards the following, and held while events are written
 	list []*store.Event
+	most int // store.MaxQueued, except in tests
 }
 
 // loadEvents reads the queue.
@@ -61,7 +62,7 @@ func (s *Store) AddEvent(_ context.Context, event store.Event) (isNew bool, drop
 		var oldest []*store.Event
 		if event.Queued {
 			changes = append(changes, eventChange(&event))
-			oldest = q.list[:max(0, len(q.list)+1-store.MaxQueued)]
+			oldest = q.list[:max(0, len(q.list)+1-q.most)]
 		}
 		for _, e := range oldest {
 			changes = append(changes, change{key: queuedKey(e.ID)})

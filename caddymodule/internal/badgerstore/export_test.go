@@ -42,6 +42,14 @@ func (j *journal) syncNow() error {
 // SetPatience sets how long Close waits for the disk.
 func (s *Store) SetPatience(patience time.Duration) { s.patience = patience }
 
+// SetMaxQueued sets how many events wait at most, and returns how many did.
+func (s *Store) SetMaxQueued(most int) (was int) {
+	s.events.mu.Lock()
+	defer s.events.mu.Unlock()
+	was, s.events.most = s.events.most, most
+	return was
+}
+
 // AwaitStop returns when Close has begun.
 func AwaitStop(s *Store) { <-s.stop }
 

@@ -19,7 +19,7 @@ import (
 func TestGrowth(t *testing.T) {
 	t.Parallel()
 	const batch, keys, most = 2000, 20_000, 160 << 20
-	writes := 100_000
+	writes := 40_000
 	if storetest.Long() {
 		writes = 1_000_000
 	}

@@ -2,6 +2,7 @@ package badgerstore
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -34,6 +35,7 @@ type journal struct {
 	disk    *disk
 	log     *wal.Log
 	sync    bool // every record is synced
+	batch   int  // batchRows, except in tests
 	logger  *zap.Logger
 	// committed is Options.Committed, which may be nil.
 	committed func(took time.Duration, calls int)
@@ -81,7 +83,7 @@ func openJournal(d *disk, a *archive, f format, o Options, logger *zap.Logger) (
 	if hasRecords && f.version == "" {
 		return nil, damaged("there is a log and nothing that it belongs to")
 	}
-	j := &journal{archive: a, disk: d, sync: o.Sync, logger: logger, committed: o.Committed, days: map[calendar.Day]uint64{}}
+	j := &journal{archive: a, disk: d, sync: o.Sync, batch: cmp.Or(o.batchRows, batchRows), logger: logger, committed: o.Committed, days: map[calendar.Day]uint64{}}
 	j.append = j.appendSynced
 	j.confirmed.Store(f.changes)
 	j.log, err = wal.Open(d.dir, f.segment, segments, wal.Options{

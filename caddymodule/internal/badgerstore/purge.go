@@ -38,6 +38,7 @@ const (
 type purger struct {
 	archive *archive
 	now     func() time.Time
+	rows    int       // purgeRows, except in tests
 	since   time.Time // from when on no large step of the clock was seen
 	due     time.Time // when the next round begins
 	next    []byte    // where the round continues; nil without a round
@@ -45,7 +46,7 @@ type purger struct {
 
 func newPurger(a *archive, now func() time.Time) *purger {
 	began := now()
-	return &purger{archive: a, now: now, since: began, due: began.Add(purgeAfter)}
+	return &purger{archive: a, now: now, rows: purgeRows, since: began, due: began.Add(purgeAfter)}
 }
 
 // step continues a round, or begins one if it is due. A round that the end of
@@ -63,7 +64,7 @@ func (p *purger) step() error {
 		}
 		p.due, p.next = now.Add(purgeEvery), []byte{}
 	}
-	expired, next, err := p.archive.expired(p.next, now.Add(-clockAhead))
+	expired, next, err := p.archive.expired(p.next, now.Add(-clockAhead), p.rows)
 	if err == nil {
 		err = p.archive.deleteExpired(expired, now.Add(-clockAhead))
 	}
@@ -73,9 +74,9 @@ func (p *purger) step() error {
 	return err
 }
 
-// expired returns the keys of rows from start on whose time ended before a
-// time, and where to continue; nil if there are no more rows.
-func (a *archive) expired(start []byte, before time.Time) (keys [][]byte, next []byte, err error) {
+// expired looks at so many rows from start on. It returns the keys of those whose
+// time ended before a time, and where to continue; nil if there are no more rows.
+func (a *archive) expired(start []byte, before time.Time, rows int) (keys [][]byte, next []byte, err error) {
 	if err := a.readable(); err != nil {
 		return nil, nil, err
 	}
@@ -92,7 +93,7 @@ func (a *archive) expired(start []byte, before time.Time) (keys [][]byte, next [
 			if bytes.Equal(item.Key(), last) {
 				continue // an older version
 			}
-			if seen++; seen > purgeRows {
+			if seen++; seen > rows {
 				next = item.KeyCopy(nil)
 				return nil
 			}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
@@ -62,7 +64,7 @@ func removeSpare(t *testing.T, dir string) {
 	for _, pattern := range []string{"*.log", "*.log.new"} {
 		paths, err := filepath.Glob(filepath.Join(dir, pattern))
 		for _, path := range paths {
-			data, failed := os.ReadFile(path)
+			data, failed := readFile(path)
 			if err = errors.Join(err, failed); err == nil && (pattern != "*.log" || content(data) <= 32) {
 				err = os.Remove(path)
 			}
@@ -91,33 +93,62 @@ func copyStore(t *testing.T, from, to string) {
 	}
 }
 
-// copyFile copies a block at a time: Badger's logs are large and empty.
+// copyFile copies what is no hole: Badger's logs are large and empty.
 func copyFile(from, to string) error {
-	source, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer source.Close()
 	target, err := os.Create(to)
 	if err != nil {
 		return err
 	}
 	defer target.Close()
-	block := make([]byte, 64<<10)
+	size, err := eachPart(from, func(part []byte, at int64) error {
+		_, err := target.WriteAt(part, at)
+		return err
+	})
+	return errors.Join(err, target.Truncate(size))
+}
+
+// readFile reads what is no hole.
+func readFile(path string) (data []byte, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	data = make([]byte, info.Size())
+	_, err = eachPart(path, func(part []byte, at int64) error {
+		copy(data[at:], part)
+		return nil
+	})
+	return data, err
+}
+
+// eachPart reads what lies between the holes of a file, and returns its size.
+func eachPart(path string, do func(part []byte, at int64) error) (size int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
 	for at := int64(0); ; {
-		n, err := io.ReadFull(source, block)
-		if used := content(block[:n]); used > 0 {
-			if _, err := target.WriteAt(block[:used], at); err != nil {
-				return err
-			}
+		at, err = f.Seek(at, unix.SEEK_DATA)
+		end := at
+		if err == nil {
+			end, err = f.Seek(at, unix.SEEK_HOLE)
 		}
-		at += int64(n)
-		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return target.Truncate(at)
-		case err != nil:
-			return err
+		if errors.Is(err, unix.ENXIO) { // none is left
+			return f.Seek(0, io.SeekEnd)
 		}
+		if err != nil {
+			return 0, err
+		}
+		part := make([]byte, end-at)
+		n, err := f.ReadAt(part, at)
+		if err == nil || errors.Is(err, io.EOF) {
+			err = do(part[:n], at)
+		}
+		if err != nil {
+			return 0, err
+		}
+		at = end
 	}
 }
 
@@ -155,7 +186,7 @@ func verdict(t *testing.T, dir string) string {
 // rewrite changes the content of a file.
 func rewrite(t *testing.T, path string, fn func(data []byte) []byte) {
 	t.Helper()
-	data, err := os.ReadFile(path)
+	data, err := readFile(path)
 	if err == nil {
 		// A hole where the data ends in zeros.
 		data = fn(data)

@@ -124,6 +124,7 @@ type Options struct {
 	// Of the log, for tests.
 	segmentSize int // in bytes
 	dataSync    func(*os.File) error
+	batchRows   int // batchRows if it is zero
 }
 
 // Store is a store.Store in one directory.
@@ -180,6 +181,7 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
 	s := &Store{disk: disk, log: logger, seed: maphash.MakeSeed(), claims: claims{accounts: map[token.Hash]string{}}, stop: make(chan struct{}), patience: closeWithin}
+	s.events.most = store.MaxQueued
 	s.archive = &archive{db: db, durable: o.Sync, checkDisk: disk.checkOpen, sync: db.Sync}
 	if err := s.begin(o); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, errors.Join(err, s.archive.abandon()))

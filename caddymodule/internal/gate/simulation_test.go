@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"flag"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -50,9 +51,12 @@ var eras = []struct{ zone, start string }{ // UTC
 // model agrees on each answer, its fields and each count.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	rounds := 1
+	rounds, checks := 1, "40"
 	if storetest.Long() {
-		rounds = 20
+		rounds, checks = 20, "100"
+	}
+	if err := flag.Set("rapid.checks", checks); err != nil { // nothing else here uses it
+		t.Fatal(err)
 	}
 	db := openStore(t)
 	for range rounds {

@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -94,8 +95,8 @@ func (s *Store) AddEvent(_ context.Context, event store.Event) (isNew bool, drop
 		return true, 0, nil
 	}
 	event.Attempts, event.Due = 0, event.At
-	s.queue = append(s.queue, &event)
-	slices.SortStableFunc(s.queue, func(a, b *store.Event) int { return a.At.Compare(b.At) })
+	at, _ := slices.BinarySearchFunc(s.queue, &event, func(a, b *store.Event) int { return cmp.Or(a.At.Compare(b.At), -1) })
+	s.queue = slices.Insert(s.queue, at, &event)
 	dropped = max(0, len(s.queue)-store.MaxQueued)
 	s.queue = s.queue[dropped:]
 	return true, dropped, nil

@@ -36,7 +36,7 @@ func (s *Store) AddEvent(ctx context.Context, event store.Event) (isNew bool, dr
 		}
 	}
 	reply, err := s.client.runWithin(ctx, eventAddScript, append([]string{s.knownKey()}, s.queueKeys()...), []string{
-		event.ID, decimal(knownUntil(&event)), row, decimal(event.At.UnixMicro()), decimal(store.MaxQueued),
+		event.ID, decimal(knownUntil(&event)), row, decimal(event.At.UnixMicro()), decimal(int64(s.maxQueued)),
 	})
 	if err != nil {
 		return false, 0, err

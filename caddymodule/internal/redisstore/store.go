@@ -33,6 +33,8 @@ type Store struct {
 	seen   *lru.Cache[seenKey, *seen]
 	recent *recent
 	seed   maphash.Seed
+	// maxQueued is store.MaxQueued, except in tests.
+	maxQueued int
 	// epochs change when this gate changes an account. A cached grant of
 	// an older epoch is not used.
 	epochs [epochs]atomic.Uint64
@@ -54,7 +56,7 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{client: c, prefix: o.Prefix, seed: maphash.MakeSeed()}
+	s := &Store{client: c, prefix: o.Prefix, seed: maphash.MakeSeed(), maxQueued: store.MaxQueued}
 	s.grants = newCache[token.Hash, cachedGrant](maxGrants)
 	s.seen = newCache[seenKey, *seen](maxSeen)
 	s.recent = newRecent(s)

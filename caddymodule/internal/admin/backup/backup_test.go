@@ -212,11 +212,15 @@ func TestDamagedFiles(t *testing.T) {
 	t.Parallel()
 	want, intact := sample(t)
 	path := filepath.Join(t.TempDir(), "backup")
-	step := max(1, len(intact)/100)
+	ends, samples := 24, 40
+	if storetest.Long() {
+		ends, samples = 64, 400
+	}
+	step := max(1, len(intact)/samples)
 	positions := func(yield func(int) bool) {
 		for n := range intact {
 			// All of both ends, and a sample between.
-			if (n < 64 || n >= len(intact)-64 || n%step == 0) && !yield(n) {
+			if (n < ends || n >= len(intact)-ends || n%step == 0) && !yield(n) {
 				return
 			}
 		}
