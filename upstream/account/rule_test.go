@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 )
 
 func TestPasswordRules(t *testing.T) {
@@ -65,7 +67,11 @@ func TestPasswordRules(t *testing.T) {
 // The passwords that xcaddy.sh and the command line generate are allowed.
 func TestGeneratedPasswords(t *testing.T) {
 	t.Parallel()
-	for range 200 {
+	rounds := 20
+	if storetest.Long() {
+		rounds = 200
+	}
+	for range rounds {
 		digits := make([]byte, 10)
 		_, _ = rand.Read(digits)
 		for _, password := range []string{NewPassword(), hex.EncodeToString(digits)} {

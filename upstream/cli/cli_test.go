@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store/storetest"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
 
@@ -26,9 +28,15 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"upstream": func() { os.Exit(Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }})
 }
 
-// Each script runs against a gate of its own.
+// Each script runs against a gate of its own. The program is built as it
+// ships. With test --long it is the test itself, with its race detector, which
+// takes many times as long to start.
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	var program string
+	if !storetest.Long() {
+		program = build(t)
+	}
 	files, err := filepath.Glob("testdata/script/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
@@ -36,12 +44,25 @@ func TestScripts(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
-			runScript(t, file)
+			runScript(t, file, program)
 		})
 	}
 }
 
-// runScript runs one script with these further commands:
+// build builds the program, and returns its directory.
+func build(t *testing.T) string {
+	t.Helper()
+	directory := t.TempDir()
+	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(directory, "upstream"), "..")
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("building: %v\n%s", err, out)
+	}
+	return directory
+}
+
+// runScript runs one script with the program in a directory, or the test if
+// there is none, and with these further commands:
 //
 //	gate stop                       nothing listens at the control address
 //	gate fail, gate mend            the gate fails from now on, or no longer
@@ -50,12 +71,17 @@ func TestScripts(t *testing.T) {
 //	await URL [TEXT]                waits until the URL answers 200, with a text
 //	[!] post URL FILE STATUS        posts a JSON file as the gate of
 //	                                rates.example does and prints the answer
-func runScript(t *testing.T, file string) {
+func runScript(t *testing.T, file, program string) {
 	gate := gatetest.Start(t)
 	testscript.Run(t, testscript.Params{
 		Files: []string{file},
 		Setup: func(env *testscript.Env) error {
 			listen, err := freeAddress()
+			if program != "" {
+				env.Setenv("PATH", program+string(filepath.ListSeparator)+env.Getenv("PATH"))
+			}
+			// Else each command with the race detector ends a second later.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			env.Setenv("TOLLGATE_CONTROL", gate.Address)
 			env.Setenv("TOLLGATE_SECRET", gatetest.Secret)
 			env.Setenv("TOLLGATE_DATA", filepath.Join(env.WorkDir, "data"))
@@ -116,7 +142,7 @@ func freeAddress() (string, error) {
 }
 
 func await(ts *testscript.TestScript, _ bool, args []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for ctx.Err() == nil {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, args[0], nil)
