@@ -129,47 +129,7 @@ func TestAudience(t *testing.T) {
 	}
 }
 
-// BenchmarkSign is what the first call of a key in a minute costs, and
-// every call of a key that finds no room in the cache.
-func BenchmarkSign(b *testing.B) {
-	s := newSigner(b, secret)
-	for i := 0; b.Loop(); i++ {
-		s.Call([32]byte{}, "api.example.com", ada, noon.Add(time.Duration(i)*time.Minute))
-	}
-}
-
 func id(n int) [32]byte { return sha256.Sum256(fmt.Append(nil, n)) }
 
 // manyCallers have room in the cache.
 const manyCallers = 10_000
-
-// BenchmarkKept is what all others cost, with a full cache.
-func BenchmarkKept(b *testing.B) {
-	s := newSigner(b, secret)
-	callers := make([]Caller, manyCallers)
-	for i := range callers {
-		callers[i] = Caller{Account: fmt.Sprint("acc_", i), Plan: "starter", Key: fmt.Sprint("key_", i), Abilities: "convert"}
-		s.Call(id(i), "api.example.com", callers[i], noon)
-	}
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		s.Call(id(i*7919%manyCallers), "api.example.com", callers[i*7919%manyCallers], noon)
-	}
-}
-
-// BenchmarkVerify is what a service pays: for an assertion that is new to
-// it, and for one that it has verified before.
-func BenchmarkVerify(b *testing.B) {
-	text := newSigner(b, secret).Call([32]byte{}, "api.example.com", ada, noon)
-	for name, most := range map[string]int{"new": 0, "again": maxCached} {
-		b.Run(name, func(b *testing.B) {
-			v := newVerifier(b, noon)
-			v.verified = newCache[string, Claims](most)
-			for b.Loop() {
-				if _, err := v.Verify(text, Call); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

@@ -235,13 +235,3 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkParse(b *testing.B) {
-	text := mustNew(b, token.Key).Reveal()
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, _, err := token.Parse(text); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -59,20 +59,6 @@ func TestSharesOf(t *testing.T) {
 	}
 }
 
-// The inlined functions of a location are on the stack as well, the
-// innermost first.
-func TestInlined(t *testing.T) {
-	t.Parallel()
-	line := func(name string) profile.Line { return profile.Line{Function: &profile.Function{Name: name}} }
-	p := &profile.Profile{Sample: []*profile.Sample{{
-		Value:    []int64{3},
-		Location: []*profile.Location{{Line: []profile.Line{line("a"), line(apiPackage + "b")}}, {}, {Line: []profile.Line{{}}}},
-	}}}
-	if got, err := sharesOf(p); err != nil || got != (shares{api: 1, upstream: 1}) {
-		t.Errorf("got %+v, %v", got, err)
-	}
-}
-
 // A profile under load has samples of the gate and none of an upstream that
 // is not in its process.
 func TestProfileUnderLoad(t *testing.T) {

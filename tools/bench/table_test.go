@@ -33,24 +33,3 @@ func TestResult(t *testing.T) {
 		})
 	}
 }
-
-func TestTable(t *testing.T) {
-	t.Parallel()
-	var out strings.Builder
-	err := printTable(&out, []row{
-		{what: "rate", target: atLeast(0.95), unit: asRatio, measured: values{0.97, 0.99, 0.96}, noise: values{1.01, 1, 0.98}, expected: 1},
-		{what: "handler", target: atMost(600), unit: asNanos, measured: values{500, 520}},
-		{what: "start", unit: asSecs, measured: values{1.5e9}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := `what      target     measured                  noise (A/A)               result
-rate      ≥ 0.950    0.970 (0.960 … 0.990)     1.000 (0.980 … 1.010)     reached
-handler   ≤ 600 ns   510 ns (500 ns … 520 ns)  ± 10 ns                   reached
-start     none       1.50 s                    one run                   no target
-`
-	if got := strings.Join(strings.Fields(out.String()), " "); got != strings.Join(strings.Fields(want), " ") {
-		t.Errorf("got\n%s\nwant (spaces may differ)\n%s", out.String(), want)
-	}
-}

@@ -33,20 +33,6 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-func TestSpreadAndDeviation(t *testing.T) {
-	t.Parallel()
-	v := values{0.9, 1.3, 1}
-	if got := v.spread(); math.Abs(got-0.2) > 1e-9 {
-		t.Errorf("the spread is %v, want 0.2", got)
-	}
-	if got := v.deviation(1); math.Abs(got-0.1) > 1e-9 {
-		t.Errorf("the deviation from 1 is %v, want 0.1", got)
-	}
-	if got := (values{7}).spread(); got != 0 {
-		t.Errorf("the spread of one is %v", got)
-	}
-}
-
 func TestPairs(t *testing.T) {
 	t.Parallel()
 	a, b := values{6, 9, 1}, values{2, 3}
