@@ -3,7 +3,6 @@ package main
 import (
 	"math"
 	"testing"
-	"time"
 
 	"github.com/google/pprof/profile"
 )
@@ -56,28 +55,5 @@ func TestSharesOf(t *testing.T) {
 	}
 	if got, err := sharesOf(profileOf(nil)); err == nil || math.IsNaN(got.api) {
 		t.Errorf("no samples: got %+v, %v, want an error", got, err)
-	}
-}
-
-// A profile under load has samples of the gate and none of an upstream that
-// is not in its process.
-func TestProfileUnderLoad(t *testing.T) {
-	t.Parallel()
-	b := built(t)
-	upstream, err := b.startUpstream(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := b.startGate(t.Context(), "sync off", proxyTo(upstream))
-	if err != nil {
-		t.Fatal(err)
-	}
-	generator, err := newGenerator(b.dir, g.ample, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &side{server: g.server, generator: generator}
-	if got, err := s.loadProfiled(t.Context(), time.Second); err != nil || got.api != 0 || got.upstream != 0 {
-		t.Errorf("got %+v, %v", got, err)
 	}
 }

@@ -32,14 +32,3 @@ func TestMedian(t *testing.T) {
 		t.Errorf("the median of nothing is %v", got)
 	}
 }
-
-func TestPairs(t *testing.T) {
-	t.Parallel()
-	a, b := values{6, 9, 1}, values{2, 3}
-	if got, want := ratios(a, b), (values{3, 3}); !slices.Equal(got, want) {
-		t.Errorf("ratios: got %v, want %v", got, want)
-	}
-	if got, want := differences(a, b), (values{4, 6}); !slices.Equal(got, want) {
-		t.Errorf("differences: got %v, want %v", got, want)
-	}
-}
