@@ -80,8 +80,9 @@ func TestPages(t *testing.T) {
 		redis  bool
 	}{
 		{
-			name:  "README.md",
-			edit:  []string{"git clone https://github.com/caddy-tollgate/tollgate && cd tollgate && ./xcaddy.sh run\n", ""}, // TestRun
+			name: "README.md",
+			edit: []string{"git clone https://github.com/caddy-tollgate/tollgate && cd tollgate && ./xcaddy.sh run\n", "", // TestRun
+				"go tool xcaddy build", "xcaddy build"},
 			after: "built/caddy list-modules",
 			wants: []string{"acc_1    team", "Token      tgk_", "tollgate.stores.badger", "tollgate.stores.redis"},
 		},
