@@ -38,7 +38,7 @@ build() {
 	caddy=$(go list -m -f '{{.Version}}' github.com/caddyserver/caddy/v2)
 	go mod download
 	mkdir -p "$bin"
-	GOPROXY="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)" GONOSUMDB='*' GOFLAGS=-buildvcs=false XCADDY_PRINT_VERSION=0 \
+	GOPROXY="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)" GONOSUMDB='*' GOFLAGS='-buildvcs=false -trimpath' XCADDY_PRINT_VERSION=0 \
 		CGO_ENABLED=0 go tool xcaddy build "$caddy" --with "$module/caddymodule" --with "$module/caddymodule/redis" --with "$module/upstream/caddyupstream" \
 		--replace "$module=." --output "$bin/caddy" >"$bin/build.log" 2>&1 || {
 		cat "$bin/build.log" >&2
@@ -118,7 +118,7 @@ run() {
 	[ "$upstream" = bin/upstream ] || listener=
 	TOLLGATE_SIGNUP=${TOLLGATE_SIGNUP:-off}
 	mkdir -p bin
-	go run ./tools/ports "TOLLGATE_ADDRESS=$TOLLGATE_ADDRESS" "TOLLGATE_CONTROL=$TOLLGATE_CONTROL" "TOLLGATE_UPSTREAM=$listener" \
+	CGO_ENABLED=0 go run -trimpath ./tools/ports "TOLLGATE_ADDRESS=$TOLLGATE_ADDRESS" "TOLLGATE_CONTROL=$TOLLGATE_CONTROL" "TOLLGATE_UPSTREAM=$listener" \
 		"CADDY_ADMIN=${CADDY_ADMIN-localhost:2019}" 2>bin/ports.log || {
 		grep -v '^exit status ' bin/ports.log >&2
 		exit 1

@@ -163,7 +163,7 @@ xcaddy() {
 	mkdir -p built
 	out=$PWD/built/caddy
 	modules=file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)
-	(cd "$ROOT" && GOPROXY=$modules GONOSUMDB='*' CGO_ENABLED=0 GOFLAGS=-buildvcs=false go tool xcaddy "$@" --output "$out") >xcaddy.log 2>&1 || {
+	(cd "$ROOT" && GOPROXY=$modules GONOSUMDB='*' CGO_ENABLED=0 GOFLAGS='-buildvcs=false -trimpath' go tool xcaddy "$@" --output "$out") >xcaddy.log 2>&1 || {
 		cat xcaddy.log
 		return 1
 	}

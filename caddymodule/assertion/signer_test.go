@@ -1,7 +1,6 @@
 package assertion
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"strings"
@@ -128,8 +127,3 @@ func TestAudience(t *testing.T) {
 		}
 	}
 }
-
-func id(n int) [32]byte { return sha256.Sum256(fmt.Append(nil, n)) }
-
-// manyCallers have room in the cache.
-const manyCallers = 10_000
