@@ -132,9 +132,11 @@ func TestRetriedIsNoError(t *testing.T) {
 			r := report.NewRefused(report.Options{Store: s, Dropped: func(int64) {}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			s.fails.Store(true)
 			r.Add(store.Refused{Day: 1, Account: "acc_1", Code: "quota_exceeded", Calls: 1})
-			time.Sleep(2 * report.Every)
+			time.Sleep(2*report.Every + 1)
+			synctest.Wait() // no attempt is in progress
 			s.fails.Store(lost)
 			r.Close()
+			synctest.Wait()
 			if !strings.Contains(log.String(), "level=WARN") || strings.Contains(log.String(), "level=ERROR") != lost {
 				t.Errorf("lost is %v:\n%s", lost, &log)
 			}
