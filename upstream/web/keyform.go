@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
@@ -367,45 +366,3 @@ func (f *keyForm) addresses() []string {
 const scopeAll = "all"
 
 const choosePermission = "Choose at least one endpoint."
-
-// refuse keeps the first problem.
-func (f *keyForm) refuse(field, problem string) {
-	if f.Problem == "" {
-		f.Field, f.Problem = field, problem
-	}
-}
-
-// refused tells whether an error is a refusal of the gate that is about a
-// field.
-func (f *keyForm) refused(err error) bool {
-	refused := refusal(err)
-	if refused == nil {
-		return false
-	}
-	f.Field, f.Problem = keyProblem(refused)
-	return f.Problem != ""
-}
-
-// keyProblem returns the field that the gate refuses and the text for it. The
-// text is empty for a refusal that our forms cannot cause.
-func keyProblem(refused *apierror.Error) (field, problem string) {
-	switch refused.Code {
-	case "invalid_name":
-		return "name", "Give the key a name of 1 to 64 characters, all of them visible."
-	case "name_taken":
-		return "name", "You have a key with this name. Choose another name, or rotate or revoke that key."
-	case "key_replaced", "invalid_expiry":
-		return "expires", refused.Message
-	case "too_many_keys":
-		return "name", "You have 100 keys, the maximum. Revoke a key first."
-	case "not_entitled":
-		return "abilities", "Your plan does not have all of these endpoints. Choose again."
-	case "plan_required":
-		return "name", "Your plan has no access to the API yet."
-	case "invalid_address":
-		return "addresses", refused.Message
-	case "unknown_endpoint", "invalid_limit":
-		return "limits", refused.Message
-	}
-	return "", ""
-}

@@ -227,11 +227,11 @@ func TestUsageOfUnknownAccount(t *testing.T) {
 	})
 	server := httptest.NewServer(gate.Handler())
 	t.Cleanup(server.Close)
-	knowsNobody, err := client.New(server.URL, controltest.Secret)
+	emptyGate, err := client.New(server.URL, controltest.Secret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, func(c *web.Config) { c.Gate = knowsNobody })
+	w := newWorld(t, func(c *web.Config) { c.Gate = emptyGate })
 	w.add("ada@example.com", "starter")
 	got := w.person().signIn("ada@example.com").get("/usage")
 	got.has(t, http.StatusOK, "plan <strong>free</strong>", "<strong>0</strong> of 40 used", "<strong>40</strong> left",
