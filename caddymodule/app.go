@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/control"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/header"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -151,7 +152,7 @@ func (a *App) check(written bool) (*policy.Policy, error) {
 	if a.Errors != "" && a.Errors != "json" && a.Errors != errorsPass {
 		errs = append(errs, mistake("errors", "invalid value %q: use json or pass", a.Errors))
 	}
-	if name := http.CanonicalHeaderKey(a.TokenHeader); gate.Removes(name) {
+	if name := http.CanonicalHeaderKey(a.TokenHeader); header.IsForbidden(name) {
 		errs = append(errs, mistake("token_header", "the gate removes the header %s from requests: use another one, such as X-Api-Key", name))
 	}
 	return p, errors.Join(errs...)

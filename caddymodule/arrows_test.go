@@ -16,14 +16,14 @@ import (
 func TestArrows(t *testing.T) {
 	t.Parallel()
 	const caddy, huma, badger, redis = "github.com/caddyserver/...", "github.com/danielgtaylor/huma/...", "github.com/dgraph-io/...", "github.com/redis/..."
-	gate := []string{"caddymodule/internal/gate", "caddymodule/internal/policy", "caddymodule/internal/route"}
+	gate := []string{"caddymodule/internal/gate/...", "caddymodule/internal/policy", "caddymodule/internal/route"}
 	dependencies := list(t, "Deps")
 	for _, test := range []struct {
 		packages []string
 		without  []string
 	}{
 		{ // the way of one request
-			[]string{"caddymodule/internal/gate", "caddymodule/internal/route", "caddymodule/token", "caddymodule/calendar", "caddymodule/internal/policy", "caddymodule/login", "caddymodule/internal/usage"},
+			[]string{"caddymodule/internal/gate/...", "caddymodule/internal/route", "caddymodule/token", "caddymodule/calendar", "caddymodule/internal/policy", "caddymodule/login", "caddymodule/internal/usage"},
 			[]string{caddy, huma, badger, redis, "caddymodule", "caddymodule/internal/admin/control", "caddymodule/control/client", "caddymodule/control/cli", "caddymodule/internal/badgerstore/...", "caddymodule/internal/redisstore/..."},
 		},
 		{ // the contract of a store
@@ -44,7 +44,7 @@ func TestArrows(t *testing.T) {
 		},
 		{
 			[]string{"caddymodule/internal/admin/control"},
-			[]string{caddy, badger, redis, "caddymodule", "caddymodule/internal/gate", "caddymodule/control/client", "caddymodule/control/cli", "caddymodule/internal/badgerstore/...", "caddymodule/internal/redisstore/..."},
+			[]string{caddy, badger, redis, "caddymodule", "caddymodule/internal/gate/...", "caddymodule/control/client", "caddymodule/control/cli", "caddymodule/internal/badgerstore/...", "caddymodule/internal/redisstore/..."},
 		},
 		{ // what services, clients and the gate share
 			[]string{"caddymodule/apierror", "caddymodule/assertion", "caddymodule/outage", "caddymodule/misuse", "caddymodule/control/api"},

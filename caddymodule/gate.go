@@ -3,13 +3,12 @@ package caddymodule
 import (
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
 )
 
 // Gate is the handler in front of an API. It checks path, token, plan and
@@ -44,15 +43,15 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.
 	if err == nil {
 		return nil
 	}
-	var refusal *gate.Refusal
-	if errors.As(err, &refusal) {
-		return caddyhttp.HandlerError{StatusCode: refusal.Status, Err: refusal}
+	var f *refusal.Refusal
+	if errors.As(err, &f) {
+		return caddyhttp.HandlerError{StatusCode: f.Status, Err: f}
 	}
 	return err
 }
 
 // server implements gate.Server with Caddy.
-type server struct{ meter *meter }
+type server struct{ *meter }
 
 // Target implements gate.Server. Caddy keeps the original request, which
 // rewrites in front of the gate do not change.
@@ -132,17 +131,6 @@ func (server) RemoveQuery(r *http.Request) {
 		original.URL.RawQuery = ""
 	}
 }
-
-// Count implements gate.Server.
-func (s server) Count(endpoint *policy.Endpoint, outcome gate.Outcome) {
-	s.meter.count(endpoint, outcome)
-}
-
-// CountLogin implements gate.Server.
-func (s server) CountLogin(outcome gate.LoginOutcome) { s.meter.countLogin(outcome) }
-
-// Decided implements gate.Server.
-func (s server) Decided(took time.Duration) { s.meter.decided(took) }
 
 // Interface guards.
 var (

@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/outcome"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 )
 
@@ -60,9 +60,9 @@ func Committed(took time.Duration, calls int) {
 
 // meter counts what one gate decides. It resolves the labels once.
 type meter struct {
-	none      [gate.Outcomes]prometheus.Counter
-	endpoints [][gate.Outcomes]prometheus.Counter // by Endpoint.Index
-	logins    [gate.LoginOutcomes]prometheus.Counter
+	none      [outcome.Calls]prometheus.Counter
+	endpoints [][outcome.Calls]prometheus.Counter // by Endpoint.Index
+	logins    [outcome.Logins]prometheus.Counter
 }
 
 func newMeter(ctx caddy.Context, p *policy.Policy) (*meter, error) {
@@ -74,16 +74,16 @@ func newMeter(ctx caddy.Context, p *policy.Policy) (*meter, error) {
 			return nil, err
 		}
 	}
-	m := &meter{endpoints: make([][gate.Outcomes]prometheus.Counter, len(p.Endpoints))}
-	for o := range gate.Outcomes {
-		label := gate.Outcome(o).String()
+	m := &meter{endpoints: make([][outcome.Calls]prometheus.Counter, len(p.Endpoints))}
+	for o := range outcome.Calls {
+		label := outcome.Call(o).String()
 		m.none[o] = requests.WithLabelValues("", string(p.Mode), label)
 		for i, e := range p.Endpoints {
 			m.endpoints[i][o] = requests.WithLabelValues(e.Name, string(p.Mode), label)
 		}
 	}
-	for o := range gate.LoginOutcomes {
-		m.logins[o] = logins.WithLabelValues(gate.LoginOutcome(o).String())
+	for o := range outcome.Logins {
+		m.logins[o] = logins.WithLabelValues(outcome.Login(o).String())
 	}
 	for _, outcome := range []string{"delivered", "failed", "expired", "dropped"} {
 		deliveries.WithLabelValues(outcome)
@@ -91,14 +91,17 @@ func newMeter(ctx caddy.Context, p *policy.Policy) (*meter, error) {
 	return m, nil
 }
 
-func (m *meter) count(endpoint *policy.Endpoint, outcome gate.Outcome) {
+// Count implements gate.Server.
+func (m *meter) Count(endpoint *policy.Endpoint, result outcome.Call) {
 	if endpoint == nil {
-		m.none[outcome].Inc()
+		m.none[result].Inc()
 		return
 	}
-	m.endpoints[endpoint.Index][outcome].Inc()
+	m.endpoints[endpoint.Index][result].Inc()
 }
 
-func (m *meter) countLogin(outcome gate.LoginOutcome) { m.logins[outcome].Inc() }
+// CountLogin implements gate.Server.
+func (m *meter) CountLogin(result outcome.Login) { m.logins[result].Inc() }
 
-func (*meter) decided(took time.Duration) { decisionSeconds.Observe(took.Seconds()) }
+// Decided implements gate.Server.
+func (*meter) Decided(took time.Duration) { decisionSeconds.Observe(took.Seconds()) }

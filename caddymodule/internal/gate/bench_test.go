@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore/ledger"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/outcome"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -55,8 +56,8 @@ func (plain) Passed(*http.Request) bool             { return false }
 func (plain) Status(error) int                      { return http.StatusBadGateway }
 func (plain) Proxied(*http.Request) bool            { return true }
 func (plain) RemoveQuery(*http.Request)             {}
-func (plain) Count(*policy.Endpoint, gate.Outcome)  {}
-func (plain) CountLogin(gate.LoginOutcome)          {}
+func (plain) Count(*policy.Endpoint, outcome.Call)  {}
+func (plain) CountLogin(outcome.Login)              {}
 func (plain) Decided(time.Duration)                 {}
 
 func (plain) Refused(string, *policy.Endpoint, string) {}

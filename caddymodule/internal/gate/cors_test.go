@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 )
 
@@ -222,8 +222,8 @@ func TestPassedErrorsAreShared(t *testing.T) {
 	}
 	for _, headers := range [][]string{{origin}, {origin, "Authorization: Bearer " + bearer}} {
 		answer, err := w.ask("GET", convert, "", headers...)
-		var refusal *gate.Refusal
-		if err == nil || errors.As(err, &refusal) != (len(headers) == 1) {
+		var refused *refusal.Refusal
+		if err == nil || errors.As(err, &refused) != (len(headers) == 1) {
 			t.Errorf("got the error %v", err)
 		}
 		if h := answer.Header(); h.Get("Access-Control-Allow-Origin") != page || !varies(h, "Origin") {

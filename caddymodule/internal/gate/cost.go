@@ -5,13 +5,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/request"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 )
 
@@ -19,73 +20,61 @@ import (
 // Parsers have different limits.
 const maxNesting = 64
 
-var refuseCostType = fixed(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send the request body as application/json in UTF-8, without Content-Encoding.", Malformed)
-
-// price finds the cost of the call. It reads a body only if each limit has
-// room for at least 1.
-func (c *Call) price() *Refusal {
-	c.cost = c.endpoint.Cost
-	if c.endpoint.CostMember != "" {
-		c.cost = 1
-		if refusal := c.look(); refusal != nil {
-			return refusal
-		}
-		cost, refusal := bodyCost(c.request, c.endpoint)
-		if refusal != nil && !c.shadow {
-			return refusal
-		}
-		if again := c.restart(); refusal == nil || c.unsure {
-			refusal = again
-		}
-		if refusal != nil {
-			return refusal
-		}
-		c.cost = cost
+// readCost finds the cost of the call in its body. It reads the body only if
+// each limit has room for at least 1. Then the call begins now, and token,
+// address and plan are checked again: a client can send a body as slowly as it
+// likes. Without this, it could save up calls of a pace and make them at once,
+// or with a revoked key.
+func (c *Call) readCost() *refusal.Refusal {
+	c.cost = 1
+	if err := c.readRooms(); err != nil {
+		return c.gate.storeFailed(err, c.logAttrs()...)
 	}
-	return c.checkCost()
-}
-
-// restart makes the call begin now, and checks token, address and plan again. A
-// client can send a body as slowly as it likes. Without this, it could save up
-// calls of a pace and make them at once, or with a revoked key.
-func (c *Call) restart() *Refusal {
-	refusal := c.renew(false)
-	if refusal == nil {
-		refusal = c.checkAddress()
+	if !c.fits() {
+		return c.exceeded()
 	}
-	if refusal == nil {
-		refusal = c.entitle(c.request)
+	if c.bodyCost > 0 {
+		c.cost = c.bodyCost
+		return nil
 	}
-	return refusal
+	cost, fault := bodyCost(c.request, c.endpoint)
+	f := c.renew(false)
+	if f == nil {
+		f = c.checkAddress()
+	}
+	if f == nil {
+		f = c.entitle()
+	}
+	if fault != nil && !c.unconfirmed {
+		return fault
+	}
+	c.cost = cost
+	return f
 }
 
 // bodyCost reads the cost from the body of a request, and restores the body.
-func bodyCost(r *http.Request, e *policy.Endpoint) (int64, *Refusal) {
+func bodyCost(r *http.Request, e *policy.Endpoint) (int64, *refusal.Refusal) {
 	if !apierror.IsJSON(r.Header) {
-		return 0, refuseCostType
+		return 0, refusal.CostType
 	}
 	if r.ContentLength > e.CostBody {
-		return 0, longCostBody(e)
+		return 0, refusal.CostBodySize(e.Name, e.CostBody)
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, e.CostBody+1))
-	if err != nil || int64(len(body)) > e.CostBody {
-		r.Body = &partBody{ReadCloser: r.Body, read: body, err: err}
-		if err != nil {
-			return 0, readFault(err)
-		}
-		return 0, longCostBody(e)
+	if err != nil {
+		request.Unread(r, body, err)
+		return 0, request.BodyFault(err)
 	}
-	r.Body = newReadBody(body)
+	if int64(len(body)) > e.CostBody {
+		request.Unread(r, body, nil)
+		return 0, refusal.CostBodySize(e.Name, e.CostBody)
+	}
+	r.Body = request.Buffer(body)
 	cost, err := elements(body, e.CostMember)
 	if err != nil {
-		return 0, fixed(http.StatusBadRequest, "invalid_request", "The body must be one JSON object with the array "+strconv.Quote(e.CostMember)+
-			", without duplicate names, names that differ in case only, invalid UTF-8, and more than "+strconv.Itoa(maxNesting)+" levels of objects and arrays.", Malformed)
+		return 0, refusal.CostBody(e.CostMember, maxNesting)
 	}
 	return max(1, cost), nil
-}
-
-func longCostBody(e *policy.Endpoint) *Refusal {
-	return fixed(http.StatusRequestEntityTooLarge, "body_too_large", "The body of a request to "+e.Name+" must have at most "+strconv.FormatInt(e.CostBody, 10)+" bytes.", Malformed)
 }
 
 // lenient removes from a folded name what some parsers ignore: dashes and

@@ -2,7 +2,6 @@ package gate
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/usage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -42,9 +43,9 @@ type Question struct {
 // Serve with the same functions, but reads rooms instead of taking calls.
 type explaining struct {
 	Question
-	call *Call
-	// always tells that mode shadow refuses the request too.
-	always bool
+	gate *Gate
+	// final tells that mode shadow refuses the request too.
+	final bool
 	api.Explanation
 }
 
@@ -55,7 +56,7 @@ func (g *Gate) Explain(ctx context.Context, q Question) (api.Explanation, error)
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	x := &explaining{Question: q}
+	x := &explaining{Question: q, gate: g}
 	x.Request = api.ExplainedRequest{Method: q.Method, Target: q.Target}
 	x.Mode, x.Steps, x.Limits = string(g.Policy.Mode), []api.ExplainedStep{}, []api.ExplainedLimit{}
 	if q.Account != nil {
@@ -64,26 +65,25 @@ func (g *Gate) Explain(ctx context.Context, q Question) (api.Explanation, error)
 	if q.Key != nil {
 		x.Explanation.Key = q.Key.ID
 	}
-	to := g.route(r, r.RequestURI)
-	x.always = to.always
-	refusal := to.refusal
-	if refusal == refuseBadPath || refusal != nil && isTunnel(q.Method) {
-		return x.refused("path", refusal)
+	d := g.route(r, r.RequestURI)
+	x.final = d.final
+	if d.refusal == refusal.BadPath || d.refusal != nil && isTunnel(q.Method) {
+		return x.refused("path", d.refusal)
 	}
 	x.passed("path", "There is one way to read the path.")
 	x.passed("headers", "The gate removes headers that clients must not set.")
 	switch {
-	case refusal != nil:
-		return x.refused("route", refusal)
-	case to.Login:
+	case d.refusal != nil:
+		return x.refused("route", d.refusal)
+	case d.Login:
 		x.passed("route", "A login. It needs no token; the limits of login attempts apply.")
 		return x.admitted("If the limits of login attempts allow it, the request passes to the service. The service checks the password.")
-	case to.Endpoint == nil:
+	case d.Endpoint == nil:
 		x.passed("route", "An open path: no login, no endpoint, and not below a guard.")
 		return x.admitted("The request passes to the service. An open path needs no token.")
 	}
-	x.passed("route", "The endpoint "+to.Endpoint.Name+".")
-	return g.explainCall(r, to.Endpoint, x)
+	x.passed("route", "The endpoint "+d.Endpoint.Name+".")
+	return x.explainCall(r, d.Endpoint)
 }
 
 // read makes the request as a server would read it from a client.
@@ -103,57 +103,104 @@ func isTunnel(method string) bool {
 	return strings.EqualFold(method, http.MethodConnect) || strings.EqualFold(method, http.MethodTrace)
 }
 
-// explainCall is Gate.endpoint for a known key.
-func (g *Gate) explainCall(r *http.Request, e *policy.Endpoint, x *explaining) (api.Explanation, error) {
-	db, err := g.Store()
+// explainCall is Gate.decide for a known key.
+func (x *explaining) explainCall(r *http.Request, e *policy.Endpoint) (api.Explanation, error) {
+	db, err := x.gate.Store()
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	x.always = x.always || e.Usage
-	now := g.Now()
-	if refusal := x.checkToken(g, r, now); refusal != nil {
-		return x.refused("token", refusal)
+	x.final = x.final || e.Usage
+	now := x.gate.Now()
+	if f := x.checkToken(r, e, now); f != nil {
+		return x.refused("token", f)
 	}
 	x.passed("token", "The key is live, and the account is not disabled.")
-	x.call = &Call{
-		entitlement: &g.entitlements[len(g.Policy.Plans)][e.Index], grant: x.grant(g.Policy),
-		store: db, request: r, began: now, path: r.URL.Path,
+	quiet := *x.gate
+	quiet.Server, quiet.Reporter = clientAt{x.gate.Server, x.From}, silent{}
+	c := &Call{
+		entitlement: &quiet.entitlements[len(quiet.Policy.Plans)][e.Index], gate: &quiet, grant: x.grant(quiet.Policy),
+		store: db, request: r, began: now, bodyCost: max(1, x.Cost),
 	}
-	if step, refusal := x.checkKey(); refusal != nil {
-		return x.refused(step, refusal)
+	if f := x.checkAddress(c); f != nil {
+		return x.refused("address", f)
 	}
-	if err := x.readLimits(); err != nil {
+	if f := c.entitle(); f != nil {
+		return x.refused("entitlement", f)
+	}
+	x.passed("entitlement", "The plan has the endpoint, and the key has the ability "+e.Ability+".")
+	if err := x.readLimits(c); err != nil {
 		return api.Explanation{}, err
 	}
-	step, refusal := x.checkLimits()
-	x.showRefusing()
-	if refusal != nil {
-		return x.refused(step, refusal)
+	c.store = roomsRead{db, c.rooms}
+	step, f := "cost", c.price()
+	if f != nil && f.Status == http.StatusTooManyRequests {
+		step = "quota"
 	}
+	if f == nil {
+		x.passed("cost", "The call costs "+strconv.FormatInt(c.cost, 10)+".")
+		step, f = "quota", c.take()
+	}
+	for i := range x.Limits {
+		x.Limits[i].Refuses = x.Limits[i].Remaining < c.cost
+	}
+	if f != nil {
+		return x.refused(step, f)
+	}
+	x.passed("quota", "Each limit has room for the call.")
 	if e.Usage {
 		return x.admitted("The gate answers with the usage of the account.")
 	}
 	return x.admitted("The request passes to the service.")
 }
 
-// checkToken is credentialOf and Store.Grant for a known key.
-func (x *explaining) checkToken(g *Gate, r *http.Request, now time.Time) *Refusal {
-	refusal := checkQuery(r.URL.RawQuery)
-	if x.Question.Account == nil {
-		return cmp.Or(refusal, g.unauthenticated)
-	}
-	grants := !x.Question.Account.Disabled && (x.Question.Key == nil || x.Question.Key.Live(now))
-	switch {
-	case refusal == refuseRequest && (grants || x.always || !x.isShadow()):
-		return refusal
-	case !grants:
-		return refuseInvalidToken
-	}
+// clientAt is a server whose client has this address.
+type clientAt struct {
+	Server
+	from netip.Addr
+}
+
+// Client implements Server.
+func (s clientAt) Client(*http.Request) string { return s.from.String() }
+
+// silent reports nothing.
+type silent struct{ Reporter }
+
+// Reached implements Reporter.
+func (silent) Reached(context.Context, event.Quota) {}
+
+// roomsRead is a store whose rooms were read before. It counts nothing.
+type roomsRead struct {
+	Store
+	rooms []store.Room
+}
+
+// Take implements Store.
+func (s roomsRead) Take(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
+	copy(rooms, s.rooms)
+	return !slices.ContainsFunc(rooms, func(room store.Room) bool { return room.Remaining < call.Cost }), nil
+}
+
+// Rooms implements Store.
+func (s roomsRead) Rooms(_ context.Context, _ store.Call, _ []store.Limit, rooms []store.Room) error {
+	copy(rooms, s.rooms)
 	return nil
 }
 
-// isShadow tells whether the mode is shadow.
-func (x *explaining) isShadow() bool { return x.Mode == string(policy.Shadow) }
+// checkToken is Reader.Read and Store.Grant for a known key.
+func (x *explaining) checkToken(r *http.Request, e *policy.Endpoint, now time.Time) *refusal.Refusal {
+	f := x.gate.credentials.Check(r, x.Question.Account != nil)
+	if x.Question.Account == nil {
+		return f
+	}
+	grants := !x.Question.Account.Disabled && (x.Question.Key == nil || x.Question.Key.Live(now))
+	switch {
+	case f != nil && (grants || x.gate.enforces(e)):
+		return f
+	case !grants:
+		return refusal.InvalidToken
+	}
+	return nil
+}
 
 // grant is what the store returns for the token of the key.
 func (x *explaining) grant(p *policy.Policy) store.Grant {
@@ -170,25 +217,21 @@ func (x *explaining) grant(p *policy.Policy) store.Grant {
 	return grant
 }
 
-// checkKey checks address and entitlement.
-func (x *explaining) checkKey() (step string, refusal *Refusal) {
-	own := x.call.grant.Restriction
+// checkAddress is Call.checkAddress. The address of the client may not be known.
+func (x *explaining) checkAddress(c *Call) *refusal.Refusal {
+	own := c.grant.Restriction
 	switch {
 	case own == nil || len(own.Addresses) == 0:
 		x.passed("address", "The key may be used from any address.")
 	case !x.From.IsValid():
 		x.passed("address", fmt.Sprintf("This depends on the address of the client, which is not given. The key may be used from %s.", list(own.Addresses)))
 	default:
-		if refusal = x.call.checkFrom(x.From.Unmap().WithZone("")); refusal != nil {
-			return "address", refusal
+		if f := c.checkAddress(); f != nil {
+			return f
 		}
 		x.passed("address", "The key may be used from "+x.From.String()+".")
 	}
-	if refusal = x.call.entitle(x.call.request); refusal != nil {
-		return "entitlement", refusal
-	}
-	x.passed("entitlement", "The plan has the endpoint, and the key has the ability "+x.call.endpoint.Ability+".")
-	return "", nil
+	return nil
 }
 
 func list(networks []netip.Prefix) string {
@@ -200,64 +243,24 @@ func list(networks []netip.Prefix) string {
 }
 
 // readLimits reads the room of each limit, and what was used of it.
-func (x *explaining) readLimits() error {
-	c := x.call
+func (x *explaining) readLimits(c *Call) error {
 	if len(c.limits) == 0 {
 		return nil
 	}
-	rooms := c.newRooms()
-	if err := c.store.Rooms(c.request.Context(), c.counted(), c.limits, rooms); err != nil {
+	if err := c.readRooms(); err != nil {
 		return err
 	}
-	c.rooms = rooms
 	used, err := usage.Limits(c.request.Context(), c.gate.Policy, c.store, usage.Query{Account: c.grant.Account, Key: x.Question.Key, Now: c.began}, c.limits)
 	if err != nil {
 		return err
 	}
 	for i, limit := range c.limits {
-		shown := api.ExplainedLimit{
-			Endpoint: limit.Endpoint, Period: limit.Period.String(), Limit: limit.Max, Of: "account",
-			Used: used[i].Used, Remaining: rooms[i].Remaining, ResetsAt: used[i].ResetsAt,
-		}
-		if limit.OfKey {
-			shown.Of = "key"
-		}
-		x.Limits = append(x.Limits, shown)
+		x.Limits = append(x.Limits, api.ExplainedLimit{
+			Endpoint: limit.Endpoint, Period: limit.Period.String(), Limit: limit.Max, Of: refusal.Of(limit),
+			Used: used[i].Used, Remaining: c.rooms[i].Remaining, ResetsAt: used[i].ResetsAt,
+		})
 	}
 	return nil
-}
-
-// checkLimits is price and take. As in price, a call whose body has the cost
-// is refused without its body if no limit has room for 1.
-func (x *explaining) checkLimits() (step string, refusal *Refusal) {
-	c := x.call
-	if c.cost = c.endpoint.Cost; c.endpoint.CostMember != "" {
-		if c.cost = 1; c.exceeds() {
-			return "quota", c.exceeded()
-		}
-		c.cost = max(1, x.Cost)
-	}
-	if refusal := c.checkCost(); refusal != nil {
-		return "cost", refusal
-	}
-	x.passed("cost", "The call costs "+strconv.FormatInt(c.cost, 10)+".")
-	if c.exceeds() {
-		return "quota", c.exceeded()
-	}
-	x.passed("quota", "Each limit has room for the call.")
-	return "", nil
-}
-
-// exceeds tells whether a limit has no room for the cost of the call.
-func (c *Call) exceeds() bool {
-	return slices.ContainsFunc(c.rooms, func(room store.Room) bool { return room.Remaining < c.cost })
-}
-
-// showRefusing marks the limits that have no room for the call.
-func (x *explaining) showRefusing() {
-	for i := range x.Limits {
-		x.Limits[i].Refuses = x.Limits[i].Remaining < x.call.cost
-	}
 }
 
 func (x *explaining) passed(step, message string) {
@@ -270,21 +273,14 @@ func (x *explaining) admitted(message string) (api.Explanation, error) {
 	return x.Explanation, nil
 }
 
-func (x *explaining) refused(step string, f *Refusal) (api.Explanation, error) {
+func (x *explaining) refused(step string, f *refusal.Refusal) (api.Explanation, error) {
 	x.Steps = append(x.Steps, api.ExplainedStep{Step: step, Message: f.Message})
 	x.Status, x.Code, x.Message = &f.Status, &f.Code, f.Message
-	for _, field := range f.header {
-		if field.name != "Retry-After" {
-			continue
-		}
-		seconds, err := strconv.ParseInt(field.value, 10, 64)
-		if err != nil {
-			return api.Explanation{}, fmt.Errorf("reading Retry-After: %w", err)
-		}
-		x.RetryAfter = &seconds
+	if f.RetryAfter > 0 {
+		x.RetryAfter = &f.RetryAfter
 	}
-	if x.isShadow() {
-		if x.Passes = !x.always && f != refuseInvalidToken; x.Passes {
+	if !x.gate.enforces(nil) {
+		if x.Passes = !x.final && f != refusal.InvalidToken; x.Passes {
 			x.Message += " The mode is shadow: the request passes."
 		} else {
 			x.Message += " Mode shadow also refuses the request."

@@ -1,12 +1,13 @@
 // Package gate checks requests: which account calls, may it, has it calls
 // left. It needs net/http and no Caddy.
 //
-// Gate.Serve is the way of one request as a list of steps: path and route,
-// headers, token, grant, the addresses of the key, entitlement, cost, take the
-// cost from all limits, proxy, record, and a refund if no upstream
-// answered. Each step returns what the next one needs, or a Refusal. If the
-// grant was out of date, the steps from the addresses on are repeated.
-// Gate.refuse writes all refusals.
+// This file is the way of one request, from top to bottom. Each step gives the
+// next one what it needs, or a refusal.
+//
+//	request     reads the headers, and makes the request for the service
+//	credential  who calls
+//	answer      completes the headers of answers
+//	refusal     what the gate answers itself
 package gate
 
 import (
@@ -15,145 +16,38 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/answer"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/credential"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/outcome"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/request"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/route"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/usage"
-	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
-	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// Server is the web server that calls the gate. The gate calls its methods
-// on the goroutine of the request.
-type Server interface {
-	// Target returns the request target as the client wrote it.
-	Target(r *http.Request) string
-
-	// Client returns the IP address of the client, by the server's rules
-	// about trusted proxies.
-	Client(r *http.Request) string
-
-	// Identity returns the value of a placeholder of the server, or "". Of a
-	// request that was Identified before, it returns the user of that call:
-	// the gate itself may have set the placeholder.
-	Identity(r *http.Request, placeholder string) string
-
-	// Identified tells the server the account and key of a request, before
-	// the gate checks what they may call. The server may keep the call as
-	// long as the request.
-	Identified(r *http.Request, call *Call)
-
-	// Mark stores in the server's own state of a request, which clients
-	// cannot write, that the gate has passed it. A login has a call
-	// without an account. nil removes the mark.
-	Mark(r *http.Request, call *Call)
-
-	// Passed tells whether a request has the mark.
-	Passed(r *http.Request) bool
-
-	// Status returns the status of the answer to an error of the next
-	// handler.
-	Status(err error) int
-
-	// Proxied tells whether a proxy of the server has chosen a service for a
-	// request.
-	Proxied(r *http.Request) bool
-
-	// RemoveQuery removes the query from what error routes get of a request.
-	RemoveQuery(r *http.Request)
-
-	// Count counts an outcome; endpoint is nil if the request reached none.
-	Count(endpoint *policy.Endpoint, outcome Outcome)
-
-	// CountLogin counts the outcome of a login attempt.
-	CountLogin(outcome LoginOutcome)
-
-	// Decided tells how long the gate took to pass or refuse a metered
-	// request.
-	Decided(took time.Duration)
-}
-
-// Store is what the gate uses of a store. See package store for what the
-// methods promise.
-type Store interface {
-	Grant(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error)
-	Confirm(ctx context.Context, hash token.Hash, now time.Time) (store.Grant, error)
-	GrantAccount(ctx context.Context, account string, fresh bool) (store.Grant, error)
-	Take(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (admitted bool, err error)
-	Rooms(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room) error
-	GiveBack(ctx context.Context, call store.Call) error
-	Record(record store.Record)
-	usage.Source
-}
-
-// Handler answers requests that the gate passes.
-type Handler interface {
-	// ServeHTTP answers a request. An error means that it has not answered,
-	// unless it has begun to write.
-	ServeHTTP(w http.ResponseWriter, r *http.Request) error
-}
-
-// Options configure a Gate. All are required; Guesses only with foreign keys,
-// and Enrol only with identities.
-type Options struct {
-	Policy *policy.Policy
-	// Store returns the store, or why there is none.
-	Store func() (Store, error)
-	// Limiter returns the login limiter, or why there is none.
-	Limiter func() (login.Limiter, error)
-	// Guesses limits unknown foreign tokens.
-	Guesses *login.Guesses
-	// Enrol creates the account of a user on a plan, unless it exists.
-	Enrol func(ctx context.Context, account, user, plan string) error
-	// Assertions proves to the upstream which account calls.
-	Assertions *assertion.Signer
-	// PassErrors returns refusals to the server as errors (a *Refusal),
-	// with their headers set, instead of writing them.
-	PassErrors bool
-	Server     Server
-	Reporter   Reporter
-	Now        func() time.Time
-	// Since returns the time since an instant of Now. It need not read the
-	// date, which takes twice as long as time.Since does.
-	Since  func(time.Time) time.Duration
-	Logger *zap.Logger
-}
-
-// Gate checks requests. It is safe for concurrent use. Besides its options
-// it has only caches.
-type Gate struct {
-	Options
-
-	vary string // the headers that have tokens, separated by ", "
-	// unauthenticated refuses a request without a token.
-	unauthenticated *Refusal
-	// notFound is sent for refuseNotFound.
-	notFound *Refusal
-
-	outages      *outages
-	entitlements [][]entitlement // by Plan.Index and Endpoint.Index; the last are those without a plan
-}
-
-// New returns a gate.
-func New(o Options) *Gate {
-	g := &Gate{Options: o, outages: newOutages(o.Logger, o.Policy.Endpoints)}
-	g.unauthenticated = unauthenticated(o.Policy.TokenHeader)
-	g.notFound = notFound(o.Policy.Docs)
-	g.vary = "Authorization"
-	if name := o.Policy.TokenHeader; name != "" {
-		g.vary += ", " + name
-	}
-	for _, plan := range o.Policy.Plans {
-		g.entitlements = append(g.entitlements, g.entitlementsOf(plan))
-	}
-	g.entitlements = append(g.entitlements, g.entitlementsOf(nil))
-	return g
+// decision is what the gate finds out about a request. An open path has the
+// zero Route and no refusal.
+type decision struct {
+	policy.Route
+	route.Target
+	facts request.Facts
+	began time.Time
+	// call is nil if the account is not known.
+	call *Call
+	// refusal is nil if the request passes.
+	refusal *refusal.Refusal
+	// final tells that mode shadow refuses the request too.
+	final bool
+	// faulty tells that the request has no credential that Reader.Read reads.
+	faulty bool
 }
 
 // Serve takes a request through the gate once: where the gate is twice in
@@ -164,80 +58,66 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 		return next.ServeHTTP(w, r)
 	}
 	began := g.Now()
-	to := g.route(r, g.Server.Target(r))
-	if g.Policy.CORS != nil && g.sharesAnswers(r, to) {
-		a := g.newCORSAnswer(w, r)
-		defer a.begin(0) // the server answers if no handler has
-		if to.refusal != refuseBadPath && g.preflight(a, r) {
+	d := g.route(r, g.Server.Target(r))
+	d.began = began
+	if g.Policy.CORS != nil && g.sharesAnswers(r, &d) {
+		c := answer.NewCORS(w, r, g.Policy)
+		defer c.Begin(0) // the server answers if no handler has
+		if d.refusal != refusal.BadPath && g.preflight(c, r) {
 			return nil
 		}
-		w = a
+		w = c
 	}
-	held := readHeaders(r, to.Route)
-	switch {
-	case to.refusal != nil:
-		g.logRewritten(r, to)
-		if g.isShadow() && !to.always {
-			return g.letPass(w, r, nil, to.refusal, held, next)
-		}
-		return g.refuse(w, r, "", nil, to.refusal)
-	case to.Endpoint != nil:
-		return g.endpoint(w, r, to.Endpoint, held, began, next)
-	case to.Login && isExtendedConnect(r):
-		return g.refuse(w, r, "", nil, refuseUpgrade)
-	case to.Login:
-		return g.login(w, r, to.Strict, held, next)
-	case g.isShadow():
-		return passUnchanged(w, r, held, next)
+	d.facts = request.Read(r, d.Route)
+	if d.refusal == nil && d.Endpoint != nil {
+		g.decide(r, &d)
+		g.Server.Decided(g.Since(began))
 	}
-	return g.open(w, r, held, next)
-}
-
-// destination is what the gate finds in a request target. An open path has the zero
-// Route and no refusal.
-type destination struct {
-	policy.Route
-	route.Target
-	refusal *Refusal
-	always  bool // shadow refuses the request too
+	return g.carryOut(w, r, &d, next)
 }
 
 // route checks the target of a request, as the client wrote it and as it is
 // now, and finds its route. A handler in front of the gate can rewrite the path,
 // and the service can read both spellings. If one of them is closed, the request
 // needs a route.
-func (g *Gate) route(r *http.Request, written string) (to destination) {
-	method, path := methodOf(r), r.URL.Path
+func (g *Gate) route(r *http.Request, written string) (d decision) {
+	method, path, tunnel := r.Method, r.URL.Path, request.IsExtendedConnect(r)
+	if tunnel {
+		method = http.MethodGet
+	}
 	var err error
-	to.Target, err = g.Policy.Guard.CheckTarget(method, written, r.URL)
+	d.Target, err = g.Policy.Guard.CheckTarget(method, written, r.URL)
 	switch {
 	case errors.Is(err, route.ErrBadMethod):
-		to.refusal, to.always = methodNotAllowed(cmp.Or(g.Policy.Routes.Allow(path), anyMethod)), true
-		return to
+		d.refusal, d.final = refusal.MethodNotAllowed(cmp.Or(g.Policy.Routes.Allow(path), anyMethod)), true
+		return d
 	case err != nil:
-		to.refusal, to.always = refuseBadPath, true
-		return to
+		d.refusal, d.final = refusal.BadPath, true
+		return d
 	}
 	var found bool
-	if to.Route, found = g.Policy.Routes.Match(method, path); found {
-		if to.Names != nil { // an open path: the route is a login
-			to.Route, to.refusal, to.always = policy.Route{}, refuseBadPath, true
+	if d.Route, found = g.Policy.Routes.Match(method, path); found {
+		switch {
+		case d.Names != nil: // an open path: the route is a login
+			d.Route, d.refusal, d.final = policy.Route{}, refusal.BadPath, true
+		case d.Login && tunnel:
+			d.refusal, d.final = refusal.Upgrade, true
 		}
-		return to
+		return d
 	}
 	// A login that is no route, for a lenient server or before a rewrite, would
 	// bypass the limits of login attempts.
-	alias := (!to.Closed || g.isShadow()) && g.isLoginAlias(method, path, to.Target)
-	if !to.Closed && !alias {
-		return to
+	d.final = g.isLoginAlias(method, path, d.Target)
+	if !d.Closed && !d.final {
+		return d
 	}
-	to.refusal, to.always = refuseNotFound, alias
-	if !to.Closed {
+	d.refusal = g.notFound
+	if !d.Closed {
 		g.Logger.Debug("refusing a path that a lenient server could serve as a login", zap.String("method", method), zap.String("path", path))
 	} else if allow := g.Policy.Routes.Allow(path); allow != "" {
-		to.refusal = methodNotAllowed(allow)
+		d.refusal = refusal.MethodNotAllowed(allow)
 	}
-	return to
+	return d
 }
 
 // isLoginAlias tells whether a server could serve one of the readings of a path
@@ -250,71 +130,321 @@ func (g *Gate) isLoginAlias(method, path string, read route.Target) bool {
 // anyMethod is the Allow header of a path that is no route.
 const anyMethod = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 
-// endpoint serves a metered request that came at began.
-func (g *Gate) endpoint(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, held headers, began time.Time, next Handler) error {
-	shadow := g.isShadow() && !e.Usage
-	by, fault := g.credentialOf(r, e, held)
-	known := fault == nil
-	if !known && shadow {
-		// An invalid token is refused, also in a request with another fault.
-		by, known = g.knownCredential(r, e, held)
+// decide finds out who calls an endpoint, and whether the call is admitted. If
+// it is, it is counted.
+func (g *Gate) decide(r *http.Request, d *decision) {
+	by, fault := g.credentials.Read(credential.Request{Request: r, Endpoint: d.Endpoint, Facts: d.facts})
+	if fault != nil {
+		d.refusal, d.faulty = fault, true
+		return
 	}
-	if !known {
-		g.Server.Decided(g.Since(began))
-		if shadow {
-			return g.letPass(w, r, e, fault, held, next)
-		}
-		return g.refuse(w, r, "", e, fault)
+	g.identify(r, d, by)
+	if d.refusal == nil {
+		d.refusal = d.call.decide()
 	}
-	c, refusal := g.identify(r, e, by, began)
-	if refusal == nil {
-		refusal = c.decide(fault)
-	}
-	g.Server.Decided(g.Since(began))
-	switch {
-	case refusal == nil:
+	if d.refusal == nil {
 		g.outages.store.Worked()
-		g.Server.Count(e, Admitted)
-	case c == nil && shadow && by.mayBelongToService(refusal):
-		return g.letPass(w, r, e, refusal, held, next)
-	case c == nil:
-		return g.refuse(w, r, "", e, refusal)
-	case !shadow || c.unsure || refusal == refuseInvalidToken:
-		c.recordRefusal(refusal)
-		return g.refuse(w, r, c.grant.Account, e, refusal)
-	default:
-		c.letPass(refusal, &held)
+		g.Server.Count(d.Endpoint, outcome.Admitted)
 	}
-	return c.proxy(w, held, next)
 }
 
-// identify returns the call of a request whose credential the store knows.
-func (g *Gate) identify(r *http.Request, e *policy.Endpoint, by credential, now time.Time) (*Call, *Refusal) {
-	db, err := g.Store()
-	if err != nil {
-		return nil, g.storeFailed(err)
+// maxDecisions is how often a call is decided again because the account
+// changes at the same time.
+const maxDecisions = 20
+
+// steps decide about a call. Each one may refuse it; the last one counts it.
+var steps = [...]func(*Call) *refusal.Refusal{(*Call).checkAddress, (*Call).entitle, (*Call).price, (*Call).take}
+
+// decide takes the steps. If the grant was out of date, or a cached grant would
+// refuse the call, it reads the grant again and takes them again.
+func (c *Call) decide() *refusal.Refusal {
+	for n := 1; ; n++ {
+		var f *refusal.Refusal
+		for i := 0; i < len(steps) && f == nil; i++ {
+			f = steps[i](c)
+		}
+		outdated := f == refusal.Changed || f != nil && c.grant.Cached && f.Status == http.StatusForbidden
+		if !outdated || n == maxDecisions {
+			return f
+		}
+		if f = c.renew(true); f != nil {
+			return f
+		}
 	}
-	grant, refusal := g.find(r, db, &by, now)
-	if refusal != nil {
-		return nil, refusal
-	}
-	c := &Call{
-		entitlement: &g.entitlements[len(g.Policy.Plans)][e.Index], credential: by, grant: grant,
-		store: db, request: r, began: now, path: r.URL.Path, head: r.Method == http.MethodHead && e.Method != http.MethodHead, shadow: g.isShadow() && !e.Usage,
-	}
-	g.Server.Identified(r, c)
-	return c, nil
 }
 
-// storeFailed returns the refusal of a request after an error of the store,
-// and logs the error, with whose request it is, if the store has failed.
-func (g *Gate) storeFailed(err error, whose ...slog.Attr) *Refusal {
+// checkAddress refuses a client whose address the key does not allow.
+func (c *Call) checkAddress() *refusal.Refusal {
+	own := c.grant.Restriction
+	if own == nil || len(own.Addresses) == 0 {
+		return nil
+	}
+	from := c.from()
+	if !slices.ContainsFunc(own.Addresses, func(network netip.Prefix) bool { return network.Contains(from) }) {
+		return refusal.Address(from)
+	}
+	return nil
+}
+
+// entitle checks the account's current plan and the abilities of the token,
+// and finds the limits of the call: those of the plan with the overrides of the
+// account, then those of the key.
+func (c *Call) entitle() (f *refusal.Refusal) {
+	plan := c.gate.Policy.Plan(c.grant.Plan)
 	switch {
-	case errors.Is(err, store.ErrNoGrant):
-		return refuseInvalidToken
-	case errors.Is(err, store.ErrChanged):
-		return refuseChanged
+	case !plan.HasAccess():
+		return refusal.NoPlan
+	case !plan.Lists(c.endpoint):
+		return refusal.NotEntitled
 	}
-	failed(g.outages.store, err, whose...)
-	return refuseUnavailable
+	effective := plan.Effective(c.tokenAbilities(plan))
+	if !effective.Includes(c.endpoint) {
+		return refusal.Scope(c.endpoint.Ability)
+	}
+	c.entitlement, c.abilities = &c.gate.entitlements[plan.Index][c.endpoint.Index], effective.Abilities
+	c.day = c.gate.Policy.Calendar.At(c.began)
+	c.limits = plan.LimitsOf(c.endpoint, c.grant.Overrides, c.began)
+	c.planOnly = len(c.grant.Overrides) == 0
+	if own := c.grant.Restriction; own != nil && len(own.Limits) > 0 {
+		c.planOnly = false
+		c.limits = slices.Clip(c.limits)
+		for _, limit := range own.Limits {
+			if c.endpoint.Covered(limit) {
+				limit.OfKey = true
+				c.limits = append(c.limits, limit)
+			}
+		}
+	}
+	if c.endpoint.Usage {
+		c.history, f = usageDays(c.request)
+	}
+	return f
+}
+
+// price finds the cost of the call, and refuses one that costs more than a limit
+// can ever admit. A limit of 0 refuses each call with 429 instead, whatever the
+// call costs.
+func (c *Call) price() *refusal.Refusal {
+	c.cost = c.endpoint.Cost
+	if c.endpoint.CostMember != "" {
+		if f := c.readCost(); f != nil {
+			return f
+		}
+	}
+	for _, limit := range c.limits {
+		if limit.Max > 0 && limit.Max < c.cost {
+			return refusal.CostAbove(limit, c.cost)
+		}
+	}
+	return nil
+}
+
+// take takes the cost of the call from all limits in one step.
+func (c *Call) take() *refusal.Refusal {
+	rooms := c.newRooms()
+	admitted, err := c.store.Take(c.request.Context(), c.counted(), c.limits, rooms)
+	if err != nil {
+		// Nothing is given back: the call may not be counted.
+		c.rooms = nil
+		return c.gate.storeFailed(err, c.logAttrs()...)
+	}
+	c.rooms = rooms
+	if !admitted {
+		return c.exceeded()
+	}
+	if len(c.gate.Policy.Warn) > 0 {
+		c.warn(false)
+	}
+	return nil
+}
+
+// carryOut refuses a request or passes it on, as it was decided. Here, and
+// nowhere else, the mode shadow makes a difference.
+func (g *Gate) carryOut(w http.ResponseWriter, r *http.Request, d *decision, next Handler) error {
+	enforced := g.enforces(d.Endpoint)
+	if d.refusal != nil {
+		g.logRewritten(r, d)
+		if enforced || !g.passRefused(r, d) {
+			account := ""
+			if d.call != nil {
+				account = d.call.grant.Account
+				d.call.recordRefusal(d.refusal)
+			}
+			return g.refuse(w, r, account, d.Endpoint, d.refusal)
+		}
+	}
+	switch {
+	case d.call != nil:
+		return d.call.proxy(w, d.facts, next)
+	case d.Login:
+		return g.login(w, r, d, next)
+	case enforced:
+		return g.open(w, r, d.facts, next)
+	}
+	return passUnchanged(w, r, d.facts, next)
+}
+
+// proxy passes a call on, and records it when it ends.
+func (c *Call) proxy(w http.ResponseWriter, facts request.Facts, next Handler) (err error) {
+	c.answer.Start(w, c, nil)
+	// Deferred, because a proxy panics if its service breaks off in the
+	// middle of an answer. Before the answer, a panic is a server error.
+	status, panics := http.StatusInternalServerError, true
+	defer func() {
+		if panics && c.request.Context().Err() == nil {
+			logFailure(c.gate.outages.upstream[c.endpoint.Index], errBrokenOff, c.logAttrs()[1:]...)
+		}
+		c.answer.End(status)
+		if err != nil {
+			c.gate.removeSecrets(c.request)
+		}
+		if !c.switched {
+			c.record(c.answer.Status, "")
+		}
+	}()
+	if c.endpoint.Usage {
+		panics = false
+		return c.serveUsage(&c.answer, c.request)
+	}
+	c.forward(facts)
+	err = next.ServeHTTP(&c.answer, &c.forwarded)
+	panics = false
+	c.gate.Server.Mark(c.request, nil) // for the handlers in front of the gate, the call is over
+	if err != nil || c.answer.Body.Fault() != nil {
+		c.gate.unmark(&c.forwarded)
+		if c.answer.Status == 0 {
+			return c.fail(err)
+		}
+	}
+	status = http.StatusOK // as net/http, for a handler that wrote nothing
+	if c.answer.Status != answer.StatusClientGone {
+		c.gate.outages.upstream[c.endpoint.Index].Worked()
+	}
+	return err
+}
+
+// forward makes the request for the service: with the headers that tell which
+// account calls, and without those that the service must not see.
+func (c *Call) forward(facts request.Facts) {
+	facts.Forward(&c.forwarded, c.request)
+	h := c.forwarded.Header
+	// Removed first: a map of up to eight fields is small.
+	c.gate.credentials.Remove(h, c.endpoint)
+	by := assertion.Caller{Account: c.grant.Account, Plan: c.grant.Plan, Key: c.grant.Key, Abilities: c.abilities}
+	c.values.Set(h, "Tollgate-Account", by.Account)
+	c.values.Set(h, "Tollgate-Plan", by.Plan)
+	if by.Key != "" {
+		c.values.Set(h, "Tollgate-Key", by.Key)
+	}
+	c.values.Set(h, "Tollgate-Abilities", by.Abilities)
+	c.values.Set(h, assertion.Header, c.gate.Assertions.Call(c.credential.Hash, c.request.Host, by, c.began))
+	c.gate.Server.Mark(c.request, c)
+	c.answer.Body = request.Watch(&c.forwarded, c.request)
+}
+
+// Answered implements answer.Owner: it completes the headers of the answer.
+func (c *Call) Answered(status int) {
+	if status >= http.StatusInternalServerError && c.gate.Policy.Refund == policy.RefundServerErrors {
+		c.refund()
+	}
+	h := c.answer.Header()
+	vary := c.gate.vary
+	if c.credential.IsIdentity() {
+		// The gate does not know which header has authenticated the user. A
+		// cache that takes Vary: Authorization for a permission to store
+		// private answers would send the answer to requests without it.
+		vary = "*"
+	}
+	answer.KeepPrivate(h, vary, &c.values)
+	// New fields come last: a Go map of eight entries grows at any write, also
+	// to an entry that it has.
+	if len(c.limits) > 0 && c.rooms != nil { // a call that shadow passes may have no rooms
+		c.values.Set(h, "Ratelimit-Policy", c.rateLimitPolicy())
+		c.values.Set(h, "Ratelimit", c.rateLimit())
+	}
+	c.switched = status == http.StatusSwitchingProtocols || status == http.StatusOK && request.IsExtendedConnect(c.request)
+	if c.switched {
+		credential.AnswerProtocol(h, c.request.Header)
+		c.record(status, "") // the connection may stay open for days
+	}
+}
+
+// fail answers for a service that did not answer. An error that the gate has no
+// refusal for goes on to the server.
+//
+// A call whose body is broken or too long stays counted: the service may
+// have worked for it, and a client could repeat it without limit.
+func (c *Call) fail(err error) error {
+	if fault := c.gate.bodyFault(c.answer.Body, err); fault != nil {
+		return c.refuse(&c.answer, fault)
+	}
+	status := c.gate.Server.Status(err)
+	f := refusal.Unanswered(status, false)
+	if c.gate.Policy.Refund != policy.RefundNever && (f != nil || c.isRefusedBehind(status)) {
+		c.refund()
+	}
+	if f != nil {
+		logFailure(c.gate.outages.upstream[c.endpoint.Index], unquoted(err), append(c.logAttrs()[1:], slog.Int("status", status))...)
+		if !c.gate.PassErrors {
+			return c.refuse(&c.answer, f)
+		}
+	}
+	c.answer.Begin(status)
+	return err
+}
+
+// isRefusedBehind tells whether a handler behind the gate, such as a rate limit
+// or a firewall, has refused the call before a service saw it. A 404 can be the
+// answer of a handler that is the service, such as a file server, and a 401 can
+// be a wrong password.
+func (c *Call) isRefusedBehind(status int) bool {
+	return (status == http.StatusForbidden || status == http.StatusTooManyRequests) && !c.gate.Server.Proxied(c.request)
+}
+
+// refund gives the cost of the call back once, also if the client is gone. It
+// does not change paces. A call whose client is gone (499) is not given back:
+// the service has worked for it.
+func (c *Call) refund() {
+	if c.refunded {
+		return
+	}
+	c.refunded = true
+	c.gate.unmark(&c.forwarded)
+	if c.uncounted {
+		return
+	}
+	if err := c.store.GiveBack(context.WithoutCancel(c.request.Context()), c.counted()); err != nil {
+		logFailure(c.gate.outages.refund, err, c.logAttrs()...)
+		return
+	}
+	c.gate.outages.refund.Worked()
+	for i, limit := range c.limits {
+		if !limit.Period.IsPace() {
+			c.rooms[i].Remaining = min(limit.Max, c.rooms[i].Remaining+c.cost)
+		}
+	}
+	c.gate.Server.Count(c.endpoint, outcome.Refunded)
+}
+
+// recordRefusal records a call that the gate refuses, so that the account sees
+// why. It does not record a token that is not valid, nor a failure of the
+// gate.
+func (c *Call) recordRefusal(f *refusal.Refusal) {
+	if f.Status != http.StatusUnauthorized && f.Status < http.StatusInternalServerError {
+		c.record(f.Status, f.Code)
+	}
+}
+
+// record adds the call to the account's recent calls. code is why the gate
+// refused it, empty for an admitted call.
+func (c *Call) record(status int, code string) {
+	method := c.endpoint.Method
+	if c.request.Method == http.MethodHead {
+		method = http.MethodHead
+	}
+	c.store.Record(store.Record{
+		Account: c.grant.Account, Key: c.grant.Key, KeyName: c.grant.KeyName, At: c.began,
+		Endpoint: c.endpoint.Name, Method: method, Path: c.path,
+		Status: status, Code: code, Duration: c.gate.Since(c.began), From: c.from(), Handle: c.grant.Handle,
+	})
 }

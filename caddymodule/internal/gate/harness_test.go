@@ -19,6 +19,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/badgerstore"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/outcome"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
@@ -205,7 +206,7 @@ func (w *world) Proxied(*http.Request) bool { return true }
 
 func (*world) RemoveQuery(*http.Request) {}
 
-func (w *world) Count(endpoint *policy.Endpoint, outcome gate.Outcome) {
+func (w *world) Count(endpoint *policy.Endpoint, outcome outcome.Call) {
 	name := "none"
 	if endpoint != nil {
 		name = endpoint.Name
@@ -215,7 +216,7 @@ func (w *world) Count(endpoint *policy.Endpoint, outcome gate.Outcome) {
 	w.outcomes[name+" "+outcome.String()]++
 }
 
-func (w *world) CountLogin(outcome gate.LoginOutcome) {
+func (w *world) CountLogin(outcome outcome.Login) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.outcomes["login "+outcome.String()]++

@@ -1,14 +1,16 @@
 package gate
 
 import (
-	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -16,153 +18,59 @@ import (
 // entitlement is what a plan gives to an endpoint, with caches of header
 // fields and refusals that most calls have in common.
 type entitlement struct {
-	gate     *Gate
 	endpoint *policy.Endpoint
 	plan     *policy.Plan // nil without one
-	except   string       // the endpoint that limits of all endpoints do not cover
 
 	policy    atomic.Pointer[policyField]
 	exhausted atomic.Pointer[exhaustion]
 }
 
-func (g *Gate) entitlementsOf(plan *policy.Plan) []entitlement {
-	all := make([]entitlement, len(g.Policy.Endpoints))
-	for i, e := range g.Policy.Endpoints {
-		all[i].gate, all[i].endpoint, all[i].plan = g, e, plan
-		if !e.Usage {
-			all[i].except = g.Policy.Except()
-		}
-	}
-	return all
-}
-
-// setLimits finds the limits of the call: those of the plan with the overrides
-// of the account, then those of the key. Without overrides and limits of the
-// key, it uses the list of the plan.
-func (c *Call) setLimits() {
-	c.day = c.gate.Policy.Calendar.At(c.began)
-	c.limits = c.plan.LimitsOf(c.endpoint, c.grant.Overrides, c.began)
-	c.shared = len(c.grant.Overrides) == 0
-	own := c.grant.Restriction
-	if own == nil || len(own.Limits) == 0 {
-		return
-	}
-	c.shared = false
-	c.limits = slices.Clip(c.limits)
-	for _, limit := range own.Limits {
-		if c.endpoint.Covered(limit) {
-			limit.OfKey = true
-			c.limits = append(c.limits, limit)
-		}
-	}
-}
-
 // newRooms returns the memory for the rooms of the call's limits.
 func (c *Call) newRooms() []store.Room {
-	if len(c.limits) > len(c.few) {
+	if len(c.limits) > len(c.roomMemory) {
 		return make([]store.Room, len(c.limits))
 	}
-	return c.few[:len(c.limits)]
+	return c.roomMemory[:len(c.limits)]
 }
 
-// look refuses a call if a limit has no room for its cost. It counts nothing.
-func (c *Call) look() *Refusal {
+// readRooms reads the rooms of the limits, and counts nothing.
+func (c *Call) readRooms() error {
 	rooms := c.newRooms()
 	if err := c.store.Rooms(c.request.Context(), c.counted(), c.limits, rooms); err != nil {
-		return c.gate.storeFailed(err, c.whose()...)
+		return err
 	}
 	c.rooms = rooms
-	if slices.ContainsFunc(rooms, func(room store.Room) bool { return room.Remaining < c.cost }) {
-		return c.refuseExceeded()
-	}
 	return nil
 }
 
-// take takes the cost of the call from all limits in one step.
-func (c *Call) take() *Refusal {
-	rooms := c.newRooms()
-	admitted, err := c.store.Take(c.request.Context(), c.counted(), c.limits, rooms)
-	if err != nil {
-		// Nothing is given back: the call may not be counted.
-		c.rooms = nil
-		return c.gate.storeFailed(err, c.whose()...)
-	}
-	c.rooms = rooms
-	if !admitted {
-		return c.refuseExceeded()
-	}
-	c.warn(false)
-	return nil
+// fits tells whether each limit has room for the cost of the call.
+func (c *Call) fits() bool {
+	return !slices.ContainsFunc(c.rooms, func(room store.Room) bool { return room.Remaining < c.cost })
 }
 
-// counted returns the call as the store counts it.
+// counted returns the call as the store counts it. The decision about it ends
+// with the day, the key or an override, whichever is first.
 func (c *Call) counted() store.Call {
 	call := store.Call{
-		Account: c.grant.Account, Endpoint: c.endpoint.Name, Except: c.except,
-		At: c.began, Day: c.day.Day, Cost: c.cost, Handle: c.grant.Handle, Version: c.grant.Version, Until: c.until(),
+		Account: c.grant.Account, Endpoint: c.endpoint.Name, At: c.began, Day: c.day.Day, Cost: c.cost,
+		Handle: c.grant.Handle, Version: c.grant.Version, Until: c.day.End,
+	}
+	if !c.endpoint.Usage {
+		call.Except = c.gate.except
 	}
 	if own := c.grant.Restriction; own != nil && len(own.Limits) > 0 {
 		call.Key = own.CountsAs
 	}
-	return call
-}
-
-// until returns when the decision about the call ends.
-func (c *Call) until() time.Time {
-	end := c.day.End
-	if key := c.grant.Until; !key.IsZero() && key.Before(end) {
-		end = key
+	if key := c.grant.Until; !key.IsZero() && key.Before(call.Until) {
+		call.Until = key
 	}
 	for i := range c.grant.Overrides {
 		o := &c.grant.Overrides[i]
-		if o.Live(c.began) && !o.ExpiresAt.IsZero() && o.ExpiresAt.Before(end) {
-			end = o.ExpiresAt
+		if o.Live(c.began) && !o.ExpiresAt.IsZero() && o.ExpiresAt.Before(call.Until) {
+			call.Until = o.ExpiresAt
 		}
 	}
-	return end
-}
-
-// refund gives the cost of the call back once, also if the client is gone. It
-// does not change paces.
-func (c *Call) refund() {
-	if c.refunded {
-		return
-	}
-	c.refunded = true
-	c.gate.unmark(&c.forwarded)
-	if c.uncounted {
-		return
-	}
-	if err := c.store.GiveBack(context.WithoutCancel(c.request.Context()), c.counted()); err != nil {
-		failed(c.gate.outages.refund, err, c.whose()...)
-		return
-	}
-	c.gate.outages.refund.Worked()
-	for i, limit := range c.limits {
-		if !limit.Period.IsPace() {
-			c.rooms[i].Remaining = min(limit.Max, c.rooms[i].Remaining+c.cost)
-		}
-	}
-	c.gate.Server.Count(c.endpoint, Refunded)
-}
-
-// lookupLimit returns the number or the remaining calls of one limit, as far as
-// they are known: the account's limit of the endpoint for the day, or the first
-// limit if there is none.
-func (c *Call) lookupLimit(remaining bool) any {
-	switch {
-	case c.plan == nil || remaining && c.rooms == nil:
-		return ""
-	case len(c.limits) == 0:
-		return "unlimited"
-	}
-	i := max(0, slices.IndexFunc(c.limits, func(l store.Limit) bool {
-		return l.Period == store.Day && l.Endpoint == c.endpoint.Name && !l.OfKey
-	}))
-	if remaining {
-		return c.rooms[i].Remaining
-	}
-	return c.limits[i].Max
+	return call
 }
 
 // span returns the day or the month of the call.
@@ -171,6 +79,80 @@ func (c *Call) span(period store.Period) *calendar.Span {
 		return c.gate.Policy.Calendar.Month(c.began)
 	}
 	return c.day
+}
+
+// warn reports the limits of the account that have reached a percentage of
+// the option warn, and those that have refused the call.
+func (c *Call) warn(refused bool) {
+	for i := range c.limits {
+		l := &c.limits[i]
+		if l.OfKey || l.Period.IsPace() {
+			continue
+		}
+		span, used := c.span(l.Period), l.Max-c.rooms[i].Remaining
+		report := func(threshold int) {
+			c.gate.Reporter.Reached(c.request.Context(), event.Quota{
+				Account: c.grant.Account, Plan: c.grant.Plan, Endpoint: l.Endpoint, Period: l.Period,
+				Limit: l.Max, Used: used, Threshold: threshold, Start: span.Start, End: span.End, At: c.began,
+			})
+		}
+		for _, percentage := range c.gate.Policy.Warn {
+			if l.Max == 0 || used*100 < int64(percentage)*l.Max {
+				break // the percentages are ascending
+			}
+			report(percentage)
+		}
+		if refused && c.rooms[i].Remaining < c.cost {
+			report(0)
+		}
+	}
+}
+
+// exhaustion is the cached refusal of a call that costs 1 and has one limit,
+// that of the plan. Within a second, it is the same for all accounts on the
+// plan.
+type exhaustion struct {
+	day     *calendar.Span
+	seconds int64
+	refusal *refusal.Refusal
+}
+
+// exceeded refuses a call that a limit does not admit, and reports the limit.
+func (c *Call) exceeded() *refusal.Refusal {
+	c.warn(true)
+	if !c.planOnly || len(c.limits) != 1 || c.limits[0].Period.IsPace() || c.cost != 1 {
+		return c.longestRefusal()
+	}
+	seconds := c.day.RetryAfter(c.began)
+	last := c.exhausted.Load()
+	if last == nil || last.day != c.day || last.seconds != seconds {
+		last = &exhaustion{c.day, seconds, c.longestRefusal()}
+		c.exhausted.Store(last)
+	}
+	return last.refusal
+}
+
+// longestRefusal returns the refusal for the limit with the longest wait: a
+// client that waits that long is admitted. Of equal waits, the longer period
+// decides, then the account: its limits are before those of the key.
+func (c *Call) longestRefusal() *refusal.Refusal {
+	var longest store.Limit
+	var wait time.Duration
+	for i, limit := range c.limits {
+		if c.rooms[i].Remaining >= c.cost {
+			continue
+		}
+		var w time.Duration
+		if limit.Period.IsPace() {
+			w = limit.Wait(c.rooms[i], c.cost)
+		} else {
+			w = c.span(limit.Period).End.Sub(c.began)
+		}
+		if w > wait || w == wait && limit.Period > longest.Period {
+			longest, wait = limit, w
+		}
+	}
+	return refusal.Exceeded(longest, wait, c.span(longest.Period).End, c.rateLimitPolicy(), strings.Clone(c.rateLimit()))
 }
 
 // policyField is a RateLimit-Policy field. It changes with the length of
@@ -184,7 +166,7 @@ type policyField struct {
 // (draft-ietf-httpapi-ratelimit-headers). It has the number of calls of each
 // limit and the length of its period in seconds.
 func (c *Call) rateLimitPolicy() string {
-	if last := c.policy.Load(); c.shared && last != nil && last.day == c.day {
+	if last := c.policy.Load(); c.planOnly && last != nil && last.day == c.day {
 		return last.value
 	}
 	var b []byte
@@ -197,7 +179,7 @@ func (c *Call) rateLimitPolicy() string {
 		b = strconv.AppendInt(append(b, ";q="...), min(limit.Max, maxInteger), 10)
 		b = strconv.AppendInt(append(b, ";w="...), int64(length/time.Second), 10)
 	}
-	if c.shared {
+	if c.planOnly {
 		c.policy.Store(&policyField{c.day, string(b)})
 	}
 	return string(b)
@@ -208,10 +190,12 @@ func (c *Call) rateLimitPolicy() string {
 // is in the call's own memory, which saves a tenth of the gate's time, and must
 // not change afterwards.
 func (c *Call) rateLimit() string {
-	b := c.text[:0]
+	b := c.restText[:0]
 	for i, limit := range c.limits {
-		full := wholeSeconds(c.rooms[i].Full)
-		if !limit.Period.IsPace() {
+		var full int64
+		if limit.Period.IsPace() {
+			full = refusal.WholeSeconds(c.rooms[i].Full)
+		} else {
 			full = c.span(limit.Period).RetryAfter(c.began)
 		}
 		b = appendItem(b, i, limit)
@@ -229,9 +213,6 @@ func appendItem(b []byte, at int, limit store.Limit) []byte {
 	}
 	return append(policy.AppendLimitName(append(b, '"'), limit), '"')
 }
-
-// wholeSeconds rounds up.
-func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
 // maxInteger is the largest integer of a structured field (RFC 9651,
 // 3.3.1), one below the largest limit.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,6 +15,11 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/answer"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/header"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/outcome"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/request"
 	"github.com/caddy-tollgate/tollgate/caddymodule/login"
 )
 
@@ -28,6 +32,66 @@ var loggingIn = new(Call)
 // IsLogin tells whether the call is a login, which has no account.
 func (c *Call) IsLogin() bool { return c == loggingIn }
 
+// login serves a request that checks a password. The limits of attempts
+// apply before the service sees it, and the service's answer decides
+// whether it counts as a failure.
+//
+// At a strict login, a success counts for the client like a failure.
+func (g *Gate) login(w http.ResponseWriter, r *http.Request, d *decision, next Handler) (err error) {
+	defer func() {
+		if err != nil { // the password is not for an error route
+			g.removeSecrets(r)
+			r.Body, r.ContentLength, r.TransferEncoding = http.NoBody, 0, nil
+		}
+	}()
+	attempt, f := g.reserveAttempt(w, r, d)
+	if f != nil {
+		return g.refuse(w, r, "", nil, f)
+	}
+	forwarded := new(http.Request)
+	d.facts.Forward(forwarded, r)
+	forwarded.Header[assertion.Header] = []string{g.Assertions.Login(r.Host, g.Now())}
+	g.Server.Mark(r, loggingIn)
+	a := new(answer.Writer)
+	a.Start(w, &loginAnswer{w, g, forwarded, attempt}, nil)
+	defer a.End(0) // the handler wrote nothing, or panicked
+	err = next.ServeHTTP(a, forwarded)
+	if err == nil || a.Status != 0 {
+		g.outages.login.Worked()
+		return err
+	}
+	if g.Server.Status(err) == http.StatusUnauthorized {
+		a.Begin(http.StatusUnauthorized) // an error route will write the answer to a wrong password
+	}
+	return g.unanswered(a, r, err, g.outages.login, false)
+}
+
+// reserveAttempt reserves a login attempt, or refuses it.
+func (g *Gate) reserveAttempt(w http.ResponseWriter, r *http.Request, d *decision) (login.Attempt, *refusal.Refusal) {
+	email, f := loginAccount(w, r)
+	if f != nil {
+		return nil, f
+	}
+	limiter, err := g.Limiter()
+	if err != nil {
+		g.Server.CountLogin(outcome.LoginUnavailable)
+		return nil, g.storeFailed(err)
+	}
+	limits := g.Policy.LoginLimits
+	limits.Strict = d.Strict
+	attempt, wait, err := limiter.Reserve(r.Context(), g.Now(), limits, login.ClientOf(g.Server.Client(r)), login.AccountOf(email))
+	switch {
+	case err != nil:
+		logFailure(g.outages.attempts, err)
+		g.Server.CountLogin(outcome.LoginUnavailable)
+		return nil, refusal.Unavailable
+	case attempt == nil:
+		g.Server.CountLogin(outcome.LoginThrottled)
+		return nil, refusal.ManyLogins(wait)
+	}
+	return attempt, nil
+}
+
 // loginAnswer owns the answer of a login attempt.
 type loginAnswer struct {
 	http.ResponseWriter
@@ -36,89 +100,28 @@ type loginAnswer struct {
 	attempt login.Attempt
 }
 
-// login serves a request that checks a password. The limits of attempts
-// apply before the upstream sees it, and the upstream's answer decides
-// whether it counts as a failure.
-//
-// At a strict login, a success counts for the client like a failure.
-func (g *Gate) login(w http.ResponseWriter, r *http.Request, strict bool, held headers, next Handler) (err error) {
-	defer func() {
-		if err != nil { // the password is not for an error route
-			g.removeSecrets(r)
-			r.Body, r.ContentLength, r.TransferEncoding = http.NoBody, 0, nil
-		}
-	}()
-	email, refusal := loginAccount(w, r)
-	if refusal != nil {
-		return g.refuse(w, r, "", nil, refusal)
-	}
-	limiter, err := g.Limiter()
-	if err != nil {
-		g.Server.CountLogin(LoginUnavailable)
-		return g.refuse(w, r, "", nil, g.storeFailed(err))
-	}
-	client := login.ClientOf(g.Server.Client(r))
-	now := g.Now()
-	limits := g.Policy.LoginLimits
-	limits.Strict = strict
-	attempt, wait, err := limiter.Reserve(r.Context(), now, limits, client, login.AccountOf(email))
-	if err != nil {
-		failed(g.outages.attempts, err)
-		g.Server.CountLogin(LoginUnavailable)
-		return g.refuse(w, r, "", nil, refuseUnavailable)
-	}
-	if attempt == nil {
-		g.Server.CountLogin(LoginThrottled)
-		return g.refuse(w, r, "", nil, manyAttempts("Too many login attempts. Try again later.", Throttled, wait))
-	}
-	f := held.forwarded(r)
-	f.Header[assertion.Header] = []string{g.Assertions.Login(r.Host, now)}
-	g.Server.Mark(r, loggingIn)
-	a := new(answer)
-	a.start(w, &loginAnswer{w, g, f, attempt}, nil)
-	defer a.end(0) // the handler wrote nothing, or panicked
-	err = next.ServeHTTP(a, f)
-	if err == nil || a.status != 0 {
-		g.outages.login.Worked()
-		return err
-	}
-	status := g.Server.Status(err)
-	if status == http.StatusUnauthorized {
-		a.begin(status) // an error route will write the answer to a wrong password
-	}
-	if fault := g.fault(nil, err); fault != nil {
-		return g.refuse(a, r, "", nil, fault)
-	}
-	if refusal := unanswered(status); refusal != nil {
-		failed(g.outages.login, unquoted(err), slog.Int("status", status))
-		if !g.PassErrors {
-			return g.refuse(a, r, "", nil, refusal)
-		}
-	}
-	return err
-}
-
-// begun implements owner. 401 is a failed attempt; 2xx, or the 303 after a
-// web form, is a successful one; any other status says nothing about the
-// password. A login that ends with an error never succeeds.
-func (l *loginAnswer) begun(status int) {
+// Answered implements answer.Owner. 401 is a failed attempt; 2xx, or the 303
+// after a web form, is a successful one; any other status says nothing about
+// the password. A login that ends with an error never succeeds.
+func (l *loginAnswer) Answered(status int) {
 	l.gate.unmark(l.request)
-	strip(l.Header())
+	header.Strip(l.Header())
 	var err error
 	ctx := context.WithoutCancel(l.request.Context())
+	result := outcome.LoginAbandoned
 	switch {
 	case status == http.StatusUnauthorized:
+		result = outcome.LoginFailed
 		l.attempt.Failed()
-		l.gate.Server.CountLogin(LoginFailed)
 	case status >= 200 && status < 300 || status == http.StatusSeeOther:
+		result = outcome.LoginSucceeded
 		err = l.attempt.Succeeded(ctx, l.gate.Now())
-		l.gate.Server.CountLogin(LoginSucceeded)
 	default:
 		err = l.attempt.Abandoned(ctx)
-		l.gate.Server.CountLogin(LoginAbandoned)
 	}
+	l.gate.Server.CountLogin(result)
 	if err != nil {
-		failed(l.gate.outages.attempts, err)
+		logFailure(l.gate.outages.attempts, err)
 		return
 	}
 	l.gate.outages.attempts.Worked()
@@ -128,13 +131,13 @@ func (l *loginAnswer) begun(status int) {
 // It is strict, so that gate and upstream always read the same account: no
 // duplicate member in any spelling, none in the query, no data after the
 // end, no content coding. The coding identity is none (RFC 9110, 8.4.1).
-func loginAccount(w http.ResponseWriter, r *http.Request) (string, *Refusal) {
+func loginAccount(w http.ResponseWriter, r *http.Request) (string, *refusal.Refusal) {
 	const formType = "application/x-www-form-urlencoded"
 	if !apierror.IsText(r.Header, "application/json", formType) {
-		return "", refuseMediaType
+		return "", refusal.LoginType
 	}
 	if emails, passwords, err := readForm(r.URL.RawQuery); err != nil || len(emails)+len(passwords) > 0 {
-		return "", refuseBody
+		return "", refusal.LoginBody
 	}
 	read := formEmail
 	if apierror.IsJSON(r.Header) {
@@ -143,16 +146,16 @@ func loginAccount(w http.ResponseWriter, r *http.Request) (string, *Refusal) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLoginBody))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return "", refuseBodySize
+		return "", refusal.LoginBodySize
 	}
 	if err != nil {
-		return "", refuseBody
+		return "", refusal.LoginBody
 	}
 	email, ok := read(body)
 	if !ok {
-		return "", refuseBody
+		return "", refusal.LoginBody
 	}
-	r.Body = newReadBody(body)
+	r.Body = request.Buffer(body)
 	return email, nil
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
 )
 
 func TestLoginAccount(t *testing.T) {
@@ -48,7 +50,7 @@ func TestLoginOfAnotherType(t *testing.T) {
 	} {
 		r := httptest.NewRequest("POST", "/login", strings.NewReader("email=a%40b"))
 		r.Header = header
-		if _, got := loginAccount(httptest.NewRecorder(), r); got != refuseMediaType {
+		if _, got := loginAccount(httptest.NewRecorder(), r); got != refusal.LoginType {
 			t.Errorf("%v: got %v, want 415", header, got)
 		}
 	}
@@ -57,7 +59,7 @@ func TestLoginOfAnotherType(t *testing.T) {
 // TestLargestLogin: the largest body is accepted, and one more byte is not.
 func TestLargestLogin(t *testing.T) {
 	t.Parallel()
-	for size, want := range map[int]*Refusal{maxLoginBody: nil, maxLoginBody + 1: refuseBodySize} {
+	for size, want := range map[int]*refusal.Refusal{maxLoginBody: nil, maxLoginBody + 1: refusal.LoginBodySize} {
 		body := `{"email":"a@b","x":"` + strings.Repeat("y", size-len(`{"email":"a@b","x":""}`)) + `"}`
 		r := httptest.NewRequest("POST", "/login", strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")

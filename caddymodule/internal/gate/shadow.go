@@ -1,42 +1,74 @@
 package gate
 
 import (
-	"io"
 	"net/http"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/answer"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/credential"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/request"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 )
 
-// isShadow tells whether the gate only reports calls that break a rule.
-func (g *Gate) isShadow() bool { return g.Policy.Mode == policy.Shadow }
-
-// confirm returns the refusal of a call, or another one if shadow must not
-// let it pass: a cached grant may be of a key that is revoked, or of an account
-// that is disabled. If the store has returned rooms, it has checked the grant.
-func (c *Call) confirm(refusal *Refusal) *Refusal {
-	if refusal == nil || !c.shadow || c.unsure || !c.grant.Cached || c.rooms != nil {
-		return refusal
-	}
-	if failed := c.renew(true); failed != nil {
-		return failed
-	}
-	c.effective = nil // of the plan and the abilities of the old grant
-	return refusal
+// enforces tells whether the gate refuses requests to an endpoint, or without
+// one. In mode shadow, it does for its own endpoint only.
+func (g *Gate) enforces(e *policy.Endpoint) bool {
+	return g.Policy.Mode != policy.Shadow || e != nil && e.Usage
 }
 
-// letPass reports the refusal of a call that shadow passes. An upgrade passes
-// as at an endpoint that allows upgrades.
-func (c *Call) letPass(refusal *Refusal, held *headers) {
-	c.gate.report(c.grant.Account, c.endpoint, refusal)
-	c.uncounted = true
-	held.switches = held.switches || refusal == refuseUpgrade && !held.escapes
+// passRefused decides whether mode shadow passes a refused request, and reports
+// the refusal if it does. A call with a valid token passes as an admitted one.
+// The refusal may change: an invalid token is refused, also in a request with
+// another fault.
+func (g *Gate) passRefused(r *http.Request, d *decision) bool {
+	if d.faulty {
+		if by, known := g.credentials.Known(credential.Request{Request: r, Endpoint: d.Endpoint, Facts: d.facts}); known {
+			fault := d.refusal
+			d.refusal = nil
+			if g.identify(r, d, by); d.refusal == nil {
+				d.refusal = fault
+			}
+		}
+	}
+	account := ""
+	if c := d.call; c != nil {
+		if failed := c.confirm(); failed != nil {
+			d.refusal = failed
+		}
+		d.final = c.unconfirmed || d.refusal == refusal.InvalidToken
+		account = c.grant.Account
+	}
+	if d.final {
+		return false
+	}
+	g.report(account, d.Endpoint, d.refusal)
+	if d.call != nil {
+		d.call.uncounted = true
+		if d.refusal == refusal.Upgrade {
+			d.facts.PassUpgrade()
+		}
+	}
+	return true
 }
 
-// letPass reports a refusal and passes the request on, as if there were no
-// gate.
-func (g *Gate) letPass(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, f *Refusal, held headers, next Handler) error {
-	g.report("", e, f)
-	return passUnchanged(w, r, held, next)
+// confirm reads the grant of a refused call again if it is from a cache: its
+// key may be revoked, and its account disabled. If the store has returned
+// rooms, it has checked the grant. The call may have been refused before its
+// abilities were found.
+func (c *Call) confirm() *refusal.Refusal {
+	if c.unconfirmed {
+		return nil
+	}
+	if c.grant.Cached && c.rooms == nil {
+		if failed := c.renew(true); failed != nil {
+			return failed
+		}
+	}
+	c.abilities = ""
+	if plan := c.gate.Policy.Plan(c.grant.Plan); plan.HasAccess() {
+		c.abilities = plan.Effective(c.tokenAbilities(plan)).Abilities
+	}
+	return nil
 }
 
 // passUnchanged passes a request on, and changes neither the request nor its
@@ -44,35 +76,15 @@ func (g *Gate) letPass(w http.ResponseWriter, r *http.Request, e *policy.Endpoin
 // another target, and another version of HTTP within the connection. Each of
 // them would bypass what shadow refuses. The request has no call: a second
 // gate may find that it is a login.
-func passUnchanged(w http.ResponseWriter, r *http.Request, held headers, next Handler) error {
-	held.upgrade, held.connection = held.upgrade && held.escapes, held.connection && held.escapes
-	f := held.forwarded(r)
-	if b := watchBody(f, r); b != nil {
-		a := new(answer)
-		a.start(w, nil, b)
-		defer a.begin(0) // the server answers if the handler has not
+func passUnchanged(w http.ResponseWriter, r *http.Request, facts request.Facts, next Handler) error {
+	facts.KeepConnection()
+	f := new(http.Request)
+	facts.Forward(f, r)
+	if body := request.Watch(f, r); body != nil {
+		a := new(answer.Writer)
+		a.Start(w, nil, body)
+		defer a.Begin(0) // the server answers if the handler has not
 		w = a
 	}
 	return next.ServeHTTP(w, f)
-}
-
-// partBody is a body whose first part the gate has read, until err if that is
-// not nil.
-type partBody struct {
-	io.ReadCloser
-	read []byte
-	err  error
-}
-
-// Read returns what the gate has read, and then the rest.
-func (b *partBody) Read(p []byte) (int, error) {
-	if len(b.read) > 0 {
-		n := copy(p, b.read)
-		b.read = b.read[n:]
-		return n, nil
-	}
-	if b.err != nil {
-		return 0, b.err
-	}
-	return b.ReadCloser.Read(p)
 }

@@ -9,7 +9,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/usage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
@@ -17,7 +19,7 @@ import (
 // serveUsage answers the gate's own endpoint.
 func (c *Call) serveUsage(w http.ResponseWriter, r *http.Request) error {
 	var key *store.Key // an identity has none
-	if !c.credential.isIdentity() {
+	if !c.credential.IsIdentity() {
 		key = &store.Key{ID: c.grant.Key, Name: c.grant.KeyName}
 	}
 	if own := c.grant.Restriction; own != nil {
@@ -28,7 +30,7 @@ func (c *Call) serveUsage(w http.ResponseWriter, r *http.Request) error {
 	})
 	if err != nil {
 		c.refund() // the gate itself has failed
-		return c.refuse(w, c.gate.storeFailed(err, c.whose()...))
+		return c.refuse(w, c.gate.storeFailed(err, c.logAttrs()...))
 	}
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
@@ -37,7 +39,7 @@ func (c *Call) serveUsage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	h := w.Header()
-	h.Set("Content-Type", contentType)
+	h.Set("Content-Type", apierror.ContentType)
 	h.Set("Content-Length", strconv.Itoa(body.Len()))
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
@@ -52,21 +54,21 @@ func (c *Call) serveUsage(w http.ResponseWriter, r *http.Request) error {
 
 // usageDays reads the parameter days, the only one: the length of the
 // history.
-func usageDays(r *http.Request) (days int16, refusal *Refusal) {
+func usageDays(r *http.Request) (days int16, f *refusal.Refusal) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return 0, invalidDays
+		return 0, refusal.InvalidDays
 	}
 	values, given := query["days"]
 	switch {
 	case len(query) > 1 || len(query) == 1 && !given:
-		return 0, unknownParameter
+		return 0, refusal.UnknownParameter
 	case !given:
 		return 0, nil
 	}
 	n, err := strconv.Atoi(values[0])
 	if len(values) != 1 || err != nil || n < 1 || n > api.MaxUsageDays {
-		return 0, invalidDays
+		return 0, refusal.InvalidDays
 	}
 	return int16(n), nil
 }

@@ -46,9 +46,9 @@ func newOutages(logger *zap.Logger, endpoints []*policy.Endpoint) *outages {
 // logRewritten logs a request that a handler in front of the gate has rewritten
 // to a path that would be open. The operator may not expect that the gate judges
 // both paths.
-func (g *Gate) logRewritten(r *http.Request, to destination) {
-	if to.Written != "" && to.refusal == refuseNotFound && !g.Policy.Guard.Covers(r.URL.Path) {
-		g.outages.rewrites.Failed(slog.String("written", shorten(to.Written)), slog.String("rewritten", shorten(r.URL.Path)))
+func (g *Gate) logRewritten(r *http.Request, d *decision) {
+	if d.Written != "" && d.refusal == g.notFound && !g.Policy.Guard.Covers(r.URL.Path) {
+		g.outages.rewrites.Failed(slog.String("written", shorten(d.Written)), slog.String("rewritten", shorten(r.URL.Path)))
 	}
 }
 
@@ -64,15 +64,6 @@ func shorten(path string) string {
 // errBrokenOff is why a proxy panics, if the client is not gone.
 var errBrokenOff = errors.New("the answer broke off")
 
-// whose returns the endpoint, the account and the key of the call for a log.
-func (c *Call) whose() []slog.Attr {
-	attrs := []slog.Attr{slog.String("endpoint", c.endpoint.Name), slog.String("account", c.grant.Account)}
-	if c.grant.Key != "" {
-		attrs = append(attrs, slog.String("key", c.grant.Key))
-	}
-	return attrs
-}
-
 // unquoted returns an error of the next handler without what the service
 // wrote: net/http quotes an answer that is no HTTP.
 func unquoted(err error) error {
@@ -86,7 +77,7 @@ func unquoted(err error) error {
 	return errors.New(text + "…")
 }
 
-// failed logs an error.
-func failed(log *outage.Log, err error, attrs ...slog.Attr) {
+// logFailure logs an error.
+func logFailure(log *outage.Log, err error, attrs ...slog.Attr) {
 	log.Failed(append(attrs, slog.Any("error", err))...)
 }

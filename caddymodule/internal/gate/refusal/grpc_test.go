@@ -1,4 +1,4 @@
-package gate
+package refusal
 
 import (
 	"net/http"
@@ -58,7 +58,7 @@ func TestWaitInWords(t *testing.T) {
 		1: "in 1 second", 90: "in 90 seconds", 91: "in 2 minutes", 241: "in 5 minutes", 5400: "in 90 minutes",
 		5460: "in about 2 hours", 86400: "in about 24 hours", 11 * 86400: "in about 11 days",
 	} {
-		if got := inWords(seconds); got != want {
+		if got := inWords(int64(seconds)); got != want {
 			t.Errorf("%d: got %q, want %q", seconds, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package gate
+package refusal
 
 import (
 	"fmt"
@@ -27,42 +27,31 @@ func isGRPC(h http.Header) bool {
 // the status in the headers. Without it, a gRPC client takes the refusal
 // for UNAVAILABLE, and may send the call again.
 func (f *Refusal) grpc() form {
-	return form{status: http.StatusOK, header: []field{
+	return form{status: http.StatusOK, fields: []field{
 		{"Content-Type", grpcType},
 		{"Grpc-Status", strconv.Itoa(grpcStatus(f.Status))},
 		{"Grpc-Message", grpcMessage(f.Message)},
 	}}
 }
 
-// The status codes of gRPC that the gate uses.
-const (
-	grpcUnknown           = 2
-	grpcInvalidArgument   = 3
-	grpcPermissionDenied  = 7
-	grpcResourceExhausted = 8
-	grpcUnimplemented     = 12
-	grpcUnavailable       = 14
-	grpcUnauthenticated   = 16
-)
-
 // grpcStatus returns the gRPC status for an HTTP status. For a 4xx only
 // RESOURCE_EXHAUSTED asks the client to retry.
 func grpcStatus(status int) int {
 	switch status {
 	case http.StatusBadRequest, http.StatusUnsupportedMediaType:
-		return grpcInvalidArgument
+		return 3 // INVALID_ARGUMENT
 	case http.StatusUnauthorized:
-		return grpcUnauthenticated
+		return 16 // UNAUTHENTICATED
 	case http.StatusForbidden:
-		return grpcPermissionDenied
+		return 7 // PERMISSION_DENIED
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
-		return grpcUnimplemented
+		return 12 // UNIMPLEMENTED
 	case http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
-		return grpcResourceExhausted
+		return 8 // RESOURCE_EXHAUSTED
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return grpcUnavailable
+		return 14 // UNAVAILABLE
 	}
-	return grpcUnknown
+	return 2 // UNKNOWN
 }
 
 // grpcMessage encodes a message for the header Grpc-Message: gRPC allows

@@ -1,4 +1,4 @@
-package gate
+package credential
 
 import (
 	"crypto/rand"
@@ -7,13 +7,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/request"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
-// TestCarriesToken: a token in the query is found under each name that says
+// TestInQuery: a token in the query is found under each name that says
 // token, and a token of the gate under any name. Parameters of the service pass.
-func TestCarriesToken(t *testing.T) {
+func TestInQuery(t *testing.T) {
 	t.Parallel()
 	made, err := token.New(token.Key, rand.Reader)
 	if err != nil {
@@ -28,7 +30,7 @@ func TestCarriesToken(t *testing.T) {
 		"api_key%00=1": false, "a=%26access_token%3D": false,
 		"token=x": false, "key": false, "apikeys=x": false, "api=key": false, "my_api_key=x": false, "_=1": false, "=" + own[:len(own)-1] + "!": false,
 	} {
-		if got := carriesToken(query); got != want {
+		if got := InQuery(query); got != want {
 			t.Errorf("%q: got %t, want %t", query, got, want)
 		}
 	}
@@ -41,7 +43,7 @@ func FuzzCredentials(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	good, g := tok.Reveal(), &Gate{Options: Options{Policy: new(policy.Policy)}, unauthenticated: unauthenticated("")}
+	good, rd := tok.Reveal(), New(new(policy.Policy), nil)
 	f.Add("Bearer "+good, "", "")
 	f.Add("bearer   "+good+"  ", "Basic x", "date=1")
 	f.Add("Bearer", "", "access_token="+good)
@@ -52,18 +54,18 @@ func FuzzCredentials(f *testing.F) {
 			fields = append(fields, second)
 		}
 		r := &http.Request{URL: &url.URL{RawQuery: query}, Header: http.Header{}}
-		found, refusal := g.credentialOf(r, new(policy.Endpoint), headers{authorization: fields})
+		found, refused := rd.Read(Request{r, new(policy.Endpoint), request.Facts{Authorization: fields}})
 		values, _ := url.ParseQuery(query)
 		named := false
 		for name := range values {
 			name = strings.NewReplacer("_", "", "-", "", ".", "").Replace(name)
 			named = named || strings.EqualFold(name, "accesstoken") || strings.EqualFold(name, "apikey")
 		}
-		if named && refusal != refuseRequest {
-			t.Fatalf("a token in the query: got %v", refusal)
+		if named && refused != refusal.ManyTokens {
+			t.Fatalf("a token in the query: got %v", refused)
 		}
-		if refusal != nil {
-			if found != (credential{}) {
+		if refused != nil {
+			if found != (Credential{}) {
 				t.Fatalf("a refusal with a credential")
 			}
 			return
@@ -72,7 +74,7 @@ func FuzzCredentials(f *testing.F) {
 		if second != "" || len(fields) != 2 || !strings.EqualFold(fields[0], "bearer") {
 			t.Fatalf("accepted %q, %q", first, second)
 		}
-		if want, _, err := token.Parse(fields[1]); err != nil || want != found.hash {
+		if want, _, err := token.Parse(fields[1]); err != nil || want != found.Hash {
 			t.Fatalf("accepted %q (%v)", first, err)
 		}
 	})

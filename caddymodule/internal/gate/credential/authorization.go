@@ -1,0 +1,51 @@
+package credential
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
+)
+
+// authorization is the header Authorization. A field of an unknown scheme has
+// an empty token. At an endpoint that keeps the header, a field is the
+// service's own if there is a token elsewhere and none of the gate in it.
+type authorization struct{}
+
+// schemes read the token of a field, or return "".
+var schemes = []func(field string) string{bearer}
+
+func (authorization) token(r Request, position int, elsewhere bool) (string, bool) {
+	for _, field := range r.Facts.Authorization {
+		var text string
+		for _, scheme := range schemes {
+			if text = scheme(field); text != "" {
+				break
+			}
+		}
+		if elsewhere && r.Endpoint.KeepAuthorization && !token.IsOwn(text) {
+			continue
+		}
+		if position == 0 {
+			return text, true
+		}
+		position--
+	}
+	return "", false
+}
+
+func (authorization) remove(h http.Header, e *policy.Endpoint) {
+	if e == nil || !e.KeepAuthorization {
+		delete(h, "Authorization")
+	}
+}
+
+// bearer reads the scheme Bearer (RFC 6750, 2.1).
+func bearer(field string) string {
+	scheme, text, _ := strings.Cut(field, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.Trim(text, " ")
+}

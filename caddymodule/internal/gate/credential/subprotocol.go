@@ -1,0 +1,75 @@
+package credential
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/header"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/request"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
+)
+
+const (
+	// bearerProtocol is the prefix of a WebSocket subprotocol that is a token.
+	// Pages in a browser cannot set other headers of a WebSocket.
+	bearerProtocol = "tollgate.bearer."
+
+	// gateProtocol is the subprotocol that the gate answers for a service that
+	// chooses none. Browsers that offer subprotocols need one in the answer.
+	gateProtocol = "tollgate"
+)
+
+// subprotocol is a token among the subprotocols of a WebSocket.
+type subprotocol struct{}
+
+func (subprotocol) token(r Request, position int, _ bool) (string, bool) {
+	if !r.Facts.Protocols || !r.Endpoint.Upgrade {
+		return "", false
+	}
+	for protocol := range header.Elements(r.Header[request.ProtocolHeader]) {
+		text, found := strings.CutPrefix(protocol, bearerProtocol)
+		if found && position == 0 {
+			return text, true
+		}
+		if found {
+			position--
+		}
+	}
+	return "", false
+}
+
+// hasToken tells whether a subprotocol is a token. Only then the gate has
+// subprotocols of its own.
+func hasToken(h http.Header) bool {
+	for protocol := range header.Elements(h[request.ProtocolHeader]) {
+		if strings.HasPrefix(protocol, bearerProtocol) {
+			return true
+		}
+	}
+	return false
+}
+
+func (subprotocol) remove(h http.Header, _ *policy.Endpoint) {
+	if h[request.ProtocolHeader] == nil || !hasToken(h) {
+		return
+	}
+	header.Filter(h, request.ProtocolHeader, func(protocol string) string {
+		if protocol == gateProtocol || strings.HasPrefix(protocol, bearerProtocol) {
+			return ""
+		}
+		return protocol
+	})
+}
+
+// AnswerProtocol chooses gateProtocol in the answer to a request with a token
+// as a subprotocol, if the client offers it and the service has chosen none.
+func AnswerProtocol(answer, asked http.Header) {
+	if answer[request.ProtocolHeader] != nil || !hasToken(asked) {
+		return
+	}
+	for protocol := range header.Elements(asked[request.ProtocolHeader]) {
+		if protocol == gateProtocol {
+			answer[request.ProtocolHeader] = []string{gateProtocol}
+		}
+	}
+}

@@ -1,0 +1,55 @@
+// Package outcome has the results of requests and of login attempts, for
+// metrics.
+package outcome
+
+// Call is the result of a request.
+type Call uint8
+
+// The results of requests.
+const (
+	Admitted Call = iota
+	Refunded
+	Exhausted
+	RateLimited
+	Throttled
+	Unauthenticated
+	NotEntitled
+	NotFound
+	Malformed
+	Unavailable
+	Failed
+	Preflight // a browser asked what a page may do
+
+	Calls int = iota
+)
+
+// String returns the result as a label.
+func (c Call) String() string {
+	return [Calls]string{
+		Admitted: "admitted", Refunded: "refunded", Exhausted: "exhausted", RateLimited: "rate_limited", Throttled: "throttled",
+		Unauthenticated: "unauthenticated", NotEntitled: "not_entitled", NotFound: "not_found",
+		Malformed: "malformed", Unavailable: "unavailable", Failed: "failed", Preflight: "preflight",
+	}[c]
+}
+
+// Login is the result of a login attempt.
+type Login uint8
+
+// The results of login attempts.
+const (
+	LoginSucceeded Login = iota
+	LoginFailed
+	LoginAbandoned // the answer says nothing about the password
+	LoginThrottled
+	LoginUnavailable // the limiter does not work
+
+	Logins int = iota
+)
+
+// String returns the result as a label.
+func (l Login) String() string {
+	return [Logins]string{
+		LoginSucceeded: "succeeded", LoginFailed: "failed", LoginAbandoned: "abandoned",
+		LoginThrottled: "throttled", LoginUnavailable: "unavailable",
+	}[l]
+}

@@ -1,0 +1,130 @@
+package gate
+
+import (
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/answer"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/credential"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/outcome"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/request"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
+)
+
+// refuse reports and writes a refusal. The account is empty if it is not known.
+func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, account string, e *policy.Endpoint, f *refusal.Refusal) error {
+	g.report(account, e, f)
+	return g.write(w, r, e, f)
+}
+
+// refuse refuses a call that was passed to the next handler. A call that
+// shadow passes is reported already.
+func (c *Call) refuse(w http.ResponseWriter, f *refusal.Refusal) error {
+	if !c.uncounted || f.Outcome == outcome.Failed {
+		c.gate.report(c.grant.Account, c.endpoint, f)
+	}
+	return c.gate.write(w, c.request, c.endpoint, f)
+}
+
+// report counts a refusal. An answer for a service that has failed is no
+// refusal of the request.
+func (g *Gate) report(account string, e *policy.Endpoint, f *refusal.Refusal) {
+	g.Server.Count(e, f.Outcome)
+	if f.Outcome != outcome.Failed {
+		g.Reporter.Refused(account, e, f.Code)
+	}
+}
+
+// write writes a refusal. All refusals are written here. The owner of the
+// answer gets the status of the refusal, which gRPC does not send.
+func (g *Gate) write(w http.ResponseWriter, r *http.Request, e *policy.Endpoint, f *refusal.Refusal) error {
+	vary := ""
+	if e != nil {
+		vary = g.vary
+	}
+	_, read := r.Body.(request.Buffered)
+	a, begun := w.(*answer.Writer)
+	if !read && (!begun || a.Body == nil) { // otherwise the answer does it
+		apierror.CloseUnread(w, r)
+	}
+	if g.PassErrors {
+		f.SetHeader(w.Header(), vary)
+		g.removeSecrets(r)
+		return f
+	}
+	if begun {
+		a.Begin(f.Status)
+	}
+	if err := f.Write(w, r, vary, g.isForm); err != nil {
+		g.Logger.Debug("writing a refusal", zap.Int("status", f.Status), zap.Error(err))
+	}
+	return nil
+}
+
+// isForm reports whether a web form sent a login: outside the guard, a GET
+// of the same address shows the form.
+func (g *Gate) isForm(r *http.Request) bool {
+	to, found := g.Policy.Routes.Match(r.Method, r.URL.Path)
+	return found && to.Login && !g.Policy.Guard.Covers(r.URL.Path)
+}
+
+// removeSecrets removes from a request what an error route must not pass on: the
+// token, the session, and what the client says about the connection.
+func (g *Gate) removeSecrets(r *http.Request) {
+	g.credentials.Remove(r.Header, nil)
+	delete(r.Header, "Connection")
+	delete(r.Header, "Upgrade")
+	if credential.InQuery(r.URL.RawQuery) {
+		g.Server.RemoveQuery(r)
+	}
+}
+
+// unmark removes the mark and the gate's headers from a request whose call
+// failed or was refunded, or whose login attempt has ended. A handler that
+// answers instead of the service must not get them.
+func (g *Gate) unmark(r *http.Request) {
+	g.Server.Mark(r, nil)
+	for _, name := range [...]string{"Tollgate-Account", "Tollgate-Plan", "Tollgate-Key", "Tollgate-Abilities", assertion.Header} {
+		delete(r.Header, name)
+	}
+}
+
+// bodyFault returns the refusal of a request whose body was broken or too long
+// for the next handler, which ended with err; nil for any other.
+func (g *Gate) bodyFault(body *request.Body, err error) *refusal.Refusal {
+	if fault := body.Fault(); fault != nil {
+		return fault
+	}
+	if err != nil && g.Server.Status(err) == http.StatusRequestEntityTooLarge {
+		return refusal.LongBody
+	}
+	return nil
+}
+
+// sharesAnswers tells whether the gate decides which pages may read the answer
+// to a request: below a guard. In mode shadow the service decides, but for the
+// gate's own endpoint.
+func (g *Gate) sharesAnswers(r *http.Request, d *decision) bool {
+	e := d.Endpoint
+	if method, ok := answer.Preflight(r); ok {
+		to, _ := g.Policy.Routes.Match(method, r.URL.Path)
+		e = to.Endpoint
+	}
+	return d.Closed && g.enforces(e)
+}
+
+// preflight answers a preflight to a path that has a route. It tells whether
+// it has answered.
+func (g *Gate) preflight(c *answer.CORS, r *http.Request) bool {
+	methods := g.Policy.Routes.Allow(r.URL.Path)
+	if _, ok := answer.Preflight(r); !ok || methods == "" {
+		return false
+	}
+	g.Server.Count(nil, outcome.Preflight)
+	c.Preflight(r, methods)
+	return true
+}
