@@ -39,8 +39,6 @@ type Call struct {
 	history   int16 // days of history that a call to usage asks for
 
 	cost int64
-	// bodyCost is the cost of an explained call, which has no body, or 0.
-	bodyCost int64
 	// rooms has the room of each limit. It is nil until the store returned it.
 	rooms      []store.Room
 	roomMemory [4]store.Room // of rooms, if there are at most 4

@@ -33,11 +33,7 @@ func (c *Call) readCost() *refusal.Refusal {
 	if !c.fits() {
 		return c.exceeded()
 	}
-	if c.bodyCost > 0 {
-		c.cost = c.bodyCost
-		return nil
-	}
-	cost, fault := bodyCost(c.request, c.endpoint)
+	cost, fault := c.gate.bodyCost(c.request, c.endpoint)
 	f := c.renew(false)
 	if f == nil {
 		f = c.checkAddress()

@@ -3,6 +3,7 @@ package gate
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -11,13 +12,18 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/outcome"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/request"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/usage"
 	"github.com/caddy-tollgate/tollgate/caddymodule/store"
+	"github.com/caddy-tollgate/tollgate/caddymodule/token"
 )
 
 // errNoRequest is for a method and a target that the web server refuses before
@@ -39,55 +45,62 @@ type Question struct {
 	Cost int64
 }
 
-// explaining is the state of one explanation. It takes the same steps as
-// Serve with the same functions, but reads rooms instead of taking calls.
-type explaining struct {
-	Question
-	gate *Gate
-	// final tells that mode shadow refuses the request too.
-	final bool
-	api.Explanation
-}
-
 // Explain returns what Serve would answer, step by step. It assumes that
 // the headers and the body are valid, and counts, records and logs nothing.
+//
+// It decides as Serve does, with a token of its own that a silent gate takes for
+// the key of the question.
 func (g *Gate) Explain(ctx context.Context, q Question) (api.Explanation, error) {
-	r, err := read(ctx, q)
+	r, err := q.request(ctx)
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	x := &explaining{Question: q, gate: g}
-	x.Request = api.ExplainedRequest{Method: q.Method, Target: q.Target}
-	x.Mode, x.Steps, x.Limits = string(g.Policy.Mode), []api.ExplainedStep{}, []api.ExplainedLimit{}
+	s := &silent{question: q, policy: g.Policy}
+	quiet := *g
+	quiet.Server, quiet.Reporter, quiet.Logger, quiet.outages = s, s, zap.NewNop(), newOutages(zap.NewNop(), g.Policy.Endpoints)
+	quiet.Store = func() (Store, error) { return s, nil }
+	quiet.bodyCost = func(*http.Request, *policy.Endpoint) (int64, *refusal.Refusal) { return max(1, q.Cost), nil }
+	d := quiet.route(r, r.RequestURI)
+	d.began, d.facts = g.Now(), request.Read(r, d.Route)
+	if d.refusal == nil && d.Endpoint != nil {
+		if s.Store, err = g.Store(); err != nil {
+			return api.Explanation{}, err
+		}
+		quiet.decide(r, &d)
+	}
+	x := api.Explanation{
+		Request: api.ExplainedRequest{Method: q.Method, Target: q.Target}, Mode: string(g.Policy.Mode), Steps: q.steps(&d), Limits: []api.ExplainedLimit{},
+	}
 	if q.Account != nil {
-		x.Explanation.Account, x.Plan = q.Account.ID, q.Account.Plan
+		x.Account, x.Plan = q.Account.ID, q.Account.Plan
 	}
 	if q.Key != nil {
-		x.Explanation.Key = q.Key.ID
+		x.Key = q.Key.ID
 	}
-	d := g.route(r, r.RequestURI)
-	x.final = d.final
-	if d.refusal == refusal.BadPath || d.refusal != nil && isTunnel(q.Method) {
-		return x.refused("path", d.refusal)
+	if c := d.call; c != nil && c.plan != nil && len(c.limits) > 0 && s.err == nil {
+		x.Limits, s.err = c.explainLimits(ctx, q.Key)
 	}
-	x.passed("path", "There is one way to read the path.")
-	x.passed("headers", "The gate removes headers that clients must not set.")
-	switch {
-	case d.refusal != nil:
-		return x.refused("route", d.refusal)
-	case d.Login:
-		x.passed("route", "A login. It needs no token; the limits of login attempts apply.")
-		return x.admitted("If the limits of login attempts allow it, the request passes to the service. The service checks the password.")
-	case d.Endpoint == nil:
-		x.passed("route", "An open path: no login, no endpoint, and not below a guard.")
-		return x.admitted("The request passes to the service. An open path needs no token.")
+	last := &x.Steps[len(x.Steps)-1]
+	x.Admitted, x.Passes, x.Message = last.OK, last.OK, last.Message
+	if f := d.refusal; f != nil {
+		shadow := !g.enforces(nil)
+		x.Passes = shadow && !g.enforces(d.Endpoint) && quiet.passRefused(r, &d)
+		f = d.refusal // mode shadow may find another one
+		x.Status, x.Code, x.Message, last.Message = &f.Status, &f.Code, f.Message, f.Message
+		if f.RetryAfter > 0 {
+			x.RetryAfter = &f.RetryAfter
+		}
+		if x.Passes {
+			x.Message += " The mode is shadow: the request passes."
+		} else if shadow {
+			x.Message += " Mode shadow also refuses the request."
+		}
 	}
-	x.passed("route", "The endpoint "+d.Endpoint.Name+".")
-	return x.explainCall(r, d.Endpoint)
+	return x, s.err
 }
 
-// read makes the request as a server would read it from a client.
-func read(ctx context.Context, q Question) (*http.Request, error) {
+// request makes the request as a server would read it from a client.
+func (q *Question) request(ctx context.Context) (*http.Request, error) {
 	if strings.ContainsFunc(q.Method+q.Target, func(c rune) bool { return c <= ' ' || c == 0x7f }) {
 		return nil, errNoRequest
 	}
@@ -95,196 +108,168 @@ func read(ctx context.Context, q Question) (*http.Request, error) {
 	if err != nil {
 		return nil, errNoRequest
 	}
+	if q.Account != nil {
+		tok, err := token.New(token.Key, rand.Reader)
+		if err != nil {
+			return nil, err
+		}
+		r.Header.Set("Authorization", "Bearer "+tok.Reveal())
+	}
 	return r.WithContext(ctx), nil
 }
 
-// isTunnel recognises the methods that the check of the path refuses.
-func isTunnel(method string) bool {
-	return strings.EqualFold(method, http.MethodConnect) || strings.EqualFold(method, http.MethodTrace)
+// steps returns the steps up to the one that refuses the request.
+func (q *Question) steps(d *decision) []api.ExplainedStep {
+	steps := []api.ExplainedStep{
+		{Step: "path", OK: true, Message: "There is one way to read the path."},
+		{Step: "headers", OK: true, Message: "The gate removes headers that clients must not set."},
+	}
+	passed := func(step, message string) {
+		steps = append(steps, api.ExplainedStep{Step: step, OK: true, Message: message})
+	}
+	e, c, pass := d.Endpoint, d.call, "The request passes to the service."
+	switch {
+	case d.Login:
+		passed("route", "A login. It needs no token; the limits of login attempts apply.")
+		pass = "If the limits of login attempts allow it, the request passes to the service. The service checks the password."
+	case e == nil:
+		passed("route", "An open path: no login, no endpoint, and not below a guard.")
+		pass += " An open path needs no token."
+	default:
+		passed("route", "The endpoint "+e.Name+".")
+		passed("token", "The key is live, and the account is not disabled.")
+		passed("address", q.addressMessage())
+		passed("entitlement", "The plan has the endpoint, and the key has the ability "+e.Ability+".")
+		if c != nil {
+			passed("cost", "The call costs "+strconv.FormatInt(c.cost, 10)+".")
+		}
+		passed("quota", "Each limit has room for the call.")
+		if e.Usage {
+			pass = "The gate answers with the usage of the account."
+		}
+	}
+	passed("proxy", pass)
+	if d.refusal == nil {
+		return steps
+	}
+	refusing, f := "entitlement", d.refusal
+	switch {
+	case f == refusal.BadPath, strings.EqualFold(q.Method, http.MethodConnect), strings.EqualFold(q.Method, http.MethodTrace):
+		refusing = "path"
+	case e == nil:
+		refusing = "route"
+	case c == nil:
+		refusing = "token"
+	case f.Code == "address_not_allowed":
+		refusing = "address"
+	case f.Code == "cost_above_limit":
+		refusing = "cost"
+	case f.Status == http.StatusTooManyRequests:
+		refusing = "quota"
+	}
+	at := slices.IndexFunc(steps, func(s api.ExplainedStep) bool { return s.Step == refusing })
+	steps[at].OK, steps[at].Message = false, f.Message
+	return steps[:at+1]
 }
 
-// explainCall is Gate.decide for a known key.
-func (x *explaining) explainCall(r *http.Request, e *policy.Endpoint) (api.Explanation, error) {
-	db, err := x.gate.Store()
+// addressMessage tells why the address of the client is allowed.
+func (q *Question) addressMessage() string {
+	switch {
+	case q.Key == nil || len(q.Key.Addresses) == 0:
+		return "The key may be used from any address."
+	case q.From.IsValid():
+		return "The key may be used from " + q.From.String() + "."
+	}
+	networks := make([]string, len(q.Key.Addresses))
+	for i, network := range q.Key.Addresses {
+		networks[i] = network.String()
+	}
+	return fmt.Sprintf("This depends on the address of the client, which is not given. The key may be used from %s.", strings.Join(networks, ", "))
+}
+
+// explainLimits returns what is left and what was used of each limit.
+func (c *Call) explainLimits(ctx context.Context, key *store.Key) ([]api.ExplainedLimit, error) {
+	if c.rooms == nil {
+		if err := c.readRooms(); err != nil {
+			return nil, err
+		}
+	}
+	used, err := usage.Limits(ctx, c.gate.Policy, c.store, usage.Query{Account: c.grant.Account, Key: key, Now: c.began}, c.limits)
 	if err != nil {
-		return api.Explanation{}, err
+		return nil, err
 	}
-	x.final = x.final || e.Usage
-	now := x.gate.Now()
-	if f := x.checkToken(r, e, now); f != nil {
-		return x.refused("token", f)
+	shown := make([]api.ExplainedLimit, len(c.limits))
+	for i, limit := range c.limits {
+		remaining := c.rooms[i].Remaining
+		shown[i] = api.ExplainedLimit{
+			Endpoint: limit.Endpoint, Period: limit.Period.String(), Limit: limit.Max, Of: refusal.Of(limit),
+			Used: used[i].Used, Remaining: remaining, ResetsAt: used[i].ResetsAt, Refuses: remaining < c.cost,
+		}
 	}
-	x.passed("token", "The key is live, and the account is not disabled.")
-	quiet := *x.gate
-	quiet.Server, quiet.Reporter = clientAt{x.gate.Server, x.From}, silent{}
-	c := &Call{
-		entitlement: &quiet.entitlements[len(quiet.Policy.Plans)][e.Index], gate: &quiet, grant: x.grant(quiet.Policy),
-		store: db, request: r, began: now, bodyCost: max(1, x.Cost),
-	}
-	if f := x.checkAddress(c); f != nil {
-		return x.refused("address", f)
-	}
-	if f := c.entitle(); f != nil {
-		return x.refused("entitlement", f)
-	}
-	x.passed("entitlement", "The plan has the endpoint, and the key has the ability "+e.Ability+".")
-	if err := x.readLimits(c); err != nil {
-		return api.Explanation{}, err
-	}
-	c.store = roomsRead{db, c.rooms}
-	step, f := "cost", c.price()
-	if f != nil && f.Status == http.StatusTooManyRequests {
-		step = "quota"
-	}
-	if f == nil {
-		x.passed("cost", "The call costs "+strconv.FormatInt(c.cost, 10)+".")
-		step, f = "quota", c.take()
-	}
-	for i := range x.Limits {
-		x.Limits[i].Refuses = x.Limits[i].Remaining < c.cost
-	}
-	if f != nil {
-		return x.refused(step, f)
-	}
-	x.passed("quota", "Each limit has room for the call.")
-	if e.Usage {
-		return x.admitted("The gate answers with the usage of the account.")
-	}
-	return x.admitted("The request passes to the service.")
+	return shown, nil
 }
 
-// clientAt is a server whose client has this address.
-type clientAt struct {
+// silent is the server, the reporter and the store of an explained request. It
+// has the grant of the question, and counts and reports nothing.
+type silent struct {
 	Server
-	from netip.Addr
+	Store
+	question Question
+	policy   *policy.Policy
+	err      error // of the store
 }
 
 // Client implements Server.
-func (s clientAt) Client(*http.Request) string { return s.from.String() }
+func (s *silent) Client(*http.Request) string { return s.question.From.String() }
 
-// silent reports nothing.
-type silent struct{ Reporter }
+// Identity implements Server.
+func (*silent) Identity(*http.Request, string) string { return "" }
+
+// Identified implements Server.
+func (*silent) Identified(*http.Request, *Call) {}
+
+// Count implements Server.
+func (*silent) Count(*policy.Endpoint, outcome.Call) {}
+
+// Refused implements Reporter.
+func (*silent) Refused(string, *policy.Endpoint, string) {}
 
 // Reached implements Reporter.
-func (silent) Reached(context.Context, event.Quota) {}
+func (*silent) Reached(context.Context, event.Quota) {}
 
-// roomsRead is a store whose rooms were read before. It counts nothing.
-type roomsRead struct {
-	Store
-	rooms []store.Room
-}
-
-// Take implements Store.
-func (s roomsRead) Take(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
-	copy(rooms, s.rooms)
-	return !slices.ContainsFunc(rooms, func(room store.Room) bool { return room.Remaining < call.Cost }), nil
-}
-
-// Rooms implements Store.
-func (s roomsRead) Rooms(_ context.Context, _ store.Call, _ []store.Limit, rooms []store.Room) error {
-	copy(rooms, s.rooms)
-	return nil
-}
-
-// checkToken is Reader.Read and Store.Grant for a known key.
-func (x *explaining) checkToken(r *http.Request, e *policy.Endpoint, now time.Time) *refusal.Refusal {
-	f := x.gate.credentials.Check(r, x.Question.Account != nil)
-	if x.Question.Account == nil {
-		return f
+// Grant implements Store: it returns what the store returns for the token of
+// the key. Without an address of the client, the key allows all.
+func (s *silent) Grant(_ context.Context, _ token.Hash, now time.Time) (store.Grant, error) {
+	account, key := s.question.Account, s.question.Key
+	if account.Disabled || key != nil && !key.Live(now) {
+		return store.Grant{}, store.ErrNoGrant
 	}
-	grants := !x.Question.Account.Disabled && (x.Question.Key == nil || x.Question.Key.Live(now))
-	switch {
-	case f != nil && (grants || x.gate.enforces(e)):
-		return f
-	case !grants:
-		return refusal.InvalidToken
-	}
-	return nil
-}
-
-// grant is what the store returns for the token of the key.
-func (x *explaining) grant(p *policy.Policy) store.Grant {
-	account, key := x.Question.Account, x.Question.Key
 	grant := store.Grant{Account: account.ID, Plan: account.Plan, Overrides: account.Overrides}
 	if key == nil {
-		if plan := p.Plan(account.Plan); plan != nil {
+		if plan := s.policy.Plan(account.Plan); plan != nil {
 			grant.Abilities = plan.All
 		}
-		return grant
+		return grant, nil
 	}
 	grant.Key, grant.KeyName, grant.Abilities = key.ID, key.Name, strings.Join(key.Abilities, " ")
 	grant.Restriction, grant.Until = key.Restriction(), key.ExpiresAt
-	return grant
-}
-
-// checkAddress is Call.checkAddress. The address of the client may not be known.
-func (x *explaining) checkAddress(c *Call) *refusal.Refusal {
-	own := c.grant.Restriction
-	switch {
-	case own == nil || len(own.Addresses) == 0:
-		x.passed("address", "The key may be used from any address.")
-	case !x.From.IsValid():
-		x.passed("address", fmt.Sprintf("This depends on the address of the client, which is not given. The key may be used from %s.", list(own.Addresses)))
-	default:
-		if f := c.checkAddress(); f != nil {
-			return f
-		}
-		x.passed("address", "The key may be used from "+x.From.String()+".")
+	if grant.Restriction != nil && !s.question.From.IsValid() {
+		grant.Restriction.Addresses = nil
 	}
-	return nil
+	return grant, nil
 }
 
-func list(networks []netip.Prefix) string {
-	texts := make([]string, len(networks))
-	for i, network := range networks {
-		texts[i] = network.String()
-	}
-	return strings.Join(texts, ", ")
+// Take implements Store.
+func (s *silent) Take(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room) (bool, error) {
+	err := s.Rooms(ctx, call, limits, rooms)
+	return !slices.ContainsFunc(rooms, func(room store.Room) bool { return room.Remaining < call.Cost }), err
 }
 
-// readLimits reads the room of each limit, and what was used of it.
-func (x *explaining) readLimits(c *Call) error {
-	if len(c.limits) == 0 {
+// Rooms implements Store.
+func (s *silent) Rooms(ctx context.Context, call store.Call, limits []store.Limit, rooms []store.Room) error {
+	if len(limits) == 0 {
 		return nil
 	}
-	if err := c.readRooms(); err != nil {
-		return err
-	}
-	used, err := usage.Limits(c.request.Context(), c.gate.Policy, c.store, usage.Query{Account: c.grant.Account, Key: x.Question.Key, Now: c.began}, c.limits)
-	if err != nil {
-		return err
-	}
-	for i, limit := range c.limits {
-		x.Limits = append(x.Limits, api.ExplainedLimit{
-			Endpoint: limit.Endpoint, Period: limit.Period.String(), Limit: limit.Max, Of: refusal.Of(limit),
-			Used: used[i].Used, Remaining: c.rooms[i].Remaining, ResetsAt: used[i].ResetsAt,
-		})
-	}
-	return nil
-}
-
-func (x *explaining) passed(step, message string) {
-	x.Steps = append(x.Steps, api.ExplainedStep{Step: step, OK: true, Message: message})
-}
-
-func (x *explaining) admitted(message string) (api.Explanation, error) {
-	x.passed("proxy", message)
-	x.Admitted, x.Passes, x.Message = true, true, message
-	return x.Explanation, nil
-}
-
-func (x *explaining) refused(step string, f *refusal.Refusal) (api.Explanation, error) {
-	x.Steps = append(x.Steps, api.ExplainedStep{Step: step, Message: f.Message})
-	x.Status, x.Code, x.Message = &f.Status, &f.Code, f.Message
-	if f.RetryAfter > 0 {
-		x.RetryAfter = &f.RetryAfter
-	}
-	if !x.gate.enforces(nil) {
-		if x.Passes = !x.final && f != refusal.InvalidToken; x.Passes {
-			x.Message += " The mode is shadow: the request passes."
-		} else {
-			x.Message += " Mode shadow also refuses the request."
-		}
-	}
-	return x.Explanation, nil
+	s.err = s.Store.Rooms(ctx, call, limits, rooms)
+	return s.err
 }

@@ -60,13 +60,15 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 	began := g.Now()
 	d := g.route(r, g.Server.Target(r))
 	d.began = began
-	if g.Policy.CORS != nil && g.sharesAnswers(r, &d) {
-		c := answer.NewCORS(w, r, g.Policy)
-		defer c.Begin(0) // the server answers if no handler has
-		if d.refusal != refusal.BadPath && g.preflight(c, r) {
+	if g.Policy.CORS != nil {
+		c, answered := g.shareAnswer(w, r, &d)
+		if answered {
 			return nil
 		}
-		w = c
+		if c != nil {
+			defer c.Begin(0) // the server answers if no handler has
+			w = c
+		}
 	}
 	d.facts = request.Read(r, d.Route)
 	if d.refusal == nil && d.Endpoint != nil {
@@ -140,7 +142,7 @@ func (g *Gate) decide(r *http.Request, d *decision) {
 	}
 	g.identify(r, d, by)
 	if d.refusal == nil {
-		d.refusal = d.call.decide()
+		d.refusal = d.call.admit()
 	}
 	if d.refusal == nil {
 		g.outages.store.Worked()
@@ -155,9 +157,9 @@ const maxDecisions = 20
 // steps decide about a call. Each one may refuse it; the last one counts it.
 var steps = [...]func(*Call) *refusal.Refusal{(*Call).checkAddress, (*Call).entitle, (*Call).price, (*Call).take}
 
-// decide takes the steps. If the grant was out of date, or a cached grant would
-// refuse the call, it reads the grant again and takes them again.
-func (c *Call) decide() *refusal.Refusal {
+// admit runs the steps. If the grant was out of date, or a cached grant would
+// refuse the call, it reads the grant again and repeats them.
+func (c *Call) admit() *refusal.Refusal {
 	for n := 1; ; n++ {
 		var f *refusal.Refusal
 		for i := 0; i < len(steps) && f == nil; i++ {

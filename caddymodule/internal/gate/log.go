@@ -44,22 +44,17 @@ func newOutages(logger *zap.Logger, endpoints []*policy.Endpoint) *outages {
 }
 
 // logRewritten logs a request that a handler in front of the gate has rewritten
-// to a path that would be open. The operator may not expect that the gate judges
-// both paths.
+// to a path that would be open. The operator may not expect that the gate
+// checks both paths.
 func (g *Gate) logRewritten(r *http.Request, d *decision) {
 	if d.Written != "" && d.refusal == g.notFound && !g.Policy.Guard.Covers(r.URL.Path) {
-		g.outages.rewrites.Failed(slog.String("written", shorten(d.Written)), slog.String("rewritten", shorten(r.URL.Path)))
+		bounded := func(path string) string { return path[:min(len(path), maxLogged)] }
+		g.outages.rewrites.Failed(slog.String("written", bounded(d.Written)), slog.String("rewritten", bounded(r.URL.Path)))
 	}
 }
 
-// shorten bounds a path for the log.
-func shorten(path string) string {
-	const most = 200
-	if len(path) > most {
-		return path[:most] + "..."
-	}
-	return path
-}
+// maxLogged is how much of a path a log line has, in bytes.
+const maxLogged = 200
 
 // errBrokenOff is why a proxy panics, if the client is not gone.
 var errBrokenOff = errors.New("the answer broke off")

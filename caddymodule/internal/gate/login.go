@@ -48,8 +48,7 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, d *decision, next H
 	if f != nil {
 		return g.refuse(w, r, "", nil, f)
 	}
-	forwarded := new(http.Request)
-	d.facts.Forward(forwarded, r)
+	forwarded := d.facts.Forwarded(r)
 	forwarded.Header[assertion.Header] = []string{g.Assertions.Login(r.Host, g.Now())}
 	g.Server.Mark(r, loggingIn)
 	a := new(answer.Writer)
@@ -163,37 +162,28 @@ func loginAccount(w http.ResponseWriter, r *http.Request) (string, *refusal.Refu
 // invalid UTF-8, wrong types and data after the object. It reads "EMAIL" as
 // email, because upstreams in several languages do.
 func jsonEmail(body []byte) (string, bool) {
-	var request struct {
-		Email    jsonString `json:"email"`
-		Password jsonString `json:"password"`
-	}
 	trimmed := bytes.TrimLeft(body, " \t\r\n")
 	if len(trimmed) == 0 || trimmed[0] != '{' {
 		return "", false // null decodes into any type
 	}
-	if err := json.Unmarshal(body, &request, json.MatchCaseInsensitiveNames(true)); err != nil {
+	var values struct {
+		Email    jsontext.Value `json:"email"`
+		Password jsontext.Value `json:"password"`
+	}
+	if err := json.Unmarshal(body, &values, json.MatchCaseInsensitiveNames(true)); err != nil {
 		return "", false
 	}
-	return string(request.Email), true
-}
-
-// jsonString is a string that cannot be null.
-type jsonString string
-
-// UnmarshalJSONFrom implements json.UnmarshalerFrom.
-func (s *jsonString) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	t, err := d.ReadToken()
-	if err != nil {
-		return err
+	for _, value := range []jsontext.Value{values.Email, values.Password} {
+		if len(value) > 0 && value.Kind() != '"' {
+			return "", false
+		}
 	}
-	if t.Kind() != '"' {
-		return errNotString
+	if len(values.Email) == 0 {
+		return "", true
 	}
-	*s = jsonString(t.String())
-	return nil
+	email, err := jsontext.AppendUnquote(nil, values.Email)
+	return string(email), err == nil
 }
-
-var errNotString = errors.New("not a string")
 
 // formEmail reads the field email.
 func formEmail(body []byte) (string, bool) {

@@ -19,8 +19,7 @@ func (o openAnswer) Answered(int) { header.Strip(o.Header()) }
 
 // open passes a request on that needs no token.
 func (g *Gate) open(w http.ResponseWriter, r *http.Request, facts request.Facts, next Handler) error {
-	f := new(http.Request)
-	facts.Forward(f, r)
+	f := facts.Forwarded(r)
 	a := new(answer.Writer)
 	a.Start(w, openAnswer{w}, request.Watch(f, r))
 	defer a.End(0)

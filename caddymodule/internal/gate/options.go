@@ -136,6 +136,7 @@ type Gate struct {
 	notFound     *refusal.Refusal // with the address of the documentation
 	except       string           // the endpoint that limits of all endpoints do not cover, or ""
 	outages      *outages
+	bodyCost     func(*http.Request, *policy.Endpoint) (int64, *refusal.Refusal)
 	entitlements [][]entitlement // by Plan.Index and Endpoint.Index; the last are those without a plan
 }
 
@@ -143,7 +144,7 @@ type Gate struct {
 func New(o Options) *Gate {
 	g := &Gate{
 		Options: o, credentials: credential.New(o.Policy, o.Server), vary: "Authorization", except: o.Policy.Except(),
-		notFound: refusal.NotFound(o.Policy.Docs), outages: newOutages(o.Logger, o.Policy.Endpoints),
+		notFound: refusal.NotFound(o.Policy.Docs), outages: newOutages(o.Logger, o.Policy.Endpoints), bodyCost: bodyCost,
 	}
 	if name := o.Policy.TokenHeader; name != "" {
 		g.vary += ", " + name

@@ -105,26 +105,25 @@ func (g *Gate) bodyFault(body *request.Body, err error) *refusal.Refusal {
 	return nil
 }
 
-// sharesAnswers tells whether the gate decides which pages may read the answer
-// to a request: below a guard. In mode shadow the service decides, but for the
-// gate's own endpoint.
-func (g *Gate) sharesAnswers(r *http.Request, d *decision) bool {
+// shareAnswer returns the writer of an answer if the gate decides which pages
+// may read it: below a guard. In mode shadow the service decides, but for the
+// gate's own endpoint. It answers a preflight to a path that has a route.
+func (g *Gate) shareAnswer(w http.ResponseWriter, r *http.Request, d *decision) (c *answer.CORS, answered bool) {
 	e := d.Endpoint
-	if method, ok := answer.Preflight(r); ok {
+	method, asks := answer.Preflight(r)
+	if asks {
 		to, _ := g.Policy.Routes.Match(method, r.URL.Path)
 		e = to.Endpoint
 	}
-	return d.Closed && g.enforces(e)
-}
-
-// preflight answers a preflight to a path that has a route. It tells whether
-// it has answered.
-func (g *Gate) preflight(c *answer.CORS, r *http.Request) bool {
+	if !d.Closed || !g.enforces(e) {
+		return nil, false
+	}
+	c = answer.NewCORS(w, r, g.Policy)
 	methods := g.Policy.Routes.Allow(r.URL.Path)
-	if _, ok := answer.Preflight(r); !ok || methods == "" {
-		return false
+	if !asks || methods == "" || d.refusal == refusal.BadPath {
+		return c, false
 	}
 	g.Server.Count(nil, outcome.Preflight)
 	c.Preflight(r, methods)
-	return true
+	return c, true
 }

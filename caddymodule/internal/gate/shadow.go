@@ -78,8 +78,7 @@ func (c *Call) confirm() *refusal.Refusal {
 // gate may find that it is a login.
 func passUnchanged(w http.ResponseWriter, r *http.Request, facts request.Facts, next Handler) error {
 	facts.KeepConnection()
-	f := new(http.Request)
-	facts.Forward(f, r)
+	f := facts.Forwarded(r)
 	if body := request.Watch(f, r); body != nil {
 		a := new(answer.Writer)
 		a.Start(w, nil, body)

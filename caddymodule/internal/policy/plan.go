@@ -186,16 +186,16 @@ func (p *Plan) Effective(abilities string) *Effective {
 }
 
 func (p *Plan) intersect(abilities string) *Effective {
-	held := strings.Fields(abilities)
+	asked := strings.Fields(abilities)
 	var common []string
-	for _, a := range held {
+	for _, a := range asked {
 		if slices.Contains(p.Abilities, a) {
 			common = append(common, a)
 		}
 	}
 	e := &Effective{Abilities: strings.Join(common, " "), endpoints: make([]bool, len(p.abilities))}
 	for i, a := range p.abilities {
-		e.endpoints[i] = slices.Contains(held, a)
+		e.endpoints[i] = slices.Contains(asked, a)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

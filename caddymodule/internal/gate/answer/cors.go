@@ -31,17 +31,16 @@ const (
 // may read. It replaces what the service says about that, when the answer
 // begins: a proxy clears all headers after an interim answer.
 type CORS struct {
-	hooked
+	Writer
 	policy *policy.Policy
 	origin string // Access-Control-Allow-Origin, or "" if there is none
-	begun  bool
 }
 
 // NewCORS reads the origin now, because handlers behind the gate may change
 // the headers of the request. A request with two origins has none.
 func NewCORS(w http.ResponseWriter, r *http.Request, p *policy.Policy) *CORS {
 	c := &CORS{policy: p}
-	c.hooked = hooked{w, c}
+	c.Start(w, c, nil)
 	if origins := r.Header["Origin"]; len(origins) == 1 {
 		c.origin = p.CORS.Allow(origins[0])
 	}
@@ -74,18 +73,12 @@ func (c *CORS) Preflight(r *http.Request, methods string) {
 	c.WriteHeader(http.StatusNoContent)
 }
 
-// Begin sets the headers of the final answer, once.
-func (c *CORS) Begin(int) {
-	if !c.begun {
-		c.begun = true
-		c.interim()
-	}
-}
+// Answered implements Owner.
+func (c *CORS) Answered(int) { c.setHeader() }
 
-// interim replaces the headers of CORS, also those of an answer with a status
-// 1xx. Vary also names the origin in an answer to a request without one: a
-// cache would send it to pages.
-func (c *CORS) interim() {
+// setHeader replaces the headers of CORS. Vary also names the origin in an
+// answer to a request without one: a cache would send it to pages.
+func (c *CORS) setHeader() {
 	h := c.Header()
 	for name := range h {
 		if len(name) > len(corsPrefix) && strings.EqualFold(name[:len(corsPrefix)], corsPrefix) {

@@ -152,18 +152,6 @@ func (rd *Reader) Read(r Request) (Credential, *refusal.Refusal) {
 	return rd.parse(first)
 }
 
-// Check does for a known key what Read does for a request without a fault. It
-// refuses a request without a key.
-func (rd *Reader) Check(r *http.Request, hasKey bool) *refusal.Refusal {
-	switch {
-	case InQuery(r.URL.RawQuery):
-		return refusal.ManyTokens
-	case !hasKey:
-		return rd.noToken
-	}
-	return nil
-}
-
 // Known returns the first valid token of the gate, or else the identity, of a
 // request that Read refuses. The token may be revoked, and the account disabled.
 func (rd *Reader) Known(r Request) (c Credential, found bool) {

@@ -11,15 +11,17 @@ import (
 // IsForbidden recognises headers that no client may send.
 func IsForbidden(name string) bool {
 	// Caddy's proxy overwrites X-Forwarded-Host, but no other spelling of it.
-	return isOwn(name) || name == "Trailer" || name != "X-Forwarded-Host" && isOverride(canonical(name))
+	return IsOwn(name) || name == "Trailer" || name != "X-Forwarded-Host" && isOverride(canonical(name))
 }
 
 // own is the prefix of the headers that the gate sets for services.
 const own = "tollgate-"
 
-// isOwn recognises the gate's headers in any spelling that some server reads:
+// IsOwn recognises the gate's headers in any spelling that some server reads:
 // in any case, with an underscore or a dot for the dash, as CGI rewrites names.
-func isOwn(name string) bool {
+// It also recognises them as unannounced trailers.
+func IsOwn(name string) bool {
+	name = strings.TrimPrefix(name, http.TrailerPrefix)
 	if len(name) < len(own) {
 		return false
 	}
@@ -63,15 +65,11 @@ func Strip(h http.Header) {
 	}
 }
 
-// IsOwn recognises the gate's headers in an answer, also as unannounced
-// trailers.
-func IsOwn(name string) bool { return isOwn(strings.TrimPrefix(name, http.TrailerPrefix)) }
-
 // StripTrailer removes the gate's headers from the announced trailers. Servers
 // send no other trailers, except by http.TrailerPrefix.
 func StripTrailer(h http.Header) {
 	Filter(h, "Trailer", func(name string) string {
-		if isOwn(name) {
+		if IsOwn(name) {
 			return ""
 		}
 		return name

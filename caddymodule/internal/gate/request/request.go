@@ -146,6 +146,13 @@ func (facts Facts) Forward(f, r *http.Request) {
 	}
 }
 
+// Forwarded is Forward with a new request.
+func (facts Facts) Forwarded(r *http.Request) *http.Request {
+	f := new(http.Request)
+	facts.Forward(f, r)
+	return f
+}
+
 // filterConnection keeps close, keep-alive and an allowed upgrade. Any other
 // option of Connection names a header that the proxy would drop after the
 // gate has set it (RFC 9110, 7.6.1).
