@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/admin/event"
+	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/credential"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/outcome"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/request"
@@ -59,6 +60,7 @@ func (g *Gate) Explain(ctx context.Context, q Question) (api.Explanation, error)
 	quiet := *g
 	quiet.Server, quiet.Reporter, quiet.Logger, quiet.outages = s, s, zap.NewNop(), newOutages(zap.NewNop(), g.Policy.Endpoints)
 	quiet.Store = func() (Store, error) { return s, nil }
+	quiet.credentials = credential.New(g.Policy, s) // who asks is not who calls
 	quiet.bodyCost = func(*http.Request, *policy.Endpoint) (int64, *refusal.Refusal) { return max(1, q.Cost), nil }
 	d := quiet.route(r, r.RequestURI)
 	d.began, d.facts = g.Now(), request.Read(r, d.Route)

@@ -46,8 +46,8 @@ type decision struct {
 	refusal *refusal.Refusal
 	// final tells that mode shadow refuses the request too.
 	final bool
-	// faulty tells that the request has no credential that Reader.Read reads.
-	faulty bool
+	// unread tells that a fault of the request hides its credential.
+	unread bool
 }
 
 // Serve takes a request through the gate once: where the gate is twice in
@@ -137,7 +137,7 @@ const anyMethod = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 func (g *Gate) decide(r *http.Request, d *decision) {
 	by, fault := g.credentials.Read(credential.Request{Request: r, Endpoint: d.Endpoint, Facts: d.facts})
 	if fault != nil {
-		d.refusal, d.faulty = fault, true
+		d.refusal, d.unread = fault, true
 		return
 	}
 	g.identify(r, d, by)
@@ -193,11 +193,11 @@ func (c *Call) checkAddress() *refusal.Refusal {
 // account, then those of the key.
 func (c *Call) entitle() (f *refusal.Refusal) {
 	plan := c.gate.Policy.Plan(c.grant.Plan)
-	switch {
-	case !plan.HasAccess():
+	if !plan.Lists(c.endpoint) {
+		if plan.HasAccess() {
+			return refusal.NotEntitled
+		}
 		return refusal.NoPlan
-	case !plan.Lists(c.endpoint):
-		return refusal.NotEntitled
 	}
 	effective := plan.Effective(c.tokenAbilities(plan))
 	if !effective.Includes(c.endpoint) {

@@ -25,7 +25,7 @@ func (g *Gate) identify(r *http.Request, d *decision, by credential.Credential) 
 	case by.IsForeign():
 		grant, err = g.grantForeign(r, db, &by, d.began)
 	default:
-		if grant, err = by.Grant(r.Context(), db, d.began, false); errors.Is(err, store.ErrNotFound) {
+		if grant, err = by.Grant(r.Context(), db, d.began, false); errors.Is(err, store.ErrNotFound) && by.IsIdentity() {
 			grant, err = g.enrol(r.Context(), db, &by, d.began)
 		}
 	}

@@ -21,7 +21,7 @@ func (g *Gate) enforces(e *policy.Endpoint) bool {
 // The refusal may change: an invalid token is refused, also in a request with
 // another fault.
 func (g *Gate) passRefused(r *http.Request, d *decision) bool {
-	if d.faulty {
+	if d.unread {
 		if by, known := g.credentials.Known(credential.Request{Request: r, Endpoint: d.Endpoint, Facts: d.facts}); known {
 			fault := d.refusal
 			d.refusal = nil

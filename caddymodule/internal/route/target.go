@@ -87,7 +87,7 @@ func (g *Guard) CheckTarget(method, requestURI string, u *url.URL) (t Target, er
 	if found&(invalid|unclean) != 0 {
 		return t, ErrBadPath
 	}
-	if requestURI != "" && !decodesTo(written, u.Path) {
+	if requestURI != "" && written != u.Path && !decodesTo(written, u.Path) {
 		t.Written = cmp.Or(decodeOnce(written, false), "/") // "/" is sent for the empty path
 		t.Closed = t.Closed || g.Covers(t.Written)
 		if scan(t.Written, false)&unclean != 0 { // behind an encoded slash
@@ -108,9 +108,6 @@ func (g *Guard) CheckTarget(method, requestURI string, u *url.URL) (t Target, er
 
 // decodesTo reports whether a valid encoded path is this decoded one.
 func decodesTo(encoded, path string) bool {
-	if encoded == path {
-		return true
-	}
 	for encoded != "" {
 		b, width := decode(encoded)
 		if path == "" || b != path[0] {

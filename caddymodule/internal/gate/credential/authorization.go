@@ -11,12 +11,12 @@ import (
 // authorization is the header Authorization. A field of an unknown scheme has
 // an empty token. At an endpoint that keeps the header, a field is the
 // service's own if there is a token elsewhere and none of the gate in it.
-type authorization struct{}
+type authorization []scheme
 
-// schemes read the token of a field, or return "".
-var schemes = []func(field string) string{bearer}
+// scheme reads the token of a field. It returns "" for another scheme.
+type scheme func(field string) string
 
-func (authorization) token(r Request, position int, elsewhere bool) (string, bool) {
+func (schemes authorization) token(r Request, position int, elsewhere bool) (string, bool) {
 	for _, field := range r.Facts.Authorization {
 		var text string
 		for _, scheme := range schemes {

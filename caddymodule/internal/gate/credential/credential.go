@@ -1,8 +1,8 @@
 // Package credential finds out who calls: a token in one of several places of
 // a request, or a user that another handler has authenticated.
 //
-// A new place for tokens is a source: one file, and one line in New. A new
-// scheme of Authorization is one file, and one line in schemes.
+// A place for tokens is a source, and a scheme of Authorization is a function:
+// a file for each, and a line in New.
 package credential
 
 import (
@@ -97,7 +97,7 @@ func New(p *policy.Policy, server Server) *Reader {
 	if p.TokenHeader != "" {
 		rd.sources = append(rd.sources, tokenHeader(p.TokenHeader))
 	}
-	rd.sources = append(rd.sources, subprotocol{}, authorization{})
+	rd.sources = append(rd.sources, subprotocol{}, authorization{bearer})
 	return rd
 }
 

@@ -22,7 +22,6 @@ const ProtocolHeader = "Sec-Websocket-Protocol"
 // look at the map would take as long as all of its loop.
 type Facts struct {
 	Authorization []string
-	Cookie        bool
 	Protocols     bool // the request has ProtocolHeader
 	// UpgradeRefused tells that the request asks for another protocol, and the
 	// endpoint does not switch protocols.
@@ -52,7 +51,6 @@ func Read(r *http.Request, to policy.Route) (facts Facts) {
 			}
 		case 'C':
 			facts.connection = facts.connection || name == "Connection"
-			facts.Cookie = facts.Cookie || name == "Cookie"
 		case 'U':
 			facts.upgrade = facts.upgrade || name == "Upgrade"
 		case 'S':
