@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/request"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/policy"
+	"github.com/caddy-tollgate/tollgate/caddymodule/store"
 )
 
 // maxNesting is the maximum depth of objects and arrays in a body.
@@ -30,7 +32,7 @@ func (c *Call) readCost() *refusal.Refusal {
 	if err := c.readRooms(); err != nil {
 		return c.gate.storeFailed(err, c.logAttrs()...)
 	}
-	if !c.fits() {
+	if slices.ContainsFunc(c.rooms, func(room store.Room) bool { return room.Remaining < c.cost }) {
 		return c.exceeded()
 	}
 	cost, fault := c.gate.bodyCost(c.request, c.endpoint)

@@ -281,7 +281,7 @@ func (g *Gate) carryOut(w http.ResponseWriter, r *http.Request, d *decision, nex
 	case d.Login:
 		return g.login(w, r, d, next)
 	case enforced:
-		return g.open(w, r, d.facts, next)
+		return g.passOn(w, r, d.facts.Forwarded(r), openAnswer{w}, next)
 	}
 	return passUnchanged(w, r, d.facts, next)
 }

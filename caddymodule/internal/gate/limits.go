@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -41,11 +40,6 @@ func (c *Call) readRooms() error {
 	}
 	c.rooms = rooms
 	return nil
-}
-
-// fits tells whether each limit has room for the cost of the call.
-func (c *Call) fits() bool {
-	return !slices.ContainsFunc(c.rooms, func(room store.Room) bool { return room.Remaining < c.cost })
 }
 
 // counted returns the call as the store counts it. The decision about it ends

@@ -15,7 +15,6 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
-	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/answer"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/header"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/outcome"
 	"github.com/caddy-tollgate/tollgate/caddymodule/internal/gate/refusal"
@@ -51,18 +50,7 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request, d *decision, next H
 	forwarded := d.facts.Forwarded(r)
 	forwarded.Header[assertion.Header] = []string{g.Assertions.Login(r.Host, g.Now())}
 	g.Server.Mark(r, loggingIn)
-	a := new(answer.Writer)
-	a.Start(w, &loginAnswer{w, g, forwarded, attempt}, nil)
-	defer a.End(0) // the handler wrote nothing, or panicked
-	err = next.ServeHTTP(a, forwarded)
-	if err == nil || a.Status != 0 {
-		g.outages.login.Worked()
-		return err
-	}
-	if g.Server.Status(err) == http.StatusUnauthorized {
-		a.Begin(http.StatusUnauthorized) // an error route will write the answer to a wrong password
-	}
-	return g.unanswered(a, r, err, g.outages.login, false)
+	return g.passOn(w, r, forwarded, &loginAnswer{w, g, forwarded, attempt}, next)
 }
 
 // reserveAttempt reserves a login attempt, or refuses it.
