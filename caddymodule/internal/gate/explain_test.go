@@ -149,3 +149,17 @@ func TestExplainInShadow(t *testing.T) {
 		}
 	}
 }
+
+// TestExplainIgnoresWhoAsks: a user who asks for an explanation is not the user
+// of the explained request.
+func TestExplainIgnoresWhoAsks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *policy.Config) {
+		c.Identity = &policy.IdentityConfig{Placeholder: "{http.auth.user.id}", Plan: "small"}
+	})
+	w.identity = "operator"
+	got, err := w.gate.Explain(t.Context(), gate.Question{Method: "GET", Target: convert})
+	if err != nil || got.Code == nil || *got.Code != "unauthenticated" || len(w.enrolled) > 0 {
+		t.Errorf("got %+v, %v, enrolled %v", got, err, w.enrolled)
+	}
+}

@@ -288,7 +288,7 @@ func (g *Gate) carryOut(w http.ResponseWriter, r *http.Request, d *decision, nex
 
 // proxy passes a call on, and records it when it ends.
 func (c *Call) proxy(w http.ResponseWriter, facts request.Facts, next Handler) (err error) {
-	c.answer.Start(w, c, nil)
+	c.answer = answer.Writer{ResponseWriter: w, Owner: c}
 	// Deferred, because a proxy panics if its service breaks off in the
 	// middle of an answer. Before the answer, a panic is a server error.
 	status, panics := http.StatusInternalServerError, true

@@ -80,8 +80,7 @@ func passUnchanged(w http.ResponseWriter, r *http.Request, facts request.Facts, 
 	facts.KeepConnection()
 	f := facts.Forwarded(r)
 	if body := request.Watch(f, r); body != nil {
-		a := new(answer.Writer)
-		a.Start(w, nil, body)
+		a := &answer.Writer{ResponseWriter: w, Body: body}
 		defer a.Begin(0) // the server answers if the handler has not
 		w = a
 	}

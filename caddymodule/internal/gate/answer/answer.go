@@ -26,20 +26,14 @@ type Owner interface {
 // owner when the answer begins.
 type Writer struct {
 	http.ResponseWriter
+	// Owner is nil if mode shadow passes the request unchanged.
+	Owner Owner
 	// Body is that of the request if the gate watches it, or nil.
 	Body *request.Body
 	// Status is that of the final answer; 0 before.
 	Status int
 	// Gone tells that the server reported a closed connection, see WriteHeader.
 	Gone bool
-
-	owner Owner // nil if mode shadow passes the request unchanged
-}
-
-// Start begins to watch an answer. Without an owner, the answer does not
-// change.
-func (w *Writer) Start(to http.ResponseWriter, owner Owner, body *request.Body) {
-	*w = Writer{ResponseWriter: to, owner: owner, Body: body}
 }
 
 // Begin notes the first final status.
@@ -48,8 +42,8 @@ func (w *Writer) Begin(status int) {
 		return
 	}
 	w.Status = status
-	if w.owner != nil {
-		w.owner.Answered(status)
+	if w.Owner != nil {
+		w.Owner.Answered(status)
 	}
 	w.Body.CloseUnread(w.ResponseWriter)
 }
@@ -58,7 +52,7 @@ func (w *Writer) Begin(status int) {
 // the gate's headers again: the handler may have set trailers after the body.
 func (w *Writer) End(status int) {
 	w.Begin(status)
-	if w.owner != nil {
+	if w.Owner != nil {
 		header.Strip(w.Header())
 	}
 }
@@ -73,14 +67,14 @@ func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // broke its body may wait for the answer, so the gate answers it.
 func (w *Writer) WriteHeader(status int) {
 	switch {
-	case status == StatusClientGone && w.owner != nil && w.Body.Fault() != nil:
+	case status == StatusClientGone && w.Owner != nil && w.Body.Fault() != nil:
 		w.Gone = true
 		return
 	case status >= 200 || status == http.StatusSwitchingProtocols:
 		w.Begin(status)
-	case w.owner != nil:
+	case w.Owner != nil:
 		header.Strip(w.Header())
-		if cors, ok := w.owner.(*CORS); ok {
+		if cors, ok := w.Owner.(*CORS); ok {
 			cors.setHeader()
 		}
 	}

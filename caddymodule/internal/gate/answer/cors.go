@@ -40,7 +40,7 @@ type CORS struct {
 // the headers of the request. A request with two origins has none.
 func NewCORS(w http.ResponseWriter, r *http.Request, p *policy.Policy) *CORS {
 	c := &CORS{policy: p}
-	c.Start(w, c, nil)
+	c.Writer = Writer{ResponseWriter: w, Owner: c}
 	if origins := r.Header["Origin"]; len(origins) == 1 {
 		c.origin = p.CORS.Allow(origins[0])
 	}
