@@ -83,10 +83,7 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, next Handler) error
 // and the service can read both spellings. If one of them is closed, the request
 // needs a route.
 func (g *Gate) route(r *http.Request, written string) (d decision) {
-	method, path, tunnel := r.Method, r.URL.Path, request.IsExtendedConnect(r)
-	if tunnel {
-		method = http.MethodGet
-	}
+	method, path := request.Method(r), r.URL.Path
 	var err error
 	d.Target, err = g.Policy.Guard.CheckTarget(method, written, r.URL)
 	switch {
@@ -102,31 +99,30 @@ func (g *Gate) route(r *http.Request, written string) (d decision) {
 		switch {
 		case d.Names != nil: // an open path: the route is a login
 			d.Route, d.refusal, d.final = policy.Route{}, refusal.BadPath, true
-		case d.Login && tunnel:
+		case d.Login && r.Method == http.MethodConnect:
 			d.refusal, d.final = refusal.Upgrade, true
 		}
 		return d
 	}
-	// A login that is no route, for a lenient server or before a rewrite, would
-	// bypass the limits of login attempts.
-	d.final = g.isLoginAlias(method, path, d.Target)
-	if !d.Closed && !d.final {
-		return d
-	}
-	d.refusal = g.notFound
-	if !d.Closed {
+	switch {
+	case d.Closed:
+		d.refusal = g.notFound
+		if allow := g.Policy.Routes.Allow(path); allow != "" {
+			d.refusal = refusal.MethodNotAllowed(allow)
+		}
+	case g.isLoginAlias(r, &d):
+		d.refusal, d.final = g.notFound, true
 		g.Logger.Debug("refusing a path that a lenient server could serve as a login", zap.String("method", method), zap.String("path", path))
-	} else if allow := g.Policy.Routes.Allow(path); allow != "" {
-		d.refusal = refusal.MethodNotAllowed(allow)
 	}
 	return d
 }
 
 // isLoginAlias tells whether a server could serve one of the readings of a path
-// as a login.
-func (g *Gate) isLoginAlias(method, path string, read route.Target) bool {
-	alias := func(path string) bool { return g.Policy.IsLoginAlias(method, path) }
-	return alias(path) || read.Written != "" && alias(read.Written) || slices.ContainsFunc(read.Names, alias)
+// as a login, that is no route: for a lenient server, or before a rewrite. It
+// would bypass the limits of login attempts.
+func (g *Gate) isLoginAlias(r *http.Request, d *decision) bool {
+	alias := func(path string) bool { return g.Policy.IsLoginAlias(request.Method(r), path) }
+	return alias(r.URL.Path) || d.Written != "" && alias(d.Written) || slices.ContainsFunc(d.Names, alias)
 }
 
 // anyMethod is the Allow header of a path that is no route.

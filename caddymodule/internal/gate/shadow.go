@@ -38,7 +38,7 @@ func (g *Gate) passRefused(r *http.Request, d *decision) bool {
 		d.final = c.unconfirmed || d.refusal == refusal.InvalidToken
 		account = c.grant.Account
 	}
-	if d.final {
+	if d.final || d.Endpoint == nil && g.isLoginAlias(r, d) {
 		return false
 	}
 	g.report(account, d.Endpoint, d.refusal)

@@ -116,6 +116,14 @@ func IsExtendedConnect(r *http.Request) bool {
 	return r.ProtoMajor == 3 && r.Proto == "websocket"
 }
 
+// Method returns the method that a request has for a service.
+func Method(r *http.Request) string {
+	if IsExtendedConnect(r) {
+		return http.MethodGet
+	}
+	return r.Method
+}
+
 // PassUpgrade lets an upgrade pass that the endpoint does not allow, for mode
 // shadow. An escape never passes.
 func (facts *Facts) PassUpgrade() { facts.switches = !facts.escapes }
