@@ -360,7 +360,7 @@ func (c *Call) Answered(status int) {
 		c.values.Set(h, "Ratelimit-Policy", c.rateLimitPolicy())
 		c.values.Set(h, "Ratelimit", c.rateLimit())
 	}
-	c.switched = status == http.StatusSwitchingProtocols || status == http.StatusOK && request.IsExtendedConnect(c.request)
+	c.switched = status == http.StatusSwitchingProtocols || status == http.StatusOK && c.request.Method == http.MethodConnect
 	if c.switched {
 		credential.AnswerProtocol(h, c.request.Header)
 		c.record(status, "") // the connection may stay open for days

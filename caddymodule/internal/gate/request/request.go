@@ -79,7 +79,7 @@ func (facts *Facts) readUpgrade(r *http.Request, to policy.Route) {
 	escapes, others := protocols(r.Header["Upgrade"])
 	facts.escapes = escapes
 	asks := others && facts.connection && httpguts.HeaderValuesContainsToken(r.Header["Connection"], "upgrade")
-	if asks || IsExtendedConnect(r) {
+	if asks || r.Method == http.MethodConnect {
 		facts.switches = !escapes && !to.Login && (to.Endpoint == nil || to.Endpoint.Upgrade)
 		facts.UpgradeRefused = !facts.switches && to.Endpoint != nil
 	}
@@ -104,21 +104,14 @@ func protocols(upgrade []string) (escapes, others bool) {
 	return escapes, others
 }
 
-// IsExtendedConnect recognises the WebSocket of HTTP/3 (RFC 9220) and HTTP/2
-// (RFC 8441) by the rules of Caddy's proxy, which makes a GET of it.
-func IsExtendedConnect(r *http.Request) bool {
-	if r.Method != http.MethodConnect {
-		return false
-	}
-	if r.ProtoMajor == 2 {
-		return slices.Equal(r.Header[":protocol"], []string{"websocket"})
-	}
-	return r.ProtoMajor == 3 && r.Proto == "websocket"
-}
-
-// Method returns the method that a request has for a service.
+// Method returns the method that a request has for a service: that of the
+// WebSocket of HTTP/3 (RFC 9220) and HTTP/2 (RFC 8441) is GET, by the rules of
+// Caddy's proxy. The gate refuses all others with the method CONNECT.
 func Method(r *http.Request) string {
-	if IsExtendedConnect(r) {
+	if r.Method != http.MethodConnect {
+		return r.Method
+	}
+	if r.ProtoMajor == 2 && slices.Equal(r.Header[":protocol"], []string{"websocket"}) || r.ProtoMajor == 3 && r.Proto == "websocket" {
 		return http.MethodGet
 	}
 	return r.Method
