@@ -66,42 +66,35 @@ var (
 // Account is an account that can log in.
 type Account struct {
 	// ID is "acc_" and 20 base62 characters. The gate uses the same id.
-	ID string
+	ID string `json:"account"`
 	// Email is unique among the accounts.
-	Email Email
+	Email Email `json:"email"`
 	// CreatedAt and UpdatedAt are in UTC, to the millisecond. UpdatedAt
 	// is when the password was last set.
-	CreatedAt time.Time
-	UpdatedAt time.Time
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// Credential is an account with its password hash.
-type Credential struct {
+// Identity is an account with the version of its password. A session ends
+// when the version changes.
+type Identity struct {
 	Account
-	// Hash is the PHC string of the password.
-	Hash string
 	// Version counts the changes of the password. Hashing the same password
 	// at another cost does not change it.
 	Version int64
-	// LoginsEnd is not 0 while the gate still has to end login tokens: then
-	// it is the Version that replaced their password.
-	LoginsEnd int64
 	// ChangesUntil is the time up to which the allowance of password changes
 	// is used: see changeEvery. Zero for none.
 	ChangesUntil time.Time
 }
 
-// PasswordChange is a password to store.
-type PasswordChange struct {
-	ID string // of the account
-	// Version is the version of the password to replace.
-	Version int64
-	// Hash is the PHC string of the new password.
+// Credential is an Identity with its password hash.
+type Credential struct {
+	Identity
+	// Hash is the PHC string of the password.
 	Hash string
-	// At becomes the account's UpdatedAt.
-	At time.Time
-	// ChangesUntil becomes the Credential's.
-	ChangesUntil time.Time
+	// LoginsEnd is not 0 while the gate still has to end login tokens: then
+	// it is the Version that replaced their password.
+	LoginsEnd int64
 }
 
 // Store is a database of accounts. Its methods are safe for concurrent use.
@@ -118,13 +111,11 @@ type Reader interface {
 	// ByID returns one account or ErrNotFound.
 	ByID(ctx context.Context, id string) (Credential, error)
 
-	// List returns up to limit accounts whose e-mail address sorts after
-	// the given one, in the order of their addresses.
-	List(ctx context.Context, after Email, limit int) ([]Account, error)
+	// List returns all accounts in the order of their e-mail addresses.
+	List(ctx context.Context) ([]Credential, error)
 
-	// LoginsToEnd returns the ids of up to limit accounts whose LoginsEnd
-	// is not 0.
-	LoginsToEnd(ctx context.Context, limit int) ([]string, error)
+	// LoginsToEnd returns up to limit accounts whose LoginsEnd is not 0.
+	LoginsToEnd(ctx context.Context, limit int) ([]Credential, error)
 
 	// ByReset returns the account of a reset link, or ErrNotFound if the link
 	// is unknown, expired or for another version of the password.
@@ -138,10 +129,10 @@ type Writer interface {
 	// ErrEmailTaken.
 	Add(ctx context.Context, account Account, hash string) error
 
-	// SetPassword stores another password, increments the version and sets
-	// LoginsEnd to the new version. It returns ErrOvertaken if the account's
-	// version is not the one of the change.
-	SetPassword(ctx context.Context, change PasswordChange) error
+	// SetPassword stores Hash, UpdatedAt and ChangesUntil, increments the
+	// version and sets LoginsEnd to the new version. It returns ErrOvertaken
+	// if the account has another version than c.
+	SetPassword(ctx context.Context, c Credential) error
 
 	// LoginsEnded sets LoginsEnd to 0 if it is that version. Otherwise it
 	// does nothing: a later change has more tokens to end.
@@ -162,6 +153,6 @@ type Writer interface {
 	// RemoveReset deletes the reset link of an account, if it has one.
 	RemoveReset(ctx context.Context, account string) error
 
-	// PruneResets deletes reset links that expired at that time or before.
-	PruneResets(ctx context.Context, now time.Time) error
+	// Prune deletes reset links and sessions that have ended.
+	Prune(ctx context.Context, now time.Time) error
 }

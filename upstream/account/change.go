@@ -65,14 +65,14 @@ func (s *Service) ChangePassword(ctx context.Context, id, current, password stri
 	}
 	until, wait := spend(c.ChangesUntil, s.now().UTC().Truncate(time.Millisecond))
 	if wait > 0 {
-		return c.identity(), ErrTooManyChanges
+		return c.Identity, ErrTooManyChanges
 	}
 	hash, err := s.hasher.Hash(ctx, password)
 	if err != nil {
 		return Identity{}, err
 	}
-	c.ChangesUntil = until
-	return s.replace(ctx, c, hash)
+	c.Hash, c.ChangesUntil = hash, until
+	return s.replace(ctx, c)
 }
 
 // SetPassword sets a password for the operator, without the current one and
@@ -95,32 +95,29 @@ func (s *Service) SetPassword(ctx context.Context, id, password string) error {
 		if err != nil {
 			return err
 		}
-		if _, err = s.replace(ctx, c, hash); !errors.Is(err, ErrOvertaken) {
+		c.Hash = hash
+		if _, err = s.replace(ctx, c); !errors.Is(err, ErrOvertaken) {
 			return err
 		}
 	}
 }
 
-// replace stores a new hash if the password of c is still current, and ends
+// replace stores the new hash of c if its version is still current, and ends
 // the login tokens.
-func (s *Service) replace(ctx context.Context, c Credential, hash string) (Identity, error) {
-	at := s.now().UTC().Truncate(time.Millisecond)
-	err := s.store.SetPassword(ctx, PasswordChange{
-		ID: c.ID, Version: c.Version, Hash: hash, At: at, ChangesUntil: c.ChangesUntil,
-	})
+func (s *Service) replace(ctx context.Context, c Credential) (Identity, error) {
+	c.UpdatedAt = s.now().UTC().Truncate(time.Millisecond)
+	err := s.store.SetPassword(ctx, c)
 	if err != nil && !errors.Is(err, ErrOvertaken) {
-		err = s.checkPasswordStored(ctx, c.ID, hash, err)
+		err = s.checkPasswordStored(ctx, c.ID, c.Hash, err)
 	}
 	if err != nil {
 		return Identity{}, err
 	}
-	who := c.identity()
-	who.Version++
-	who.UpdatedAt = at
-	if err := s.endLogins(ctx, who.ID, who.Version); err != nil {
-		return who, fmt.Errorf("%w: %w", ErrLoginsLive, err)
+	c.Version++
+	if err := s.endLogins(ctx, c.ID, c.Version); err != nil {
+		return c.Identity, fmt.Errorf("%w: %w", ErrLoginsLive, err)
 	}
-	return who, nil
+	return c.Identity, nil
 }
 
 // checkPasswordStored looks for the hash after a change that failed with

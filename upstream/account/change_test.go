@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/accounttest"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
@@ -86,7 +87,7 @@ func TestLoginsEndAfterARestart(t *testing.T) {
 	if _, err := w.Login(ctx, "ada@example.com", password); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.store.SetPassword(ctx, account.PasswordChange{ID: a.ID, Version: 1, Hash: "x", At: now}); err != nil {
+	if err := w.store.SetPassword(ctx, account.Credential{Identity: account.Identity{Account: a, Version: 1}, Hash: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	next := service(w.store, w.gate)
@@ -256,8 +257,8 @@ func TestNoTransactionWaitsForTheGate(t *testing.T) {
 		"ChangePassword": change,
 		"Add":            add,
 		"SetPassword":    w.SetPassword(ctx, ada.ID, password),
-		"SetPlan":        w.SetPlan(ctx, ada.ID, "business"),
-		"SetDisabled":    w.SetDisabled(ctx, ada.ID, true),
+		"SetPlan":        w.Set(ctx, ada.ID, api.AccountChange{Plan: new("business")}),
+		"SetDisabled":    w.Set(ctx, ada.ID, api.AccountChange{Disabled: new(true)}),
 		"Delete":         w.Delete(ctx, ada.ID),
 	} {
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
@@ -41,7 +42,7 @@ func (s *Service) endLogins(ctx context.Context, id string, version int64) error
 		}
 		err = s.ask(ctx, func(ctx context.Context) error { return s.gate.EndLogins(ctx, id) })
 		// An account that is unknown to the gate has no tokens.
-		if err != nil && !isNotFound(err) {
+		if err != nil && !errors.Is(err, api.ErrNotFound) {
 			return nil, err
 		}
 		return nil, s.store.LoginsEnded(ctx, id, c.LoginsEnd)
@@ -49,31 +50,23 @@ func (s *Service) endLogins(ctx context.Context, id string, version int64) error
 	return err
 }
 
-// endingPage is how many accounts EndLogins reads at once.
-const endingPage = 1000
+// maxEnding is the number of accounts that one call of EndLogins works on.
+const maxEnding = 1000
 
-// EndLogins lets the gate end all login tokens that it did not end when a
+// EndLogins lets the gate end the login tokens that it did not end when a
 // password was changed. If the gate is unreachable, it stops at the first
 // account; otherwise it tries all. The error wraps ErrGate.
 func (s *Service) EndLogins(ctx context.Context) error {
-	ids, err := s.store.LoginsToEnd(ctx, endingPage)
-	if err != nil {
-		return err
-	}
-	var failed error
-	for _, id := range ids {
-		c, err := s.store.ByID(ctx, id)
-		if err == nil && c.LoginsEnd != 0 {
-			err = s.endLogins(ctx, id, c.LoginsEnd)
+	pending, err := s.store.LoginsToEnd(ctx, maxEnding)
+	for _, c := range pending {
+		if failed := s.endLogins(ctx, c.ID, c.LoginsEnd); failed != nil {
+			err = failed
 		}
 		if errors.Is(err, client.ErrUnreachable) {
 			return err
 		}
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			failed = err
-		}
 	}
-	return failed
+	return err
 }
 
 // slowest is the maximum wait of Run, as a multiple of its interval.

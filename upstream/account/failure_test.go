@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
@@ -23,17 +24,14 @@ func TestGateDown(t *testing.T) {
 	_, add := w.Add(ctx, "bob@example.com", password, "starter")
 	_, login := w.Login(ctx, "ada@example.com", password)
 	_, stranger := w.Login(ctx, "eve@example.com", password)
-	var list error
-	for _, err := range w.List(ctx) {
-		list = err
-	}
+	_, list := w.List(ctx)
 	for name, err := range map[string]error{
 		"Add":             add,
 		"Login":           login,
 		"Login, stranger": stranger,
 		"List":            list,
-		"SetPlan":         w.SetPlan(ctx, a.ID, "business"),
-		"SetDisabled":     w.SetDisabled(ctx, a.ID, true),
+		"SetPlan":         w.Set(ctx, a.ID, api.AccountChange{Plan: new("business")}),
+		"SetDisabled":     w.Set(ctx, a.ID, api.AccountChange{Disabled: new(true)}),
 		"Delete":          w.Delete(ctx, a.ID),
 	} {
 		if !errors.Is(err, account.ErrGate) {
@@ -78,7 +76,7 @@ func (s badCommit) Add(ctx context.Context, a account.Account, hash string) erro
 	return errors.Join(s.Store.Add(ctx, a, hash), errCommit)
 }
 
-func (s badCommit) SetPassword(ctx context.Context, change account.PasswordChange) error {
+func (s badCommit) SetPassword(ctx context.Context, change account.Credential) error {
 	if !s.made {
 		return errCommit
 	}
@@ -92,7 +90,7 @@ type slowCommit struct {
 	meanwhile func()
 }
 
-func (s slowCommit) SetPassword(ctx context.Context, change account.PasswordChange) error {
+func (s slowCommit) SetPassword(ctx context.Context, change account.Credential) error {
 	s.meanwhile()
 	return s.Store.SetPassword(ctx, change)
 }
@@ -198,7 +196,7 @@ func TestSetPlanWhileDeleting(t *testing.T) {
 	w := newWorld(t)
 	a := w.add(t, "ada@example.com", "starter")
 	s := service(slowCommit{w.store, func() {
-		if err := w.SetPlan(t.Context(), a.ID, "business"); err != nil {
+		if err := w.Set(t.Context(), a.ID, api.AccountChange{Plan: new("business")}); err != nil {
 			t.Error(err)
 		}
 	}}, w.gate)

@@ -23,9 +23,9 @@ func TestLabels(t *testing.T) {
 			t.Errorf("a new account: got %+v, %v, want the label %s", got, err, want)
 		}
 		for name, change := range map[string]func() error{
-			"plan":    func() error { return w.SetPlan(t.Context(), a.ID, "business") },
-			"disable": func() error { return w.SetDisabled(t.Context(), a.ID, true) },
-			"enable":  func() error { return w.SetDisabled(t.Context(), a.ID, false) },
+			"plan":    func() error { return w.Set(t.Context(), a.ID, api.AccountChange{Plan: new("business")}) },
+			"disable": func() error { return w.Set(t.Context(), a.ID, api.AccountChange{Disabled: new(true)}) },
+			"enable":  func() error { return w.Set(t.Context(), a.ID, api.AccountChange{Disabled: new(false)}) },
 		} {
 			if _, err := w.gate.Client.PutAccount(t.Context(), a.ID, api.AccountChange{Label: new("")}); err != nil {
 				t.Fatal(err)
@@ -46,7 +46,7 @@ func TestClosedAccountLeavesNoEmail(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.add(t, "ada@example.com", "starter")
-	if err := w.SetPlan(t.Context(), a.ID, "business"); err != nil {
+	if err := w.Set(t.Context(), a.ID, api.AccountChange{Plan: new("business")}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(t.Context(), a.ID, password); err != nil {

@@ -30,9 +30,16 @@ type Token struct {
 // address, a wrong password and a disabled account; ErrPlanRequired;
 // ErrBusy; or wraps ErrGate.
 func (s *Service) Login(ctx context.Context, email, password string) (Token, error) {
-	c, err := s.authenticate(ctx, email, password)
+	c, right, err := s.verify(ctx, email, password)
 	if err != nil {
 		return Token{}, err
+	}
+	if !right {
+		// The gate is asked once, as with the right password.
+		if _, err := s.atGate(ctx, c.ID); err != nil {
+			return Token{}, err
+		}
+		return Token{}, ErrCredentials
 	}
 	// Otherwise the tokens that the gate still has to end would include the
 	// new one.
@@ -55,38 +62,46 @@ func (s *Service) Login(ctx context.Context, email, password string) (Token, err
 	if err := s.confirm(ctx, c, key.ID); err != nil {
 		return Token{}, err
 	}
+	s.rehash(ctx, c, password)
 	return Token{Secret: key.Token, Lifetime: key.ExpiresAt.Sub(key.CreatedAt)}, nil
 }
 
-// authenticate returns the account with this e-mail and password. It does the
-// same work in every case, so that its time reveals nothing.
-func (s *Service) authenticate(ctx context.Context, address, password string) (Credential, error) {
-	email, err := ParseEmail(address)
-	known := err == nil
-	c, err := s.store.ByEmail(ctx, email)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		c, known = Credential{Account: Account{ID: unknownID}}, false
-	case err != nil:
-		return Credential{}, err
-	}
-	var state api.Account
-	err = s.ask(ctx, func(ctx context.Context) (err error) {
-		state, err = s.gate.Account(ctx, c.ID)
-		return err
-	})
-	if err != nil && !isNotFound(err) {
-		return Credential{}, err
-	}
-	right, err := s.hasher.Verify(ctx, c.Hash, password)
+// SignIn returns the account with this e-mail and password. Unlike Login it
+// creates no token, so a plan without access does not matter.
+//
+// The error is ErrCredentials, after the same work, for an unknown
+// address, a wrong password and a disabled account; ErrBusy; or wraps
+// ErrGate.
+func (s *Service) SignIn(ctx context.Context, email, password string) (Identity, error) {
+	c, right, err := s.verify(ctx, email, password)
 	if err != nil {
-		return Credential{}, err
+		return Identity{}, err
 	}
-	if !known || !right || state.Disabled {
-		return Credential{}, ErrCredentials
+	known, err := s.atGate(ctx, c.ID)
+	if err != nil {
+		return Identity{}, err
+	}
+	if !right || known.Disabled {
+		return Identity{}, ErrCredentials
 	}
 	s.rehash(ctx, c, password)
-	return c, nil
+	return c.Identity, nil
+}
+
+// verify returns the account with this e-mail, and whether the password is
+// right. It does the same work in every case, so that its time reveals
+// nothing. An unknown account has the id unknownID and no password.
+func (s *Service) verify(ctx context.Context, address, password string) (Credential, bool, error) {
+	email, _ := ParseEmail(address) // an invalid address is empty, which no account has
+	c, err := s.store.ByEmail(ctx, email)
+	if errors.Is(err, ErrNotFound) {
+		c, err = Credential{Identity: Identity{Account: Account{ID: unknownID}}}, nil
+	}
+	if err != nil {
+		return Credential{}, false, err
+	}
+	right, err := s.hasher.Verify(ctx, c.Hash, password)
+	return c, right, err
 }
 
 // rehash stores a hash of the current cost if the stored one has another
@@ -118,7 +133,7 @@ func (s *Service) confirm(ctx context.Context, c Credential, key string) error {
 	}
 	ctx = context.WithoutCancel(ctx)
 	revoked := s.ask(ctx, func(ctx context.Context) error { return s.gate.RevokeKey(ctx, c.ID, key) })
-	if revoked != nil && !isNotFound(revoked) {
+	if revoked != nil && !errors.Is(revoked, api.ErrNotFound) {
 		s.revoking.Failed(slog.String("account", c.ID), slog.String("key", key), slog.Any("error", revoked))
 	}
 	return err
@@ -126,8 +141,7 @@ func (s *Service) confirm(ctx context.Context, c Credential, key string) error {
 
 // refusedLogin returns the error for the gate's refusal to issue a token.
 func refusedLogin(err error) error {
-	var refusal *apierror.Error
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*apierror.Error](err); ok {
 		switch refusal.Code {
 		case "plan_required":
 			return ErrPlanRequired

@@ -20,23 +20,12 @@ const resetLength = 32
 // spent, there is a newer one, or the password was changed in the meantime.
 var ErrReset = errors.New("the reset link does not work")
 
-// Reset is a link that sets a new password once.
-type Reset struct {
-	// Token is the secret in the link. Only its hash is stored.
-	Token string
-	// ExpiresAt is in UTC, to the millisecond.
-	ExpiresAt time.Time
-}
-
-// NewReset returns a reset link for an account, or ErrNotFound. An older link
-// of the account no longer works.
-func (s *Service) NewReset(ctx context.Context, id string) (Reset, error) {
-	token := base64.RawURLEncoding.EncodeToString(randomBytes(resetLength))
-	expires := s.now().UTC().Truncate(time.Millisecond).Add(ResetLifetime)
-	if err := s.store.SetReset(ctx, id, resetID(token), expires); err != nil {
-		return Reset{}, err
-	}
-	return Reset{token, expires}, nil
+// NewReset returns the token of a link that sets a new password once, or
+// ErrNotFound for an unknown account. Only the hash of the token is stored. An
+// older link of the account no longer works.
+func (s *Service) NewReset(ctx context.Context, id string) (token string, err error) {
+	token = base64.RawURLEncoding.EncodeToString(randomBytes(resetLength))
+	return token, s.store.SetReset(ctx, id, resetID(token), s.now().Add(ResetLifetime))
 }
 
 // FindReset returns the account of a reset link, or ErrReset. It does not
@@ -66,7 +55,8 @@ func (s *Service) ResetPassword(ctx context.Context, token, password string) (Ac
 	if err != nil {
 		return Account{}, err
 	}
-	who, err := s.replace(ctx, c, hash)
+	c.Hash = hash
+	who, err := s.replace(ctx, c)
 	if errors.Is(err, ErrOvertaken) {
 		return Account{}, ErrReset
 	}
@@ -96,11 +86,11 @@ func resetID(token string) string {
 	return hex.EncodeToString(hash[:])
 }
 
-// PruneResets deletes expired reset links until the context ends: at once, then
-// at the interval every.
-func (s *Service) PruneResets(ctx context.Context, every time.Duration) {
+// Prune deletes reset links and sessions that have ended until the context
+// ends: at once, then at the interval every.
+func (s *Service) Prune(ctx context.Context, every time.Duration) {
 	for ctx.Err() == nil {
-		if err := s.store.PruneResets(ctx, s.now()); err != nil && ctx.Err() == nil {
+		if err := s.store.Prune(ctx, s.now()); err != nil && ctx.Err() == nil {
 			s.pruning.Failed(slog.Any("error", err))
 		} else {
 			s.pruning.Worked()

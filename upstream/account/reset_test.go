@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -53,11 +54,11 @@ func onBoth(t *testing.T, test func(t *testing.T, f *forgetful)) {
 // link makes a reset link and returns its token.
 func (f *forgetful) link(t *testing.T) string {
 	t.Helper()
-	reset, err := f.NewReset(t.Context(), f.ada.ID)
+	token, err := f.NewReset(t.Context(), f.ada.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return reset.Token
+	return token
 }
 
 // wantDead fails the test if a link works.
@@ -232,7 +233,7 @@ func TestPruneResets(t *testing.T) {
 		if err := errors.Join(f.store.SetReset(ctx, f.ada.ID, "expired", now), f.store.SetReset(ctx, grace.ID, "live", expires)); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.store.PruneResets(ctx, now); err != nil {
+		if err := f.store.Prune(ctx, now); err != nil {
 			t.Fatal(err)
 		}
 		long := now.Add(-time.Hour) // both would be live
@@ -242,6 +243,33 @@ func TestPruneResets(t *testing.T) {
 		if _, err := f.store.ByReset(ctx, "live", long); err != nil {
 			t.Errorf("the live link: %v", err)
 		}
+	})
+}
+
+// The background work deletes what has ended.
+func TestPruneInTheBackground(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, f *forgetful) {
+		idle := account.Session{ID: "idle", Account: f.ada.ID, CreatedAt: now, SeenAt: now.Add(-account.SessionIdle), ExpiresAt: now.Add(time.Hour)}
+		if err := errors.Join(f.store.SetReset(t.Context(), f.ada.ID, "expired", now), f.store.AddSession(t.Context(), idle)); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+		defer stop()
+		var running sync.WaitGroup
+		running.Go(func() { f.Prune(ctx, time.Millisecond) })
+		for ctx.Err() == nil {
+			_, session := f.store.Session(ctx, "idle")
+			_, reset := f.store.ByReset(ctx, "expired", now.Add(-time.Hour))
+			if errors.Is(session, account.ErrNotFound) && errors.Is(reset, account.ErrNotFound) {
+				break
+			}
+		}
+		if ctx.Err() != nil {
+			t.Error("the session or the link is still there")
+		}
+		stop()
+		running.Wait()
 	})
 }
 
@@ -261,7 +289,7 @@ func TestClose(t *testing.T) {
 		if err := f.Close(ctx, f.ada.ID, password); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.Get(ctx, f.ada.ID); !errors.Is(err, account.ErrNotFound) || len(f.atGate(t)) != 0 {
+		if _, err := f.Identify(ctx, f.ada.ID); !errors.Is(err, account.ErrNotFound) || len(f.atGate(t)) != 0 {
 			t.Errorf("the account is still known: %v, the gate has %v", err, f.atGate(t))
 		}
 		if err := f.Close(ctx, f.ada.ID, password); !errors.Is(err, account.ErrNotFound) {

@@ -48,7 +48,7 @@ func NewService(store Store, gate *client.Client, hasher *Hasher, now func() tim
 		removing:  outage.New(logger, slog.LevelWarn, "removing an incomplete account from the gate"),
 		rehashing: outage.New(logger, slog.LevelWarn, "updating a password hash"),
 		revoking:  outage.New(logger, slog.LevelWarn, "revoking a login token of an old password"),
-		pruning:   outage.New(logger, slog.LevelWarn, "deleting expired reset links"),
+		pruning:   outage.New(logger, slog.LevelWarn, "deleting reset links and sessions that have ended"),
 	}
 }
 
@@ -124,16 +124,6 @@ func (s *Service) checkAdded(ctx context.Context, id string, cause error) error 
 	return cause
 }
 
-// SetPlan changes the plan of an account, at the gate.
-func (s *Service) SetPlan(ctx context.Context, id, plan string) error {
-	return s.Set(ctx, id, api.AccountChange{Plan: &plan})
-}
-
-// SetDisabled disables or enables an account, at the gate.
-func (s *Service) SetDisabled(ctx context.Context, id string, disabled bool) error {
-	return s.Set(ctx, id, api.AccountChange{Disabled: &disabled})
-}
-
 // Set changes the plan of an account, or whether it is disabled, at the gate.
 func (s *Service) Set(ctx context.Context, id string, change api.AccountChange) error {
 	c, err := s.store.ByID(ctx, id)
@@ -205,7 +195,7 @@ func (s *Service) Close(ctx context.Context, id, password string) error {
 
 func (s *Service) forget(ctx context.Context, id string) error {
 	return s.ask(ctx, func(ctx context.Context) error {
-		if err := s.gate.DeleteAccount(ctx, id); !isNotFound(err) {
+		if err := s.gate.DeleteAccount(ctx, id); !errors.Is(err, api.ErrNotFound) {
 			return err
 		}
 		return nil
@@ -213,15 +203,15 @@ func (s *Service) forget(ctx context.Context, id string) error {
 }
 
 // Find returns the account with an e-mail address, or ErrNotFound.
-func (s *Service) Find(ctx context.Context, email Email) (Account, error) {
+func (s *Service) Find(ctx context.Context, email Email) (Identity, error) {
 	c, err := s.store.ByEmail(ctx, email)
-	return c.Account, err
+	return c.Identity, err
 }
 
-// Get returns the account with an id, or ErrNotFound.
-func (s *Service) Get(ctx context.Context, id string) (Account, error) {
+// Identify returns the account with an id, or ErrNotFound.
+func (s *Service) Identify(ctx context.Context, id string) (Identity, error) {
 	c, err := s.store.ByID(ctx, id)
-	return c.Account, err
+	return c.Identity, err
 }
 
 // ask calls the control API with gateTimeout. It returns a refusal of the
@@ -233,17 +223,11 @@ func (s *Service) ask(ctx context.Context, call func(context.Context) error) err
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), gateTimeout)
 	defer cancel()
 	err := call(ctx)
-	var refusal *apierror.Error
-	if err == nil || errors.As(err, &refusal) && refusal.Status < http.StatusInternalServerError &&
-		refusal.Status != http.StatusUnauthorized {
+	refusal, refused := errors.AsType[*apierror.Error](err)
+	if err == nil || refused && refusal.Status < http.StatusInternalServerError && refusal.Status != http.StatusUnauthorized {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrGate, err)
-}
-
-func isNotFound(err error) bool {
-	var refusal *apierror.Error
-	return errors.As(err, &refusal) && refusal.Status == http.StatusNotFound
 }
 
 // newID returns a random id. It skips bytes that would make some characters

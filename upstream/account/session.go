@@ -1,21 +1,14 @@
 package account
 
-import (
-	"context"
-	"time"
+import "time"
+
+const (
+	// SessionLifetime is how long a session lasts at most.
+	SessionLifetime = 7 * 24 * time.Hour
+
+	// SessionIdle is how long a session lasts without a visit.
+	SessionIdle = 12 * time.Hour
 )
-
-// Identity is an account with the version of its password. A session ends
-// when the version changes.
-type Identity struct {
-	Account
-	// Version increments at each change of the password.
-	Version int64
-	// ChangesUntil is the Credential's.
-	ChangesUntil time.Time
-}
-
-func (c Credential) identity() Identity { return Identity{c.Account, c.Version, c.ChangesUntil} }
 
 // Session is a browser in which an account is signed in.
 type Session struct {
@@ -35,22 +28,7 @@ type Session struct {
 	ExpiresAt time.Time
 }
 
-// SignIn returns the account with this e-mail and password. Unlike Login it
-// creates no token, so a plan without access does not matter.
-//
-// The error is ErrCredentials, after the same work, for an unknown
-// address, a wrong password and a disabled account; ErrBusy; or wraps
-// ErrGate.
-func (s *Service) SignIn(ctx context.Context, email, password string) (Identity, error) {
-	c, err := s.authenticate(ctx, email, password)
-	if err != nil {
-		return Identity{}, err
-	}
-	return c.identity(), nil
-}
-
-// Identify returns the account with that id, or ErrNotFound.
-func (s *Service) Identify(ctx context.Context, id string) (Identity, error) {
-	c, err := s.store.ByID(ctx, id)
-	return c.identity(), err
+// Live reports whether a session is neither expired nor idle.
+func (s Session) Live(now time.Time) bool {
+	return now.Before(s.ExpiresAt) && now.Sub(s.SeenAt) < SessionIdle
 }

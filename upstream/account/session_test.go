@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
@@ -24,7 +25,7 @@ func TestSignIn(t *testing.T) {
 		}
 	}
 	closed := w.add(t, "closed@example.com", "starter")
-	if err := w.SetDisabled(ctx, closed.ID, true); err != nil {
+	if err := w.Set(ctx, closed.ID, api.AccountChange{Disabled: new(true)}); err != nil {
 		t.Fatal(err)
 	}
 	for email, given := range map[string]string{

@@ -29,12 +29,12 @@ import (
 // did not end when a password was changed. Usually the query finds no row.
 const endLoginsEvery = 2 * time.Second
 
-// pruneEvery is how often an App deletes expired reset links.
+// pruneEvery is how often an App deletes reset links and sessions that ended.
 const pruneEvery = 10 * time.Minute
 
 // App is the upstream without its listeners: its database, its rates, and
-// the goroutines that check the gate, refresh the rates, end old login tokens
-// and delete expired reset links. Handler makes it answer requests.
+// the goroutines that check the gate, refresh the rates, end old login tokens,
+// and delete reset links and sessions that have ended. Handler makes it answer requests.
 type App struct {
 	options    Options
 	store      *database.Store
@@ -66,7 +66,7 @@ func Open(ctx context.Context, o Options) (*App, error) {
 	}
 	a.keep("checking the gate", a.gate.run)
 	a.keep("ending logins", func(ctx context.Context) { a.accounts.Run(ctx, endLoginsEvery) })
-	a.keep("deleting reset links", func(ctx context.Context) { a.accounts.PruneResets(ctx, pruneEvery) })
+	a.keep("pruning", func(ctx context.Context) { a.accounts.Prune(ctx, pruneEvery) })
 	return a, nil
 }
 

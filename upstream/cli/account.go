@@ -10,11 +10,11 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	gatecli "github.com/caddy-tollgate/tollgate/caddymodule/control/cli"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
@@ -133,16 +133,6 @@ func printLines(c *cobra.Command, id, password string, generated bool) error {
 	return err
 }
 
-// listed is an account as JSON shows it.
-type listed struct {
-	Account   string        `json:"account"`
-	Email     account.Email `json:"email"`
-	Plan      string        `json:"plan"`
-	Disabled  bool          `json:"disabled"`
-	CreatedAt time.Time     `json:"created_at"`
-	UpdatedAt time.Time     `json:"updated_at"`
-}
-
 func accountList(gate Gate) *cobra.Command {
 	var s settings
 	var asJSON bool
@@ -152,17 +142,14 @@ func accountList(gate Gate) *cobra.Command {
 		Args:  misuse.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return s.withAccounts(c, gate, func(accounts *account.Service) error {
-				all := []listed{}
-				for a, err := range accounts.List(c.Context()) {
-					if err != nil {
-						return fmt.Errorf("listing accounts: %w", err)
-					}
-					all = append(all, newListed(a))
+				all, err := accounts.List(c.Context())
+				if err != nil {
+					return fmt.Errorf("listing accounts: %w", err)
 				}
 				if asJSON {
-					return printJSON(c.OutOrStdout(), map[string][]listed{"accounts": all})
+					return printJSON(c.OutOrStdout(), map[string][]account.Standing{"accounts": all})
 				}
-				return printTable(c.OutOrStdout(), all)
+				return printTable(c.OutOrStdout(), all...)
 			})
 		},
 	}
@@ -178,7 +165,7 @@ func printJSON(w io.Writer, result any) error {
 	return encoder.Encode(result)
 }
 
-func printTable(w io.Writer, accounts []listed) error {
+func printTable(w io.Writer, accounts ...account.Standing) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ACCOUNT\tE-MAIL\tPLAN\tSTATE\tCREATED")
 	for _, a := range accounts {
@@ -186,15 +173,62 @@ func printTable(w io.Writer, accounts []listed) error {
 		if a.Disabled {
 			state = "disabled"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", a.Account, a.Email, a.Plan, state, terminal.Time(a.CreatedAt))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", a.ID, a.Email, a.Plan, state, terminal.Time(a.CreatedAt))
 	}
 	return table.Flush()
+}
+
+func accountSet(gate Gate) *cobra.Command {
+	var plan string
+	var disabled, asJSON bool
+	c := changeCommand(gate, "set", "Change the plan of an account, or disable it", func(c *cobra.Command, accounts *account.Service, id string) error {
+		var change api.AccountChange
+		if c.Flag("plan").Changed {
+			change.Plan = &plan
+		}
+		if c.Flag("disabled").Changed {
+			change.Disabled = &disabled
+		}
+		if err := accounts.Set(c.Context(), id, change); err != nil {
+			return err
+		}
+		return printAccount(c, accounts, id, asJSON)
+	})
+	c.Long = `Change only what the flags set, and show the account. The change applies from
+the next call. The tokens and the login of a disabled account stop working at
+once; --disabled=false enables it again.`
+	c.Example = "  upstream account set ada@example.com --plan starter"
+	c.Flags().StringVar(&plan, "plan", "", "`name` of a plan in the gate's configuration")
+	c.Flags().BoolVar(&disabled, "disabled", false, "refuse the account's tokens and its login")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of a table")
+	c.MarkFlagsOneRequired("plan", "disabled")
+	return c
+}
+
+func accountShow(gate Gate) *cobra.Command {
+	var asJSON bool
+	c := changeCommand(gate, "show", "Show one account", func(c *cobra.Command, accounts *account.Service, id string) error {
+		return printAccount(c, accounts, id, asJSON)
+	})
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of a table")
+	return c
+}
+
+func printAccount(c *cobra.Command, accounts *account.Service, id string, asJSON bool) error {
+	a, err := accounts.Show(c.Context(), id)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(c.OutOrStdout(), a)
+	}
+	return printTable(c.OutOrStdout(), a)
 }
 
 func accountSetPlan(gate Gate) *cobra.Command {
 	var plan string
 	c := changeCommand(gate, "set-plan", "The same as account set --plan", func(c *cobra.Command, accounts *account.Service, id string) error {
-		return accounts.SetPlan(c.Context(), id, plan)
+		return accounts.Set(c.Context(), id, api.AccountChange{Plan: &plan})
 	})
 	c.Use, c.Hidden = "set-plan <account> --plan <plan>", true
 	c.Flags().StringVar(&plan, "plan", "", "`name` of a plan in the gate's configuration")
@@ -208,7 +242,7 @@ func accountSetDisabled(gate Gate, disabled bool) *cobra.Command {
 		name, short = "disable", "The same as account set --disabled"
 	}
 	c := changeCommand(gate, name, short, func(c *cobra.Command, accounts *account.Service, id string) error {
-		return accounts.SetDisabled(c.Context(), id, disabled)
+		return accounts.Set(c.Context(), id, api.AccountChange{Disabled: &disabled})
 	})
 	c.Hidden = true
 	return c
@@ -285,13 +319,13 @@ func changeCommand(gate Gate, name, short string, change func(*cobra.Command, *a
 }
 
 // find returns an account by its id or its e-mail address. An id has no @.
-func find(ctx context.Context, accounts *account.Service, name string) (account.Account, error) {
+func find(ctx context.Context, accounts *account.Service, name string) (account.Identity, error) {
 	if !strings.Contains(name, "@") {
-		return accounts.Get(ctx, name)
+		return accounts.Identify(ctx, name)
 	}
 	email, err := account.ParseEmail(name)
 	if err != nil {
-		return account.Account{}, err
+		return account.Identity{}, err
 	}
 	return accounts.Find(ctx, email)
 }

@@ -33,10 +33,10 @@ func printReset(c *cobra.Command, site string, accounts *account.Service, id str
 	if err != nil {
 		return err
 	}
-	reset, err := accounts.NewReset(c.Context(), id)
+	token, err := accounts.NewReset(c.Context(), id)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(c.OutOrStdout(), address.JoinPath("reset", reset.Token))
+	_, err = fmt.Fprintln(c.OutOrStdout(), address.JoinPath("reset", token))
 	return err
 }

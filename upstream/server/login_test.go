@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/server"
 )
@@ -98,7 +99,7 @@ func TestLoginRefusalsHaveTheSameBytes(t *testing.T) {
 	s := newSite(t)
 	s.add(t, "ada@example.com", "starter")
 	closed := s.add(t, "closed@example.com", "starter")
-	if err := s.accounts.SetDisabled(t.Context(), closed.ID, true); err != nil {
+	if err := s.accounts.Set(t.Context(), closed.ID, api.AccountChange{Disabled: new(true)}); err != nil {
 		t.Fatal(err)
 	}
 	first := s.login(credentials("ada@example.com", "wrong password"))

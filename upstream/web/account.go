@@ -125,7 +125,7 @@ func (s *site) collect(ctx context.Context, v *visit) (data export, err error) {
 		Usage: exportedUsage{v.plans.Timezone, []api.UsageDay{}},
 	}
 	for _, one := range sessions {
-		if one.Version == v.who.Version && s.sessions.Live(one) {
+		if one.Version == v.who.Version && one.Live(s.Now()) {
 			data.Sessions = append(data.Sessions, exportedVisit{one.Agent, one.CreatedAt, one.SeenAt, one.ExpiresAt, one.ID == v.session.ID})
 		}
 	}

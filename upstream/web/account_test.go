@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
@@ -66,7 +67,7 @@ func TestSignUpWithoutAccess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.accounts.SetPlan(t.Context(), a.ID, "business"); err != nil {
+	if err := w.accounts.Set(t.Context(), a.ID, api.AccountChange{Plan: new("business")}); err != nil {
 		t.Fatal(err)
 	}
 	for _, target := range []string{"/settings/keys", "/usage", "/settings/account", "/settings/plan"} {
@@ -188,7 +189,7 @@ func TestClosingIsNoGuessing(t *testing.T) {
 	if got := ada.post("/settings/account", "current", password); got.status != http.StatusSeeOther || !strings.HasPrefix(got.location, "/login") {
 		t.Errorf("the sixth try: got %d to %q", got.status, got.location)
 	}
-	if _, err := w.accounts.Get(t.Context(), a.ID); err != nil {
+	if _, err := w.accounts.Identify(t.Context(), a.ID); err != nil {
 		t.Errorf("the account: %v", err)
 	}
 }

@@ -29,7 +29,7 @@ func (s *site) sessionList(w http.ResponseWriter, r *http.Request, v *visit) err
 	}
 	var view sessionsView
 	for _, one := range all {
-		if one.Version != v.who.Version || !s.sessions.Live(one) {
+		if one.Version != v.who.Version || !one.Live(s.Now()) {
 			continue
 		}
 		row := sessionRow{

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/web"
-	"github.com/caddy-tollgate/tollgate/upstream/web/session"
 )
 
 // draftCookie returns the cookie of a draft that an answer sets, "" for none.
@@ -34,7 +34,7 @@ func TestFormOutlivesSession(t *testing.T) {
 	form.Set("life", "date")
 	form.Set("until", "2099-12-31")
 	for _, target := range []string{"/settings/keys/new", page + "/edit"} {
-		w.clock.advance(session.Idle)
+		w.clock.advance(account.SessionIdle)
 		got := ada.do(http.MethodPost, target, form)
 		if want := "/login?ended=1&next=" + url.QueryEscape(target); got.status != http.StatusSeeOther || got.location != want {
 			t.Fatalf("%s: got %d to %q, want %q", target, got.status, got.location, want)
@@ -115,7 +115,7 @@ func TestDraftOfAnotherPerson(t *testing.T) {
 	a := w.add("ada@example.com", "starter")
 	w.add("bob@example.com", "starter")
 	browser := w.person().signIn("ada@example.com")
-	w.clock.advance(session.Idle)
+	w.clock.advance(account.SessionIdle)
 	got := browser.post("/settings/keys/new", "account", a.ID, "name", "secret project", "life", "90", "addresses", "192.0.2.77")
 	if got.draftCookie() == "" {
 		t.Fatalf("got %d without a draft", got.status)

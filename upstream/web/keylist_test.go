@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 )
 
 // A key can have all endpoints of the plan, or some. The pages name the
@@ -36,7 +38,7 @@ func TestPermissions(t *testing.T) {
 	ada.post("/settings/keys/new", "name", "none", "scope", "some", "life", "90").has(t, 422, "Choose at least one endpoint.", `value="some" checked`)
 
 	// Without the endpoint rates in the plan, the key has all endpoints.
-	if err := w.accounts.SetPlan(t.Context(), a.ID, "starter"); err != nil {
+	if err := w.accounts.Set(t.Context(), a.ID, api.AccountChange{Plan: new("starter")}); err != nil {
 		t.Fatal(err)
 	}
 	ada.get("/settings/keys").has(t, http.StatusOK, "<td>All endpoints")

@@ -72,7 +72,7 @@ func TestRotateWithoutPlan(t *testing.T) {
 	page := w.issue(a.ID, "ci")
 	ada := w.person().signIn("ada@example.com")
 	free := func() {
-		if err := w.accounts.SetPlan(t.Context(), a.ID, "free"); err != nil {
+		if err := w.accounts.Set(t.Context(), a.ID, api.AccountChange{Plan: new("free")}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -112,7 +112,7 @@ func TestDisabledDuringForm(t *testing.T) {
 	ada := w.person().signIn("ada@example.com")
 	stolen := ada.cookie()
 	w.gate.Fail(&gatetest.Fault{Hits: gatetest.Requests(http.MethodPost, "/rotate"), Hook: func() {
-		if err := w.accounts.SetDisabled(t.Context(), a.ID, true); err != nil {
+		if err := w.accounts.Set(t.Context(), a.ID, api.AccountChange{Disabled: new(true)}); err != nil {
 			t.Error(err)
 		}
 	}})

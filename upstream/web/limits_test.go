@@ -167,7 +167,7 @@ func TestEditKeyAfterDowngrade(t *testing.T) {
 	page := w.issue(a.ID, "ci")
 	ada := w.person().signIn("ada@example.com")
 	for _, plan := range []string{"starter", "free"} {
-		if err := w.accounts.SetPlan(t.Context(), a.ID, plan); err != nil {
+		if err := w.accounts.Set(t.Context(), a.ID, api.AccountChange{Plan: new(plan)}); err != nil {
 			t.Fatal(err)
 		}
 		got := ada.get(page + "/edit")

@@ -12,8 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/web"
-	"github.com/caddy-tollgate/tollgate/upstream/web/session"
 )
 
 // The same, while a page is under way: it must not bring the session
@@ -149,7 +150,7 @@ func TestDisableEndsSessions(t *testing.T) {
 	a := w.add("ada@example.com", "starter")
 	ada := w.person().signIn("ada@example.com")
 	stolen := ada.cookie()
-	if err := w.accounts.SetDisabled(t.Context(), a.ID, true); err != nil {
+	if err := w.accounts.Set(t.Context(), a.ID, api.AccountChange{Disabled: new(true)}); err != nil {
 		t.Fatal(err)
 	}
 	if ada.signedIn() {
@@ -158,7 +159,7 @@ func TestDisableEndsSessions(t *testing.T) {
 	if got := w.person().post("/login", "email", "ada@example.com", "password", password); got.status != http.StatusUnauthorized {
 		t.Errorf("signing in: got %d, want 401", got.status)
 	}
-	if err := w.accounts.SetDisabled(t.Context(), a.ID, false); err != nil {
+	if err := w.accounts.Set(t.Context(), a.ID, api.AccountChange{Disabled: new(false)}); err != nil {
 		t.Fatal(err)
 	}
 	if w.thief(stolen) {
@@ -180,17 +181,17 @@ func TestSessionExpires(t *testing.T) {
 	w := newWorld(t)
 	w.add("ada@example.com", "starter")
 	ada := w.person().signIn("ada@example.com")
-	for range int(session.Lifetime/session.Idle) * 2 {
-		w.clock.advance(session.Idle/2 - time.Minute)
+	for range int(account.SessionLifetime/account.SessionIdle) * 2 {
+		w.clock.advance(account.SessionIdle/2 - time.Minute)
 		ada.get("/usage").has(t, http.StatusOK)
 	}
-	w.clock.advance(session.Idle / 2)
+	w.clock.advance(account.SessionIdle / 2)
 	if ada.signedIn() {
 		t.Error("the session outlives its lifetime")
 	}
 	ada.signIn("ada@example.com")
 	for range 3 {
-		w.clock.advance(session.Idle/3 - time.Second)
+		w.clock.advance(account.SessionIdle/3 - time.Second)
 		ada.get("/usage?background=1").has(t, http.StatusOK)
 	}
 	w.clock.advance(4 * time.Second)

@@ -80,8 +80,8 @@ func (t *tool) listAccounts() *cobra.Command {
 		if c.Flags().Changed("disabled") {
 			filter.Disabled = &disabled
 		}
-		accounts, err := collect(func(after string) ([]api.Account, *string, error) {
-			page, err := gate.FindAccounts(ctx, filter, after, pageSize)
+		accounts, err := client.All(func(after string) ([]api.Account, *string, error) {
+			page, err := gate.FindAccounts(ctx, filter, after, client.PageSize)
 			return page.Accounts, page.Next, err
 		})
 		if err == nil && filter.Plan != "" && len(accounts) == 0 {

@@ -42,8 +42,8 @@ func (t *tool) audit() *cobra.Command {
 		if limit > 0 {
 			page, err = lastEntries(ctx, gate, filter, limit)
 		} else {
-			page.Audit, err = collect(func(after string) ([]api.AuditEntry, *string, error) {
-				page, err := gate.Audit(ctx, filter, after, pageSize)
+			page.Audit, err = client.All(func(after string) ([]api.AuditEntry, *string, error) {
+				page, err := gate.Audit(ctx, filter, after, client.PageSize)
 				return page.Audit, page.Next, err
 			})
 		}
@@ -57,7 +57,7 @@ func lastEntries(ctx context.Context, gate *client.Client, filter client.AuditFi
 	filter.NewestFirst = true
 	last.Audit = []api.AuditEntry{}
 	for after, more := "", true; more && len(last.Audit) < limit; {
-		page, err := gate.Audit(ctx, filter, after, min(pageSize, limit-len(last.Audit)))
+		page, err := gate.Audit(ctx, filter, after, min(client.PageSize, limit-len(last.Audit)))
 		if err != nil {
 			return last, err
 		}

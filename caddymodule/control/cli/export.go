@@ -130,7 +130,7 @@ func export(ctx context.Context, gate *client.Client, first time.Time, rows rowW
 func countsOfDay(ctx context.Context, gate *client.Client, day, after string) (api.UsageCounts, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return gate.CountsOfDay(ctx, day, after, pageSize)
+	return gate.CountsOfDay(ctx, day, after, client.PageSize)
 }
 
 // write calls do with standard output, or with a file that appears only if do

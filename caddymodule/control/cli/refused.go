@@ -32,8 +32,8 @@ func (t *tool) refused() *cobra.Command {
 		if err != nil {
 			return page, err
 		}
-		page.Refused, err = collect(func(after string) ([]api.Refused, *string, error) {
-			page, err := gate.Refused(ctx, days, id, after, pageSize)
+		page.Refused, err = client.All(func(after string) ([]api.Refused, *string, error) {
+			page, err := gate.Refused(ctx, days, id, after, client.PageSize)
 			return page.Refused, page.Next, err
 		})
 		return page, cmp.Or(err, account.check(len(page.Refused)))

@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -13,7 +14,7 @@ func (s *Store) ByReset(ctx context.Context, id string, now time.Time) (account.
 	const from = " FROM resets JOIN accounts ON accounts.id = resets.account " +
 		"WHERE resets.id = $1 AND resets.expires_at > $2 AND resets.password_version = accounts.password_version"
 	qualified := "accounts." + strings.ReplaceAll(columns, ", ", ", accounts.")
-	return scan(s.db.QueryRowContext(ctx, "SELECT "+qualified+from, id, now.UnixMilli()))
+	return scanAccount(s.db.QueryRowContext(ctx, "SELECT "+qualified+from, id, now.UnixMilli()))
 }
 
 // SetReset implements account.Writer. It is one statement, so that the link
@@ -31,7 +32,11 @@ func (s *Store) RemoveReset(ctx context.Context, of string) error {
 	return s.exec(ctx, "removing reset link", "DELETE FROM resets WHERE account = $1", of)
 }
 
-// PruneResets implements account.Writer.
-func (s *Store) PruneResets(ctx context.Context, now time.Time) error {
-	return s.exec(ctx, "pruning reset links", "DELETE FROM resets WHERE expires_at <= $1", now.UnixMilli())
+// Prune implements account.Writer.
+func (s *Store) Prune(ctx context.Context, now time.Time) error {
+	return errors.Join(
+		s.exec(ctx, "pruning reset links", "DELETE FROM resets WHERE expires_at <= $1", now.UnixMilli()),
+		s.exec(ctx, "pruning sessions", "DELETE FROM sessions WHERE expires_at <= $1 OR seen_at <= $2",
+			now.UnixMilli(), now.Add(-account.SessionIdle).UnixMilli()),
+	)
 }

@@ -2,9 +2,6 @@ package database
 
 import (
 	"context"
-	"database/sql"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/caddy-tollgate/tollgate/upstream/account"
@@ -22,34 +19,14 @@ func (s *Store) AddSession(ctx context.Context, a account.Session) error {
 
 // Session returns one session, which may be expired, or account.ErrNotFound.
 func (s *Store) Session(ctx context.Context, id string) (account.Session, error) {
-	a, err := scanSession(s.db.QueryRowContext(ctx, "SELECT "+sessionColumns+" FROM sessions WHERE id = $1", id))
-	if errors.Is(err, sql.ErrNoRows) {
-		return account.Session{}, account.ErrNotFound
-	}
-	return a, err
+	return scanSession(s.db.QueryRowContext(ctx, "SELECT "+sessionColumns+" FROM sessions WHERE id = $1", id))
 }
 
 // Sessions returns the sessions of an account, including expired ones, ordered
 // by the last visit, newest first.
 func (s *Store) Sessions(ctx context.Context, of string) ([]account.Session, error) {
-	rows, err := s.db.QueryContext(ctx,
+	return list(ctx, s, "listing sessions", scanSession,
 		"SELECT "+sessionColumns+" FROM sessions WHERE account = $1 ORDER BY seen_at DESC, id", of)
-	if err != nil {
-		return nil, fmt.Errorf("listing sessions: %w", err)
-	}
-	defer rows.Close()
-	var sessions []account.Session
-	for rows.Next() {
-		a, err := scanSession(rows)
-		if err != nil {
-			return nil, err
-		}
-		sessions = append(sessions, a)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("listing sessions: %w", err)
-	}
-	return sessions, nil
 }
 
 // TouchSession stores the time of a visit. It does nothing if the session is
@@ -63,15 +40,8 @@ func (s *Store) TouchSession(ctx context.Context, id string, at time.Time) error
 // parallel attempts get different numbers.
 func (s *Store) TryPassword(ctx context.Context, id string) (int, error) {
 	var tried int
-	err := s.db.QueryRowContext(ctx,
-		"UPDATE sessions SET attempts = attempts + 1 WHERE id = $1 RETURNING attempts", id).Scan(&tried)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, account.ErrNotFound
-	}
-	if err != nil {
-		return 0, fmt.Errorf("counting password attempt: %w", err)
-	}
-	return tried, nil
+	counted := s.db.QueryRowContext(ctx, "UPDATE sessions SET attempts = attempts + 1 WHERE id = $1 RETURNING attempts", id)
+	return tried, scan(counted, "counting password attempt", &tried)
 }
 
 // ForgetTries resets the number of attempts. It does nothing if the session is
@@ -90,26 +60,13 @@ func (s *Store) RemoveOtherSessions(ctx context.Context, of, except string) erro
 	return s.exec(ctx, "removing sessions", "DELETE FROM sessions WHERE account = $1 AND id <> $2", of, except)
 }
 
-// PruneSessions deletes sessions that expired or were last seen at those
-// times or before.
-func (s *Store) PruneSessions(ctx context.Context, expired, seen time.Time) error {
-	return s.exec(ctx, "pruning sessions", "DELETE FROM sessions WHERE expires_at <= $1 OR seen_at <= $2",
-		expired.UnixMilli(), seen.UnixMilli())
-}
-
-func (s *Store) exec(ctx context.Context, doing, statement string, args ...any) error {
-	if _, err := s.db.ExecContext(ctx, statement, args...); err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	return nil
-}
-
 // scanSession reads the columns of one session.
-func scanSession(row interface{ Scan(...any) error }) (account.Session, error) {
+func scanSession(row row) (account.Session, error) {
 	var a account.Session
 	var created, seen, expires int64
-	if err := row.Scan(&a.ID, &a.Account, &a.Version, &a.Agent, &created, &seen, &expires); err != nil {
-		return account.Session{}, fmt.Errorf("reading session: %w", err)
+	err := scan(row, "reading session", &a.ID, &a.Account, &a.Version, &a.Agent, &created, &seen, &expires)
+	if err != nil {
+		return account.Session{}, err
 	}
 	a.CreatedAt = time.UnixMilli(created).UTC()
 	a.SeenAt = time.UnixMilli(seen).UTC()

@@ -87,25 +87,34 @@ func TestSessions(t *testing.T) {
 	})
 }
 
+// Prune deletes sessions that are idle or have expired.
 func TestPruneSessions(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, open func() *database.Store) {
 		store := withSessions(t, open)
-		idle := created.Add(10 * time.Minute)
-		if err := store.TouchSession(t.Context(), "b", idle.Add(time.Millisecond)); err != nil {
+		if err := store.TouchSession(t.Context(), "b", created.Add(time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}
-		if err := store.PruneSessions(t.Context(), created, idle); err != nil {
+		long := adasSession("long")
+		long.SeenAt, long.ExpiresAt = created.Add(time.Hour), created.Add(30*24*time.Hour)
+		if err := store.AddSession(t.Context(), long); err != nil {
 			t.Fatal(err)
 		}
-		if got := ids(t, store); !slices.Equal(got, []string{"b"}) {
-			t.Errorf("got %v, want b, which is not idle", got)
-		}
-		if err := store.PruneSessions(t.Context(), created.Add(time.Hour), created); err != nil {
-			t.Fatal(err)
-		}
-		if got := ids(t, store); len(got) != 0 {
-			t.Errorf("got %v, want none: all have expired", got)
+		for _, step := range []struct {
+			now  time.Time
+			want []string
+		}{
+			{created.Add(time.Hour - time.Millisecond), []string{"long", "b", "a", "c"}},
+			{created.Add(time.Hour), []string{"long"}}, // the others have expired
+			{created.Add(time.Hour + account.SessionIdle - time.Millisecond), []string{"long"}},
+			{created.Add(time.Hour + account.SessionIdle), []string{}}, // idle
+		} {
+			if err := store.Prune(t.Context(), step.now); err != nil {
+				t.Fatal(err)
+			}
+			if got := ids(t, store); !slices.Equal(got, step.want) {
+				t.Errorf("at %v: got %v, want %v", step.now, got, step.want)
+			}
 		}
 	})
 }

@@ -1,8 +1,8 @@
 // Package session has the sessions of the web pages.
 //
 // The browser has a random token in a cookie; the database has its hash and
-// the account. A session ends after Lifetime, after Idle without a visit, at
-// the sign-out, and when the account's password changes. Only the time of the
+// the account. A session ends with its time (see account.Session), at the
+// sign-out, and when the account's password changes. Only the time of the
 // last visit is written again: an in-flight request cannot restore a session
 // that has ended.
 package session
@@ -22,12 +22,6 @@ import (
 )
 
 const (
-	// Lifetime is how long a session lasts at most.
-	Lifetime = 7 * 24 * time.Hour
-
-	// Idle is how long a session lasts without a visit.
-	Idle = 12 * time.Hour
-
 	// touchAfter is the minimum time between two writes of the last visit:
 	// not every page should cost a write to the disk.
 	touchAfter = time.Minute
@@ -52,10 +46,6 @@ type Store interface {
 
 	// RemoveSession ends one session, if it is there.
 	RemoveSession(ctx context.Context, id string) error
-
-	// PruneSessions deletes sessions that expired, or had their last visit,
-	// at those times or before.
-	PruneSessions(ctx context.Context, expired, seen time.Time) error
 }
 
 // Manager opens, finds and closes sessions. It is safe for concurrent use.
@@ -71,7 +61,7 @@ type Manager struct {
 func NewManager(store Store, now func() time.Time, secure bool) *Manager {
 	// scs.New would start a goroutine for its default store that never ends.
 	m := &Manager{store: store, now: now, manager: &scs.SessionManager{
-		Lifetime:         Lifetime,
+		Lifetime:         account.SessionLifetime,
 		HashTokenInStore: true,
 		Codec:            codec{},
 		Cookie:           scs.SessionCookie{Name: "tollgate", Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Persist: true},
@@ -117,10 +107,6 @@ func (m *Manager) Ended(r *http.Request) bool {
 func (m *Manager) Open(w http.ResponseWriter, r *http.Request, who account.Identity) error {
 	ctx := r.Context()
 	now := m.now().UTC().Truncate(time.Millisecond)
-	// Each sign-in deletes old sessions.
-	if err := m.store.PruneSessions(ctx, now, now.Add(-Idle)); err != nil {
-		return err
-	}
 	if err := m.manager.RenewToken(ctx); err != nil {
 		return fmt.Errorf("renewing session: %w", err)
 	}
@@ -128,7 +114,7 @@ func (m *Manager) Open(w http.ResponseWriter, r *http.Request, who account.Ident
 	agent = strings.ToValidUTF8(agent[:min(len(agent), maxAgent)], "")
 	m.manager.Put(ctx, valueKey, account.Session{
 		Account: who.ID, Version: who.Version, Agent: agent,
-		CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(Lifetime),
+		CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(account.SessionLifetime),
 	})
 	token, expiry, err := m.manager.Commit(ctx)
 	if err != nil {
@@ -155,12 +141,6 @@ func (m *Manager) Touch(ctx context.Context, s account.Session) error {
 	return nil
 }
 
-// Live reports whether a session is neither expired nor idle.
-func (m *Manager) Live(s account.Session) bool {
-	now := m.now()
-	return now.Before(s.ExpiresAt) && now.Sub(s.SeenAt) < Idle
-}
-
 // adapter implements scs.CtxStore. scs passes the hash of the token.
 type adapter struct{ m *Manager }
 
@@ -171,7 +151,7 @@ func (a adapter) FindCtx(ctx context.Context, id string) ([]byte, bool, error) {
 	if errors.Is(err, account.ErrNotFound) {
 		return nil, false, nil
 	}
-	if err != nil || !a.m.Live(s) {
+	if err != nil || !s.Live(a.m.now()) {
 		return nil, false, err
 	}
 	data, err := json.Marshal(s)
