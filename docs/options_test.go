@@ -32,6 +32,7 @@ var described = []struct{ folder, name, title string }{
 	{"../caddymodule", "BadgerStore", "`store` with the module `badger`"},
 	{"../caddymodule/redis", "Store", "`store` with the module `redis`"},
 	{"../upstream/caddyupstream", "Upstream", "The handler `tollgate_upstream`"},
+	{"../upstream/app", "Settings", ""}, // its fields are options of the handler
 }
 
 // TestOptions compares options.md with the comments of the types. Run it with

@@ -56,17 +56,21 @@ func runCurrency(ctx context.Context, address, directory string) (err error) {
 	if err != nil {
 		return err
 	}
-	currency, err := app.Open(ctx, app.Options{Directory: directory, Control: control, Logger: logger})
+	config, err := app.Settings{Address: site, Data: directory, Rates: "embedded"}.Parse()
+	if err != nil {
+		return err
+	}
+	currency, err := app.Open(ctx, config, control, logger)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, currency.Close()) }()
-	handler, err := currency.Handler(app.Site{Address: site, Timezone: "UTC", Check: func(r *http.Request, purpose string) error {
+	handler, err := currency.Handler(config, func(r *http.Request, purpose string) error {
 		if len(r.Header[assertion.Header]) == 0 {
 			return nil
 		}
 		return check(r, purpose)
-	}})
+	})
 	if err != nil {
 		return err
 	}

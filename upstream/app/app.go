@@ -10,12 +10,15 @@ import (
 	"context"
 	"fmt"
 	"html/template"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule/assertion"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 	"github.com/caddy-tollgate/tollgate/upstream/api"
@@ -34,9 +37,12 @@ const pruneEvery = 10 * time.Minute
 
 // App is the upstream without its listeners: its database, its rates, and
 // the goroutines that check the gate, refresh the rates, end old login tokens,
-// and delete reset links and sessions that have ended. Handler makes it answer requests.
+// and delete reset links and sessions that have ended. Handler makes it answer
+// requests.
 type App struct {
-	options    Options
+	config     Config
+	client     *client.Client
+	logger     *slog.Logger
 	store      *database.Store
 	accounts   *account.Service
 	gate       *gateCheck
@@ -49,20 +55,21 @@ type App struct {
 }
 
 // Open opens the database and starts the background work. ctx bounds the start
-// only. The first site with the currency API opens the rates. The error is an
-// *OptionError for an invalid option.
-func Open(ctx context.Context, o Options) (*App, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
-	store, err := o.OpenDatabase(ctx)
+// only. The first site with the currency API opens the rates. The App calls the
+// gate by the client, whose connections it does not close. The logger gets what
+// clients must not read.
+func Open(ctx context.Context, c Config, gate *client.Client, logger *slog.Logger) (*App, error) {
+	store, err := c.OpenDatabase(ctx)
 	if err != nil {
 		return nil, err
 	}
 	work, stop := context.WithCancel(context.Background())
-	a := &App{options: o, store: store, accounts: o.Accounts(store), gate: newGateCheck(o.Control, o.Logger), stop: stop}
+	a := &App{
+		config: c, client: gate, logger: logger, store: store,
+		accounts: Accounts(store, gate, logger), gate: newGateCheck(gate, logger), stop: stop,
+	}
 	a.keep = func(name string, run func(context.Context)) {
-		a.background.Go(func() { keepRunning(work, o.Logger, name, run) })
+		a.background.Go(func() { keepRunning(work, logger, name, run) })
 	}
 	a.keep("checking the gate", a.gate.run)
 	a.keep("ending logins", func(ctx context.Context) { a.accounts.Run(ctx, endLoginsEvery) })
@@ -70,37 +77,28 @@ func Open(ctx context.Context, o Options) (*App, error) {
 	return a, nil
 }
 
-// Handler returns the handler of a site: the currency API unless the site has
+// Handler returns the handler of a site: the currency API unless it has
 // NoRates, the login, the web pages and the health check. Several sites can
-// share one App. The error is an *OptionError for an invalid part of the site.
-func (a *App) Handler(s Site) (http.Handler, error) {
-	if err := s.Validate(); err != nil {
-		return nil, err
-	}
-	address, err := PublicURL(s.Address)
-	if err != nil {
-		return nil, err
-	}
-	brand, err := s.brand()
-	if err != nil {
-		return nil, err
-	}
+// share one App. Check returns nil for a request that the gate passed for a
+// purpose, assertion.Call or assertion.Login, and otherwise why it is refused:
+// see CheckAssertions.
+func (a *App) Handler(c Config, check func(r *http.Request, purpose string) error) (http.Handler, error) {
 	config := server.Config{
-		Check:    s.Check,
+		Check:    check,
 		Logins:   a.accounts,
 		Database: a.store,
 		Gate:     a.gate.State,
-		SignUp:   s.SignUp != "",
+		SignUp:   c.SignUp != "",
 		Now:      time.Now,
-		Logger:   a.options.Logger,
+		Logger:   a.logger,
 	}
 	var reference map[string]template.HTML
-	if !s.NoRates {
+	if !c.NoRates {
 		provider, err := a.openRates()
 		if err != nil {
 			return nil, err
 		}
-		currencies, err := api.New(provider, address, time.Now)
+		currencies, err := api.New(provider, c.Address, time.Now)
 		if err != nil {
 			return nil, fmt.Errorf("preparing API: %w", err)
 		}
@@ -109,15 +107,15 @@ func (a *App) Handler(s Site) (http.Handler, error) {
 	pages, err := web.New(web.Config{
 		Accounts: a.accounts,
 		Sessions: a.store,
-		Gate:     a.options.Control,
-		Address:  address,
-		Timezone: s.Timezone,
-		SignUp:   s.SignUp,
-		Brand:    brand,
-		NoRates:  s.NoRates,
+		Gate:     a.client,
+		Address:  c.Address,
+		Timezone: c.Timezone,
+		SignUp:   c.SignUp,
+		Brand:    c.Brand,
+		NoRates:  c.NoRates,
 		Docs:     reference,
 		Now:      time.Now,
-		Logger:   a.options.Logger,
+		Logger:   a.logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing pages: %w", err)
@@ -133,7 +131,7 @@ func (a *App) openRates() (*ecb.Provider, error) {
 	if a.rates != nil {
 		return a.rates, nil
 	}
-	provider, err := a.options.OpenRates()
+	provider, err := a.config.OpenRates(a.logger)
 	if err != nil {
 		return nil, err
 	}
@@ -151,29 +149,48 @@ func (a *App) Close() error {
 }
 
 // OpenDatabase opens the account database. The caller closes it.
-func (o Options) OpenDatabase(ctx context.Context) (*database.Store, error) {
-	if o.Database != "" {
-		return database.OpenURL(ctx, o.Database)
+func (c Config) OpenDatabase(ctx context.Context) (*database.Store, error) {
+	if c.Database != "" {
+		return database.OpenURL(ctx, c.Database)
 	}
-	return database.OpenFile(ctx, o.Directory)
+	return database.OpenFile(ctx, c.Directory)
 }
 
 // OpenRates reads the embedded rates and those in the data directory.
-func (o Options) OpenRates() (*ecb.Provider, error) {
+func (c Config) OpenRates(logger *slog.Logger) (*ecb.Provider, error) {
 	base, err := rates.Snapshot()
 	if err != nil {
 		return nil, fmt.Errorf("reading embedded rates: %w", err)
 	}
 	return ecb.Open(ecb.Options{
 		Base:      base,
-		Directory: filepath.Join(o.Directory, "rates"),
-		URL:       o.Rates,
-		Logger:    o.Logger,
+		Directory: filepath.Join(c.Directory, "rates"),
+		URL:       c.RatesURL,
+		Logger:    logger,
 	})
 }
 
 // Accounts returns the accounts in an open database.
-func (o Options) Accounts(store *database.Store) *account.Service {
+func Accounts(store *database.Store, gate *client.Client, logger *slog.Logger) *account.Service {
 	hasher := account.NewHasher(account.DefaultCost(), runtime.GOMAXPROCS(0))
-	return account.NewService(store, o.Control, hasher, time.Now, o.Logger)
+	return account.NewService(store, gate, hasher, time.Now, logger)
+}
+
+// CheckAssertions returns a check for a site: it accepts a request with
+// one Tollgate-Assertion that the gate of this secret made for a host of
+// the address. The gate may sign with a newer secret: it tells its keys.
+func CheckAssertions(secret, address string, gate *client.Client, logger *slog.Logger) (func(r *http.Request, purpose string) error, error) {
+	accepts, err := siteHosts(address)
+	if err != nil {
+		return nil, err
+	}
+	key, err := assertion.NewKey(secret)
+	if err != nil {
+		return nil, err
+	}
+	verifier := assertion.NewVerifier(accepts, time.Now, key)
+	verifier.FetchKeys(gate.PublicKeys, func(err error) {
+		logger.Warn("an assertion has an unknown key", slog.Any("error", err))
+	})
+	return server.CheckAssertion(verifier), nil
 }

@@ -26,7 +26,7 @@ const (
 )
 
 // brand reads the name, the logo and the contact of a site.
-func (s Site) brand() (b web.Brand, err error) {
+func (s Settings) brand() (b web.Brand, err error) {
 	if b.Name, err = parseName(s.Name); err != nil {
 		return web.Brand{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
+	"github.com/caddy-tollgate/tollgate/upstream/app"
 )
 
 // parse parses the directive:
@@ -28,9 +29,10 @@ func parse(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 		return nil, h.Err("wrong arguments: write tollgate_upstream { ... }")
 	}
 	u := new(Upstream)
-	settings, names := u.settings(), []string{}
-	for _, s := range settings {
-		names = append(names, s.name)
+	options := slices.DeleteFunc(u.All(), func(s app.Setting) bool { return s.Argument == "" })
+	names := []string{}
+	for _, o := range options {
+		names = append(names, o.Name)
 	}
 	first := map[string]string{}
 	for h.NextBlock(0) {
@@ -43,8 +45,8 @@ func parse(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 			return nil, h.Errf("duplicate option %q (first at %s)", name, at)
 		}
 		first[name] = fmt.Sprintf("%s:%d", h.File(), h.Line())
-		if !h.AllArgs(settings[i].value) {
-			return nil, h.Errf("wrong arguments: write %s %s", name, settings[i].argument)
+		if !h.AllArgs(options[i].Value) {
+			return nil, h.Errf("wrong arguments: write %s %s", name, options[i].Argument)
 		}
 	}
 	return u, nil

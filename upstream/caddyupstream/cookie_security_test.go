@@ -18,7 +18,10 @@ func TestInsecureCookies(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]int{"http://localhost:8080": 1, "https://rates.example": 0} {
 		var log bytes.Buffer
-		u := &Upstream{options: app.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, secure: app.Site{Address: address}.Secure()}
+		u := &Upstream{Settings: app.Settings{Address: address}, logger: slog.New(slog.NewTextHandler(&log, nil))}
+		if err := u.resolve("UTC"); err != nil {
+			t.Fatal(err)
+		}
 		handler := http.NotFoundHandler()
 		u.handler.Store(&handler)
 		for _, state := range []*tls.ConnectionState{nil, {}, {}} {

@@ -29,6 +29,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
 )
 
@@ -296,12 +297,11 @@ func used(t testing.TB, id string) int64 {
 // the handler.
 func (r *running) person(t testing.TB, email account.Email) {
 	t.Helper()
-	options := app.Options{Directory: filepath.Join(r.data, "upstream"), Control: caddymodule.ControlClient(), Logger: slog.New(slog.DiscardHandler)}
-	store, err := options.OpenDatabase(t.Context())
+	store, err := database.OpenFile(t.Context(), filepath.Join(r.data, "upstream"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = options.Accounts(store).Add(t.Context(), email, password, "starter")
+	_, err = app.Accounts(store, caddymodule.ControlClient(), slog.New(slog.DiscardHandler)).Add(t.Context(), email, password, "starter")
 	if err := errors.Join(err, store.Close()); err != nil {
 		t.Fatalf("adding %s: %v", email, err)
 	}

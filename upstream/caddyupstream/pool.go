@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
 )
 
@@ -41,11 +42,11 @@ func (u *Upstream) openWithin(timeout time.Duration) error {
 	return u.join(func() (caddy.Destructor, error) {
 		ctx, stop := context.WithTimeout(context.Background(), timeout)
 		defer stop()
-		opened, err := app.Open(ctx, u.options)
+		opened, err := app.Open(ctx, u.config, caddymodule.ControlClient(), u.logger)
 		if err != nil {
 			return nil, fmt.Errorf("opening the upstream: %w", err)
 		}
-		return &pooledApp{opened, u.options.Rates}, nil
+		return &pooledApp{opened, u.config.RatesURL}, nil
 	})
 }
 
@@ -55,7 +56,7 @@ func (u *Upstream) join(open caddy.Constructor) error {
 	if u.pooled != nil {
 		return nil
 	}
-	key := appKey{u.options.Directory, u.options.Database}
+	key := appKey{u.config.Directory, u.config.Database}
 	value, _, err := apps.LoadOrNew(key, open)
 	if errors.Is(err, errNotOpen) {
 		return nil
@@ -65,11 +66,11 @@ func (u *Upstream) join(open caddy.Constructor) error {
 	}
 	u.pooled = &key
 	pooled := value.(*pooledApp)
-	if pooled.rates != u.options.Rates && !u.site.NoRates {
-		u.options.Logger.Warn("the URL of rates differs from the one in use, and is ignored until a restart",
-			"directory", u.options.Directory)
+	if pooled.rates != u.config.RatesURL && !u.config.NoRates {
+		u.logger.Warn("the URL of rates differs from the one in use, and is ignored until a restart",
+			"directory", u.config.Directory)
 	}
-	handler, err := pooled.Handler(u.site)
+	handler, err := pooled.Handler(u.config, check)
 	if err != nil {
 		return err
 	}

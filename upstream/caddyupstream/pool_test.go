@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-tollgate/tollgate/caddymodule"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
 )
 
@@ -20,10 +19,10 @@ func TestSilentDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close() // it accepts, because the kernel does
-	u := &Upstream{options: app.Options{
-		Directory: t.TempDir(), Database: "postgres://u:p@" + silent.Addr().String() + "/x",
-		Control: caddymodule.ControlClient(), Logger: slog.New(slog.DiscardHandler),
-	}}
+	u := &Upstream{
+		config: app.Config{Directory: t.TempDir(), Database: "postgres://u:p@" + silent.Addr().String() + "/x"},
+		logger: slog.New(slog.DiscardHandler),
+	}
 	if err := u.openWithin(100 * time.Millisecond); !errors.Is(err, context.DeadlineExceeded) || u.handler.Load() != nil {
 		t.Errorf("got %v, want that the time is over", err)
 	}

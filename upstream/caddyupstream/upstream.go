@@ -1,11 +1,10 @@
 package caddyupstream
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,51 +31,14 @@ import (
 // empty option has its default. A placeholder inside a longer value must not
 // be empty, and neither must a file.
 type Upstream struct {
-	// Address is the public address of the site, as in the Caddyfile. With
-	// https, session cookies are sent over TLS only, so set it for each site
-	// with TLS. Default: http://localhost:8080.
-	Address string `json:"address,omitempty"`
+	app.Settings
 
-	// Data is the data directory. The handler uses upstream/ in it, and
-	// creates it if it is missing. Default: ./data.
-	Data string `json:"data,omitempty"`
-
-	// Database is the URL of a PostgreSQL database for the accounts. It
-	// contains a password: use a placeholder. Default: a SQLite file in the
-	// data directory.
-	Database string `json:"database,omitempty"`
-
-	// SignUp lets strangers create accounts. "on" gives the accounts the plan
-	// free, and the name of another plan gives them that plan. The gate must
-	// have the plan. Default: off.
-	SignUp string `json:"signup,omitempty"`
-
-	// Name is what the web pages call the product, up to 40 characters.
-	// Default: Currency API, or API without rates.
-	Name string `json:"name,omitempty"`
-
-	// Logo is the file of the product's logo, an SVG, PNG, WebP or JPEG
-	// image of up to 256 KiB. It is read when the configuration is loaded.
-	// Default: the logo of Tollgate.
-	Logo string `json:"logo,omitempty"`
-
-	// Contact is where people reach the operator: an HTTP or HTTPS URL, or
-	// an e-mail address. The pages link to it. Default: none.
-	Contact string `json:"contact,omitempty"`
-
-	// Rates is the base URL of the files eurofxref-hist.zip and
-	// eurofxref-daily.xml. "embedded" fetches nothing. "none" leaves out the
-	// currency API: the handler serves accounts and web pages for another API
-	// behind the gate. Default: the ECB's URL. Restart Caddy to change the URL.
-	Rates string `json:"rates,omitempty"`
-
-	options app.Options
-	site    app.Site
+	config  app.Config
+	logger  *slog.Logger
 	handler atomic.Pointer[http.Handler] // nil until the App is open
 	pooled  *appKey                      // of the pooled App that this handler uses, or nil
 
-	secure   bool      // session cookies are sent over TLS only
-	insecure sync.Once // the warning that they are not
+	insecure sync.Once // the warning that session cookies are sent without TLS too
 }
 
 // CaddyModule returns the Caddy module information.
@@ -96,47 +58,29 @@ func (u *Upstream) Provision(ctx caddy.Context) error {
 	if err := u.resolve(gate.Timezone); err != nil {
 		return err
 	}
+	u.logger = outage.Logger(caddymodule.ProcessLog("tollgate.upstream"))
 	gate.AtStart(u.open)
 	return u.join(func() (caddy.Destructor, error) { return nil, errNotOpen })
 }
 
-// resolve replaces the placeholders, applies the defaults and checks the
-// values.
+// resolve replaces the placeholders and checks the settings.
 func (u *Upstream) resolve(timezone string) error {
-	values, errs := map[string]string{}, []error{}
-	for _, o := range u.settings() {
-		value, err := replace(*o.value)
+	settings := u.Settings
+	settings.Timezone = timezone
+	var errs []error
+	for _, o := range settings.All() {
+		value, err := replace(*o.Value)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: empty or unknown placeholder", o.name))
+			errs = append(errs, fmt.Errorf("%s: empty or unknown placeholder", o.Name))
 		}
-		values[o.name] = value
+		*o.Value = value
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	directory, err := filepath.Abs(cmp.Or(values["data"], app.DefaultData))
-	if err != nil {
-		return fmt.Errorf("data: %w", err)
-	}
-	u.options = app.Options{
-		Directory: app.Directory(directory),
-		Database:  values["database"],
-		Control:   caddymodule.ControlClient(),
-		Logger:    outage.Logger(caddymodule.ProcessLog("tollgate.upstream")),
-	}
-	u.site = app.Site{
-		Address:  cmp.Or(values["address"], app.DefaultAddress),
-		Timezone: cmp.Or(timezone, "UTC"),
-		SignUp:   app.SignUpPlan(values["signup"]),
-		NoRates:  values["rates"] == app.NoRates,
-		Name:     values["name"],
-		Logo:     values["logo"],
-		Contact:  values["contact"],
-		Check:    check,
-	}
-	u.options.Rates = app.RatesURL(values["rates"])
-	u.secure = u.site.Secure()
-	return errors.Join(u.options.Validate(), u.site.Validate())
+	var err error
+	u.config, err = settings.Parse()
+	return err
 }
 
 // replace replaces the placeholders of an option. An option of empty
@@ -149,26 +93,6 @@ func replace(option string) (string, error) {
 		return "", nil
 	}
 	return repl.ReplaceOrErr(option, true, true)
-}
-
-// setting is an option with its argument as a Caddyfile has it.
-type setting struct {
-	name, argument string
-	value          *string
-}
-
-// settings returns all options.
-func (u *Upstream) settings() []setting {
-	return []setting{
-		{"address", "<address>", &u.Address},
-		{"data", "<directory>", &u.Data},
-		{"database", "<url>", &u.Database},
-		{"signup", "off|on|<plan>", &u.SignUp},
-		{"name", "<text>", &u.Name},
-		{"logo", "<file>", &u.Logo},
-		{"contact", "<url>|<e-mail>", &u.Contact},
-		{"rates", "<url>|embedded|none", &u.Rates},
-	}
 }
 
 // check accepts a request that the gate has passed for a purpose.
@@ -186,9 +110,9 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp
 	if handler == nil {
 		return caddyhttp.Error(http.StatusBadGateway, errNotOpen)
 	}
-	if r.TLS != nil && !u.secure {
+	if r.TLS != nil && u.config.Address.Scheme != "https" {
 		u.insecure.Do(func() {
-			u.options.Logger.Warn("session cookies are sent without TLS too: set the option address to the https address of the site")
+			u.logger.Warn("session cookies are sent without TLS too: set the option address to the https address of the site")
 		})
 	}
 	(*handler).ServeHTTP(w, r)

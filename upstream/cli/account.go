@@ -20,6 +20,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 	"github.com/caddy-tollgate/tollgate/caddymodule/terminal"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/app"
 )
 
 // maxPasswordLine is how much of the line is read. It is more than a password
@@ -51,16 +52,21 @@ The commands work while the currency API runs.`,
 // names its operator for the audit log of the gate.
 func (s *settings) withAccounts(c *cobra.Command, gate Gate, work func(*account.Service) error) (err error) {
 	c.SetContext(client.WithOperator(c.Context()))
-	options := s.options(c)
-	if options.Control, err = gate.Connect(c); err != nil {
+	config, err := s.config(c)
+	if err != nil {
 		return err
 	}
-	store, err := options.OpenDatabase(c.Context())
+	control, err := gate.Connect(c)
+	if err != nil {
+		return err
+	}
+	store, err := config.OpenDatabase(c.Context())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	accounts := options.Accounts(store)
+	logger := newLogger(c)
+	accounts := app.Accounts(store, control, logger)
 	err = work(accounts)
 	if errors.Is(err, account.ErrLoginsLive) {
 		fmt.Fprintf(c.ErrOrStderr(), "upstream: %v\n", err) // the password is changed
@@ -68,12 +74,12 @@ func (s *settings) withAccounts(c *cobra.Command, gate Gate, work func(*account.
 	}
 	if err != nil {
 		if plan := c.Flag("plan"); plan != nil {
-			return gatecli.UnknownPlan(c.Context(), options.Control, plan.Value.String(), err)
+			return gatecli.UnknownPlan(c.Context(), control, plan.Value.String(), err)
 		}
 		return err
 	}
 	if err := accounts.EndLogins(c.Context()); err != nil {
-		options.Logger.Warn("login tokens of an old password still work", "error", err)
+		logger.Warn("login tokens of an old password still work", "error", err)
 	}
 	return nil
 }
@@ -114,7 +120,7 @@ second line.`,
 			})
 		},
 	}
-	s.withData(c)
+	s.declare(c, "data")
 	gate.Flags(c)
 	c.Flags().StringVar(&email, "email", "", "e-mail `address` of the account, instead of <email>")
 	c.Flags().StringVar(&plan, "plan", "", "`name` of a plan in the gate's configuration")
@@ -153,7 +159,7 @@ func accountList(gate Gate) *cobra.Command {
 			})
 		},
 	}
-	s.withData(c)
+	s.declare(c, "data")
 	gate.Flags(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of a table")
 	return c
@@ -313,7 +319,7 @@ func changeCommand(gate Gate, name, short string, change func(*cobra.Command, *a
 			})
 		},
 	}
-	s.withData(c)
+	s.declare(c, "data")
 	gate.Flags(c)
 	return c
 }

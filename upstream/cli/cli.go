@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
@@ -21,21 +22,25 @@ const about = `upstream serves the currency API behind a Tollgate gate.
 
 Settings come from flags or from the environment:
 
-  TOLLGATE_ADDRESS   --address      public address of the site
-  TOLLGATE_CONTROL   --control      the gate's control listener
-  TOLLGATE_UPSTREAM  --upstream     address to listen on
-  TOLLGATE_DATA      --data         data directory; this program uses upstream/ in it
-  TOLLGATE_TIMEZONE  --timezone     zone whose midnight resets the quotas
-  TOLLGATE_SECRET    --secret-file  secret that gate and upstream share
-  TOLLGATE_DATABASE                 PostgreSQL URL; SQLite when empty
-  TOLLGATE_SIGNUP    --signup       on, or a plan: strangers can create an account
-  TOLLGATE_NAME      --name         what the web pages call the product
-  TOLLGATE_LOGO      --logo         file of the product's logo
-  TOLLGATE_CONTACT   --contact      where people reach the operator
-  TOLLGATE_RATES     --rates        URL of the ECB's files, embedded, or none: no currency API
-
+%s
 A secret is never a flag: every user of the machine can read flags. Without
 TOLLGATE_SECRET the program reads the file "secret" in the data directory.`
+
+// listSettings lists the settings that come from the environment: those with a
+// flag of the command, and two without.
+func listSettings(c *cobra.Command) string {
+	var list strings.Builder
+	line := func(variable, flag, usage string) { fmt.Fprintf(&list, "  %-17s  %-13s  %s\n", variable, flag, usage) }
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		for _, variable := range f.Annotations[environment] {
+			_, usage := pflag.UnquoteUsage(f)
+			line(variable, "--"+f.Name, strings.TrimSuffix(usage, " (environment: "+variable+")"))
+		}
+	})
+	line("TOLLGATE_SECRET", "--secret-file", "secret that gate and upstream share, or the file that holds it")
+	line("TOLLGATE_DATABASE", "", "PostgreSQL URL; SQLite when empty")
+	return list.String()
+}
 
 // Gate is how commands reach the control API of the gate.
 type Gate struct {
@@ -57,14 +62,15 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
 		Use:                   "upstream COMMAND",
 		Short:                 "The currency API behind a Tollgate gate",
-		Long:                  about,
 		SilenceErrors:         true,
 		SilenceUsage:          true,
 		DisableFlagsInUseLine: true,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse.Flag(err) })
-	root.AddCommand(serveCommand(), versionCommand())
+	serve := serveCommand()
+	root.Long = fmt.Sprintf(about, listSettings(serve))
+	root.AddCommand(serve, versionCommand())
 	root.Version = version()
 	root.SetVersionTemplate("{{.Version}}\n")
 	Add(root, controlListener)
@@ -73,37 +79,18 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	started := watch(root)
+	started := false // an error before that is an invalid command line
+	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
 	command, err := root.ExecuteC()
 	if err == nil {
 		return 0
 	}
 	fmt.Fprintf(stderr, "upstream: %v\n", nameFlag(command, err))
-	if *started && !misuse.Is(err) {
+	if started && !misuse.Is(err) {
 		return 1
 	}
 	fmt.Fprintf(stderr, "\nUsage: %s\n\nRun \"%s --help\" for help.\n", command.UseLine(), command.CommandPath())
 	return 2
-}
-
-// watch makes every command set the result to true when it starts. An error
-// before that is an invalid command line.
-func watch(command *cobra.Command) *bool {
-	started := new(bool)
-	var wrap func(*cobra.Command)
-	wrap = func(c *cobra.Command) {
-		if work := c.RunE; work != nil {
-			c.RunE = func(c *cobra.Command, args []string) error {
-				*started = true
-				return work(c, args)
-			}
-		}
-		for _, sub := range c.Commands() {
-			wrap(sub)
-		}
-	}
-	wrap(command)
-	return started
 }
 
 // needCommand refuses a command that only groups others.

@@ -32,12 +32,6 @@ A running server loads the changes of these commands at its next refresh.`,
 	return group
 }
 
-// withRates declares the flag of commands that fetch rates. Its description
-// ends with more.
-func (s *settings) withRates(c *cobra.Command, more string) {
-	fromEnvironment(c, &s.rates, "rates", "TOLLGATE_RATES", ecb.BaseURL, "`URL` below which eurofxref-hist.zip and eurofxref-daily.xml lie, or embedded to fetch nothing"+more)
-}
-
 // ratesState is the result of "rates status".
 type ratesState struct {
 	Newest  civil.Date `json:"date"`
@@ -86,6 +80,14 @@ func orNull[T comparable](value T) *T {
 	return &value
 }
 
+func (s *settings) openRates(c *cobra.Command) (*ecb.Provider, error) {
+	config, err := s.config(c)
+	if err != nil {
+		return nil, err
+	}
+	return config.OpenRates(newLogger(c))
+}
+
 func ratesStatus() *cobra.Command {
 	var s settings
 	var asJSON bool
@@ -94,7 +96,7 @@ func ratesStatus() *cobra.Command {
 		Short: "Show how old the rates are",
 		Args:  misuse.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			provider, err := s.options(c).OpenRates()
+			provider, err := s.openRates(c)
 			if err != nil {
 				return err
 			}
@@ -108,7 +110,7 @@ func ratesStatus() *cobra.Command {
 			return printRates(c, state)
 		},
 	}
-	s.withData(c)
+	s.declare(c, "data")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of a table")
 	return c
 }
@@ -141,13 +143,12 @@ func ratesRefresh() *cobra.Command {
 		Short: "Fetch the bank's newest rates",
 		Args:  misuse.Arguments(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			options := s.options(c)
-			if s.rates == app.NoRates || options.Rates == "" {
-				return misuse.Errorf("nothing to fetch: --rates is %s; use an HTTP or HTTPS URL", s.rates)
-			}
-			provider, err := options.OpenRates()
+			provider, err := s.openRates(c)
 			if err != nil {
 				return err
+			}
+			if s.Rates == app.NoRates || !provider.Status().Live {
+				return misuse.Errorf("nothing to fetch: --rates is %s; use an HTTP or HTTPS URL", s.Rates)
 			}
 			if err := provider.Refresh(c.Context()); err != nil {
 				return fmt.Errorf("refreshing rates: %w", err)
@@ -155,8 +156,7 @@ func ratesRefresh() *cobra.Command {
 			return printRates(c, newRatesState(provider))
 		},
 	}
-	s.withData(c)
-	s.withRates(c, "")
+	s.declare(c, "data", "rates")
 	return c
 }
 
@@ -169,7 +169,7 @@ func ratesImport() *cobra.Command {
 eurofxref-hist.csv or eurofxref-daily.xml.`,
 		Args: misuse.Arguments(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			provider, err := s.options(c).OpenRates()
+			provider, err := s.openRates(c)
 			if err != nil {
 				return err
 			}
@@ -182,6 +182,6 @@ eurofxref-hist.csv or eurofxref-daily.xml.`,
 			return err
 		},
 	}
-	s.withData(c)
+	s.declare(c, "data")
 	return c
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/caddymodule/misuse"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
 )
 
@@ -26,16 +27,20 @@ const minSecret = 32
 
 // settings are the values of a command's flags.
 type settings struct {
-	address  string
-	listen   string
-	data     string
-	timezone string
-	signUp   string
-	noRates  bool
-	name     string
-	logo     string
-	contact  string
-	rates    string
+	app.Settings
+	listen string
+}
+
+// declare declares the flags of the settings with these names, or of all.
+func (s *settings) declare(c *cobra.Command, names ...string) {
+	for _, o := range s.All() {
+		switch {
+		case o.Usage == "":
+			*o.Value = os.Getenv(o.Variable())
+		case len(names) == 0 || slices.Contains(names, o.Name):
+			fromEnvironment(c, o.Value, o.Name, o.Variable(), o.Default, o.Usage)
+		}
+	}
 }
 
 // fromEnvironment declares a flag. Its default is an environment variable
@@ -65,9 +70,23 @@ func nameFlag(c *cobra.Command, err error) error {
 	return &named
 }
 
-// withData declares the flag of commands that read or write data.
-func (s *settings) withData(c *cobra.Command) {
-	fromEnvironment(c, &s.data, "data", "TOLLGATE_DATA", app.DefaultData, "data `directory`")
+// config returns the checked settings. A flag that is set to nothing is refused:
+// it could come from an empty variable of a script.
+func (s *settings) config(c *cobra.Command) (config app.Config, err error) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if f.Annotations[environment] != nil && f.Value.String() == "" {
+			err = misuse.Errorf("--%s has no value", f.Name)
+		}
+	})
+	if err != nil {
+		return app.Config{}, err
+	}
+	return s.Parse()
+}
+
+// newLogger returns the log of a command.
+func newLogger(c *cobra.Command) *slog.Logger {
+	return slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
 }
 
 // controlListener is the gate of another process: the commands call its
@@ -123,14 +142,4 @@ func readSecret(path string) (string, error) {
 		return "", fmt.Errorf("reading secret: %w", err)
 	}
 	return strings.TrimSpace(lines.Text()), nil
-}
-
-// options returns the options of an App without a client of the gate.
-func (s *settings) options(c *cobra.Command) app.Options {
-	return app.Options{
-		Directory: app.Directory(s.data),
-		Database:  os.Getenv("TOLLGATE_DATABASE"),
-		Rates:     app.RatesURL(s.rates),
-		Logger:    slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil)),
-	}
 }
