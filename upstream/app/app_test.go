@@ -17,6 +17,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 	"github.com/caddy-tollgate/tollgate/upstream/app"
 	"github.com/caddy-tollgate/tollgate/upstream/rates/ecb"
+	"github.com/caddy-tollgate/tollgate/upstream/web"
 )
 
 // Parse refuses invalid settings, without their passwords, and opens nothing.
@@ -121,7 +122,7 @@ func TestRatesURL(t *testing.T) {
 	for setting, want := range map[string]app.Config{
 		"":                  {RatesURL: ecb.BaseURL},
 		"embedded":          {},
-		"none":              {RatesURL: ecb.BaseURL, NoRates: true},
+		"none":              {RatesURL: ecb.BaseURL, Site: web.Site{NoRates: true}},
 		"https://x.example": {RatesURL: "https://x.example"},
 	} {
 		if c, err := (app.Settings{Rates: setting}).Parse(); err != nil || c.RatesURL != want.RatesURL || c.NoRates != want.NoRates {

@@ -110,20 +110,10 @@ type Config struct {
 	// for a SQLite file in Directory.
 	Database string
 	// RatesURL is the base URL of the ECB's files. Empty: none are fetched.
+	// Without a site that has the currency API, no rates are read or fetched.
 	RatesURL string
 
-	// Address is the public URL of the site.
-	Address *url.URL
-	// Timezone is that of the Settings.
-	Timezone string
-	// SignUp is the plan of accounts that strangers create. Empty: strangers
-	// cannot create accounts.
-	SignUp string
-	// NoRates leaves out the currency API. Without a site that has it, no
-	// rates are read or fetched.
-	NoRates bool
-	// Brand is the product on the web pages.
-	Brand web.Brand
+	web.Site
 }
 
 // Parse applies the defaults and checks the settings. It opens nothing, but
@@ -132,7 +122,7 @@ func (s Settings) Parse() (c Config, err error) {
 	for _, setting := range s.All() {
 		*setting.Value = cmp.Or(*setting.Value, setting.Default)
 	}
-	c = Config{Database: s.Database, Timezone: s.Timezone, SignUp: s.SignUp, NoRates: s.Rates == NoRates}
+	c = Config{Database: s.Database, Site: web.Site{Timezone: s.Timezone, SignUp: s.SignUp, NoRates: s.Rates == NoRates}}
 	if c.Directory, err = filepath.Abs(filepath.Join(s.Data, "upstream")); err != nil {
 		return Config{}, fmt.Errorf("data: %w", err)
 	}

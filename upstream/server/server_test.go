@@ -90,7 +90,7 @@ func newSite(t *testing.T, edit ...func(*server.Config)) *site {
 	}
 	config.Pages, err = web.New(web.Config{
 		Accounts: s.accounts, Sessions: store, Gate: s.gate.Client,
-		Address: address, Timezone: "Europe/Berlin", Now: time.Now, Logger: logger,
+		Site: web.Site{Address: address, Timezone: "Europe/Berlin"}, Now: time.Now, Logger: logger,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -142,7 +142,7 @@ func (s *site) collect(ctx context.Context, v *visit) (data export, err error) {
 	})
 	group.Go(func() error {
 		document, err := s.Gate.Usage(ctx, v.who.ID, exportDays)
-		if isUnknown(err) {
+		if errors.Is(err, api.ErrNotFound) {
 			return nil
 		}
 		data.Usage.Days = append(data.Usage.Days, document.Days...)
@@ -155,15 +155,8 @@ func (s *site) collect(ctx context.Context, v *visit) (data export, err error) {
 // exportKeys returns the tokens of the account, without their secrets.
 func (s *site) exportKeys(ctx context.Context, v *visit, filter client.KeyFilter) ([]api.Key, error) {
 	keys, err := s.Gate.Keys(ctx, v.who.ID, filter)
-	if isUnknown(err) {
+	if errors.Is(err, api.ErrNotFound) {
 		err = nil
 	}
 	return append([]api.Key{}, keys...), err
-}
-
-// isUnknown tells that the gate does not know the account, so that it has no
-// keys and no usage.
-func isUnknown(err error) bool {
-	refused := refusal(err)
-	return refused != nil && refused.Status == http.StatusNotFound
 }

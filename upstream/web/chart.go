@@ -72,8 +72,8 @@ type chartData struct {
 	refused []int64
 }
 
-// refusedCalls are the numbers of refused calls by day and endpoint.
-type refusedCalls map[string]map[string]int64
+// refusedCalls are the numbers of refused calls by day.
+type refusedCalls map[string]int64
 
 const (
 	refusedName  = "Refused"
@@ -85,9 +85,7 @@ func newChartData(document api.UsageDocument, refused refusedCalls) chartData {
 	d := chartData{refused: make([]int64, len(document.Days))}
 	for i, day := range document.Days {
 		d.days = append(d.days, day.Day)
-		for _, n := range refused[day.Day] {
-			d.refused[i] += n
-		}
+		d.refused[i] = refused[day.Day]
 	}
 	for _, e := range document.Endpoints {
 		counts := make([]int64, len(document.Days))

@@ -46,7 +46,7 @@ func TestChart(t *testing.T) {
 		t.Error("a chart of nothing")
 	}
 
-	refused := refusedCalls{"2026-11-15": {"convert": 3, "rates": 4}, "2026-11-16": {"rates": 5}}
+	refused := refusedCalls{"2026-11-15": 7, "2026-11-16": 5}
 	if c = newChart(newChartData(document, refused)); c.Series[2].Total != "12" || c.Series[2].Class != "refused" || c.Columns[0].Refused != "7" {
 		t.Errorf("with refused calls: got %+v", c.Series)
 	}

@@ -39,9 +39,7 @@ func (s *site) sessionList(w http.ResponseWriter, r *http.Request, v *visit) err
 		view.Others = view.Others || !row.Current
 		view.Sessions = append(view.Sessions, row)
 	}
-	p := v.page("Sessions", "settings", view)
-	p.Notice = notices[r.URL.Query().Get("done")]
-	return s.views.show(w, http.StatusOK, "sessions", p)
+	return s.views.show(w, http.StatusOK, "sessions", v.page("Sessions", "settings", view))
 }
 
 // endSessions ends one session of the account, or all others.

@@ -16,3 +16,12 @@ func (s *site) front(w http.ResponseWriter, r *http.Request) error {
 	}
 	return s.views.show(w, http.StatusOK, "front", page{Notice: notices[r.URL.Query().Get("done")], Body: frontView{s.Address.String(), s.Timezone, s.SignUp != ""}})
 }
+
+// routeDocs adds the reference of the API, if there is one.
+func (s *site) routeDocs(mux *http.ServeMux) {
+	for path, body := range s.Docs {
+		mux.HandleFunc("GET "+path, s.open(func(w http.ResponseWriter, r *http.Request) error {
+			return s.views.show(w, http.StatusOK, "docs", s.visitor(r).page("API docs", "docs", body))
+		}))
+	}
+}

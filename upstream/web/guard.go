@@ -63,5 +63,5 @@ func (s *site) rescue(w http.ResponseWriter, r *http.Request) {
 		panic(reason)
 	}
 	s.panics.Failed(slog.String("reason", fmt.Sprint(reason)), slog.String("stack", string(debug.Stack())))
-	s.views.problem(w, s.leadOn(r, broken))
+	s.showProblem(w, r, nil, errBroken)
 }

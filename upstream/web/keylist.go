@@ -19,16 +19,13 @@ type keysView struct {
 }
 
 func (s *site) keys(w http.ResponseWriter, r *http.Request, v *visit) error {
-	values := r.URL.Query()
-	view := keysView{Revoked: values.Has("revoked"), Offer: v.offer()}
+	view := keysView{Revoked: r.URL.Query().Has("revoked"), Offer: v.offer()}
 	keys, err := s.keyList(r.Context(), v, view.Revoked)
 	if err != nil {
 		return err
 	}
 	view.fill(v, keys)
-	p := v.page("API keys", "settings", view)
-	p.Notice = notices[values.Get("done")]
-	return s.views.show(w, http.StatusOK, "keys", p)
+	return s.views.show(w, http.StatusOK, "keys", v.page("API keys", "settings", view))
 }
 
 // fill adds the keys, which are oldest first.

@@ -1,6 +1,10 @@
 package web
 
-import "github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+import (
+	"errors"
+
+	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
+)
 
 // refuse keeps the first problem.
 func (f *keyForm) refuse(field, problem string) {
@@ -12,11 +16,9 @@ func (f *keyForm) refuse(field, problem string) {
 // refused tells whether an error is a refusal of the gate that is about a
 // field.
 func (f *keyForm) refused(err error) bool {
-	refused := refusal(err)
-	if refused == nil {
-		return false
+	if refused, ok := errors.AsType[*apierror.Error](err); ok {
+		f.Field, f.Problem = keyProblem(refused)
 	}
-	f.Field, f.Problem = keyProblem(refused)
 	return f.Problem != ""
 }
 

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -66,7 +67,7 @@ func (s *site) keyList(ctx context.Context, v *visit, revoked bool) ([]api.Key, 
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
 	keys, err := s.Gate.Keys(ctx, v.who.ID, client.KeyFilter{Revoked: revoked})
-	if isRefused(err, http.StatusNotFound) {
+	if errors.Is(err, api.ErrNotFound) {
 		return nil, nil
 	}
 	return keys, err
@@ -173,9 +174,7 @@ func (s *site) key(w http.ResponseWriter, r *http.Request, v *visit) error {
 		return err
 	}
 	s.fillKey(&view, v, document)
-	p := v.page("Key "+view.Name, "settings", view)
-	p.Notice = notices[r.URL.Query().Get("done")]
-	return s.views.show(w, http.StatusOK, "key", p)
+	return s.views.show(w, http.StatusOK, "key", v.page("Key "+view.Name, "settings", view))
 }
 
 // fillKey adds the usage of the key and a sample to its page.
@@ -245,7 +244,7 @@ func (s *site) rotateKey(w http.ResponseWriter, r *http.Request, v *visit) error
 	issued, err := change(r.Context(), func(ctx context.Context) (api.IssuedKey, error) {
 		return s.Gate.RotateKey(ctx, v.who.ID, view.ID, api.Rotation{Overlap: (time.Duration(hours) * time.Hour).String()})
 	})
-	if refused := refusal(err); refused != nil {
+	if refused, ok := errors.AsType[*apierror.Error](err); ok {
 		if view.Problem = rotateProblem(refused); view.Problem != "" {
 			return s.showKey(w, http.StatusUnprocessableEntity, v, "rotate", view)
 		}
@@ -284,4 +283,19 @@ func (s *site) revokeKey(w http.ResponseWriter, r *http.Request, v *visit) error
 	}
 	redirect(w, keysPath, url.Values{"done": {"revoked"}})
 	return nil
+}
+
+// tokenView is the page that shows a token once.
+type tokenView struct {
+	Key     keyRow
+	Token   string
+	Sample  *sample // nil if the key may call no GET endpoint
+	Rotated bool
+}
+
+// showToken answers the request that created the token. It does not redirect
+// to another page, since the token must not be stored.
+func (s *site) showToken(w http.ResponseWriter, v *visit, issued api.IssuedKey, rotated bool) error {
+	view := tokenView{v.keyRow(issued.Key), issued.Token, s.sample(v, issued.Abilities, issued.Token), rotated}
+	return s.views.show(w, http.StatusOK, "token", v.page("Your new key", "settings", view))
 }

@@ -74,9 +74,6 @@ func (s *site) logout(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// errForm means that a form is invalid.
-var errForm = errors.New("invalid form")
-
 // readForm returns the fields in a form's body. It ignores the query: a link
 // must not fill in a form.
 func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {

@@ -26,10 +26,8 @@ type passwordView struct {
 	Field string
 }
 
-func (s *site) passwordForm(w http.ResponseWriter, r *http.Request, v *visit) error {
-	p := v.page("Password", "settings", passwordView{Email: string(v.who.Email)})
-	p.Notice = notices[r.URL.Query().Get("done")]
-	return s.views.show(w, http.StatusOK, "password", p)
+func (s *site) passwordForm(w http.ResponseWriter, _ *http.Request, v *visit) error {
+	return s.showPassword(w, http.StatusOK, v, passwordView{})
 }
 
 func (s *site) showPassword(w http.ResponseWriter, status int, v *visit, view passwordView) error {

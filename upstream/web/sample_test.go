@@ -43,7 +43,7 @@ func TestSampleEndpoints(t *testing.T) {
 		}
 		// An endpoint of another plan.
 		v.plans.Endpoints = append(v.plans.Endpoints, api.Endpoint{Name: "more", Method: "GET", Path: "/v1/more", Ability: "items"})
-		s := &site{Config: Config{NoRates: c.noRates, Address: &url.URL{Scheme: "https", Host: "weather.example"}}}
+		s := &site{Config: Config{Site: Site{NoRates: c.noRates, Address: &url.URL{Scheme: "https", Host: "weather.example"}}}}
 		got := s.sample(v, c.abilities, "tgk_x")
 		if c.path == "" {
 			if got != nil {

@@ -36,6 +36,7 @@ func docsStory(path string) story {
 		}
 		shown := *s
 		shown.Docs = currencies.Reference
-		return shown.docs(w, loaded(s, httptest.NewRequest(http.MethodGet, path, nil)))
+		shown.routes().ServeHTTP(w, loaded(s, httptest.NewRequest(http.MethodGet, path, nil)))
+		return nil
 	}
 }

@@ -102,7 +102,7 @@ func TestStories(t *testing.T) {
 // is nothing behind it.
 func storySite(t *testing.T) *site {
 	t.Helper()
-	s, err := newSite(Config{Address: &url.URL{Scheme: "http", Host: "localhost:8080"}, Timezone: "Europe/Berlin", SignUp: "free", Now: func() time.Time { return storyTime }, Logger: slog.New(slog.DiscardHandler)})
+	s, err := newSite(Config{Site: Site{Address: &url.URL{Scheme: "http", Host: "localhost:8080"}, Timezone: "Europe/Berlin", SignUp: "free"}, Now: func() time.Time { return storyTime }, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func storyRefused(d api.UsageDocument) refusedCalls {
 	refused := refusedCalls{}
 	for i, day := range d.Days {
 		if n := int64(i*11%17) - 9; n > 0 && len(d.RecentCalls) > 0 {
-			refused[day.Day] = map[string]int64{"history": n, "convert": 2 * n}
+			refused[day.Day] = 3 * n
 		}
 	}
 	return refused

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -9,15 +10,11 @@ import (
 
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
+	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 )
 
-const (
-	// historyDays is the number of days in the chart.
-	historyDays = 30
-
-	// refusedRows is how many rows of refused calls are read at once.
-	refusedRows = 1000
-)
+// historyDays is the number of days in the chart.
+const historyDays = 30
 
 // usageView is My usage.
 type usageView struct {
@@ -54,26 +51,17 @@ var notRefused = []string{"internal", "unavailable", "upstream_timeout", "upstre
 func (s *site) refusedOf(ctx context.Context, v *visit, days int) (refusedCalls, error) {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
+	rows, err := client.All(func(after string) ([]api.Refused, *string, error) {
+		page, err := s.Gate.Refused(ctx, days, v.who.ID, after, client.PageSize)
+		return page.Refused, page.Next, err
+	})
 	refused := refusedCalls{}
-	for after := ""; ; {
-		page, err := s.Gate.Refused(ctx, days, v.who.ID, after, refusedRows)
-		if err != nil {
-			return nil, err
+	for _, row := range rows {
+		if !slices.Contains(notRefused, row.Code) {
+			refused[row.Day] += row.Calls
 		}
-		for _, row := range page.Refused {
-			if slices.Contains(notRefused, row.Code) {
-				continue
-			}
-			if refused[row.Day] == nil {
-				refused[row.Day] = map[string]int64{}
-			}
-			refused[row.Day][row.Endpoint] += row.Calls
-		}
-		if page.Next == nil {
-			return refused, nil
-		}
-		after = *page.Next
 	}
+	return refused, err
 }
 
 // usageOf gets the usage of the account. An account that is unknown to the
@@ -82,7 +70,7 @@ func (s *site) usageOf(ctx context.Context, v *visit, days int) (api.UsageDocume
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
 	document, err := s.Gate.Usage(ctx, v.who.ID, days)
-	if isRefused(err, http.StatusNotFound) {
+	if errors.Is(err, api.ErrNotFound) {
 		return v.unused(days)
 	}
 	return document, err

@@ -40,9 +40,13 @@ type assetPaths struct {
 	Icon            string
 }
 
-// page returns a page of the person who is signed in.
+// page returns a page, of the person who is signed in unless v is nil.
 func (v *visit) page(title, section string, body any) page {
-	return page{Title: title, Section: section, Email: string(v.who.Email), Plan: v.plan.Name, Account: v.who.ID, Body: body}
+	p := page{Title: title, Section: section, Body: body}
+	if v != nil {
+		p.Email, p.Plan, p.Account, p.Notice = string(v.who.Email), v.plan.Name, v.who.ID, v.notice
+	}
+	return p
 }
 
 // notices are the confirmations after an action, by the query parameter
@@ -121,18 +125,4 @@ func (v *views) show(w http.ResponseWriter, status int, name string, p page) err
 	// If this fails, the client is gone; ignore the error.
 	_, _ = w.Write(body.Bytes())
 	return nil
-}
-
-// problem answers with a problem, without data of a visit.
-func (v *views) problem(w http.ResponseWriter, shown problem) {
-	v.showProblem(w, page{Title: shown.Title, Body: shown}, shown)
-}
-
-func (v *views) showProblem(w http.ResponseWriter, p page, shown problem) {
-	if shown.Retry != "" {
-		w.Header().Set("Retry-After", shown.Retry)
-	}
-	if err := v.show(w, shown.Status, "problem", p); err != nil {
-		panic(err) // impossible: the page has no input
-	}
 }

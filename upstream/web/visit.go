@@ -51,6 +51,8 @@ type visit struct {
 	plans   api.Plans
 	plan    api.Plan
 	clock   clock
+	// notice confirms the action that led to this page.
+	notice string
 }
 
 // handler answers a request. After an error nothing is written yet.
@@ -77,7 +79,7 @@ func (s *site) signedIn(h pageHandler) http.HandlerFunc { return s.visited(s.beg
 func (s *site) signedInAlone(h pageHandler) http.HandlerFunc {
 	return s.visited(func(r *http.Request) (*visit, error) {
 		v, err := s.begin(r)
-		if v != nil && err != nil && s.classify(err) == gateAway {
+		if v != nil && err != nil && classify(err) == errGate {
 			err = nil
 		}
 		return v, err
@@ -98,7 +100,8 @@ func (s *site) visited(begin func(*http.Request) (*visit, error), h pageHandler)
 		if err != nil && r.Method == http.MethodPost {
 			s.keepDraft(w, r, visitFields)
 		}
-		if errors.Is(err, errSignedOut) || isRefusedAs(err, "account_disabled") {
+		refused, isRefused := errors.AsType[*apierror.Error](err)
+		if errors.Is(err, errSignedOut) || isRefused && refused.Code == "account_disabled" {
 			err = s.askToSignIn(w, r)
 		}
 		if err != nil {
@@ -140,6 +143,9 @@ func (s *site) begin(r *http.Request) (*visit, error) {
 		return nil, err
 	}
 	v := &visit{who: who, session: current}
+	if r.Method == http.MethodGet {
+		v.notice = notices[r.URL.Query().Get("done")]
+	}
 	known, err := s.ask(r.Context(), v)
 	if err != nil {
 		return v, err
@@ -175,7 +181,7 @@ func (s *site) ask(ctx context.Context, v *visit) (known api.Account, err error)
 	})
 	group.Go(func() (err error) {
 		known, err = s.Gate.Account(ctx, v.who.ID)
-		if isRefused(err, http.StatusNotFound) {
+		if errors.Is(err, api.ErrNotFound) {
 			known, err = api.Account{Plan: account.FreePlan}, nil
 		}
 		return err
@@ -226,23 +232,4 @@ func change[T any](ctx context.Context, call func(context.Context) (T, error)) (
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), gateTimeout)
 	defer cancel()
 	return call(ctx)
-}
-
-// refusal returns the gate's refusal in err, or nil.
-func refusal(err error) *apierror.Error {
-	var refused *apierror.Error
-	if errors.As(err, &refused) {
-		return refused
-	}
-	return nil
-}
-
-func isRefused(err error, status int) bool {
-	refused := refusal(err)
-	return refused != nil && refused.Status == status
-}
-
-func isRefusedAs(err error, code string) bool {
-	refused := refusal(err)
-	return refused != nil && refused.Code == code
 }

@@ -36,6 +36,22 @@ type Config struct {
 	// Gate calls the control API for plans, keys and counts.
 	Gate *client.Client
 
+	// Site is what the operator chose.
+	Site
+
+	// Docs has the pages of the reference of the API by their path, one of
+	// them at /docs. Empty for none.
+	Docs map[string]template.HTML
+
+	// Now is the clock.
+	Now func() time.Time
+
+	// Logger gets what people must not read.
+	Logger *slog.Logger
+}
+
+// Site is what an operator chooses for one site.
+type Site struct {
 	// Address is the public URL of the site, without a path. With HTTPS
 	// the session's cookie is sent over TLS only.
 	Address *url.URL
@@ -44,26 +60,16 @@ type Config struct {
 	// page. Other pages use the zone of the gate.
 	Timezone string
 
-	// SignUp is the plan of accounts that strangers create. Empty for no
-	// sign-up.
+	// SignUp is the plan of accounts that strangers create. Empty: strangers
+	// cannot create accounts.
 	SignUp string
 
-	// Docs has the pages of the reference of the API by their path, one of
-	// them at /docs. Empty for none.
-	Docs map[string]template.HTML
+	// NoRates is for a site without the currency API, in front of another API:
+	// the pages have no examples of it, and no link to its docs.
+	NoRates bool
 
 	// Brand is what the pages call the product. Default: the currency API.
 	Brand Brand
-
-	// NoRates is for pages in front of another API than the currency API:
-	// they have no examples of it, and no link to its docs. Default: false.
-	NoRates bool
-
-	// Now is the clock.
-	Now func() time.Time
-
-	// Logger gets what people must not read.
-	Logger *slog.Logger
 }
 
 // site is the web application.
