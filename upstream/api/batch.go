@@ -59,12 +59,16 @@ func (batchText) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Examples: []any{"EUR"}}
 }
 
-var errNoString = errors.New("a string")
+// JSONType names what UnmarshalJSONFrom reads.
+func (batchText) JSONType() string { return "a string" }
+
+// errType means that a value has another type.
+var errType = errors.New("a value of another type")
 
 // UnmarshalJSONFrom reads a string. Without it, null would mean "".
 func (t *batchText) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 	if decoder.PeekKind() != '"' {
-		return errNoString
+		return errType
 	}
 	token, err := decoder.ReadToken()
 	if err != nil {
@@ -91,15 +95,13 @@ func (batchAmount) Schema(huma.Registry) *huma.Schema {
 	}}
 }
 
-var errNoAmount = errors.New("a number or a string")
+// JSONType names what UnmarshalJSONFrom reads.
+func (batchAmount) JSONType() string { return "a number or a string" }
 
 // UnmarshalJSONFrom reads a number or a string.
 func (a *batchAmount) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 	if decoder.PeekKind() != '0' {
-		if err := a.batchText.UnmarshalJSONFrom(decoder); !errors.Is(err, errNoString) {
-			return err
-		}
-		return errNoAmount
+		return a.batchText.UnmarshalJSONFrom(decoder)
 	}
 	number, err := decoder.ReadValue()
 	if err != nil {
@@ -218,8 +220,8 @@ func decodeBatch(text []byte) (*batchRequest, *apierror.Error) {
 	if jsontext.Value(text).Kind() != '{' {
 		return nil, invalidRequest("The body must be a JSON object with the member \"conversions\".")
 	}
-	if err := json.Unmarshal(text, &request, json.RejectUnknownMembers(true)); err != nil {
-		return nil, undecodable(err)
+	if err := apierror.Decode("the body", text, &request); err != nil {
+		return nil, invalidRequest("The body is not valid: " + err.Error() + ".")
 	}
 	if n := len(request.Conversions); n < 1 || n > largestBatch {
 		return nil, invalidRequest(fmt.Sprintf(
@@ -240,30 +242,4 @@ func decodeBatch(text []byte) (*batchRequest, *apierror.Error) {
 		}
 	}
 	return &request, nil
-}
-
-// undecodable returns the refusal for an invalid body, with the place and with
-// what is allowed there.
-func undecodable(err error) *apierror.Error {
-	var semantic *json.SemanticError
-	var syntactic *jsontext.SyntacticError
-	switch {
-	case errors.As(err, &semantic) && errors.Is(err, json.ErrUnknownName):
-		return invalidRequest("The member " + quote(string(semantic.JSONPointer)) + " of the body is unknown. Allowed: " + apierror.Members(semantic.GoType) + ".")
-	case errors.As(err, &semantic):
-		return invalidRequest("The value " + quote(string(semantic.JSONPointer)) + " of the body must be " + wanted(semantic) + ".")
-	case errors.As(err, &syntactic) && errors.Is(err, jsontext.ErrDuplicateName):
-		return invalidRequest("The member " + quote(string(syntactic.JSONPointer)) + " of the body is duplicate.")
-	case errors.As(err, &syntactic):
-		return invalidRequest(fmt.Sprintf("The body is not valid JSON in UTF-8 at byte %d.", syntactic.ByteOffset))
-	}
-	return invalidRequest("The body is not valid JSON in UTF-8.")
-}
-
-// wanted names the type that a value must have.
-func wanted(err *json.SemanticError) string {
-	if errors.Is(err, errNoString) || errors.Is(err, errNoAmount) {
-		return err.Err.Error()
-	}
-	return apierror.JSONType(err.GoType)
 }

@@ -142,10 +142,10 @@ func TestBatchSaysWhere(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	for body, want := range map[string]string{
-		`{"conversions":[{"from":"EUR","to":"USD","amount":1},{"from":"EUR","to":"USD","amount":true}]}`: `"/conversions/1/amount" of the body must be a number or a string`,
-		`{"conversions":[{"from":"EUR","to":"USD","amount":1,"data":1}]}`:                                `"/conversions/0/data" of the body is unknown. Allowed: id, from, to, amount, date.`,
-		`{"conversions":[{"from":840,"to":"USD","amount":1}]}`:                                           `"/conversions/0/from" of the body must be a string`,
-		`{"conversions":[{"from":"EUR","to":"USD","to":"USD","amount":1}]}`:                              "/conversions/0/to",
+		`{"conversions":[{"from":"EUR","to":"USD","amount":1},{"from":"EUR","to":"USD","amount":true}]}`: `"/conversions/1/amount" must be a number or a string`,
+		`{"conversions":[{"from":"EUR","to":"USD","amount":1,"data":1}]}`:                                `unknown member "conversions/0/data"; allowed: id, from, to, amount, date.`,
+		`{"conversions":[{"from":840,"to":"USD","amount":1}]}`:                                           `"/conversions/0/from" must be a string`,
+		`{"conversions":[{"from":"EUR","to":"USD","to":"USD","amount":1}]}`:                              `duplicate member "conversions/0/to"`,
 		`{"conversions":[{"from":"EUR","to":"USD","amount":1},{"from":"EUR","to":"USD"}]}`:               "member amount of /conversions/1",
 		`{"conversions":[`: "byte 16",
 	} {
