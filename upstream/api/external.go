@@ -24,15 +24,15 @@ func describeExternal(document *huma.OpenAPI) (login, usage *huma.Operation, err
 	return login, usage, nil
 }
 
-// loginRequest describes the body of POST /api/login.
-type loginRequest struct {
+// LoginRequest is the body of POST /api/login.
+type LoginRequest struct {
 	_        struct{} `additionalProperties:"true"`
 	Email    string   `json:"email" format:"email" minLength:"1" doc:"The e-mail address of the account."`
 	Password string   `json:"password" format:"password" minLength:"1" doc:"The password of the account."`
 }
 
-// loginAnswer describes its answer (RFC 6749, section 5.1).
-type loginAnswer struct {
+// LoginAnswer is the answer to it (RFC 6749, section 5.1).
+type LoginAnswer struct {
 	Token     string `json:"token" doc:"The token. Send it as a Bearer token in Authorization."`
 	TokenType string `json:"token_type" enum:"Bearer" doc:"How to send the token."`
 	ExpiresIn int64  `json:"expires_in" minimum:"0" doc:"How many seconds the token is valid."`
@@ -55,7 +55,7 @@ func loginOperation(schemas huma.Registry) (*huma.Operation, error) {
 	})
 	all["200"] = &huma.Response{
 		Description: "The response.",
-		Content:     map[string]*huma.MediaType{mediaType: {Schema: schemaOf[loginAnswer](schemas), Example: answer}},
+		Content:     map[string]*huma.MediaType{mediaType: {Schema: schemaOf[LoginAnswer](schemas), Example: answer}},
 	}
 	return &huma.Operation{
 		OperationID: "login", Method: http.MethodPost, Path: "/api/login", Tags: []string{tagAccount},
@@ -66,7 +66,7 @@ func loginOperation(schemas huma.Registry) (*huma.Operation, error) {
 		Security: []map[string][]string{},
 		RequestBody: &huma.RequestBody{
 			Required: true,
-			Content:  map[string]*huma.MediaType{mediaType: {Schema: schemaOf[loginRequest](schemas), Example: request}},
+			Content:  map[string]*huma.MediaType{mediaType: {Schema: schemaOf[LoginRequest](schemas), Example: request}},
 		},
 		Responses: all,
 	}, nil

@@ -94,9 +94,9 @@ func trimmed(number *apd.Decimal) Decimal {
 // 15 digits may follow from the first that is not zero. The result has no
 // leading zeros and no trailing decimal zeros. Its error wraps ErrAmount.
 func ParseAmount(s string) (Decimal, error) {
-	whole, fraction, point := strings.Cut(s, ".")
-	if !digits(whole, amountIntegers) || (point && !digits(fraction, amountDecimals)) {
-		return Decimal{}, fmt.Errorf("%.40q: %w", s, ErrAmount)
+	whole, fraction, ok := splitPlain(s, amountIntegers, amountDecimals)
+	if !ok {
+		return Decimal{}, notAmount(s)
 	}
 	return amount(s, whole+fraction, -len(fraction))
 }
@@ -105,50 +105,43 @@ func ParseAmount(s string) (Decimal, error) {
 // bounds are those of ParseAmount, for the number in plain notation. Its
 // error wraps ErrAmount.
 func ParseAmountNumber(s string) (Decimal, error) {
-	if len(s) > maxNumberLength {
-		return Decimal{}, fmt.Errorf("%.40q: %w", s, ErrAmount)
-	}
 	mantissa, power := s, 0
 	if i := strings.IndexAny(s, "eE"); i >= 0 {
 		var err error
 		if power, err = strconv.Atoi(s[i+1:]); err != nil || power < -maxNumberLength || power > maxNumberLength {
-			return Decimal{}, fmt.Errorf("%.40q: %w", s, ErrAmount)
+			return Decimal{}, notAmount(s)
 		}
 		mantissa = s[:i]
 	}
-	whole, fraction, point := strings.Cut(mantissa, ".")
-	if !digits(whole, maxNumberLength) || (point && !digits(fraction, maxNumberLength)) {
-		return Decimal{}, fmt.Errorf("%.40q: %w", s, ErrAmount)
+	whole, fraction, ok := splitPlain(mantissa, maxNumberLength, maxNumberLength)
+	if !ok || len(s) > maxNumberLength {
+		return Decimal{}, notAmount(s)
 	}
 	return amount(s, whole+fraction, power-len(fraction))
 }
 
+func notAmount(text string) error { return fmt.Errorf("%.40q: %w", text, ErrAmount) }
+
+// splitPlain splits a number in plain notation at its point, and reports
+// whether both parts are digits within their bounds.
+func splitPlain(s string, integers, decimals int) (whole, fraction string, ok bool) {
+	whole, fraction, point := strings.Cut(s, ".")
+	return whole, fraction, digits(whole, integers) && (!point || digits(fraction, decimals))
+}
+
 // digits reports whether s is one to limit ASCII digits.
 func digits(s string, limit int) bool {
-	if len(s) == 0 || len(s) > limit {
-		return false
-	}
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return true
+	notDigit := func(r rune) bool { return r < '0' || r > '9' }
+	return s != "" && len(s) <= limit && !strings.ContainsFunc(s, notDigit)
 }
 
 // amount makes the amount coefficient × 10^exponent, if it is in bounds.
 func amount(text, coefficient string, exponent int) (Decimal, error) {
 	coefficient = strings.TrimLeft(coefficient, "0")
 	significant := len(coefficient)
-	if significant == 0 || significant > amountDigits {
-		return Decimal{}, fmt.Errorf("%.40q: %w", text, ErrAmount)
-	}
-	if significant+exponent > amountIntegers || -exponent > amountDecimals {
-		return Decimal{}, fmt.Errorf("%.40q: %w", text, ErrAmount)
-	}
 	n, err := strconv.ParseInt(coefficient, 10, 64)
-	if err != nil {
-		return Decimal{}, fmt.Errorf("%.40q: %w", text, ErrAmount)
+	if err != nil || significant > amountDigits || significant+exponent > amountIntegers || -exponent > amountDecimals {
+		return Decimal{}, notAmount(text)
 	}
 	return trimmed(apd.New(n, int32(exponent))), nil
 }

@@ -3,6 +3,7 @@ package rates
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/cockroachdb/apd/v3"
@@ -25,30 +26,14 @@ type Value struct {
 // no sign, no exponent, at most 18 digits from the first that is not zero.
 // Trailing decimal zeros are dropped. Its error wraps ErrValue.
 func ParseValue(s string) (Value, error) {
-	whole, fraction, point := strings.Cut(s, ".")
-	if !digits(whole, maxNumberLength) || (point && !digits(fraction, maxNumberLength)) {
-		return Value{}, fmt.Errorf("%.40q: %w", s, ErrValue)
-	}
+	whole, fraction, ok := splitPlain(s, maxNumberLength, maxNumberLength)
 	fraction = strings.TrimRight(fraction, "0")
-	var coefficient int64
-	count := 0
-	for _, part := range [2]string{whole, fraction} {
-		for i := range len(part) {
-			digit := int64(part[i] - '0')
-			if coefficient > 0 || digit > 0 {
-				count++
-			}
-			// One more might not fit, and would look like none.
-			if count > maxValueDigits {
-				return Value{}, fmt.Errorf("%.40q: %w", s, ErrValue)
-			}
-			coefficient = coefficient*10 + digit
-		}
-	}
-	if coefficient == 0 {
+	significant := strings.TrimLeft(whole+fraction, "0")
+	coefficient, err := strconv.ParseInt(significant, 10, 64)
+	if !ok || err != nil || len(significant) > maxValueDigits {
 		return Value{}, fmt.Errorf("%.40q: %w", s, ErrValue)
 	}
-	return Value{coefficient: coefficient, exponent: int8(-len(fraction))}, nil
+	return Value{coefficient, int8(-len(fraction))}, nil
 }
 
 // IsZero reports whether v is no value.
@@ -66,18 +51,10 @@ func (v Value) Jumps(next Value) bool {
 	return exceeds(next, v) || exceeds(v, next)
 }
 
-// exceeds reports whether a > 1.5 × b, exactly.
+// exceeds reports whether a > 1.5 × b, exactly. Both products have at most 19
+// digits and are less than 2^63.
 func exceeds(a, b Value) bool {
-	var left, right apd.Decimal
-	// Both products have at most 19 digits: nothing is rounded, and the
-	// contexts trap nothing that such numbers could raise.
-	if _, err := exactContext.Mul(&left, a.decimal(), apd.New(2, 0)); err != nil {
-		return true
-	}
-	if _, err := exactContext.Mul(&right, b.decimal(), apd.New(3, 0)); err != nil {
-		return true
-	}
-	return left.Cmp(&right) > 0
+	return Value{2 * a.coefficient, a.exponent}.Cmp(Value{3 * b.coefficient, b.exponent}) > 0
 }
 
 func (v Value) decimal() *apd.Decimal {

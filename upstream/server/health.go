@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"time"
@@ -78,35 +77,28 @@ func (h *health) age() *ratesAge {
 }
 
 func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	age := h.age()
+	found := healthAnswer{Status: "ok", Rates: h.age()}
+	if h.gate != nil {
+		found.Gate = h.gate()
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), pingTimeout)
 	defer cancel()
-	if err := h.database.Ping(ctx); err != nil {
-		if r.Context().Err() == nil {
-			h.outage.Failed(slog.Any("error", err))
-		}
-		refusal := apierror.New(http.StatusServiceUnavailable, "unavailable", "The account database does not answer.").
-			With("status", "unavailable").WithHeader("Retry-After", "5")
-		if age != nil {
-			refusal = refusal.With("rates", age)
-		}
-		if h.gate != nil {
-			refusal = refusal.With("gate", h.gate())
-		}
-		send(w, refusal)
+	err := h.database.Ping(ctx)
+	if err == nil {
+		h.outage.Worked()
+		sendJSON(w, found)
 		return
 	}
-	h.outage.Worked()
-	healthy := healthAnswer{Status: "ok", Rates: age}
-	if h.gate != nil {
-		healthy.Gate = h.gate()
+	if r.Context().Err() == nil {
+		h.outage.Failed(slog.Any("error", err))
 	}
-	body, err := json.Marshal(healthy)
-	if err != nil {
-		panic(err) // impossible: the type is valid JSON
+	refusal := apierror.New(http.StatusServiceUnavailable, "unavailable", "The account database does not answer.").
+		With("status", "unavailable").WithHeader("Retry-After", "5")
+	if found.Rates != nil {
+		refusal = refusal.With("rates", found.Rates)
 	}
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	// If this fails, the client is gone; ignore the error.
-	_, _ = w.Write(body)
+	if found.Gate != "" {
+		refusal = refusal.With("gate", found.Gate)
+	}
+	send(w, refusal)
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -13,6 +12,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/api"
 )
 
 // maxLogin bounds the body of a login in bytes.
@@ -48,19 +48,6 @@ type login struct {
 	outage *outage.Log
 }
 
-// loginRequest is the body of a login.
-type loginRequest struct {
-	Email    string `json:"email"`
-	Password string `json:"password"`
-}
-
-// loginAnswer is the body of the response (RFC 6749, section 5.1).
-type loginAnswer struct {
-	Token     string `json:"token"`
-	TokenType string `json:"token_type"`
-	ExpiresIn int64  `json:"expires_in"`
-}
-
 func (l *login) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	request, refusal := readLogin(w, r)
 	if refusal != nil {
@@ -73,15 +60,7 @@ func (l *login) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	l.outage.Worked()
-	body, err := json.Marshal(loginAnswer{token.Secret, "Bearer", int64(token.Lifetime.Seconds())})
-	if err != nil {
-		send(w, l.refusal(r.Context(), err))
-		return
-	}
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	// If this fails, the client is gone; ignore the error.
-	_, _ = w.Write(body)
+	sendJSON(w, api.LoginAnswer{Token: token.Secret, TokenType: "Bearer", ExpiresIn: int64(token.Lifetime.Seconds())})
 }
 
 // refusal returns the refusal for an error. It logs failures of the gate and
@@ -105,8 +84,8 @@ func (l *login) refusal(ctx context.Context, err error) *apierror.Error {
 // readLogin reads the body of a login. It accepts only what every parser
 // reads in the same way. The gate counts attempts by the e-mail address in
 // this body: gate and upstream must read the same address.
-func readLogin(w http.ResponseWriter, r *http.Request) (loginRequest, *apierror.Error) {
-	var request loginRequest
+func readLogin(w http.ResponseWriter, r *http.Request) (api.LoginRequest, *apierror.Error) {
+	var request api.LoginRequest
 	if !apierror.IsJSON(r.Header) {
 		return request, notJSON
 	}

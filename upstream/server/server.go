@@ -6,6 +6,7 @@
 package server
 
 import (
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"time"
@@ -96,3 +97,15 @@ func only(pattern string, handler http.Handler) http.Handler {
 
 // send writes a refusal. If that fails, the client is gone; ignore the error.
 func send(w http.ResponseWriter, refusal *apierror.Error) { _ = refusal.Write(w) }
+
+// sendJSON answers with a value that must not be cached.
+func sendJSON(w http.ResponseWriter, value any) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // impossible: the types are valid JSON
+	}
+	w.Header().Set("Content-Type", apierror.ContentType)
+	w.Header().Set("Cache-Control", "no-store")
+	// If this fails, the client is gone; ignore the error.
+	_, _ = w.Write(body)
+}
