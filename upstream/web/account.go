@@ -41,14 +41,10 @@ func (s *site) showAccount(w http.ResponseWriter, status int, v *visit, problem 
 
 // closeAccount deletes the account of a person who knows the password.
 func (s *site) closeAccount(w http.ResponseWriter, r *http.Request, v *visit) error {
-	form, err := readForm(w, r)
-	if err != nil {
-		return err
-	}
 	if err := s.countTry(r, v); err != nil {
 		return err
 	}
-	err = s.Accounts.Close(r.Context(), v.who.ID, form.Get("current"))
+	err := s.Accounts.Close(r.Context(), v.who.ID, r.PostForm.Get("current"))
 	switch {
 	case errors.Is(err, account.ErrCredentials):
 		return s.showAccount(w, http.StatusUnauthorized, v, wrongPassword)

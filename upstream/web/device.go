@@ -44,12 +44,8 @@ func (s *site) sessionList(w http.ResponseWriter, r *http.Request, v *visit) err
 
 // endSessions ends one session of the account, or all others.
 func (s *site) endSessions(w http.ResponseWriter, r *http.Request, v *visit) error {
-	form, err := readForm(w, r)
-	if err != nil {
-		return err
-	}
-	if form.Has("session") {
-		return s.endSession(w, r, v, form.Get("session"))
+	if r.PostForm.Has("session") {
+		return s.endSession(w, r, v, r.PostForm.Get("session"))
 	}
 	if err := s.Sessions.RemoveOtherSessions(r.Context(), v.who.ID, v.session.ID); err != nil {
 		return err

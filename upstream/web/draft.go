@@ -31,13 +31,9 @@ var (
 // not see. It is a cookie, because an address must not fill in a form. The
 // browser sends it to the page of the form only.
 func (s *site) keepDraft(w http.ResponseWriter, r *http.Request, fields []string) {
-	form, err := readForm(w, r)
-	if err != nil {
-		return // there is nothing to keep
-	}
 	draft := url.Values{}
 	for _, field := range fields {
-		if values := form[field]; len(values) > 0 {
+		if values := r.PostForm[field]; len(values) > 0 {
 			draft[field] = values
 		}
 	}

@@ -195,12 +195,8 @@ func (v *visit) endpointChoices(current string) []choice {
 }
 
 func (s *site) createKey(w http.ResponseWriter, r *http.Request, v *visit) error {
-	values, err := readForm(w, r)
-	if err != nil {
-		return err
-	}
 	form := keyForm{}
-	if err := form.read(values); err != nil {
+	if err := form.read(r.PostForm); err != nil {
 		return err
 	}
 	request := api.KeyRequest{Name: form.Name, Abilities: v.chosen(&form)}
@@ -225,16 +221,12 @@ func (s *site) createKey(w http.ResponseWriter, r *http.Request, v *visit) error
 }
 
 func (s *site) changeKey(w http.ResponseWriter, r *http.Request, v *visit) error {
-	values, err := readForm(w, r)
-	if err != nil {
-		return err
-	}
 	key, err := s.liveKey(r, v)
 	if err != nil {
 		return err
 	}
 	form := keyForm{Key: new(v.keyRow(key))}
-	if err := form.read(values); err != nil {
+	if err := form.read(r.PostForm); err != nil {
 		return err
 	}
 	request := v.keyChange(key, &form)

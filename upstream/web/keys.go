@@ -225,22 +225,16 @@ const defaultOverlap = "24"
 var overlaps = []choice{{"0", "At once"}, {"1", "1 hour"}, {"24", "24 hours"}, {"168", "7 days"}}
 
 func (s *site) rotateKey(w http.ResponseWriter, r *http.Request, v *visit) error {
-	form, err := readForm(w, r)
-	if err != nil {
-		return err
-	}
-	if !isChoice(overlaps, form.Get("overlap")) {
-		return errForm
-	}
-	hours, err := strconv.Atoi(form.Get("overlap"))
-	if err != nil {
+	overlap := r.PostForm.Get("overlap")
+	hours, err := strconv.Atoi(overlap)
+	if err != nil || !isChoice(overlaps, overlap) {
 		return errForm
 	}
 	view, err := s.findKey(r, v)
 	if err != nil {
 		return err
 	}
-	view.Overlap = form.Get("overlap")
+	view.Overlap = overlap
 	issued, err := change(r.Context(), func(ctx context.Context) (api.IssuedKey, error) {
 		return s.Gate.RotateKey(ctx, v.who.ID, view.ID, api.Rotation{Overlap: (time.Duration(hours) * time.Hour).String()})
 	})

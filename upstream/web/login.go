@@ -41,12 +41,8 @@ func (s *site) showLogin(w http.ResponseWriter, status int, view loginView, noti
 // login signs in. The gate throttles the attempts and reads the outcome from
 // the status: 401 for a wrong password, 303 for the right one.
 func (s *site) login(w http.ResponseWriter, r *http.Request) error {
-	form, err := readForm(w, r)
-	if err != nil {
-		return err
-	}
-	view := loginView{Email: form.Get("email"), Next: localPath(form.Get("next"))}
-	who, err := s.Accounts.SignIn(r.Context(), view.Email, form.Get("password"))
+	view := loginView{Email: r.PostForm.Get("email"), Next: localPath(r.PostForm.Get("next"))}
+	who, err := s.Accounts.SignIn(r.Context(), view.Email, r.PostForm.Get("password"))
 	if err != nil {
 		s.keepDraft(w, r, loginFields)
 	}
@@ -74,14 +70,14 @@ func (s *site) logout(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// readForm returns the fields in a form's body. It ignores the query: a link
+// readForm reads a form's body into PostForm. Handlers ignore the query: a link
 // must not fill in a form.
-func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
+func readForm(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
-		return nil, errForm
+	if r.ParseForm() != nil {
+		return errForm
 	}
-	return r.PostForm, nil
+	return nil
 }
 
 // localPath returns the page to show after a sign-in: next if it is a page of

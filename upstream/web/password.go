@@ -48,11 +48,7 @@ func (s *site) tooManyChanges(w http.ResponseWriter, v *visit) error {
 // changePassword changes the password and ends all sessions of the account.
 // This browser gets a new session. It works without the gate.
 func (s *site) changePassword(w http.ResponseWriter, r *http.Request, v *visit) error {
-	form, err := readForm(w, r)
-	if err != nil {
-		return err
-	}
-	chosen := form.Get("password")
+	chosen := r.PostForm.Get("password")
 	if advice := passwordAdvice(s.checkPassword(chosen, v.who.Email)); advice != "" {
 		return s.showPassword(w, http.StatusUnprocessableEntity, v, passwordView{Field: "password", Problem: advice})
 	}
@@ -64,7 +60,7 @@ func (s *site) changePassword(w http.ResponseWriter, r *http.Request, v *visit) 
 	if err := s.countTry(r, v); err != nil {
 		return err
 	}
-	who, err := s.Accounts.ChangePassword(r.Context(), v.who.ID, form.Get("current"), chosen)
+	who, err := s.Accounts.ChangePassword(r.Context(), v.who.ID, r.PostForm.Get("current"), chosen)
 	done, page := "password", "/settings/sessions"
 	if errors.Is(err, account.ErrLoginsLive) {
 		s.Logger.Warn("changing password", "account", v.who.ID, "error", err)

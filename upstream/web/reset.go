@@ -39,12 +39,8 @@ func (s *site) resetPassword(w http.ResponseWriter, r *http.Request) error {
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
 		return errCrossOrigin
 	}
-	form, err := readForm(w, r)
-	if err != nil {
-		return err
-	}
 	// Only a person with the link may cause the work of the checks.
-	token, chosen := r.PathValue("token"), form.Get("password")
+	token, chosen := r.PathValue("token"), r.PostForm.Get("password")
 	found, err := s.Accounts.FindReset(r.Context(), token)
 	if err == nil {
 		err = s.checkPassword(chosen, found.Email)

@@ -59,10 +59,6 @@ func (s *site) showSignUp(w http.ResponseWriter, status int, view signUpView) er
 // is signed in gets no redirect: for the gate a 303 means that a password was
 // right, and none was checked.
 func (s *site) signUp(w http.ResponseWriter, r *http.Request) error {
-	form, err := readForm(w, r)
-	if err != nil {
-		return err
-	}
 	view, err := s.newSignUp(r.Context())
 	if err != nil {
 		s.keepDraft(w, r, loginFields)
@@ -72,14 +68,14 @@ func (s *site) signUp(w http.ResponseWriter, r *http.Request) error {
 		view.Problem = "You are signed in. Sign out first to create another account."
 		return s.showSignUp(w, http.StatusConflict, view)
 	}
-	view.Email = form.Get("email")
+	view.Email = r.PostForm.Get("email")
 	email, err := account.ParseEmail(view.Email)
 	if err == nil {
-		err = s.checkPassword(form.Get("password"), email)
+		err = s.checkPassword(r.PostForm.Get("password"), email)
 	}
 	var added account.Account
 	if err == nil {
-		added, err = s.Accounts.SignUp(r.Context(), email, form.Get("password"), s.SignUp)
+		added, err = s.Accounts.SignUp(r.Context(), email, r.PostForm.Get("password"), s.SignUp)
 	}
 	if err != nil {
 		s.keepDraft(w, r, loginFields)

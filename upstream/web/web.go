@@ -112,18 +112,24 @@ func newSite(c Config) (*site, error) {
 	return s, nil
 }
 
-// route serves a page, or an error page for an unknown path or method.
+// route serves a page, or an error page for an unknown path or method, or an
+// invalid form.
 func (s *site) route(w http.ResponseWriter, r *http.Request) {
-	if _, pattern := s.pages.Handler(r); pattern != "" {
-		s.pages.ServeHTTP(w, r)
+	var err error
+	if _, pattern := s.pages.Handler(r); pattern == "" {
+		err = errNotFound
+		if methods := s.methods(r); len(methods) > 0 {
+			w.Header().Set("Allow", strings.Join(methods, ", "))
+			err = errMethod
+		}
+	} else if r.Method == http.MethodPost {
+		err = readForm(w, r)
+	}
+	if err != nil {
+		s.fail(w, r, s.visitor(r), err)
 		return
 	}
-	err := errNotFound
-	if methods := s.methods(r); len(methods) > 0 {
-		w.Header().Set("Allow", strings.Join(methods, ", "))
-		err = errMethod
-	}
-	s.fail(w, r, s.visitor(r), err)
+	s.pages.ServeHTTP(w, r)
 }
 
 // methods returns the methods of the path of a request.
