@@ -250,7 +250,7 @@ func TestPruneResets(t *testing.T) {
 func TestPruneInTheBackground(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, f *forgetful) {
-		idle := account.Session{ID: "idle", Account: f.ada.ID, CreatedAt: now, SeenAt: now.Add(-account.SessionIdle), ExpiresAt: now.Add(time.Hour)}
+		idle := account.Session{ID: "idle", AccountID: f.ada.ID, CreatedAt: now, SeenAt: now.Add(-account.SessionIdle), ExpiresAt: now.Add(time.Hour)}
 		if err := errors.Join(f.store.SetReset(t.Context(), f.ada.ID, "expired", now), f.store.AddSession(t.Context(), idle)); err != nil {
 			t.Fatal(err)
 		}

@@ -14,8 +14,8 @@ const (
 type Session struct {
 	// ID is the hash of the secret that the browser holds.
 	ID string
-	// Account is the account's id.
-	Account string
+	// AccountID is the account's id.
+	AccountID string
 	// Version is the Identity's at the time of the sign-in. The session is
 	// valid while the account has this version.
 	Version int64

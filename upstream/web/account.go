@@ -62,13 +62,13 @@ func (s *site) closeAccount(w http.ResponseWriter, r *http.Request, v *visit) er
 
 // export is what a person can download about the account.
 type export struct {
-	ExportedAt  time.Time       `json:"exported_at"`
-	Account     exportedAccount `json:"account"`
-	Keys        []api.Key       `json:"keys"`
-	LoginTokens []api.Key       `json:"login_tokens"`
-	Sessions    []exportedVisit `json:"sessions"`
-	Usage       exportedUsage   `json:"usage"`
-	RecentCalls []api.UsageCall `json:"recent_calls"`
+	ExportedAt  time.Time         `json:"exported_at"`
+	Account     exportedAccount   `json:"account"`
+	Keys        []api.Key         `json:"keys"`
+	LoginTokens []api.Key         `json:"login_tokens"`
+	Sessions    []exportedSession `json:"sessions"`
+	Usage       exportedUsage     `json:"usage"`
+	RecentCalls []api.UsageCall   `json:"recent_calls"`
 }
 
 type exportedAccount struct {
@@ -84,7 +84,7 @@ type exportedUsage struct {
 	Days     []api.UsageDay `json:"days"`
 }
 
-type exportedVisit struct {
+type exportedSession struct {
 	UserAgent  string    `json:"user_agent"`
 	CreatedAt  time.Time `json:"created_at"`
 	LastSeenAt time.Time `json:"last_seen_at"`
@@ -110,20 +110,18 @@ func (s *site) exportData(w http.ResponseWriter, r *http.Request, v *visit) erro
 }
 
 func (s *site) collect(ctx context.Context, v *visit) (data export, err error) {
-	sessions, err := s.Sessions.Sessions(ctx, v.who.ID)
+	sessions, err := s.liveSessions(ctx, v)
 	if err != nil {
 		return export{}, err
 	}
 	data = export{
 		ExportedAt: s.Now().UTC().Truncate(time.Second),
 		Account:    exportedAccount{v.who.ID, v.who.Email, v.plan.Name, v.who.CreatedAt, v.who.UpdatedAt},
-		Keys:       []api.Key{}, LoginTokens: []api.Key{}, Sessions: []exportedVisit{}, RecentCalls: []api.UsageCall{},
+		Keys:       []api.Key{}, LoginTokens: []api.Key{}, Sessions: []exportedSession{}, RecentCalls: []api.UsageCall{},
 		Usage: exportedUsage{v.plans.Timezone, []api.UsageDay{}},
 	}
 	for _, one := range sessions {
-		if one.Version == v.who.Version && one.Live(s.Now()) {
-			data.Sessions = append(data.Sessions, exportedVisit{one.Agent, one.CreatedAt, one.SeenAt, one.ExpiresAt, one.ID == v.session.ID})
-		}
+		data.Sessions = append(data.Sessions, exportedSession{one.Agent, one.CreatedAt, one.SeenAt, one.ExpiresAt, one.ID == v.session.ID})
 	}
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()

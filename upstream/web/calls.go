@@ -47,8 +47,8 @@ func statusKind(status int) string {
 	return "over"
 }
 
-// fewKeyCalls is the number of recent calls on the page of a key.
-const fewKeyCalls = 10
+// maxKeyCalls is the number of recent calls on the page of a key.
+const maxKeyCalls = 10
 
 // keyCalls returns the last calls of a key, newest first.
 func (v *visit) keyCalls(id string, document api.UsageDocument) []callRow {
@@ -60,5 +60,5 @@ func (v *visit) keyCalls(id string, document api.UsageDocument) []callRow {
 		}
 	}
 	rows := v.callRows(recent)
-	return rows[:min(len(rows), fewKeyCalls)]
+	return rows[:min(len(rows), maxKeyCalls)]
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -22,16 +23,20 @@ type sessionRow struct {
 	Since, LastSeen moment
 }
 
+// liveSessions returns the sessions of the account that have not ended.
+func (s *site) liveSessions(ctx context.Context, v *visit) ([]account.Session, error) {
+	all, err := s.Sessions.Sessions(ctx, v.who.ID)
+	ended := func(one account.Session) bool { return one.Version != v.who.Version || !one.Live(s.Now()) }
+	return slices.DeleteFunc(all, ended), err
+}
+
 func (s *site) sessionList(w http.ResponseWriter, r *http.Request, v *visit) error {
-	all, err := s.Sessions.Sessions(r.Context(), v.who.ID)
+	all, err := s.liveSessions(r.Context(), v)
 	if err != nil {
 		return err
 	}
 	var view sessionsView
 	for _, one := range all {
-		if one.Version != v.who.Version || !one.Live(s.Now()) {
-			continue
-		}
 		row := sessionRow{
 			ID: one.ID, Browser: browser(one.Agent), Current: one.ID == v.session.ID,
 			Since: v.clock.moment(one.CreatedAt), LastSeen: v.clock.moment(one.SeenAt),
@@ -59,7 +64,7 @@ func (s *site) endSession(w http.ResponseWriter, r *http.Request, v *visit, id s
 	if id == v.session.ID {
 		return s.logout(w, r)
 	}
-	all, err := s.Sessions.Sessions(r.Context(), v.who.ID)
+	all, err := s.liveSessions(r.Context(), v)
 	if err != nil {
 		return err
 	}

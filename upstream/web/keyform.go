@@ -208,7 +208,7 @@ func (s *site) createKey(w http.ResponseWriter, r *http.Request, v *visit) error
 	if form.Problem != "" {
 		return s.showKeyForm(w, http.StatusUnprocessableEntity, v, form)
 	}
-	issued, err := change(r.Context(), func(ctx context.Context) (api.IssuedKey, error) {
+	issued, err := untilDone(r.Context(), func(ctx context.Context) (api.IssuedKey, error) {
 		return s.Gate.CreateKey(ctx, v.who.ID, request)
 	})
 	if form.refused(err) {
@@ -233,7 +233,7 @@ func (s *site) changeKey(w http.ResponseWriter, r *http.Request, v *visit) error
 	if form.Problem != "" {
 		return s.showKeyForm(w, http.StatusUnprocessableEntity, v, form)
 	}
-	_, err = change(r.Context(), func(ctx context.Context) (api.Key, error) {
+	_, err = untilDone(r.Context(), func(ctx context.Context) (api.Key, error) {
 		return s.Gate.ChangeKey(ctx, v.who.ID, key.ID, request)
 	})
 	if form.refused(err) {

@@ -45,12 +45,12 @@ type keyRow struct {
 // Ended tells whether the key has expired or was revoked.
 func (k keyRow) Ended() bool { return k.End != "Expiry" }
 
-// FewLimits and FewAddresses are what a list has room for.
-func (k keyRow) FewLimits() []string    { return few(k.Limits) }
-func (k keyRow) FewAddresses() []string { return few(k.Addresses) }
+// ShortLimits and ShortAddresses are what a list has room for.
+func (k keyRow) ShortLimits() []string    { return shorten(k.Limits) }
+func (k keyRow) ShortAddresses() []string { return shorten(k.Addresses) }
 
-// few shortens a list of more than 3 texts.
-func few(texts []string) []string {
+// shorten shortens a list of more than 3 texts.
+func shorten(texts []string) []string {
 	if len(texts) <= 3 {
 		return texts
 	}
@@ -235,7 +235,7 @@ func (s *site) rotateKey(w http.ResponseWriter, r *http.Request, v *visit) error
 		return err
 	}
 	view.Overlap = overlap
-	issued, err := change(r.Context(), func(ctx context.Context) (api.IssuedKey, error) {
+	issued, err := untilDone(r.Context(), func(ctx context.Context) (api.IssuedKey, error) {
 		return s.Gate.RotateKey(ctx, v.who.ID, view.ID, api.Rotation{Overlap: (time.Duration(hours) * time.Hour).String()})
 	})
 	if refused, ok := errors.AsType[*apierror.Error](err); ok {
@@ -269,7 +269,7 @@ func (s *site) revokeKey(w http.ResponseWriter, r *http.Request, v *visit) error
 	if err != nil {
 		return err
 	}
-	_, err = change(r.Context(), func(ctx context.Context) (struct{}, error) {
+	_, err = untilDone(r.Context(), func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, s.Gate.RevokeKey(ctx, v.who.ID, view.ID)
 	})
 	if err != nil {

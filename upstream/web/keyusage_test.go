@@ -19,7 +19,7 @@ func TestKeyCalls(t *testing.T) {
 		document.RecentCalls[i].KeyID = []string{"key_a", "key_b", ""}[i%3]
 	}
 	got := v.keyCalls("key_a", document)
-	if len(got) != fewKeyCalls || got[1].At != v.clock.precise(document.RecentCalls[3].At.Time) {
+	if len(got) != maxKeyCalls || got[1].At != v.clock.precise(document.RecentCalls[3].At.Time) {
 		t.Errorf("got %d calls: %+v", len(got), got)
 	}
 	if none := v.keyCalls("key_c", document); len(none) != 0 {

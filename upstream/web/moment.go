@@ -15,13 +15,13 @@ type clock struct {
 type moment struct{ Exact, Full, Text string }
 
 const (
-	day         = 24 * time.Hour
-	fewDays     = 7
-	someDays    = 60
-	fullTime    = "2 Jan 2006, 15:04:05 MST"
-	shortDate   = "2 Jan 2006"
-	dayAndMonth = "2 Jan"
-	timeOfDay   = "15:04:05"
+	day          = 24 * time.Hour
+	recentDays   = 7
+	maxDaysAhead = 60
+	fullTime     = "2 Jan 2006, 15:04:05 MST"
+	shortDate    = "2 Jan 2006"
+	dayAndMonth  = "2 Jan"
+	timeOfDay    = "15:04:05"
 )
 
 // moment formats a time. The short text is relative to now for times nearby,
@@ -59,7 +59,7 @@ func (c clock) past(t time.Time) string {
 		return plural(int(ago/time.Hour), "hour") + " ago"
 	case days <= 1:
 		return "yesterday"
-	case days < fewDays:
+	case days < recentDays:
 		return plural(days, "day") + " ago"
 	}
 	return t.Format(shortDate)
@@ -72,7 +72,7 @@ func (c clock) ahead(t time.Time) string {
 		return inWords(left)
 	case days <= 1:
 		return "tomorrow"
-	case days < someDays:
+	case days < maxDaysAhead:
 		return "in " + plural(days, "day")
 	}
 	return t.Format(shortDate)

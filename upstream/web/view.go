@@ -70,9 +70,9 @@ var notices = map[string]string{
 
 // views renders pages.
 type views struct {
-	pages  map[string]*template.Template
-	assets *assets
-	icon   string // the name of the asset
+	templates map[string]*template.Template
+	assets    *assets
+	icon      string // the name of the asset
 }
 
 // newViews reads all templates: frame.html is around all pages, part.html has
@@ -92,7 +92,7 @@ func newViews(brand Brand, docs bool) (*views, error) {
 		icon = brand.Logo.fileName()
 	}
 	v := &views{
-		pages: map[string]*template.Template{}, assets: assets, icon: icon,
+		templates: map[string]*template.Template{}, assets: assets, icon: icon,
 	}
 	functions := template.FuncMap{
 		"brand": func() Brand { return brand },
@@ -107,7 +107,7 @@ func newViews(brand Brand, docs bool) (*views, error) {
 		if err != nil {
 			return nil, fmt.Errorf("parsing page %s: %w", name, err)
 		}
-		v.pages[name] = t
+		v.templates[name] = t
 	}
 	return v, nil
 }
@@ -116,7 +116,7 @@ func newViews(brand Brand, docs bool) (*views, error) {
 func (v *views) show(w http.ResponseWriter, status int, name string, p page) error {
 	p.Assets = v.assets.loads(p.Section, v.icon)
 	var body bytes.Buffer
-	if err := v.pages[name].ExecuteTemplate(&body, "frame.html", p); err != nil {
+	if err := v.templates[name].ExecuteTemplate(&body, "frame.html", p); err != nil {
 		return fmt.Errorf("rendering page %s: %w", name, err)
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

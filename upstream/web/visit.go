@@ -135,7 +135,7 @@ func (s *site) begin(r *http.Request) (*visit, error) {
 	if !found {
 		return nil, errSignedOut
 	}
-	who, err := s.Accounts.Identify(r.Context(), current.Account)
+	who, err := s.Accounts.Identify(r.Context(), current.AccountID)
 	if errors.Is(err, account.ErrNotFound) || err == nil && who.Version != current.Version {
 		return nil, errSignedOut
 	}
@@ -227,8 +227,8 @@ func redirect(w http.ResponseWriter, path string, query url.Values) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// change calls the gate for a change. Closing the page does not cancel it.
-func change[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
+// untilDone calls the gate for a change. Closing the page does not cancel it.
+func untilDone[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), gateTimeout)
 	defer cancel()
 	return call(ctx)

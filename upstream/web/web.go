@@ -77,7 +77,7 @@ type site struct {
 	Config
 	sessions *session.Manager
 	views    *views
-	pages    *http.ServeMux
+	mux      *http.ServeMux
 	serving  *outage.Log
 	panics   *outage.Log
 }
@@ -108,7 +108,7 @@ func newSite(c Config) (*site, error) {
 		serving: outage.New(c.Logger, slog.LevelError, "serving page"),
 		panics:  outage.New(c.Logger, slog.LevelError, "page panicked"),
 	}
-	s.pages = s.routes()
+	s.mux = s.routes()
 	return s, nil
 }
 
@@ -116,7 +116,7 @@ func newSite(c Config) (*site, error) {
 // invalid form.
 func (s *site) route(w http.ResponseWriter, r *http.Request) {
 	var err error
-	if _, pattern := s.pages.Handler(r); pattern == "" {
+	if _, pattern := s.mux.Handler(r); pattern == "" {
 		err = errNotFound
 		if methods := s.methods(r); len(methods) > 0 {
 			w.Header().Set("Allow", strings.Join(methods, ", "))
@@ -129,7 +129,7 @@ func (s *site) route(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, s.visitor(r), err)
 		return
 	}
-	s.pages.ServeHTTP(w, r)
+	s.mux.ServeHTTP(w, r)
 }
 
 // methods returns the methods of the path of a request.
@@ -138,7 +138,7 @@ func (s *site) methods(r *http.Request) []string {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
 		asked := r.WithContext(r.Context())
 		asked.Method = method
-		if _, pattern := s.pages.Handler(asked); pattern != "" {
+		if _, pattern := s.mux.Handler(asked); pattern != "" {
 			methods = append(methods, method)
 		}
 	}

@@ -13,7 +13,7 @@ const sessionColumns = "id, account, password_version, agent, created_at, seen_a
 // not be restored or overwritten.
 func (s *Store) AddSession(ctx context.Context, a account.Session) error {
 	const statement = "INSERT INTO sessions (" + sessionColumns + ") VALUES ($1, $2, $3, $4, $5, $6, $7)"
-	return s.exec(ctx, "adding session", statement, a.ID, a.Account, a.Version, a.Agent,
+	return s.exec(ctx, "adding session", statement, a.ID, a.AccountID, a.Version, a.Agent,
 		a.CreatedAt.UnixMilli(), a.SeenAt.UnixMilli(), a.ExpiresAt.UnixMilli())
 }
 
@@ -64,7 +64,7 @@ func (s *Store) RemoveOtherSessions(ctx context.Context, of, except string) erro
 func scanSession(row row) (account.Session, error) {
 	var a account.Session
 	var created, seen, expires int64
-	err := scan(row, "reading session", &a.ID, &a.Account, &a.Version, &a.Agent, &created, &seen, &expires)
+	err := scan(row, "reading session", &a.ID, &a.AccountID, &a.Version, &a.Agent, &created, &seen, &expires)
 	if err != nil {
 		return account.Session{}, err
 	}

@@ -13,7 +13,7 @@ import (
 
 func adasSession(id string) account.Session {
 	return account.Session{
-		ID: id, Account: "acc_ada", Version: 1, Agent: "Mozilla/5.0 Ünï", CreatedAt: created,
+		ID: id, AccountID: "acc_ada", Version: 1, Agent: "Mozilla/5.0 Ünï", CreatedAt: created,
 		SeenAt: created, ExpiresAt: created.Add(time.Hour),
 	}
 }

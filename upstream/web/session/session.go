@@ -113,7 +113,7 @@ func (m *Manager) Open(w http.ResponseWriter, r *http.Request, who account.Ident
 	agent := r.UserAgent()
 	agent = strings.ToValidUTF8(agent[:min(len(agent), maxAgent)], "")
 	m.manager.Put(ctx, valueKey, account.Session{
-		Account: who.ID, Version: who.Version, Agent: agent,
+		AccountID: who.ID, Version: who.Version, Agent: agent,
 		CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(account.SessionLifetime),
 	})
 	token, expiry, err := m.manager.Commit(ctx)
