@@ -65,7 +65,7 @@ var (
 
 // Account is an account that can log in.
 type Account struct {
-	// ID is "acc_" and 20 base62 characters. The gate uses the same id.
+	// ID is "acc_" and 20 letters and digits. The gate uses the same id.
 	ID string `json:"account"`
 	// Email is unique among the accounts.
 	Email Email `json:"email"`

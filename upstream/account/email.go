@@ -3,17 +3,20 @@ package account
 import (
 	"fmt"
 	"net/mail"
+	"regexp"
 	"strings"
 )
 
-// Bounds of an e-mail address in bytes: a forward path of RFC 5321 holds
-// 256 with its angle brackets, a local part 64, and a label of a domain
-// 63 (RFC 1035).
+// Bounds of an e-mail address in bytes: a forward path of RFC 5321 has at most
+// 256 with its angle brackets, and a local part 64.
 const (
 	maxEmail     = 254
 	maxLocalPart = 64
-	maxLabel     = 63
 )
+
+// hostName matches labels of up to 63 letters, digits and inner hyphens (RFC
+// 1123). A single label is a host name, "localhost" for instance.
+var hostName = regexp.MustCompile(`^(?i:[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*)$`)
 
 // Email is an e-mail address in its canonical form: trimmed and in lower
 // case. Different spellings of one address are one Email, so that it cannot
@@ -33,10 +36,8 @@ func ParseEmail(text string) (Email, error) {
 	if len(text) > maxEmail {
 		return "", fmt.Errorf("%w: longer than %d bytes", ErrEmail, maxEmail)
 	}
-	for i := range len(text) {
-		if text[i] <= ' ' || text[i] > '~' {
-			return "", fmt.Errorf("%w: only printable ASCII without spaces", ErrEmail)
-		}
+	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("%w: only printable ASCII without spaces", ErrEmail)
 	}
 	address, err := mail.ParseAddress(text)
 	if err != nil || address.Name != "" || address.Address != text {
@@ -46,29 +47,8 @@ func ParseEmail(text string) (Email, error) {
 	if len(local) > maxLocalPart {
 		return "", fmt.Errorf("%w: more than %d bytes before the @", ErrEmail, maxLocalPart)
 	}
-	if !isDomain(domain) {
+	if !hostName.MatchString(domain) {
 		return "", fmt.Errorf("%w: no host name after the @", ErrEmail)
 	}
 	return Email(strings.ToLower(text)), nil
-}
-
-// isDomain reports whether s is a host name: labels of letters, digits and
-// inner hyphens (RFC 1123). A single label is one, "localhost" for
-// instance.
-func isDomain(s string) bool {
-	for label := range strings.SplitSeq(s, ".") {
-		if label == "" || len(label) > maxLabel || label[0] == '-' || label[len(label)-1] == '-' {
-			return false
-		}
-		for _, r := range label {
-			if r != '-' && !isAlphanumeric(r) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-func isAlphanumeric(r rune) bool {
-	return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 }

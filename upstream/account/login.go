@@ -13,7 +13,7 @@ import (
 
 // unknownID is an id that no account has. For an unknown e-mail address the
 // gate is asked about it, so that the work is the same as for a known one.
-const unknownID = idPrefix + "nobody"
+const unknownID = api.MadePrefix + "nobody"
 
 // Token is the result of a login.
 type Token struct {

@@ -138,32 +138,20 @@ var errHash = errors.New("not an argon2id hash of this program")
 
 // decodeHash reads only the format of encodeHash. The bounds stop a damaged or
 // forged row from using all memory.
-func decodeHash(hash string) (Cost, []byte, []byte, error) {
-	var cost Cost
-	var version int
+func decodeHash(hash string) (cost Cost, salt, key []byte, err error) {
 	fields := strings.Split(hash, "$")
 	if len(fields) != 6 {
-		return cost, nil, nil, errHash
+		return Cost{}, nil, nil, errHash
 	}
-	_, err := fmt.Sscanf(fields[2]+" "+fields[3], "v=%d m=%d,t=%d,p=%d",
-		&version, &cost.MemoryKiB, &cost.Passes, &cost.Lanes)
-	if err != nil || version != argon2.Version {
-		return cost, nil, nil, errHash
-	}
-	if cost.MemoryKiB < 8 || cost.MemoryKiB > 1<<20 || cost.Passes < 1 || cost.Passes > 64 ||
-		cost.Lanes < 1 || cost.Lanes > 64 {
-		return cost, nil, nil, errHash
-	}
-	salt, err := base64.RawStdEncoding.DecodeString(fields[4])
-	if err != nil || len(salt) < 8 || len(salt) > 64 {
-		return cost, nil, nil, errHash
-	}
-	key, err := base64.RawStdEncoding.DecodeString(fields[5])
-	if err != nil || len(key) < 16 || len(key) > 64 {
-		return cost, nil, nil, errHash
-	}
-	if encodeHash(cost, salt, key) != hash {
-		return cost, nil, nil, errHash
+	var version int
+	_, err = fmt.Sscanf(fields[2]+" "+fields[3], "v=%d m=%d,t=%d,p=%d", &version, &cost.MemoryKiB, &cost.Passes, &cost.Lanes)
+	salt, badSalt := base64.RawStdEncoding.DecodeString(fields[4])
+	key, badKey := base64.RawStdEncoding.DecodeString(fields[5])
+	switch {
+	case errors.Join(err, badSalt, badKey) != nil, version != argon2.Version, encodeHash(cost, salt, key) != hash,
+		cost.MemoryKiB < 8 || cost.MemoryKiB > 1<<20, cost.Passes < 1 || cost.Passes > 64, cost.Lanes < 1 || cost.Lanes > 64,
+		len(salt) < 8 || len(salt) > 64, len(key) < 16 || len(key) > 64:
+		return Cost{}, nil, nil, errHash
 	}
 	return cost, salt, key, nil
 }

@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,12 +20,6 @@ import (
 // gateTimeout is the timeout of one call of the control API. A call usually
 // takes a millisecond.
 const gateTimeout = 5 * time.Second
-
-const (
-	idPrefix = api.MadePrefix
-	idLength = api.MadeLength // base62 characters: 119 bits
-	base62   = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-)
 
 // Service administers accounts and checks their passwords. Its methods
 // are safe for concurrent use, in several processes over one database.
@@ -230,16 +225,5 @@ func (s *Service) ask(ctx context.Context, call func(context.Context) error) err
 	return fmt.Errorf("%w: %w", ErrGate, err)
 }
 
-// newID returns a random id. It skips bytes that would make some characters
-// more likely than others.
-func newID() string {
-	id := []byte(idPrefix)
-	for len(id) < len(idPrefix)+idLength {
-		for _, b := range randomBytes(idLength) {
-			if int(b) < 256/len(base62)*len(base62) && len(id) < len(idPrefix)+idLength {
-				id = append(id, base62[int(b)%len(base62)])
-			}
-		}
-	}
-	return string(id)
-}
+// newID returns a random id of 100 bits.
+func newID() string { return api.MadePrefix + rand.Text()[:api.MadeLength] }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
@@ -128,18 +127,13 @@ func sharedSecret(c *cobra.Command) (string, error) {
 }
 
 func readSecret(path string) (string, error) {
-	file, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("no secret: set TOLLGATE_SECRET, or put it into %s", path)
 	}
 	if err != nil {
 		return "", fmt.Errorf("reading secret: %w", err)
 	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	lines.Scan()
-	if err := lines.Err(); err != nil {
-		return "", fmt.Errorf("reading secret: %w", err)
-	}
-	return strings.TrimSpace(lines.Text()), nil
+	first, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSpace(first), nil
 }
