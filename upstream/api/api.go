@@ -23,24 +23,6 @@ type Source interface {
 	NextExpected(now time.Time) time.Time
 }
 
-// Route is an endpoint.
-type Route struct {
-	// Method is the HTTP method. GET includes HEAD.
-	Method string
-	// Path is the path in the pattern language of http.ServeMux.
-	Path string
-}
-
-// Routes returns the endpoints in the order of the reference, without
-// the document and the reference. A test compares a gate's configuration with it.
-func Routes() []Route {
-	var routes []Route
-	for _, e := range endpoints() {
-		routes = append(routes, Route{e.operation.Method, e.operation.Path})
-	}
-	return routes
-}
-
 // API is the handler of the API: the endpoints below /api/, and the OpenAPI
 // document at /openapi.json. All other paths are 404, including those that
 // http.ServeMux would redirect.
