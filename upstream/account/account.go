@@ -97,14 +97,10 @@ type Credential struct {
 	LoginsEnd int64
 }
 
-// Store is a database of accounts. Its methods are safe for concurrent use.
+// Store is a database of accounts. Its methods are safe for concurrent use. Each
+// change is one short transaction. After an error other than the documented
+// ones the change may have been made.
 type Store interface {
-	Reader
-	Writer
-}
-
-// Reader finds accounts.
-type Reader interface {
 	// ByEmail returns one account or ErrNotFound.
 	ByEmail(ctx context.Context, email Email) (Credential, error)
 
@@ -120,11 +116,7 @@ type Reader interface {
 	// ByReset returns the account of a reset link, or ErrNotFound if the link
 	// is unknown, expired or for another version of the password.
 	ByReset(ctx context.Context, id string, now time.Time) (Credential, error)
-}
 
-// Writer changes accounts. Each change is one short transaction. After an
-// error other than the documented ones the change may have been made.
-type Writer interface {
 	// Add stores a new account with its password's hash, or returns
 	// ErrEmailTaken.
 	Add(ctx context.Context, account Account, hash string) error

@@ -37,26 +37,24 @@ func (s *Service) FindReset(ctx context.Context, token string) (Account, error) 
 
 // ResetPassword sets a new password by a reset link, for a person who does not
 // know the current one. It ends the sessions of the account, and its login
-// tokens as ChangePassword does.
+// tokens as ChangePassword does. The names are those of CheckPassword.
 //
-// The error is ErrReset, or wraps ErrPassword: then the link is not spent.
-// ErrLoginsLive means that the password is changed. Of several concurrent
-// calls one succeeds: it changes the version of the password, and the link
-// works for one version only.
-func (s *Service) ResetPassword(ctx context.Context, token, password string) (Account, error) {
+// The error is ErrReset. With another error the account is returned too: with
+// one that wraps ErrPassword the link is not spent, and ErrLoginsLive means that
+// the password is changed. Of several concurrent calls one succeeds: it changes
+// the version of the password, and the link works for one version only.
+func (s *Service) ResetPassword(ctx context.Context, token, password string, names ...string) (Account, error) {
 	c, err := s.findReset(ctx, token)
 	if err != nil {
 		return Account{}, err
 	}
-	if err := CheckPassword(password, c.Email); err != nil {
-		return Account{}, err
+	if err := CheckPassword(password, c.Email, names...); err != nil {
+		return c.Account, err
 	}
-	hash, err := s.hasher.Hash(ctx, password)
-	if err != nil {
-		return Account{}, err
+	if c.Hash, err = s.hasher.Hash(ctx, password); err != nil {
+		return c.Account, err
 	}
-	c.Hash = hash
-	who, err := s.replace(ctx, c)
+	_, err = s.replace(ctx, c)
 	if errors.Is(err, ErrOvertaken) {
 		return Account{}, ErrReset
 	}
@@ -66,7 +64,7 @@ func (s *Service) ResetPassword(ctx context.Context, token, password string) (Ac
 			s.logger.Warn("deleting a spent reset link", slog.String("account", c.ID), slog.Any("error", failed))
 		}
 	}
-	return who.Account, err
+	return c.Account, err
 }
 
 func (s *Service) findReset(ctx context.Context, token string) (Credential, error) {

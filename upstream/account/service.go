@@ -58,14 +58,14 @@ func (s *Service) Add(ctx context.Context, email Email, password, plan string) (
 }
 
 // SignUp is Add for a person who signs up. The audit log of the gate names the
-// new account as the person.
-func (s *Service) SignUp(ctx context.Context, email Email, password, plan string) (Account, error) {
+// new account as the person. The names are those of CheckPassword.
+func (s *Service) SignUp(ctx context.Context, email Email, password, plan string, names ...string) (Account, error) {
 	id := newID()
-	return s.add(client.WithActor(ctx, id), id, email, password, plan)
+	return s.add(client.WithActor(ctx, id), id, email, password, plan, names...)
 }
 
-func (s *Service) add(ctx context.Context, id string, email Email, password, plan string) (Account, error) {
-	if err := CheckPassword(password, email); err != nil {
+func (s *Service) add(ctx context.Context, id string, email Email, password, plan string, names ...string) (Account, error) {
+	if err := CheckPassword(password, email, names...); err != nil {
 		return Account{}, err
 	}
 	hash, err := s.hasher.Hash(ctx, password)

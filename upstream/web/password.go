@@ -49,7 +49,7 @@ func (s *site) tooManyChanges(w http.ResponseWriter, v *visit) error {
 // This browser gets a new session. It works without the gate.
 func (s *site) changePassword(w http.ResponseWriter, r *http.Request, v *visit) error {
 	chosen := r.PostForm.Get("password")
-	if advice := passwordAdvice(s.checkPassword(chosen, v.who.Email)); advice != "" {
+	if advice := passwordAdvice(account.CheckPassword(chosen, v.who.Email, s.Brand.Name)); advice != "" {
 		return s.showPassword(w, http.StatusUnprocessableEntity, v, passwordView{Field: "password", Problem: advice})
 	}
 	// Before the current password is checked, so that the refusal costs no

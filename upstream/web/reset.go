@@ -39,15 +39,7 @@ func (s *site) resetPassword(w http.ResponseWriter, r *http.Request) error {
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
 		return errCrossOrigin
 	}
-	// Only a person with the link may cause the work of the checks.
-	token, chosen := r.PathValue("token"), r.PostForm.Get("password")
-	found, err := s.Accounts.FindReset(r.Context(), token)
-	if err == nil {
-		err = s.checkPassword(chosen, found.Email)
-	}
-	if err == nil {
-		_, err = s.Accounts.ResetPassword(r.Context(), token, chosen)
-	}
+	found, err := s.Accounts.ResetPassword(r.Context(), r.PathValue("token"), r.PostForm.Get("password"), s.Brand.Name)
 	done := "reset"
 	if errors.Is(err, account.ErrLoginsLive) {
 		s.Logger.Warn("resetting password", slog.String("account", found.ID), slog.Any("error", err))
@@ -76,11 +68,6 @@ func hideReferrer(w http.ResponseWriter) { w.Header().Set("Referrer-Policy", "no
 // other person's browser.
 func allowReset(csrf *http.CrossOriginProtection) {
 	csrf.AddInsecureBypassPattern("POST " + resetPath)
-}
-
-// checkPassword is account.CheckPassword with the name of the product.
-func (s *site) checkPassword(password string, email account.Email) error {
-	return account.CheckPassword(password, email, s.Brand.Name)
 }
 
 // passwordAdvice says why a new password is not allowed. It is empty for

@@ -70,12 +70,9 @@ func (s *site) signUp(w http.ResponseWriter, r *http.Request) error {
 	}
 	view.Email = r.PostForm.Get("email")
 	email, err := account.ParseEmail(view.Email)
-	if err == nil {
-		err = s.checkPassword(r.PostForm.Get("password"), email)
-	}
 	var added account.Account
 	if err == nil {
-		added, err = s.Accounts.SignUp(r.Context(), email, r.PostForm.Get("password"), s.SignUp)
+		added, err = s.Accounts.SignUp(r.Context(), email, r.PostForm.Get("password"), s.SignUp, s.Brand.Name)
 	}
 	if err != nil {
 		s.keepDraft(w, r, loginFields)

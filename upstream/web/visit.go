@@ -14,7 +14,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
-	"github.com/caddy-tollgate/tollgate/upstream/web/session"
 )
 
 // gateTimeout is the timeout of one call of the gate. A call usually takes a
@@ -24,25 +23,6 @@ const gateTimeout = 5 * time.Second
 // backgroundParameter marks an automatic update of a page. It does not count
 // as a visit, so that a session without a person becomes idle.
 const backgroundParameter = "background"
-
-// Sessions stores sessions and lists those of an account. Its methods are
-// safe for concurrent use.
-type Sessions interface {
-	session.Store
-
-	// Sessions returns an account's sessions, including expired ones.
-	Sessions(ctx context.Context, account string) ([]account.Session, error)
-
-	// RemoveOtherSessions ends all sessions of an account but one.
-	RemoveOtherSessions(ctx context.Context, account, except string) error
-
-	// TryPassword counts an attempt at the password in a session and returns
-	// the number of attempts.
-	TryPassword(ctx context.Context, id string) (int, error)
-
-	// ForgetTries resets the number of attempts.
-	ForgetTries(ctx context.Context, id string) error
-}
 
 // visit is a request of a person who is signed in.
 type visit struct {

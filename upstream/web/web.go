@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
 	"github.com/caddy-tollgate/tollgate/caddymodule/outage"
 	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 	"github.com/caddy-tollgate/tollgate/upstream/web/session"
 )
 
@@ -31,7 +32,7 @@ type Config struct {
 	Accounts *account.Service
 
 	// Sessions stores the sessions.
-	Sessions Sessions
+	Sessions *database.Store
 
 	// Gate calls the control API for plans, keys and counts.
 	Gate *client.Client

@@ -9,35 +9,35 @@ import (
 
 const columns = "id, email, password_hash, password_version, created_at, updated_at, logins_end, changes_until"
 
-// ByEmail implements account.Reader.
+// ByEmail implements account.Store.
 func (s *Store) ByEmail(ctx context.Context, email account.Email) (account.Credential, error) {
 	return scanAccount(s.db.QueryRowContext(ctx, "SELECT "+columns+" FROM accounts WHERE email = $1", string(email)))
 }
 
-// ByID implements account.Reader.
+// ByID implements account.Store.
 func (s *Store) ByID(ctx context.Context, id string) (account.Credential, error) {
 	return scanAccount(s.db.QueryRowContext(ctx, "SELECT "+columns+" FROM accounts WHERE id = $1", id))
 }
 
-// List implements account.Reader.
+// List implements account.Store.
 func (s *Store) List(ctx context.Context) ([]account.Credential, error) {
 	return list(ctx, s, "listing accounts", scanAccount, "SELECT "+columns+" FROM accounts ORDER BY email")
 }
 
-// LoginsToEnd implements account.Reader.
+// LoginsToEnd implements account.Store.
 func (s *Store) LoginsToEnd(ctx context.Context, limit int) ([]account.Credential, error) {
 	return list(ctx, s, "listing login tokens to end", scanAccount,
 		"SELECT "+columns+" FROM accounts WHERE logins_end > 0 ORDER BY id LIMIT $1", limit)
 }
 
-// Add implements account.Writer.
+// Add implements account.Store.
 func (s *Store) Add(ctx context.Context, a account.Account, hash string) error {
 	const statement = "INSERT INTO accounts (" + columns + ") VALUES ($1, $2, $3, 1, $4, $5, 0, 0) ON CONFLICT (email) DO NOTHING"
 	return s.change(ctx, "adding account", account.ErrEmailTaken, statement,
 		a.ID, string(a.Email), hash, a.CreatedAt.UnixMilli(), a.UpdatedAt.UnixMilli())
 }
 
-// SetPassword implements account.Writer.
+// SetPassword implements account.Store.
 func (s *Store) SetPassword(ctx context.Context, c account.Credential) error {
 	const statement = "UPDATE accounts SET password_hash = $2, password_version = password_version + 1, updated_at = $3, " +
 		"logins_end = password_version + 1, changes_until = $4 WHERE id = $1 AND password_version = $5"
@@ -45,18 +45,18 @@ func (s *Store) SetPassword(ctx context.Context, c account.Credential) error {
 		c.ID, c.Hash, c.UpdatedAt.UnixMilli(), millis(c.ChangesUntil), c.Version)
 }
 
-// LoginsEnded implements account.Writer.
+// LoginsEnded implements account.Store.
 func (s *Store) LoginsEnded(ctx context.Context, id string, version int64) error {
 	return s.exec(ctx, "noting that login tokens ended",
 		"UPDATE accounts SET logins_end = 0 WHERE id = $1 AND logins_end = $2", id, version)
 }
 
-// Remove implements account.Writer.
+// Remove implements account.Store.
 func (s *Store) Remove(ctx context.Context, id string) error {
 	return s.change(ctx, "removing account", account.ErrNotFound, "DELETE FROM accounts WHERE id = $1", id)
 }
 
-// Rehash implements account.Writer.
+// Rehash implements account.Store.
 func (s *Store) Rehash(ctx context.Context, id string, version int64, hash string) error {
 	return s.exec(ctx, "storing password hash",
 		"UPDATE accounts SET password_hash = $3 WHERE id = $1 AND password_version = $2", id, version, hash)

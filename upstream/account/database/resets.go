@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
-// ByReset implements account.Reader.
+// ByReset implements account.Store.
 func (s *Store) ByReset(ctx context.Context, id string, now time.Time) (account.Credential, error) {
 	const from = " FROM resets JOIN accounts ON accounts.id = resets.account " +
 		"WHERE resets.id = $1 AND resets.expires_at > $2 AND resets.password_version = accounts.password_version"
@@ -17,7 +17,7 @@ func (s *Store) ByReset(ctx context.Context, id string, now time.Time) (account.
 	return scanAccount(s.db.QueryRowContext(ctx, "SELECT "+qualified+from, id, now.UnixMilli()))
 }
 
-// SetReset implements account.Writer. It is one statement, so that the link
+// SetReset implements account.Store. It is one statement, so that the link
 // has the version that the account has now.
 func (s *Store) SetReset(ctx context.Context, of, id string, expires time.Time) error {
 	const statement = "INSERT INTO resets (account, id, password_version, expires_at) " +
@@ -27,12 +27,12 @@ func (s *Store) SetReset(ctx context.Context, of, id string, expires time.Time) 
 	return s.change(ctx, "adding reset link", account.ErrNotFound, statement, of, id, expires.UnixMilli())
 }
 
-// RemoveReset implements account.Writer.
+// RemoveReset implements account.Store.
 func (s *Store) RemoveReset(ctx context.Context, of string) error {
 	return s.exec(ctx, "removing reset link", "DELETE FROM resets WHERE account = $1", of)
 }
 
-// Prune implements account.Writer.
+// Prune implements account.Store.
 func (s *Store) Prune(ctx context.Context, now time.Time) error {
 	return errors.Join(
 		s.exec(ctx, "pruning reset links", "DELETE FROM resets WHERE expires_at <= $1", now.UnixMilli()),

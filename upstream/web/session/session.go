@@ -19,6 +19,7 @@ import (
 	"github.com/alexedwards/scs/v2"
 
 	"github.com/caddy-tollgate/tollgate/upstream/account"
+	"github.com/caddy-tollgate/tollgate/upstream/account/database"
 )
 
 const (
@@ -33,32 +34,17 @@ const (
 // valueKey is the key of the only value in an scs session.
 const valueKey = "session"
 
-// Store stores sessions. Its methods are safe for concurrent use.
-type Store interface {
-	// AddSession stores a new session. It fails for a duplicate id.
-	AddSession(ctx context.Context, s account.Session) error
-
-	// Session returns one session or account.ErrNotFound.
-	Session(ctx context.Context, id string) (account.Session, error)
-
-	// TouchSession stores the time of a visit.
-	TouchSession(ctx context.Context, id string, at time.Time) error
-
-	// RemoveSession ends one session, if it is there.
-	RemoveSession(ctx context.Context, id string) error
-}
-
 // Manager opens, finds and closes sessions. It is safe for concurrent use.
 type Manager struct {
 	manager *scs.SessionManager
-	store   Store
+	store   *database.Store
 	now     func() time.Time
 }
 
 // NewManager returns a Manager over a store. Secure is true if the site is
 // served over TLS: then the prefix __Host- binds the cookie to this host (RFC
 // 6265bis, 4.1.3.2), and it is never sent unencrypted.
-func NewManager(store Store, now func() time.Time, secure bool) *Manager {
+func NewManager(store *database.Store, now func() time.Time, secure bool) *Manager {
 	// scs.New would start a goroutine for its default store that never ends.
 	m := &Manager{store: store, now: now, manager: &scs.SessionManager{
 		Lifetime:         account.SessionLifetime,
