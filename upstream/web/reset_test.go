@@ -123,4 +123,7 @@ func TestPasswordWithTheProductsName(t *testing.T) {
 		has(t, http.StatusUnprocessableEntity, "easy to guess: it contains your e-mail address or the name of this site")
 	w.person().post("/signup", "email", "ada.lovelace@example.com", "password", "Ada.Lovelace@example.com").
 		has(t, http.StatusUnprocessableEntity, "The password must not be your e-mail address.")
+	grace := w.add("grace@example.com", "starter")
+	w.person().post(w.resetPath(grace.ID), "password", "weather & tides").
+		has(t, http.StatusUnprocessableEntity, "easy to guess: it contains your e-mail address or the name of this site")
 }
