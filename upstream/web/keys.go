@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/apierror"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
 // soon is how long before its expiry a key is marked.
@@ -64,7 +65,7 @@ type state struct{ Kind, Text string }
 // keyList gets the account's keys. An account that is unknown to the gate has
 // none.
 func (s *site) keyList(ctx context.Context, v *visit, revoked bool) ([]api.Key, error) {
-	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	ctx, cancel := context.WithTimeout(ctx, account.GateTimeout)
 	defer cancel()
 	keys, err := s.Gate.Keys(ctx, v.who.ID, client.KeyFilter{Revoked: revoked})
 	if errors.Is(err, api.ErrNotFound) {

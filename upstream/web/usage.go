@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-tollgate/tollgate/caddymodule/calendar"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/api"
 	"github.com/caddy-tollgate/tollgate/caddymodule/control/client"
+	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
 // historyDays is the number of days in the chart.
@@ -49,7 +50,7 @@ var notRefused = []string{"internal", "unavailable", "upstream_timeout", "upstre
 
 // refusedOf gets the refused calls of the account, by a limit or a permission.
 func (s *site) refusedOf(ctx context.Context, v *visit, days int) (refusedCalls, error) {
-	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	ctx, cancel := context.WithTimeout(ctx, account.GateTimeout)
 	defer cancel()
 	rows, err := client.All(func(after string) ([]api.Refused, *string, error) {
 		page, err := s.Gate.Refused(ctx, days, v.who.ID, after, client.PageSize)
@@ -67,7 +68,7 @@ func (s *site) refusedOf(ctx context.Context, v *visit, days int) (refusedCalls,
 // usageOf gets the usage of the account. An account that is unknown to the
 // gate has used nothing of its plan.
 func (s *site) usageOf(ctx context.Context, v *visit, days int) (api.UsageDocument, error) {
-	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	ctx, cancel := context.WithTimeout(ctx, account.GateTimeout)
 	defer cancel()
 	document, err := s.Gate.Usage(ctx, v.who.ID, days)
 	if errors.Is(err, api.ErrNotFound) {

@@ -16,10 +16,6 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/account"
 )
 
-// gateTimeout is the timeout of one call of the gate. A call usually takes a
-// millisecond.
-const gateTimeout = 5 * time.Second
-
 // backgroundParameter marks an automatic update of a page. It does not count
 // as a visit, so that a session without a person becomes idle.
 const backgroundParameter = "background"
@@ -152,7 +148,7 @@ func (s *site) visitor(r *http.Request) *visit {
 // ask gets the plans and the account from the gate. An account that is
 // unknown to the gate has the plan free.
 func (s *site) ask(ctx context.Context, v *visit) (known api.Account, err error) {
-	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	ctx, cancel := context.WithTimeout(ctx, account.GateTimeout)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
@@ -209,7 +205,7 @@ func redirect(w http.ResponseWriter, path string, query url.Values) {
 
 // untilDone calls the gate for a change. Closing the page does not cancel it.
 func untilDone[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), gateTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), account.GateTimeout)
 	defer cancel()
 	return call(ctx)
 }
