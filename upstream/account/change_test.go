@@ -16,8 +16,8 @@ import (
 	"github.com/caddy-tollgate/tollgate/upstream/account/gatetest"
 )
 
-// away makes the gate fail whatever it is asked.
-func away(*http.Request) bool { return true }
+// anyRequest makes the gate fail whatever it is asked.
+func anyRequest(*http.Request) bool { return true }
 
 // awaitLogins waits until an account has so many live login tokens.
 func (w *world) awaitLogins(t *testing.T, id string, want int) {
@@ -57,7 +57,7 @@ func TestPasswordIsChangedWithoutTheGate(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			w.gate.Fail(&gatetest.Fault{Hits: away})
+			w.gate.Fail(&gatetest.Fault{Hits: anyRequest})
 			if err := change(w, a.ID); !errors.Is(err, account.ErrLoginsLive) || !errors.Is(err, account.ErrGate) {
 				t.Errorf("got %v, want ErrLoginsLive because of ErrGate", err)
 			}
@@ -114,7 +114,7 @@ func TestLoginBeforeOlderLoginsHaveEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.gate.Fail(&gatetest.Fault{Hits: away})
+	w.gate.Fail(&gatetest.Fault{Hits: anyRequest})
 	if err := w.SetPassword(ctx, a.ID, other); !errors.Is(err, account.ErrLoginsLive) {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestLoginsWhileOlderLoginsEnd(t *testing.T) {
 	if _, err := w.Login(ctx, "ada@example.com", password); err != nil {
 		t.Fatal(err)
 	}
-	w.gate.Fail(&gatetest.Fault{Hits: away})
+	w.gate.Fail(&gatetest.Fault{Hits: anyRequest})
 	if err := w.SetPassword(ctx, a.ID, other); !errors.Is(err, account.ErrLoginsLive) {
 		t.Fatal(err)
 	}
